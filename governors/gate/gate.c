@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * gate - latency hints over any base governor
+ */
+
+/**
+ * DOC: gate
+ *
+ * PM QoS limits the exit latency of one CPU or of all. Someone who knows
+ * that a *task* must be woken quickly does not know on which CPU it will
+ * sleep next, so the limit ends up on all CPUs, and the whole machine pays.
+ *
+ * The gate moves the limit with the task. A task may carry a hint: the
+ * longest exit latency that it tolerates. While the task is placed on a CPU
+ * (running there, waiting there, or asleep after having run there), that CPU
+ * may enter only idle states within the hint; all other CPUs are left alone.
+ * If several hinted tasks are placed on a CPU, the smallest hint counts.
+ *
+ * The gate predicts nothing. It asks a base governor, in one of two ways:
+ *
+ * 1. A base with the policy interface gets the smaller of the PM QoS limit and
+ *    the hint as its latency request. It then knows the limit while it
+ *    decides, and its tick policy fits the state that it chooses.
+ *
+ * 2. A governor of the kernel takes its latency request from PM QoS itself and
+ *    cannot be told. Its answer is corrected afterwards: if the state exceeds
+ *    the hint, the deepest enabled state within the hint takes its place, or
+ *    the shallowest enabled one if none is. The answer about the tick was made
+ *    for the state that was given up. A CPU that polls needs the tick to get
+ *    out, and a CPU in a state that pays off within a tick would stay there
+ *    for too long if its next wake-up were further away than that. So in both
+ *    cases the tick is kept.
+ *
+ * A hint of 0 allows no exit latency at all, which only the polling state has
+ * on most machines; it means "as shallow as the machine can".
+ */
+
+#include "gate.h"
+
+/**
+ * gate_latency_req() - the latency request of a base that can be told
+ * @latency_req_ns: limit by PM QoS
+ * @hint_ns: limit by hints, CIL_HINT_NONE if there is none
+ *
+ * Context: any.
+ * Return: the limit for the base governor in ns.
+ */
+s64 gate_latency_req(s64 latency_req_ns, s64 hint_ns)
+{
+	if (hint_ns != CIL_HINT_NONE && hint_ns < latency_req_ns)
+		return hint_ns;
+	return latency_req_ns;
+}
+
+static int deepest_within(const struct cil_machine *machine,
+			  const struct cil_query *query, u32 index, s64 limit_ns)
+{
+	int shallowest = -1;
+	int i;
+
+	for (i = (int)index; i >= 0; i--) {
+		if (cil_disabled(query, (u32)i))
+			continue;
+		if (machine->states[i].exit_latency_ns <= limit_ns)
+			return i;
+		shallowest = i;
+	}
+	return shallowest;
+}
+
+/**
+ * gate_clamp() - correct the answer of a base that cannot be told
+ * @machine: the idle states
+ * @query: what was known at the decision
+ * @hint_ns: limit by hints, CIL_HINT_NONE if there is none
+ * @decision: the answer of the base; index, stop_tick and reason are
+ *	corrected if the state exceeds the hint
+ *
+ * Context: any.
+ */
+void gate_clamp(const struct cil_machine *machine,
+		const struct cil_query *query, s64 hint_ns,
+		struct cil_decision *decision)
+{
+	const struct cil_state *state = &machine->states[decision->index];
+	int index;
+
+	if (hint_ns == CIL_HINT_NONE || state->exit_latency_ns <= hint_ns)
+		return;
+
+	index = deepest_within(machine, query, decision->index, hint_ns);
+	if (index < 0 || index == decision->index)
+		return;
+
+	state = &machine->states[index];
+	decision->index = (u8)index;
+	decision->reason = CIL_REASON_HINT_CLAMP;
+	if (state->polling || state->target_residency_ns < machine->tick_ns)
+		decision->stop_tick = false;
+}
