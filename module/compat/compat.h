@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The only place that knows about differences between kernels. Everything
+ * else reads as if it were written for the newest one.
+ */
+#ifndef CIL_COMPAT_H
+#define CIL_COMPAT_H
+
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "cpuidle-lab needs Linux 6.1 or newer"
+#endif
+
+/* 6.10 took the source out of __assign_str(): __string() remembers it. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+#define cil_assign_str(dst, src)	__assign_str(dst)
+#else
+#define cil_assign_str(dst, src)	__assign_str(dst, src)
+#endif
+
+/* 6.16 gave sched_process_exit a second argument. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
+#define CIL_EXIT_PROBE_ARGS	struct task_struct *task, bool group_dead
+#else
+#define CIL_EXIT_PROBE_ARGS	struct task_struct *task
+#endif
+
+/* 6.7 brought the writable sibling of DEFINE_SHOW_ATTRIBUTE(). */
+#ifndef DEFINE_SHOW_STORE_ATTRIBUTE
+#define DEFINE_SHOW_STORE_ATTRIBUTE(__name)				\
+static int __name ## _open(struct inode *inode, struct file *file)	\
+{									\
+	return single_open(file, __name ## _show, inode->i_private);	\
+}									\
+static const struct file_operations __name ## _fops = {			\
+	.owner		= THIS_MODULE,					\
+	.open		= __name ## _open,				\
+	.read		= seq_read,					\
+	.write		= __name ## _write,				\
+	.llseek		= seq_lseek,					\
+	.release	= single_release,				\
+}
+#endif
+
+#endif /* CIL_COMPAT_H */

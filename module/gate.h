@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef CIL_GATE_GLUE_H
+#define CIL_GATE_GLUE_H
+
+#include "glue.h"
+
+int cil_gate_init(void);
+void cil_gate_bases(struct cil_governor **own, struct cpuidle_governor **base);
+const char *cil_gate_base_name(void);
+int cil_gate_set_base(const char *name);
+int cil_gate_boot_base(const char *name);
+int cil_gate_print_base(char *text, size_t size);
+
+#endif /* CIL_GATE_GLUE_H */

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Between the kernel's cpuidle core and the decision logic.
+ *
+ * The way of one idle period: select first accounts for the last period
+ * (update, outcome event), then fills the query, lets the policy or the kernel
+ * governor decide, and traces the decision. The CPU sleeps. reflect only notes
+ * what happened, because it runs before the work that ended the idle period.
+ *
+ * Everything here runs on its own CPU, in the idle task with interrupts off,
+ * except enable and disable, which run while idle handlers are off.
+ */
+#include <linux/cpuhotplug.h>
+#include <linux/module.h>
+#include <linux/percpu.h>
+#include <linux/sched/clock.h>
+
+#include "gate.h"
+#include "glue.h"
+#include "hints.h"
+#include "symbols.h"
+#include "trace.h"
+#include "traced.h"
+#include "tunables.h"
+
+struct cil_cpu __percpu *cil_cpus;
+
+static enum cpuhp_state hotplug_state;
+
+/*
+ * Forget what was learned on a CPU and what was due there. May run with
+ * interrupts off.
+ */
+static void start_afresh(struct cil_cpu *cpu, const struct cil_tunable_set *set)
+{
+	cpu->decided = false;
+	cpu->reflected = false;
+	if (cpu->own)
+		cpu->own->policy->init(cpu->state, &cpu->machine, set->value);
+}
+
+/* Account for the last decision: the outcome event, and learning. */
+static void account(struct cil_cpu *cpu, const struct cil_tunable_set *set,
+		    u64 now_ns)
+{
+	struct cil_record *r = &cpu->record;
+
+	r->outcome.now_ns = now_ns;
+	if (cpu->reflected) {
+		r->kind = CIL_OUTCOME_ENTERED;
+		if (cpu->own && cpu->own->policy->update)
+			cpu->own->policy->update(cpu->state, &cpu->machine,
+						 set->value, &r->outcome);
+	} else {
+		r->kind = CIL_OUTCOME_ABORTED;
+		r->tick = CIL_TICK_NO;
+		r->outcome.residency_ns = 0;
+		r->outcome.index = r->decision.index;
+		r->outcome.poll_time_limit = false;
+	}
+	cil_traced_outcome(cpu);
+	cpu->decided = false;
+	cpu->reflected = false;
+}
+
+static u32 disabled_states(const struct cil_cpu *cpu,
+			   const struct cpuidle_device *dev)
+{
+	u32 disabled = 0;
+	u32 i;
+
+	for (i = 0; i < cpu->machine.state_count; i++)
+		disabled |= (u32)!!dev->states_usage[i].disable << i;
+	return disabled;
+}
+
+/**
+ * cil_env_sleep_length() - ask the tick code for the next timer
+ * @query: sleep_length_ns and delta_tick_ns are filled
+ *
+ * Context: idle task, interrupts off, between selections only.
+ */
+void cil_env_sleep_length(struct cil_query *query)
+{
+	ktime_t delta_tick;
+
+	query->sleep_length_ns = static_call(cil_sleep_length)(&delta_tick);
+	query->delta_tick_ns = delta_tick;
+}
+
+/* A governor of the kernel reads PM QoS itself; only its answer is ours. */
+static void decide_by_base(struct cil_cpu *cpu, struct cpuidle_driver *drv,
+			   struct cpuidle_device *dev)
+{
+	struct cil_record *r = &cpu->record;
+	bool stop_tick = true;
+	int index = cpu->base->select(drv, dev, &stop_tick);
+
+	r->base_index = index;
+	r->base_stop_tick = stop_tick;
+	r->decision.index = index;
+	r->decision.stop_tick = stop_tick;
+	r->decision.row = CIL_ROW_NONE;
+	r->decision.reason = CIL_REASON_BASE;
+	gate_clamp(&cpu->machine, &r->query, r->hint_ns, &r->decision);
+}
+
+static void decide_by_policy(struct cil_cpu *cpu,
+			     const struct cil_tunable_set *set)
+{
+	struct cil_record *r = &cpu->record;
+
+	r->base_index = CIL_BASE_NONE;
+	r->base_stop_tick = false;
+	r->query.latency_req_ns = gate_latency_req(r->query.latency_req_ns,
+						   r->hint_ns);
+	cpu->own->policy->select(cpu->state, &cpu->machine, set->value,
+				 &r->query, &r->decision);
+	/* A policy under development must not make the kernel read astray. */
+	if (unlikely(r->decision.index >= cpu->machine.state_count))
+		r->decision.index = 0;
+}
+
+/**
+ * cil_glue_select() - choose an idle state
+ * @drv: the driver
+ * @dev: the device of this CPU
+ * @stop_tick: cleared if the tick must go on
+ *
+ * Context: idle task, interrupts off.
+ * Return: index of the state.
+ */
+int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
+		    bool *stop_tick)
+{
+	struct cil_cpu *cpu = this_cpu_ptr(cil_cpus);
+	struct cil_record *r = &cpu->record;
+	const struct cil_tunable_set *set =
+		rcu_dereference_sched((cpu->own ?: cpu->governor)->tunables);
+	u64 now_ns = local_clock();
+
+	/* No period followed the last selection: refused, or work came first. */
+	r->query.rejected = !cpu->reflected && !dev->last_residency_ns;
+
+	if (cpu->decided)
+		account(cpu, set, now_ns);
+	if (unlikely(READ_ONCE(cpu->restart))) {
+		WRITE_ONCE(cpu->restart, false);
+		start_afresh(cpu, set);
+		cpu->epoch = 0;
+	}
+
+	r->seq++;
+	r->generation = set->generation;
+	r->hint_ns = cpu->governor == &cil_gate ? cil_hints_limit() :
+						  CIL_HINT_NONE;
+	r->query.now_ns = now_ns;
+	r->query.latency_req_ns = static_call(cil_latency_req)(dev->cpu);
+	r->query.disabled = disabled_states(cpu, dev);
+	r->query.tick_stopped = static_call(cil_tick_stopped)();
+	r->query.asked = false;
+
+	cil_traced_checkpoint(cpu, set);
+	if (cpu->base)
+		decide_by_base(cpu, drv, dev);
+	else
+		decide_by_policy(cpu, set);
+	cil_traced_decision(cpu);
+
+	cpu->decided = true;
+	if (!r->decision.stop_tick)
+		*stop_tick = false;
+	return r->decision.index;
+}
+
+/**
+ * cil_glue_reflect() - note what became of a decision
+ * @dev: the device of this CPU
+ * @index: the state that was entered
+ *
+ * The values are copied at once: a forced or suspended idle period may
+ * overwrite them before the next selection.
+ *
+ * Context: idle task, interrupts on or off. Adds to the wake-up latency.
+ */
+void cil_glue_reflect(struct cpuidle_device *dev, int index)
+{
+	struct cil_cpu *cpu = this_cpu_ptr(cil_cpus);
+	struct cil_record *r = &cpu->record;
+
+	r->outcome.residency_ns = dev->last_residency_ns;
+	r->outcome.index = index;
+	r->outcome.poll_time_limit = cpu->machine.states[index].polling &&
+				     dev->poll_time_limit;
+	cpu->reflected = true;
+
+	if (cpu->base) {
+		/* Reading clears the tick's mark, and the base wants it. */
+		r->tick = CIL_TICK_UNKNOWN;
+		if (cpu->base->reflect)
+			cpu->base->reflect(dev, index);
+		return;
+	}
+
+	r->outcome.tick_wakeup = static_call(cil_got_tick)();
+	r->tick = r->outcome.tick_wakeup ? CIL_TICK_YES : CIL_TICK_NO;
+	dev->last_state_idx = index;
+	dev->poll_time_limit = false;
+}
+
+static void copy_machine(struct cil_machine *machine,
+			 const struct cpuidle_driver *drv, unsigned int cpu)
+{
+	int i;
+
+	BUILD_BUG_ON(CIL_STATE_MAX != CPUIDLE_STATE_MAX);
+	memset(machine, 0, sizeof(*machine));
+	machine->tick_ns = TICK_NSEC;
+	machine->cpu = cpu;
+	machine->state_count = drv->state_count;
+	for (i = 0; i < drv->state_count; i++) {
+		const struct cpuidle_state *from = &drv->states[i];
+		struct cil_state *to = &machine->states[i];
+
+		to->exit_latency_ns = from->exit_latency_ns;
+		to->target_residency_ns = from->target_residency_ns;
+		to->power_mw = max(from->power_usage, 0);
+		to->polling = from->flags & CPUIDLE_FLAG_POLLING;
+	}
+}
+
+/**
+ * cil_glue_enable() - a governor of ours takes over a CPU
+ * @governor: the governor
+ * @drv: the driver of the CPU
+ * @dev: the device of the CPU
+ *
+ * The kernel cannot cope with a governor that refuses: the CPU would lose its
+ * idle states. So nothing here can fail while the module is alive; while it is
+ * being removed the reference is not to be had, and not needed, because
+ * removal takes the governor off the CPU before the code goes.
+ *
+ * Context: process, cpuidle lock held, idle handlers off.
+ * Return: 0.
+ */
+int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
+		    struct cpuidle_device *dev)
+{
+	struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, dev->cpu);
+
+	cpu->module_held = try_module_get(THIS_MODULE);
+	cpu->driver = drv;
+	cpu->governor = governor;
+	cpu->own = governor;
+	cpu->base = NULL;
+	if (governor == &cil_gate)
+		cil_gate_bases(&cpu->own, &cpu->base);
+
+	copy_machine(&cpu->machine, drv, dev->cpu);
+	if (cpu->base && cpu->base->enable && cpu->base->enable(drv, dev)) {
+		cpu->base = NULL;
+		cpu->own = &cil_governors[0];
+	}
+	cpu->state = cpu->own ? per_cpu_ptr(cpu->own->state, dev->cpu) : NULL;
+	memset(&cpu->record.query, 0, sizeof(cpu->record.query));
+	cpu->record.governor = governor->id;
+	cpu->epoch = 0;
+	cpu->decided = false;
+	cpu->reflected = false;
+	/* The first selection starts afresh, with the tunables of that time. */
+	WRITE_ONCE(cpu->restart, true);
+	return 0;
+}
+
+/**
+ * cil_glue_disable() - a governor of ours leaves a CPU
+ * @drv: the driver of the CPU
+ * @dev: the device of the CPU
+ *
+ * Context: process, cpuidle lock held, idle handlers off.
+ */
+void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
+{
+	struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, dev->cpu);
+
+	if (cpu->base && cpu->base->disable)
+		cpu->base->disable(drv, dev);
+	cpu->governor = NULL;
+	/* Ladder would use it as an index, unseen. */
+	if (dev->last_state_idx < 0)
+		dev->last_state_idx = 0;
+	if (cpu->module_held) {
+		cpu->module_held = false;
+		module_put(THIS_MODULE);
+	}
+}
+
+/**
+ * cil_glue_restart() - let a governor start learning afresh on all CPUs
+ * @governor: the governor
+ *
+ * Takes effect on each CPU at its next decision.
+ *
+ * Context: any.
+ */
+void cil_glue_restart(const struct cil_governor *governor)
+{
+	int n;
+
+	for_each_possible_cpu(n) {
+		struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, n);
+
+		if (governor == &cil_gate || cpu->own == governor)
+			WRITE_ONCE(cpu->restart, true);
+	}
+}
+
+/*
+ * Some drivers keep their devices registered while a CPU is offline. What was
+ * learned before is stale then, and a decision from before has no outcome.
+ */
+static int cpu_came_online(unsigned int n)
+{
+	WRITE_ONCE(per_cpu_ptr(cil_cpus, n)->restart, true);
+	return 0;
+}
+
+/**
+ * cil_glue_init() - memory of all CPUs, and the hotplug callback
+ *
+ * Context: process, may sleep; before any governor is registered.
+ * Return: 0 or -ENOMEM, or the error of the hotplug core.
+ */
+int cil_glue_init(void)
+{
+	int ret;
+	int n;
+
+	cil_cpus = alloc_percpu(struct cil_cpu);
+	if (!cil_cpus)
+		return -ENOMEM;
+
+	for (n = 0; n < CIL_POLICY_COUNT; n++) {
+		struct cil_governor *g = &cil_governors[n];
+
+		g->state = __alloc_percpu(g->policy->state_size, 8);
+		if (!g->state) {
+			cil_glue_exit();
+			return -ENOMEM;
+		}
+	}
+
+	ret = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "cpuidle_lab:online",
+					cpu_came_online, NULL);
+	if (ret < 0) {
+		cil_glue_exit();
+		return ret;
+	}
+	hotplug_state = ret;
+	return 0;
+}
+
+/**
+ * cil_glue_exit() - undo cil_glue_init(), also if it was not completed
+ *
+ * Context: process, may sleep; no governor is registered any more.
+ */
+void cil_glue_exit(void)
+{
+	int n;
+
+	if (hotplug_state)
+		cpuhp_remove_state_nocalls(hotplug_state);
+	hotplug_state = 0;
+	for (n = 0; n < CIL_POLICY_COUNT; n++) {
+		free_percpu(cil_governors[n].state);
+		cil_governors[n].state = NULL;
+	}
+	free_percpu(cil_cpus);
+	cil_cpus = NULL;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * cpuidle_lab: idle governors for an unmodified kernel. Order of start-up, and
+ * the way back.
+ */
+#include <linux/init.h>
+#include <linux/module.h>
+
+#include "debugfs.h"
+#include "gate.h"
+#include "glue.h"
+#include "hints.h"
+#include "registry.h"
+#include "symbols.h"
+#include "tunables.h"
+
+static int __init cil_init(void)
+{
+	int ret;
+
+	ret = cil_symbols_resolve();
+	if (ret)
+		return ret;
+	ret = cil_tunables_init();
+	if (ret)
+		return ret;
+	ret = cil_hints_init();
+	if (ret)
+		goto err_tunables;
+	ret = cil_glue_init();
+	if (ret)
+		goto err_hints;
+	ret = cil_gate_init();
+	if (ret)
+		goto err_glue;
+	ret = cil_registry_add();
+	if (ret)
+		goto err_glue;
+	cil_debugfs_init();
+	return 0;
+
+err_glue:
+	cil_glue_exit();
+err_hints:
+	cil_hints_exit();
+err_tunables:
+	cil_tunables_exit();
+	return ret;
+}
+
+static void __exit cil_exit(void)
+{
+	/* First whatever can still reach us, last what it reached. */
+	cil_debugfs_exit();
+	cil_registry_remove();
+	cil_hints_exit();
+	cil_glue_exit();
+	cil_tunables_exit();
+}
+
+module_init(cil_init);
+module_exit(cil_exit);
+
+MODULE_DESCRIPTION("CPU idle governors menu_ng, teo_ng, wteo and gate");
+MODULE_AUTHOR("The cpuidle-lab authors");
+MODULE_VERSION(CIL_VERSION);
+MODULE_LICENSE("GPL");

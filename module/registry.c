@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Our governors in the kernel's list, and their way out of it.
+ */
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/string.h>
+
+#include "registry.h"
+#include "symbols.h"
+
+/*
+ * The kernel's callbacks do not say which governor they are called for, so
+ * each governor has an enable callback of its own; the rest is shared.
+ */
+#define X(name)								\
+	static int enable_##name(struct cpuidle_driver *drv,		\
+				 struct cpuidle_device *dev)		\
+	{								\
+		return cil_glue_enable(&cil_governors[CIL_GOVERNOR_##name], \
+				       drv, dev);			\
+	}
+CIL_GOVERNORS(X)
+#undef X
+
+static int enable_gate(struct cpuidle_driver *drv, struct cpuidle_device *dev)
+{
+	return cil_glue_enable(&cil_gate, drv, dev);
+}
+
+/* The least rating: the kernel prefers the current governor to ours. */
+#define KERNEL_GOVERNOR(governor)					\
+	{								\
+		.name = #governor,					\
+		.rating = 0,						\
+		.enable = enable_##governor,				\
+		.disable = cil_glue_disable,				\
+		.select = cil_glue_select,				\
+		.reflect = cil_glue_reflect,				\
+	}
+
+#define X(governor)							\
+	[CIL_GOVERNOR_##governor] = {					\
+		.kernel = KERNEL_GOVERNOR(governor),			\
+		.id = CIL_GOVERNOR_##governor,				\
+		.policy = &governor##_policy,				\
+	},
+struct cil_governor cil_governors[CIL_POLICY_COUNT] = { CIL_GOVERNORS(X) };
+#undef X
+
+struct cil_governor cil_gate = {
+	.kernel = KERNEL_GOVERNOR(gate),
+	.id = CIL_GOVERNOR_gate,
+};
+
+static bool is_named(const struct cpuidle_governor *governor, const char *name)
+{
+	size_t length = strcspn(name, "\n");
+
+	return strlen(governor->name) == length &&
+	       !strncasecmp(governor->name, name, length);
+}
+
+/**
+ * cil_registry_find() - a governor of the kernel's list by its name
+ * @name: name in any case, as the kernel compares; a newline at the end is
+ *	ignored
+ *
+ * Context: cpuidle lock held.
+ * Return: the governor, or NULL.
+ */
+struct cpuidle_governor *cil_registry_find(const char *name)
+{
+	struct cpuidle_governor *g;
+
+	list_for_each_entry(g, cil_kernel.governors, governor_list)
+		if (is_named(g, name))
+			return g;
+	return NULL;
+}
+
+/**
+ * cil_registry_find_own() - a governor of ours by its name, registered or not
+ * @name: as for cil_registry_find()
+ *
+ * Context: any.
+ * Return: the governor, or NULL.
+ */
+struct cil_governor *cil_registry_find_own(const char *name)
+{
+	int i;
+
+	if (is_named(&cil_gate.kernel, name))
+		return &cil_gate;
+	for (i = 0; i < CIL_POLICY_COUNT; i++)
+		if (is_named(&cil_governors[i].kernel, name))
+			return &cil_governors[i];
+	return NULL;
+}
+
+/**
+ * cil_registry_own() - is this one of ours?
+ * @governor: a governor of the kernel's list
+ *
+ * Context: any.
+ * Return: our view of it, or NULL if it is not ours.
+ */
+struct cil_governor *cil_registry_own(const struct cpuidle_governor *governor)
+{
+	int i;
+
+	if (governor == &cil_gate.kernel)
+		return &cil_gate;
+	for (i = 0; i < CIL_POLICY_COUNT; i++)
+		if (governor == &cil_governors[i].kernel)
+			return &cil_governors[i];
+	return NULL;
+}
+
+/* The best governor that stays, as the kernel would have chosen. */
+static struct cpuidle_governor *heir(void)
+{
+	struct cpuidle_governor *best = NULL;
+	struct cpuidle_governor *g;
+
+	list_for_each_entry(g, cil_kernel.governors, governor_list)
+		if (!cil_registry_own(g) && (!best || g->rating > best->rating))
+			best = g;
+	return best;
+}
+
+static void leave(struct cpuidle_governor *to)
+{
+	struct cpuidle_device *dev;
+
+	if (to) {
+		static_call(cil_switch)(to);
+		return;
+	}
+	/* There never was another: back to no governor at all. */
+	list_for_each_entry(dev, cil_kernel.devices, device_list)
+		cpuidle_disable_device(dev);
+	*cil_kernel.curr = NULL;
+}
+
+static void unlink(struct cil_governor *governor)
+{
+	if (governor->kernel.governor_list.next)
+		list_del(&governor->kernel.governor_list);
+	governor->kernel.governor_list.next = NULL;
+}
+
+/**
+ * cil_registry_remove() - take our governors out of the kernel
+ *
+ * The references that enabled devices hold do not cover everything: without a
+ * driver nothing is enabled, and the displaced governor holds none. So
+ * whatever points to us is moved off first.
+ *
+ * Context: process, may sleep. Also when only some are registered.
+ */
+void cil_registry_remove(void)
+{
+	int i;
+
+	cpuidle_pause_and_lock();
+	if (*cil_kernel.curr && cil_registry_own(*cil_kernel.curr))
+		leave(heir());
+	if (cil_kernel.prev && *cil_kernel.prev &&
+	    cil_registry_own(*cil_kernel.prev))
+		*cil_kernel.prev = *cil_kernel.curr;
+	for (i = 0; i < CIL_POLICY_COUNT; i++)
+		unlink(&cil_governors[i]);
+	unlink(&cil_gate);
+	cpuidle_resume_and_unlock();
+
+	/*
+	 * A CPU that left its idle state before the switch may be in our
+	 * reflect still. It is not idle to RCU there.
+	 */
+	synchronize_rcu();
+}
+
+static int add(struct cil_governor *governor)
+{
+	int ret = static_call(cil_register)(&governor->kernel);
+
+	if (ret == -EEXIST)
+		pr_err("the kernel has a governor %s already\n",
+		       governor->kernel.name);
+	else if (ret == -ENODEV)
+		pr_err("cpuidle is off (cpuidle.off=1)\n");
+	else if (ret)
+		pr_err("cannot register governor %s: error %d\n",
+		       governor->kernel.name, ret);
+	return ret;
+}
+
+/**
+ * cil_registry_add() - register all our governors
+ *
+ * Context: process, may sleep, cpuidle lock not held.
+ * Return: 0, or the error of the first that failed (-EEXIST: its name is
+ * taken, -ENODEV: cpuidle is off); then none of them is registered.
+ */
+int cil_registry_add(void)
+{
+	int ret = 0;
+	int i;
+
+	for (i = 0; !ret && i < CIL_POLICY_COUNT; i++)
+		ret = add(&cil_governors[i]);
+	if (!ret)
+		ret = add(&cil_gate);
+	if (ret)
+		cil_registry_remove();
+	return ret;
+}

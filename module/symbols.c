@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Symbols of the kernel that are not exported: one table, resolved once.
+ */
+#include <linux/kprobes.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+
+#include "symbols.h"
+
+/* Never called: they only give the static calls their type. */
+s64 cil_stub_latency_req(unsigned int cpu)
+{
+	return 0;
+}
+
+ktime_t cil_stub_sleep_length(ktime_t *delta_next)
+{
+	*delta_next = 0;
+	return 0;
+}
+
+bool cil_stub_tick_stopped(void)
+{
+	return false;
+}
+
+bool cil_stub_got_tick(void)
+{
+	return false;
+}
+
+int cil_stub_register(struct cpuidle_governor *governor)
+{
+	return -ENODEV;
+}
+
+int cil_stub_switch(struct cpuidle_governor *governor)
+{
+	return -ENODEV;
+}
+
+static unsigned long cil_stub_lookup(const char *name)
+{
+	return 0;
+}
+
+DEFINE_STATIC_CALL(cil_latency_req, cil_stub_latency_req);
+DEFINE_STATIC_CALL(cil_sleep_length, cil_stub_sleep_length);
+DEFINE_STATIC_CALL(cil_tick_stopped, cil_stub_tick_stopped);
+DEFINE_STATIC_CALL(cil_got_tick, cil_stub_got_tick);
+DEFINE_STATIC_CALL(cil_register, cil_stub_register);
+DEFINE_STATIC_CALL(cil_switch, cil_stub_switch);
+DEFINE_STATIC_CALL(cil_lookup, cil_stub_lookup);
+
+struct cil_kernel cil_kernel;
+
+enum cil_symbol_id {
+	SYM_GOVERNORS,
+	SYM_CURR,
+	SYM_PREV,
+	SYM_DEVICES,
+	SYM_LATENCY_REQ,
+	SYM_SLEEP_LENGTH,
+	SYM_TICK_STOPPED,
+	SYM_GOT_TICK,
+	SYM_REGISTER,
+	SYM_SWITCH,
+};
+
+/**
+ * struct cil_symbol - a symbol of the kernel
+ * @name: as in kallsyms
+ * @required: without it the module refuses to load
+ * @address: 0 until it is resolved
+ */
+struct cil_symbol {
+	const char *name;
+	bool required;
+	unsigned long address;
+};
+
+static struct cil_symbol symbols[] = {
+	[SYM_GOVERNORS] = { "cpuidle_governors", true },
+	[SYM_CURR] = { "cpuidle_curr_governor", true },
+	[SYM_PREV] = { "cpuidle_prev_governor", false },
+	[SYM_DEVICES] = { "cpuidle_detected_devices", true },
+	[SYM_LATENCY_REQ] = { "cpuidle_governor_latency_req", true },
+	[SYM_SLEEP_LENGTH] = { "tick_nohz_get_sleep_length", true },
+	[SYM_TICK_STOPPED] = { "tick_nohz_tick_stopped", true },
+	[SYM_GOT_TICK] = { "tick_nohz_idle_got_tick", true },
+	[SYM_REGISTER] = { "cpuidle_register_governor", true },
+	[SYM_SWITCH] = { "cpuidle_switch_governor", true },
+};
+
+/*
+ * A kprobe is the one exported way to an address by name. The probe is removed
+ * before the address is used. With IBT it points behind the ENDBR, which is
+ * fine for a direct call.
+ */
+static int find_lookup(void)
+{
+	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+	int ret = register_kprobe(&probe);
+
+	if (ret) {
+		pr_err("cannot look up kernel symbols: no kprobe on kallsyms_lookup_name (error %d; KPROBES and KALLSYMS_ALL are needed)\n",
+		       ret);
+		return ret;
+	}
+	static_call_update(cil_lookup, (typeof(&cil_stub_lookup))probe.addr);
+	unregister_kprobe(&probe);
+	return 0;
+}
+
+#define update(call, id) \
+	static_call_update(call, (typeof(&STATIC_CALL_TRAMP(call)))symbols[id].address)
+
+/**
+ * cil_symbols_resolve() - find all symbols and aim the static calls at them
+ *
+ * Context: process, may sleep; once, at load.
+ * Return: 0, or -ENOENT (a required symbol is missing, one log line names it),
+ * or the error of the kprobe.
+ */
+int cil_symbols_resolve(void)
+{
+	struct cil_symbol *s;
+	int ret = find_lookup();
+
+	if (ret)
+		return ret;
+
+	for (s = symbols; s < symbols + ARRAY_SIZE(symbols); s++) {
+		s->address = static_call(cil_lookup)(s->name);
+		if (!s->address && s->required) {
+			pr_err("this kernel lacks the symbol %s\n", s->name);
+			return -ENOENT;
+		}
+	}
+
+	cil_kernel.governors = (void *)symbols[SYM_GOVERNORS].address;
+	cil_kernel.curr = (void *)symbols[SYM_CURR].address;
+	cil_kernel.prev = (void *)symbols[SYM_PREV].address;
+	cil_kernel.devices = (void *)symbols[SYM_DEVICES].address;
+	update(cil_latency_req, SYM_LATENCY_REQ);
+	update(cil_sleep_length, SYM_SLEEP_LENGTH);
+	update(cil_tick_stopped, SYM_TICK_STOPPED);
+	update(cil_got_tick, SYM_GOT_TICK);
+	update(cil_register, SYM_REGISTER);
+	update(cil_switch, SYM_SWITCH);
+	return 0;
+}
+
+/**
+ * cil_symbols_show() - list what was resolved
+ * @seq: where to print
+ *
+ * Context: process.
+ */
+void cil_symbols_show(struct seq_file *seq)
+{
+	const struct cil_symbol *s;
+
+	for (s = symbols; s < symbols + ARRAY_SIZE(symbols); s++)
+		seq_printf(seq, "%-30s %s %s\n", s->name,
+			   s->required ? "required" : "optional",
+			   s->address ? "found" : "missing");
+}

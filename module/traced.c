@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * From decisions to trace events.
+ */
+#include <linux/utsname.h>
+
+#include "glue.h"
+#include "gate.h"
+#include "tunables.h"
+
+#define CREATE_TRACE_POINTS
+#include "traced.h"
+
+/* A reader that joins late, or lost events, finds a state again after these. */
+#define CHECKPOINT_PERIOD	4096
+
+/* Counts the times that tracing of decisions was switched on. */
+static u32 trace_epoch;
+
+int cil_trace_decision_reg(void)
+{
+	/* 0 stands for "never traced". */
+	if (!++trace_epoch)
+		trace_epoch = 1;
+	return 0;
+}
+
+void cil_trace_decision_unreg(void)
+{
+}
+
+static void join_names(const struct cpuidle_driver *drv, char *names, size_t size)
+{
+	size_t used = 0;
+	int i;
+
+	names[0] = '\0';
+	for (i = 0; i < drv->state_count; i++)
+		used += scnprintf(names + used, size - used, "%s%s", i ? "," : "",
+				  drv->states[i].name);
+}
+
+static noinline void emit_config(const struct cil_cpu *cpu,
+				 const struct cil_tunable_set *set)
+{
+	char names[CIL_STATE_MAX * CPUIDLE_NAME_LEN];
+	char tunables[CIL_TUNABLES_TEXT];
+
+	join_names(cpu->driver, names, sizeof(names));
+	cil_tunables_format(cpu->own, set, tunables, sizeof(tunables));
+	trace_config(cpu->record.seq, cpu->record.governor, set->generation,
+		     &cpu->machine, names,
+		     cpu->governor == &cil_gate ? cil_gate_base_name() : "",
+		     tunables, init_utsname()->release);
+}
+
+static void emit_state(const struct cil_cpu *cpu)
+{
+	u32 total = cpu->own ? cpu->own->policy->state_size : 0;
+	const u8 *data = cpu->state;
+	u32 offset;
+
+	if (!trace_state_enabled())
+		return;
+	for (offset = 0; offset < total; offset += CIL_STATE_CHUNK)
+		trace_state(cpu->record.seq, cpu->record.governor, offset, total,
+			    data + offset, min_t(u32, total - offset,
+						 CIL_STATE_CHUNK));
+}
+
+/**
+ * cil_emit_checkpoint() - if one is due: configuration and the policy's state
+ * @cpu: the CPU, about to decide number record.seq
+ * @set: the tunables in force
+ *
+ * Due before the first traced decision of a CPU, after every enable and
+ * restart, and from time to time, so that replay can start at any of them.
+ *
+ * Context: idle task, interrupts off, the decision event is on.
+ */
+void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
+{
+	u32 epoch = READ_ONCE(trace_epoch);
+
+	if (cpu->epoch == epoch && cpu->record.seq % CHECKPOINT_PERIOD)
+		return;
+	cpu->epoch = epoch;
+	emit_config(cpu, set);
+	emit_state(cpu);
+}
+
+/**
+ * cil_emit_decision() - trace the decision just made
+ * @cpu: the CPU
+ *
+ * Asks for the sleep length where the policy did not, for the record alone:
+ * the decision is made, and query.asked stays false.
+ *
+ * Context: idle task, interrupts off, the decision event is on.
+ */
+void cil_emit_decision(struct cil_cpu *cpu)
+{
+	struct cil_record *r = &cpu->record;
+	struct cil_query timers = r->query;
+
+	if (!timers.asked)
+		cil_env_sleep_length(&timers);
+	r->sleep_length_ns = timers.sleep_length_ns;
+	r->delta_tick_ns = timers.delta_tick_ns;
+	r->state_name = cpu->driver->states[r->decision.index].name;
+	trace_decision(r);
+}
+
+/**
+ * cil_emit_outcome() - trace what became of the last decision
+ * @cpu: the CPU
+ *
+ * Context: idle task, interrupts off.
+ */
+void cil_emit_outcome(struct cil_cpu *cpu)
+{
+	struct cil_record *r = &cpu->record;
+	u16 weights[CIL_STATE_MAX] = {};
+	int row;
+
+	r->state_name = cpu->driver->states[r->outcome.index].name;
+	trace_outcome(r);
+
+	if (!trace_weights_enabled() || r->kind != CIL_OUTCOME_ENTERED ||
+	    !cpu->own || !cpu->own->policy->row_learned)
+		return;
+	row = cpu->own->policy->row_learned(cpu->state, &cpu->machine, weights);
+	if (row >= 0)
+		trace_weights(r->seq, r->governor, row,
+			      cpu->machine.state_count, weights);
+}

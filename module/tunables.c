@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The values of the tunables, and the module parameters that set them.
+ *
+ * A set of values is never changed once a decision may read it: a change
+ * publishes a new set. debugfs writes one value at a time; a module parameter
+ * named like the governor takes any number of "name=value", also where
+ * lockdown closes debugfs.
+ */
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+
+#include "gate.h"
+#include "trace.h"
+#include "tunables.h"
+
+/* Serialises changes. Boot parameters come before there is anything to race. */
+static DEFINE_MUTEX(change_lock);
+static u32 generation;
+static bool live;
+
+static const struct cil_tunable *tunable_of(const struct cil_governor *governor,
+					    u32 n)
+{
+	return &governor->policy->tunables[n];
+}
+
+static u32 tunable_count(const struct cil_governor *governor)
+{
+	return governor->policy ? governor->policy->tunable_count : 0;
+}
+
+static int parse(const struct cil_tunable *t, const char *text, u32 *value)
+{
+	u32 v;
+
+	if (t->names) {
+		for (v = t->min; v <= t->max; v++) {
+			if (sysfs_streq(text, t->names[v])) {
+				*value = v;
+				return 0;
+			}
+		}
+	}
+	if (kstrtou32(text, 0, &v) || v < t->min || v > t->max)
+		return -EINVAL;
+	*value = v;
+	return 0;
+}
+
+static int print_value(const struct cil_tunable *t, u32 value, char *text,
+		       size_t size)
+{
+	if (t->names)
+		return scnprintf(text, size, "%s", t->names[value]);
+	return scnprintf(text, size, "%u", value);
+}
+
+static struct cil_tunable_set *current_set(const struct cil_governor *governor)
+{
+	return rcu_dereference_protected(governor->tunables,
+					 lockdep_is_held(&change_lock));
+}
+
+static void publish(struct cil_governor *governor, struct cil_tunable_set *set)
+{
+	struct cil_tunable_set *old = current_set(governor);
+
+	set->generation = ++generation;
+	rcu_assign_pointer(governor->tunables, set);
+	if (old)
+		kfree_rcu(old, rcu);
+}
+
+static void trace_change(const struct cil_governor *governor, u32 n, u32 value)
+{
+	const struct cil_tunable *t = tunable_of(governor, n);
+	char text[32];
+
+	print_value(t, value, text, sizeof(text));
+	trace_tunable(governor->id, t->name, text, generation);
+}
+
+/**
+ * cil_tunables_set() - change one tunable
+ * @governor: whose
+ * @n: position in the policy's table
+ * @text: the value, or its name; a newline at the end is ignored
+ *
+ * Context: process, may sleep.
+ * Return: 0, -EINVAL (not a number, or out of range: nothing has changed), or
+ * -ENOMEM.
+ */
+int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text)
+{
+	struct cil_tunable_set *set;
+	u32 value;
+	int ret = parse(tunable_of(governor, n), text, &value);
+
+	if (ret)
+		return ret;
+
+	if (!live) {
+		governor->boot[n] = value;
+		governor->boot_set |= BIT(n);
+		return 0;
+	}
+
+	mutex_lock(&change_lock);
+	set = kmemdup(current_set(governor), sizeof(*set), GFP_KERNEL);
+	if (set) {
+		set->value[n] = value;
+		publish(governor, set);
+		trace_change(governor, n, value);
+	} else {
+		ret = -ENOMEM;
+	}
+	mutex_unlock(&change_lock);
+	return ret;
+}
+
+static void fill(const struct cil_governor *governor, struct cil_tunable_set *set,
+		 bool boot)
+{
+	u32 i;
+
+	for (i = 0; i < tunable_count(governor); i++)
+		set->value[i] = boot && governor->boot_set & BIT(i) ?
+				governor->boot[i] : tunable_of(governor, i)->def;
+}
+
+/**
+ * cil_tunables_defaults() - back to the defaults, all at once
+ * @governor: whose
+ *
+ * Changes nothing if there is no memory for it.
+ *
+ * Context: process, may sleep.
+ */
+void cil_tunables_defaults(struct cil_governor *governor)
+{
+	struct cil_tunable_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
+	u32 i;
+
+	if (!set)
+		return;
+	fill(governor, set, false);
+	mutex_lock(&change_lock);
+	publish(governor, set);
+	for (i = 0; i < tunable_count(governor); i++)
+		trace_change(governor, i, set->value[i]);
+	mutex_unlock(&change_lock);
+}
+
+/**
+ * cil_tunables_print() - the value of one tunable
+ * @governor: whose
+ * @n: position in the policy's table
+ * @text: where to print
+ * @size: room in @text
+ *
+ * Context: process.
+ * Return: number of characters.
+ */
+int cil_tunables_print(const struct cil_governor *governor, u32 n, char *text,
+		       size_t size)
+{
+	u32 value;
+
+	rcu_read_lock();
+	value = rcu_dereference(governor->tunables)->value[n];
+	rcu_read_unlock();
+	return print_value(tunable_of(governor, n), value, text, size);
+}
+
+/**
+ * cil_tunables_format() - all values of a set as "name=value name=value"
+ * @governor: whose; NULL gives an empty text
+ * @set: the values
+ * @text: where to print
+ * @size: room in @text
+ *
+ * Context: any.
+ * Return: number of characters.
+ */
+size_t cil_tunables_format(const struct cil_governor *governor,
+			   const struct cil_tunable_set *set, char *text,
+			   size_t size)
+{
+	size_t used = 0;
+	u32 i;
+
+	text[0] = '\0';
+	if (!governor)
+		return 0;
+	for (i = 0; i < tunable_count(governor); i++) {
+		const struct cil_tunable *t = tunable_of(governor, i);
+
+		used += scnprintf(text + used, size - used, "%s%s=",
+				  i ? " " : "", t->name);
+		used += print_value(t, set->value[i], text + used, size - used);
+	}
+	return used;
+}
+
+static int set_by_name(struct cil_governor *governor, const char *name,
+		       const char *value)
+{
+	u32 i;
+
+	if (governor == &cil_gate && !strcmp(name, "base"))
+		return live ? cil_gate_set_base(value) : cil_gate_boot_base(value);
+
+	for (i = 0; i < tunable_count(governor); i++)
+		if (!strcmp(name, tunable_of(governor, i)->name))
+			return cil_tunables_set(governor, i, value);
+	return -EINVAL;
+}
+
+static int param_set(const char *val, const struct kernel_param *kp)
+{
+	char *text, *rest, *word;
+	int ret = 0;
+
+	text = kstrdup(val, GFP_KERNEL);
+	if (!text)
+		return -ENOMEM;
+
+	rest = strim(text);
+	while (!ret && (word = strsep(&rest, " ,\n"))) {
+		char *value = strchr(word, '=');
+
+		if (!*word)
+			continue;
+		if (value)
+			*value++ = '\0';
+		ret = value ? set_by_name(kp->arg, word, value) : -EINVAL;
+		if (ret == -EINVAL)
+			pr_err("%s: no tunable %s, or its value is out of range\n",
+			       kp->name, word);
+	}
+	kfree(text);
+	return ret;
+}
+
+static int param_get(char *buffer, const struct kernel_param *kp)
+{
+	const struct cil_governor *governor = kp->arg;
+	size_t used = 0;
+
+	if (governor == &cil_gate)
+		return cil_gate_print_base(buffer, PAGE_SIZE);
+
+	rcu_read_lock();
+	if (live)
+		used = cil_tunables_format(governor,
+					   rcu_dereference(governor->tunables),
+					   buffer, PAGE_SIZE - 1);
+	rcu_read_unlock();
+	buffer[used++] = '\n';
+	return used;
+}
+
+static const struct kernel_param_ops param_ops = {
+	.set = param_set,
+	.get = param_get,
+};
+
+#define X(name)								\
+	module_param_cb(name, &param_ops, &cil_governors[CIL_GOVERNOR_##name], 0600); \
+	MODULE_PARM_DESC(name, "Tunables of " #name ": name=value[,name=value]...");
+CIL_GOVERNORS(X)
+#undef X
+module_param_cb(gate, &param_ops, &cil_gate, 0600);
+MODULE_PARM_DESC(gate, "Tunables of gate: base=GOVERNOR");
+
+static int init_one(struct cil_governor *governor)
+{
+	struct cil_tunable_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
+
+	if (!set)
+		return -ENOMEM;
+	fill(governor, set, true);
+	mutex_lock(&change_lock);
+	publish(governor, set);
+	mutex_unlock(&change_lock);
+	return 0;
+}
+
+/**
+ * cil_tunables_init() - values given at load, defaults for the rest
+ *
+ * Context: process, may sleep; before any governor is registered.
+ * Return: 0 or -ENOMEM.
+ */
+int cil_tunables_init(void)
+{
+	int ret = init_one(&cil_gate);
+	int i;
+
+	for (i = 0; !ret && i < CIL_POLICY_COUNT; i++) {
+		if (WARN_ON(cil_governors[i].policy->tunable_count >
+			    CIL_TUNABLE_MAX))
+			ret = -EINVAL;
+		else
+			ret = init_one(&cil_governors[i]);
+	}
+	if (ret)
+		cil_tunables_exit();
+	else
+		live = true;
+	return ret;
+}
+
+static void exit_one(struct cil_governor *governor)
+{
+	kfree(rcu_dereference_protected(governor->tunables, true));
+	RCU_INIT_POINTER(governor->tunables, NULL);
+}
+
+/**
+ * cil_tunables_exit() - free all values
+ *
+ * Context: process, may sleep; no governor is registered any more.
+ */
+void cil_tunables_exit(void)
+{
+	int i;
+
+	live = false;
+	for (i = 0; i < CIL_POLICY_COUNT; i++)
+		exit_one(&cil_governors[i]);
+	exit_one(&cil_gate);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef CIL_TUNABLES_H
+#define CIL_TUNABLES_H
+
+#include "glue.h"
+
+/* Room for all tunables of a governor as "name=value name=value". */
+#define CIL_TUNABLES_TEXT	512
+
+int cil_tunables_init(void);
+void cil_tunables_exit(void);
+int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text);
+void cil_tunables_defaults(struct cil_governor *governor);
+int cil_tunables_print(const struct cil_governor *governor, u32 n, char *text,
+		       size_t size);
+size_t cil_tunables_format(const struct cil_governor *governor,
+			   const struct cil_tunable_set *set, char *text,
+			   size_t size);
+
+#endif /* CIL_TUNABLES_H */
