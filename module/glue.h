@@ -17,7 +17,6 @@ enum cil_governor_id {
 	CIL_GOVERNOR_gate = 255,
 };
 
-#define CIL_TUNABLE_MAX		24
 #define CIL_BASE_NONE		0xff
 
 /**

@@ -82,6 +82,27 @@ static void trace_change(const struct cil_governor *governor, u32 n, u32 value)
 	trace_tunable(governor->id, t->name, text, generation);
 }
 
+/* Lock held. */
+static int change(struct cil_governor *governor, u32 n, u32 value)
+{
+	struct cil_tunable_set *set = kmemdup(current_set(governor),
+					      sizeof(*set), GFP_KERNEL);
+
+	if (!set)
+		return -ENOMEM;
+	set->value[n] = value;
+	publish(governor, set);
+	trace_change(governor, n, value);
+	return 0;
+}
+
+/* Lock held, the module is about to start. */
+static void remember(struct cil_governor *governor, u32 n, u32 value)
+{
+	governor->boot[n] = value;
+	governor->boot_set |= BIT(n);
+}
+
 /**
  * cil_tunables_set() - change one tunable
  * @governor: whose
@@ -94,28 +115,17 @@ static void trace_change(const struct cil_governor *governor, u32 n, u32 value)
  */
 int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text)
 {
-	struct cil_tunable_set *set;
 	u32 value;
 	int ret = parse(tunable_of(governor, n), text, &value);
 
 	if (ret)
 		return ret;
 
-	if (!live) {
-		governor->boot[n] = value;
-		governor->boot_set |= BIT(n);
-		return 0;
-	}
-
 	mutex_lock(&change_lock);
-	set = kmemdup(current_set(governor), sizeof(*set), GFP_KERNEL);
-	if (set) {
-		set->value[n] = value;
-		publish(governor, set);
-		trace_change(governor, n, value);
-	} else {
-		ret = -ENOMEM;
-	}
+	if (live)
+		ret = change(governor, n, value);
+	else
+		remember(governor, n, value);
 	mutex_unlock(&change_lock);
 	return ret;
 }
@@ -149,7 +159,7 @@ void cil_tunables_defaults(struct cil_governor *governor)
 	mutex_lock(&change_lock);
 	publish(governor, set);
 	for (i = 0; i < tunable_count(governor); i++)
-		trace_change(governor, i, set->value[i]);
+		trace_change(governor, i, tunable_of(governor, i)->def);
 	mutex_unlock(&change_lock);
 }
 
@@ -247,16 +257,17 @@ static int param_set(const char *val, const struct kernel_param *kp)
 static int param_get(char *buffer, const struct kernel_param *kp)
 {
 	const struct cil_governor *governor = kp->arg;
+	const struct cil_tunable_set *set;
 	size_t used = 0;
 
 	if (governor == &cil_gate)
 		return cil_gate_print_base(buffer, PAGE_SIZE);
 
+	/* There are none before the module has started, and after its end. */
 	rcu_read_lock();
-	if (live)
-		used = cil_tunables_format(governor,
-					   rcu_dereference(governor->tunables),
-					   buffer, PAGE_SIZE - 1);
+	set = rcu_dereference(governor->tunables);
+	if (set)
+		used = cil_tunables_format(governor, set, buffer, PAGE_SIZE - 1);
 	rcu_read_unlock();
 	buffer[used++] = '\n';
 	return used;
@@ -282,10 +293,17 @@ static int init_one(struct cil_governor *governor)
 	if (!set)
 		return -ENOMEM;
 	fill(governor, set, true);
-	mutex_lock(&change_lock);
 	publish(governor, set);
-	mutex_unlock(&change_lock);
 	return 0;
+}
+
+static void exit_one(struct cil_governor *governor)
+{
+	struct cil_tunable_set *set = current_set(governor);
+
+	RCU_INIT_POINTER(governor->tunables, NULL);
+	if (set)
+		kfree_rcu(set, rcu);
 }
 
 /**
@@ -296,31 +314,25 @@ static int init_one(struct cil_governor *governor)
  */
 int cil_tunables_init(void)
 {
-	int ret = init_one(&cil_gate);
+	int ret;
 	int i;
 
-	for (i = 0; !ret && i < CIL_POLICY_COUNT; i++) {
-		if (WARN_ON(cil_governors[i].policy->tunable_count >
-			    CIL_TUNABLE_MAX))
-			ret = -EINVAL;
-		else
-			ret = init_one(&cil_governors[i]);
-	}
+	mutex_lock(&change_lock);
+	ret = init_one(&cil_gate);
+	for (i = 0; !ret && i < CIL_POLICY_COUNT; i++)
+		ret = init_one(&cil_governors[i]);
+	live = !ret;
+	mutex_unlock(&change_lock);
 	if (ret)
 		cil_tunables_exit();
-	else
-		live = true;
 	return ret;
-}
-
-static void exit_one(struct cil_governor *governor)
-{
-	kfree(rcu_dereference_protected(governor->tunables, true));
-	RCU_INIT_POINTER(governor->tunables, NULL);
 }
 
 /**
  * cil_tunables_exit() - free all values
+ *
+ * The module parameters can be written until the module is gone; from now on
+ * that changes nothing.
  *
  * Context: process, may sleep; no governor is registered any more.
  */
@@ -328,8 +340,10 @@ void cil_tunables_exit(void)
 {
 	int i;
 
+	mutex_lock(&change_lock);
 	live = false;
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
 		exit_one(&cil_governors[i]);
 	exit_one(&cil_gate);
+	mutex_unlock(&change_lock);
 }

@@ -21,6 +21,12 @@
 #define CIL_NSEC_PER_USEC	1000LL
 #define CIL_NSEC_PER_MSEC	1000000LL
 
+/* Tunables that a policy may have. */
+#define CIL_TUNABLE_MAX		24
+
+/* Bytes of state that a policy may have for each CPU. */
+#define CIL_STATE_SIZE_MAX	16384
+
 /* A timer that never expires, as the kernel's KTIME_MAX. */
 #define CIL_TIME_MAX		S64_MAX
 
@@ -147,9 +153,9 @@ struct cil_sink;
 /**
  * struct cil_policy - one governor's decision logic
  * @name: name of the governor
- * @state_size: bytes of state for each CPU, at most 4096 for up to 7 states
+ * @state_size: bytes of state for each CPU, at most CIL_STATE_SIZE_MAX
  * @tunables: its tunables
- * @tunable_count: number of its tunables
+ * @tunable_count: number of its tunables, at most CIL_TUNABLE_MAX
  * @init: start learning afresh; called with the state memory in any condition
  * @select: choose a state. Must set every member of the decision
  * @update: learn from the outcome of the last decision; called at most once

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Prints what the governors declare of their tunables, one a line, fields
+ * separated by tabs: governor, name, unit, min, max, default, names, what, why.
+ */
+#include <stdio.h>
+
+#include "../governors/common/policy.h"
+
+#define CIL_POLICY_OF(name) &name##_policy,
+static const struct cil_policy *const policies[] = {
+	CIL_GOVERNORS(CIL_POLICY_OF)
+};
+
+static void print_names(const struct cil_tunable *t)
+{
+	u32 v;
+
+	for (v = t->min; t->names && v <= t->max; v++)
+		printf("%s%s", v > t->min ? "," : "", t->names[v]);
+}
+
+int main(void)
+{
+	u32 p, i;
+
+	for (p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
+		for (i = 0; i < policies[p]->tunable_count; i++) {
+			const struct cil_tunable *t = &policies[p]->tunables[i];
+
+			printf("%s\t%s\t%s\t%u\t%u\t%u\t", policies[p]->name,
+			       t->name, t->unit, t->min, t->max, t->def);
+			print_names(t);
+			printf("\t%s\t%s\n", t->what, t->why);
+		}
+	}
+	return 0;
+}

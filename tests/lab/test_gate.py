@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Hints follow their tasks, limit their CPUs, and are gone with them."""
+
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from cpuidle_lab.lab.images import FLAVOURS
+
+pytestmark = pytest.mark.lab
+
+FUNCTIONS = """
+. /lab/functions
+load cpuidle_emul machine=skx
+load cpuidle_lab
+hints=$knobs/gate/hints
+states=/sys/devices/system/cpu
+placed() { sed -n "s/^# cpu$1: \\([0-9]*\\) placed/\\1/p" $hints; }
+on() { awk -v pid=$1 '$1 == pid { print $3 }' $hints; }
+cpu_of() { awk '{ sub(/.*\\) /, ""); print $37 }' /proc/$1/stat; }
+deep() { echo $(($(cat $states/cpu$1/cpuidle/state2/usage) + $(cat $states/cpu$1/cpuidle/state3/usage))); }
+"""
+
+
+def guest(tmp_path: Path, script: str, **options: object) -> dict[str, str]:
+    """Run a script in the guest; return its lines "name: value". No warning may be logged."""
+    run = LabRun(script=FUNCTIONS + script, **options)  # type: ignore[arg-type]
+    result: LabResult = run_lab(run, tmp_path / "results").check()
+    foreign = ("out-of-tree module", "module verification failed")
+    assert [line for line in result.complaints() if not any(t in line for t in foreign)] == []
+    return dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
+
+
+@pytest.mark.parametrize("kernel", FLAVOURS)
+def test_hints_follow_their_tasks(kernel: str, tmp_path: Path) -> None:
+    said = guest(
+        tmp_path,
+        """
+        governor gate
+        echo "idle: $(tail -n 1 $hints)"
+        taskset -c 1 sleep 1000 & pid=$!
+        usleep 20000
+        echo "$pid 5" >$hints
+        echo "attached: $(tail -n 1 $hints)"
+        [ "$(on $pid)" = "$(cpu_of $pid)" ] || fail "set: on $(on $pid), not $(cpu_of $pid)"
+        kill $pid; wait $pid
+        usleep 50000
+        grep -q "^$pid " $hints && fail "a dead task is still listed"
+        [ -z "$(placed 0)$(placed 1)" ] || fail "a dead task is still counted"
+        echo "detached: $(tail -n 1 $hints)"
+
+        # A family that migrates: every member is where the hint says it is.
+        echo "$$ 7" >$hints
+        for i in 1 2 3 4 5 6 7 8; do
+            (for j in $(seq 30); do taskset -pc $((j % 2)) $(sh -c 'echo $PPID') >/dev/null; usleep 1000; done) &
+        done
+        usleep 30000
+        inherited=$(grep -c "^[0-9]" $hints)
+        [ $inherited -ge 9 ] || fail "only $inherited have a hint"
+        wait
+        echo "$$ -" >$hints
+        usleep 100000
+        [ -z "$(placed 0)$(placed 1)" ] || fail "counts are left: $(cat $hints)"
+        echo "end: $(tail -n 1 $hints)"
+        """,
+        kernel=kernel,
+    )
+    assert said["idle"] == "# tracepoints attached: no" == said["detached"] == said["end"]
+    assert said["attached"] == "# tracepoints attached: yes"
+
+
+@pytest.mark.parametrize("base", ["menu", "teo_ng", "wteo"])
+def test_no_deeper_state_than_the_hint_allows(base: str, tmp_path: Path) -> None:
+    """C1E and C6 of skx take 10 us and 133 us to leave; C1 takes 2 us."""
+    said = guest(
+        tmp_path,
+        f"""
+        echo {base} >$knobs/gate/base
+        governor gate
+        taskset -c 1 sh -c 'while :; do usleep 5000; done' & pid=$!
+        sleep 0.3
+        echo "$pid 2" >$hints
+        usleep 50000
+        gated=$(deep 1) other=$(deep 0)
+        sleep 1
+        echo "gated: $(($(deep 1) - gated))"
+        echo "other: $(($(deep 0) - other))"
+        kill $pid
+        wait
+        """
+        """
+        usleep 50000
+        free=$(deep 1)
+        sleep 1
+        echo "free: $(($(deep 1) - free))"
+        """,
+    )
+    assert int(said["gated"]) == 0
+    assert int(said["other"]) > 0
+    assert int(said["free"]) > 0
+
+
+def test_bad_hints_are_refused(tmp_path: Path) -> None:
+    said = guest(
+        tmp_path,
+        """
+        # What is written, and the error that it must give.
+        try() {
+            error=$(sh -c 'echo "$1" >"$2"' - "$1" $hints 2>&1)
+            case "$error" in *"$2") ;; *) fail "'$1' gives '$error', not '$2'" ;; esac
+        }
+        try "" "Invalid argument"
+        try "1" "Invalid argument"
+        try "one 5" "Invalid argument"
+        try "1 five" "Invalid argument"
+        try "1 -5" "Invalid argument"
+        try "-1 5" "Invalid argument"
+        try "0 5" "Invalid argument"
+        try "1 99999999999" "Invalid argument"
+        try "$(printf '%0100d' 1) 5" "Invalid argument"
+        try "4000000 5" "No such process"
+        try "1 -" "No such file or directory"
+        for limit in $(seq 64); do
+            sleep 100 &
+            echo "$! $limit" >$hints
+        done
+        sleep 100 &
+        try "$! 1000" "No space left on device"
+        echo "kept: $(grep -c "^[0-9]" $hints)"
+        try "$! 64" ""
+        rmmod cpuidle_lab       # with hints in use; the gate is not current
+        [ -e $knobs ] && fail "it is still there"
+        killall sleep
+        sleep 0.1
+        """,
+    )
+    assert said["kept"] == "64"

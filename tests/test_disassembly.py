@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the compiler made of the module: no indirect branch into the kernel, no cost untraced."""
+
+import re
+import subprocess
+from functools import cache
+
+import pytest
+
+from cpuidle_lab.lab import images
+
+pytestmark = pytest.mark.lab
+
+kernels = pytest.mark.parametrize("kernel", images.FLAVOURS)
+
+# The places that may branch indirectly, and whose address they branch to.
+INDIRECT = {
+    # Policy callbacks: functions of the module itself.
+    "cil_glue_select": "select, update, init of a policy; base->select",
+    "account": "update of a policy",
+    "start_afresh": "init of a policy",
+    "decide_by_policy": "select of a policy",
+    "cil_emit_outcome": "row_learned of a policy",
+    "state_show": "dump of a policy",
+    # Callbacks of a kernel governor, which the kernel itself calls by pointer.
+    "decide_by_base": "base->select",
+    "cil_glue_reflect": "base->reflect",
+    "cil_glue_enable": "base->enable",
+    "cil_glue_disable": "base->disable",
+}
+# The kernel's own machinery behind each tracepoint.
+INDIRECT_BY_KERNEL = re.compile(r"__traceiter_\w+|__bpf_trace_\w+|perf_trace_\w+")
+
+BRANCH = re.compile(r"\t(?:call|jmp) +\*|__x86_indirect_thunk_\w+|__x86_indirect_(?:call|jump)_thunk")
+
+
+@cache
+def functions(kernel: str) -> dict[str, list[str]]:
+    """Return the disassembly of cpuidle_lab.ko, a list of lines for each function."""
+    module = images.modules(kernel).plain / "cpuidle_lab.ko"
+    dump = subprocess.run(
+        ["objdump", "-dr", "--no-show-raw-insn", module], capture_output=True, text=True, check=True
+    ).stdout
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in dump.splitlines():
+        if match := re.match(r"[0-9a-f]+ <(.+)>:$", line):
+            lines = found.setdefault(re.sub(r"\.(?:cold|isra|part|constprop).*", "", match[1]), [])
+        lines.append(line)
+    return found
+
+
+@kernels
+def test_indirect_branches_only_where_listed(kernel: str) -> None:
+    places = {name for name, lines in functions(kernel).items() if any(map(BRANCH.search, lines))}
+    assert "cil_glue_select" in places, "the pattern finds nothing any more"
+    foreign = {name for name in places if not INDIRECT_BY_KERNEL.fullmatch(name)}
+    assert foreign - set(INDIRECT) == set()
+
+
+@kernels
+def test_kernel_functions_are_called_directly(kernel: str) -> None:
+    """Every use of a function that is not exported is a call of its static-call trampoline."""
+    text = {name: "\n".join(lines) for name, lines in functions(kernel).items()}
+    select = text["cil_glue_select"]
+    assert re.search(r"R_X86_64_PLT32\s+__SCT__cil_latency_req", select)
+    assert re.search(r"R_X86_64_PLT32\s+__SCT__cil_tick_stopped", select)
+    assert re.search(r"R_X86_64_PLT32\s+__SCT__cil_got_tick", text["cil_glue_reflect"])
+    assert re.search(r"R_X86_64_PLT32\s+__SCT__cil_sleep_length", text["cil_env_sleep_length"])
+
+
+def run(*command: object) -> str:
+    """Return the output of a command."""
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+@kernels
+def test_events_cost_a_patched_branch_when_off(kernel: str) -> None:
+    """With the events off, a decision passes a no-operation for each, and reads no flag.
+
+    The kernel's table of patched jumps lists the instruction and the event of each static branch.
+    """
+    module = images.modules(kernel).plain / "cpuidle_lab.ko"
+    match = re.search(r"^([0-9a-f]+) ([0-9a-f]+) [tT] cil_glue_select$", run("nm", "-S", module), re.M | re.I)
+    assert match and match[1]
+    begin = int(match[1], 16)
+    end = begin + int(match[2], 16)
+    table = run("objdump", "-r", "-j", "__jump_table", module)
+    entries = re.findall(
+        r"R_X86_64_PC32\s+\.text\+0x([0-9a-f]+)\n.*\n.*R_X86_64_PC64\s+__tracepoint_(\w+)", table
+    )
+    branches = [(int(address, 16), event) for address, event in entries]
+    inside = [(address, event) for address, event in branches if begin <= address < end]
+    assert [event for _, event in inside].count("decision") == 2  # checkpoint and decision
+    assert {event for _, event in inside} == {"decision", "outcome", "weights"}
+
+    lines = functions(kernel)["cil_glue_select"]
+    emitters = [line for line in lines if re.search(r"\tcil_emit_\w+-", line)]
+    assert len(emitters) == 3, "checkpoint, decision and outcome"
+    for address, _ in inside:
+        (instruction,) = (line for line in lines if line.lstrip().startswith(f"{address:x}:"))
+        assert re.search(r"\t(?:nop|xchg +%ax,%ax|data16)", instruction), instruction
+    assert not [line for line in lines if "__tracepoint_" in line], "a flag is read"
+
+
+@kernels
+def test_built_without_warnings(kernel: str) -> None:
+    log = images.modules(kernel).log.read_text()
+    assert not [line for line in log.splitlines() if re.search(r"\bwarning\b", line, re.IGNORECASE)]
