@@ -34,7 +34,8 @@
 	X(MENU_TICK,		38, "menu-tick-limit")			\
 	/* wteo: 48 to 63. */						\
 	X(WTEO_SAMPLE,		48, "wteo-sample")			\
-	X(WTEO_EXPECTED,	49, "wteo-expected-cost")
+	X(WTEO_EXPECTED,	49, "wteo-expected-cost")		\
+	X(WTEO_EXPECTED_TICK,	50, "wteo-expected-cost-keep-tick")
 
 enum cil_reason {
 #define X(id, number, text) CIL_REASON_##id = number,

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Cost model of idle states, see energy.h.
+ */
+#include "energy.h"
+#include "fixed.h"
+
+#define POWER_ONE	0x10000u
+
+/*
+ * Target residency at which a state of unknown power is taken to draw half of
+ * what polling does. Clock gating pays within a few microseconds and saves
+ * less than half of the power, deeper states save more and pay later, from
+ * some tens of microseconds on: the line lies between the two.
+ */
+#define HALF_POWER_NS	(10 * CIL_NSEC_PER_USEC)
+
+static bool all_powers_known(const struct cil_machine *machine)
+{
+	u32 k;
+
+	for (k = 0; k < machine->state_count; k++)
+		if (!machine->states[k].power_mw)
+			return false;
+	return true;
+}
+
+/*
+ * Power is taken to fall with the square root of the target residency:
+ *
+ *	P_k = 1 / (1 + sqrt(target_residency_k / HALF_POWER_NS))
+ *
+ * It must fall slower than 1 / target residency, or else the energy to enter
+ * would not grow with depth, and it must fall at all; the square root is half
+ * way, and lets neither the shallow nor the deep end of a table dominate.
+ * Choices depend little on the shape, because the break-even points of the
+ * cost model are the target residencies whatever the powers are.
+ */
+static u32 derived_power(s64 target_residency_ns)
+{
+	u64 ratio = cil_divide((u64)target_residency_ns << 16, HALF_POWER_NS);
+
+	return cil_divide(1 << 24, (1 << 8) + cil_square_root(ratio));
+}
+
+/* Power relative to the greatest of the table. */
+static u32 known_power(const struct cil_machine *machine, u32 index)
+{
+	u32 greatest = 0;
+	u32 k;
+
+	for (k = 0; k < machine->state_count; k++)
+		if (machine->states[k].power_mw > greatest)
+			greatest = machine->states[k].power_mw;
+	return cil_divide((u64)machine->states[index].power_mw << 16, greatest);
+}
+
+static s64 residency(const struct cil_machine *machine, u32 index)
+{
+	return cil_clamp(machine->states[index].target_residency_ns, 0,
+			 CIL_DURATION_MAX);
+}
+
+/**
+ * cil_energy_init() - derive the cost model from a state table
+ * @energy: the result
+ * @machine: the state table
+ *
+ * Uses the powers of the table if every state has one, else powers derived
+ * from the target residencies. Where a table names equal residencies and no
+ * powers, the deeper state is taken to draw a sixteenth less: a driver lists
+ * it for a reason. A deeper state never draws more than a shallower one.
+ */
+void cil_energy_init(struct cil_energy *energy,
+		     const struct cil_machine *machine)
+{
+	bool known = all_powers_known(machine);
+	u32 limit = POWER_ONE;
+	u32 k;
+
+	for (k = 0; k < machine->state_count; k++) {
+		s64 pays_ns = residency(machine, k);
+		u32 power = known ? known_power(machine, k) :
+				    derived_power(pays_ns);
+
+		if (power > limit)
+			power = limit;
+		energy->power[k] = power;
+		energy->entry[k] = 0;
+		if (k)
+			energy->entry[k] = energy->entry[k - 1] +
+				(u64)(energy->power[k - 1] - power) * pays_ns;
+		limit = known ? power : power - power / 16;
+	}
+}

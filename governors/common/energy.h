@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What an idle period costs in each state.
+ *
+ *	cost_k(d) = E_k + P_k * d
+ *
+ * P_k is the power while in state k and E_k the energy for entering and
+ * leaving it. The driver promises that state k pays, compared with the next
+ * shallower one, from its target residency on, so
+ *
+ *	E_k + P_k * target_residency_k = E_(k-1) + P_(k-1) * target_residency_k
+ *
+ * gives every E_k once E_0 = 0 is set: a cost that all states share changes no
+ * comparison. Powers are relative to the greatest, with 16 fraction bits.
+ */
+#ifndef CIL_ENERGY_H
+#define CIL_ENERGY_H
+
+#include "policy.h"
+
+/*
+ * Durations beyond one second are taken as one second. The deepest state in
+ * use anywhere pays after a tenth of that, so no choice between states depends
+ * on more; and a second fits 30 bits, so that products of a duration, a power
+ * and a share need no more than 64.
+ */
+#define CIL_DURATION_MAX	(1000 * CIL_NSEC_PER_MSEC)
+
+/* Times in sums are counted in quarters of a nanosecond: the most in 32 bits. */
+#define CIL_TIME_SHIFT		2
+
+/**
+ * struct cil_energy - cost of the idle states of one machine
+ * @entry: E_k, in relative power * ns
+ * @power: P_k, 65536 for the state that draws most
+ */
+struct cil_energy {
+	u64 entry[CIL_STATE_MAX];
+	u32 power[CIL_STATE_MAX];
+};
+
+void cil_energy_init(struct cil_energy *energy,
+		     const struct cil_machine *machine);
+
+/**
+ * cil_energy_cost() - expected cost of choosing one state
+ * @energy: the cost model
+ * @index: idle state
+ * @share: probability of being in the state at all, part of CIL_ONE
+ * @time: expected time in it, in quarters of a nanosecond, at most @share of
+ *	CIL_DURATION_MAX
+ *
+ * Return: the cost, in units that are the same for all states; at most 2^63,
+ * so that two may be added.
+ */
+static inline u64 cil_energy_cost(const struct cil_energy *energy, u32 index,
+				  u32 share, u32 time)
+{
+	return energy->entry[index] * (share >> 14) +
+	       ((u64)energy->power[index] * time << 14);
+}
+
+#endif /* CIL_ENERGY_H */
