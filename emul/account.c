@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0
+/**
+ * DOC: the energy account
+ *
+ * At any time a CPU is in exactly one slot: an idle state, busy, or offline.
+ * Its account holds the time spent in each slot and how often the slot was
+ * entered; only the CPU itself writes it, on its way into and out of idle.
+ * Energy is worked out when somebody reads it:
+ *
+ *	energy = sum over slots of (time x power + entries x entry energy)
+ *
+ * with the time of what is going on now counted up to the moment of reading.
+ *
+ * The entry energy is what makes a target residency true. Without it the
+ * deepest state would be the cheapest for every idle period however short,
+ * and a governor that always chooses it would look best. It is set such that
+ * a state and the next shallower one cost the same when the CPU stays in them
+ * for exactly the deeper one's target residency, exit latency included, which
+ * is how the kernel measures residency:
+ *
+ *	entry[k] = entry[k - 1] + (power[k - 1] - power[k]) x residency[k]
+ *
+ * Entering the polling state costs nothing.
+ */
+#include <linux/cpumask.h>
+#include <linux/math64.h>
+#include <linux/sched/clock.h>
+#include <linux/spinlock.h>
+#include "emul.h"
+
+struct emul_power emul_power[EMUL_SLOTS];
+
+/**
+ * emul_account_init - start an account, with the CPU offline
+ * @account: the account
+ */
+void emul_account_init(struct emul_account *account)
+{
+	seqcount_init(&account->seq);
+	account->slot = EMUL_OFFLINE;
+	account->since_ns = local_clock();
+}
+
+/**
+ * emul_account_switch - note that this CPU goes on to something else
+ * @account: the account of the CPU this runs on; interrupts are disabled
+ * @slot: what it does from now on
+ */
+void emul_account_switch(struct emul_account *account, int slot)
+{
+	u64 now_ns = local_clock();
+
+	write_seqcount_begin(&account->seq);
+	account->past.time_ns[account->slot] += now_ns - account->since_ns;
+	account->past.entries[slot]++;
+	account->slot = slot;
+	account->since_ns = now_ns;
+	write_seqcount_end(&account->seq);
+}
+
+/**
+ * emul_account_read - read an account, that of another CPU too
+ * @account: the account
+ * @usage: filled with a consistent copy that reaches up to now
+ */
+void emul_account_read(const struct emul_account *account,
+		       struct emul_usage *usage)
+{
+	unsigned int seq;
+	u64 since_ns;
+	s64 now_ns;
+	int slot;
+
+	do {
+		seq = read_seqcount_begin(&account->seq);
+		*usage = account->past;
+		slot = account->slot;
+		since_ns = account->since_ns;
+	} while (read_seqcount_retry(&account->seq, seq));
+
+	/* Where clocks of CPUs differ, ours may still be behind. */
+	now_ns = local_clock() - since_ns;
+	if (now_ns > 0)
+		usage->time_ns[slot] += now_ns;
+}
+
+/**
+ * emul_slot_energy_uj - modelled energy of one slot
+ * @usage: the account it is taken from
+ * @slot: the slot
+ *
+ * Return: energy in uJ, rounded down.
+ */
+u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot)
+{
+	const struct emul_power *power = &emul_power[slot];
+
+	return mul_u64_u32_div(usage->time_ns[slot], power->mw, 1000000) +
+	       mul_u64_u64_div_u64(usage->entries[slot], power->entry_nj, 1000);
+}
+
+/**
+ * emul_energy_uj - modelled energy of all CPUs since the module was loaded
+ *
+ * Return: energy in uJ; never less than what was returned before.
+ */
+u64 emul_energy_uj(void)
+{
+	static DEFINE_SPINLOCK(lock);
+	static u64 last_uj;
+	struct emul_usage usage;
+	u64 energy_uj = 0;
+	int cpu, slot;
+
+	for_each_possible_cpu(cpu) {
+		emul_account_read(&per_cpu_ptr(emul_cpus, cpu)->account,
+				  &usage);
+		for (slot = 0; slot < EMUL_SLOTS; slot++)
+			energy_uj += emul_slot_energy_uj(&usage, slot);
+	}
+
+	spin_lock(&lock);
+	last_uj = max(last_uj, energy_uj);
+	energy_uj = last_uj;
+	spin_unlock(&lock);
+	return energy_uj;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The only place that knows kernel versions. The rest is written for the
+ * newest kernel.
+ */
+#ifndef EMUL_COMPAT_H
+#define EMUL_COMPAT_H
+
+#include <linux/context_tracking.h>
+#include <linux/cpuidle.h>
+#include <linux/hrtimer.h>
+#include <linux/instrumentation.h>
+#include <linux/irqflags.h>
+#include <linux/lockdep.h>
+#include <linux/version.h>
+
+#if !IS_ENABLED(CONFIG_POWERCAP)
+#error "cpuidle_emul needs a kernel with CONFIG_POWERCAP"
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+/*
+ * Leave the kernel's view: interrupts count as enabled from here on, because
+ * the halt enables them untraced, and RCU stops watching this CPU.
+ */
+static __always_inline void ct_cpuidle_enter(void)
+{
+	trace_hardirqs_on_prepare();
+	lockdep_hardirqs_on_prepare();
+	instrumentation_end();
+	ct_idle_enter();
+	lockdep_hardirqs_on(_THIS_IP_);
+}
+
+/* The reverse, with interrupts disabled again. */
+static __always_inline void ct_cpuidle_exit(void)
+{
+	lockdep_hardirqs_off(_THIS_IP_);
+	ct_idle_exit();
+	instrumentation_begin();
+}
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+static inline void
+hrtimer_setup(struct hrtimer *timer,
+	      enum hrtimer_restart (*function)(struct hrtimer *),
+	      clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock_id, mode);
+	timer->function = function;
+}
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * cpuidle_emul: an emulated machine with idle states to choose from.
+ */
+#ifndef EMUL_H
+#define EMUL_H
+
+#include <linux/cpuidle.h>
+#include <linux/hrtimer.h>
+#include <linux/percpu.h>
+#include <linux/seqlock.h>
+#include <linux/types.h>
+
+/*
+ * What a CPU can be doing, as far as energy is concerned: one slot per idle
+ * state, and two more.
+ */
+#define EMUL_BUSY	CPUIDLE_STATE_MAX
+#define EMUL_OFFLINE	(CPUIDLE_STATE_MAX + 1)
+#define EMUL_SLOTS	(CPUIDLE_STATE_MAX + 2)
+
+/**
+ * struct emul_usage - time and entries of every slot
+ * @time_ns: time spent
+ * @entries: times entered
+ */
+struct emul_usage {
+	u64	time_ns[EMUL_SLOTS];
+	u64	entries[EMUL_SLOTS];
+};
+
+/**
+ * struct emul_account - what one CPU has been doing
+ * @seq: lets other CPUs read while this one, the only writer, goes on
+ * @slot: what the CPU is doing now
+ * @since_ns: when it began to, by local_clock()
+ * @past: everything before @since_ns, and the entry at @since_ns
+ */
+struct emul_account {
+	seqcount_t		seq;
+	int			slot;
+	u64			since_ns;
+	struct emul_usage	past;
+};
+
+/**
+ * struct emul_power - what a slot costs
+ * @mw: power while in it
+ * @entry_nj: energy of entering it once
+ */
+struct emul_power {
+	u32	mw;
+	u64	entry_nj;
+};
+
+/**
+ * struct emul_cpu - one emulated CPU
+ * @dev: its cpuidle device
+ * @timer: ends a modelled exit latency or a poll; armed only inside enter
+ * @expired: @timer has fired since it was armed
+ * @account: where its energy goes
+ */
+struct emul_cpu {
+	struct cpuidle_device	dev;
+	struct hrtimer		timer;
+	bool			expired;
+	struct emul_account	account;
+};
+
+extern struct emul_cpu __percpu *emul_cpus;
+extern struct cpuidle_driver emul_driver;
+extern struct emul_power emul_power[EMUL_SLOTS];
+
+/* enter.c */
+void emul_timer_init(struct emul_cpu *cpu);
+int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
+	       int index);
+int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
+		    int index);
+
+/* account.c */
+void emul_account_init(struct emul_account *account);
+void emul_account_switch(struct emul_account *account, int slot);
+void emul_account_read(const struct emul_account *account,
+		       struct emul_usage *usage);
+u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot);
+u64 emul_energy_uj(void);
+
+/* show.c */
+int emul_zone_register(void);
+void emul_zone_unregister(void);
+void emul_debugfs_register(void);
+void emul_debugfs_unregister(void);
+
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/**
+ * DOC: entering an emulated idle state
+ *
+ * An idle state is modelled by two halts. The first is the idle period proper
+ * and ends with an interrupt, whatever its reason. The second is the exit
+ * latency: it is as long as the state's table says, interrupts are served in
+ * it, but nothing shortens it, not even a task that waits for this CPU, as
+ * nothing would shorten it in hardware.
+ *
+ * The exit latency is a halt and not a loop, because CPUs may have to share
+ * one clock that counts instructions (a virtual machine in virtual time) or
+ * one physical CPU: there a CPU that spins takes time from the others. For
+ * the same reason the polling state halts too, with a timer at its time
+ * limit. Only the last EMUL_SPIN_NS of an exit latency are spent in a loop:
+ * setting up a timer and serving its interrupt costs about as much, and the
+ * loop makes the latency exact.
+ *
+ * RCU must not watch a CPU that halts, and must watch one that arms timers or
+ * keeps accounts. So the states carry CPUIDLE_FLAG_RCU_IDLE, and RCU is told
+ * around each halt and nowhere else. The instructions that RCU does not see
+ * are those of emul_halt() only.
+ */
+#include <linux/cpu.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/idle.h>
+#include "compat.h"
+#include "emul.h"
+#include "halt.h"
+
+/* About what a timer costs in instructions, see above. */
+#define EMUL_SPIN_NS		2000
+
+/* The bounds within which the kernel's own polling state stays. */
+#define EMUL_POLL_MIN_NS	10000
+#define EMUL_POLL_MAX_NS	(TICK_NSEC / 16)
+
+static enum hrtimer_restart timer_expired(struct hrtimer *timer)
+{
+	struct emul_cpu *cpu = container_of(timer, struct emul_cpu, timer);
+
+	WRITE_ONCE(cpu->expired, true);
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * emul_timer_init - prepare a CPU's timer
+ * @cpu: the CPU
+ */
+void emul_timer_init(struct emul_cpu *cpu)
+{
+	hrtimer_setup(&cpu->timer, timer_expired, CLOCK_MONOTONIC,
+		      HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+static void timer_arm(struct emul_cpu *cpu, u64 delay_ns)
+{
+	WRITE_ONCE(cpu->expired, false);
+	hrtimer_start(&cpu->timer, ns_to_ktime(delay_ns),
+		      HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+/* Halt until an interrupt has been served; interrupts are disabled around. */
+static noinline void __cpuidle emul_halt(void)
+{
+	instrumentation_begin();
+	ct_cpuidle_enter();
+	emul_arch_halt();
+	ct_cpuidle_exit();
+	instrumentation_end();
+}
+
+/* Let the exit latency pass, counted from now. */
+static void spend_exit_latency(struct emul_cpu *cpu, u64 latency_ns)
+{
+	u64 end_ns = local_clock() + latency_ns;
+
+	if (latency_ns > EMUL_SPIN_NS) {
+		timer_arm(cpu, latency_ns - EMUL_SPIN_NS);
+		while (!READ_ONCE(cpu->expired))
+			emul_halt();
+	}
+
+	local_irq_enable();
+	while (local_clock() < end_ns)
+		cpu_relax();
+	local_irq_disable();
+}
+
+/**
+ * emul_enter - enter an idle state that halts
+ * @dev: this CPU's device
+ * @drv: the driver
+ * @index: the state
+ *
+ * Called and left with interrupts disabled.
+ *
+ * Return: @index.
+ */
+int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
+	       int index)
+{
+	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
+
+	/* From here on whoever needs this CPU sends it an interrupt. */
+	if (current_clr_polling_and_test())
+		return index;
+
+	emul_account_switch(&cpu->account, index);
+	emul_halt();
+	spend_exit_latency(cpu, drv->states[index].exit_latency_ns);
+	emul_account_switch(&cpu->account, EMUL_BUSY);
+	return index;
+}
+
+/*
+ * How long to poll: until the shallowest state that is enabled and long
+ * enough would have paid. The kernel's own function for this is not exported;
+ * like it, keep the answer in the device, where governors may override it and
+ * enabling or disabling a state clears it.
+ */
+static u64 poll_limit_ns(struct cpuidle_driver *drv, struct cpuidle_device *dev)
+{
+	u64 limit_ns = EMUL_POLL_MAX_NS;
+	int i;
+
+	if (dev->poll_limit_ns)
+		return dev->poll_limit_ns;
+
+	for (i = 1; i < drv->state_count; i++) {
+		u64 residency_ns = drv->states[i].target_residency_ns;
+
+		if (dev->states_usage[i].disable ||
+		    residency_ns < EMUL_POLL_MIN_NS)
+			continue;
+		limit_ns = min(limit_ns, residency_ns);
+		break;
+	}
+	dev->poll_limit_ns = limit_ns;
+	return limit_ns;
+}
+
+/**
+ * emul_enter_poll - enter the polling state
+ * @dev: this CPU's device
+ * @drv: the driver
+ * @index: the polling state
+ *
+ * Interrupts do not end a poll: it ends when a task waits for this CPU or at
+ * the time limit, and dev->poll_time_limit tells which. Called and left with
+ * interrupts disabled.
+ *
+ * Return: @index.
+ */
+int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
+		    int index)
+{
+	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
+
+	dev->poll_time_limit = false;
+	if (current_clr_polling_and_test())
+		return index;
+
+	emul_account_switch(&cpu->account, index);
+	timer_arm(cpu, poll_limit_ns(drv, dev));
+	while (!need_resched()) {
+		if (READ_ONCE(cpu->expired)) {
+			dev->poll_time_limit = true;
+			break;
+		}
+		emul_halt();
+	}
+	/* Cannot wait: the handler runs on this CPU, interrupts are disabled. */
+	hrtimer_cancel(&cpu->timer);
+	emul_account_switch(&cpu->account, EMUL_BUSY);
+	return index;
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * cpuidle_emul: registers a cpuidle driver whose idle states are emulated, so
+ * that a governor has something to choose where the machine offers nothing.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpu.h>
+#include <linux/cpuhotplug.h>
+#include <linux/cpuidle.h>
+#include <linux/hrtimer.h>
+#include <linux/module.h>
+#include <linux/irqflags.h>
+#include <linux/string.h>
+#include "emul.h"
+#include "machines.h"
+
+static char *machine;
+module_param(machine, charp, 0444);
+MODULE_PARM_DESC(machine, "machine to emulate: skx (default), icx, spr, gnr, skl, power9");
+
+static char *states;
+module_param(states, charp, 0444);
+MODULE_PARM_DESC(states, "idle states by hand, shallowest first: NAME:exit_latency_us:target_residency_us[:power_mw],...");
+
+static unsigned int busy_mw;
+module_param(busy_mw, uint, 0444);
+MODULE_PARM_DESC(busy_mw, "power of a CPU that runs or polls, in mW (default: the machine's)");
+
+struct emul_cpu __percpu *emul_cpus;
+
+/*
+ * No owner: with one, every registered device would hold a reference to this
+ * module, and it could never be unloaded. emul_cpu_offline() sees to what the
+ * reference would have been for.
+ */
+struct cpuidle_driver emul_driver = {
+	.name = KBUILD_MODNAME,
+};
+
+static struct emul_machine emulated;
+static int hotplug_state;
+
+/* Settle what is emulated; afterwards the parameters show it. */
+static int choose_machine(void)
+{
+	int ret;
+
+	if (machine && states) {
+		pr_err("machine and states exclude each other\n");
+		return -EINVAL;
+	}
+	ret = states ? emul_machine_parse(states, &emulated) :
+		       emul_machine_find(machine ?: "skx", &emulated);
+	if (ret)
+		return ret;
+	if (busy_mw)
+		emulated.busy_mw = busy_mw;
+	ret = emul_machine_check(&emulated);
+	if (ret)
+		return ret;
+
+	if (!machine)
+		machine = (char *)emulated.name;
+	busy_mw = emulated.busy_mw;
+	return 0;
+}
+
+static void fill_polling_state(struct cpuidle_state *state)
+{
+	strscpy(state->name, emulated.poll_name, sizeof(state->name));
+	strscpy(state->desc, "emulated polling", sizeof(state->desc));
+	state->flags = CPUIDLE_FLAG_POLLING | CPUIDLE_FLAG_RCU_IDLE;
+	state->power_usage = emulated.busy_mw;
+	state->enter = emul_enter_poll;
+}
+
+static void fill_state(struct cpuidle_state *state,
+		       const struct emul_state *model)
+{
+	strscpy(state->name, model->name, sizeof(state->name));
+	snprintf(state->desc, sizeof(state->desc), "emulated %s state",
+		 emulated.name);
+	state->flags = CPUIDLE_FLAG_RCU_IDLE;
+	state->exit_latency = model->exit_latency_us;
+	state->target_residency = model->target_residency_us;
+	state->power_usage = model->power_mw;
+	state->enter = emul_enter;
+}
+
+/* Work out the driver's states and what each of them costs. */
+static void fill_driver(void)
+{
+	struct emul_power *power = &emul_power[0];
+	int i;
+
+	fill_polling_state(&emul_driver.states[0]);
+	power->mw = emulated.busy_mw;
+	for (i = 0; i < emulated.count; i++, power++) {
+		const struct emul_state *model = &emulated.states[i];
+
+		fill_state(&emul_driver.states[i + 1], model);
+		power[1].mw = model->power_mw;
+		/* mW x us = nJ */
+		power[1].entry_nj = power[0].entry_nj +
+			(u64)(power[0].mw - power[1].mw) *
+			model->target_residency_us;
+	}
+	emul_power[EMUL_BUSY].mw = emulated.busy_mw;
+	emul_driver.state_count = emulated.count + 1;
+}
+
+static int alloc_cpus(void)
+{
+	int cpu;
+
+	emul_cpus = alloc_percpu(struct emul_cpu);
+	if (!emul_cpus)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu) {
+		struct emul_cpu *ecpu = per_cpu_ptr(emul_cpus, cpu);
+
+		ecpu->dev.cpu = cpu;
+		emul_timer_init(ecpu);
+		emul_account_init(&ecpu->account);
+	}
+	return 0;
+}
+
+static void account_this_cpu(int slot)
+{
+	local_irq_disable();
+	emul_account_switch(&this_cpu_ptr(emul_cpus)->account, slot);
+	local_irq_enable();
+}
+
+static int emul_cpu_online(unsigned int cpu)
+{
+	int ret;
+
+	account_this_cpu(EMUL_BUSY);
+	ret = cpuidle_register_device(&per_cpu_ptr(emul_cpus, cpu)->dev);
+	if (ret) {
+		pr_err("no cpuidle device for CPU %u (error %d)\n", cpu, ret);
+		account_this_cpu(EMUL_OFFLINE);
+	}
+	return ret;
+}
+
+/*
+ * Runs before a CPU goes offline, and for every online CPU when the module
+ * goes or fails to load. Afterwards this CPU does not execute code of this
+ * module in its idle loop, and does not use its device or driver there.
+ *
+ * cpuidle alone would not see to that: it waits for idle loops by
+ * synchronize_rcu(), which a CPU that halts with RCU not watching does not
+ * hold up, and the way out of a halt can take a long exit latency. What does
+ * see to it is that hotplug callbacks of online states run in a thread on the
+ * CPU concerned. The idle task is never preempted, so when this function
+ * starts, the CPU's last pass through its idle loop is complete. While the
+ * function blocks, cpuidle is paused and the idle loop finds no driver; once
+ * cpuidle goes on, it finds no device on this CPU.
+ *
+ * Schedulers on other CPUs may still look at the idle state this CPU was in;
+ * RCU does watch those, and cpuidle_unregister_device() waits for them.
+ */
+static int emul_cpu_offline(unsigned int cpu)
+{
+	cpuidle_unregister_device(&per_cpu_ptr(emul_cpus, cpu)->dev);
+	account_this_cpu(EMUL_OFFLINE);
+	return 0;
+}
+
+static int register_driver(void)
+{
+	struct cpuidle_driver *active = cpuidle_get_driver();
+	int ret;
+
+	if (active) {
+		pr_err("cpuidle driver %s is active; an emulated machine needs a kernel without one\n",
+		       active->name);
+		return -EBUSY;
+	}
+	ret = cpuidle_register_driver(&emul_driver);
+	if (ret) {
+		pr_err("cpuidle refuses the driver (error %d); is it switched off?\n",
+		       ret);
+		return ret;
+	}
+	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "cpuidle/emul:online",
+				emul_cpu_online, emul_cpu_offline);
+	if (ret < 0) {
+		cpuidle_unregister_driver(&emul_driver);
+		return ret;
+	}
+	hotplug_state = ret;
+	return 0;
+}
+
+static void unregister_driver(void)
+{
+	cpuhp_remove_state(hotplug_state);
+	cpuidle_unregister_driver(&emul_driver);
+}
+
+static int __init emul_init(void)
+{
+	int ret;
+
+	if (hrtimer_resolution != 1) {
+		pr_err("the kernel does not use high-resolution timers\n");
+		return -ENODEV;
+	}
+	ret = choose_machine();
+	if (ret)
+		return ret;
+	fill_driver();
+
+	ret = alloc_cpus();
+	if (ret)
+		return ret;
+	ret = register_driver();
+	if (ret)
+		goto err_free;
+	ret = emul_zone_register();
+	if (ret) {
+		pr_err("powercap refuses the zone (error %d)\n", ret);
+		goto err_unregister;
+	}
+	emul_debugfs_register();
+	pr_info("emulating %s: %d idle states, %u mW when busy\n",
+		emulated.name, emul_driver.state_count, emulated.busy_mw);
+	return 0;
+
+err_unregister:
+	unregister_driver();
+err_free:
+	free_percpu(emul_cpus);
+	return ret;
+}
+module_init(emul_init);
+
+static void __exit emul_exit(void)
+{
+	emul_debugfs_unregister();
+	emul_zone_unregister();
+	unregister_driver();
+	free_percpu(emul_cpus);
+}
+module_exit(emul_exit);
+
+MODULE_DESCRIPTION("Emulated machine with idle states");
+MODULE_AUTHOR("The cpuidle-lab authors");
+MODULE_LICENSE("GPL");
