@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The cpuidle governors of a kernel, unmodified, out of Debian's linux-source package."""
+
+import argparse
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+# This file is also a program that is run from anywhere.
+sys.path.insert(0, str(TOP / "tools"))
+
+from cpuidle_lab import apt  # noqa: E402
+from cpuidle_lab.errors import UserError  # noqa: E402
+
+CACHE = TOP / "build/cache"
+NEWEST = "7.2"
+# Where Debian has which kernel; any other version is looked for in the last one.
+SUITES = {"6.1": "bookworm", "6.12": "trixie", "7.2": "trixie-backports"}
+DEFAULT_SUITE = "trixie-backports"
+FILES = ("teo.c", "menu.c", "ladder.c", "haltpoll.c", "gov.h")
+FOLDER = "drivers/cpuidle/governors"
+
+
+@dataclass(frozen=True)
+class Mainline:
+    """The governors of one kernel.
+
+    Attributes:
+        folder: where its files are.
+        package_version: version of the package that they are from.
+    """
+
+    folder: Path
+    package_version: str
+
+
+def _extract(deb: Path, version: str, folder: Path) -> None:
+    """Unpack the governors' sources of a linux-source package into a folder."""
+    archive = f"./usr/src/linux-source-{version}.tar.xz"
+    wanted = [f"linux-source-{version}/{FOLDER}/{name}" for name in FILES]
+    commands = (
+        ["dpkg-deb", "--fsys-tarfile", str(deb)],
+        ["tar", "-xOf", "-", archive],
+        ["xz", "-dc", "-T0"],
+        # Stops reading once it has every file; an old kernel may lack one of them.
+        ["tar", "-xf", "-", "-C", str(folder), "--strip-components=4", "--occurrence=1", *wanted],
+    )
+    processes: list[subprocess.Popen[bytes]] = []
+    for command in commands:
+        before = processes[-1].stdout if processes else subprocess.DEVNULL
+        processes.append(
+            subprocess.Popen(
+                command, stdin=before, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        )
+        if len(processes) > 1:
+            previous = processes[-2].stdout
+            assert previous is not None
+            previous.close()
+    processes[-1].communicate()
+    for process in processes[:-1]:
+        process.wait()
+    if not all((folder / name).is_file() for name in ("teo.c", "menu.c")):
+        raise UserError(f"{deb.name} has no teo.c and menu.c where they are expected")
+
+
+def fetch(
+    version: str = NEWEST, suite: str = "", cache: Path = CACHE, refresh: bool = False
+) -> Mainline:
+    """Return the governors of a kernel; they are downloaded if they are not in the cache.
+
+    Args:
+        version: of the kernel, two numbers: "7.2".
+        suite: Debian's suite to look in; the usual one for this version if empty.
+        cache: directory to keep things in.
+        refresh: download again although there are some in the cache.
+
+    Raises:
+        UserError: Debian has no such kernel there, or the download failed.
+    """
+    folder = cache / "linux-source" / version
+    stamp = folder / "stamp.json"
+    with apt.locked(folder):
+        if refresh or not stamp.is_file():
+            _fetch_into(folder, version, suite or SUITES.get(version, DEFAULT_SUITE), cache)
+        return Mainline(folder, json.loads(stamp.read_text(encoding="utf-8"))["package_version"])
+
+
+def _fetch_into(folder: Path, version: str, suite: str, cache: Path) -> None:
+    stamp = folder / "stamp.json"
+    stamp.unlink(missing_ok=True)
+    (deb,) = apt.download(
+        [f"linux-source-{version}"], suite, folder, cache_dir=cache / "apt" / suite
+    )
+    apt.say_on_stderr(f"unpacking the governors of {deb.name}")
+    _extract(deb, version, folder)
+    package_version = deb.name.split("_")[1].replace("%3a", ":")
+    deb.unlink()
+    temporary = stamp.with_suffix(".new")
+    temporary.write_text(
+        json.dumps({"package_version": package_version, "suite": suite}) + "\n", encoding="utf-8"
+    )
+    temporary.replace(stamp)
+
+
+def main() -> int:
+    """Fetch, and print the folder."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: tests/equality/fetch.py --version 6.12",
+    )
+    parser.add_argument("--version", default=NEWEST, help="kernel (default: %(default)s)")
+    parser.add_argument("--suite", default="", help="Debian suite (default: by the version)")
+    parser.add_argument("--refresh", action="store_true", help="download again")
+    args = parser.parse_args()
+    try:
+        print(fetch(args.version, args.suite, refresh=args.refresh).folder)
+    except UserError as error:
+        print(f"fetch: error: {error.message}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
