@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab capture` against a stock kernel and the trace-cmd of Debian, in the lab."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab import apt
+from cpuidle_lab.lab import LabResult, LabRun, images, run_lab
+from cpuidle_lab.lab.cache import CACHE, cached, run_logged
+
+pytestmark = pytest.mark.lab
+
+PACKAGE = Path(__file__).resolve().parents[2] / "tools" / "cpuidle_lab"
+
+# The guest has no Python of its own: the interpreter, and what it is linked with.
+PYTHON = "python3.13"
+PACKAGES = [
+    f"{PYTHON}-minimal",
+    f"lib{PYTHON}-minimal",
+    f"lib{PYTHON}-stdlib",
+    "libc6",
+    "libexpat1",
+    "zlib1g",
+]
+LIBRARIES = [f"usr/lib/x86_64-linux-gnu/lib{name}" for name in ("m.so.6", "z.so.1", "expat.so.1")]
+NOT_NEEDED = {"asyncio", "config-3.13-x86_64-linux-gnu", "ensurepip", "lib-dynload", "pydoc_data"}
+
+# The command line of the command alone: the whole of it needs packages from outside Debian.
+MAIN = """
+import argparse, sys
+from cpuidle_lab.commands import capture
+from cpuidle_lab.errors import UserError
+parser = argparse.ArgumentParser()
+capture.add_arguments(parser.add_subparsers(required=True).add_parser("capture"))
+try:
+    sys.exit(capture.run(parser.parse_args()))
+except UserError as error:
+    print(f"cpuidle-lab: error: {error.message}", file=sys.stderr)
+    sys.exit(error.exit_code)
+"""
+
+SCRIPT = f"""
+. /lab/functions
+load cpuidle_emul machine=skx
+load cpuidle_lab
+export PYTHONPATH=/lab/tools
+capture() {{ {PYTHON} /lab/main.py capture "$@"; }}
+state() {{
+    echo $(cat $cpuidle/current_governor $knobs/wteo/selection $knobs/wteo/learning_rate \\
+        $tracing/tracing_on $tracing/set_event $tracing/current_tracer)
+}}
+attempt() {{
+    what=$1
+    shift
+    before=$(state)
+    capture "$@" 2>/results/$what.err
+    echo "$what.code: $?"
+    echo "$what.message: $(tail -n 1 /results/$what.err)"
+    [ "$(state)" = "$before" ] || echo "$what.differs: $before, now $(state)"
+}}
+echo "state: $(state)"
+ask="cat $cpuidle/current_governor $knobs/wteo/selection $tracing/events/cpuidle_lab/enable"
+attempt good --governor wteo --set wteo.selection=sample --events power -o /results/good.dat \\
+    -- sh -c "$ask >/results/during; sleep 1; exit 5"
+attempt timed --governor teo_ng --duration 2 -o /results/timed.dat
+attempt refused --governor wteo --set wteo.selection=sample --set wteo.learning_rate=9999 \\
+    -o /results/refused.dat -- true
+attempt unknown --governor nosuch -o /results/unknown.dat -- true
+trace-cmd start -e sched:sched_switch >/dev/null
+attempt busy -o /results/busy.dat -- true
+trace-cmd reset -a
+
+before=$(state)
+{PYTHON} /lab/main.py capture --governor wteo --set wteo.learning_rate=99 -o /results/ended.dat \\
+    -- sleep 600 2>/results/ended.err &
+while ! pidof sleep >/dev/null; do usleep 100000; done
+echo "ended.meanwhile: $(state)"
+kill -TERM $!
+wait $!
+echo "ended.code: $?"
+[ "$(state)" = "$before" ] || echo "ended.differs: $before, now $(state)"
+pidof sleep trace-cmd && echo "ended.left: processes"
+ls -A /results >/tmp/names && mv /tmp/names /results/names
+rmmod cpuidle_lab || echo "rmmod.failed: $(dmesg | tail -n 1)"
+"""
+
+
+def guest_python() -> dict[str, bytes]:
+    """Return the files that let Python programs run in the guest, by path."""
+
+    def build(target: Path) -> None:
+        suite = images.RUNTIME_RELEASE
+        cache = images.apt_root(suite)
+        for deb in apt.download(PACKAGES, suite, target / "debs", cache_dir=cache, say=print):
+            run_logged(["dpkg-deb", "-x", deb, target / "root"], CACHE / "python.log", "unpacking")
+
+    root = cached("guest-python", PACKAGES, "Getting Python for the guest", build) / "root"
+    library = root / "usr/lib" / PYTHON
+    modules = [
+        path
+        for path in library.rglob("*.py")
+        if path.is_file() and not NOT_NEEDED & set(path.relative_to(library).parts)
+    ]
+    # An empty place for what is not built in keeps the interpreter from warning.
+    return {f"usr/lib/{PYTHON}/lib-dynload/none": b""} | {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in [root / "usr/bin" / PYTHON, *(root / name for name in LIBRARIES), *modules]
+    }
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
+    """Run all captures in one boot."""
+    names = ["__init__.py", "errors.py", "host.py", "sysfs.py", "commands/__init__.py"]
+    files = guest_python() | {"lab/main.py": MAIN.encode()}
+    for name in [*names, "commands/capture.py"]:
+        files[f"lab/tools/cpuidle_lab/{name}"] = (PACKAGE / name).read_bytes()
+    output = tmp_path_factory.mktemp("capture") / "results"
+    return run_lab(LabRun(script=SCRIPT, files=files), output).check()
+
+
+@pytest.fixture(scope="module")
+def said(session: LabResult) -> dict[str, str]:
+    """Return the script's lines "name: value"."""
+    return dict(line.split(": ", 1) for line in session.output.splitlines() if ": " in line)
+
+
+def test_nothing_is_left_changed(said: dict[str, str]) -> None:
+    assert said["state"].startswith("menu expected 50 ")
+    assert [name for name in said if name.endswith((".differs", ".left", ".failed"))] == []
+
+
+def test_the_workload_ran_under_the_governor_with_events_on(
+    session: LabResult, said: dict[str, str]
+) -> None:
+    assert said["good.code"] == "5", said["good.message"]
+    assert (session.files / "during").read_text().split() == ["wteo", "sample", "1"]
+    assert said["timed.code"] == "0", said["timed.message"]
+
+
+@pytest.mark.parametrize(("name", "governor"), [("good", "wteo"), ("timed", "teo_ng")])
+def test_the_traces_hold_the_decisions(name: str, governor: str, session: LabResult) -> None:
+    report = subprocess.run(
+        [sys.executable, "-m", "cpuidle_lab", "report", "--json", session.files / f"{name}.dat"],
+        env={"PYTHONPATH": str(PACKAGE.parent), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    runs = json.loads(report.stdout)["runs"]
+    assert {run["governor"] for run in runs} == {governor}
+
+
+def test_what_is_refused_says_why(said: dict[str, str]) -> None:
+    assert [said[f"{name}.code"] for name in ("refused", "unknown", "busy")] == ["1"] * 3
+    assert "learning_rate: the kernel does not accept this value" in said["refused.message"]
+    assert "only: " in said["unknown.message"]
+    assert "somebody is tracing sched:sched_switch" in said["busy.message"]
+
+
+def test_a_signal_in_the_middle_restores_everything(
+    session: LabResult, said: dict[str, str]
+) -> None:
+    assert said["ended.meanwhile"].startswith("wteo expected 99 ")
+    assert said["ended.code"] == "143"
+    assert "interrupted by SIGTERM" in (session.files / "ended.err").read_text()
+
+
+def test_only_what_was_recorded_is_left(session: LabResult) -> None:
+    names = (session.files / "names").read_text().split()
+    assert {name for name in names if name.endswith(".dat")} == {"good.dat", "timed.dat"}
+    assert not [name for name in names if name.startswith(".")]
+    assert [line for line in session.complaints() if "taint" not in line] == []

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lab boots stock kernels, repeats itself to the last bit, and says what went wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.cli import main
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import LabRun, run_lab
+from cpuidle_lab.lab.images import FLAVOURS
+from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable, sha256
+
+pytestmark = pytest.mark.lab
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+def session_hash(directory: Path, seed: int) -> str:
+    phases = [
+        Phase("wteo", "timer", f"stress-ng --quiet --seed {seed} --timer 1 --timer-rand -t 1"),
+        Phase("teo_ng", "pipe", "hackbench --pipe --groups 1 --fds 2 --loops 20"),
+    ]
+    run = LabRun(Session("skx", phases).script(), seed=seed, real_time=False)
+    result = run_lab(run, directory).check()
+    return sha256(result.files / TRACE)
+
+
+def test_same_seed_same_trace_to_the_last_bit(tmp_path: Path) -> None:
+    first, second, other = (
+        session_hash(tmp_path / str(i), seed) for i, seed in enumerate((7, 7, 8))
+    )
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize("kernel", FLAVOURS)
+def test_stock_kernel_runs_the_modules_that_dkms_installed(kernel: str, tmp_path: Path) -> None:
+    script = """
+    . /lab/functions
+    load cpuidle_emul machine=power9
+    load cpuidle_lab
+    uname -r
+    modinfo -n cpuidle_lab
+    cat $cpuidle/current_driver
+    """
+    result = run_lab(LabRun(script, kernel=kernel), tmp_path / "out").check()
+    version, path, driver = result.output.split()
+    assert version == result.kernel_version
+    assert version.startswith(kernel + ".")
+    assert f"/lib/modules/{version}/updates/dkms/cpuidle_lab.ko" in path
+    assert driver == "cpuidle_emul"
+
+
+def test_the_clock_is_the_machines_own(tmp_path: Path) -> None:
+    """Two idle minutes and the boot are over within the time limit, and to the same microsecond."""
+    script = "sleep 120; cut -d ' ' -f 1 /proc/uptime; cat /proc/interrupts"
+    run = LabRun(script, with_modules=False, real_time=False, time_limit_s=110)
+    results = [run_lab(run, tmp_path / name).check() for name in ("first", "second")]
+    assert results[0].guest_s > 120
+    assert results[0].output == results[1].output
+    assert results[0].dmesg == results[1].dmesg
+
+
+def test_results_and_failure_come_back(tmp_path: Path) -> None:
+    script = "echo said; echo left >/results/file; echo worse >&2; exit 3"
+    result = run_lab(LabRun(script, with_modules=False), tmp_path / "out")
+    assert result.status == 3
+    assert result.output == "said\nworse\n"
+    assert (result.files / "file").read_text() == "left\n"
+    with pytest.raises(UserError, match="in the guest: worse"):
+        result.check()
+
+
+def test_panic_is_reported_with_its_reason(tmp_path: Path) -> None:
+    run = LabRun("echo c >/proc/sysrq-trigger", with_modules=False)
+    with pytest.raises(UserError, match=r"kernel died .*sysrq triggered crash"):
+        run_lab(run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_hang_is_ended_by_the_time_limit(tmp_path: Path) -> None:
+    run = LabRun("while :; do :; done", with_modules=False, time_limit_s=25)
+    with pytest.raises(UserError, match="did not end within 25 s"):
+        run_lab(run, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("tunable", "sentence"),
+    [
+        (Tunable("wteo", "no_such", "1"), "wteo has no tunable 'no_such'"),
+        (Tunable("wteo", "learning_rate", "501"), "wteo refuses learning_rate=501"),
+    ],
+)
+def test_bad_tunable_is_one_sentence(tunable: Tunable, sentence: str, tmp_path: Path) -> None:
+    script = Session("skx", [Phase("wteo", "x", "true", [tunable])], events=()).script()
+    with pytest.raises(UserError, match=sentence):
+        run_lab(LabRun(script), tmp_path / "out").check()
+
+
+def test_command_line_brings_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "out"
+    arguments = ["lab", "--governor", "gate", "--set", "gate.base=menu", "--output", str(output)]
+    assert main([*arguments, "--json", "--", "sh", "-c", "sleep 0.2; echo $((6 * 7))"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sha256"] == sha256(output / TRACE)
+    assert (output / "gate" / "sh").read_text() == "42\n"
+
+
+def test_interrupt_ends_the_machine(tmp_path: Path) -> None:
+    run_lab(LabRun("true", with_modules=False), tmp_path / "warm")  # images are there
+    script = tmp_path / "script"
+    script.write_text("sleep 1000000000; while :; do :; done")
+    output = tmp_path / "out"
+    command = [str(each) for each in (TOP / "cpuidle-lab", "lab", "--script", script)]
+    command += ["--output", str(output)]
+    lab = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (children := descendants(lab.pid, "qemu")) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert children
+    lab.send_signal(signal.SIGINT)
+    _, said = lab.communicate(timeout=60)
+    assert lab.returncode == 130
+    assert "Traceback" not in said
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert not output.exists()
+
+
+def descendants(pid: int, name: str) -> list[int]:
+    """Return the processes below `pid` whose command line contains `name`."""
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        if name in Path(f"/proc/{child}/cmdline").read_text():
+            found.append(int(child))
+        found += descendants(int(child), name)
+    return found
+
+
+def test_not_root_can_build_the_modules() -> None:
+    """The command that gives a build its own mounts works for this user."""
+    from cpuidle_lab.lab.images import namespace
+
+    answer = subprocess.run([*namespace(), "id", "-u"], capture_output=True, text=True)
+    assert answer.stdout == "0\n", answer.stderr
+    assert os.geteuid() == 0 or "--map-root-user" in namespace()

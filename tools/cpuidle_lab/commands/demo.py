@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab demo`: every governor under the same real programs, in one trace and one report."""
+
+import argparse
+from pathlib import Path
+
+from cpuidle_lab.lab import LabRun, run_lab, workloads
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
+
+NAME = "demo"
+HELP = "boot a stock Debian kernel in virtual time, compare the governors, write a report"
+EPILOG = """\
+examples:
+  cpuidle-lab demo
+  cpuidle-lab demo --machine gnr --kernel 7.2 --output build/demo-gnr
+
+The first run makes the images (some minutes); they are kept in build/cache.
+
+exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
+"""
+
+DEFAULT_OUTPUT = TOP / "build" / "demo"
+
+# gate without hints decides as the governor below it does, and records it: the kernel's own menu.
+# wteo learns faster than by default, because it is seen for seconds only.
+GOVERNORS = {
+    "menu": (),
+    "gate": (Tunable("gate", "base", "menu"),),
+    "menu_ng": (),
+    "teo_ng": (),
+    "wteo": (Tunable("wteo", "learning_rate", "100"),),
+}
+
+# name -> seconds; hackbench ends by itself.
+WORKLOADS = {
+    "cyclictest-500us": 2,
+    "cyclictest-2ms": 2,
+    "hackbench-pipe": 1,
+    "stress-cpu": 1,
+    "stress-timer": 2,
+}
+
+EVENTS = (OUR_EVENTS, "power:cpu_idle")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--kernel", default="6.12", help="series (default: %(default)s)")
+    parser.add_argument("--machine", default="skx", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
+    parser.add_argument(
+        "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR", help="default: build/demo"
+    )
+
+
+def session(machine: str, seed: int) -> Session:
+    """Return the demo's phases: each governor with each workload."""
+    found = [(workloads.find(name), seconds) for name, seconds in WORKLOADS.items()]
+    phases = [
+        Phase(governor, each.name, each.shell(seconds, seed), tunables)
+        for governor, tunables in GOVERNORS.items()
+        for each, seconds in found
+    ]
+    return Session(machine, phases, EVENTS)
+
+
+def next_steps(output: Path, trace: Path) -> str:
+    """Return what to look at when the demo is over."""
+    return f"""
+What to look at next:
+  {output / "report.html"}   the comparison, in any browser
+  trace-cmd report {trace} | less
+                               every decision with its reason; KernelShark opens the file too
+  ./cpuidle-lab lab --help     your own kernel, machine, governor, tunables and workload
+  ./cpuidle-lab doctor         whether this machine can run the module itself"""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the session, write the report, say what to look at."""
+    # cli imports the commands; here, so that they may import in any order.
+    from cpuidle_lab.cli import main
+    from cpuidle_lab.commands.lab import check_output
+
+    check_output(args.output)
+    lab = LabRun(session(args.machine, args.seed).script(), kernel=args.kernel, seed=args.seed)
+    title = f"Running {len(GOVERNORS)} governors on a {args.machine} with Debian's {args.kernel}"
+    result = run_lab(lab, args.output, title).check()
+    trace = result.files / TRACE
+    code = main(["report", str(trace), "--html", str(args.output / "report.html")])
+    if code == 0:
+        print(next_steps(args.output, trace))
+    return code

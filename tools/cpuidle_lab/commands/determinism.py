@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab determinism`: the same run twice, and once with another seed."""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from cpuidle_lab.errors import FAILURE
+from cpuidle_lab.lab import LabRun, run_lab, workloads
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.session import TRACE, Phase, Session, sha256
+
+NAME = "determinism"
+HELP = "run the lab twice and compare the traces bit by bit, then once with another seed"
+EPILOG = """\
+examples:
+  cpuidle-lab determinism
+  cpuidle-lab determinism --kernel 7.2 --governor teo_ng
+
+exit codes: 0 equal hashes for equal seeds and another for another, 1 not so, 2 wrong usage
+"""
+
+WORKLOADS = ("cyclictest-500us", "hackbench-pipe", "stress-timer")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--kernel", default="6.12", help="series (default: %(default)s)")
+    parser.add_argument("--cpus", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--governor", default="wteo", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
+
+
+def trace_hash(args: argparse.Namespace, seed: int) -> str:
+    """Return the hash of the trace of one run."""
+    found = [workloads.find(name) for name in WORKLOADS]
+    phases = [Phase(args.governor, each.name, each.shell(1, seed)) for each in found]
+    script = Session("skx", phases).script()
+    run = LabRun(script=script, kernel=args.kernel, cpus=args.cpus, seed=seed)
+    with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="determinism-") as directory:
+        result = run_lab(run, Path(directory) / "results").check()
+        return sha256(result.files / TRACE)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run thrice, compare."""
+    hashes = []
+    for seed in (args.seed, args.seed, args.seed + 1):
+        hashes.append(trace_hash(args, seed))
+        print(f"seed {seed}: sha256 of trace.dat {hashes[-1]}", flush=True)
+    first, second, other = hashes
+    print("same seed:    ", "identical" if first == second else "DIFFERENT")
+    print("another seed: ", "another trace" if first != other else "THE SAME TRACE")
+    return 0 if first == second != other else FAILURE

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab lab`: boot a stock kernel, run something under a governor, bring the trace back."""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.images import FLAVOURS, flavour_of
+from cpuidle_lab.lab.session import GOVERNORS, MACHINES, OUR_EVENTS, TRACE, Phase, Session, Tunable
+from cpuidle_lab.lab.session import sha256 as sha256_of
+
+NAME = "lab"
+HELP = "boot a stock Debian kernel in virtual time, run a workload under a governor, trace it"
+DEFAULT_OUTPUT = TOP / "build" / "lab"
+DEFAULT_WORKLOAD = "cyclictest-2ms"
+EPILOG = f"""\
+examples:
+  cpuidle-lab lab --governor wteo --workload cyclictest-500us --workload hackbench-pipe
+  cpuidle-lab lab --kernel 7.2 --machine gnr --governor menu_ng --set menu_ng.history_size=32
+  cpuidle-lab lab --governor gate --set gate.base=menu --output out -- stress-ng --timer 1 -t 2
+  cpuidle-lab lab --script my-test.sh --no-trace
+
+The same command twice gives the same trace.dat to the last bit; --seed gives another. A script
+runs as root with its own choice of modules and governor ('. /lab/functions' has helpers); all
+that it leaves in /results comes back. One second of a busy CPU takes some seconds here, an idle
+second next to nothing.
+
+workloads:
+{chr(10).join(f"  {each.name:18}{each.summary}" for each in workloads.WORKLOADS.values())}
+
+exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add = parser.add_argument
+    add("--kernel", default="6.12", help=f"{', '.join(FLAVOURS)} (default: %(default)s)")
+    add("--cpus", type=int, default=2, metavar="N", help="number of CPUs (default: %(default)s)")
+    add("--machine", default="skx", help=f"{', '.join(MACHINES)} (default: %(default)s)")
+    add("--governor", default="menu", help=f"{', '.join(GOVERNORS)} (default: %(default)s)")
+    add("--set", action="append", default=[], metavar="GOVERNOR.NAME=VALUE", help="set a tunable")
+    add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
+    add("--script", type=Path, metavar="FILE", help="run this shell script instead")
+    add("--duration", type=int, default=2, metavar="S", help="seconds of a workload (default: 2)")
+    add("--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR", help="default: build/lab")
+    add("--seed", type=int, default=42, help="of all that is random (default: %(default)s)")
+    add("--event", action="append", default=[], metavar="EVENT", help="record this too: sched, …")
+    add("--trace", action=argparse.BooleanOptionalAction, default=True, help="record the events")
+    add("--real-time", action="store_true", help="no virtual time; runs differ")
+    add("--time-limit", type=float, default=600, metavar="S", help="of your time (default: 600)")
+    add("--json", action="store_true", help="print the results as JSON")
+    add("command", nargs="*", metavar="COMMAND", help="run this program of the guest instead")
+
+
+def phases(args: argparse.Namespace) -> list[Phase]:
+    """Return what the arguments ask to run."""
+    tunables = [Tunable.parse(text) for text in args.set]
+    if args.command:
+        name = Path(args.command[0]).name
+        return [Phase(args.governor, name, shlex.join(args.command), tunables)]
+    found = [workloads.find(name) for name in args.workload or [DEFAULT_WORKLOAD]]
+    return [
+        Phase(args.governor, each.name, each.shell(args.duration, args.seed), tunables)
+        for each in found
+    ]
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse what cannot be run.
+
+    Raises:
+        UserError: with the reason.
+    """
+    if sum(map(bool, (args.command, args.workload, args.script))) > 1:
+        raise UserError("give one of --workload, --script and COMMAND", USAGE)
+    for name in ("cpus", "duration", "time_limit"):
+        if getattr(args, name) <= 0:
+            raise UserError(f"--{name.replace('_', '-')} must be above 0", USAGE)
+    if args.seed < 0:
+        raise UserError("--seed must not be negative", USAGE)
+    flavour_of(args.kernel)
+    check_output(args.output)
+
+
+def check_output(path: Path) -> None:
+    """Refuse to replace a directory that holds something other than results of the lab.
+
+    Raises:
+        UserError: it does.
+    """
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is not a directory", USAGE)
+    if path.is_dir() and any(path.iterdir()) and not (path / "status").is_file():
+        raise UserError(f"{path} holds something else than results of the lab; choose another name")
+
+
+def lab_run(args: argparse.Namespace) -> LabRun:
+    """Return the boot that the arguments ask for."""
+    if args.script:
+        script = args.script.read_text()
+    else:
+        events = [OUR_EVENTS, *args.event] if args.trace else []
+        script = Session(args.machine, phases(args), events).script()
+    return LabRun(
+        script=script,
+        kernel=args.kernel,
+        cpus=args.cpus,
+        seed=args.seed,
+        real_time=args.real_time,
+        time_limit_s=args.time_limit,
+    )
+
+
+def summary(result: LabResult) -> dict[str, object]:
+    """Return the results as one JSON object."""
+    trace = result.files / TRACE
+    return {
+        "kernel": result.kernel_version,
+        "status": result.status,
+        "guest_s": result.guest_s,
+        "wall_s": round(result.wall_s, 1),
+        "results": str(result.files),
+        "trace": str(trace) if trace.exists() else None,
+        "sha256": sha256_of(trace) if trace.exists() else None,
+    }
+
+
+def show(found: dict[str, object], names: Sequence[str]) -> None:
+    """Print some of the results, a line each."""
+    for name in names:
+        if found[name] is not None:
+            print(f"{name:8} {found[name]}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Boot, run, report."""
+    check(args)
+    title = f"Running Debian's {args.kernel} in the lab"
+    result = run_lab(lab_run(args), args.output, title).check()
+    found = summary(result)
+    if args.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    if args.script or args.command:
+        sys.stdout.write(result.output)
+    show(found, ["kernel", "results", "trace", "sha256"])
+    print(f"{'time':8} {result.guest_s:.1f} s in the guest, {result.wall_s:.1f} s here")
+    return 0

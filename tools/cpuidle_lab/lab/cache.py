@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A directory of things that take long to make, each made whole or not at all."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cpuidle_lab.errors import UserError
+
+TOP = Path(__file__).resolve().parents[3]
+CACHE = TOP / "build" / "cache"
+
+# Of one name, so many versions are kept; those not used for longest go first.
+KEPT_VERSIONS = 4
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on `path`; a second process waits here."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def step(title: str) -> Iterator[Callable[[str], None]]:
+    """Show that something long is going on, and how long it has been.
+
+    On a terminal: one live line with the time so far, and what the function that is yielded
+    was last given. Elsewhere: one line at the end.
+    """
+    start = time.monotonic()
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    console = Console(stderr=True)
+    live = console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda detail: bar.update(task, description=f"{title} ({detail})")
+    print(f"{title}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+
+
+def run_logged(command: Sequence[str | Path], log: Path, what: str) -> None:
+    """Run a command with its output in a file.
+
+    Raises:
+        UserError: the command failed; the message says what was being done, the last line
+            that the command wrote and where the whole log is.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait()
+        except BaseException:
+            stop_group(process)
+            raise
+    if code != 0:
+        lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
+        full = any("No space left on device" in line for line in lines)
+        reason = "the disk is full" if full else lines[-1]
+        raise UserError(f"{what} failed: {reason} (log: {log})")
+
+
+def stop_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads its own group, with all that it started."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(timeout=5)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+        break
+    process.wait()
+
+
+def digest(ingredients: Iterable[str | bytes]) -> str:
+    """Return a short hash of all ingredients, their order and their borders."""
+    total = hashlib.sha256()
+    for item in ingredients:
+        data = item.encode() if isinstance(item, str) else item
+        total.update(len(data).to_bytes(8, "big") + data)
+    return total.hexdigest()[:12]
+
+
+def cached(
+    name: str, ingredients: Iterable[str | bytes], title: str, build: Callable[[Path], None]
+) -> Path:
+    """Return the directory that `build` makes of `ingredients`, made at most once.
+
+    Args:
+        name: what it is; versions with other ingredients lie beside it.
+        ingredients: everything that the result depends on.
+        title: shown while it is made.
+        build: fills the empty directory that it is given. Where it raises, nothing stays.
+    """
+    final = CACHE / f"{name}-{digest(ingredients)}"
+    if not final.is_dir():
+        with locked(CACHE / f".{name}.lock"):
+            if not final.is_dir():
+                _build(name, final, title, build)
+    os.utime(final)
+    return final
+
+
+def _build(name: str, final: Path, title: str, build: Callable[[Path], None]) -> None:
+    for stale in CACHE.glob(f".{name}.tmp-*"):  # of a process that was killed
+        shutil.rmtree(stale, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{name}.tmp-", dir=CACHE))
+    try:
+        with step(title):
+            build(temporary)
+        temporary.chmod(0o755)
+        temporary.rename(final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    versions = sorted(
+        (path for path in CACHE.glob(f"{name}-*") if len(path.name) == len(final.name)),
+        key=lambda path: path.stat().st_mtime,
+    )
+    for old in versions[:-KEPT_VERSIONS]:
+        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lab's machine: QEMU without hardware virtualization.
+
+In virtual time (`-icount`) one instruction is one nanosecond, idle time costs nothing, and
+the same inputs give the same run to the last bit. The clock counts the instructions of all
+CPUs: two busy CPUs each run at half speed. In real time each CPU has its own host thread and
+runs differ.
+"""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.lab.cache import stop_group
+
+QEMU = "qemu-system-x86_64"
+# SeaBIOS reads from the disk, whose completions follow the host's clock; this one does not.
+FIRMWARE = "qboot.rom"
+SAID = re.compile(r"^lab: (.*?)\r?$")
+PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
+CONSOLE_LINES_SHOWN = 8
+POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is booted, on what.
+
+    Attributes:
+        kernel: the kernel's image.
+        root: the cpio archive that it unpacks as its root.
+        disk: a raw file that becomes the guest's /dev/vda.
+        console: file that receives what the guest writes to its serial port.
+        cpus: number of CPUs.
+        memory_mib: size of the memory.
+        seed: of all that QEMU calls random.
+        real_time: see above.
+        time_limit_s: of wall-clock time; then the machine is stopped.
+        options: further words of the kernel's command line.
+    """
+
+    kernel: Path
+    root: Path
+    disk: Path
+    console: Path
+    cpus: int
+    memory_mib: int
+    seed: int
+    real_time: bool
+    time_limit_s: float
+    options: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        """Return QEMU's command line."""
+        time_source = (
+            ["-accel", "tcg,thread=multi"]
+            if self.real_time
+            else ["-accel", "tcg", "-icount", "shift=0,sleep=off"]
+        )
+        kernel_options = [
+            "console=ttyS0",
+            "quiet",
+            "loglevel=1",  # the console costs time; all lines are in dmesg
+            "nokaslr",
+            "norandmaps",
+            "tsc=reliable",
+            "panic=-1",
+            "oops=panic",
+            *self.options,
+        ]
+        return [
+            QEMU,
+            *time_source,
+            *("-seed", str(self.seed)),
+            *("-cpu", "max,-rdrand,-rdseed"),
+            *("-smp", str(self.cpus)),
+            *("-m", str(self.memory_mib)),
+            *("-nodefaults", "-no-user-config", "-no-reboot"),
+            *("-bios", FIRMWARE),
+            *("-display", "none"),
+            *("-nic", "none"),
+            *("-rtc", "base=2026-01-01,clock=vm"),
+            *("-serial", f"file:{self.console}"),
+            *("-drive", f"if=virtio,format=raw,file={self.disk}"),
+            *("-kernel", str(self.kernel)),
+            *("-initrd", str(self.root)),
+            *("-append", " ".join(kernel_options)),
+        ]
+
+    def run(self, said: Callable[[str], None]) -> None:
+        """Boot, wait for the guest to switch itself off.
+
+        Args:
+            said: called with each line that the guest's script says.
+
+        Raises:
+            UserError: no QEMU, a panic, or the time limit; the message has the console's end.
+        """
+        if shutil.which(QEMU) is None:
+            raise UserError(f"{QEMU} was not found; tools/setup.sh packages installs it")
+        if self.cpus < 1:
+            raise UserError("the machine needs at least one CPU", USAGE)
+        self.console.touch()
+        # The machine ends with us, however we end.
+        command = ["setpriv", "--pdeathsig", "KILL", *self.command()]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            self._follow(process, said)
+        finally:
+            if process.poll() is None:
+                stop_group(process)
+        assert process.stderr is not None
+        complaint = process.stderr.read().decode(errors="replace").strip()
+        process.stderr.close()
+        if process.returncode != 0:
+            raise UserError(f"QEMU failed: {complaint or f'exit code {process.returncode}'}")
+        self._check_console()
+
+    def _follow(self, process: "subprocess.Popen[bytes]", said: Callable[[str], None]) -> None:
+        deadline = time.monotonic() + self.time_limit_s
+        with self.console.open(errors="replace", newline="\n") as stream:
+            pending = ""
+            while True:
+                ended = process.poll() is not None
+                *lines, pending = (pending + stream.read()).split("\n")
+                for match in filter(None, map(SAID.match, lines)):
+                    said(match[1])
+                if ended:
+                    return
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"the guest did not end within {self.time_limit_s:.0f} s; "
+                        + self._last_lines()
+                    )
+                time.sleep(POLL_S)
+
+    def _check_console(self) -> None:
+        panic = PANIC.search(self.console.read_text(errors="replace"))
+        if panic:
+            raise UserError(f"the guest's kernel died ({panic[0].strip()}); {self._last_lines()}")
+
+    def _last_lines(self) -> str:
+        lines = self.console.read_text(errors="replace").splitlines()
+        shown = [line.rstrip() for line in lines if line.strip()][-CONSOLE_LINES_SHOWN:]
+        return "last lines of its console:\n" + "\n".join(f"    {line}" for line in shown)

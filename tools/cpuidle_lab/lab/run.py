@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs a shell script in the guest and brings back what it left in /results."""
+
+import re
+import shutil
+import tarfile
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.lab import images
+from cpuidle_lab.lab.archive import CpioWriter
+from cpuidle_lab.lab.cache import CACHE, step
+from cpuidle_lab.lab.machine import Machine
+
+GUEST = Path(__file__).parent / "guest"
+SCRIPT_BEGINS = "lab: script begins"
+WARNING_LEVEL = 4  # of the kernel's log; lower is worse
+
+# Kernels whose second CPU never starts in virtual time: the first one waits for it without ever
+# giving up its turn, and QEMU 7.2 gives a CPU all the time there is until the next timer is due.
+ONE_CPU_IN_VIRTUAL_TIME = ("6.1",)
+
+
+@dataclass(frozen=True)
+class LabRun:
+    """One boot of the guest.
+
+    Attributes:
+        script: shell script run by the guest as root; /lab/functions has helpers. Its standard
+            output and what it leaves in /results come back.
+        kernel: series of the kernel ("6.1", "6.12", "7.2").
+        cpus: number of CPUs.
+        seed: the script sees it as LAB_SEED, and QEMU draws from it.
+        with_modules: install the project's modules (built by DKMS) in the guest.
+        files: further files of the guest, by path.
+        memory_mib: the guest's memory.
+        real_time: do not use virtual time; runs then differ. None: virtual time where the kernel
+            can start so many CPUs in it.
+        time_limit_s: of wall-clock time, for the guest.
+        options: further words of the kernel's command line.
+        changes: files of the modules' sources to replace, by path below the top of the tree.
+    """
+
+    script: str
+    kernel: str = "6.12"
+    cpus: int = 2
+    seed: int = 42
+    with_modules: bool = True
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    memory_mib: int = 1024
+    real_time: bool | None = None
+    time_limit_s: float = 600
+    options: tuple[str, ...] = ()
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LabResult:
+    """What came back.
+
+    Attributes:
+        status: the script's exit status.
+        output: what the script wrote to its standard output and error.
+        dmesg: the kernel's log since the script began, one "<level>[time] text" a line.
+        files: directory with all that was in /results.
+        kernel_version: of the guest, as `uname -r` says.
+        guest_s: the guest's own seconds from boot to end.
+        wall_s: seconds that it took here, the images not counted.
+    """
+
+    status: int
+    output: str
+    dmesg: str
+    files: Path
+    kernel_version: str
+    guest_s: float
+    wall_s: float
+
+    def complaints(self) -> list[str]:
+        """Return the kernel's log lines of level warning or worse since the script began."""
+        lines = (re.match(r"<(\d+)>(.*)", line) for line in self.dmesg.splitlines())
+        return [line[2] for line in lines if line and int(line[1]) & 7 <= WARNING_LEVEL]
+
+    def check(self) -> "LabResult":
+        """Return self.
+
+        Raises:
+            UserError: the script failed; the message is what it gave to `fail`, or its last line.
+        """
+        if self.status == 0:
+            return self
+        error = self.files / "error"
+        last = (self.output.strip().splitlines() or ["no output"])[-1]
+        reason = error.read_text().strip() if error.exists() else last
+        raise UserError(f"in the guest: {reason}")
+
+
+def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResult:
+    """Boot the guest, run the script, return what it left.
+
+    Args:
+        run: what to run.
+        output: directory that receives the results; made if need be, replaced as a whole. By
+            default a fresh one below build/, which the caller may remove.
+        title: shown as progress, with what the script says; none: no progress.
+
+    Raises:
+        UserError: an image cannot be made, the guest's kernel died, or the time is up. A script
+            that fails is no error here: see LabResult.check().
+    """
+    real_time = is_real_time(run)
+    kernel = images.kernel(run.kernel)
+    parts = [images.runtime(), kernel.modules]
+    modules = images.modules(run.kernel, run.changes).root if run.with_modules else None
+
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="lab-", dir=CACHE.parent) as name:
+        scratch = Path(name)
+        root = scratch / "root.cpio"
+        with root.open("wb") as stream:
+            for part in parts:
+                with part.open("rb") as source:
+                    shutil.copyfileobj(source, stream)
+            write_overlay(CpioWriter(stream), run, modules)
+        disk = scratch / "disk.raw"
+        with disk.open("wb") as stream:
+            stream.truncate(run.memory_mib << 20)
+        console = scratch / "console"
+        machine = Machine(
+            kernel=kernel.image,
+            root=root,
+            disk=disk,
+            console=console,
+            cpus=run.cpus,
+            memory_mib=run.memory_mib,
+            seed=run.seed,
+            real_time=real_time,
+            time_limit_s=run.time_limit_s,
+            options=run.options,
+        )
+        start = time.monotonic()
+        with step(title) if title else nullcontext(quiet) as say:
+            machine.run(say)
+        wall_s = time.monotonic() - start
+        results = scratch / "results"
+        unpack(disk, results)
+        shutil.copy(console, results / "console")
+        files = keep(results, output)
+    return read_results(files, kernel.version, wall_s)
+
+
+def is_real_time(run: LabRun) -> bool:
+    """Return whether a run does without virtual time.
+
+    Raises:
+        UserError: it must not, and its kernel cannot start so many CPUs in virtual time.
+    """
+    stalls = run.cpus > 1 and run.kernel in ONE_CPU_IN_VIRTUAL_TIME
+    if run.real_time is False and stalls:
+        raise UserError(
+            f"kernel {run.kernel} starts only one CPU in virtual time; "
+            "give --cpus 1, or --real-time for a run that is not repeatable",
+            USAGE,
+        )
+    return stalls if run.real_time is None else run.real_time
+
+
+def quiet(_line: str) -> None:
+    """Take what the script says and drop it."""
+
+
+def write_overlay(cpio: CpioWriter, run: LabRun, modules: Path | None) -> None:
+    """Write what is particular to one run: scripts, files, and our modules."""
+    cpio.file("init", (GUEST / "init").read_bytes(), 0o755)
+    cpio.file("lab/functions", (GUEST / "functions").read_bytes())
+    cpio.file("lab/script", f"export LAB_SEED={run.seed}\n{run.script}\n".encode())
+    for path, data in sorted(run.files.items()):
+        cpio.file(path.lstrip("/"), data, 0o755)
+    if modules is not None:
+        cpio.tree(modules, ".")
+    cpio.close()
+
+
+def unpack(disk: Path, target: Path) -> None:
+    """Unpack the tar archive that the guest wrote to its disk."""
+    try:
+        with tarfile.open(disk, "r:") as archive:
+            archive.extractall(target, filter="data")
+    except tarfile.ReadError as error:
+        raise UserError("the guest ended without leaving its results") from error
+
+
+def keep(results: Path, output: Path | None) -> Path:
+    """Move the results to their place, replacing an earlier directory of results there."""
+    if output is None:
+        output = Path(tempfile.mkdtemp(prefix="results-", dir=CACHE.parent))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if output.exists():
+        shutil.rmtree(output)
+    shutil.move(results, output)
+    return output
+
+
+def read_results(files: Path, version: str, wall_s: float) -> LabResult:
+    """Return the result whose files lie in a directory."""
+    log = (files / "dmesg").read_text(errors="replace")
+    return LabResult(
+        status=int((files / "status").read_text()),
+        output=(files / "output").read_text(errors="replace"),
+        dmesg=log.partition(SCRIPT_BEGINS)[2],
+        files=files,
+        kernel_version=version,
+        guest_s=float((files / "uptime").read_text()),
+        wall_s=wall_s,
+    )

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Puts together the script of a traced session: machine, governors, tunables, workloads."""
+
+import hashlib
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cpuidle_lab.errors import USAGE, UserError
+
+# State tables of cpuidle_emul.
+MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
+GOVERNORS = ("teo_ng", "menu_ng", "wteo", "gate", "menu", "ladder")
+
+TRACE = "trace.dat"
+TRACE_MIB = 64
+OUR_EVENTS = "cpuidle_lab"
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A tunable to set.
+
+    Attributes:
+        governor: whose.
+        name: file below the governor's folder in debugfs.
+        value: what to write.
+    """
+
+    governor: str
+    name: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Tunable":
+        """Return the tunable of "GOVERNOR.NAME=VALUE".
+
+        Raises:
+            UserError: the text has another form.
+        """
+        match = re.fullmatch(r"(\w+)\.(\w+)=([\w.-]+)", text)
+        if not match:
+            raise UserError(f"'{text}' is not GOVERNOR.NAME=VALUE (wteo.learning_rate=50)", USAGE)
+        return cls(match[1], match[2], match[3])
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A workload under a governor, between two markers of the trace.
+
+    Attributes:
+        governor: as in current_governor.
+        workload: name of the phase in the trace and of its output's file.
+        command: shell command.
+        tunables: set before the governor takes over.
+    """
+
+    governor: str
+    workload: str
+    command: str
+    tunables: Sequence[Tunable] = ()
+
+
+@dataclass(frozen=True)
+class Session:
+    """All phases of one boot, in one trace.
+
+    Attributes:
+        machine: a name of MACHINES.
+        phases: in their order.
+        events: event systems or events to record; none: no trace.
+    """
+
+    machine: str
+    phases: Sequence[Phase]
+    events: Sequence[str] = field(default=(OUR_EVENTS,))
+
+    def script(self) -> str:
+        """Return the guest's script.
+
+        Raises:
+            UserError: the machine or a governor is unknown.
+        """
+        if self.machine not in MACHINES:
+            known = ", ".join(MACHINES)
+            raise UserError(f"unknown machine '{self.machine}'; there are {known}", USAGE)
+        lines = [
+            ". /lab/functions",
+            f"load cpuidle_emul machine={self.machine}",
+            "load cpuidle_lab",
+            # The seed moves the session against the tick and the timers of the boot.
+            "usleep $((LAB_SEED * 7919 % 4000 + 1000))",
+        ]
+        if self.events:
+            lines.append(f"trace_start {TRACE_MIB} {shlex.join(self.events)}")
+        current = ""
+        for phase in self.phases:
+            if phase.governor not in GOVERNORS:
+                known = ", ".join(GOVERNORS)
+                raise UserError(f"unknown governor '{phase.governor}'; there are {known}", USAGE)
+            for tunable in phase.tunables:
+                lines.append(f"tune {tunable.governor} {tunable.name} {tunable.value}")
+            if phase.governor != current:
+                lines.append(f"governor {phase.governor}")
+                current = phase.governor
+            lines.append(f"phase {shlex.quote(phase.workload)} sh -c {shlex.quote(phase.command)}")
+        if self.events:
+            lines.append(f"trace_stop {TRACE}")
+        return "\n".join(lines)
+
+
+def sha256(path: Path) -> str:
+    """Return the hash of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# Makes this machine (Debian 12 or 13) ready for the project.
+#
+#   tools/setup.sh             both of the following
+#   tools/setup.sh packages    the Debian packages that are missing, by apt-get
+#   tools/setup.sh python      build/venv with the versions of tools/requirements.txt
+#
+# Says what it is about to install, and nothing when there is nothing to do.
+set -eu
+
+top=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
+venv=$top/build/venv
+wanted=$top/tools/requirements.txt
+log=$top/build/setup.log
+
+# package                   what it is for
+packages="
+python3-venv                build/venv
+python3-dev                 headers for the Python binding of the native library
+gcc                         userspace tests, native tools
+libc6-dev                   the same
+make                        the targets of the Makefile
+pkg-config                  finds the tracing libraries
+perl                        modinfo-style checks of the sources
+git                         version stamp, checks over the tracked files
+binutils                    objdump and nm in the tests of the built modules
+kmod                        modinfo in the tests of the built modules
+libtracecmd-dev             the trace reader
+libtraceevent-dev           the same
+libtracefs-dev              the same
+trace-cmd                   reading traces by hand, comparison in the tests
+qemu-system-x86             the lab's machine
+qemu-utils                  the lab's machine
+mmdebstrap                  the lab's images
+debian-archive-keyring      checks the signatures of what the images are made of
+zstd                        the lab's images
+xz-utils                    unpacks linux-source for the equality proof
+sparse                      static check of the C sources
+valgrind                    instruction counts in the tests
+"
+
+# Exits with one sentence.
+die() {
+	echo "cpuidle-lab: error: $*" >&2
+	exit 1
+}
+
+# Runs a long command with its output in the log; shows the log's end where it fails.
+logged() {
+	if ! "$@" >"$log" 2>&1 </dev/null; then
+		tail -n 15 "$log" >&2
+		die "'$*' failed; all of its output is in $log"
+	fi
+}
+
+# Prints the packages of the table that are not installed.
+missing_packages() {
+	echo "$packages" | while read -r package _; do
+		[ -n "$package" ] || continue
+		state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || state=
+		[ "$state" = installed ] || echo "$package"
+	done
+}
+
+install_packages() {
+	command -v apt-get >/dev/null || die "this needs a Debian system (apt-get was not found)"
+	missing=$(missing_packages | tr '\n' ' ')
+	missing=${missing% }
+	[ -n "$missing" ] || return 0
+
+	as_root=
+	if [ "$(id -u)" != 0 ]; then
+		command -v sudo >/dev/null ||
+			die "run as root, or install sudo: apt-get install $missing"
+		as_root=sudo
+	fi
+	echo "Installing Debian packages: $missing"
+	# shellcheck disable=SC2086 # both lists are meant to be split
+	logged $as_root apt-get -q -o DPkg::Lock::Timeout=120 update
+	# shellcheck disable=SC2086
+	logged $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+		-o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 \
+		install --no-install-recommends $missing
+}
+
+# Prints a Python 3.11 or newer that can make virtual environments.
+find_python() {
+	for python in python3 /usr/bin/python3; do
+		if "$python" -c 'import sys, venv, ensurepip
+sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+			echo "$python"
+			return
+		fi
+	done
+	return 1
+}
+
+install_python() {
+	cmp -s "$wanted" "$venv/.requirements.txt" && return
+	python=$(find_python) || {
+		install_packages
+		python=$(find_python) || die "no Python 3.11 or newer was found"
+	}
+	echo "Making the Python environment build/venv"
+	logged "$python" -m venv --clear "$venv"
+	logged "$venv/bin/pip" install --disable-pip-version-check -r "$wanted"
+	cp "$wanted" "$venv/.requirements.txt"
+}
+
+mkdir -p "$top/build"
+exec 9>"$top/build/setup.lock"
+flock 9 # two at once: the second waits and finds the work done
+
+case ${1:-all} in
+packages) install_packages ;;
+python) install_python ;;
+all)
+	install_packages
+	install_python
+	;;
+*) die "unknown part '$1'; give packages, python or nothing" ;;
+esac

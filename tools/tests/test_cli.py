@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The command line, and the parts of the lab that need no machine."""
+
+import errno
+import io
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cpuidle_lab import cli
+from cpuidle_lab.cli import main
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.lab import LabRun, cache, workloads
+from cpuidle_lab.lab.archive import CpioWriter
+from cpuidle_lab.lab.machine import Machine
+from cpuidle_lab.lab.run import is_real_time
+from cpuidle_lab.lab.session import Phase, Session, Tunable
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = list(cli.discover())
+    assert len(commands) >= 5
+    assert len({command.NAME for command in commands}) == len(commands)
+    for command in commands:
+        with pytest.raises(SystemExit) as end:
+            main([command.NAME, "--help"])
+        assert end.value.code == 0
+        assert "example" in capsys.readouterr().out, command.NAME
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (UserError("it broke"), 1, "it broke"),
+        (UserError("not so", USAGE), 2, "not so"),
+        (OSError(errno.ENOSPC, "No space left on device", "out"), 1, "out: No space left"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_errors_are_one_sentence_and_a_code(
+    error: BaseException,
+    code: int,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(_args: object) -> int:
+        raise error
+
+    command = SimpleNamespace(
+        NAME="x", HELP="x", EPILOG="", add_arguments=lambda _parser: None, run=run
+    )
+    monkeypatch.setattr(cli, "discover", lambda: iter([command]))
+    monkeypatch.delenv("CPUIDLE_LAB_DEBUG", raising=False)
+    assert main(["x"]) == code
+    said = capsys.readouterr().err.strip()
+    assert sentence in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--kernel", "5.10"], "unknown kernel '5.10'"),
+        (["--machine", "pdp11"], "unknown machine 'pdp11'"),
+        (["--governor", "nobody"], "unknown governor 'nobody'"),
+        (["--workload", "nothing"], "unknown workload 'nothing'"),
+        (["--set", "wteo.learning_rate"], "not GOVERNOR.NAME=VALUE"),
+        (["--set", "wteo.x=$(reboot)"], "not GOVERNOR.NAME=VALUE"),
+        (["--cpus", "0"], "--cpus must be above 0"),
+        (["--workload", "idle", "--", "true"], "give one of"),
+        (["--kernel", "6.1", "--cpus", "2"], "starts only one CPU in virtual time"),
+        (["--script", "/no/such/file"], "No such file"),
+    ],
+)
+def test_bad_lab_arguments(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["lab", "--output", str(tmp_path / "out"), *arguments])
+    assert code == (1 if "file" in sentence else 2)
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+
+
+def test_foreign_directory_is_not_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "precious").touch()
+    assert main(["lab", "--output", str(tmp_path)]) == 1
+    assert (tmp_path / "precious").exists()
+    assert "something else than results" in capsys.readouterr().err
+
+
+def test_cpio_is_what_cpio_reads() -> None:
+    stream = io.BytesIO()
+    writer = CpioWriter(stream)
+    writer.file("a/b/file", b"content", 0o755)
+    writer.symlink("a/link", "b/file")
+    writer.close()
+    again = io.BytesIO()
+    second = CpioWriter(again)
+    second.file("a/b/file", b"content", 0o755)
+    second.symlink("a/link", "b/file")
+    second.close()
+    assert stream.getvalue() == again.getvalue()
+
+    data, entries = stream.getvalue(), {}
+    while data:
+        fields = [int(data[6 + 8 * i : 14 + 8 * i], 16) for i in range(13)]
+        assert data[:6] == b"070701"
+        name = data[110 : 110 + fields[11] - 1].decode()
+        begin = (110 + fields[11] + 3) // 4 * 4
+        entries[name] = (oct(fields[1]), data[begin : begin + fields[6]])
+        data = data[(begin + fields[6] + 3) // 4 * 4 :]
+    assert entries == {
+        "a": ("0o40755", b""),
+        "a/b": ("0o40755", b""),
+        "a/b/file": ("0o100755", b"content"),
+        "a/link": ("0o120777", b"b/file"),
+        "TRAILER!!!": ("0o0", b""),
+    }
+
+
+@pytest.fixture
+def temporary_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(cache, "CACHE", tmp_path)
+    return tmp_path
+
+
+def writes(text: str) -> Callable[[Path], None]:
+    def build(target: Path) -> None:
+        (target / "file").write_text(text)
+
+    return build
+
+
+def test_cache_makes_each_thing_once(temporary_cache: Path) -> None:
+    path = cache.cached("thing", ["1"], "Making", writes("one"))
+    assert path.parent == temporary_cache
+    assert cache.cached("thing", ["1"], "Making", writes("two")) == path
+    assert (path / "file").read_text() == "one"
+    assert cache.cached("thing", ["1", ""], "Making", writes("two")) != path
+
+
+def test_failed_build_leaves_nothing(temporary_cache: Path) -> None:
+    def fail(target: Path) -> None:
+        (target / "half").touch()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cache.cached("thing", [], "Making", fail)
+    assert [path.name for path in temporary_cache.iterdir()] == [".thing.lock"]
+
+
+def test_what_a_killed_build_left_is_removed(temporary_cache: Path) -> None:
+    (temporary_cache / ".thing.tmp-killed").mkdir()
+    cache.cached("thing", [], "Making", writes("x"))
+    assert not (temporary_cache / ".thing.tmp-killed").exists()
+
+
+def test_old_versions_go(temporary_cache: Path) -> None:
+    for number in range(2 * cache.KEPT_VERSIONS):
+        path = cache.cached("thing", [str(number)], "Making", writes("x"))
+        os.utime(path, (number, number))
+    last = cache.cached("thing", ["last"], "Making", writes("x"))
+    left = sorted(temporary_cache.glob("thing-*"))
+    assert len(left) == cache.KEPT_VERSIONS
+    assert last in left
+
+
+def test_failed_tool_is_one_sentence_with_its_log(tmp_path: Path) -> None:
+    script = "echo first; echo the reason >&2; exit 1"
+    with pytest.raises(UserError, match="making it failed: the reason") as caught:
+        cache.run_logged(["sh", "-c", script], tmp_path / "log", "making it")
+    assert str(tmp_path / "log") in caught.value.message
+    with pytest.raises(UserError, match="the disk is full"):
+        script = "echo 'dd: No space left on device'; exit 1"
+        cache.run_logged(["sh", "-c", script], tmp_path / "log", "making it")
+
+
+def test_session_switches_tunes_and_marks() -> None:
+    phases = [
+        Phase("wteo", "a", "echo 'x'", [Tunable.parse("wteo.learning_rate=50")]),
+        Phase("wteo", "b", "true"),
+        Phase("menu", "a", "true"),
+    ]
+    script = Session("icx", phases).script().splitlines()
+    assert "load cpuidle_emul machine=icx" in script
+    assert script.index("tune wteo learning_rate 50") < script.index("governor wteo")
+    assert script.count("governor wteo") == 1
+    assert "phase a sh -c 'echo '\"'\"'x'\"'\"''" in script
+    assert script[-1] == "trace_stop trace.dat"
+    assert not any("trace" in line for line in Session("icx", phases, ()).script().splitlines())
+
+
+def test_workloads_are_complete() -> None:
+    for name, workload in workloads.WORKLOADS.items():
+        assert re.fullmatch(r"[a-z0-9-]+", name)
+        assert not re.search("DURATION|SEED", workload.shell(3, 7))
+        if "cyclictest" in name:  # it would hold the latency request at 0
+            assert "--default-system" in workload.command
+
+
+def test_virtual_time_by_default_where_the_kernel_can() -> None:
+    assert not is_real_time(LabRun("", kernel="6.12", cpus=4))
+    assert not is_real_time(LabRun("", kernel="6.1", cpus=1))
+    assert is_real_time(LabRun("", kernel="6.1", cpus=2))
+    assert is_real_time(LabRun("", kernel="7.2", real_time=True))
+
+
+def test_missing_emulator_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(
+        kernel=tmp_path / "kernel",
+        root=tmp_path / "root",
+        disk=tmp_path / "disk",
+        console=tmp_path / "console",
+        cpus=1,
+        memory_mib=64,
+        seed=1,
+        real_time=False,
+        time_limit_s=1,
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match=r"tools/setup\.sh packages"):
+        machine.run(lambda _line: None)
+
+
+@pytest.mark.parametrize(
+    "script", ["cpuidle-lab", "tools/setup.sh", "tools/cpuidle_lab/lab/dkms-build.sh"]
+)
+def test_shell_scripts_parse(script: str) -> None:
+    assert subprocess.run(["sh", "-n", TOP / script]).returncode == 0
+
+
+def test_set_up_is_quiet_when_nothing_is_missing() -> None:
+    answer = subprocess.run([TOP / "tools/setup.sh", "python"], capture_output=True, text=True)
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
