@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab report`: compare the governors of one or several recordings."""
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cpuidle_lab.errors import UserError
+
+NAME = "report"
+HELP = "compare the governors of a trace: tables, and one HTML file that opens offline"
+EPILOG = """\
+examples:
+  cpuidle-lab report trace.dat                  table here, pictures in report.html beside the trace
+  cpuidle-lab report skx.dat icx.dat --html both.html
+                                                several recordings side by side
+  cpuidle-lab report trace.dat --json | jq '.runs[] | {governor, workload, regret: .metrics.regret}'
+  cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv
+
+Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle. Lines such as
+"phase governor=wteo workload=idle" and "phase end" in trace_marker delimit the runs; without them
+the trace is divided by governor. `cpuidle-lab capture` and the lab write them.
+
+With --json or --csv the HTML file is written only where --html asks for it.
+
+exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="trace.dat of trace-cmd"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="OUT", help="the HTML file (default: report.html beside FILE)"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
+    parser.add_argument("--csv", type=Path, metavar="DIR", help="write CSV tables into DIR")
+    parser.add_argument(
+        "--force", action="store_true", help="overwrite OUT even if it is not one of our reports"
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _check_target(path: Path, force: bool) -> None:
+    """Refuse to overwrite what is not ours.
+
+    Raises:
+        UserError: `path` exists and is no report, or its directory does not exist.
+    """
+    from cpuidle_lab.report.page import GENERATOR
+
+    if not path.parent.is_dir():
+        raise UserError(f"{path.parent}: no such directory")
+    if force or not path.exists():
+        return
+    if path.is_file():
+        with path.open("rb") as stream:
+            if GENERATOR.encode() in stream.read(1024):
+                return
+    raise UserError(
+        f"{path} exists and is not a cpuidle-lab report; choose another name or --force"
+    )
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that is there in full or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read the traces, print and write what was asked for."""
+    # Here, so that the other commands need not load what only the report needs.
+    from cpuidle_lab.report import export, model, page, terminal
+
+    start = _now()
+    command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
+    html: Path | None = args.html
+    if html is None and not args.json and args.csv is None:
+        html = args.files[0].parent / "report.html"
+    if html is not None and html.parent.is_dir():
+        _check_target(html, args.force)
+    report = model.build(args.files, command, start)
+    if html is not None:
+        _check_target(html, args.force)
+        write_whole(html, page.render(report))
+    if args.csv is not None:
+        args.csv.mkdir(parents=True, exist_ok=True)
+        for name, text in export.as_csv(report).items():
+            write_whole(args.csv / name, text)
+    if args.json:
+        json.dump(export.as_json(report, _now()), sys.stdout, indent=2)
+        print()
+        return 0
+    terminal.show(report)
+    for written in filter(None, (html, args.csv)):
+        print(f"written: {written}")
+    return 0

@@ -1,0 +1,684 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From a trace to figures, for each governor and workload.
+
+What the figures mean is said in metrics.yaml, once. Times are in ns, powers in mW and energies in
+pJ (1 mW * 1 ns) until they are shown.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+import yaml
+
+from cpuidle_lab import trace as tr
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.trace import Machine, Trace
+
+# A tick is inferred if the idle period lasted until it was due, less this: the way into the state.
+TICK_TOLERANCE_NS = 20_000
+
+DECISIONS = "decisions"
+CPU_IDLE = "cpu_idle"
+
+# A regret over fewer intervals is chance; it is shown in the tables only.
+FEW_INTERVALS = 100
+
+_PJ_PER_MJ = 1e9
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a figure means.
+
+    Attributes:
+        title: name for people.
+        unit: its unit, "" if it has none.
+        digits: digits shown after the point.
+        description: definition.
+    """
+
+    title: str
+    unit: str
+    digits: int
+    description: str
+
+    def show(self, value: float | None) -> str:
+        """Return the value as text, without the unit."""
+        return "unknown" if value is None else f"{value:,.{self.digits}f}"
+
+
+@cache
+def definitions() -> dict[str, Metric]:
+    """Return every metric by its key, in the order of metrics.yaml."""
+    text = (Path(__file__).parent / "metrics.yaml").read_text(encoding="utf-8")
+    return {
+        key: Metric(item["title"], item["unit"], item["digits"], item["description"].strip())
+        for key, item in yaml.safe_load(text).items()
+    }
+
+
+# The metrics that are one number; the others are tables.
+TABLES = (
+    "residency",
+    "entries",
+    "energy_by_state",
+    "reasons",
+    "chosen_ideal",
+    "weights",
+    "timeline",
+)
+
+
+def scalars() -> list[str]:
+    """Return the keys of the metrics that are one number, in the order shown."""
+    return [key for key in definitions() if key not in TABLES]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The energy model of a machine.
+
+    Attributes:
+        power_mw: power in each state.
+        entry_pj: price of entering and leaving each state.
+        derived: the powers are derived from the target residencies: illustrative.
+    """
+
+    power_mw: tuple[float, ...]
+    entry_pj: tuple[float, ...]
+    derived: bool
+
+
+def costs(machine: Machine) -> Costs:
+    """Return the energy model of a machine.
+
+    Each state breaks even with the next shallower one at its target residency. A state that claims
+    more power than a shallower one is taken to have that one's.
+    """
+    derived = not all(machine.power_mw)
+    powers = [
+        1000.0 / (1 + math.log2(1 + target / 1000)) if derived else float(power)
+        for target, power in zip(machine.target_residency_ns, machine.power_mw, strict=True)
+    ]
+    entry = [0.0]
+    for k in range(1, machine.count):
+        powers[k] = min(powers[k], powers[k - 1])
+        saved = (powers[k - 1] - powers[k]) * machine.target_residency_ns[k]
+        entry.append(entry[-1] + saved)
+    return Costs(tuple(powers), tuple(entry), derived)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the recording, from one marker to the next.
+
+    Attributes:
+        governor: as the marker says, None without markers.
+        workload: likewise, "" without markers.
+        start_ns: time of its beginning.
+        end_ns: time of its end.
+    """
+
+    governor: str | None
+    workload: str
+    start_ns: int
+    end_ns: int
+
+
+@dataclass
+class Group:
+    """One governor under one workload.
+
+    Attributes:
+        file: where it was recorded.
+        governor: its label: gate names its base, and says where hints applied.
+        workload: name of the workload, "" if the trace has no markers.
+        source: DECISIONS, or CPU_IDLE where only power:cpu_idle tells of it.
+        start_ns: begin of the recording.
+        end_ns: its end.
+        machine: idle states, None where the trace does not say.
+        periods: one row for each decision (DECISIONS) or idle period (CPU_IDLE).
+        values: the scalar metrics; None is unknown.
+        residency_ns: idle time by state.
+        entries: idle periods by state.
+        state_pj: modelled energy by state; empty where unknown.
+        reasons: decisions by reason.
+        chosen_ideal: idle periods by state chosen and ideal state; empty where unknown.
+        notes: what a reader must know.
+    """
+
+    file: Path
+    governor: str
+    workload: str
+    source: str
+    start_ns: int
+    end_ns: int
+    machine: Machine | None
+    periods: pl.DataFrame
+    values: dict[str, float | None] = field(default_factory=dict)
+    residency_ns: list[float] = field(default_factory=list)
+    entries: list[int] = field(default_factory=list)
+    state_pj: list[float] = field(default_factory=list)
+    reasons: dict[str, int] = field(default_factory=dict)
+    chosen_ideal: list[list[int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def judged_regret(self) -> float | None:
+        """The regret, None if it is unknown or rests on too few intervals."""
+        return self.values["regret"] if (self.values["intervals"] or 0) >= FEW_INTERVALS else None
+
+    def stays(self) -> pl.DataFrame:
+        """Return the idle periods: ts, cpu, state, residency, sorted by CPU and time."""
+        rows = self.periods
+        if self.source == DECISIONS:
+            rows = rows.filter("entered").rename({"index": "chosen", "out_index": "index"})
+        return rows.select("ts", "cpu", "residency", state="index").sort("cpu", "ts")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the states."""
+        known = list(self.machine.names) if self.machine else []
+        return known + [f"state {k}" for k in range(len(known), len(self.entries))]
+
+
+# ---- Phases: which governor ran when, under which workload. ----
+
+_MARK = re.compile(r"phase\s+(?:(end)\b|(.*))", re.DOTALL)
+
+
+def _last_ts(trace: Trace) -> int:
+    last = [int(str(frame["ts"].max())) for frame in trace.tables.values() if frame.height]
+    return max(last, default=0)
+
+
+def phases(trace: Trace) -> list[Phase]:
+    """Return the phases that markers in the trace delimit; none without markers.
+
+    A marker is the line "phase governor=NAME workload=NAME" written to trace_marker; "phase end"
+    or the next marker ends the phase.
+    """
+    found: list[Phase] = []
+    running: tuple[int, dict[str, str]] | None = None
+    marks = trace.tables["marker"]
+    rows = marks.sort("ts").select("ts", "text").rows() if marks.height else []
+    for ts, text in [*rows, (_last_ts(trace) + 1, "phase end")]:
+        match = _MARK.match(text.strip())
+        if not match:
+            continue
+        if running:
+            start, words = running
+            found.append(Phase(words.get("governor"), words.get("workload", ""), start, ts))
+        words = dict(word.split("=", 1) for word in (match[2] or "").split() if "=" in word)
+        running = (ts, words) if "governor" in words else None
+    return found
+
+
+# ---- Periods: decisions with their outcomes, and what they cost. ----
+
+
+def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
+    """Add `governor_name`, and `label`, which names the gate's base."""
+    names = {
+        int(number): trace.name_of("decision", "governor", int(number))
+        for number in periods["governor"].unique()
+    }
+    bases = trace.tables["config"].select("cpu", "seq", "base").sort("seq")
+    named = periods.with_columns(
+        governor_name=pl.col("governor").replace_strict(names, return_dtype=pl.String)
+    )
+    joined = named.sort("seq").join_asof(
+        bases, on="seq", by="cpu", strategy="backward", check_sortedness=False
+    )
+    gate = (pl.col("governor_name") == "gate") & (pl.col("base").fill_null("") != "")
+    return (
+        joined.with_columns(
+            label=pl.when(gate)
+            .then(pl.format("gate({})", pl.col("base")))
+            .otherwise(pl.col("governor_name"))
+        )
+        .drop("base")
+        .sort("cpu", "seq")
+    )
+
+
+def _with_wakeups(periods: pl.DataFrame) -> pl.DataFrame:
+    """Add what ended each period, as far as it is known or follows."""
+    entered = pl.col("out_kind") == tr.ENTERED
+    unknown = entered & (pl.col("out_tick") == tr.TICK_UNKNOWN)
+    kept = (pl.col("stop_tick") == 0) & (pl.col("flags") & tr.TICK_STOPPED == 0)
+    residency = pl.col("out_residency_ns").cast(pl.Float64)
+    inferred = (
+        unknown
+        & kept
+        & (pl.col("delta_tick_ns") < pl.col("sleep_length_ns"))
+        & (residency >= pl.col("delta_tick_ns") - TICK_TOLERANCE_NS)
+    )
+    tick = entered & ((pl.col("out_tick") == tr.TICK_YES) | inferred)
+    return periods.with_columns(
+        entered=entered.fill_null(False),
+        residency=pl.when(entered).then(residency),
+        tick=tick.fill_null(False),
+        tick_unknown=unknown.fill_null(False),
+        again=(tick | (entered & (pl.col("out_poll_time_limit") != 0))).fill_null(False),
+    )
+
+
+def _with_intervals(periods: pl.DataFrame) -> pl.DataFrame:
+    """Merge periods into exogenous intervals; see Regret in metrics.yaml.
+
+    Adds `interval` (its number), `interval_ns`, `left_ns` (what was left of it when the period
+    began), and `first` and `cut` (its end is missing).
+    """
+    same = (
+        (pl.col("cpu") == pl.col("cpu").shift(1))
+        & (pl.col("seq") == pl.col("seq").shift(1) + 1)
+        & pl.col("entered").shift(1)
+        & pl.col("again").shift(1)
+    )
+    idle = (
+        periods.with_columns(continues=same.fill_null(False))
+        .filter("entered")
+        .with_columns(interval=(~pl.col("continues")).cum_sum())
+    )
+    before = pl.col("residency").cum_sum().over("interval") - pl.col("residency")
+    total = pl.col("residency").sum().over("interval")
+    followed = (
+        (pl.col("cpu") == pl.col("cpu").shift(-1)) & (pl.col("seq") + 1 == pl.col("seq").shift(-1))
+    ).fill_null(False)
+    idle = idle.with_columns(
+        interval_ns=total,
+        left_ns=total - before,
+        first=~pl.col("continues"),
+        last=(pl.col("interval") != pl.col("interval").shift(-1)).fill_null(True),
+    )
+    # The neighbour must be sought among all decisions: an aborted one may follow.
+    follows = periods.select("cpu", "seq", followed=followed)
+    idle = idle.join(follows, on=["cpu", "seq"], how="left", maintain_order="left")
+    return idle.with_columns(cut=pl.col("last") & pl.col("again") & ~pl.col("followed")).drop(
+        "continues", "followed"
+    )
+
+
+def _lookup(column: str, values: Sequence[float]) -> pl.Expr:
+    table = {k: float(value) for k, value in enumerate(values)}
+    return pl.col(column).replace_strict(table, default=None, return_dtype=pl.Float64)
+
+
+def _candidates(machine: Machine, model: Costs, duration: str) -> list[pl.Expr]:
+    """Cost of each state for `duration` at the interval's limits, infinite where not allowed."""
+    allowed = [
+        (pl.col("off") & (1 << k) == 0)
+        & ((pl.col("limit") >= machine.exit_latency_ns[k]) | (k == 0))
+        for k in range(machine.count)
+    ]
+    nothing_else = pl.lit(True)
+    for expression in allowed[1:]:
+        nothing_else = nothing_else & ~expression
+    allowed[0] = allowed[0] | nothing_else
+    return [
+        pl.when(allowed[k])
+        .then(model.entry_pj[k] + model.power_mw[k] * pl.col(duration))
+        .otherwise(math.inf)
+        for k in range(machine.count)
+    ]
+
+
+def _cheapest(candidates: list[pl.Expr]) -> pl.Expr:
+    """Index of the cheapest candidate, the shallowest of equals."""
+    least = pl.min_horizontal(candidates)
+    index = pl.lit(len(candidates) - 1)
+    for k in reversed(range(len(candidates) - 1)):
+        index = pl.when(candidates[k] <= least).then(pl.lit(k)).otherwise(index)
+    return index.cast(pl.UInt8)
+
+
+def _with_costs(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
+    """Add `cost`, `oracle` (once for each interval, else 0) and `ideal`, the state to be in now."""
+    model = costs(machine)
+    # What a base of ours was told includes the hint; PM QoS then asked for no less than that.
+    hinted = (pl.col("hint_ns") >= 0) & (pl.col("latency_req_ns") == pl.col("hint_ns"))
+    unknown = hinted & (pl.col("base_index") == tr.BASE_NONE)
+    limit = pl.when(unknown).then(tr.TIME_MAX).otherwise(pl.col("latency_req_ns"))
+    idle = idle.with_columns(
+        off=pl.col("disabled").first().over("interval"),
+        limit=limit.first().over("interval"),
+        cost=_lookup("out_index", model.entry_pj)
+        + _lookup("out_index", model.power_mw) * pl.col("residency"),
+    )
+    whole = pl.min_horizontal(_candidates(machine, model, "interval_ns"))
+    return idle.with_columns(
+        oracle=pl.when("first").then(whole).otherwise(0.0),
+        ideal=_cheapest(_candidates(machine, model, "left_ns")),
+        exit_latency=_lookup("out_index", machine.exit_latency_ns),
+    ).drop("off", "limit")
+
+
+def _with_misses(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
+    """Add `above` and `below`, by the kernel's rule."""
+    above = below = pl.lit(False)
+    for k in range(machine.count):
+        here = pl.col("out_index") == k
+        short = pl.col("residency") < machine.target_residency_ns[k]
+        shallower = pl.col("disabled").cast(pl.Int64).or_(-1 << k) != -1
+        above = above | (here & short & shallower)
+        deeper = pl.coalesce(
+            *(
+                pl.when(pl.col("disabled") & (1 << j) == 0).then(machine.target_residency_ns[j])
+                for j in range(k + 1, machine.count)
+            ),
+            None,
+        )
+        less = pl.col("residency") - machine.exit_latency_ns[k]
+        below = below | (here & ~short & (less > 0) & (less >= deeper).fill_null(False))
+    return idle.with_columns(above=above, below=below)
+
+
+def _machine_of(trace: Trace, cpu: int) -> Machine | None:
+    kinds = set(trace.machines.values())
+    if cpu in trace.machines or len(kinds) != 1:
+        return trace.machines.get(cpu)
+    return next(iter(kinds))
+
+
+def _by_machine(
+    trace: Trace, periods: pl.DataFrame
+) -> Iterator[tuple[Machine | None, pl.DataFrame]]:
+    """Split by the CPUs' idle states; usually there is one kind."""
+    kinds: dict[Machine | None, list[int]] = {}
+    for cpu in sorted(periods["cpu"].unique()):
+        kinds.setdefault(_machine_of(trace, cpu), []).append(cpu)
+    for machine, cpus in kinds.items():
+        yield machine, periods.filter(pl.col("cpu").is_in(cpus))
+
+
+def _decided(trace: Trace) -> pl.DataFrame:
+    """Return every decision with outcome, label and wake-up."""
+    if not trace.tables["decision"].height:
+        return pl.DataFrame()
+    return _with_wakeups(_with_label(trace, trace.periods()))
+
+
+# ---- Figures of one group. ----
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def _quantile_us(latencies: pl.Series, share: float) -> float | None:
+    """Return the least latency within which at least this share of the wake-ups is done."""
+    if not latencies.len():
+        return None
+    return float(latencies.sort()[math.ceil(share * latencies.len()) - 1]) / 1000
+
+
+def _count_states(group: Group, idle: pl.DataFrame, column: str) -> None:
+    count = group.machine.count if group.machine else int(str(idle[column].max() or 0)) + 1
+    group.entries = [0] * count
+    group.residency_ns = [0.0] * count
+    totals = idle.group_by(column).agg(n=pl.len(), time=pl.col("residency").sum())
+    for k, n, time in totals.rows():
+        group.entries[k] = n
+        group.residency_ns[k] = time
+    if "cost" in idle.columns:
+        group.state_pj = [0.0] * count
+        for k, cost in idle.group_by(column).agg(pl.col("cost").sum()).rows():
+            group.state_pj[k] = cost
+
+
+def _common_values(group: Group, idle: pl.DataFrame) -> dict[str, float | None]:
+    """Return the figures that need no more than states and residencies."""
+    time = sum(group.residency_ns)
+    span = (group.end_ns - group.start_ns) * max(1, idle["cpu"].n_unique())
+    values: dict[str, float | None] = dict.fromkeys(scalars())
+    values["periods"] = idle.height
+    values["idle_share"] = _percent(time, span)
+    if group.state_pj:
+        energy = sum(group.state_pj)
+        values["energy_mj"] = energy / _PJ_PER_MJ
+        values["power_mw"] = energy / time if time else None
+        latencies = idle["exit_latency"]
+        for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+            values[f"latency_{name}_us"] = _quantile_us(latencies, share)
+    return values
+
+
+def _add_heat(group: Group, idle: pl.DataFrame) -> None:
+    count = len(group.entries)
+    group.chosen_ideal = [[0] * count for _ in range(count)]
+    for chosen, ideal, n in idle.group_by("index", "ideal").agg(n=pl.len()).rows():
+        group.chosen_ideal[chosen][ideal] = n
+
+
+def _add_reasons(trace: Trace, group: Group, decisions: pl.DataFrame) -> None:
+    counts = decisions.group_by("reason").agg(n=pl.len()).sort("n", descending=True)
+    group.reasons = {trace.name_of("decision", "reason", number): n for number, n in counts.rows()}
+
+
+def _decision_notes(idle: pl.DataFrame, parts: Iterable[Machine | None]) -> list[str]:
+    notes = []
+    if idle["tick_unknown"].any():
+        notes.append(
+            "the kernel governor used as base hides what ended an idle period; tick wake-ups are "
+            "inferred"
+        )
+    if any(machine and costs(machine).derived for machine in parts):
+        notes.append("state powers are derived from target residencies: illustrative")
+    return notes
+
+
+def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame) -> Group:
+    parts = list(_by_machine(trace, decisions))
+    pieces = []
+    for machine, part in parts:
+        if machine is None:
+            raise UserError(
+                f"{trace.path}: the CPUs differ in their idle states, and no cpuidle_lab:config "
+                f"event tells those of CPU {part['cpu'][0]}"
+            )
+        pieces.append(_with_misses(_with_costs(_with_intervals(part), machine), machine))
+    idle = pl.concat(pieces)
+    group = Group(
+        trace.path,
+        label,
+        phase.workload,
+        DECISIONS,
+        phase.start_ns,
+        phase.end_ns,
+        max((machine for machine, _ in parts if machine), key=lambda machine: machine.count),
+        decisions,
+    )
+    _count_states(group, idle, "out_index")
+    _add_heat(group, idle)
+    _add_reasons(trace, group, decisions)
+    group.notes = _decision_notes(idle, (machine for machine, _ in parts))
+
+    oracle, time = float(idle["oracle"].sum()), sum(group.residency_ns)
+    cost = sum(group.state_pj)
+    seconds = (phase.end_ns - phase.start_ns) / 1e9
+    rejected = int((decisions["flags"] & tr.REJECTED != 0).sum())
+    aborted = int((~decisions["entered"]).sum())
+    group.values = _common_values(group, idle) | {
+        "regret": 100 * (cost / oracle - 1) if oracle else None,
+        "oracle_mw": oracle / time if time else None,
+        "intervals": int(idle["first"].sum()),
+        "cut_intervals": int(idle["cut"].sum()),
+        "decisions": decisions.height,
+        "decisions_per_s": decisions.height / seconds if seconds else None,
+        "tick_wakeups": _percent(int(idle["tick"].sum()), idle.height),
+        "aborted": _percent(aborted, decisions.height),
+        "rejected": _percent(rejected, decisions.height),
+        "above": _percent(int(idle["above"].sum()), idle.height),
+        "below": _percent(int(idle["below"].sum()), idle.height),
+    }
+    return group
+
+
+def _idle_periods(trace: Trace) -> pl.DataFrame:
+    """Return the periods that power:cpu_idle tells of: ts, cpu, index, residency."""
+    events = trace.tables["cpu_idle"]
+    if not events.height:
+        return pl.DataFrame()
+    ordered = events.sort("idle_cpu", "ts", maintain_order=True)
+    same = pl.col("idle_cpu") == pl.col("idle_cpu").shift(-1)
+    ends = pl.col("state").shift(-1) == tr.IDLE_EXIT
+    length = (pl.col("ts").shift(-1).cast(pl.Int64) - pl.col("ts").cast(pl.Int64)).cast(pl.Float64)
+    return (
+        ordered.with_columns(residency=length)
+        .filter((pl.col("state") != tr.IDLE_EXIT) & same & ends)
+        .select("ts", cpu=pl.col("idle_cpu"), index=pl.col("state"), residency="residency")
+    )
+
+
+def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> Group:
+    pieces, kinds = [], []
+    for machine, part in _by_machine(trace, idle):
+        kinds.append(machine)
+        if machine is not None:
+            deepest = int(str(part["index"].max() or 0))
+            if deepest >= machine.count:
+                raise UserError(
+                    f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which the "
+                    "machine does not have"
+                )
+            model = costs(machine)
+            part = part.with_columns(
+                cost=_lookup("index", model.entry_pj)
+                + _lookup("index", model.power_mw) * pl.col("residency"),
+                exit_latency=_lookup("index", machine.exit_latency_ns),
+            )
+        pieces.append(part)
+    known = all(kinds)
+    columns = ["ts", "cpu", "index", "residency"] + (["cost", "exit_latency"] if known else [])
+    rows = pl.concat([piece.select(columns) for piece in pieces])
+    deepest_machine = max(
+        (kind for kind in kinds if kind), key=lambda kind: kind.count, default=None
+    )
+    group = Group(
+        trace.path,
+        label,
+        phase.workload,
+        CPU_IDLE,
+        phase.start_ns,
+        phase.end_ns,
+        deepest_machine if known else None,
+        rows,
+    )
+    if int(str(rows["index"].max() or 0)) > 255:
+        raise UserError(f"{trace.path}: a power:cpu_idle event names an impossible idle state")
+    _count_states(group, rows, "index")
+    group.values = _common_values(group, rows)
+    group.notes = [
+        "only power:cpu_idle events tell of it: regret, above, below, reasons and tick wake-ups "
+        "are unknown (for the figures of a kernel governor record it as the base of gate)"
+    ]
+    if any(kind and costs(kind).derived for kind in kinds):
+        group.notes.append("state powers are derived from target residencies: illustrative")
+    return group
+
+
+# ---- The whole trace. ----
+
+
+def _during(frame: pl.DataFrame, phase: Phase) -> pl.DataFrame:
+    if not frame.height:
+        return frame
+    return frame.filter((pl.col("ts") >= phase.start_ns) & (pl.col("ts") < phase.end_ns))
+
+
+def _phase_group(
+    trace: Trace, phase: Phase, decided: pl.DataFrame, idle: pl.DataFrame
+) -> Iterator[Group]:
+    assert phase.governor is not None
+    plain = re.split(r"[^A-Za-z0-9_]", phase.governor)[0]
+    mine = _during(decided, phase)
+    if mine.height:
+        mine = mine.filter(pl.col("governor_name") == plain)
+    if not mine.height:
+        part = _during(idle, phase)
+        if part.height:
+            yield _of_cpu_idle(trace, phase, phase.governor, part)
+        return
+    label = phase.governor
+    if label == "gate":
+        label = " and ".join(sorted(mine["label"].unique()))
+        if (mine["hint_ns"] >= 0).any():
+            label += " + hints"
+    yield _of_decisions(trace, phase, label, mine)
+
+
+def _unmarked(trace: Trace, decided: pl.DataFrame, idle: pl.DataFrame) -> Iterator[Group]:
+    if not decided.height:
+        span = Phase(None, "", int(str(idle["ts"].min())), _last_ts(trace))
+        yield _of_cpu_idle(trace, span, "governor unknown", idle)
+        return
+    for label in decided.sort("ts")["label"].unique(maintain_order=True):
+        mine = decided.filter(pl.col("label") == label)
+        ends = int(str(mine["out_ts"].max() or 0))
+        span = Phase(None, "", int(str(mine["ts"].min())), max(ends, int(str(mine["ts"].max()))))
+        yield _of_decisions(trace, span, label, mine)
+
+
+def analyse(trace: Trace) -> list[Group]:
+    """Return the figures of each governor and workload, in the order of the recording.
+
+    Raises:
+        UserError: the trace contradicts itself, or its markers hold no idle period.
+    """
+    decided, idle = _decided(trace), _idle_periods(trace)
+    parts = phases(trace)
+    if parts:
+        groups = [g for phase in parts for g in _phase_group(trace, phase, decided, idle)]
+    else:
+        groups = list(_unmarked(trace, decided, idle))
+    if not groups:
+        raise UserError(f"{trace.path}: no idle period lies in any of the {len(parts)} phases")
+    return groups
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One governor over all its workloads.
+
+    Attributes:
+        governor: its label.
+        workloads: number of workloads with a regret that can be judged.
+        mean_regret: mean over these workloads, %; None if there is none.
+        worst_regret: regret of the worst of them, %; None if there is none.
+        worst_workload: its name.
+        worst_p99_us: greatest p99 of the modelled wake-up latency, us; None if unknown.
+    """
+
+    governor: str
+    workloads: int
+    mean_regret: float | None
+    worst_regret: float | None
+    worst_workload: str
+    worst_p99_us: float | None
+
+
+def summarise(
+    groups: Sequence[Group], name_of: Callable[[Group], str] = lambda group: group.workload
+) -> list[Summary]:
+    """Return one line for each governor, the least worst regret first, the unknown last.
+
+    Args:
+        groups: what to sum up.
+        name_of: how the workload of a group is called.
+    """
+    lines = []
+    for governor in dict.fromkeys(group.governor for group in groups):
+        mine = [group for group in groups if group.governor == governor]
+        regrets = [(group.judged_regret, name_of(group)) for group in mine]
+        known = [(value, name) for value, name in regrets if value is not None]
+        p99 = [v for v in (group.values["latency_p99_us"] for group in mine) if v is not None]
+        worst, name = max(known, default=(None, ""), key=lambda item: item[0])
+        mean = sum(value for value, _ in known) / len(known) if known else None
+        lines.append(Summary(governor, len(known), mean, worst, name, max(p99, default=None)))
+    return sorted(lines, key=lambda s: math.inf if s.worst_regret is None else s.worst_regret)

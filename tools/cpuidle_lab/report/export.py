@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The report for machines: JSON and CSV."""
+
+import csv
+import io
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab import __version__
+from cpuidle_lab.metrics import Group, definitions, scalars
+from cpuidle_lab.report.charts import latency_points
+from cpuidle_lab.report.model import Report
+
+
+def _states(group: Group) -> list[dict[str, Any]]:
+    powers: list[float | None] = [*group.state_pj] or [None] * len(group.entries)
+    return [
+        {
+            "name": name,
+            "residency_ns": round(group.residency_ns[k]),
+            "entries": group.entries[k],
+            "energy_mj": None if (pj := powers[k]) is None else pj / 1e9,
+        }
+        for k, name in enumerate(group.names)
+    ]
+
+
+def _group(report: Report, group: Group) -> dict[str, Any]:
+    known = bool(group.state_pj) and group.machine is not None
+    return {
+        "file": str(group.file),
+        "governor": group.governor,
+        "workload": group.workload,
+        "source": group.source,
+        "seconds": (group.end_ns - group.start_ns) / 1e9,
+        "metrics": group.values,
+        "states": _states(group),
+        "reasons": group.reasons,
+        "chosen_ideal": group.chosen_ideal,
+        "latency_us_percent": latency_points(group) if known else [],
+        "notes": group.notes,
+    }
+
+
+def as_json(report: Report, end: str) -> dict[str, Any]:
+    """Return everything as one object; `end` is the time at which it was complete."""
+    return {
+        "command": report.command,
+        "version": __version__,
+        "kernel": list(dict.fromkeys(item.kernel for item in report.traces if item.kernel)),
+        "start": report.start,
+        "end": end,
+        "traces": [
+            {
+                "file": str(item.path),
+                "cpus": item.cpus,
+                "integrity": asdict(item.integrity) | {"complete": item.integrity.complete},
+                "machines": {str(cpu): asdict(machine) for cpu, machine in item.machines.items()},
+            }
+            for item in report.traces
+        ],
+        "summary": [asdict(line) for line in report.summaries()],
+        "runs": [_group(report, group) for group in report.groups],
+        "definitions": {key: asdict(metric) for key, metric in definitions().items()},
+    }
+
+
+_KEYS = ("file", "workload", "governor")
+
+
+def _keys(group: Group) -> list[object]:
+    return [str(group.file), group.workload, group.governor]
+
+
+def _csv(header: list[str], rows: list[list[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_csv(report: Report) -> dict[Path, str]:
+    """Return file names and contents: metrics, states, reasons."""
+    keys = scalars()
+    states = [
+        [*_keys(group), *state.values()] for group in report.groups for state in _states(group)
+    ]
+    reasons: list[list[object]] = [
+        [*_keys(group), reason, count]
+        for group in report.groups
+        for reason, count in group.reasons.items()
+    ]
+    values = [[*_keys(g), *(g.values[key] for key in keys)] for g in report.groups]
+    return {
+        Path("metrics.csv"): _csv([*_KEYS, *keys], values),
+        Path("states.csv"): _csv([*_KEYS, "state", "residency_ns", "entries", "energy_mj"], states),
+        Path("reasons.csv"): _csv([*_KEYS, "reason", "decisions"], reasons),
+    }

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a report is about: traces, their groups, and how people tell them apart."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from cpuidle_lab import metrics, trace
+from cpuidle_lab.metrics import Group, Summary
+from cpuidle_lab.trace import Trace
+
+
+@dataclass
+class Report:
+    """Everything that is shown.
+
+    Attributes:
+        traces: the recordings.
+        groups: a governor under a workload each, in the order of recording.
+        command: the command line that made the report.
+        start: when it began, ISO 8601.
+    """
+
+    traces: list[Trace]
+    groups: list[Group]
+    command: str
+    start: str
+
+    def section(self, group: Group) -> str:
+        """Return under which heading a group is compared: its workload, and its file if several."""
+        if len(self.traces) == 1:
+            return group.workload or "recording"
+        stems = [item.path.stem for item in self.traces]
+        file = group.file.stem if len(set(stems)) == len(stems) else str(group.file)
+        return f"{file}: {group.workload}" if group.workload else file
+
+    def sections(self) -> dict[str, list[Group]]:
+        """Return the groups by heading, in the order of recording."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(self.section(group), []).append(group)
+        return found
+
+    @property
+    def governors(self) -> list[str]:
+        """Labels of the governors, in the order of recording."""
+        return list(dict.fromkeys(group.governor for group in self.groups))
+
+    def states(self) -> list[str]:
+        """Names of all idle states, shallowest first."""
+        depth: dict[str, int] = {}
+        for group in self.groups:
+            for index, name in enumerate(group.names):
+                depth[name] = max(depth.get(name, 0), index)
+        return sorted(depth, key=lambda name: depth[name])
+
+    def polling_states(self) -> set[str]:
+        """Names of the states in which the CPU spins."""
+        machines = [group.machine for group in self.groups if group.machine]
+        return {
+            name
+            for machine in machines
+            for name, polling in zip(machine.names, machine.polling, strict=True)
+            if polling
+        }
+
+    def summaries(self) -> list[Summary]:
+        """Return one line for each governor."""
+        return metrics.summarise(self.groups, self.section)
+
+    def left_out(self) -> list[str]:
+        """Return which workloads have runs with too few intervals for a judgement."""
+        return list(
+            dict.fromkeys(
+                self.section(group)
+                for group in self.groups
+                if group.judged_regret is None and group.values["regret"] is not None
+            )
+        )
+
+    def trace_of(self, group: Group) -> Trace:
+        """Return the recording that a group is part of."""
+        return next(item for item in self.traces if item.path == group.file)
+
+
+def build(paths: list[Path], command: str, start: str) -> Report:
+    """Read the traces and compute their figures.
+
+    Raises:
+        UserError: a file cannot be read, is no trace, is damaged or contradicts itself.
+    """
+    traces = [trace.load(path) for path in dict.fromkeys(paths)]
+    groups = [group for item in traces for group in metrics.analyse(item)]
+    return Report(traces, groups, command, start)
+
+
+# Slices of a timeline.
+SLICES = 240
+BUSY = -1
+
+
+def timeline(group: Group) -> tuple[int, list[int]]:
+    """Return the CPU with most idle periods, and its main state in each of SLICES slices.
+
+    A slice is BUSY where the CPU was idle for less than half of it.
+    """
+    stays = group.stays()
+    cpu = int(str(stays["cpu"].mode().min()))
+    mine = stays.filter(pl.col("cpu") == cpu).with_columns(ts=pl.col("ts").cast(pl.Float64))
+    span = group.end_ns - group.start_ns
+    edges = [group.start_ns + span * n / SLICES for n in range(SLICES + 1)]
+    times = []
+    for state in range(len(group.entries)):
+        part = mine.filter(pl.col("state") == state).with_columns(
+            before=pl.col("residency").cum_sum() - pl.col("residency")
+        )
+        at = pl.DataFrame({"edge": edges}).join_asof(
+            part.with_columns(start="ts"), left_on="edge", right_on="ts", strategy="backward"
+        )
+        inside = pl.min_horizontal(pl.col("edge") - pl.col("start"), "residency")
+        total = at.select((pl.col("before") + inside).fill_null(0.0)).to_series()
+        times.append(total.diff().slice(1).to_list())
+    slices = []
+    for column in zip(*times, strict=True):
+        most = max(range(len(column)), key=lambda k: column[k])
+        slices.append(most if sum(column) >= span / SLICES / 2 else BUSY)
+    return cpu, slices
+
+
+def weights_over_time(
+    item: Trace, group: Group
+) -> tuple[int, list[list[list[float | None]]]] | None:
+    """Return how the matrix of a CPU changed: the CPU, and for each row and column its slices.
+
+    The CPU is the one that learned most. A weight is None until its row is first learned.
+    None where the group has no matrix.
+    """
+    events = item.tables["weights"]
+    if not events.height or group.source != metrics.DECISIONS:
+        return None
+    keys = group.periods.select("cpu", "seq")
+    mine = events.join(keys, on=["cpu", "seq"], how="semi")
+    if not mine.height:
+        return None
+    cpu = int(str(mine["cpu"].mode().min()))
+    mine = (
+        mine.filter(pl.col("cpu") == cpu).sort("ts").with_columns(ts=pl.col("ts").cast(pl.Float64))
+    )
+    span = group.end_ns - group.start_ns
+    edges = [group.start_ns + span * (n + 1) / SLICES for n in range(SLICES)]
+    rows = []
+    for row in range(len(group.entries)):
+        part = mine.filter(pl.col("row") == row).select("ts", "weights")
+        at = pl.DataFrame({"ts": edges}).join_asof(part, on="ts", strategy="backward")
+        values = at["weights"].to_list()
+        rows.append(
+            [
+                [None if value is None else value[column] for value in values]
+                for column in range(len(group.entries))
+            ]
+        )
+    return cpu, rows

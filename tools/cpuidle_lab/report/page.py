@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One HTML file that needs nothing else: no network, no other file."""
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+
+from plotly.offline import get_plotlyjs
+
+from cpuidle_lab import __version__
+from cpuidle_lab.metrics import FEW_INTERVALS, Group, costs, definitions, scalars
+from cpuidle_lab.report.charts import Chart, all_charts, state_colours
+from cpuidle_lab.report.model import Report
+from cpuidle_lab.trace import Integrity, Machine, Trace
+
+HERE = Path(__file__).parent
+
+# In the first bytes of every report, so that we overwrite our own files only.
+GENERATOR = '<meta name="generator" content="cpuidle-lab report">'
+
+# What is better when it is lower, and so has a best one worth marking.
+_LOWER_IS_BETTER = ("regret", "power_mw", "latency_p99_us")
+
+# The figures of the tables, in this order; the rest is in the JSON.
+_MAIN = (
+    "regret",
+    "power_mw",
+    "oracle_mw",
+    "latency_p50_us",
+    "latency_p99_us",
+    "latency_max_us",
+    "idle_share",
+    "periods",
+    "decisions_per_s",
+    "tick_wakeups",
+    "aborted",
+    "above",
+    "below",
+)
+
+
+def _cell(text: str, kind: str = "") -> str:
+    return f'<td class="{kind}">{text}</td>' if kind else f"<td>{text}</td>"
+
+
+def _head(title: str, unit: str = "", kind: str = "") -> str:
+    below = f'<br><span class="soft">{escape(unit)}</span>' if unit else ""
+    return (
+        f'<th class="{kind}">{escape(title)}{below}</th>'
+        if kind
+        else f"<th>{escape(title)}{below}</th>"
+    )
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _value(key: str, value: float | None, best: float | None = None) -> str:
+    if value is None:
+        return _cell("unknown", "unknown")
+    text = definitions()[key].show(value)
+    same = best is not None and text == definitions()[key].show(best)
+    return _cell(text, "best" if same else "")
+
+
+def _best(values: Iterable[float | None]) -> float | None:
+    known = {value for value in values if value is not None}
+    return min(known) if len(known) > 1 else None
+
+
+def _summary(report: Report) -> str:
+    lines = report.summaries()
+    best_mean = _best(line.mean_regret for line in lines)
+    best_worst = _best(line.worst_regret for line in lines)
+    best_p99 = _best(line.worst_p99_us for line in lines)
+    heads = [
+        _head("Governor"),
+        _head("Worst regret", "%"),
+        _head("in workload", kind="text"),
+        _head("Mean regret", "%"),
+        _head("Worst wake-up latency p99", "us"),
+        _head("Workloads judged"),
+    ]
+    rows = [
+        [
+            _cell(escape(line.governor)),
+            _value("regret", line.worst_regret, best_worst),
+            _cell(escape(line.worst_workload), "text"),
+            _value("regret", line.mean_regret, best_mean),
+            _value("latency_p99_us", line.worst_p99_us, best_p99),
+            _cell(str(line.workloads)),
+        ]
+        for line in lines
+    ]
+    return _table(heads, rows)
+
+
+def _card(chart: Chart) -> str:
+    kind = "card wide" if chart.wide else "card"
+    label = escape(f"{chart.title}. {chart.caption}", quote=True)
+    return (
+        f'<div class="{kind}"><h3>{escape(chart.title)}</h3><p>{escape(chart.caption)}</p>'
+        f'<div class="plot" id="chart-{chart.key}" role="img" aria-label="{label}" '
+        f'style="height:{chart.height}px"></div></div>'
+    )
+
+
+def _main_table(groups: Sequence[Group]) -> str:
+    metrics = definitions()
+    judged = [g for g in groups if g.judged_regret is not None or g.values["regret"] is None]
+    best = {key: _best(group.values[key] for group in judged) for key in _LOWER_IS_BETTER}
+    heads = [_head("Governor"), *(_head(metrics[key].title, metrics[key].unit) for key in _MAIN)]
+    rows = [
+        [
+            _cell(escape(group.governor)),
+            *(_value(key, group.values[key], best.get(key)) for key in _MAIN),
+        ]
+        for group in groups
+    ]
+    return _table(heads, rows)
+
+
+def _state_table(groups: Sequence[Group], colours: dict[str, str]) -> str:
+    names = list(dict.fromkeys(name for group in groups for name in group.names))
+    heads = [_head("Governor")] + [
+        f'<th><span class="swatch" style="background:{colours[name]}"></span>{escape(name)}<br>'
+        '<span class="soft">% time · % entries</span></th>'
+        for name in names
+    ]
+    rows = []
+    for group in groups:
+        time, count = sum(group.residency_ns), sum(group.entries)
+        cells = dict.fromkeys(names, _cell(""))
+        for name, ns, entries in zip(group.names, group.residency_ns, group.entries, strict=True):
+            share = 100 * ns / time if time else 0
+            often = 100 * entries / count if count else 0
+            cells[name] = _cell(f"{share:.1f} · {often:.1f}")
+        rows.append([_cell(escape(group.governor)), *cells.values()])
+    return _table(heads, rows)
+
+
+def _notes(groups: Sequence[Group]) -> str:
+    lines = [
+        f"<li>{escape(group.governor)}: {escape(note)}.</li>"
+        for group in groups
+        for note in group.notes
+    ]
+    if any(g.judged_regret is None and g.values["regret"] is not None for g in groups):
+        lines.append(
+            f"<li>Runs of fewer than {FEW_INTERVALS} idle intervals are too short to judge; they "
+            "are not in the summary.</li>"
+        )
+    return f"<ul class='soft'>{''.join(lines)}</ul>" if lines else ""
+
+
+def _tables(report: Report) -> str:
+    colours = state_colours(report)
+    return "\n".join(
+        f'<div class="card table"><h3>{escape(name)}</h3>{_main_table(groups)}'
+        f"<h3>{escape(name)}: idle states</h3>{_state_table(groups, colours)}{_notes(groups)}</div>"
+        for name, groups in report.sections().items()
+    )
+
+
+def _us(ns: int) -> str:
+    return f"{ns / 1000:g}"
+
+
+def _machine_table(machine: Machine) -> str:
+    model = costs(machine)
+    source = "derived, illustrative" if model.derived else "as recorded"
+    heads = [
+        _head("Idle state"),
+        _head("Exit latency", "us"),
+        _head("Target residency", "us"),
+        _head("Power", f"mW, {source}"),
+        _head("Price of an entry", "nJ"),
+        _head("Polling"),
+    ]
+    rows = [
+        [
+            _cell(escape(name)),
+            _cell(_us(machine.exit_latency_ns[k])),
+            _cell(_us(machine.target_residency_ns[k])),
+            _cell(f"{model.power_mw[k]:.0f}"),
+            _cell(f"{model.entry_pj[k] / 1000:,.1f}"),
+            _cell("yes" if machine.polling[k] else ""),
+        ]
+        for k, name in enumerate(machine.names)
+    ]
+    return _table(heads, rows)
+
+
+def _cpus(cpus: Sequence[int]) -> str:
+    return f"CPU {cpus[0]}" if len(cpus) == 1 else f"CPUs {', '.join(map(str, cpus))}"
+
+
+def _machines(item: Trace) -> str:
+    kinds: dict[Machine, list[int]] = {}
+    for cpu, machine in sorted(item.machines.items()):
+        kinds.setdefault(machine, []).append(cpu)
+    return "".join(
+        f"<p class='soft'>{_cpus(cpus)}; tick every "
+        f"{machine.tick_ns / 1e6:g} ms</p>{_machine_table(machine)}"
+        for machine, cpus in kinds.items()
+    )
+
+
+def losses(integrity: Integrity) -> list[str]:
+    """Return one sentence for each thing that is missing from a trace."""
+    found = (
+        (integrity.lost_known, "{:,} events were dropped while recording, as the kernel counted"),
+        (integrity.lost_unknown, "in {:,} places the kernel dropped an unknown number of events"),
+        (
+            integrity.decisions_missing,
+            f"{{:,}} decisions are missing in {integrity.gaps:,} gaps of the sequence numbers: "
+            "lost, or made while the recording was off",
+        ),
+        (integrity.without_decision, "{:,} outcomes have lost their decision"),
+        (
+            integrity.implausible,
+            "{:,} outcomes claim a longer residency than there was time for and were left out",
+        ),
+    )
+    return [text.format(count) for count, text in found if count]
+
+
+def _settings(item: Trace) -> str:
+    config = item.tables["config"]
+    rows = []
+    if config.height:
+        seen = config.unique(["governor", "base", "tunables"], maintain_order=True)
+        for governor, base, tunables in seen.select("governor", "base", "tunables").rows():
+            name = item.name_of("config", "governor", governor)
+            rows.append(
+                [
+                    _cell(escape(name)),
+                    _cell(escape(base), "text"),
+                    _cell(f"<code>{escape(tunables)}</code>", "wrap"),
+                ]
+            )
+    if not rows:
+        return ""
+    heads = [_head("Governor"), _head("base", kind="text"), _head("tunables", kind="text")]
+    return f"<h3>Tunables</h3>{_table(heads, rows)}"
+
+
+def _changes(item: Trace) -> str:
+    events = item.tables["tunable"]
+    if not events.height:
+        return ""
+    start = int(str(min(int(str(f["ts"].min())) for f in item.tables.values() if f.height)))
+    heads = [
+        _head("Time", "s"),
+        _head("Governor", kind="text"),
+        _head("Tunable", kind="text"),
+        _head("New value", kind="text"),
+    ]
+    rows = [
+        [
+            _cell(f"{(ts - start) / 1e9:.3f}"),
+            _cell(escape(item.name_of("tunable", "governor", governor)), "text"),
+            _cell(escape(name), "text"),
+            _cell(escape(value), "text"),
+        ]
+        for ts, governor, name, value in events.sort("ts")
+        .select("ts", "governor", "name", "value")
+        .head(200)
+        .rows()
+    ]
+    more = (
+        f"<p class='soft'>{events.height - 200:,} more are not shown.</p>"
+        if events.height > 200
+        else ""
+    )
+    return f"<h3>Changes while recording</h3>{_table(heads, rows)}{more}"
+
+
+def _recording(report: Report) -> str:
+    cards = []
+    for item in report.traces:
+        lost = losses(item.integrity)
+        state = (
+            "<ul class='soft'>" + "".join(f"<li>{escape(line)}.</li>" for line in lost) + "</ul>"
+            if lost
+            else "<p class='soft'>No event is known to be missing.</p>"
+        )
+        cards.append(
+            f'<div class="card table"><h3>{escape(str(item.path))}</h3>'
+            f'<p class="soft">{_facts(item)}; {item.integrity.events:,} events; '
+            f"{item.integrity.without_outcome:,} decisions without outcome (normal where a "
+            f"governor leaves a CPU)</p>{state}{_machines(item)}{_settings(item)}{_changes(item)}"
+            "</div>"
+        )
+    return "\n".join(cards)
+
+
+def _facts(item: Trace) -> str:
+    kernel = f"Linux {escape(item.kernel)}, " if item.kernel else ""
+    return f"{kernel}{item.cpus} CPU{'s' * (item.cpus != 1)}"
+
+
+def _badges(report: Report) -> str:
+    lost = [line for item in report.traces for line in losses(item.integrity)]
+    if lost:
+        return f'<p><span class="badge warn">Incomplete: {escape("; ".join(lost))}</span></p>'
+    return '<p><span class="badge good">Complete: no lost events</span></p>'
+
+
+def _definitions() -> str:
+    return "\n".join(
+        f"<dt>{escape(m.title)}{f', {escape(m.unit)}' if m.unit else ''}</dt>"
+        f"<dd>{escape(m.description)}</dd>"
+        for m in definitions().values()
+    )
+
+
+def _embed(charts: Sequence[Chart]) -> str:
+    figures = [
+        {"key": c.key, "data": c.data, "layout": c.layout, "height": c.height} for c in charts
+    ]
+    # "<" would let a name in a trace close the script element.
+    return json.dumps(figures, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def render(report: Report) -> str:
+    """Return the page."""
+    charts = all_charts(report)
+    many = len(report.governors) > 1
+    heading = (
+        f"{len(report.governors)} idle governors compared"
+        if many
+        else f"Idle governor {report.governors[0]}"
+    )
+    facts = "; ".join(dict.fromkeys(_facts(item) for item in report.traces))
+    workloads = len(report.sections())
+    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+        title=f"{escape(heading)}: cpuidle-lab report",
+        heading=escape(heading),
+        facts=f"{facts}; {workloads} workload{'s' * (workloads != 1)}; {len(report.groups)} runs",
+        badges=_badges(report),
+        css=(HERE / "page.css").read_text(encoding="utf-8"),
+        summary_caption="Regret: modelled idle energy above that of an oracle that knows the "
+        "future. Sorted by the worst workload; green is the best of its column.",
+        summary=_summary(report),
+        cards="\n".join(_card(chart) for chart in charts),
+        tables=_tables(report),
+        recording=_recording(report),
+        definitions=_definitions(),
+        footer=f"cpuidle-lab {__version__}, {escape(report.start)}: "
+        f"<code>{escape(report.command)}</code><br>All energy is modelled, not measured.",
+        charts=_embed(charts),
+        plotly=get_plotlyjs(),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
+    )
+
+
+assert set(_MAIN) <= set(scalars())

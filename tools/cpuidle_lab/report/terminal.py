@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The report in the terminal."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions
+from cpuidle_lab.report.model import Report
+from cpuidle_lab.report.page import losses
+
+# Width where there is no terminal: enough for every column.
+_PLAIN_WIDTH = 200
+
+_MAIN = (
+    ("regret", "regret"),
+    ("power_mw", "power"),
+    ("oracle_mw", "oracle"),
+    ("latency_p50_us", "p50"),
+    ("latency_p99_us", "p99"),
+    ("latency_max_us", "max"),
+    ("tick_wakeups", "tick"),
+    ("above", "above"),
+    ("below", "below"),
+    ("decisions_per_s", "decisions"),
+)
+
+
+def _show(key: str, value: float | None) -> str:
+    return "?" if value is None else definitions()[key].show(value)
+
+
+def _new_table(console: Console, title: str) -> Table:
+    style = box.SIMPLE_HEAD if console.is_terminal else box.ASCII2
+    return Table(
+        title=Text(title), title_justify="left", title_style="bold", box=style, pad_edge=False
+    )
+
+
+def _summary(report: Report, console: Console) -> Table:
+    table = _new_table(console, "Governors, the least worst regret first")
+    table.add_column("governor")
+    for name in ("worst regret %", "mean regret %", "worst p99 us"):
+        table.add_column(name, justify="right")
+    table.add_column("worst workload")
+    for line in report.summaries():
+        table.add_row(
+            Text(line.governor),
+            _show("regret", line.worst_regret),
+            _show("regret", line.mean_regret),
+            _show("latency_p99_us", line.worst_p99_us),
+            Text(line.worst_workload),
+        )
+    return table
+
+
+def _residency(group: Group) -> str:
+    time = sum(group.residency_ns)
+    shares = zip(group.names, group.residency_ns, strict=True)
+    return " ".join(f"{name} {100 * ns / time:.0f}" for name, ns in shares if time and ns)
+
+
+def _section(name: str, groups: list[Group], console: Console) -> Table:
+    metrics = definitions()
+    table = _new_table(console, name)
+    table.add_column("governor")
+    for key, short in _MAIN:
+        unit = metrics[key].unit
+        table.add_column(f"{short}\n{unit}", justify="right")
+    table.add_column("residency\n% of idle time")
+    for group in groups:
+        values = (_show(key, group.values[key]) for key, _ in _MAIN)
+        table.add_row(Text(group.governor), *values, Text(_residency(group)))
+    return table
+
+
+def show(report: Report) -> None:
+    """Print the tables; plain text where the output is no terminal."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console.print(_summary(report, console))
+    for name, groups in report.sections().items():
+        console.print(_section(name, groups, console))
+    notes = dict.fromkeys(
+        f"{group.governor}: {note}" for group in report.groups for note in group.notes
+    )
+    if report.left_out():
+        few = f"fewer than {FEW_INTERVALS} idle intervals, so not in the summary"
+        notes[f"{', '.join(report.left_out())}: {few}"] = None
+    for item in report.traces:
+        for line in losses(item.integrity):
+            notes[f"{item.path}: {line}"] = None
+    for note in notes:
+        console.print(Text(f"note: {note}", style="dim"))
+    console.print(
+        Text("p50, p99, max: modelled wake-up latency; power: modelled idle power; ?: unknown")
+    )

@@ -1,0 +1,594 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Read trace.dat files into tables.
+
+The work is done by `trace-columns` (tools/native), a C program on libtracecmd. It runs as a process
+of its own and sends columns through a pipe: a file that makes the library crash, hang or eat
+memory ends that process and becomes one sentence here.
+
+A decision and its outcome are joined by CPU and sequence number. What is missing is counted and
+reported (`Integrity`), never filled in.
+"""
+
+import os
+import re
+import select
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+import polars as pl
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP, cached
+
+TABLES = (
+    "decision",
+    "outcome",
+    "weights",
+    "config",
+    "state",
+    "tunable",
+    "hint",
+    "cpu_idle",
+    "marker",
+    "lost",
+)
+
+# The largest value of a s64: a timer that never expires, a limit that does not exist.
+TIME_MAX = 2**63 - 1
+
+# power:cpu_idle says with this state that the CPU is no longer idle.
+IDLE_EXIT = 2**32 - 1
+
+# Bits of the decision's flags, kinds of outcome, tick marks and no base, as the module has them.
+TICK_STOPPED = 0x01
+REJECTED = 0x02
+ENTERED = 0
+TICK_YES = 1
+TICK_UNKNOWN = 2
+BASE_NONE = 255
+
+# Seconds without any output after which the reader is taken for hung.
+READER_PATIENCE = 120
+
+_SOURCES = TOP / "tools" / "native"
+_LIBRARIES = ("libtracecmd", "libtraceevent")
+_PACKAGES = "gcc libc6-dev pkg-config libtracecmd-dev libtraceevent-dev libtracefs-dev"
+
+_MESSAGE = struct.Struct("=IIQQ")
+_SCHEMA, _CHUNK, _END, _ERROR = 1, 2, 3, 4
+_LONGEST_MESSAGE = 1 << 30
+
+# Name of a kind in the schema: dtype, letter for memoryview.cast().
+_Letter = Literal["B", "H", "I", "Q", "h", "i", "q"]
+_NUMBERS: dict[str, tuple[type[pl.DataType], _Letter]] = {
+    "u8": (pl.UInt8, "B"),
+    "u16": (pl.UInt16, "H"),
+    "u32": (pl.UInt32, "I"),
+    "u64": (pl.UInt64, "Q"),
+    "s16": (pl.Int16, "h"),
+    "s32": (pl.Int32, "i"),
+    "s64": (pl.Int64, "q"),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the stream.
+
+    Attributes:
+        name: its name.
+        kind: a key of _NUMBERS, "text" or "bytes".
+        count: elements of a value where it is an array, else 0.
+    """
+
+    name: str
+    kind: str
+    count: int = 0
+
+
+@dataclass
+class Schema:
+    """What the trace can hold.
+
+    Attributes:
+        cpus: number of CPUs.
+        tables: number of a table: its name and columns.
+        symbols: table and field: what its numbers mean, as the trace itself says.
+    """
+
+    cpus: int = 0
+    tables: dict[int, tuple[str, list[Column]]] = field(default_factory=dict)
+    symbols: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of one table, in the order of one CPU's recording."""
+
+    table: str
+    frame: pl.DataFrame
+
+
+def _compile(directory: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    config = shutil.which("pkg-config")
+    if not compiler or not config:
+        raise UserError(f"the trace reader must be compiled first: apt install {_PACKAGES}")
+    found = subprocess.run(
+        [config, "--cflags", "--libs", *_LIBRARIES], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        raise UserError(f"the trace reader needs libtracecmd: apt install {_PACKAGES}")
+    command = [compiler, "-O2", "-g", "-o", str(directory / "trace-columns")]
+    built = subprocess.run(
+        [*command, *map(str, sorted(_SOURCES.glob("*.c"))), *found.stdout.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode:
+        first = next((line for line in built.stderr.splitlines() if "error" in line), built.stderr)
+        raise UserError(f"the trace reader does not compile: {first.strip()}")
+
+
+def native_reader() -> Path:
+    """Return the path of `trace-columns`, compiled at the first use.
+
+    Raises:
+        UserError: a package is missing; the message names all of them.
+    """
+    sources = sorted([*_SOURCES.glob("*.[ch]"), TOP / "governors" / "common" / "types.h"])
+    ingredients = [path.read_bytes() for path in sources]
+    return cached("trace-columns", ingredients, "Compiling the trace reader", _compile) / (
+        "trace-columns"
+    )
+
+
+class _Stream:
+    """The reader's output, message by message."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._poll = select.poll()
+        self._poll.register(pipe, select.POLLIN)
+
+    def _fill(self, size: int) -> bytearray | None:
+        data = bytearray(size)
+        view, got = memoryview(data), 0
+        while got < size:
+            if not self._poll.poll(READER_PATIENCE * 1000):
+                return None
+            count = os.readv(self._pipe.fileno(), [view[got:]])
+            if count == 0:
+                return None
+            got += count
+        return data
+
+    def message(self) -> tuple[int, int, int, bytearray] | None:
+        """Return kind, table, rows and payload; None where the stream stops or stalls."""
+        header = self._fill(_MESSAGE.size)
+        if header is None:
+            return None
+        kind, table, rows, size = _MESSAGE.unpack(header)
+        if size > _LONGEST_MESSAGE:
+            return None
+        payload = self._fill(size)
+        return None if payload is None else (kind, table, rows, payload)
+
+
+def _parse_schema(text: str) -> Schema:
+    schema = Schema()
+    columns: list[Column] = []
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "cpus":
+            schema.cpus = int(rest)
+        elif word == "table":
+            number, name = rest.split()
+            columns = []
+            schema.tables[int(number)] = name, columns
+        elif word == "column":
+            name, kind = rest.split()
+            match = re.fullmatch(r"(\w+)\[(\d+)\]", kind)
+            columns.append(Column(name, match[1], int(match[2])) if match else Column(name, kind))
+        elif word == "symbol":
+            table, name, value, shown = (*rest.split(" ", 3), "")[:4]
+            schema.symbols.setdefault((table, name), {})[int(value)] = shown
+    return schema
+
+
+def _contents(column: Column, data: memoryview, rows: int) -> tuple[pl.Series, int]:
+    lengths = data[: 4 * rows].cast("I").tolist()
+    at, values = 4 * rows, []
+    for length in lengths:
+        values.append(bytes(data[at : at + length]))
+        at += length
+    if column.kind == "bytes":
+        return pl.Series(column.name, values, dtype=pl.Binary), at
+    texts = [value.decode(errors="replace") for value in values]
+    return pl.Series(column.name, texts, dtype=pl.String), at
+
+
+def _frame(columns: list[Column], data: memoryview, rows: int) -> pl.DataFrame:
+    series, at = [], 0
+    for column in columns:
+        if column.kind not in _NUMBERS:
+            values, used = _contents(column, data[at:], rows)
+        else:
+            dtype, letter = _NUMBERS[column.kind]
+            elements = rows * max(column.count, 1)
+            used = elements * struct.calcsize(letter)
+            values = pl.Series(column.name, data[at : at + used].cast(letter), dtype=dtype)
+            if column.count:
+                values = values.reshape((rows, column.count))
+        series.append(values)
+        at += used
+    return pl.DataFrame(series)
+
+
+def _empty(columns: list[Column]) -> pl.DataFrame:
+    types: dict[str, pl.DataType] = {}
+    for column in columns:
+        if column.kind in _NUMBERS:
+            number = _NUMBERS[column.kind][0]()
+            types[column.name] = pl.Array(number, column.count) if column.count else number
+        else:
+            types[column.name] = pl.Binary() if column.kind == "bytes" else pl.String()
+    return pl.DataFrame(schema=types)
+
+
+def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema | Chunk | int]:
+    """Read a trace piece by piece, in memory bounded by the size of a piece.
+
+    Args:
+        path: the trace.dat file.
+        tables: names out of TABLES; others are skipped.
+
+    Yields:
+        First the schema, then chunks, CPU by CPU, at last the number of events read, those of
+        other tables included.
+
+    Raises:
+        UserError: the file cannot be read, is no trace, or is damaged.
+    """
+    debug = bool(os.environ.get("CPUIDLE_LAB_DEBUG"))
+    process = subprocess.Popen(
+        [str(native_reader()), str(path), *tables],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=None if debug else subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None
+        yield from _messages(path, _Stream(process.stdout))
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | int]:
+    schema = Schema()
+    while True:
+        message = stream.message()
+        if message is None:
+            raise UserError(f"{path}: is a trace.dat file, but damaged: it cannot be read")
+        kind, table, rows, payload = message
+        if kind == _ERROR:
+            raise UserError(f"{path}: {payload.decode(errors='replace')}")
+        if kind == _SCHEMA:
+            schema = _parse_schema(payload.decode(errors="replace"))
+            yield schema
+        elif kind == _CHUNK:
+            name, columns = schema.tables[table]
+            yield Chunk(name, _frame(columns, memoryview(payload), rows))
+        elif kind == _END:
+            yield int(payload.split()[1])
+            return
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The idle states of a CPU, shallowest first.
+
+    Attributes:
+        names: names of the states.
+        exit_latency_ns: worst case from the wake-up to the first instruction.
+        target_residency_ns: shortest stay that pays.
+        power_mw: power in the state, 0 where the machine does not say.
+        polling: whether the CPU spins in the state.
+        tick_ns: period of the scheduler tick.
+    """
+
+    names: tuple[str, ...]
+    exit_latency_ns: tuple[int, ...]
+    target_residency_ns: tuple[int, ...]
+    power_mw: tuple[int, ...]
+    polling: tuple[bool, ...]
+    tick_ns: int
+
+    @property
+    def count(self) -> int:
+        """Number of states."""
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class Integrity:
+    """What is missing from a trace.
+
+    Attributes:
+        events: events read from the file, of any kind.
+        lost_known: events that the kernel says it dropped.
+        lost_unknown: places where the kernel dropped it does not know how many.
+        decisions_missing: sequence numbers that no decision carries: lost, or made while the
+            recording was off.
+        gaps: places where sequence numbers are missing.
+        without_outcome: decisions without outcome; normal after the last one of a CPU, at a switch
+            of governors and at a restart.
+        without_decision: outcomes whose decision is missing.
+        implausible: outcomes with a residency longer than the time to the outcome; not used.
+    """
+
+    events: int
+    lost_known: int
+    lost_unknown: int
+    decisions_missing: int
+    gaps: int
+    without_outcome: int
+    without_decision: int
+    implausible: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing that was recorded is known to be missing."""
+        return not (
+            self.lost_known
+            or self.lost_unknown
+            or self.decisions_missing
+            or self.without_decision
+            or self.implausible
+        )
+
+
+@dataclass
+class Trace:
+    """A trace in memory.
+
+    Attributes:
+        path: where it came from.
+        cpus: number of CPUs.
+        tables: the tables asked for, by name; empty ones where the trace has no such event.
+        symbols: table and field: what the numbers mean.
+        machines: idle states of each CPU that the trace describes.
+        integrity: what is missing.
+    """
+
+    path: Path
+    cpus: int
+    tables: dict[str, pl.DataFrame]
+    symbols: dict[tuple[str, str], dict[int, str]]
+    machines: dict[int, Machine]
+    integrity: Integrity
+
+    def name_of(self, table: str, column: str, value: int) -> str:
+        """Return what a number means; the column's name and the number if the trace is silent."""
+        return self.symbols.get((table, column), {}).get(value) or f"{column} {value}"
+
+    def periods(self) -> pl.DataFrame:
+        """Join every decision with its outcome.
+
+        Returns:
+            One row for each decision, sorted by CPU and sequence number; the columns of the
+            outcome are prefixed with `out_` and null where there is none.
+        """
+        outcomes = self.tables["outcome"]
+        renamed = outcomes.rename(
+            {name: f"out_{name}" for name in outcomes.columns if name not in ("cpu", "seq")}
+        )
+        joined = self.tables["decision"].join(
+            renamed, on=["cpu", "seq"], how="left", maintain_order="left"
+        )
+        return joined.sort("cpu", "seq", maintain_order=True)
+
+    @property
+    def kernel(self) -> str:
+        """Release of the kernel that recorded it; "" where the trace does not say."""
+        config = self.tables["config"]
+        return str(config["kernel"][0]) if config.height else ""
+
+
+def _machine(path: Path, row: dict[str, object]) -> Machine:
+    count = row["states"]
+    assert isinstance(count, int)
+    arrays = {}
+    for name in ("exit_latency_ns", "target_residency_ns", "power_mw"):
+        values = row[name]
+        assert isinstance(values, list)
+        if not 1 <= count <= len(values):
+            raise UserError(f"{path}: claims a machine with {count} idle states")
+        arrays[name] = tuple(int(value) for value in values[:count])
+    if any(value < 0 for value in (*arrays["exit_latency_ns"], *arrays["target_residency_ns"])):
+        raise UserError(f"{path}: claims idle states with negative times")
+    if list(arrays["target_residency_ns"]) != sorted(arrays["target_residency_ns"]):
+        raise UserError(f"{path}: claims idle states that are not sorted by target residency")
+    names = str(row["names"]).split(",")
+    names += [f"state {index}" for index in range(len(names), count)]
+    polling, tick = row["polling"], row["tick_ns"]
+    assert isinstance(polling, int) and isinstance(tick, int)
+    return Machine(
+        names=tuple(name or f"state {index}" for index, name in enumerate(names[:count])),
+        polling=tuple(bool(polling >> index & 1) for index in range(count)),
+        tick_ns=tick,
+        **arrays,
+    )
+
+
+def _machines(path: Path, config: pl.DataFrame) -> dict[int, Machine]:
+    machines: dict[int, Machine] = {}
+    columns = ["machine_cpu", "states", "names", "polling", "tick_ns", "exit_latency_ns",
+               "target_residency_ns", "power_mw"]  # fmt: skip
+    for row in config.select(columns).unique(maintain_order=True).iter_rows(named=True):
+        machine = _machine(path, row)
+        if machines.setdefault(row["machine_cpu"], machine) != machine:
+            raise UserError(
+                f"{path}: the idle states of CPU {row['machine_cpu']} changed while it was "
+                "recorded; record each machine on its own"
+            )
+    return machines
+
+
+def _check_indices(
+    path: Path, tables: dict[str, pl.DataFrame], machines: dict[int, Machine]
+) -> None:
+    """Refuse indices that no machine of the trace has."""
+    if not machines:
+        return
+    most = max(machine.count for machine in machines.values())
+    counts = pl.DataFrame(
+        {"cpu": list(machines), "count": [machine.count for machine in machines.values()]},
+        schema={"cpu": pl.UInt16, "count": pl.UInt8},
+    )
+    for name in ("decision", "outcome"):
+        frame = tables[name].select("cpu", "seq", "index")
+        bad = frame.join(counts, on="cpu", how="left").filter(
+            pl.col("index") >= pl.col("count").fill_null(most)
+        )
+        if bad.height:
+            row = bad.row(0, named=True)
+            raise UserError(
+                f"{path}: {name} {row['seq']} of CPU {row['cpu']} names idle state {row['index']}, "
+                f"which its machine does not have"
+            )
+
+
+def _check_unique(path: Path, tables: dict[str, pl.DataFrame]) -> None:
+    for name in ("decision", "outcome"):
+        frame = tables[name].select("cpu", "seq")
+        if frame.is_duplicated().any():
+            raise UserError(
+                f"{path}: a {name} occurs twice with the same CPU and sequence number; was the "
+                "module reloaded while it was recorded?"
+            )
+
+
+# The clocks of a residency and of the events may differ by so much.
+_CLOCK_TOLERANCE_NS = 1_000_000
+
+
+def _drop_implausible(tables: dict[str, pl.DataFrame]) -> int:
+    """Drop outcomes that claim a longer residency than there was time for."""
+    begin = tables["decision"].select("cpu", "seq", begin="ts")
+    outcomes = tables["outcome"].join(begin, on=["cpu", "seq"], how="left", maintain_order="left")
+    span = (pl.col("ts") - pl.col("begin")).cast(pl.Float64) * 1.01 + _CLOCK_TOLERANCE_NS
+    good = (
+        (pl.col("ts") >= pl.col("begin")) & (pl.col("residency_ns").cast(pl.Float64) <= span)
+    ).fill_null(True)
+    kept = outcomes.filter(good).drop("begin")
+    dropped = outcomes.height - kept.height
+    tables["outcome"] = kept
+    return dropped
+
+
+def _integrity(tables: dict[str, pl.DataFrame], events: int, implausible: int) -> Integrity:
+    decisions = tables["decision"].select("cpu", "seq")
+    step = (
+        decisions.sort("cpu", "seq")
+        .select(step=pl.col("seq").cast(pl.Int64).diff().over("cpu"))
+        .filter(pl.col("step") > 1)
+    )
+    outcomes = tables["outcome"].select("cpu", "seq")
+    lost = tables["lost"]["events"]
+    return Integrity(
+        events=events,
+        lost_known=int(lost.filter(lost > 0).sum() or 0),
+        lost_unknown=int((lost < 0).sum() or 0),
+        decisions_missing=int((step["step"] - 1).sum() or 0),
+        gaps=step.height,
+        without_outcome=decisions.join(outcomes, on=["cpu", "seq"], how="anti").height,
+        without_decision=outcomes.join(decisions, on=["cpu", "seq"], how="anti").height,
+        implausible=implausible,
+    )
+
+
+def _collect(path: Path, wanted: list[str]) -> tuple[Schema, dict[str, pl.DataFrame], int]:
+    schema, events = Schema(), 0
+    parts: dict[str, list[pl.DataFrame]] = {}
+    for piece in read_chunks(path, wanted):
+        if isinstance(piece, Schema):
+            schema = piece
+            parts = {name: [_empty(columns)] for name, columns in schema.tables.values()}
+        elif isinstance(piece, Chunk):
+            parts[piece.table].append(piece.frame)
+        else:
+            events = piece
+    return schema, {name: pl.concat(frames) for name, frames in parts.items()}, events
+
+
+# The columns that the code relies on, for events that a trace does not have.
+_ABSENT: dict[str, pl.DataFrame] = {
+    "decision": pl.DataFrame(schema={"ts": pl.UInt64, "cpu": pl.UInt16, "seq": pl.UInt64,
+                                     "index": pl.UInt8, "governor": pl.UInt8}),
+    "outcome": pl.DataFrame(schema={"ts": pl.UInt64, "cpu": pl.UInt16, "seq": pl.UInt64,
+                                    "index": pl.UInt8, "residency_ns": pl.UInt64}),
+}  # fmt: skip
+
+
+def load(path: Path, *, with_state: bool = False) -> Trace:
+    """Read a whole trace.
+
+    Args:
+        path: the trace.dat file.
+        with_state: read the checkpoints of the governors' state, too (large).
+
+    Raises:
+        UserError: the file cannot be read, is no trace, is damaged, contradicts itself, or has
+            neither our events nor power:cpu_idle.
+    """
+    wanted = [name for name in TABLES if name != "state" or with_state]
+    schema, tables, events = _collect(path, wanted)
+    for name in wanted:
+        tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
+    if not tables["decision"].height and not tables["cpu_idle"].height:
+        raise UserError(
+            f"{path}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
+            "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
+        )
+    if tables["decision"].height and not tables["config"].height:
+        raise UserError(
+            f"{path}: has decisions but no cpuidle_lab:config event, so the idle states are "
+            "unknown; record with -e cpuidle_lab (all of its events)"
+        )
+    machines = _machines(path, tables["config"]) if tables["config"].height else {}
+    _check_unique(path, tables)
+    _check_indices(path, tables, machines)
+    implausible = _drop_implausible(tables)
+    return Trace(
+        path=path,
+        cpus=schema.cpus,
+        tables=tables,
+        symbols=schema.symbols,
+        machines=machines,
+        integrity=_integrity(tables, events, implausible),
+    )
+
+
+def _main() -> int:
+    """Time the reader alone: python -m cpuidle_lab.trace FILE."""
+    count = 0
+    for piece in read_chunks(Path(sys.argv[1])):
+        if isinstance(piece, int):
+            count = piece
+    print(f"{count} events")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

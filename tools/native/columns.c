@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Column buffers and the stream they are written to; see columns.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "columns.h"
+
+/**
+ * cil_kind_width() - bytes of one value in its column
+ * @kind: kind of the column
+ *
+ * Return: the width, 0 for CIL_ARRAY, whose width only the trace knows.
+ */
+size_t cil_kind_width(enum cil_kind kind)
+{
+	static const size_t width[] = {
+		[CIL_U8] = 1, [CIL_U16] = 2, [CIL_U32] = 4, [CIL_U64] = 8,
+		[CIL_S32] = 4, [CIL_S64] = 8, [CIL_ARRAY] = 0,
+		[CIL_TEXT] = 4, [CIL_BYTES] = 4,
+	};
+
+	return width[kind];
+}
+
+/**
+ * cil_chunk_init() - allocate the buffers
+ * @chunk: its columns, kinds and widths are set already
+ *
+ * Return: 0, or -1 if there is no memory.
+ */
+int cil_chunk_init(struct cil_chunk *chunk)
+{
+	size_t i;
+
+	for (i = 0; i < chunk->columns; i++) {
+		struct cil_buffer *b = &chunk->buffers[i];
+
+		b->values = calloc(CIL_CHUNK_ROWS, b->width);
+		if (!b->values)
+			return -1;
+	}
+	return 0;
+}
+
+/**
+ * cil_chunk_free() - give the buffers back
+ * @chunk: the chunk, initialised or zero
+ */
+void cil_chunk_free(struct cil_chunk *chunk)
+{
+	size_t i;
+
+	for (i = 0; i < chunk->columns; i++) {
+		free(chunk->buffers[i].values);
+		free(chunk->buffers[i].content);
+	}
+	memset(chunk, 0, sizeof(*chunk));
+}
+
+/**
+ * cil_put_number() - set one number of the row being filled
+ * @chunk: the table
+ * @column: its column
+ * @value: the number; the bits that do not fit are dropped
+ */
+void cil_put_number(struct cil_chunk *chunk, size_t column, u64 value)
+{
+	struct cil_buffer *b = &chunk->buffers[column];
+	u8 *to = b->values + chunk->rows * b->width;
+
+	switch (b->width) {
+	case 1:
+		*to = value;
+		break;
+	case 2:
+		*(u16 *)to = value;
+		break;
+	case 4:
+		*(u32 *)to = value;
+		break;
+	default:
+		*(u64 *)to = value;
+		break;
+	}
+}
+
+static int make_room(struct cil_buffer *b, size_t size)
+{
+	size_t room = b->content_room ? b->content_room : 4096;
+	u8 *content;
+
+	while (room - b->content_size < size)
+		room *= 2;
+	if (room == b->content_room)
+		return 0;
+	content = realloc(b->content, room);
+	if (!content)
+		return -1;
+	b->content = content;
+	b->content_room = room;
+	return 0;
+}
+
+/**
+ * cil_put_content() - set an array, a text or bytes of the row being filled
+ * @chunk: the table
+ * @column: its column
+ * @data: contents; an array has exactly the width of its column
+ * @size: number of bytes
+ *
+ * Return: 0, or -1 if there is no memory.
+ */
+int cil_put_content(struct cil_chunk *chunk, size_t column, const void *data,
+		    size_t size)
+{
+	struct cil_buffer *b = &chunk->buffers[column];
+
+	if (b->kind == CIL_ARRAY) {
+		memcpy(b->values + chunk->rows * b->width, data, b->width);
+		return 0;
+	}
+	if (make_room(b, size))
+		return -1;
+	if (size)
+		memcpy(b->content + b->content_size, data, size);
+	b->content_size += size;
+	cil_put_number(chunk, column, size);
+	return 0;
+}
+
+/**
+ * cil_chunk_full() - must the chunk be written before the next row?
+ * @chunk: the table
+ */
+bool cil_chunk_full(const struct cil_chunk *chunk)
+{
+	size_t i;
+
+	if (chunk->rows == CIL_CHUNK_ROWS)
+		return true;
+	for (i = 0; i < chunk->columns; i++) {
+		if (chunk->buffers[i].content_size >= CIL_CHUNK_CONTENT)
+			return true;
+	}
+	return false;
+}
+
+/**
+ * cil_chunk_write() - write the rows and begin anew
+ * @chunk: the table; nothing is written if it has no rows
+ * @stream: where to
+ *
+ * Return: 0, or -1 if the stream is broken.
+ */
+int cil_chunk_write(struct cil_chunk *chunk, FILE *stream)
+{
+	struct cil_message message = {
+		.kind = CIL_MESSAGE_CHUNK,
+		.table = chunk->table,
+		.rows = chunk->rows,
+	};
+	size_t i;
+
+	if (!chunk->rows)
+		return 0;
+	for (i = 0; i < chunk->columns; i++)
+		message.bytes += chunk->rows * chunk->buffers[i].width +
+				 chunk->buffers[i].content_size;
+	fwrite(&message, sizeof(message), 1, stream);
+	for (i = 0; i < chunk->columns; i++) {
+		struct cil_buffer *b = &chunk->buffers[i];
+
+		fwrite(b->values, b->width, chunk->rows, stream);
+		if (b->content_size)
+			fwrite(b->content, 1, b->content_size, stream);
+		b->content_size = 0;
+	}
+	chunk->rows = 0;
+	return ferror(stream) ? -1 : 0;
+}
+
+/**
+ * cil_message_write() - write a message that carries text
+ * @stream: where to
+ * @kind: kind of the message
+ * @text: its payload
+ *
+ * Return: 0, or -1 if the stream is broken.
+ */
+int cil_message_write(FILE *stream, enum cil_message_kind kind,
+		      const char *text)
+{
+	struct cil_message message = {
+		.kind = kind,
+		.bytes = strlen(text),
+	};
+
+	fwrite(&message, sizeof(message), 1, stream);
+	fwrite(text, 1, message.bytes, stream);
+	fflush(stream);
+	return ferror(stream) ? -1 : 0;
+}
