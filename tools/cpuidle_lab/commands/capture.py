@@ -1,0 +1,565 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab capture`: record a session on the running system and leave it as it was.
+
+The order matters. Tunables are set before the governor is switched, so that
+its first decision is made with them; learning is reset last, so that the trace
+begins with a governor that knows nothing. Everything is undone in reverse:
+tracing off, governor back, tunables back.
+
+While a session runs, signals are only noted, and acted upon where it waits for
+the workload: an interruption cannot fall between a change and the note to undo
+it. Nothing is polled: a tool that measures idleness must not wake the machine.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from cpuidle_lab import __version__
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.host import (
+    CURRENT_GOVERNOR,
+    DEBUGFS,
+    LAB,
+    TRACEFS,
+    Machine,
+    trace_cmd_is_usable,
+)
+
+NAME = "capture"
+HELP = "record a session on the running system, then restore its governor and tunables"
+EPILOG = """\
+examples:
+  sudo cpuidle-lab capture --duration 60 -o before.dat
+  sudo cpuidle-lab capture --governor wteo --set wteo.selection=expected -o wteo.dat \\
+      -- hackbench -l 1000
+  sudo cpuidle-lab capture --events sched,power -o all.dat
+                                     until Ctrl-C, with the kernel's own events beside ours
+
+exit codes: the workload's own; without a workload 0; 1 nothing could be recorded, 2 wrong usage,
+128 + N the capture or its workload was ended by signal N (Ctrl-C: 130). A capture that was cut
+short leaves no file; without --duration and COMMAND, Ctrl-C is its regular end.
+"""
+
+OUR_EVENTS = "cpuidle_lab"
+
+_TRACING_ON = f"{TRACEFS}/tracing_on"
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+_START_TIMEOUT_S = 30.0
+_START_POLL_S = 0.05
+_GRACE_S = 5.0
+_LONGEST_WAIT_S = 1e6
+
+Process = subprocess.Popen[bytes]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A tunable to set: `governor.name=value`."""
+
+    governor: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to record.
+
+    Attributes:
+        output: the trace file.
+        force: replace an existing one.
+        governor: governor to switch to; None keeps the current one.
+        settings: tunables to set.
+        events: event systems or events to record beside ours.
+        duration_s: seconds to record; None without a limit.
+        command: the workload; empty for none.
+    """
+
+    output: Path
+    force: bool
+    governor: str | None
+    settings: tuple[Setting, ...]
+    events: tuple[str, ...]
+    duration_s: float | None
+    command: tuple[str, ...]
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether Ctrl-C is the regular end."""
+        return self.duration_s is None and not self.command
+
+
+class InterruptedSession(Exception):  # noqa: N818 - no error, somebody wanted it
+    """A signal ended the session early."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+# Checks: everything that can be known before anything is changed.
+
+
+def _check_machine(machine: Machine) -> None:
+    if machine.module_version() is None:
+        raise UserError("cpuidle_lab is not loaded: sudo modprobe cpuidle_lab")
+    if not machine.tree.may_write(CURRENT_GOVERNOR):
+        raise UserError("capture switches governors and tracing, which needs root: use sudo")
+    if not machine.tree.exists(f"{LAB}/version"):
+        raise UserError(
+            f"{LAB} is missing: sudo mount -t debugfs debugfs {DEBUGFS}"
+            if not machine.is_mounted(DEBUGFS)
+            else f"{LAB} cannot be read (kernel lockdown: {machine.lockdown()})"
+        )
+    if not machine.tree.exists(f"{TRACEFS}/current_tracer"):
+        raise UserError(
+            f"tracing is not there: sudo mount -t tracefs tracefs {TRACEFS} "
+            f"(kernel lockdown: {machine.lockdown()})"
+        )
+
+
+def _check_trace_cmd(machine: Machine) -> str:
+    program = machine.tool("trace-cmd")
+    if program is None:
+        raise UserError("trace-cmd is not installed: sudo apt install trace-cmd")
+    version = machine.tool_version("trace-cmd") or ""
+    if not trace_cmd_is_usable(version):
+        raise UserError(
+            f"trace-cmd {version or 'of unknown version'} is too old: 3.1 or newer is needed"
+        )
+    return program
+
+
+def _check_events(machine: Machine, events: tuple[str, ...]) -> None:
+    for event in events:
+        path = event.replace(":", "/")
+        if not machine.tree.exists(f"{TRACEFS}/events/{path}/enable"):
+            raise UserError(f"the kernel has no event or event system '{event}'")
+
+
+def _check_tracing_is_free(machine: Machine) -> None:
+    tracer = machine.tree.read(f"{TRACEFS}/current_tracer")
+    if tracer not in (None, "nop"):
+        raise UserError(f"somebody is tracing with '{tracer}': sudo trace-cmd reset ends it")
+    enabled = (machine.tree.read(f"{TRACEFS}/set_event") or "").splitlines()
+    if enabled:
+        more = f" and {len(enabled) - 1} more" if len(enabled) > 1 else ""
+        raise UserError(f"somebody is tracing {enabled[0]}{more}: sudo trace-cmd reset ends it")
+
+
+def _check_output(plan: Plan) -> None:
+    if plan.output.is_dir():
+        raise UserError(f"{plan.output} is a directory")
+    if plan.output.exists() and not plan.force:
+        raise UserError(f"{plan.output} exists already: choose another name, or use --force")
+    directory = plan.output.parent
+    if not directory.is_dir():
+        raise UserError(f"{directory} is no directory")
+    if not os.access(directory, os.W_OK):
+        raise UserError(f"{directory} is not writable")
+
+
+def check(machine: Machine, plan: Plan) -> str:
+    """Raise a `UserError` unless the plan can be carried out.
+
+    Returns:
+        where trace-cmd lies.
+    """
+    _check_output(plan)
+    _check_machine(machine)
+    program = _check_trace_cmd(machine)
+    if plan.governor is not None:
+        machine.require_governor(plan.governor)
+    for setting in plan.settings:
+        machine.tunable(setting.governor, setting.name)
+    _check_events(machine, plan.events)
+    _check_tracing_is_free(machine)
+    return program
+
+
+# Waiting.
+
+
+class Waiter:
+    """Waits for processes, time and the signals that end a session, without polling.
+
+    As a context it takes those signals over, so that `wait` alone acts on them; what is left of
+    them at its end is dropped. A signal that was ignored before (nohup) stays ignored.
+    """
+
+    def __enter__(self) -> "Waiter":
+        self._pending: list[int] = []
+        self._reader, writer = socket.socketpair()
+        self._writer = writer
+        for end in (self._reader, writer):
+            end.setblocking(False)
+        self._fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        self._handlers_before = {
+            number: signal.signal(number, self._note)
+            for number in (*_ENDING, signal.SIGCHLD)
+            if number == signal.SIGCHLD or signal.getsignal(number) != signal.SIG_IGN
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers_before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._fd_before)
+        self._reader.close()
+        self._writer.close()
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number != signal.SIGCHLD:
+            self._pending.append(number)
+
+    def wait(self, seconds: float | None, *processes: Process) -> None:
+        """Return when one of the processes has ended, or after so many seconds.
+
+        Raises:
+            InterruptedSession: one of the signals that end a session came first.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while all(process.poll() is None for process in processes):
+            if self._pending:
+                raise InterruptedSession(self._pending.pop(0))
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            select.select([self._reader], [], [], left)
+            with contextlib.suppress(BlockingIOError):
+                self._reader.recv(4096)
+
+
+def _end(process: Process, first: signal.Signals) -> int:
+    """End a process and what it has started: ask, then insist. Return its exit status."""
+    for number in (first, signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(_GRACE_S)
+    return process.wait()
+
+
+# The session.
+
+
+class Recorder:
+    """trace-cmd at work.
+
+    It gets a session of its own: a Ctrl-C at the terminal must reach it only when the workload
+    is over.
+
+    Args:
+        machine: the machine it traces.
+        waiter: waits for it.
+        directory: empty; the trace is written there.
+    """
+
+    def __init__(self, machine: Machine, waiter: Waiter, directory: Path) -> None:
+        self._machine = machine
+        self._waiter = waiter
+        self._tracing_before = machine.tree.read(_TRACING_ON)
+        self._log = directory / "trace-cmd.log"
+        self.trace = directory / "trace.dat"
+        self.process: Process | None = None
+
+    def start(self, program: str, events: tuple[str, ...]) -> Process:
+        """Start to record; return once the events are on.
+
+        Raises:
+            UserError: trace-cmd cannot record.
+        """
+        arguments = [program, "record", "-o", str(self.trace), "-e", OUR_EVENTS]
+        for event in events:
+            arguments += ["-e", event]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not self._is_recording():
+            self._waiter.wait(_START_POLL_S, self.process)
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise UserError(f"trace-cmd did not start to record: {self._last_words()}")
+        return self.process
+
+    def _is_recording(self) -> bool:
+        # trace-cmd turns tracing off, then enables the events, then turns it on.
+        tree = self._machine.tree
+        enabled = tree.read(f"{TRACEFS}/events/{OUR_EVENTS}/enable")
+        return enabled == "1" and tree.read(_TRACING_ON) == "1"
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        words = [line.strip() for line in lines if line.strip()]
+        return words[-1] if words else "it said nothing"
+
+    def finish(self) -> int:
+        """Stop recording and wait for the trace, however long it takes to write.
+
+        Returns:
+            the number of events that were lost.
+
+        Raises:
+            UserError: there is no trace.
+        """
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise UserError(f"trace-cmd ended before the session: {self._last_words()}")
+        os.killpg(self.process.pid, signal.SIGINT)
+        self._waiter.wait(None, self.process)
+        if self.process.returncode != 0 or not _has_content(self.trace):
+            raise UserError(f"trace-cmd wrote no trace: {self._last_words()}")
+        return sum(map(int, re.findall(r"(\d+) events lost", self._log.read_text())))
+
+    def stop(self) -> None:
+        """Turn tracing off, whatever became of trace-cmd, which restores it at its own end only."""
+        if self.process is not None:
+            _end(self.process, signal.SIGINT)
+        tree = self._machine.tree
+        if tree.read(f"{TRACEFS}/set_event"):
+            tree.write(f"{TRACEFS}/events/enable", "0")
+        if self._tracing_before not in (None, tree.read(_TRACING_ON)):
+            tree.write(_TRACING_ON, self._tracing_before or "")
+
+
+def _has_content(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _run_workload(plan: Plan, waiter: Waiter, recorder: Process, stdout: IO[str] | None) -> int:
+    """Run the workload, or wait; return the exit code to report.
+
+    The workload, too, gets a session of its own, so that nothing of it is left behind.
+    """
+    if not plan.command:
+        try:
+            waiter.wait(plan.duration_s, recorder)
+        except InterruptedSession as interruption:
+            if not (plan.is_open_ended and interruption.number == signal.SIGINT):
+                raise
+        return 0
+    try:
+        workload = subprocess.Popen(plan.command, stdout=stdout, start_new_session=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"cannot run {plan.command[0]}: {reason}") from error
+    try:
+        waiter.wait(None, recorder, workload)
+    except InterruptedSession as interruption:
+        _end(workload, signal.Signals(interruption.number))
+        raise
+    finally:
+        status = _end(workload, signal.SIGTERM)
+    return status if status >= 0 else 128 - status
+
+
+def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None:
+    for setting in plan.settings:
+        before = machine.tunable(setting.governor, setting.name)
+        undo.callback(machine.set_tunable, setting.governor, setting.name, before)
+        machine.set_tunable(setting.governor, setting.name, setting.value)
+    before = machine.governor()
+    if plan.governor not in (None, before):
+        undo.callback(machine.set_governor, before)
+        machine.set_governor(plan.governor or before)
+    if machine.governor() in machine.lab_governors():
+        machine.reset_learning(machine.governor())
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a session brought.
+
+    Attributes:
+        exit_code: the workload's; 0 without one.
+        governor: governor that was recorded.
+        lost_events: events that trace-cmd could not fetch in time.
+        seconds: duration of the recording.
+    """
+
+    exit_code: int
+    governor: str
+    lost_events: int
+    seconds: float
+
+
+def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Result:
+    """Carry out the plan; whatever happens, the machine is as before afterwards.
+
+    Args:
+        machine: the machine.
+        plan: what to record.
+        stdout: where the workload's output goes; None for the process's own.
+
+    Raises:
+        UserError: nothing was recorded.
+        InterruptedSession: a signal came; nothing was recorded.
+    """
+    program = check(machine, plan)
+    output = plan.output.absolute()
+    with (
+        Waiter() as waiter,
+        tempfile.TemporaryDirectory(prefix=".capture-", dir=output.parent) as scratch,
+        contextlib.ExitStack() as undo,
+    ):
+        _configure(machine, plan, undo)
+        recorder = Recorder(machine, waiter, Path(scratch))
+        undo.callback(recorder.stop)
+        process = recorder.start(program, plan.events)
+        start = time.monotonic()
+        code = _run_workload(plan, waiter, process, stdout)
+        seconds = time.monotonic() - start
+        result = Result(code, machine.governor(), recorder.finish(), seconds)
+        recorder.trace.replace(output)
+    return result
+
+
+# The command line.
+
+
+def _parse_setting(text: str) -> Setting:
+    target, equals, value = text.partition("=")
+    governor, dot, name = target.partition(".")
+    if not (governor and dot and name and equals and value) or "/" in target:
+        raise argparse.ArgumentTypeError(f"'{text}' is not of the form GOVERNOR.TUNABLE=VALUE")
+    return Setting(governor, name, value)
+
+
+def _parse_duration(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _LONGEST_WAIT_S:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds from 0 to a million")
+    return seconds
+
+
+def _parse_events(text: str) -> tuple[str, ...]:
+    events = tuple(word.strip() for word in text.split(","))
+    if not all(events) or any("/" in event or event.startswith("-") for event in events):
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of events such as sched,power")
+    return events
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument(
+        "--duration", type=_parse_duration, metavar="S", help="record for S seconds"
+    )
+    parser.add_argument("--governor", metavar="NAME", help="switch to this governor meanwhile")
+    parser.add_argument(
+        "--set",
+        type=_parse_setting,
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="GOV.TUNABLE=VALUE",
+        help="set a tunable meanwhile (may be repeated)",
+    )
+    parser.add_argument(
+        "--events",
+        type=_parse_events,
+        default=(),
+        metavar="LIST",
+        help="record these events or event systems, too",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("trace.dat"),
+        metavar="FILE",
+        help="default: trace.dat",
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing FILE")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("workload", nargs="*", metavar="-- COMMAND", help="run this meanwhile")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record a session and say what came of it."""
+    if args.workload and args.duration is not None:
+        raise UserError("give either --duration or a COMMAND, which then sets the time", USAGE)
+    plan = Plan(
+        output=args.output,
+        force=args.force,
+        governor=args.governor,
+        settings=tuple(args.settings),
+        events=args.events,
+        duration_s=args.duration,
+        command=tuple(args.workload),
+    )
+    machine = Machine()
+    if plan.is_open_ended and sys.stderr.isatty():
+        print("recording until Ctrl-C", file=sys.stderr)
+    start = datetime.now(UTC)
+    try:
+        result = record(machine, plan, sys.stderr if args.json else None)
+    except InterruptedSession as interruption:
+        name = signal.Signals(interruption.number).name
+        print(
+            f"cpuidle-lab: interrupted by {name}: no trace was kept, the system is as before",
+            file=sys.stderr,
+        )
+        return 128 + interruption.number
+    _report(machine, plan, result)
+    if args.json:
+        print(json.dumps(_envelope(machine, plan, result, start), indent=2))
+    return result.exit_code
+
+
+def _report(machine: Machine, plan: Plan, result: Result) -> None:
+    if result.exit_code:
+        print(f"cpuidle-lab: the workload ended with {result.exit_code}", file=sys.stderr)
+    if result.lost_events:
+        print(
+            f"cpuidle-lab: {result.lost_events} events were lost: record fewer events or a "
+            "shorter time",
+            file=sys.stderr,
+        )
+    if sys.stderr.isatty():
+        print(
+            f"{plan.output}: {result.seconds:.1f} s of {result.governor}; "
+            f"{machine.governor()} is in use again\n"
+            f"next: cpuidle-lab report {shlex.quote(str(plan.output))}",
+            file=sys.stderr,
+        )
+
+
+def _envelope(machine: Machine, plan: Plan, result: Result, start: datetime) -> dict[str, object]:
+    return {
+        "command": NAME,
+        "version": __version__,
+        "kernel": machine.kernel(),
+        "start": start.isoformat(timespec="milliseconds"),
+        "end": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "file": str(plan.output),
+        "events": [OUR_EVENTS, *plan.events],
+        "settings": [asdict(setting) for setting in plan.settings],
+        "workload": list(plan.command),
+        **asdict(result),
+    }

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A machine as the idle governors see it: its kernel, idle states, governors and our module."""
+
+import gzip
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import UserError
+from .sysfs import Tree, why
+
+CPUIDLE = "/sys/devices/system/cpu/cpuidle"
+CURRENT_GOVERNOR = f"{CPUIDLE}/current_governor"
+MODULE = "/sys/module/cpuidle_lab"
+DEBUGFS = "/sys/kernel/debug"
+TRACEFS = "/sys/kernel/tracing"
+LAB = f"{DEBUGFS}/cpuidle_lab"
+
+# Files of a governor's debugfs directory that are no tunables.
+_NO_TUNABLES = frozenset({"defaults", "reset", "state", "hints"})
+
+_BINARIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+_TOOL_TIMEOUT_S = 20
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Return the first two numbers of a version such as `6.12.107+deb13-amd64`.
+
+    Raises:
+        ValueError: `text` does not begin with two numbers.
+    """
+    match = re.match(r"(\d+)\.(\d+)", text)
+    if not match:
+        raise ValueError(text)
+    return int(match[1]), int(match[2])
+
+
+@dataclass(frozen=True)
+class IdleState:
+    """One idle state of a CPU, as the kernel shows it.
+
+    Attributes:
+        name: the driver's name for it.
+        exit_latency_us: worst case from the wake-up to the first instruction.
+        target_residency_us: shortest stay that pays.
+        disabled: whether somebody disabled it on CPU 0.
+    """
+
+    name: str
+    exit_latency_us: int
+    target_residency_us: int
+    disabled: bool
+
+
+class Machine:
+    """The running machine, or a recorded one (see `sysfs.Tree`)."""
+
+    def __init__(self, tree: Tree | None = None) -> None:
+        self.tree = tree or Tree()
+
+    # The kernel.
+
+    def kernel(self) -> str:
+        """Return the release of the running kernel, as `uname -r` prints it; "" if unknown."""
+        return self.tree.read("/proc/sys/kernel/osrelease") or ""
+
+    def kernel_config(self, kernel: str) -> dict[str, str] | None:
+        """Return a kernel's build options, CONFIG_NAME to value; None if unknown.
+
+        Args:
+            kernel: its release. A kernel that is not the running one is known by files only.
+        """
+        for name in (f"/boot/config-{kernel}", f"/lib/modules/{kernel}/config"):
+            text = self.tree.read(name)
+            if text is not None:
+                return _parse_config(text)
+        packed = self.tree.read_bytes("/proc/config.gz") if kernel == self.kernel() else None
+        try:
+            return _parse_config(gzip.decompress(packed).decode()) if packed else None
+        except (OSError, EOFError, UnicodeDecodeError):
+            return None
+
+    def command_line(self) -> list[str]:
+        """Return the words of the kernel's command line."""
+        return (self.tree.read("/proc/cmdline") or "").split()
+
+    def lockdown(self) -> str:
+        """Return the lockdown level: `none`, `integrity` or `confidentiality`."""
+        text = self.tree.read("/sys/kernel/security/lockdown") or "[none]"
+        match = re.search(r"\[(\w+)\]", text)
+        return match[1] if match else "none"
+
+    def is_mounted(self, directory: str) -> bool:
+        """Return whether a file system is mounted on `directory`."""
+        lines = (self.tree.read("/proc/mounts") or "").splitlines()
+        return any(line.split()[1:2] == [directory] for line in lines)
+
+    # Idle states and governors.
+
+    def driver(self) -> str | None:
+        """Return the name of the cpuidle driver; None if there is none."""
+        name = self.tree.read(f"{CPUIDLE}/current_driver")
+        return None if name in (None, "", "none") else name
+
+    def governors(self) -> list[str]:
+        """Return the governors that the kernel offers."""
+        return (self.tree.read(f"{CPUIDLE}/available_governors") or "").split()
+
+    def governor(self) -> str:
+        """Return the governor in use; "" if unknown."""
+        return self.tree.read(CURRENT_GOVERNOR) or ""
+
+    def set_governor(self, name: str) -> None:
+        """Switch the machine to the governor `name`.
+
+        Raises:
+            UserError: the kernel does not offer it, or refuses.
+        """
+        self.require_governor(name)
+        self.tree.write(CURRENT_GOVERNOR, name)
+
+    def require_governor(self, name: str) -> None:
+        """Raise a `UserError` that lists the governors unless `name` is one of them."""
+        offered = self.governors()
+        if name not in offered:
+            raise UserError(
+                f"the kernel offers no governor '{name}', only: {' '.join(offered) or 'none'}"
+            )
+
+    def idle_states(self) -> list[IdleState]:
+        """Return the idle states of CPU 0, shallowest first."""
+        directory = "/sys/devices/system/cpu/cpu0/cpuidle"
+        numbers = sorted(
+            int(name.removeprefix("state"))
+            for name in self.tree.names(directory)
+            if re.fullmatch(r"state\d+", name)
+        )
+        return [self._idle_state(f"{directory}/state{number}") for number in numbers]
+
+    def _idle_state(self, directory: str) -> IdleState:
+        def number(name: str) -> int:
+            text = self.tree.read(f"{directory}/{name}") or ""
+            return int(text) if text.isdecimal() else 0
+
+        return IdleState(
+            name=self.tree.read(f"{directory}/name") or "?",
+            exit_latency_us=number("latency"),
+            target_residency_us=number("residency"),
+            disabled=number("disable") != 0,
+        )
+
+    # Our module.
+
+    def module_version(self) -> str | None:
+        """Return the loaded module's version; "" if it does not tell, None if not loaded."""
+        if not self.tree.exists(MODULE):
+            return None
+        return self.tree.read(f"{LAB}/version") or self.tree.read(f"{MODULE}/version") or ""
+
+    def lab_governors(self) -> list[str]:
+        """Return our governors: those with a directory in the module's debugfs."""
+        return [name for name in self.tree.names(LAB) if self.tree.exists(f"{LAB}/{name}/reset")]
+
+    def tunables(self, governor: str) -> list[str]:
+        """Return the names of the tunables of one of our governors."""
+        return [name for name in self.tree.names(f"{LAB}/{governor}") if name not in _NO_TUNABLES]
+
+    def tunable(self, governor: str, name: str) -> str:
+        """Return the value of a tunable.
+
+        Raises:
+            UserError: there is no such governor of ours, or no such tunable.
+        """
+        known = self.tunables(governor)
+        if not known:
+            raise UserError(
+                f"'{governor}' is no governor of cpuidle_lab with tunables; "
+                f"there are: {' '.join(self.lab_governors()) or 'none'}"
+            )
+        if name not in known:
+            raise UserError(f"{governor} has no tunable '{name}'; it has: {' '.join(known)}")
+        value = self.tree.read(f"{LAB}/{governor}/{name}")
+        if value is None:
+            raise UserError(f"cannot read {LAB}/{governor}/{name}: run it with sudo")
+        return value
+
+    def set_tunable(self, governor: str, name: str, value: str) -> None:
+        """Set a tunable.
+
+        Raises:
+            UserError: the value is refused, for example because it is outside the range.
+        """
+        self.tree.write(f"{LAB}/{governor}/{name}", value)
+
+    def reset_learning(self, governor: str) -> None:
+        """Let one of our governors start learning afresh on every CPU."""
+        self.tree.write(f"{LAB}/{governor}/reset", "1")
+
+    # Programs.
+
+    def tool(self, name: str) -> str | None:
+        """Return where the program `name` lies; None if it is not installed."""
+        if not self.tree.is_recorded:
+            found = shutil.which(name)
+            if found:
+                return found
+        for directory in _BINARIES:
+            path = self.tree.path(f"{directory}/{name}")
+            if path.is_file():
+                return str(path)
+        return None
+
+    def tool_version(self, name: str) -> str | None:
+        """Ask a program for its version; None if not installed, "" if it tells none."""
+        program = self.tool(name)
+        if program is None:
+            return None
+        try:
+            done = subprocess.run(
+                [program, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TOOL_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        match = re.search(r"\d+\.\d+[\w.]*", done.stdout + done.stderr)
+        return match[0] if match else ""
+
+
+def _parse_config(text: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in text.splitlines() if line.startswith("CONFIG_"))
+    return {name: value.strip('"') for name, _, value in pairs}
+
+
+def trace_cmd_is_usable(version: str) -> bool:
+    """Return whether this version of trace-cmd is 3.1 or newer."""
+    try:
+        return parse_version(version) >= (3, 1)
+    except ValueError:
+        return False
+
+
+def project_directory(start: Path) -> Path | None:
+    """Return the project's directory at or above `start`; None if there is none."""
+    for directory in (start, *start.parents):
+        if (directory / "governors" / "common" / "policy.h").is_file():
+            return directory
+    return None
+
+
+def project_governors(tree: Path) -> list[str]:
+    """Return the governors that the sources in `tree` list, the gate not among them.
+
+    Raises:
+        UserError: the list is missing or not understood.
+    """
+    path = tree / "governors" / "governors.mk"
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {why(error)}") from error
+    match = re.search(r"^CIL_GOVERNORS\s*:?=(.*)$", text, re.MULTILINE)
+    if not match:
+        raise UserError(f"{path} is not understood: CIL_GOVERNORS is not set")
+    return match[1].split()
