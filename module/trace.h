@@ -195,9 +195,10 @@ TRACE_EVENT(weights,
 TRACE_EVENT(config,
 	TP_PROTO(u64 seq, unsigned int governor, u32 generation,
 		 const struct cil_machine *machine, const char *names,
-		 const char *base, const char *tunables, const char *kernel),
-	TP_ARGS(seq, governor, generation, machine, names, base, tunables,
-		kernel),
+		 const char *table, const char *base, const char *tunables,
+		 const char *kernel),
+	TP_ARGS(seq, governor, generation, machine, names, table, base,
+		tunables, kernel),
 
 	TP_STRUCT__entry(
 		__field(u64, seq)
@@ -211,6 +212,7 @@ TRACE_EVENT(config,
 		__array(s64, target_residency_ns, CIL_STATE_MAX)
 		__array(u32, power_mw, CIL_STATE_MAX)
 		__string(names, names)
+		__string(table, table)
 		__string(base, base)
 		__string(tunables, tunables)
 		__string(kernel, kernel)
@@ -235,19 +237,17 @@ TRACE_EVENT(config,
 			__entry->polling |= s->polling << i;
 		}
 		cil_assign_str(names, names);
+		cil_assign_str(table, table);
 		cil_assign_str(base, base);
 		cil_assign_str(tunables, tunables);
 		cil_assign_str(kernel, kernel);
 	),
 
-	TP_printk("seq=%llu %s: cpu=%u base=%s states=%u names=%s exit_latency_ns=%s target_residency_ns=%s power_mw=%s polling=0x%x tick_ns=%lld generation=%u tunables=%s kernel=%s",
+	/* The table says for people what the arrays say for programs. */
+	TP_printk("seq=%llu %s: cpu=%u base=%s states=%u (exit/residency us): %s tick_ns=%lld generation=%u tunables=%s kernel=%s",
 		  __entry->seq, cil_show_governor(__entry->governor),
 		  __entry->cpu, __get_str(base), __entry->states,
-		  __get_str(names),
-		  __print_array(__entry->exit_latency_ns, CIL_STATE_MAX, 8),
-		  __print_array(__entry->target_residency_ns, CIL_STATE_MAX, 8),
-		  __print_array(__entry->power_mw, CIL_STATE_MAX, 4),
-		  __entry->polling, __entry->tick_ns, __entry->generation,
+		  __get_str(table), __entry->tick_ns, __entry->generation,
 		  __get_str(tunables), __get_str(kernel))
 );
 

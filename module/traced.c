@@ -40,16 +40,34 @@ static void join_names(const struct cpuidle_driver *drv, char *names, size_t siz
 				  drv->states[i].name);
 }
 
+static void join_table(const struct cpuidle_driver *drv, char *table, size_t size)
+{
+	size_t used = 0;
+	int i;
+
+	table[0] = '\0';
+	for (i = 0; i < drv->state_count; i++) {
+		const struct cpuidle_state *s = &drv->states[i];
+
+		used += scnprintf(table + used, size - used, "%s%s %lld/%lld",
+				  i ? ", " : "", s->name,
+				  s->exit_latency_ns / NSEC_PER_USEC,
+				  s->target_residency_ns / NSEC_PER_USEC);
+	}
+}
+
 static noinline void emit_config(const struct cil_cpu *cpu,
 				 const struct cil_tunable_set *set)
 {
 	char names[CIL_STATE_MAX * CPUIDLE_NAME_LEN];
+	char table[CIL_STATE_MAX * (CPUIDLE_NAME_LEN + 24)];
 	char tunables[CIL_TUNABLES_TEXT];
 
 	join_names(cpu->driver, names, sizeof(names));
+	join_table(cpu->driver, table, sizeof(table));
 	cil_tunables_format(cpu->own, set, tunables, sizeof(tunables));
 	trace_config(cpu->record.seq, cpu->record.governor, set->generation,
-		     &cpu->machine, names,
+		     &cpu->machine, names, table,
 		     cpu->governor == &cil_gate ? cil_gate_base_name() : "",
 		     tunables, init_utsname()->release);
 }
