@@ -22,8 +22,6 @@ gcc                         userspace tests, native tools
 libc6-dev                   the same
 make                        the targets of the Makefile
 pkg-config                  finds the tracing libraries
-perl                        modinfo-style checks of the sources
-git                         version stamp, checks over the tracked files
 binutils                    objdump and nm in the tests of the built modules
 kmod                        modinfo in the tests of the built modules
 libtracecmd-dev             the trace reader
@@ -31,9 +29,9 @@ libtraceevent-dev           the same
 libtracefs-dev              the same
 trace-cmd                   reading traces by hand, comparison in the tests
 qemu-system-x86             the lab's machine
-qemu-utils                  the lab's machine
 mmdebstrap                  the lab's images
-debian-archive-keyring      checks the signatures of what the images are made of
+debian-archive-keyring      signatures of what the images are made of
+uidmap                      making them without being root
 zstd                        the lab's images
 xz-utils                    unpacks linux-source for the equality proof
 sparse                      static check of the C sources

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`cpuidle-lab capture` against a stock kernel and the trace-cmd of Debian, in the lab."""
+"""`cpuidle-lab capture` with a stock kernel and Debian's trace-cmd; the service's helper, too."""
 
 import json
 import subprocess
@@ -14,7 +14,8 @@ from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 pytestmark = pytest.mark.lab
 
-PACKAGE = Path(__file__).resolve().parents[2] / "tools" / "cpuidle_lab"
+TOP = Path(__file__).resolve().parents[2]
+PACKAGE = TOP / "tools" / "cpuidle_lab"
 
 # The guest has no Python of its own: the interpreter, and what it is linked with.
 PYTHON = "python3.13"
@@ -85,6 +86,16 @@ echo "ended.code: $?"
 [ "$(state)" = "$before" ] || echo "ended.differs: $before, now $(state)"
 pidof sleep trace-cmd && echo "ended.left: processes"
 ls -A /results >/tmp/names && mv /tmp/names /results/names
+
+restore() {{ sh /lab/cpuidle-lab-restore "$@" 2>&1; }}
+rmmod cpuidle_lab
+printf 'governor=wteo\nwteo.learning_rate=77\nwteo.selection=sample\n' >/etc/cpuidle-lab.conf
+echo "start.message: $(restore start)"
+echo "start.state: $(state)"
+restore stop
+echo "stop.state: $(state)"
+echo wteo.learning_rate=9999 >/etc/cpuidle-lab.conf
+echo "wrong.message: $(restore start)"
 rmmod cpuidle_lab || echo "rmmod.failed: $(dmesg | tail -n 1)"
 """
 
@@ -116,7 +127,11 @@ def guest_python() -> dict[str, bytes]:
 def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Run all captures in one boot."""
     names = ["__init__.py", "errors.py", "host.py", "sysfs.py", "commands/__init__.py"]
-    files = guest_python() | {"lab/main.py": MAIN.encode()}
+    files = guest_python() | {
+        "lab/main.py": MAIN.encode(),
+        "lab/cpuidle-lab-restore": (TOP / "packaging" / "cpuidle-lab-restore").read_bytes(),
+        "etc/none": b"",
+    }
     for name in [*names, "commands/capture.py"]:
         files[f"lab/tools/cpuidle_lab/{name}"] = (PACKAGE / name).read_bytes()
     output = tmp_path_factory.mktemp("capture") / "results"
@@ -168,6 +183,13 @@ def test_a_signal_in_the_middle_restores_everything(
     assert said["ended.meanwhile"].startswith("wteo expected 99 ")
     assert said["ended.code"] == "143"
     assert "interrupted by SIGTERM" in (session.files / "ended.err").read_text()
+
+
+def test_the_service_sets_and_restores(said: dict[str, str]) -> None:
+    assert said["start.message"] == ""
+    assert said["start.state"].startswith("wteo sample 77 ")
+    assert said["stop.state"].startswith("menu ")
+    assert said["wrong.message"].endswith("the kernel does not accept wteo.learning_rate=9999")
 
 
 def test_only_what_was_recorded_is_left(session: LabResult) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, run_lab
+from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable, sha256
 
@@ -23,7 +23,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 def session_hash(directory: Path, seed: int) -> str:
     phases = [
-        Phase("wteo", "timer", f"stress-ng --quiet --seed {seed} --timer 1 --timer-rand -t 1"),
+        Phase("wteo", "timer", workloads.find("stress-timer").shell(1, seed)),
         Phase("teo_ng", "pipe", "hackbench --pipe --groups 1 --fds 2 --loops 20"),
     ]
     run = LabRun(Session("skx", phases).script(), seed=seed, real_time=False)

@@ -39,7 +39,7 @@
  * Much more than any trace needs. The file itself is mapped and does not count;
  * were it counted, the library would take a map that fails for the file's end.
  */
-#define MEMORY_MAX		(1ull << 30)
+#define MEMORY_MAX		(1024ull * 1024 * 1024)
 
 /**
  * struct column - one column of a table

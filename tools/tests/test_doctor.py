@@ -143,6 +143,25 @@ def test_each_demand_for_signatures_counts(
     assert words in finding.found
 
 
+def test_a_module_that_is_loaded_proves_itself(tmp_path: Path) -> None:
+    recorded.unfold("secure-boot", tmp_path)
+    (tmp_path / "sys/module/cpuidle_lab").mkdir()
+    assert _signatures(tmp_path).status == OK
+
+
+def test_a_certificate_that_only_root_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_bytes = Tree.read_bytes
+    monkeypatch.setattr(
+        Tree, "read_bytes", lambda self, name: None if "mok" in name else read_bytes(self, name)
+    )
+    recorded.unfold("secure-boot", tmp_path)
+    finding = _signatures(tmp_path)
+    assert finding.status == WARN
+    assert "only root can tell" in finding.found
+
+
 def _signatures(root: Path) -> Finding:
     findings = doctor.examine(Machine(Tree(root)))
     return next(finding for finding in findings if finding.check == "signatures")

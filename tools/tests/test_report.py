@@ -614,6 +614,20 @@ def test_hostile_names(tmp_path: Path) -> None:
     assert "too short to judge" in text
 
 
+# What was changed while recording is part of the report.
+def test_changes_are_shown(scratch: Path) -> None:
+    builder = Builder()
+    builder.config()
+    builder.add(Period(1, 10 * US))
+    tunable = {"generation": 2, "governor": 2, "name": "half_life_ms", "value": "777"}
+    builder.trace.put(0, builder.now, "tunable", tunable)
+    for what in (0, 2, 2):
+        builder.trace.put(0, builder.now, "hint", {"what": what, "comm": "x"})
+    text = page.render(model.build([builder.trace.write(scratch)], "test", "now"))
+    assert re.search(r"wteo</td>.*half_life_ms</td>.*777</td>", text)
+    assert "Latency hints of tasks: move 2, set 1." in text
+
+
 def test_lost_events_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     builder = Builder()
     builder.config()

@@ -165,6 +165,7 @@ def _fields(entry: str) -> list[Field]:
     return fields
 
 
+HINTS = {0: "set", 1: "inherit", 2: "move", 3: "remove", 4: "exit"}
 GOVERNORS = {0: "teo_ng", 1: "menu_ng", 2: "wteo", 3: "gate"}
 
 
@@ -179,6 +180,8 @@ def events() -> dict[str, Event]:
         symbols = {}
         if "governor" in names:
             symbols["governor"] = GOVERNORS
+        if name == "hint":
+            symbols["what"] = HINTS
         if "reason" in names:
             symbols["reason"] = _reasons()
         found[name] = Event("cpuidle_lab", name, number, fields, symbols)

@@ -108,23 +108,23 @@ class Machine:
         self.console.touch()
         # The machine ends with us, however we end.
         command = ["setpriv", "--pdeathsig", "KILL", *self.command()]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        complaints = self.console.with_name("qemu.log")
+        with complaints.open("wb") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         try:
             self._follow(process, said)
         finally:
             if process.poll() is None:
                 stop_group(process)
-        assert process.stderr is not None
-        complaint = process.stderr.read().decode(errors="replace").strip()
-        process.stderr.close()
         if process.returncode != 0:
-            raise UserError(f"QEMU failed: {complaint or f'exit code {process.returncode}'}")
+            said_last = complaints.read_text(errors="replace").strip()
+            raise UserError(f"QEMU failed: {said_last or f'exit code {process.returncode}'}")
         self._check_console()
 
     def _follow(self, process: "subprocess.Popen[bytes]", said: Callable[[str], None]) -> None:

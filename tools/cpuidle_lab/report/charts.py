@@ -69,7 +69,7 @@ _LEAST_REGRET = 0.1
 _DWARFED = 8
 
 # Markers of equal latency are moved apart by this factor.
-_SIDEWAYS = 1.35
+_SIDEWAYS = 1.18
 
 _ROW_PX = 24
 _PANELS_PER_ROW = 4
@@ -160,6 +160,7 @@ def _panels(
                 "xanchor": "left",
                 "yanchor": "bottom",
                 "showarrow": False,
+                "align": "left",
                 "yshift": 4,
             }
         )
@@ -289,8 +290,8 @@ def headline(report: Report) -> Chart:
         "headline",
         "Energy lost, against wake-up latency",
         "Lower and further left is better. Regret is the modelled idle energy spent above that of "
-        "an oracle that knows the future; nobody reaches 0. Governors of equal latency stand side "
-        f"by side.{_not_shown(report)}",
+        "an oracle that knows the future; nobody reaches 0. Governors of equal latency stand a "
+        f"little apart.{_not_shown(report)}",
         data,
         layout,
         height,

@@ -283,6 +283,15 @@ def _changes(item: Trace) -> str:
     return f"<h3>Changes while recording</h3>{_table(heads, rows)}{more}"
 
 
+def _hints(item: Trace) -> str:
+    events = item.tables["hint"]
+    if not events.height:
+        return ""
+    counts = events["what"].value_counts(sort=True).rows()
+    text = ", ".join(f"{item.name_of('hint', 'what', what)} {count:,}" for what, count in counts)
+    return f"<p class='soft'>Latency hints of tasks: {escape(text)}.</p>"
+
+
 def _recording(report: Report) -> str:
     cards = []
     for item in report.traces:
@@ -297,7 +306,7 @@ def _recording(report: Report) -> str:
             f'<p class="soft">{_facts(item)}; {item.integrity.events:,} events; '
             f"{item.integrity.without_outcome:,} decisions without outcome (normal where a "
             f"governor leaves a CPU)</p>{state}{_machines(item)}{_settings(item)}{_changes(item)}"
-            "</div>"
+            f"{_hints(item)}</div>"
         )
     return "\n".join(cards)
 
