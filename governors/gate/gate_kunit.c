@@ -22,7 +22,7 @@ static const struct cil_machine machine = {
 	},
 };
 
-static struct cil_decision clamp(u32 disabled, s64 hint_ns, u8 index)
+static struct cil_decision clamped(u32 disabled, s64 hint_ns, u8 index)
 {
 	struct cil_query query = { .disabled = disabled };
 	struct cil_decision decision = {
@@ -48,11 +48,11 @@ static void request_is_the_smaller(struct kunit *test)
 /* Without a hint, and within it, the base's answer stands as it is. */
 static void answer_within_stands(struct kunit *test)
 {
-	struct cil_decision d = clamp(0, CIL_HINT_NONE, 4);
+	struct cil_decision d = clamped(0, CIL_HINT_NONE, 4);
 
 	KUNIT_EXPECT_EQ(test, d.index, 4);
 	KUNIT_EXPECT_EQ(test, d.reason, CIL_REASON_BASE);
-	d = clamp(0, 133 * US, 3);
+	d = clamped(0, 133 * US, 3);
 	KUNIT_EXPECT_EQ(test, d.index, 3);
 	KUNIT_EXPECT_TRUE(test, d.stop_tick);
 	KUNIT_EXPECT_EQ(test, d.reason, CIL_REASON_BASE);
@@ -61,34 +61,34 @@ static void answer_within_stands(struct kunit *test)
 /* Otherwise the deepest state within the hint takes its place. */
 static void deepest_within_takes_over(struct kunit *test)
 {
-	struct cil_decision d = clamp(0, 133 * US - 1, 4);
+	struct cil_decision d = clamped(0, 133 * US - 1, 4);
 
 	KUNIT_EXPECT_EQ(test, d.index, 2);
 	KUNIT_EXPECT_EQ(test, d.reason, CIL_REASON_HINT_CLAMP);
-	KUNIT_EXPECT_EQ(test, clamp(0, 10 * US, 4).index, 2);
-	KUNIT_EXPECT_EQ(test, clamp(0, 9 * US, 4).index, 1);
+	KUNIT_EXPECT_EQ(test, clamped(0, 10 * US, 4).index, 2);
+	KUNIT_EXPECT_EQ(test, clamped(0, 9 * US, 4).index, 1);
 }
 
 /* A state that pays off within a tick needs the tick, a longer one does not. */
 static void tick_is_kept_for_short_states(struct kunit *test)
 {
-	KUNIT_EXPECT_FALSE(test, clamp(0, 10 * US, 4).stop_tick);
-	KUNIT_EXPECT_FALSE(test, clamp(0, 0, 4).stop_tick);
-	KUNIT_EXPECT_TRUE(test, clamp(0, 133 * US, 4).stop_tick);
+	KUNIT_EXPECT_FALSE(test, clamped(0, 10 * US, 4).stop_tick);
+	KUNIT_EXPECT_FALSE(test, clamped(0, 0, 4).stop_tick);
+	KUNIT_EXPECT_TRUE(test, clamped(0, 133 * US, 4).stop_tick);
 }
 
 /* A disabled state is never chosen, whatever the hint. */
 static void disabled_states_are_passed_over(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, clamp(1u << 2, 10 * US, 4).index, 1);
-	KUNIT_EXPECT_EQ(test, clamp(1u << 0, 0, 4).index, 1);
-	KUNIT_EXPECT_EQ(test, clamp(3u << 0, 0, 4).index, 2);
+	KUNIT_EXPECT_EQ(test, clamped(1u << 2, 10 * US, 4).index, 1);
+	KUNIT_EXPECT_EQ(test, clamped(1u << 0, 0, 4).index, 1);
+	KUNIT_EXPECT_EQ(test, clamped(3u << 0, 0, 4).index, 2);
 }
 
 /* If nothing shallower is enabled, the answer stands. */
 static void nothing_shallower(struct kunit *test)
 {
-	struct cil_decision d = clamp(0x0f, 0, 4);
+	struct cil_decision d = clamped(0x0f, 0, 4);
 
 	KUNIT_EXPECT_EQ(test, d.index, 4);
 	KUNIT_EXPECT_TRUE(test, d.stop_tick);
