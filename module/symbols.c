@@ -108,13 +108,13 @@ static int find_lookup(void)
 		       ret);
 		return ret;
 	}
-	static_call_update(cil_lookup, (typeof(&cil_stub_lookup))probe.addr);
+	static_call_update(cil_lookup, (void *)probe.addr);
 	unregister_kprobe(&probe);
 	return 0;
 }
 
 #define update(call, id) \
-	static_call_update(call, (typeof(&STATIC_CALL_TRAMP(call)))symbols[id].address)
+	static_call_update(call, (void *)symbols[id].address)
 
 /**
  * cil_symbols_resolve() - find all symbols and aim the static calls at them

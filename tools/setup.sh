@@ -17,7 +17,6 @@ log=$top/build/setup.log
 # package                   what it is for
 packages="
 python3-venv                build/venv
-python3-dev                 headers for the Python binding of the native library
 gcc                         userspace tests, native tools
 libc6-dev                   the same
 make                        the targets of the Makefile
@@ -34,7 +33,6 @@ debian-archive-keyring      signatures of what the images are made of
 uidmap                      making them without being root
 zstd                        the lab's images
 xz-utils                    unpacks linux-source for the equality proof
-sparse                      static check of the C sources
 valgrind                    instruction counts in the tests
 "
 

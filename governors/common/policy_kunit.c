@@ -11,15 +11,15 @@ static const struct cil_policy *const policies[] = {
 	CIL_GOVERNORS(CIL_POLICY_OF)
 };
 
-#define each_policy(p) \
-	(p = policies; p < policies + sizeof(policies) / sizeof(*policies); p++)
+static const struct cil_policy *const *const policies_end =
+	policies + sizeof(policies) / sizeof(*policies);
 
 /* The environment's arrays and per-CPU memory are large enough. */
 static void limits_are_kept(struct kunit *test)
 {
 	const struct cil_policy *const *p;
 
-	for each_policy(p) {
+	for (p = policies; p < policies_end; p++) {
 		KUNIT_EXPECT_LE_MSG(test, (*p)->tunable_count, CIL_TUNABLE_MAX,
 				    "%s", (*p)->name);
 		KUNIT_EXPECT_LE_MSG(test, (*p)->state_size, CIL_STATE_SIZE_MAX,
@@ -33,7 +33,7 @@ static void callbacks_exist(struct kunit *test)
 {
 	const struct cil_policy *const *p;
 
-	for each_policy(p) {
+	for (p = policies; p < policies_end; p++) {
 		KUNIT_EXPECT_TRUE_MSG(test, (*p)->init, "%s", (*p)->name);
 		KUNIT_EXPECT_TRUE_MSG(test, (*p)->select, "%s", (*p)->name);
 	}
@@ -45,7 +45,7 @@ static void defaults_are_in_range(struct kunit *test)
 	const struct cil_policy *const *p;
 	u32 i;
 
-	for each_policy(p) {
+	for (p = policies; p < policies_end; p++) {
 		for (i = 0; i < (*p)->tunable_count; i++) {
 			const struct cil_tunable *t = &(*p)->tunables[i];
 
@@ -63,7 +63,7 @@ static void names_are_complete(struct kunit *test)
 	const struct cil_policy *const *p;
 	u32 i, v;
 
-	for each_policy(p) {
+	for (p = policies; p < policies_end; p++) {
 		for (i = 0; i < (*p)->tunable_count; i++) {
 			const struct cil_tunable *t = &(*p)->tunables[i];
 
@@ -86,4 +86,5 @@ static struct kunit_suite policy_suite = {
 	.name = "policy",
 	.test_cases = policy_cases,
 };
+
 kunit_test_suite(policy_suite);

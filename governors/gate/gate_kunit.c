@@ -109,4 +109,5 @@ static struct kunit_suite gate_suite = {
 	.name = "gate",
 	.test_cases = gate_cases,
 };
+
 kunit_test_suite(gate_suite);

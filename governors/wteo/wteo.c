@@ -89,8 +89,8 @@
  *    columns that are over by now are left out, and the time that has passed
  *    is taken off the others: the longer the CPU has been idle, the more weight
  *    the long columns have. If hardly any column is left, the interval is
- *    expected to last as long again as it has lasted already. One in a
- *    thousand is taken to last until the timer.
+ *    expected to last as long again as it has lasted already. One in
+ *    four thousand is taken to last until the timer.
  *
  * 7. If TEO did without the sleep length but the outlook is not as short, the
  *    sleep length is asked for and step 6 is repeated with it.
@@ -141,11 +141,11 @@
 #define LATE_PART	4
 
 /*
- * As long as the tick can still be kept, one interval in a thousand is taken to
- * last until the timer whatever the row says: what happens so rarely has no
+ * As long as the tick can still be kept, one interval in four thousand is taken
+ * to last until the timer whatever the row says: what happens so rarely has no
  * weight in a row, and a shallow state with the tick stopped would be a trap.
  */
-#define UNSEEN_SHARE	(CIL_ONE >> 10)
+#define UNSEEN_SHARE	(CIL_ONE >> 12)
 
 /*
  * Timers end intervals that are about as long as the row knows them. One that
@@ -475,6 +475,16 @@ static void add(struct outlook *sum, struct outlook part, u32 share)
 	sum->early_time += cil_scale(part.early_time, share);
 }
 
+/* Step 6: the interval of a kind that is too rare to be in a row. */
+static void expect_unseen(struct outlook *o, const struct horizon *h)
+{
+	u32 share = cil_scale(o->share, UNSEEN_SHARE);
+
+	/* Which state is best until the tick is no question of rare ones. */
+	o->late += share;
+	o->time += product(share, h->timer_ns);
+}
+
 /* Step 6. */
 static struct outlook look_ahead(const struct wteo *w,
 				 const struct cil_machine *machine, u32 number,
@@ -505,15 +515,8 @@ static struct outlook look_ahead(const struct wteo *w,
 		o = (struct outlook){ 0 };
 		expect(&o, CIL_ONE, h->elapsed_ns << CIL_TIME_SHIFT, h);
 	}
-	if (query->asked && !query->tick_stopped) {
-		struct outlook sum = { 0 };
-
-		add(&sum, o, CIL_ONE - UNSEEN_SHARE);
-		expect(&sum, cil_scale(o.share, UNSEEN_SHARE),
-		       product(cil_scale(o.share, UNSEEN_SHARE), h->timer_ns),
-		       h);
-		o = sum;
-	}
+	if (query->asked && !query->tick_stopped)
+		expect_unseen(&o, h);
 	return o;
 }
 
@@ -774,16 +777,15 @@ static void wteo_update(void *state, const struct cil_machine *machine,
 
 	lesson.now_ns = outcome->now_ns;
 	lesson.duration_ns = interval_duration(machine, i, outcome);
+	lesson.row = i->row;
 	lesson.column = column_of(machine, lesson.duration_ns);
 	lesson.rate = wteo_rate(t->learning_rate);
 	lesson.by_timer = sane(outcome->residency_ns) >= i->sleep_length_ns;
 
-	wteo_matrix_learn(&w->matrix, machine, &w->aging,
-			  row_number(machine, 0, i->row), &lesson);
+	wteo_matrix_learn(&w->matrix, machine, &w->aging, 0, &lesson);
 	if (t->row_context)
 		wteo_matrix_learn(&w->matrix, machine, &w->aging,
-				  row_number(machine, 1 + i->previous, i->row),
-				  &lesson);
+				  1 + i->previous, &lesson);
 	remember(&w->window, t->history_size, lesson.column);
 	w->learned = i->row;
 	i->previous = (u8)lesson.column;
@@ -907,9 +909,10 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 	(void)tunables;
 	cil_env_print(sink, "target residency (us):");
 	for (k = 0; k < machine->state_count; k++)
-		cil_env_print(sink, " s%u=%lld", k,
-			      (long long)target_residency(machine, k) /
-				      CIL_NSEC_PER_USEC);
+		cil_env_print(sink, " s%u=%llu", k,
+			      (unsigned long long)
+			      cil_divide(duration(target_residency(machine, k)),
+					 CIL_NSEC_PER_USEC));
 	cil_env_print(sink, "\n\nOf 10000; row: TEO's choice, column: what the interval fitted\n");
 	dump_block(w, machine, 0, now_ns, sink);
 	for (k = 0; k < machine->state_count; k++) {

@@ -164,23 +164,24 @@ static u32 learn_timer(u32 timer, bool by_timer, u32 rate)
  * @matrix: the matrix
  * @machine: the idle states
  * @aging: as prepared
- * @number: number of the row
+ * @block: block of the row that learns
  * @lesson: the interval
  *
  * This alone writes the age of a row back.
  */
 void wteo_matrix_learn(struct wteo_matrix *matrix,
 		       const struct cil_machine *machine,
-		       const struct wteo_aging *aging, u32 number,
+		       const struct wteo_aging *aging, u32 block,
 		       const struct wteo_lesson *lesson)
 {
 	u32 n = machine->state_count;
+	u32 number = block * n + lesson->row;
 	struct wteo_cell *cells = matrix->cells + number * n;
 	u32 rest = wteo_row_rest(matrix, aging, number, lesson->now_ns);
 	u32 evidence = cil_scale(matrix->evidence[number], rest) +
 		       WTEO_EVIDENCE_ONE;
 
-	wteo_row_age(cells, machine, number % n, rest);
+	wteo_row_age(cells, machine, lesson->row, rest);
 	wteo_row_learn(cells, n, lesson->column, lesson->duration_ns,
 		       lesson->rate);
 	matrix->timer[number] = (u16)

@@ -65,6 +65,7 @@ struct wteo_matrix {
  * struct wteo_lesson - an interval that has ended
  * @now_ns: when
  * @duration_ns: how long it was, at most CIL_DURATION_MAX
+ * @row: the state that TEO chose for it
  * @column: the column that it fits
  * @rate: learning rate as wteo_rate() returned
  * @by_timer: the timer ended it
@@ -72,6 +73,7 @@ struct wteo_matrix {
 struct wteo_lesson {
 	u64 now_ns;
 	u32 duration_ns;
+	u32 row;
 	u32 column;
 	u32 rate;
 	bool by_timer;
@@ -88,7 +90,7 @@ void wteo_row_learn(struct wteo_cell *cells, u32 columns, u32 column,
 		    u32 duration_ns, u32 rate);
 void wteo_matrix_learn(struct wteo_matrix *matrix,
 		       const struct cil_machine *machine,
-		       const struct wteo_aging *aging, u32 number,
+		       const struct wteo_aging *aging, u32 block,
 		       const struct wteo_lesson *lesson);
 void wteo_row_view(const struct wteo_cell *cells, u32 columns,
 		   u16 weights[CIL_STATE_MAX]);

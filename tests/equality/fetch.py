@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The cpuidle governors of a kernel, unmodified, out of Debian's linux-source package."""
+"""The cpuidle governors of a kernel, unmodified, out of Debian's linux-source package.
+
+The kernel's own style checker comes along.
+"""
 
 import argparse
 import json
@@ -20,8 +23,11 @@ NEWEST = "7.2"
 # Where Debian has which kernel; any other version is looked for in the last one.
 SUITES = {"6.1": "bookworm", "6.12": "trixie", "7.2": "trixie-backports"}
 DEFAULT_SUITE = "trixie-backports"
-FILES = ("teo.c", "menu.c", "ladder.c", "haltpoll.c", "gov.h")
-FOLDER = "drivers/cpuidle/governors"
+GOVERNORS = ("teo.c", "menu.c", "ladder.c", "haltpoll.c", "gov.h")
+SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
+FILES = [f"drivers/cpuidle/governors/{name}" for name in GOVERNORS] + [
+    f"scripts/{name}" for name in SCRIPTS
+]
 
 
 @dataclass(frozen=True)
@@ -40,13 +46,13 @@ class Mainline:
 def _extract(deb: Path, version: str, folder: Path) -> None:
     """Unpack the governors' sources of a linux-source package into a folder."""
     archive = f"./usr/src/linux-source-{version}.tar.xz"
-    wanted = [f"linux-source-{version}/{FOLDER}/{name}" for name in FILES]
+    wanted = [f"linux-source-{version}/{path}" for path in FILES]
     commands = (
         ["dpkg-deb", "--fsys-tarfile", str(deb)],
         ["tar", "-xOf", "-", archive],
         ["xz", "-dc", "-T0"],
         # Stops reading once it has every file; an old kernel may lack one of them.
-        ["tar", "-xf", "-", "-C", str(folder), "--strip-components=4", "--occurrence=1", *wanted],
+        ["tar", "-xf", "-", "-C", str(folder), "--transform=s,.*/,,", "--occurrence=1", *wanted],
     )
     processes: list[subprocess.Popen[bytes]] = []
     for command in commands:
@@ -84,7 +90,7 @@ def fetch(
     folder = cache / "linux-source" / version
     stamp = folder / "stamp.json"
     with apt.locked(folder):
-        if refresh or not stamp.is_file():
+        if refresh or not stamp.is_file() or not (folder / SCRIPTS[0]).is_file():
             _fetch_into(folder, version, suite or SUITES.get(version, DEFAULT_SUITE), cache)
         return Mainline(folder, json.loads(stamp.read_text(encoding="utf-8"))["package_version"])
 

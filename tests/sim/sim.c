@@ -643,7 +643,7 @@ static void print_head(const struct table *table, const struct options *options)
 	printf("\n%-17s", table->name);
 	for (c = 0; c <= FIXED; c++)
 		if (has_column(options, c))
-			printf("  %*s", options->latency ? 18 : 11,
+			printf("  %*s", options->latency ? 21 : 11,
 			       c < FIXED ? contenders[c].name : "fixed");
 	printf("\n");
 }
@@ -664,7 +664,7 @@ static void run_stream(const struct table *table, const struct stream *stream,
 				measure_fixed(table, stream, options);
 		regret[c] = r.regret;
 		if (options->latency)
-			printf("  %7.1f%5.0f%6.2f", r.latency_us, r.p99_us,
+			printf("  %8.1f %6.0f %5.2f", r.latency_us, r.p99_us,
 			       r.decisions);
 	}
 	if (options->latency)

@@ -32,13 +32,13 @@ GOVERNORS = {
     "wteo": (Tunable("wteo", "learning_rate", "100"),),
 }
 
-# name -> seconds; hackbench ends by itself.
+# name -> seconds
 WORKLOADS = {
     "cyclictest-500us": 2,
-    "cyclictest-2ms": 2,
-    "hackbench-pipe": 1,
-    "stress-cpu": 1,
-    "stress-timer": 2,
+    "cyclictest-2ms": 3,
+    "hackbench-pipe": 3,
+    "stress-cpu": 2,
+    "stress-timer": 3,
 }
 
 EVENTS = (OUR_EVENTS, "power:cpu_idle")

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.host import project_governors
+from cpuidle_lab.lab.cache import TOP
 
 # State tables of cpuidle_emul.
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
-GOVERNORS = ("teo_ng", "menu_ng", "wteo", "gate", "menu", "ladder")
+GOVERNORS = (*project_governors(TOP), "gate", "menu", "ladder")
 
 TRACE = "trace.dat"
 TRACE_MIB = 64

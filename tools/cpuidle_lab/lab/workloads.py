@@ -31,6 +31,7 @@ class Workload:
 
 _CYCLICTEST = "cyclictest --default-system --quiet --duration DURATION --threads 1 --interval"
 _STRESS = "stress-ng --quiet --seed SEED --timeout DURATION"
+_BURSTS = "for i in $(seq $((25 * DURATION))); do hackbench {}; usleep 30000; done"
 
 WORKLOADS = {
     workload.name: workload
@@ -42,13 +43,13 @@ WORKLOADS = {
         Workload("cyclictest-10ms", "a timer every 10 ms", f"{_CYCLICTEST} 10000"),
         Workload(
             "hackbench-pipe",
-            "40 processes that pass 20 messages each through pipes",
-            "hackbench --pipe --groups 1 --loops 20",
+            "bursts: 8 processes pass messages through pipes, 25 times a second",
+            _BURSTS.format("--pipe --groups 1 --fds 4 --loops 20"),
         ),
         Workload(
             "hackbench-socket",
-            "40 processes that pass 20 messages each through sockets",
-            "hackbench --groups 1 --loops 20",
+            "bursts: 8 processes pass messages through sockets, 25 times a second",
+            _BURSTS.format("--groups 1 --fds 4 --loops 20"),
         ),
         Workload(
             "stress-cpu",
