@@ -30,7 +30,7 @@ determinism:	## the same lab run twice: bit-identical traces?
 tunables-doc:	## write docs/tunables.md from the governors' source
 	@$(PYTHON) tests/tunables.py
 
-lint:	## checkpatch's and sparse's view, ruff, mypy
+lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
 	@tools/setup.sh
 	@$(PYTHON) -m ruff check tools tests
 	@$(PYTHON) -m ruff format --check tools tests

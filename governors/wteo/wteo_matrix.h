@@ -110,7 +110,8 @@ static inline u32 wteo_row_rest(const struct wteo_matrix *matrix,
 {
 	u64 learned_ns = matrix->learned_ns[number];
 
-	if (!aging->rate || now_ns <= learned_ns)
+	/* Most often less than one unit has passed. */
+	if (now_ns <= learned_ns || !((now_ns - learned_ns) >> aging->shift))
 		return CIL_ONE;
 	return wteo_aging_rest(aging, now_ns - learned_ns);
 }
