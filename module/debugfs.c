@@ -5,6 +5,8 @@
  * Nothing here is needed for the governors to work. The tunables are module
  * parameters as well, for machines whose lockdown closes debugfs.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/cpu.h>
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -122,7 +124,7 @@ static ssize_t defaults_write(struct file *f, const char __user *from, size_t si
 	int ret = write_one(from, size);
 
 	if (!ret)
-		cil_tunables_defaults(file->governor);
+		ret = cil_tunables_defaults(file->governor);
 	return ret ?: size;
 }
 
@@ -174,7 +176,10 @@ static void take_snapshot(void *data)
 	const struct cil_cpu *cpu = this_cpu_ptr(cil_cpus);
 	const struct cil_tunable_set *set;
 
-	snapshot->live = cpu->governor && cpu->own == governor && !cpu->restart;
+	/* Pairs with cil_glue_enable(). */
+	snapshot->live = smp_load_acquire(&cpu->governor) &&
+			 READ_ONCE(cpu->own) == governor &&
+			 !READ_ONCE(cpu->restart);
 	snapshot->decisions = cpu->record.seq;
 	snapshot->machine = cpu->machine;
 	memcpy(snapshot->state, this_cpu_ptr(governor->state),
@@ -218,7 +223,7 @@ DEFINE_SHOW_ATTRIBUTE(state);
 
 static int base_show(struct seq_file *seq, void *unused)
 {
-	seq_printf(seq, "%s\n", cil_gate_base_name());
+	seq_printf(seq, "%s\n", cil_gate_base()->name);
 	return 0;
 }
 

@@ -2,6 +2,8 @@
 /*
  * The gate's base governor: one of ours, or one of the kernel's.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/module.h>
 #include <linux/string.h>
 
@@ -9,36 +11,21 @@
 #include "registry.h"
 #include "symbols.h"
 
-/* Exactly one is set. Changed under the cpuidle lock with idle handlers off. */
-static struct cil_governor *own_base = &cil_governors[0];
-static struct cpuidle_governor *kernel_base;
+/* Changed under the cpuidle lock. The first of ours until cil_gate_init(). */
+static struct cpuidle_governor *base = &cil_governors[0].kernel;
 
 /* Base given at load, before the kernel's governors can be looked up. */
 static char boot_base[CPUIDLE_NAME_LEN];
 
 /**
- * cil_gate_bases() - who decides under the gate
- * @own: set to the governor of ours, or NULL
- * @base: set to the kernel's governor, or NULL
+ * cil_gate_base() - who decides under the gate
  *
- * Context: cpuidle lock held.
+ * Context: any; a concurrent change is seen or not.
+ * Return: a governor of the kernel's list, which may be one of ours.
  */
-void cil_gate_bases(struct cil_governor **own, struct cpuidle_governor **base)
+struct cpuidle_governor *cil_gate_base(void)
 {
-	*own = own_base;
-	*base = kernel_base;
-}
-
-/**
- * cil_gate_base_name() - name of the base
- *
- * Context: any; a concurrent change may be seen or not.
- */
-const char *cil_gate_base_name(void)
-{
-	const struct cpuidle_governor *base = READ_ONCE(kernel_base);
-
-	return base ? base->name : READ_ONCE(own_base)->kernel.name;
+	return READ_ONCE(base);
 }
 
 /**
@@ -51,29 +38,41 @@ const char *cil_gate_base_name(void)
  */
 int cil_gate_print_base(char *text, size_t size)
 {
-	return scnprintf(text, size, "base=%s\n", cil_gate_base_name());
+	return scnprintf(text, size, "base=%s\n", cil_gate_base()->name);
 }
 
-static int look_up(const char *name, struct cil_governor **own,
-		   struct cpuidle_governor **base)
+static struct cpuidle_governor *find_base(const char *name)
 {
-	*own = cil_registry_find_own(name);
-	*base = *own ? NULL : cil_registry_find(name);
-	if (*own == &cil_gate || (!*own && !*base))
-		return -EINVAL;
-	return 0;
+	struct cil_governor *own = cil_registry_find_own(name);
+
+	if (own == &cil_gate)
+		return NULL;
+	return own ? &own->kernel : cil_registry_find(name);
 }
 
-static void switch_devices(bool enable)
+static void disable_devices(void)
 {
 	struct cpuidle_device *dev;
 
+	list_for_each_entry(dev, cil_kernel.devices, device_list)
+		cpuidle_disable_device(dev);
+}
+
+static int enable_devices(void)
+{
+	struct cpuidle_device *dev;
+	int ret = 0;
+
 	list_for_each_entry(dev, cil_kernel.devices, device_list) {
-		if (enable)
-			cpuidle_enable_device(dev);
-		else
-			cpuidle_disable_device(dev);
+		int error = cpuidle_enable_device(dev);
+
+		if (!error)
+			continue;
+		pr_err("gate: CPU %u is without idle states, error %d\n",
+		       dev->cpu, error);
+		ret = error;
 	}
+	return ret;
 }
 
 /**
@@ -84,25 +83,24 @@ static void switch_devices(bool enable)
  * comes: governors share fields of the device.
  *
  * Context: process, may sleep.
- * Return: 0, or -EINVAL (no such governor, or the gate itself).
+ * Return: 0, -EINVAL (no such governor, or the gate itself), or the error of
+ * the kernel for a CPU that could not be enabled again (one log line says so).
  */
 int cil_gate_set_base(const char *name)
 {
-	struct cil_governor *own;
-	struct cpuidle_governor *base;
-	bool current_gate;
-	int ret;
+	struct cpuidle_governor *found;
+	int ret = 0;
 
 	cpuidle_pause_and_lock();
-	ret = look_up(name, &own, &base);
-	if (!ret && (own != own_base || base != kernel_base)) {
-		current_gate = *cil_kernel.curr == &cil_gate.kernel;
-		if (current_gate)
-			switch_devices(false);
-		WRITE_ONCE(own_base, own);
-		WRITE_ONCE(kernel_base, base);
-		if (current_gate)
-			switch_devices(true);
+	found = find_base(name);
+	if (!found) {
+		ret = -EINVAL;
+	} else if (found != base && *cil_kernel.curr == &cil_gate.kernel) {
+		disable_devices();
+		WRITE_ONCE(base, found);
+		ret = enable_devices();
+	} else {
+		WRITE_ONCE(base, found);
 	}
 	cpuidle_resume_and_unlock();
 	return ret;

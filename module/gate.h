@@ -5,8 +5,7 @@
 #include "glue.h"
 
 int cil_gate_init(void);
-void cil_gate_bases(struct cil_governor **own, struct cpuidle_governor **base);
-const char *cil_gate_base_name(void);
+struct cpuidle_governor *cil_gate_base(void);
 int cil_gate_set_base(const char *name);
 int cil_gate_boot_base(const char *name);
 int cil_gate_print_base(char *text, size_t size);

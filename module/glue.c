@@ -7,8 +7,9 @@
  * governor decide, and traces the decision. The CPU sleeps. reflect only notes
  * what happened, because it runs before the work that ended the idle period.
  *
- * Everything here runs on its own CPU, in the idle task with interrupts off,
- * except enable and disable, which run while idle handlers are off.
+ * select and reflect run on their own CPU, in the idle task. enable and disable
+ * run in a task. The kernel keeps select out meanwhile, but a CPU that is still
+ * asleep, unseen by RCU, may come to reflect at any time.
  */
 #include <linux/cpuhotplug.h>
 #include <linux/module.h>
@@ -18,6 +19,7 @@
 #include "gate.h"
 #include "glue.h"
 #include "hints.h"
+#include "registry.h"
 #include "symbols.h"
 #include "trace.h"
 #include "traced.h"
@@ -40,8 +42,8 @@ static void start_afresh(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 }
 
 /* Account for the last decision: the outcome event, and learning. */
-static void account(struct cil_cpu *cpu, const struct cil_tunable_set *set,
-		    u64 now_ns)
+static void account_outcome(struct cil_cpu *cpu,
+			    const struct cil_tunable_set *set, u64 now_ns)
 {
 	struct cil_record *r = &cpu->record;
 
@@ -96,6 +98,8 @@ static void decide_by_base(struct cil_cpu *cpu, struct cpuidle_driver *drv,
 	bool stop_tick = true;
 	int index = cpu->base->select(drv, dev, &stop_tick);
 
+	if (unlikely(index >= cpu->machine.state_count))
+		index = 0;
 	r->base_index = index;
 	r->base_stop_tick = stop_tick;
 	r->decision.index = index;
@@ -143,7 +147,7 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 	r->query.rejected = !cpu->reflected && !dev->last_residency_ns;
 
 	if (cpu->decided)
-		account(cpu, set, now_ns);
+		account_outcome(cpu, set, now_ns);
 	if (unlikely(READ_ONCE(cpu->restart))) {
 		WRITE_ONCE(cpu->restart, false);
 		start_afresh(cpu, set);
@@ -186,6 +190,7 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 void cil_glue_reflect(struct cpuidle_device *dev, int index)
 {
 	struct cil_cpu *cpu = this_cpu_ptr(cil_cpus);
+	struct cpuidle_governor *base = READ_ONCE(cpu->base);
 	struct cil_record *r = &cpu->record;
 
 	r->outcome.residency_ns = dev->last_residency_ns;
@@ -194,11 +199,11 @@ void cil_glue_reflect(struct cpuidle_device *dev, int index)
 				     dev->poll_time_limit;
 	cpu->reflected = true;
 
-	if (cpu->base) {
+	if (base) {
 		/* Reading clears the tick's mark, and the base wants it. */
 		r->tick = CIL_TICK_UNKNOWN;
-		if (cpu->base->reflect)
-			cpu->base->reflect(dev, index);
+		if (base->reflect)
+			base->reflect(dev, index);
 		return;
 	}
 
@@ -240,35 +245,34 @@ static void copy_machine(struct cil_machine *machine,
  * being removed the reference is not to be had, and not needed, because
  * removal takes the governor off the CPU before the code goes.
  *
- * Context: process, cpuidle lock held, idle handlers off.
+ * Context: process, cpuidle lock held, the device is not enabled.
  * Return: 0.
  */
 int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 		    struct cpuidle_device *dev)
 {
 	struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, dev->cpu);
+	struct cpuidle_governor *base = governor == &cil_gate ?
+					cil_gate_base() : &governor->kernel;
+	struct cil_governor *own = cil_registry_own(base);
 
+	/* Nobody may look at what was learned before it is initialised. */
+	WRITE_ONCE(cpu->restart, true);
 	cpu->module_held = try_module_get(THIS_MODULE);
 	cpu->driver = drv;
-	cpu->governor = governor;
-	cpu->own = governor;
-	cpu->base = NULL;
-	if (governor == &cil_gate)
-		cil_gate_bases(&cpu->own, &cpu->base);
-
 	copy_machine(&cpu->machine, drv, dev->cpu);
-	if (cpu->base && cpu->base->enable && cpu->base->enable(drv, dev)) {
-		cpu->base = NULL;
-		cpu->own = &cil_governors[0];
-	}
-	cpu->state = cpu->own ? per_cpu_ptr(cpu->own->state, dev->cpu) : NULL;
+	if (!own && base->enable && base->enable(drv, dev))
+		own = &cil_governors[0];
+	WRITE_ONCE(cpu->own, own);
+	WRITE_ONCE(cpu->base, own ? NULL : base);
+	cpu->state = own ? per_cpu_ptr(own->state, dev->cpu) : NULL;
 	memset(&cpu->record.query, 0, sizeof(cpu->record.query));
 	cpu->record.governor = governor->id;
 	cpu->epoch = 0;
 	cpu->decided = false;
 	cpu->reflected = false;
-	/* The first selection starts afresh, with the tunables of that time. */
-	WRITE_ONCE(cpu->restart, true);
+	/* Pairs with take_snapshot(): whoever sees it sees all of the above. */
+	smp_store_release(&cpu->governor, governor);
 	return 0;
 }
 
@@ -277,7 +281,7 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
  * @drv: the driver of the CPU
  * @dev: the device of the CPU
  *
- * Context: process, cpuidle lock held, idle handlers off.
+ * Context: process, cpuidle lock held.
  */
 void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 {
@@ -285,10 +289,7 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 
 	if (cpu->base && cpu->base->disable)
 		cpu->base->disable(drv, dev);
-	cpu->governor = NULL;
-	/* Ladder would use it as an index, unseen. */
-	if (dev->last_state_idx < 0)
-		dev->last_state_idx = 0;
+	WRITE_ONCE(cpu->governor, NULL);
 	if (cpu->module_held) {
 		cpu->module_held = false;
 		module_put(THIS_MODULE);
@@ -299,7 +300,8 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
  * cil_glue_restart() - let a governor start learning afresh on all CPUs
  * @governor: the governor
  *
- * Takes effect on each CPU at its next decision.
+ * Takes effect on each CPU at its next decision. Under the gate, a base of ours
+ * starts afresh; a governor of the kernel cannot be told.
  *
  * Context: any.
  */
@@ -310,7 +312,8 @@ void cil_glue_restart(const struct cil_governor *governor)
 	for_each_possible_cpu(n) {
 		struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, n);
 
-		if (governor == &cil_gate || cpu->own == governor)
+		if (READ_ONCE(cpu->governor) == governor ||
+		    READ_ONCE(cpu->own) == governor)
 			WRITE_ONCE(cpu->restart, true);
 	}
 }

@@ -103,7 +103,7 @@ struct cil_record {
  * @epoch: value of the trace epoch when the configuration was last traced
  *
  * Written by its own CPU with interrupts off, or under the cpuidle lock while
- * idle handlers are off; @restart is the exception.
+ * the device is not enabled; @restart is the exception.
  */
 struct cil_cpu {
 	struct cil_machine machine;

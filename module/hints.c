@@ -23,6 +23,7 @@
 #include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/tracepoint.h>
 #include <linux/workqueue.h>
 
@@ -73,6 +74,9 @@ static struct cil_hint *pool_memory;
 static struct cil_hint_level levels[CIL_HINT_LEVELS];
 static u32 hint_count;
 
+/* Children that found no room for what they should have inherited. */
+static atomic_t not_inherited;
+
 /* Serialises whoever attaches and detaches the probes. */
 static DEFINE_MUTEX(attach_lock);
 static bool attached;
@@ -93,7 +97,7 @@ s64 cil_hints_smallest(u64 set)
 	return smallest;
 }
 
-static void place(int n, u8 level)
+static void count_in(int n, u8 level)
 {
 	struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, n);
 	unsigned long flags;
@@ -104,7 +108,7 @@ static void place(int n, u8 level)
 	raw_spin_unlock_irqrestore(&cpu->lock, flags);
 }
 
-static void unplace(int n, u8 level)
+static void count_out(int n, u8 level)
 {
 	struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, n);
 	unsigned long flags;
@@ -182,23 +186,23 @@ static struct hint_bucket *bucket_of(const struct task_struct *task)
 	return &buckets[hash_ptr(task, BUCKET_BITS)];
 }
 
-/* Bucket lock held. */
 static struct cil_hint *find_hint(struct hint_bucket *bucket,
 				  const struct task_struct *task)
 {
 	struct cil_hint *hint;
 
+	lockdep_assert_held(&bucket->lock);
 	hlist_for_each_entry(hint, &bucket->hints, node)
 		if (hint->task == task)
 			return hint;
 	return NULL;
 }
 
-/* Bucket lock held. */
+/* The lock of the hint's bucket is held. */
 static void move_hint(struct cil_hint *hint, int cpu)
 {
-	place(cpu, hint->level);
-	unplace(hint->cpu, hint->level);
+	count_in(cpu, hint->level);
+	count_out(hint->cpu, hint->level);
 	hint->cpu = cpu;
 	trace_hint(hint->task, levels[hint->level].limit_ns, cpu, CIL_HINT_MOVE);
 }
@@ -216,8 +220,8 @@ static bool put_hint(struct task_struct *task, u8 level, u8 what)
 	raw_spin_lock_irqsave(&bucket->lock, flags);
 	hint = find_hint(bucket, task);
 	if (hint) {
-		place(hint->cpu, level);
-		unplace(hint->cpu, hint->level);
+		count_in(hint->cpu, level);
+		count_out(hint->cpu, hint->level);
 		put_level(hint->level);
 		hint->level = level;
 	} else {
@@ -228,7 +232,7 @@ static bool put_hint(struct task_struct *task, u8 level, u8 what)
 			hint->moved = false;
 			hint->cpu = task_cpu(task);
 			hlist_add_head(&hint->node, &bucket->hints);
-			place(hint->cpu, level);
+			count_in(hint->cpu, level);
 		}
 	}
 	if (hint)
@@ -237,6 +241,16 @@ static bool put_hint(struct task_struct *task, u8 level, u8 what)
 	if (!hint)
 		put_level(level);
 	return hint;
+}
+
+/* The lock of the hint's bucket is held, so its task is still there. */
+static void forget_hint(struct cil_hint *hint, u8 what)
+{
+	hlist_del(&hint->node);
+	count_out(hint->cpu, hint->level);
+	trace_hint(hint->task, levels[hint->level].limit_ns, hint->cpu, what);
+	put_level(hint->level);
+	give_hint(hint);
 }
 
 /* Returns false if the task had no hint. */
@@ -248,15 +262,24 @@ static bool drop_hint(struct task_struct *task, u8 what)
 
 	raw_spin_lock_irqsave(&bucket->lock, flags);
 	hint = find_hint(bucket, task);
-	if (hint) {
-		hlist_del(&hint->node);
-		unplace(hint->cpu, hint->level);
-		trace_hint(task, levels[hint->level].limit_ns, hint->cpu, what);
-		put_level(hint->level);
-		give_hint(hint);
-	}
+	if (hint)
+		forget_hint(hint, what);
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	return hint;
+}
+
+static void drop_all_hints(void)
+{
+	struct hint_bucket *bucket;
+	struct hlist_node *next;
+	struct cil_hint *hint;
+
+	for (bucket = buckets; bucket < buckets + ARRAY_SIZE(buckets); bucket++) {
+		raw_spin_lock_irq(&bucket->lock);
+		hlist_for_each_entry_safe(hint, next, &bucket->hints, node)
+			forget_hint(hint, CIL_HINT_REMOVE);
+		raw_spin_unlock_irq(&bucket->lock);
+	}
 }
 
 /* Run-queue or pi lock held; the task still has its old CPU. */
@@ -300,8 +323,8 @@ static void probe_wakeup_new(void *data, struct task_struct *task)
 	if (limit_ns == CIL_HINT_NONE)
 		return;
 	level = get_level(limit_ns);
-	if (level >= 0)
-		put_hint(task, level, CIL_HINT_INHERIT);
+	if (level < 0 || !put_hint(task, level, CIL_HINT_INHERIT))
+		atomic_inc(&not_inherited);
 }
 
 static void detach_if_unused(struct work_struct *work);
@@ -314,14 +337,18 @@ static void probe_exit(void *data, CIL_EXIT_PROBE_ARGS)
 		schedule_work(&detach_work);
 }
 
+/*
+ * In the order of attaching. Inheritance comes last and goes first: whoever
+ * has a hint must be seen to exit.
+ */
 static struct hint_probe {
 	const char *name;
 	void *probe;
 	struct tracepoint *tracepoint;
 } probes[] = {
+	{ "sched_process_exit", probe_exit },
 	{ "sched_migrate_task", probe_migrate },
 	{ "sched_wakeup_new", probe_wakeup_new },
-	{ "sched_process_exit", probe_exit },
 };
 
 static void match_tracepoint(struct tracepoint *tracepoint, void *data)
@@ -333,22 +360,30 @@ static void match_tracepoint(struct tracepoint *tracepoint, void *data)
 			probes[i].tracepoint = tracepoint;
 }
 
-/* attach_lock held. */
+/*
+ * A child may inherit in the moment in which its parent loses the hint, and
+ * appear when nobody expects a hint any more. So first the inheritance ends,
+ * then such children lose the hint like their parent, while their exit would
+ * still be seen; then the rest goes.
+ */
 static void detach_probes(int count)
 {
-	while (count--)
+	lockdep_assert_held(&attach_lock);
+	while (count--) {
 		tracepoint_probe_unregister(probes[count].tracepoint,
 					    probes[count].probe, NULL);
-	tracepoint_synchronize_unregister();
+		tracepoint_synchronize_unregister();
+		drop_all_hints();
+	}
 	attached = false;
 }
 
-/* attach_lock held. */
 static int attach_probes(void)
 {
 	int ret = 0;
 	int i;
 
+	lockdep_assert_held(&attach_lock);
 	if (attached)
 		return 0;
 	for (i = 0; i < ARRAY_SIZE(probes); i++) {
@@ -374,11 +409,12 @@ static void detach_if_unused(struct work_struct *work)
 	mutex_unlock(&attach_lock);
 }
 
-/* attach_lock held. The pool stays until the module goes. */
+/* The pool stays until the module goes. */
 static int make_pool(void)
 {
 	int i;
 
+	lockdep_assert_held(&attach_lock);
 	if (pool_memory)
 		return 0;
 	pool_memory = kvcalloc(HINTS_MAX, sizeof(*pool_memory), GFP_KERNEL);
@@ -395,7 +431,7 @@ static int make_pool(void)
  * interrupts off and is over after a grace period; one that began later was
  * seen by the probe.
  */
-static void settle(struct task_struct *task)
+static void settle_hint(struct task_struct *task)
 {
 	struct hint_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
@@ -417,13 +453,26 @@ static int set_task(struct task_struct *task, s64 limit_ns)
 		return level;
 	if (!put_hint(task, level, CIL_HINT_SET))
 		return -ENOSPC;
-	settle(task);
+	settle_hint(task);
 	/* It may have passed its exit tracepoint before the hint was there. */
 	if (READ_ONCE(task->flags) & PF_EXITING) {
 		drop_hint(task, CIL_HINT_EXIT);
 		return -ESRCH;
 	}
 	return 0;
+}
+
+static void nothing(void *unused)
+{
+}
+
+/*
+ * A CPU that is idle decides only when it wakes up; without this the first
+ * wake-up after a change would still be served as before it.
+ */
+static void let_cpu_decide(int cpu)
+{
+	smp_call_function_single(cpu, nothing, NULL, false);
 }
 
 static struct task_struct *get_task(pid_t nr)
@@ -457,6 +506,8 @@ int cil_hints_set(pid_t pid, s64 limit_ns)
 		ret = attach_probes();
 	if (!ret)
 		ret = set_task(task, limit_ns);
+	if (!ret)
+		let_cpu_decide(task_cpu(task));
 	if (attached && !READ_ONCE(hint_count))
 		detach_probes(ARRAY_SIZE(probes));
 	mutex_unlock(&attach_lock);
@@ -479,6 +530,8 @@ int cil_hints_remove(pid_t pid)
 	if (!task)
 		return -ESRCH;
 	ret = drop_hint(task, CIL_HINT_REMOVE) ? 0 : -ENOENT;
+	if (!ret)
+		let_cpu_decide(task_cpu(task));
 	put_task_struct(task);
 	detach_if_unused(NULL);
 	return ret;
@@ -516,6 +569,9 @@ void cil_hints_show(struct seq_file *seq)
 		if (placed)
 			seq_printf(seq, "# cpu%d: %u placed\n", i, placed);
 	}
+	if (atomic_read(&not_inherited))
+		seq_printf(seq, "# children without room for a hint: %d\n",
+			   atomic_read(&not_inherited));
 	seq_printf(seq, "# tracepoints attached: %s\n", attached ? "yes" : "no");
 }
 

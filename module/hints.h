@@ -14,7 +14,8 @@ struct seq_file;
 /**
  * struct cil_hint_cpu - the hinted tasks placed on a CPU
  * @lock: protects changes; the reader of @levels needs none
- * @levels: bit k is set if any has the limit of level k
+ * @levels: bit k is set if any has the limit of level k, an index into the
+ *	limits in use, in no order
  * @count: how many for each level
  */
 struct cil_hint_cpu {

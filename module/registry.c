@@ -2,6 +2,8 @@
 /*
  * Our governors in the kernel's list, and their way out of it.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/module.h>
 #include <linux/rcupdate.h>
 #include <linux/string.h>
@@ -117,7 +119,10 @@ struct cil_governor *cil_registry_own(const struct cpuidle_governor *governor)
 	return NULL;
 }
 
-/* The best governor that stays, as the kernel would have chosen. */
+/*
+ * The best governor that stays, as the kernel would have chosen. There is one:
+ * without it cil_registry_add() would not have begun.
+ */
 static struct cpuidle_governor *heir(void)
 {
 	struct cpuidle_governor *best = NULL;
@@ -129,21 +134,7 @@ static struct cpuidle_governor *heir(void)
 	return best;
 }
 
-static void leave(struct cpuidle_governor *to)
-{
-	struct cpuidle_device *dev;
-
-	if (to) {
-		static_call(cil_switch)(to);
-		return;
-	}
-	/* There never was another: back to no governor at all. */
-	list_for_each_entry(dev, cil_kernel.devices, device_list)
-		cpuidle_disable_device(dev);
-	*cil_kernel.curr = NULL;
-}
-
-static void unlink(struct cil_governor *governor)
+static void unlink_governor(struct cil_governor *governor)
 {
 	if (governor->kernel.governor_list.next)
 		list_del(&governor->kernel.governor_list);
@@ -165,13 +156,13 @@ void cil_registry_remove(void)
 
 	cpuidle_pause_and_lock();
 	if (*cil_kernel.curr && cil_registry_own(*cil_kernel.curr))
-		leave(heir());
+		static_call(cil_switch)(heir());
 	if (cil_kernel.prev && *cil_kernel.prev &&
 	    cil_registry_own(*cil_kernel.prev))
-		*cil_kernel.prev = *cil_kernel.curr;
+		*cil_kernel.prev = heir();
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
-		unlink(&cil_governors[i]);
-	unlink(&cil_gate);
+		unlink_governor(&cil_governors[i]);
+	unlink_governor(&cil_gate);
 	cpuidle_resume_and_unlock();
 
 	/*
@@ -181,7 +172,7 @@ void cil_registry_remove(void)
 	synchronize_rcu();
 }
 
-static int add(struct cil_governor *governor)
+static int add_governor(struct cil_governor *governor)
 {
 	int ret = static_call(cil_register)(&governor->kernel);
 
@@ -201,17 +192,26 @@ static int add(struct cil_governor *governor)
  *
  * Context: process, may sleep, cpuidle lock not held.
  * Return: 0, or the error of the first that failed (-EEXIST: its name is
- * taken, -ENODEV: cpuidle is off); then none of them is registered.
+ * taken, -ENODEV: cpuidle is off, or the kernel has no governor to return to);
+ * then none of them is registered.
  */
 int cil_registry_add(void)
 {
 	int ret = 0;
 	int i;
 
+	cpuidle_pause_and_lock();
+	if (!heir())
+		ret = -ENODEV;
+	cpuidle_resume_and_unlock();
+	if (ret) {
+		pr_err("the kernel has no governor to return to: cpuidle is off (cpuidle.off=1), or there is none\n");
+		return ret;
+	}
 	for (i = 0; !ret && i < CIL_POLICY_COUNT; i++)
-		ret = add(&cil_governors[i]);
+		ret = add_governor(&cil_governors[i]);
 	if (!ret)
-		ret = add(&cil_gate);
+		ret = add_governor(&cil_gate);
 	if (ret)
 		cil_registry_remove();
 	return ret;

@@ -2,10 +2,13 @@
 /*
  * Symbols of the kernel that are not exported: one table, resolved once.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
 
+#include "compat/compat.h"
 #include "symbols.h"
 
 /* Never called: they only give the static calls their type. */
@@ -95,8 +98,7 @@ static struct cil_symbol symbols[] = {
 
 /*
  * A kprobe is the one exported way to an address by name. The probe is removed
- * before the address is used. With IBT it points behind the ENDBR, which is
- * fine for a direct call.
+ * before the address is used.
  */
 static int find_lookup(void)
 {
@@ -108,12 +110,12 @@ static int find_lookup(void)
 		       ret);
 		return ret;
 	}
-	static_call_update(cil_lookup, (void *)probe.addr);
+	static_call_update(cil_lookup, (void *)cil_function_of(probe.addr));
 	unregister_kprobe(&probe);
 	return 0;
 }
 
-#define update(call, id) \
+#define AIM(call, id) \
 	static_call_update(call, (void *)symbols[id].address)
 
 /**
@@ -143,12 +145,12 @@ int cil_symbols_resolve(void)
 	cil_kernel.curr = (void *)symbols[SYM_CURR].address;
 	cil_kernel.prev = (void *)symbols[SYM_PREV].address;
 	cil_kernel.devices = (void *)symbols[SYM_DEVICES].address;
-	update(cil_latency_req, SYM_LATENCY_REQ);
-	update(cil_sleep_length, SYM_SLEEP_LENGTH);
-	update(cil_tick_stopped, SYM_TICK_STOPPED);
-	update(cil_got_tick, SYM_GOT_TICK);
-	update(cil_register, SYM_REGISTER);
-	update(cil_switch, SYM_SWITCH);
+	AIM(cil_latency_req, SYM_LATENCY_REQ);
+	AIM(cil_sleep_length, SYM_SLEEP_LENGTH);
+	AIM(cil_tick_stopped, SYM_TICK_STOPPED);
+	AIM(cil_got_tick, SYM_GOT_TICK);
+	AIM(cil_register, SYM_REGISTER);
+	AIM(cil_switch, SYM_SWITCH);
 	return 0;
 }
 

@@ -46,8 +46,8 @@
 
 #define CIL_STATE_CHUNK		1024
 
-int cil_trace_decision_reg(void);
-void cil_trace_decision_unreg(void);
+int cil_trace_reg(void);
+void cil_trace_unreg(void);
 
 #endif
 
@@ -123,7 +123,7 @@ TRACE_EVENT_FN(decision,
 		  __entry->base_index == 0xff ? -1 : __entry->base_index,
 		  __entry->generation, __entry->now_ns),
 
-	cil_trace_decision_reg, cil_trace_decision_unreg
+	cil_trace_reg, cil_trace_unreg
 );
 
 TRACE_EVENT(outcome,
@@ -192,7 +192,7 @@ TRACE_EVENT(weights,
 		  __print_array(__entry->weights, CIL_STATE_MAX, 2))
 );
 
-TRACE_EVENT(config,
+TRACE_EVENT_FN(config,
 	TP_PROTO(u64 seq, unsigned int governor, u32 generation,
 		 const struct cil_machine *machine, const char *names,
 		 const char *table, const char *base, const char *tunables,
@@ -248,10 +248,12 @@ TRACE_EVENT(config,
 		  __entry->seq, cil_show_governor(__entry->governor),
 		  __entry->cpu, __get_str(base), __entry->states,
 		  __get_str(table), __entry->tick_ns, __entry->generation,
-		  __get_str(tunables), __get_str(kernel))
+		  __get_str(tunables), __get_str(kernel)),
+
+	cil_trace_reg, cil_trace_unreg
 );
 
-TRACE_EVENT(state,
+TRACE_EVENT_FN(state,
 	TP_PROTO(u64 seq, unsigned int governor, u32 offset, u32 total,
 		 const u8 *data, u32 size),
 	TP_ARGS(seq, governor, offset, total, data, size),
@@ -276,7 +278,9 @@ TRACE_EVENT(state,
 		  __entry->seq, cil_show_governor(__entry->governor),
 		  __entry->offset,
 		  __entry->offset + __get_dynamic_array_len(data),
-		  __entry->total)
+		  __entry->total),
+
+	cil_trace_reg, cil_trace_unreg
 );
 
 TRACE_EVENT(tunable,

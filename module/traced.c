@@ -5,7 +5,6 @@
 #include <linux/utsname.h>
 
 #include "glue.h"
-#include "gate.h"
 #include "tunables.h"
 
 #define CREATE_TRACE_POINTS
@@ -14,10 +13,18 @@
 /* A reader that joins late, or lost events, finds a state again after these. */
 #define CHECKPOINT_PERIOD	4096
 
-/* Counts the times that tracing of decisions was switched on. */
+/* Counts the times that an event of a checkpoint was switched on. */
 static u32 trace_epoch;
 
-int cil_trace_decision_reg(void)
+/**
+ * cil_trace_reg() - a checkpoint is due on every CPU
+ *
+ * Called when decision, config or state is switched on, in whatever order.
+ *
+ * Context: process; the tracepoints' lock is held.
+ * Return: 0.
+ */
+int cil_trace_reg(void)
 {
 	/* 0 stands for "never traced". */
 	if (!++trace_epoch)
@@ -25,7 +32,12 @@ int cil_trace_decision_reg(void)
 	return 0;
 }
 
-void cil_trace_decision_unreg(void)
+/**
+ * cil_trace_unreg() - nothing is due when an event is switched off
+ *
+ * Context: process.
+ */
+void cil_trace_unreg(void)
 {
 }
 
@@ -56,6 +68,12 @@ static void join_table(const struct cpuidle_driver *drv, char *table, size_t siz
 	}
 }
 
+/* Who decides under the gate on this CPU. */
+static const char *base_name(const struct cil_cpu *cpu)
+{
+	return cpu->base ? cpu->base->name : cpu->own->kernel.name;
+}
+
 static noinline void emit_config(const struct cil_cpu *cpu,
 				 const struct cil_tunable_set *set)
 {
@@ -68,7 +86,7 @@ static noinline void emit_config(const struct cil_cpu *cpu,
 	cil_tunables_format(cpu->own, set, tunables, sizeof(tunables));
 	trace_config(cpu->record.seq, cpu->record.governor, set->generation,
 		     &cpu->machine, names, table,
-		     cpu->governor == &cil_gate ? cil_gate_base_name() : "",
+		     cpu->governor == &cil_gate ? base_name(cpu) : "",
 		     tunables, init_utsname()->release);
 }
 

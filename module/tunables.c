@@ -7,6 +7,8 @@
  * named like the governor takes any number of "name=value", also where
  * lockdown closes debugfs.
  */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
@@ -31,7 +33,7 @@ static u32 tunable_count(const struct cil_governor *governor)
 	return governor->policy ? governor->policy->tunable_count : 0;
 }
 
-static int parse(const struct cil_tunable *t, const char *text, u32 *value)
+static int parse_value(const struct cil_tunable *t, const char *text, u32 *value)
 {
 	u32 v;
 
@@ -82,12 +84,12 @@ static void trace_change(const struct cil_governor *governor, u32 n, u32 value)
 	trace_tunable(governor->id, t->name, text, generation);
 }
 
-/* Lock held. */
-static int change(struct cil_governor *governor, u32 n, u32 value)
+static int change_tunable(struct cil_governor *governor, u32 n, u32 value)
 {
 	struct cil_tunable_set *set = kmemdup(current_set(governor),
 					      sizeof(*set), GFP_KERNEL);
 
+	lockdep_assert_held(&change_lock);
 	if (!set)
 		return -ENOMEM;
 	set->value[n] = value;
@@ -96,8 +98,8 @@ static int change(struct cil_governor *governor, u32 n, u32 value)
 	return 0;
 }
 
-/* Lock held, the module is about to start. */
-static void remember(struct cil_governor *governor, u32 n, u32 value)
+/* The module is about to start. */
+static void remember_tunable(struct cil_governor *governor, u32 n, u32 value)
 {
 	governor->boot[n] = value;
 	governor->boot_set |= BIT(n);
@@ -116,22 +118,22 @@ static void remember(struct cil_governor *governor, u32 n, u32 value)
 int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text)
 {
 	u32 value;
-	int ret = parse(tunable_of(governor, n), text, &value);
+	int ret = parse_value(tunable_of(governor, n), text, &value);
 
 	if (ret)
 		return ret;
 
 	mutex_lock(&change_lock);
 	if (live)
-		ret = change(governor, n, value);
+		ret = change_tunable(governor, n, value);
 	else
-		remember(governor, n, value);
+		remember_tunable(governor, n, value);
 	mutex_unlock(&change_lock);
 	return ret;
 }
 
-static void fill(const struct cil_governor *governor, struct cil_tunable_set *set,
-		 bool boot)
+static void fill_set(const struct cil_governor *governor,
+		     struct cil_tunable_set *set, bool boot)
 {
 	u32 i;
 
@@ -144,23 +146,23 @@ static void fill(const struct cil_governor *governor, struct cil_tunable_set *se
  * cil_tunables_defaults() - back to the defaults, all at once
  * @governor: whose
  *
- * Changes nothing if there is no memory for it.
- *
  * Context: process, may sleep.
+ * Return: 0 or -ENOMEM.
  */
-void cil_tunables_defaults(struct cil_governor *governor)
+int cil_tunables_defaults(struct cil_governor *governor)
 {
 	struct cil_tunable_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
 	u32 i;
 
 	if (!set)
-		return;
-	fill(governor, set, false);
+		return -ENOMEM;
+	fill_set(governor, set, false);
 	mutex_lock(&change_lock);
 	publish(governor, set);
 	for (i = 0; i < tunable_count(governor); i++)
 		trace_change(governor, i, tunable_of(governor, i)->def);
 	mutex_unlock(&change_lock);
+	return 0;
 }
 
 /**
@@ -292,7 +294,7 @@ static int init_one(struct cil_governor *governor)
 
 	if (!set)
 		return -ENOMEM;
-	fill(governor, set, true);
+	fill_set(governor, set, true);
 	publish(governor, set);
 	return 0;
 }

@@ -10,7 +10,7 @@
 int cil_tunables_init(void);
 void cil_tunables_exit(void);
 int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text);
-void cil_tunables_defaults(struct cil_governor *governor);
+int cil_tunables_defaults(struct cil_governor *governor);
 int cil_tunables_print(const struct cil_governor *governor, u32 n, char *text,
 		       size_t size);
 size_t cil_tunables_format(const struct cil_governor *governor,

@@ -17,7 +17,7 @@ kernels = pytest.mark.parametrize("kernel", images.FLAVOURS)
 INDIRECT = {
     # Policy callbacks: functions of the module itself.
     "cil_glue_select": "select, update, init of a policy; base->select",
-    "account": "update of a policy",
+    "account_outcome": "update of a policy",
     "start_afresh": "init of a policy",
     "decide_by_policy": "select of a policy",
     "cil_emit_outcome": "row_learned of a policy",

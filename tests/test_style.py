@@ -16,6 +16,7 @@ LISTS = ("COMPLEX_MACRO", "MACRO_ARG_REUSE", "TRAILING_SEMICOLON", "MACRO_ARG_UN
 COMPAT = ("LINUX_VERSION_CODE", "CONSTANT_COMPARISON", "MACRO_ARG_UNUSED")
 WAIVED = {
     "emul/compat.h": COMPAT,
+    "governors/common/types.h": ("CAMELCASE",),
     "module/compat/": COMPAT,
     "module/trace.h": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT", *LISTS),
     "module/": LISTS,
@@ -36,11 +37,11 @@ def waived(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_checkpatch_is_content(source: str) -> None:
+def test_checkpatch_is_content(source: str, tmp_path: Path) -> None:
     command = ["perl", fetch().folder / "checkpatch.pl", "--no-tree", "--strict", "--terse", "--no-summary"]
     command += ["--show-types", "--max-line-length=100", "--file", TOP / source]
     if kinds := waived(source):
         command += [f"--ignore={','.join(sorted(kinds))}"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert result.stdout == "", result.stdout
-    assert not result.stderr
+    assert result.returncode == 0, result.stderr

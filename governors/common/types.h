@@ -8,6 +8,7 @@
 #define CIL_TYPES_H
 
 #ifdef __KERNEL__
+#include <linux/build_bug.h>
 #include <linux/types.h>
 #include <linux/limits.h>
 #else
@@ -21,6 +22,10 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int32_t s32;
 typedef int64_t s64;
+
+#ifndef static_assert
+#define static_assert _Static_assert
+#endif
 
 #ifndef U32_MAX
 #define U32_MAX UINT32_MAX

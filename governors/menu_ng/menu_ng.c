@@ -318,6 +318,11 @@ void menu_ng_window_add(struct menu_ng_window *window, u32 interval_us)
 		return;
 
 	from = position_of(window->sorted, window->size, old);
+	if (from == window->size || window->sorted[from] != old) {
+		/* Cannot be; but memory behind the window is not ours. */
+		menu_ng_window_resize(window, window->size, window->min_share);
+		return;
+	}
 	to = position_of(window->sorted, window->size, interval_us);
 	to -= from < to;
 
@@ -492,7 +497,7 @@ u32 menu_ng_typical_us(const struct menu_ng_window *window,
 	if (is_hopeless(window, tunables))
 		return MENU_NG_NO_INTERVAL;
 	/* Intervals of 0, the filling of a new window, are no pattern. */
-	while (s.sum) {
+	while (s.count && s.sum) {
 		if (!is_scattered(&s, tunables) &&
 		    is_typical(&s, tunables, s.count >= window->enough))
 			return s.sum / s.count;
@@ -789,6 +794,10 @@ static void menu_ng_dump(const void *state, const struct cil_machine *machine,
 		cil_env_print(sink, "  %-8s %4u\n", names[i],
 			      menu->factors[i] * 1000 / (UNITY * menu->decay));
 }
+
+static_assert(sizeof(menu_ng_table) / sizeof(*menu_ng_table) ==
+	      sizeof(struct menu_ng_tunables) / sizeof(u32),
+	      "a description for each tunable");
 
 const struct cil_policy menu_ng_policy = {
 	.name = "menu_ng",

@@ -976,6 +976,10 @@ static const struct cil_tunable wteo_tunables[] = {
 	},
 };
 
+static_assert(sizeof(wteo_tunables) / sizeof(*wteo_tunables) ==
+	      sizeof(struct wteo_tunables) / sizeof(u32),
+	      "a description for each tunable");
+
 const struct cil_policy wteo_policy = {
 	.name = "wteo",
 	.state_size = sizeof(struct wteo),

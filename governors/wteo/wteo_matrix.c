@@ -205,7 +205,7 @@ void wteo_row_view(const struct wteo_cell *cells, u32 columns,
 {
 	u32 remainder[CIL_STATE_MAX];
 	u32 missing = WTEO_VIEW_ONE;
-	u32 k;
+	u32 i, k;
 
 	memset(weights, 0, CIL_STATE_MAX * sizeof(*weights));
 	for (k = 0; k < columns; k++) {
@@ -216,7 +216,8 @@ void wteo_row_view(const struct wteo_cell *cells, u32 columns,
 		remainder[k] = (exact & (CIL_ONE - 1)) + 1;
 		missing -= weights[k];
 	}
-	for (; missing; missing--) {
+	/* Fewer than there are columns, as each lost less than one. */
+	for (i = 0; missing && i < columns; i++, missing--) {
 		u32 largest = 0;
 
 		for (k = 1; k < columns; k++)

@@ -6,10 +6,26 @@
 #ifndef CIL_COMPAT_H
 #define CIL_COMPAT_H
 
+#include <linux/align.h>
 #include <linux/version.h>
+
+#ifndef CONFIG_X86_64
+#error "cpuidle-lab has been tried on x86-64 only"
+#endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "cpuidle-lab needs Linux 6.1 or newer"
+#endif
+
+/*
+ * With IBT the address of a kprobe on a function lies behind its ENDBR. 6.2
+ * began to say how functions are aligned; before, there is no IBT to care for.
+ */
+#ifdef CONFIG_FUNCTION_ALIGNMENT
+#define cil_function_of(address) \
+	ALIGN_DOWN((unsigned long)(address), CONFIG_FUNCTION_ALIGNMENT)
+#else
+#define cil_function_of(address)	((unsigned long)(address))
 #endif
 
 /* 6.10 took the source out of __assign_str(): __string() remembers it. */

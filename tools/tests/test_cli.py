@@ -181,6 +181,9 @@ def test_failed_tool_is_one_sentence_with_its_log(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="making it failed: the reason") as caught:
         cache.run_logged(["sh", "-c", script], tmp_path / "log", "making it")
     assert str(tmp_path / "log") in caught.value.message
+    with pytest.raises(UserError, match=r"x\.c:1: error: no such"):
+        script = "echo 'x.c:1: error: no such'; echo gave up; exit 1"
+        cache.run_logged(["sh", "-c", script], tmp_path / "log", "making it")
     with pytest.raises(UserError, match="the disk is full"):
         script = "echo 'dd: No space left on device'; exit 1"
         cache.run_logged(["sh", "-c", script], tmp_path / "log", "making it")

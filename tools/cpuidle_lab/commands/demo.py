@@ -34,9 +34,9 @@ GOVERNORS = {
 
 # name -> seconds
 WORKLOADS = {
-    "cyclictest-500us": 2,
-    "cyclictest-2ms": 3,
-    "hackbench-pipe": 3,
+    "cyclictest-470us": 2,
+    "cyclictest-1700us": 3,
+    "hackbench-pipe": 4,
     "stress-cpu": 2,
     "stress-timer": 3,
 }

@@ -76,7 +76,8 @@ def run_logged(command: Sequence[str | Path], log: Path, what: str) -> None:
     if code != 0:
         lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
         full = any("No space left on device" in line for line in lines)
-        reason = "the disk is full" if full else lines[-1]
+        compiler = next((line for line in lines if " error: " in line), lines[-1])
+        reason = "the disk is full" if full else compiler
         raise UserError(f"{what} failed: {reason} (log: {log})")
 
 

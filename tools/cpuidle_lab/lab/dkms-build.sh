@@ -23,7 +23,7 @@ mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs "$root"
 zstd -dcq "$tarball" | tar -C "$root" --exclude=./dev -xf -
 mkdir -p "$root/dev" "$root/proc"
-mount -t tmpfs tmpfs "$root/dev"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 for device in null zero full random urandom; do
 	: >"$root/dev/$device"
 	mount --bind "/dev/$device" "$root/dev/$device"
