@@ -368,13 +368,19 @@ static void match_tracepoint(struct tracepoint *tracepoint, void *data)
  */
 static void detach_probes(int count)
 {
+	bool inherited = count == ARRAY_SIZE(probes);
+
 	lockdep_assert_held(&attach_lock);
 	while (count--) {
 		tracepoint_probe_unregister(probes[count].tracepoint,
 					    probes[count].probe, NULL);
+		if (!inherited)
+			continue;
 		tracepoint_synchronize_unregister();
 		drop_all_hints();
+		inherited = false;
 	}
+	tracepoint_synchronize_unregister();
 	attached = false;
 }
 

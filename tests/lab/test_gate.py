@@ -18,6 +18,15 @@ hints=$knobs/gate/hints
 states=/sys/devices/system/cpu
 placed() { sed -n "s/^# cpu$1: \\([0-9]*\\) placed/\\1/p" $hints; }
 on() { awk -v pid=$1 '$1 == pid { print $3 }' $hints; }
+# Detaching waits for grace periods, in the background if a task has exited.
+attached() {
+    for i in $(seq 100); do
+        said=$(tail -n 1 $hints)
+        [ "$said" = "# tracepoints attached: $1" ] && break
+        usleep 50000
+    done
+    echo "$said"
+}
 cpu_of() { awk '{ sub(/.*\\) /, ""); print $37 }' /proc/$1/stat; }
 deep() { echo $(($(cat $states/cpu$1/cpuidle/state2/usage) + $(cat $states/cpu$1/cpuidle/state3/usage))); }
 """
@@ -38,17 +47,17 @@ def test_hints_follow_their_tasks(kernel: str, tmp_path: Path) -> None:
         tmp_path,
         """
         governor gate
-        echo "idle: $(tail -n 1 $hints)"
+        echo "idle: $(attached no)"
         taskset -c 1 sleep 1000 & pid=$!
         usleep 20000
         echo "$pid 5" >$hints
-        echo "attached: $(tail -n 1 $hints)"
+        echo "attached: $(attached yes)"
         [ "$(on $pid)" = "$(cpu_of $pid)" ] || fail "set: on $(on $pid), not $(cpu_of $pid)"
         kill $pid; wait $pid
         usleep 50000
         grep -q "^$pid " $hints && fail "a dead task is still listed"
         [ -z "$(placed 0)$(placed 1)" ] || fail "a dead task is still counted"
-        echo "detached: $(tail -n 1 $hints)"
+        echo "detached: $(attached no)"
 
         # A family that migrates: every member is where the hint says it is.
         echo "$$ 7" >$hints
@@ -62,7 +71,7 @@ def test_hints_follow_their_tasks(kernel: str, tmp_path: Path) -> None:
         echo "$$ -" >$hints
         usleep 100000
         [ -z "$(placed 0)$(placed 1)" ] || fail "counts are left: $(cat $hints)"
-        echo "end: $(tail -n 1 $hints)"
+        echo "end: $(attached no)"
         """,
         kernel=kernel,
     )

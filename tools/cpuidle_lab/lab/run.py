@@ -201,10 +201,15 @@ def keep(results: Path, output: Path | None) -> Path:
     """Move the results to their place, replacing an earlier directory of results there."""
     if output is None:
         output = Path(tempfile.mkdtemp(prefix="results-", dir=CACHE.parent))
+    output = output.absolute()
     output.parent.mkdir(parents=True, exist_ok=True)
-    if output.exists():
-        shutil.rmtree(output)
-    shutil.move(results, output)
+    # All of it must be there before what was there goes; it may come from another file system.
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as beside:
+        whole = Path(beside) / "results"
+        shutil.move(results, whole)
+        if output.exists():
+            shutil.rmtree(output)
+        whole.rename(output)
     return output
 
 
