@@ -31,7 +31,7 @@ INDIRECT = {
 # The kernel's own machinery behind each tracepoint.
 INDIRECT_BY_KERNEL = re.compile(r"__traceiter_\w+|__bpf_trace_\w+|perf_trace_\w+")
 
-BRANCH = re.compile(r"\t(?:call|jmp) +\*|__x86_indirect_thunk_\w+|__x86_indirect_(?:call|jump)_thunk")
+BRANCH = re.compile(r"\t(?:call|jmp) +\*|__x86_indirect_(?:thunk_\w+|call_thunk|jump_thunk)")
 
 
 @cache
@@ -82,7 +82,8 @@ def test_events_cost_a_patched_branch_when_off(kernel: str) -> None:
     The kernel's table of patched jumps lists the instruction and the event of each static branch.
     """
     module = images.modules(kernel).plain / "cpuidle_lab.ko"
-    match = re.search(r"^([0-9a-f]+) ([0-9a-f]+) [tT] cil_glue_select$", run("nm", "-S", module), re.M | re.I)
+    symbols = run("nm", "-S", module)
+    match = re.search(r"^([0-9a-f]+) ([0-9a-f]+) [tT] cil_glue_select$", symbols, re.MULTILINE)
     assert match and match[1]
     begin = int(match[1], 16)
     end = begin + int(match[2], 16)

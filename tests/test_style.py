@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
 from tests.equality.fetch import fetch
 
 TOP = Path(__file__).resolve().parents[1]
@@ -20,7 +19,13 @@ WAIVED = {
     "module/compat/": COMPAT,
     "module/trace.h": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT", *LISTS),
     "module/": LISTS,
-    "governors/": (*LISTS, "PREFER_KERNEL_TYPES", "PREFER_DEFINED_ATTRIBUTE_MACRO", "BIT_MACRO", "ARRAY_SIZE"),
+    "governors/": (
+        *LISTS,
+        "PREFER_KERNEL_TYPES",
+        "PREFER_DEFINED_ATTRIBUTE_MACRO",
+        "BIT_MACRO",
+        "ARRAY_SIZE",
+    ),
 }
 
 SOURCES = sorted(
@@ -38,8 +43,8 @@ def waived(source: str) -> set[str]:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_checkpatch_is_content(source: str, tmp_path: Path) -> None:
-    command = ["perl", fetch().folder / "checkpatch.pl", "--no-tree", "--strict", "--terse", "--no-summary"]
-    command += ["--show-types", "--max-line-length=100", "--file", TOP / source]
+    command = ["perl", fetch().folder / "checkpatch.pl", "--no-tree", "--strict", "--terse"]
+    command += ["--no-summary", "--show-types", "--max-line-length=100", "--file", TOP / source]
     if kinds := waived(source):
         command += [f"--ignore={','.join(sorted(kinds))}"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -70,7 +70,7 @@ class Tunable:
     def row(self) -> str:
         """Return the tunable's row in the document."""
         limits = ", ".join(self.names) if self.names else f"{self.least} to {self.greatest}"
-        cells = (f"`{self.governor}/{self.name}`", self.unit or "–", limits)
+        cells = (f"`{self.governor}/{self.name}`", self.unit or "-", limits)
         return " | ".join(("", *cells, self.shown(self.default), self.what, self.why, "")).strip()
 
 
@@ -80,8 +80,11 @@ def declared() -> list[Tunable]:
     with tempfile.TemporaryDirectory() as scratch:
         program = Path(scratch) / "tunables"
         subprocess.run(
-            ["gcc", "-o", program, TOP / "kunit/tunables.c", TOP / "kunit/env.c", "-I", TOP / "kunit/include"]
-            + ["-I", TOP / "governors", *sources],
+            [
+                *("gcc", "-o", program),
+                *("-I", TOP / "kunit/include", "-I", TOP / "governors"),
+                *(TOP / "kunit/tunables.c", TOP / "kunit/env.c", *sources),
+            ],
             check=True,
         )
         lines = subprocess.run([program], capture_output=True, text=True, check=True).stdout

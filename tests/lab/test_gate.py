@@ -28,7 +28,8 @@ attached() {
     echo "$said"
 }
 cpu_of() { awk '{ sub(/.*\\) /, ""); print $37 }' /proc/$1/stat; }
-deep() { echo $(($(cat $states/cpu$1/cpuidle/state2/usage) + $(cat $states/cpu$1/cpuidle/state3/usage))); }
+usage() { cat $states/cpu$1/cpuidle/state$2/usage; }
+deep() { echo $(($(usage $1 2) + $(usage $1 3))); }
 """
 
 
@@ -62,7 +63,10 @@ def test_hints_follow_their_tasks(kernel: str, tmp_path: Path) -> None:
         # A family that migrates: every member is where the hint says it is.
         echo "$$ 7" >$hints
         for i in 1 2 3 4 5 6 7 8; do
-            (for j in $(seq 30); do taskset -pc $((j % 2)) $(sh -c 'echo $PPID') >/dev/null; usleep 1000; done) &
+            (for j in $(seq 30); do
+                taskset -pc $((j % 2)) $(sh -c 'echo $PPID') >/dev/null
+                usleep 1000
+            done) &
         done
         usleep 30000
         inherited=$(grep -c "^[0-9]" $hints)

@@ -77,8 +77,11 @@ def test_two_hundred_rounds_leave_nothing(kernel: str, tmp_path: Path) -> None:
         tmp_path,
         """
         load cpuidle_emul machine=skx
-        memory() { echo 3 >/proc/sys/vm/drop_caches; sleep 1
-                   awk '/^(SUnreclaim|Percpu|VmallocUsed)/ { sum += $2 } END { print sum }' /proc/meminfo; }
+        memory() {
+            echo 3 >/proc/sys/vm/drop_caches
+            sleep 1
+            awk '/^(SUnreclaim|Percpu|VmallocUsed)/ { n += $2 } END { print n }' /proc/meminfo
+        }
         round() {
             insmod $module
             for each in teo_ng menu_ng wteo gate; do echo $each >$cpuidle/current_governor; done

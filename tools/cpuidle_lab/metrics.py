@@ -253,13 +253,11 @@ def _with_wakeups(periods: pl.DataFrame) -> pl.DataFrame:
     unknown = entered & (pl.col("out_tick") == tr.TICK_UNKNOWN)
     kept = (pl.col("stop_tick") == 0) & (pl.col("flags") & tr.TICK_STOPPED == 0)
     residency = pl.col("out_residency_ns").cast(pl.Float64)
-    inferred = (
-        unknown
-        & kept
-        & (pl.col("delta_tick_ns") < pl.col("sleep_length_ns"))
-        & (residency >= pl.col("delta_tick_ns") - TICK_TOLERANCE_NS)
-    )
-    tick = entered & ((pl.col("out_tick") == tr.TICK_YES) | inferred)
+    due = residency >= pl.col("delta_tick_ns") - TICK_TOLERANCE_NS
+    # A tick that came with or after a timer of somebody else's did not end the period.
+    first = pl.col("delta_tick_ns") < pl.col("sleep_length_ns")
+    told = pl.col("out_tick") == tr.TICK_YES
+    tick = entered & first & (told | (unknown & kept & due))
     return periods.with_columns(
         entered=entered.fill_null(False),
         residency=pl.when(entered).then(residency),

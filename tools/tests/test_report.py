@@ -55,7 +55,7 @@ class Period:
     base: int = 255
     stop_tick: int = 1
     flags: int = 0
-    sleep: int = 10**9
+    sleep: int = 2 * 10**9
     delta_tick: int = 10**9
     skip: int = 0
     reason: int = 17
@@ -191,6 +191,14 @@ def test_own_wakeups_are_merged(scratch: Path, again: dict[str, int]) -> None:
     assert group.values["regret"] == pytest.approx(100 * (402.4 / 281.2 - 1))
 
 
+# A tick that comes with another timer did not end the period: that timer would have.
+def test_a_tick_beside_a_timer_ends_the_interval(scratch: Path) -> None:
+    periods = [Period(1, 400 * US, tick=1, sleep=10**9), Period(1, 600 * US)]
+    group = analyse(scratch, periods)
+    assert group.values["intervals"] == 2
+    assert group.values["tick_wakeups"] == 0
+
+
 @pytest.mark.parametrize(
     "between",
     [
@@ -260,7 +268,7 @@ def reference(periods: Sequence[Period], machine: Machine) -> dict[str, float]:
             run = []
         if p.kind == 0:
             run.append(p)
-            if not (p.tick == 1 or p.poll):
+            if not ((p.tick == 1 and p.delta_tick < p.sleep) or p.poll):
                 runs.append(run)
                 run = []
     for one in [r for r in [*runs, run] if r]:
@@ -297,6 +305,7 @@ _periods = st.builds(
     entered=st.one_of(st.none(), st.integers(0, 2)),
     kind=st.sampled_from([0, 0, 0, 0, 1, None]),
     tick=st.integers(0, 1),
+    sleep=st.sampled_from([10**9, 2 * 10**9]),
     poll=st.sampled_from([0, 0, 1]),
     disabled=st.sampled_from([0, 0, 1, 2, 4, 6, 7]),
     latency=st.sampled_from([TIME_MAX, 0, 2_000, 50_000]),
