@@ -7,6 +7,8 @@ CPUs: two busy CPUs each run at half speed. In real time each CPU has its own ho
 runs differ.
 """
 
+import contextlib
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +27,9 @@ SAID = re.compile(r"^lab: (.*?)\r?$")
 PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
 CONSOLE_LINES_SHOWN = 8
 POLL_S = 0.05
+START_LIMIT_S = 20
+# How QEMU names the thread that runs all CPUs in turns.
+CPUS_THREAD = "/TCG"
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,8 @@ class Machine:
             *("-kernel", str(self.kernel)),
             *("-initrd", str(self.root)),
             *("-append", " ".join(kernel_options)),
+            # Stopped until its threads are in order; see put_threads_in_order().
+            *("-S", "-name", "lab,debug-threads=on", "-monitor", "stdio"),
         ]
 
     def run(self, said: Callable[[str], None]) -> None:
@@ -112,12 +119,13 @@ class Machine:
         with complaints.open("wb") as log:
             process = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
         try:
+            self._start(process)
             self._follow(process, said)
         finally:
             if process.poll() is None:
@@ -126,6 +134,15 @@ class Machine:
             said_last = complaints.read_text(errors="replace").strip()
             raise UserError(f"QEMU failed: {said_last or f'exit code {process.returncode}'}")
         self._check_console()
+
+    def _start(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdin is not None
+        # A QEMU that has ended already is found out by whoever follows it.
+        with process.stdin as monitor, contextlib.suppress(BrokenPipeError):
+            if not self.real_time:
+                put_threads_in_order(process)
+            monitor.write(b"cont\n")
+            monitor.flush()
 
     def _follow(self, process: "subprocess.Popen[bytes]", said: Callable[[str], None]) -> None:
         deadline = time.monotonic() + self.time_limit_s
@@ -154,3 +171,50 @@ class Machine:
         lines = self.console.read_text(errors="replace").splitlines()
         shown = [line.rstrip() for line in lines if line.strip()][-CONSOLE_LINES_SHOWN:]
         return "last lines of its console:\n" + "\n".join(f"    {line}" for line in shown)
+
+
+def put_threads_in_order(process: "subprocess.Popen[bytes]") -> None:
+    """Let the thread that runs the CPUs go before QEMU's others, always.
+
+    When all CPUs are idle, QEMU's main thread moves the clock to the next timer. It may look at
+    the very moment in which a CPU has halted but its last instructions are not yet counted, and
+    then the clock goes too far: a race of two host threads that the guest can see. On one host
+    CPU, and with the main thread running only while the CPUs' thread waits, it cannot happen.
+
+    Real-time priority says that strictly, but takes a privilege; without it, the other threads
+    are made idle ones, which is nearly the same on a host CPU that is not crowded.
+
+    Args:
+        process: a QEMU that was started stopped, with names for its threads; if it has ended
+            already, nothing happens.
+
+    Raises:
+        UserError: QEMU has no such thread.
+    """
+    threads = find_threads(process)
+    cpus = sorted(os.sched_getaffinity(0))
+    for thread in threads:
+        os.sched_setaffinity(thread, {cpus[process.pid % len(cpus)]})
+    try:
+        for thread, name in threads.items():
+            if name.endswith(CPUS_THREAD):
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        for thread, name in threads.items():
+            if not name.endswith(CPUS_THREAD):
+                os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+
+
+def find_threads(process: "subprocess.Popen[bytes]") -> dict[int, str]:
+    """Return the names of QEMU's threads by number, once the one that runs the CPUs is there."""
+    end = time.monotonic() + START_LIMIT_S
+    while process.poll() is None and time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            tasks = Path(f"/proc/{process.pid}/task").iterdir()
+            threads = {int(task.name): (task / "comm").read_text().strip() for task in tasks}
+            if any(name.endswith(CPUS_THREAD) for name in threads.values()):
+                return threads
+        time.sleep(POLL_S)
+    if process.poll() is None:
+        raise UserError("QEMU did not start its CPUs in time")
+    return {}
