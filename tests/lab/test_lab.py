@@ -39,6 +39,24 @@ def test_same_seed_same_trace_to_the_last_bit(tmp_path: Path) -> None:
     assert first != other
 
 
+def test_polling_cpus_repeat_themselves(tmp_path: Path) -> None:
+    """Two CPUs that halt for microseconds at a time: QEMU alone would not repeat that."""
+    script = """
+    . /lab/functions
+    load cpuidle_emul machine=skx
+    load cpuidle_lab
+    for state in /sys/devices/system/cpu/cpu[01]/cpuidle/state[123]; do
+        echo 1 >$state/disable
+    done
+    governor teo_ng
+    trace_start 64 cpuidle_lab
+    cyclictest --default-system --quiet --duration 1 --threads 2 --interval 200
+    trace_stop trace.dat
+    """
+    runs = [run_lab(LabRun(script, real_time=False), tmp_path / str(n)).check() for n in range(3)]
+    assert len({sha256(run.files / TRACE) for run in runs}) == 1
+
+
 @pytest.mark.parametrize("kernel", FLAVOURS)
 def test_stock_kernel_runs_the_modules_that_dkms_installed(kernel: str, tmp_path: Path) -> None:
     script = """
