@@ -51,7 +51,9 @@ void emul_account_switch(struct emul_account *account, int slot)
 	u64 now_ns = local_clock();
 
 	write_seqcount_begin(&account->seq);
-	account->past.time_ns[account->slot] += now_ns - account->since_ns;
+	/* The account began on another CPU, whose clock may be ahead. */
+	if (now_ns > account->since_ns)
+		account->past.time_ns[account->slot] += now_ns - account->since_ns;
 	account->past.entries[slot]++;
 	account->slot = slot;
 	account->since_ns = now_ns;

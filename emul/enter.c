@@ -172,8 +172,8 @@ int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 		}
 		emul_halt();
 	}
-	/* Cannot wait: the handler runs on this CPU, interrupts are disabled. */
-	hrtimer_cancel(&cpu->timer);
+	/* The handler runs on this CPU only, so it is not running now. */
+	hrtimer_try_to_cancel(&cpu->timer);
 	emul_account_switch(&cpu->account, EMUL_BUSY);
 	return index;
 }
