@@ -126,7 +126,7 @@ def guest_python() -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Run all captures in one boot."""
-    names = ["__init__.py", "errors.py", "host.py", "sysfs.py", "commands/__init__.py"]
+    names = ["__init__.py", "energy.py", "errors.py", "host.py", "sysfs.py", "commands/__init__.py"]
     files = guest_python() | {
         "lab/main.py": MAIN.encode(),
         "lab/cpuidle-lab-restore": (TOP / "packaging" / "cpuidle-lab-restore").read_bytes(),
@@ -168,6 +168,8 @@ def test_the_traces_hold_the_decisions(name: str, governor: str, session: LabRes
     )
     runs = json.loads(report.stdout)["runs"]
     assert {run["governor"] for run in runs} == {governor}
+    assert [zone["zone"] for run in runs for zone in run["zones"]] == ["cpuidle-emul:0"]
+    assert all(run["metrics"]["emulated_mj"] > 0 for run in runs)
 
 
 def test_what_is_refused_says_why(said: dict[str, str]) -> None:

@@ -121,6 +121,28 @@ def test_bad_tunable_is_one_sentence(tunable: Tunable, sentence: str, tmp_path: 
         run_lab(LabRun(script), tmp_path / "out").check()
 
 
+def test_the_report_holds_the_emulated_energy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The module's account agrees with idle periods and busy time as the trace has them."""
+    cpus, busy_mw = 2, 4000  # the emulator's figure for skx
+    trace = tmp_path / "out" / TRACE
+    command = ["--governor", "teo_ng", "--cpus", str(cpus), "--workload", "cyclictest-470us"]
+    assert main(["lab", *command, "--duration", "1", "--output", str(trace.parent)]) == 0
+    capsys.readouterr()
+    assert main(["report", "--json", str(trace)]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    found = run["metrics"]
+    idle_s = sum(state["residency_ns"] for state in run["states"]) / 1e9
+    busy_s = cpus * run["seconds"] - idle_s
+    assert [(zone["zone"], zone["role"]) for zone in run["zones"]] == [
+        ("cpuidle-emul:0", "emulated")
+    ]
+    assert found["measured_mj"] is None
+    assert found["emulated_mj"] == pytest.approx(found["energy_mj"] + busy_s * busy_mw, rel=0.02)
+    assert found["emulated_mw"] == pytest.approx(found["emulated_mj"] / run["seconds"], rel=0.01)
+
+
 def test_command_line_brings_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out"
     arguments = ["lab", "--governor", "gate", "--set", "gate.base=menu", "--output", str(output)]

@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 import yaml
 
+from cpuidle_lab import energy
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Machine, Trace
@@ -149,6 +150,7 @@ class Group:
         state_pj: modelled energy by state; empty where unknown.
         reasons: decisions by reason.
         chosen_ideal: idle periods by state chosen and ideal state; empty where unknown.
+        zones: energy counters during the phase; empty where the trace has none.
         notes: what a reader must know.
     """
 
@@ -166,6 +168,7 @@ class Group:
     state_pj: list[float] = field(default_factory=list)
     reasons: dict[str, int] = field(default_factory=dict)
     chosen_ideal: list[list[int]] = field(default_factory=list)
+    zones: list[energy.ZoneEnergy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -623,6 +626,15 @@ def _unmarked(trace: Trace, decided: pl.DataFrame, idle: pl.DataFrame) -> Iterat
         yield _of_decisions(trace, span, label, mine)
 
 
+def _add_energy(trace: Trace, groups: Iterable[Group]) -> None:
+    """Add what the energy counters say of each phase."""
+    marks = trace.tables["marker"]
+    rows = marks.sort("ts", maintain_order=True).select("ts", "text").rows() if marks.height else []
+    for group in groups:
+        group.zones = energy.spent(row for row in rows if group.start_ns <= row[0] < group.end_ns)
+        group.values |= energy.totals(group.zones)
+
+
 def analyse(trace: Trace) -> list[Group]:
     """Return the figures of each governor and workload, in the order of the recording.
 
@@ -633,6 +645,7 @@ def analyse(trace: Trace) -> list[Group]:
     parts = phases(trace)
     if parts:
         groups = [g for phase in parts for g in _phase_group(trace, phase, decided, idle)]
+        _add_energy(trace, groups)
     else:
         groups = list(_unmarked(trace, decided, idle))
     if not groups:

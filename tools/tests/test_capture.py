@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import capture
 from cpuidle_lab.commands.capture import Plan, Setting
+from cpuidle_lab.energy import POWERCAP
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CPUIDLE, LAB, TRACEFS, Machine
 from cpuidle_lab.sysfs import Tree
@@ -47,7 +48,7 @@ def names() -> list[str]:
 
 def contents(root: Path) -> dict[str, str]:
     """Return everything that a session must leave as it was."""
-    notes = {"notes", "recorded-arguments", "reset"}
+    notes = {"notes", "recorded-arguments", "reset", "trace_marker"}
     return {
         str(path.relative_to(root)): path.read_text().strip()
         for path in sorted(root.rglob("*"))
@@ -123,10 +124,14 @@ class Log(Tree):
     def __init__(self, root: Path, refuse: dict[str, int] | None = None) -> None:
         super().__init__(root)
         self.writes: list[str] = []
+        self.marks: list[str] = []
         self.refuse = refuse or {}
 
     def _write(self, name: str, text: str) -> None:
-        self.writes.append(f"{name.rsplit('/', 2)[-2]}/{name.rsplit('/', 1)[-1]}={text}")
+        if name == f"{TRACEFS}/trace_marker":
+            self.marks.append(text)
+        else:
+            self.writes.append(f"{name.rsplit('/', 2)[-2]}/{name.rsplit('/', 1)[-1]}={text}")
         if text in self.refuse:
             raise OSError(self.refuse[text], os.strerror(self.refuse[text]))
         super()._write(name, text)
@@ -199,6 +204,69 @@ def test_one_failed_restoration_does_not_stop_the_others(root: Path) -> None:
         capture.record(Machine(Log(root, {"menu": errno.EPERM})), plan())
     assert (root / SELECTION[1:]).read_text() == "sample\n"
     assert (root / f"{LAB}/wteo/learning_rate"[1:]).read_text() == "50\n"
+
+
+# Marks in the trace: the phase, and the energy counters at its ends.
+
+
+def add_zone(root: Path, zone: str, name: str, energy_uj: int) -> Path:
+    """Add a powercap zone to the machine; return its counter."""
+    directory = root / POWERCAP[1:] / zone
+    directory.mkdir(parents=True)
+    (directory / "name").write_text(f"{name}\n")
+    (directory / "max_energy_range_uj").write_text("1000\n")
+    (directory / "energy_uj").write_text(f"{energy_uj}\n")
+    return directory / "energy_uj"
+
+
+def test_the_phase_and_its_energy_are_marked(root: Path) -> None:
+    (root / POWERCAP[1:] / "intel-rapl").mkdir(parents=True)  # the control type: no counter
+    add_zone(root, "intel-rapl:0:0", "dram", 7)
+    counter = add_zone(root, "intel-rapl:0", "package-0", 300)
+    before = contents(root)
+    log = Log(root)
+    result = capture.record(Machine(log), plan(command=("/bin/sh", "-c", f"echo 900 >{counter}")))
+    dram = "energy zone=intel-rapl:0:0 energy_uj=7 max_energy_range_uj=1000 name=dram"
+    assert log.marks == [
+        "phase governor=wteo workload=sh",
+        "energy zone=intel-rapl:0 energy_uj=300 max_energy_range_uj=1000 name=package-0",
+        dram,
+        "energy zone=intel-rapl:0 energy_uj=900 max_energy_range_uj=1000 name=package-0",
+        dram,
+        "phase end",
+    ]
+    assert result.unread_zones == ()
+    counter.write_text("300\n")
+    assert contents(root) == before
+
+
+def test_a_zone_that_cannot_be_read_is_left_out_with_one_note(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = str(add_zone(root, "intel-rapl:0", "package-0", 300))
+    add_zone(root, "intel-rapl:1", "package-1", 5)
+    read_bytes = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if str(path) == secret:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert main(["capture", *WTEO, "--", "true"]) == 0
+    assert capsys.readouterr().err == "cpuidle-lab: no energy of intel-rapl:0: cannot be read\n"
+    log = Log(root)
+    capture.record(Machine(log), plan(output=Path("b.dat")))
+    assert [mark.split()[1] for mark in log.marks if mark.startswith("energy")] == [
+        "zone=intel-rapl:1"
+    ] * 2
+
+
+def test_a_governor_that_is_switched_meanwhile_is_said(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["capture", *WTEO, "--", "sh", "-c", f"echo gate >{root}{GOVERNOR}"]) == 0
+    assert "switched meanwhile; a report shows wteo only" in capsys.readouterr().err
 
 
 # Exit codes and answers.

@@ -30,7 +30,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from cpuidle_lab import __version__
+from cpuidle_lab import __version__, energy
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import (
     CURRENT_GOVERNOR,
@@ -59,6 +59,7 @@ short leaves no file; without --duration and COMMAND, Ctrl-C is its regular end.
 OUR_EVENTS = "cpuidle_lab"
 
 _TRACING_ON = f"{TRACEFS}/tracing_on"
+_MARKER = f"{TRACEFS}/trace_marker"
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -389,6 +390,26 @@ def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None
         machine.reset_learning(machine.governor())
 
 
+def _mark_energy(machine: Machine) -> set[str]:
+    """Write the energy counters into the trace; return those that cannot be read."""
+    readings, unread = energy.read_zones(machine.tree)
+    for reading in readings:
+        machine.tree.write(_MARKER, reading.mark())
+    return set(unread)
+
+
+def _begin_phase(machine: Machine, governor: str, plan: Plan) -> set[str]:
+    name = "_".join(Path(plan.command[0]).name.split()) if plan.command else ""
+    machine.tree.write(_MARKER, f"phase governor={governor} workload={name}")
+    return _mark_energy(machine)
+
+
+def _end_phase(machine: Machine) -> set[str]:
+    unread = _mark_energy(machine)
+    machine.tree.write(_MARKER, "phase end")
+    return unread
+
+
 @dataclass(frozen=True)
 class Result:
     """What a session brought.
@@ -396,14 +417,18 @@ class Result:
     Attributes:
         exit_code: the workload's; 0 without one.
         governor: governor that was recorded.
+        switched: somebody else switched the governor meanwhile.
         lost_events: events that trace-cmd could not fetch in time.
         seconds: duration of the recording.
+        unread_zones: energy counters that could not be read, and so are not in the trace.
     """
 
     exit_code: int
     governor: str
+    switched: bool
     lost_events: int
     seconds: float
+    unread_zones: tuple[str, ...]
 
 
 def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Result:
@@ -429,10 +454,16 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         recorder = Recorder(machine, waiter, Path(scratch))
         undo.callback(recorder.stop)
         process = recorder.start(program, plan.events)
+        governor = machine.governor()
+        unread = _begin_phase(machine, governor, plan)
         start = time.monotonic()
         code = _run_workload(plan, waiter, process, stdout)
         seconds = time.monotonic() - start
-        result = Result(code, machine.governor(), recorder.finish(), seconds)
+        if process.poll() is None:  # else there is no trace to mark, as finish() will say
+            unread |= _end_phase(machine)
+        lost = recorder.finish()
+        switched = machine.governor() != governor
+        result = Result(code, governor, switched, lost, seconds, tuple(sorted(unread)))
         recorder.trace.replace(output)
     return result
 
@@ -539,6 +570,17 @@ def _report(machine: Machine, plan: Plan, result: Result) -> None:
         print(
             f"cpuidle-lab: {result.lost_events} events were lost: record fewer events or a "
             "shorter time",
+            file=sys.stderr,
+        )
+    if result.switched:
+        print(
+            f"cpuidle-lab: the governor was switched meanwhile; a report shows {result.governor} "
+            "only",
+            file=sys.stderr,
+        )
+    if result.unread_zones:
+        print(
+            f"cpuidle-lab: no energy of {', '.join(result.unread_zones)}: cannot be read",
             file=sys.stderr,
         )
     if sys.stderr.isatty():

@@ -3,11 +3,12 @@
 
 import csv
 import io
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import __version__
+from cpuidle_lab.energy import ZoneEnergy
 from cpuidle_lab.metrics import Group, definitions, scalars
 from cpuidle_lab.report.charts import latency_points
 from cpuidle_lab.report.model import Report
@@ -38,6 +39,7 @@ def _group(report: Report, group: Group) -> dict[str, Any]:
         "states": _states(group),
         "reasons": group.reasons,
         "chosen_ideal": group.chosen_ideal,
+        "zones": [asdict(zone) for zone in group.zones],
         "latency_us_percent": latency_points(group) if known else [],
         "notes": group.notes,
     }
@@ -82,7 +84,7 @@ def _csv(header: list[str], rows: list[list[object]]) -> str:
 
 
 def as_csv(report: Report) -> dict[Path, str]:
-    """Return file names and contents: metrics, states, reasons."""
+    """Return file names and contents: metrics, states, reasons, energy by zone."""
     keys = scalars()
     states = [
         [*_keys(group), *state.values()] for group in report.groups for state in _states(group)
@@ -92,9 +94,13 @@ def as_csv(report: Report) -> dict[Path, str]:
         for group in report.groups
         for reason, count in group.reasons.items()
     ]
+    zones = [
+        [*_keys(group), *asdict(zone).values()] for group in report.groups for zone in group.zones
+    ]
     values = [[*_keys(g), *(g.values[key] for key in keys)] for g in report.groups]
     return {
         Path("metrics.csv"): _csv([*_KEYS, *keys], values),
         Path("states.csv"): _csv([*_KEYS, "state", "residency_ns", "entries", "energy_mj"], states),
         Path("reasons.csv"): _csv([*_KEYS, "reason", "decisions"], reasons),
+        Path("zones.csv"): _csv([*_KEYS, *(item.name for item in fields(ZoneEnergy))], zones),
     }

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a report is about: traces, their groups, and how people tell them apart."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from cpuidle_lab import metrics, trace
+from cpuidle_lab import energy, metrics, trace
 from cpuidle_lab.metrics import Group, Summary
 from cpuidle_lab.trace import Trace
 
@@ -79,9 +80,29 @@ class Report:
             )
         )
 
+    def energy_sources(self) -> list[str]:
+        """Return for each recording which zones its energy was read from."""
+        return [
+            f"{item.path}: {line}"
+            for item in self.traces
+            for line in energy.sources(
+                zone for group in self.groups if group.file == item.path for zone in group.zones
+            )
+        ]
+
     def trace_of(self, group: Group) -> Trace:
         """Return the recording that a group is part of."""
         return next(item for item in self.traces if item.path == group.file)
+
+
+def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
+    """Return the keys without those of energy counters that no group has."""
+    counters = {key for pair in energy.METRICS.values() for key in pair}
+    return [
+        key
+        for key in keys
+        if key not in counters or any(group.values[key] is not None for group in groups)
+    ]
 
 
 def build(paths: list[Path], command: str, start: str) -> Report:

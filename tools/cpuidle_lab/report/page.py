@@ -12,7 +12,7 @@ from plotly.offline import get_plotlyjs
 from cpuidle_lab import __version__
 from cpuidle_lab.metrics import FEW_INTERVALS, Group, costs, definitions, scalars
 from cpuidle_lab.report.charts import Chart, all_charts, state_colours
-from cpuidle_lab.report.model import Report
+from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.trace import Integrity, Machine, Trace
 
 HERE = Path(__file__).parent
@@ -28,6 +28,10 @@ _MAIN = (
     "regret",
     "power_mw",
     "oracle_mw",
+    "measured_mj",
+    "measured_mw",
+    "emulated_mj",
+    "emulated_mw",
     "latency_p50_us",
     "latency_p99_us",
     "latency_max_us",
@@ -116,11 +120,12 @@ def _main_table(groups: Sequence[Group]) -> str:
     metrics = definitions()
     judged = [g for g in groups if g.judged_regret is not None or g.values["regret"] is None]
     best = {key: _best(group.values[key] for group in judged) for key in _LOWER_IS_BETTER}
-    heads = [_head("Governor"), *(_head(metrics[key].title, metrics[key].unit) for key in _MAIN)]
+    keys = known_columns(_MAIN, groups)
+    heads = [_head("Governor"), *(_head(metrics[key].title, metrics[key].unit) for key in keys)]
     rows = [
         [
             _cell(escape(group.governor)),
-            *(_value(key, group.values[key], best.get(key)) for key in _MAIN),
+            *(_value(key, group.values[key], best.get(key)) for key in keys),
         ]
         for group in groups
     ]
@@ -146,6 +151,26 @@ def _state_table(groups: Sequence[Group], colours: dict[str, str]) -> str:
     return _table(heads, rows)
 
 
+def _zone_table(name: str, groups: Sequence[Group]) -> str:
+    """Return the energy by zone; nothing where the counters were not read."""
+    zones = {zone.zone: zone for group in groups for zone in group.zones}
+    if not zones:
+        return ""
+    heads = [_head("Governor")] + [
+        f"<th>{escape(zone.zone)}<br>{escape(zone.name)}<br>"
+        f'<span class="soft">{escape(zone.role)}<br>mJ · mW</span></th>'
+        for zone in zones.values()
+    ]
+    rows = []
+    for group in groups:
+        cells = dict.fromkeys(zones, _cell("unknown", "unknown"))
+        for zone in group.zones:
+            if zone.energy_mj is not None and zone.power_mw is not None:
+                cells[zone.zone] = _cell(f"{zone.energy_mj:,.1f} · {zone.power_mw:,.1f}")
+        rows.append([_cell(escape(group.governor)), *cells.values()])
+    return f"<h3>{escape(name)}: energy counters</h3>{_table(heads, rows)}"
+
+
 def _notes(groups: Sequence[Group]) -> str:
     lines = [
         f"<li>{escape(group.governor)}: {escape(note)}.</li>"
@@ -164,7 +189,8 @@ def _tables(report: Report) -> str:
     colours = state_colours(report)
     return "\n".join(
         f'<div class="card table"><h3>{escape(name)}</h3>{_main_table(groups)}'
-        f"<h3>{escape(name)}: idle states</h3>{_state_table(groups, colours)}{_notes(groups)}</div>"
+        f"<h3>{escape(name)}: idle states</h3>{_state_table(groups, colours)}"
+        f"{_zone_table(name, groups)}{_notes(groups)}</div>"
         for name, groups in report.sections().items()
     )
 
@@ -331,6 +357,12 @@ def _definitions() -> str:
     )
 
 
+def _energy_line(report: Report) -> str:
+    if any(group.values["measured_mj"] is not None for group in report.groups):
+        return "Measured energy was read from counters; all other energy is modelled."
+    return "All energy is modelled, not measured."
+
+
 def _embed(charts: Sequence[Chart]) -> str:
     figures = [
         {"key": c.key, "data": c.data, "layout": c.layout, "height": c.height} for c in charts
@@ -364,7 +396,7 @@ def render(report: Report) -> str:
         recording=_recording(report),
         definitions=_definitions(),
         footer=f"cpuidle-lab {__version__}, {escape(report.start)}: "
-        f"<code>{escape(report.command)}</code><br>All energy is modelled, not measured.",
+        f"<code>{escape(report.command)}</code><br>{_energy_line(report)}",
         charts=_embed(charts),
         plotly=get_plotlyjs(),
         script=(HERE / "page.js").read_text(encoding="utf-8"),

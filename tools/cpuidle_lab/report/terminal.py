@@ -7,24 +7,28 @@ from rich.table import Table
 from rich.text import Text
 
 from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions
-from cpuidle_lab.report.model import Report
+from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.report.page import losses
 
 # Width where there is no terminal: enough for every column.
 _PLAIN_WIDTH = 200
 
-_MAIN = (
-    ("regret", "regret"),
-    ("power_mw", "power"),
-    ("oracle_mw", "oracle"),
-    ("latency_p50_us", "p50"),
-    ("latency_p99_us", "p99"),
-    ("latency_max_us", "max"),
-    ("tick_wakeups", "tick"),
-    ("above", "above"),
-    ("below", "below"),
-    ("decisions_per_s", "decisions"),
-)
+_MAIN = {
+    "regret": "regret",
+    "power_mw": "power",
+    "oracle_mw": "oracle",
+    "measured_mj": "measured",
+    "measured_mw": "measured",
+    "emulated_mj": "emulated",
+    "emulated_mw": "emulated",
+    "latency_p50_us": "p50",
+    "latency_p99_us": "p99",
+    "latency_max_us": "max",
+    "tick_wakeups": "tick",
+    "above": "above",
+    "below": "below",
+    "decisions_per_s": "decisions",
+}
 
 
 def _show(key: str, value: float | None) -> str:
@@ -65,12 +69,12 @@ def _section(name: str, groups: list[Group], console: Console) -> Table:
     metrics = definitions()
     table = _new_table(console, name)
     table.add_column("governor")
-    for key, short in _MAIN:
-        unit = metrics[key].unit
-        table.add_column(f"{short}\n{unit}", justify="right")
+    keys = known_columns(list(_MAIN), groups)
+    for key in keys:
+        table.add_column(f"{_MAIN[key]}\n{metrics[key].unit}", justify="right")
     table.add_column("residency\n% of idle time")
     for group in groups:
-        values = (_show(key, group.values[key]) for key, _ in _MAIN)
+        values = (_show(key, group.values[key]) for key in keys)
         table.add_row(Text(group.governor), *values, Text(_residency(group)))
     return table
 
@@ -92,6 +96,7 @@ def show(report: Report) -> None:
     for item in report.traces:
         for line in losses(item.integrity):
             notes[f"{item.path}: {line}"] = None
+    notes |= dict.fromkeys(report.energy_sources())
     for note in notes:
         console.print(Text(f"note: {note}", style="dim"))
     console.print(
