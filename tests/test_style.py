@@ -5,7 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.equality.fetch import fetch
+
+from cpuidle_lab.linux_source import fetch
 
 TOP = Path(__file__).resolve().parents[1]
 

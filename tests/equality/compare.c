@@ -19,7 +19,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "mainline.h"
+#include "../../tools/native/mainline/mainline.h"
 #include "stream.h"
 
 #define MAX_SUBJECTS	4
@@ -228,6 +228,7 @@ static void enable(const struct period *p, bool learns_at_once)
 static struct answer ask_mainline(const struct period *p)
 {
 	const struct mainline_inputs inputs = {
+		.now_ns = p->query.now_ns,
 		.latency_req_ns = p->query.latency_req_ns,
 		.sleep_length_ns = p->query.sleep_length_ns,
 		.delta_tick_ns = p->query.delta_tick_ns,

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.equality.fetch import TOP
-
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP
 
 HERE = TOP / "tests/equality"
+SHIM = TOP / "tools/native/mainline"
 BUILD = TOP / "build/equality"
 
 # Which policies claim to decide as which governor of the kernel, with which tunable.
@@ -31,7 +31,7 @@ OURS = [
     "-Wno-missing-field-initializers",
 ]
 # As the kernel compiles it: signed numbers wrap.
-MAINLINE = ["-std=gnu11", "-g", "-w", "-fno-strict-overflow", f"-I{HERE}/shim/include"]
+MAINLINE = ["-std=gnu11", "-g", "-w", "-fno-strict-overflow", f"-I{SHIM}/include"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Build:
         flags = [*OURS, *self.kind.ours]
         listed = ", ".join(f"&{name}_policy" for name in self.policies)
         self.objects = [
-            self.compile(HERE / "mainline.c", flags),
+            self.compile(SHIM / "mainline.c", flags),
             self.compile(HERE / "stream.c", flags),
             self.compile(HERE / "compare.c", [*flags, f"-DPOLICIES={listed}"]),
         ]

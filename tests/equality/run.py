@@ -22,7 +22,6 @@ sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
 from tests.equality import branches  # noqa: E402
 from tests.equality.compare import Comparison, Verdict  # noqa: E402
-from tests.equality.fetch import NEWEST, fetch  # noqa: E402
 from tests.equality.harness import (  # noqa: E402
     BUILD,
     CLAIMS,
@@ -35,6 +34,7 @@ from tests.equality.harness import (  # noqa: E402
 from tests.equality.mutants import run_mutants  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.linux_source import NEWEST, fetch  # noqa: E402
 
 PERIODS = 10_000_000
 # Most mutants are found within hundreds of periods.

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cpuidle_lab.linux_source import fetch
+
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[1]
 REASONS = TOP / "governors/common/reasons.h"
@@ -30,10 +32,7 @@ def prove(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def teo_source() -> Path:
-    done = subprocess.run(
-        [sys.executable, str(HERE / "fetch.py")], capture_output=True, text=True, check=True
-    )
-    return Path(done.stdout.strip()) / "teo.c"
+    return fetch().folder / "teo.c"
 
 
 @pytest.fixture(scope="module")

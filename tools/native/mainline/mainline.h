@@ -3,8 +3,8 @@
  * A governor of the kernel, and the part of the kernel that calls it: the idle
  * loop's order of events and what it leaves in the device between them.
  */
-#ifndef EQUALITY_MAINLINE_H
-#define EQUALITY_MAINLINE_H
+#ifndef CIL_MAINLINE_H
+#define CIL_MAINLINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +23,7 @@ struct mainline_state {
 
 /**
  * struct mainline_inputs - what the kernel's functions will answer
+ * @now_ns: local clock
  * @latency_req_ns: the latency request
  * @sleep_length_ns: time to the next timer event if the tick is stopped
  * @delta_tick_ns: time to the next timer event, the tick included
@@ -30,6 +31,7 @@ struct mainline_state {
  * @tick_stopped: the tick is stopped
  */
 struct mainline_inputs {
+	uint64_t now_ns;
 	int64_t latency_req_ns;
 	int64_t sleep_length_ns;
 	int64_t delta_tick_ns;
@@ -42,11 +44,13 @@ struct mainline_inputs {
  * @index: the idle state
  * @stop_tick: the tick may be stopped
  * @asked: the governor asked for the sleep length
+ * @poll_limit_ns: how long the governor wants to poll, 0 if it does not say
  */
 struct mainline_answer {
 	int index;
 	bool stop_tick;
 	bool asked;
+	uint64_t poll_limit_ns;
 };
 
 bool mainline_use(const char *name);
@@ -59,4 +63,4 @@ void mainline_not_entered(void);
 void mainline_leave_behind(int index, uint64_t residency_ns,
 			   bool poll_time_limit);
 
-#endif /* EQUALITY_MAINLINE_H */
+#endif /* CIL_MAINLINE_H */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The cpuidle governors of a kernel, unmodified, out of Debian's linux-source package.
 
-The kernel's own style checker comes along.
+The kernel's own style checker comes along. `python -m cpuidle_lab.linux_source` prints where.
 """
 
 import argparse
@@ -11,14 +11,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[2]
-# This file is also a program that is run from anywhere.
-sys.path.insert(0, str(TOP / "tools"))
+from cpuidle_lab import apt
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import CACHE
 
-from cpuidle_lab import apt  # noqa: E402
-from cpuidle_lab.errors import UserError  # noqa: E402
-
-CACHE = TOP / "build/cache"
 NEWEST = "7.2"
 # Where Debian has which kernel; any other version is looked for in the last one.
 SUITES = {"6.1": "bookworm", "6.12": "trixie", "7.2": "trixie-backports"}
@@ -116,7 +112,7 @@ def main() -> int:
     """Fetch, and print the folder."""
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="example: tests/equality/fetch.py --version 6.12",
+        epilog="example: python -m cpuidle_lab.linux_source --version 6.12",
     )
     parser.add_argument("--version", default=NEWEST, help="kernel (default: %(default)s)")
     parser.add_argument("--suite", default="", help="Debian suite (default: by the version)")
@@ -125,7 +121,7 @@ def main() -> int:
     try:
         print(fetch(args.version, args.suite, refresh=args.refresh).folder)
     except UserError as error:
-        print(f"fetch: error: {error.message}", file=sys.stderr)
+        print(f"linux_source: error: {error.message}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130

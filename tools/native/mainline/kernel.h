@@ -2,7 +2,7 @@
 /*
  * As much of the kernel as its cpuidle governors need to be compiled and run
  * in userspace, unmodified: one CPU, one driver, and an environment that the
- * test sets. The headers below include/linux/ all lead here.
+ * caller sets. The headers below include/ all lead here.
  *
  * Types have the kernel's widths and signedness, because the governors'
  * arithmetic depends on them.
@@ -35,6 +35,11 @@ typedef s64 ktime_t;
 #define likely(x)	(x)
 #define unlikely(x)	(x)
 #define __init
+#define __read_mostly
+#define module_param(name, type, mode)
+#define MODULE_LICENSE(text)
+#define MODULE_DESCRIPTION(text)
+#define EXPORT_SYMBOL_GPL(name)
 
 #define min(a, b)						\
 ({								\
@@ -72,8 +77,8 @@ static inline s64 ktime_to_ns(ktime_t time)
 	return time;
 }
 
-/* One CPU. */
-#define DEFINE_PER_CPU(type, name)	type name
+/* Each thread is a CPU of its own. */
+#define DEFINE_PER_CPU(type, name)	__thread type name
 #define this_cpu_ptr(pointer)		(pointer)
 #define per_cpu_ptr(pointer, cpu)	((void)(cpu), (pointer))
 #define per_cpu(variable, cpu)		(*((void)(cpu), &(variable)))
@@ -86,10 +91,21 @@ static inline unsigned int nr_iowait_cpu(int cpu)
 }
 
 /* The period of the tick is a variable here, so that any can be tested. */
-extern long shim_tick_nsec;
+extern __thread long shim_tick_nsec;
 #define TICK_NSEC	shim_tick_nsec
 
 u64 local_clock(void);
+static const bool tick_nohz_enabled = true;
+
+/* What haltpoll wants to know before it registers. */
+static inline bool kvm_para_available(void)
+{
+	return true;
+}
+
+#define trace_guest_halt_poll_ns_grow(now, before)
+#define trace_guest_halt_poll_ns_shrink(now, before)
+
 bool tick_nohz_tick_stopped(void);
 bool tick_nohz_idle_got_tick(void);
 ktime_t tick_nohz_get_sleep_length(ktime_t *delta_next);
@@ -113,6 +129,7 @@ struct cpuidle_device {
 	unsigned int cpu;
 	int last_state_idx;
 	u64 last_residency_ns;
+	u64 poll_limit_ns;
 	struct cpuidle_state_usage states_usage[CPUIDLE_STATE_MAX];
 };
 
@@ -134,11 +151,13 @@ struct cpuidle_governor {
 int cpuidle_register_governor(struct cpuidle_governor *governor);
 s64 cpuidle_governor_latency_req(unsigned int cpu);
 
-/* Governors register themselves before main() starts. */
+/* Governors register themselves when they are loaded. */
 #define postcore_initcall(function)				\
 __attribute__((constructor)) static void start_##function(void)	\
 {								\
 	function();						\
 }
+#define module_init(function)	postcore_initcall(function)
+#define module_exit(function)
 
 #endif /* SHIM_KERNEL_H */

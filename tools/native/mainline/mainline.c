@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-#include "shim/kernel.h"
+#include "kernel.h"
 #include "mainline.h"
 
 #define MAX_GOVERNORS	8
 
 static struct cpuidle_governor *governors[MAX_GOVERNORS];
-static struct cpuidle_governor *governor;
-static struct cpuidle_driver driver;
-static struct cpuidle_device device;
+static __thread struct cpuidle_governor *governor;
+static __thread struct cpuidle_driver driver;
+static __thread struct cpuidle_device device;
 
 /* What the functions of the kernel answer during the current call. */
-static struct mainline_inputs now;
-static bool asked, got_tick;
-static u64 clock_ns;
+static __thread struct mainline_inputs now;
+static __thread bool asked, got_tick;
+static __thread u64 clock_ns;
 
-long shim_tick_nsec;
+__thread long shim_tick_nsec;
 
 int cpuidle_register_governor(struct cpuidle_governor *new)
 {
@@ -35,7 +35,6 @@ s64 cpuidle_governor_latency_req(unsigned int cpu)
 	return now.latency_req_ns;
 }
 
-/* Time passes in idle periods only. */
 u64 local_clock(void)
 {
 	return clock_ns;
@@ -140,11 +139,13 @@ struct mainline_answer mainline_select(const struct mainline_inputs *inputs)
 	int i;
 
 	now = *inputs;
+	clock_ns = inputs->now_ns;
 	asked = false;
 	for (i = 0; i < driver.state_count; i++)
 		device.states_usage[i].disable = now.disabled >> i & 1;
 	answer.index = governor->select(&driver, &device, &answer.stop_tick);
 	answer.asked = asked;
+	answer.poll_limit_ns = device.poll_limit_ns;
 	return answer;
 }
 
