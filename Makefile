@@ -23,6 +23,10 @@ equality:	## 10 million idle periods: the same decisions as mainline's teo and m
 	@tools/setup.sh
 	@$(PYTHON) tests/equality/run.py $(EQUALITY_ARGS)
 
+fidelity:	## a million decisions in the lab: does replay make them again, all of them?
+	@tools/setup.sh
+	@$(PYTHON) tests/fidelity/run.py $(FIDELITY_ARGS)
+
 determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
 	@$(LAB) determinism
@@ -48,4 +52,4 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test equality determinism tunables-doc lint modules dkms-sources clean
+.PHONY: help demo test equality fidelity determinism tunables-doc lint modules dkms-sources clean

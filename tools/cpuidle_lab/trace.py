@@ -15,12 +15,12 @@ import select
 import shutil
 import struct
 import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO
 
+import numpy as np
 import polars as pl
 
 from cpuidle_lab.errors import UserError
@@ -34,10 +34,15 @@ TABLES = (
     "state",
     "tunable",
     "hint",
+    "shadow",
     "cpu_idle",
     "marker",
     "lost",
 )
+
+# Tables that the reader makes of events: decisions with their outcomes, exogenous intervals, and
+# intervals of which only power:cpu_idle tells (none once a decision was seen).
+MADE = ("period", "interval", "idle")
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1
@@ -53,6 +58,13 @@ TICK_YES = 1
 TICK_UNKNOWN = 2
 BASE_NONE = 255
 
+# As many idle states as the kernel allows.
+STATES_MAX = 10
+
+# What is believed of an idle state and of the tick, ns; as in tools/native/periods.h.
+_STATE_TIME_MAX = 2**44
+_TICK_MIN, _TICK_MAX = 100_000, 1_000_000_000
+
 # Seconds without any output after which the reader is taken for hung.
 READER_PATIENCE = 120
 
@@ -64,16 +76,15 @@ _MESSAGE = struct.Struct("=IIQQ")
 _SCHEMA, _CHUNK, _END, _ERROR = 1, 2, 3, 4
 _LONGEST_MESSAGE = 1 << 30
 
-# Name of a kind in the schema: dtype, letter for memoryview.cast().
-_Letter = Literal["B", "H", "I", "Q", "h", "i", "q"]
-_NUMBERS: dict[str, tuple[type[pl.DataType], _Letter]] = {
-    "u8": (pl.UInt8, "B"),
-    "u16": (pl.UInt16, "H"),
-    "u32": (pl.UInt32, "I"),
-    "u64": (pl.UInt64, "Q"),
-    "s16": (pl.Int16, "h"),
-    "s32": (pl.Int32, "i"),
-    "s64": (pl.Int64, "q"),
+# Name of a kind in the schema: types of its values.
+_NUMBERS: dict[str, tuple[type[pl.DataType], type[np.generic]]] = {
+    "u8": (pl.UInt8, np.uint8),
+    "u16": (pl.UInt16, np.uint16),
+    "u32": (pl.UInt32, np.uint32),
+    "u64": (pl.UInt64, np.uint64),
+    "s16": (pl.Int16, np.int16),
+    "s32": (pl.Int32, np.int32),
+    "s64": (pl.Int64, np.int64),
 }
 
 
@@ -105,6 +116,27 @@ class Schema:
     cpus: int = 0
     tables: dict[int, tuple[str, list[Column]]] = field(default_factory=dict)
     symbols: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a reading came to. All but `events` are known only if periods or intervals were read.
+
+    Attributes:
+        events: events read, those of tables not asked for included.
+        decisions: decisions among them.
+        decisions_missing, gaps, without_outcome, without_decision, implausible: see Integrity.
+        unplaced: decisions before the idle states of their CPU were known: in no interval.
+    """
+
+    events: int
+    decisions: int
+    decisions_missing: int
+    gaps: int
+    without_outcome: int
+    without_decision: int
+    implausible: int
+    unplaced: int
 
 
 @dataclass(frozen=True)
@@ -221,10 +253,10 @@ def _frame(columns: list[Column], data: memoryview, rows: int) -> pl.DataFrame:
         if column.kind not in _NUMBERS:
             values, used = _contents(column, data[at:], rows)
         else:
-            dtype, letter = _NUMBERS[column.kind]
-            elements = rows * max(column.count, 1)
-            used = elements * struct.calcsize(letter)
-            values = pl.Series(column.name, data[at : at + used].cast(letter), dtype=dtype)
+            _, kind = _NUMBERS[column.kind]
+            numbers = np.frombuffer(data, kind, rows * max(column.count, 1), at)
+            used = numbers.nbytes
+            values = pl.Series(column.name, numbers)
             if column.count:
                 values = values.reshape((rows, column.count))
         series.append(values)
@@ -243,16 +275,15 @@ def _empty(columns: list[Column]) -> pl.DataFrame:
     return pl.DataFrame(schema=types)
 
 
-def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema | Chunk | int]:
+def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema | Chunk | Ending]:
     """Read a trace piece by piece, in memory bounded by the size of a piece.
 
     Args:
         path: the trace.dat file.
-        tables: names out of TABLES; others are skipped.
+        tables: names out of TABLES and MADE; others are skipped.
 
     Yields:
-        First the schema, then chunks, CPU by CPU, at last the number of events read, those of
-        other tables included.
+        First the schema, then chunks, CPU by CPU, each with rows of one CPU, at last the Ending.
 
     Raises:
         UserError: the file cannot be read, is no trace, or is damaged.
@@ -274,7 +305,7 @@ def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema |
             process.stdout.close()
 
 
-def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | int]:
+def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | Ending]:
     schema = Schema()
     while True:
         message = stream.message()
@@ -290,7 +321,8 @@ def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | int]:
             name, columns = schema.tables[table]
             yield Chunk(name, _frame(columns, memoryview(payload), rows))
         elif kind == _END:
-            yield int(payload.split()[1])
+            words = payload.decode().split()
+            yield Ending(**dict(zip(words[::2], map(int, words[1::2]), strict=True)))
             return
 
 
@@ -405,37 +437,72 @@ class Trace:
         return str(config["kernel"][0]) if config.height else ""
 
 
+def check_machine(path: Path, machine: Machine) -> None:
+    """Refuse a machine that cannot be.
+
+    Args:
+        path: the file that describes it, for the message.
+        machine: the machine.
+
+    Raises:
+        UserError: it has no idle state or too many, or they contradict themselves.
+    """
+    latencies, residencies = machine.exit_latency_ns, machine.target_residency_ns
+    if not 1 <= machine.count <= STATES_MAX or not (
+        len(latencies) == len(residencies) == len(machine.power_mw) == machine.count
+    ):
+        raise UserError(f"{path}: claims a machine with {machine.count} idle states")
+    if not all(0 <= value < _STATE_TIME_MAX for value in (*latencies, *residencies)):
+        raise UserError(f"{path}: claims idle states with impossible times")
+    if list(residencies) != sorted(residencies):
+        raise UserError(f"{path}: claims idle states that are not sorted by target residency")
+    if not _TICK_MIN <= machine.tick_ns <= _TICK_MAX:
+        raise UserError(f"{path}: claims a scheduler tick of {machine.tick_ns} ns")
+
+
 def _machine(path: Path, row: dict[str, object]) -> Machine:
     count = row["states"]
     assert isinstance(count, int)
+    if not 1 <= count <= STATES_MAX:
+        raise UserError(f"{path}: claims a machine with {count} idle states")
     arrays = {}
     for name in ("exit_latency_ns", "target_residency_ns", "power_mw"):
         values = row[name]
         assert isinstance(values, list)
-        if not 1 <= count <= len(values):
-            raise UserError(f"{path}: claims a machine with {count} idle states")
         arrays[name] = tuple(int(value) for value in values[:count])
-    if any(value < 0 for value in (*arrays["exit_latency_ns"], *arrays["target_residency_ns"])):
-        raise UserError(f"{path}: claims idle states with negative times")
-    if list(arrays["target_residency_ns"]) != sorted(arrays["target_residency_ns"]):
-        raise UserError(f"{path}: claims idle states that are not sorted by target residency")
     names = str(row["names"]).split(",")
     names += [f"state {index}" for index in range(len(names), count)]
     polling, tick = row["polling"], row["tick_ns"]
     assert isinstance(polling, int) and isinstance(tick, int)
-    return Machine(
+    machine = Machine(
         names=tuple(name or f"state {index}" for index, name in enumerate(names[:count])),
         polling=tuple(bool(polling >> index & 1) for index in range(count)),
         tick_ns=tick,
         **arrays,
     )
+    check_machine(path, machine)
+    return machine
 
 
-def _machines(path: Path, config: pl.DataFrame) -> dict[int, Machine]:
-    machines: dict[int, Machine] = {}
-    columns = ["machine_cpu", "states", "names", "polling", "tick_ns", "exit_latency_ns",
-               "target_residency_ns", "power_mw"]  # fmt: skip
-    for row in config.select(columns).unique(maintain_order=True).iter_rows(named=True):
+_MACHINE_COLUMNS = ["machine_cpu", "states", "names", "polling", "tick_ns", "exit_latency_ns",
+                    "target_residency_ns", "power_mw"]  # fmt: skip
+
+
+def machines_of(
+    path: Path, config: pl.DataFrame, known: Mapping[int, Machine] | None = None
+) -> dict[int, Machine]:
+    """Return the idle states of each CPU that config events tell of.
+
+    Args:
+        path: the trace, for messages.
+        config: the events.
+        known: what earlier ones told.
+
+    Raises:
+        UserError: they contradict themselves, or each other.
+    """
+    machines = dict(known or {})
+    for row in config.select(_MACHINE_COLUMNS).unique(maintain_order=True).iter_rows(named=True):
         machine = _machine(path, row)
         if machines.setdefault(row["machine_cpu"], machine) != machine:
             raise UserError(
@@ -528,7 +595,7 @@ def _collect(path: Path, wanted: list[str]) -> tuple[Schema, dict[str, pl.DataFr
         elif isinstance(piece, Chunk):
             parts[piece.table].append(piece.frame)
         else:
-            events = piece
+            events = piece.events
     return schema, {name: pl.concat(frames) for name, frames in parts.items()}, events
 
 
@@ -566,7 +633,7 @@ def load(path: Path, *, with_state: bool = False) -> Trace:
             f"{path}: has decisions but no cpuidle_lab:config event, so the idle states are "
             "unknown; record with -e cpuidle_lab (all of its events)"
         )
-    machines = _machines(path, tables["config"]) if tables["config"].height else {}
+    machines = machines_of(path, tables["config"]) if tables["config"].height else {}
     _check_unique(path, tables)
     _check_indices(path, tables, machines)
     implausible = _drop_implausible(tables)
@@ -578,17 +645,3 @@ def load(path: Path, *, with_state: bool = False) -> Trace:
         machines=machines,
         integrity=_integrity(tables, events, implausible),
     )
-
-
-def _main() -> int:
-    """Time the reader alone: python -m cpuidle_lab.trace FILE."""
-    count = 0
-    for piece in read_chunks(Path(sys.argv[1])):
-        if isinstance(piece, int):
-            count = piece
-    print(f"{count} events")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main())

@@ -57,33 +57,6 @@ void cil_chunk_free(struct cil_chunk *chunk)
 	memset(chunk, 0, sizeof(*chunk));
 }
 
-/**
- * cil_put_number() - set one number of the row being filled
- * @chunk: the table
- * @column: its column
- * @value: the number; the bits that do not fit are dropped
- */
-void cil_put_number(struct cil_chunk *chunk, size_t column, u64 value)
-{
-	struct cil_buffer *b = &chunk->buffers[column];
-	u8 *to = b->values + chunk->rows * b->width;
-
-	switch (b->width) {
-	case 1:
-		*to = value;
-		break;
-	case 2:
-		*(u16 *)to = value;
-		break;
-	case 4:
-		*(u32 *)to = value;
-		break;
-	default:
-		*(u64 *)to = value;
-		break;
-	}
-}
-
 static int make_room(struct cil_buffer *b, size_t size)
 {
 	size_t room = b->content_room ? b->content_room : 4096;
@@ -124,25 +97,9 @@ int cil_put_content(struct cil_chunk *chunk, size_t column, const void *data,
 	if (size)
 		memcpy(b->content + b->content_size, data, size);
 	b->content_size += size;
+	chunk->full |= b->content_size >= CIL_CHUNK_CONTENT;
 	cil_put_number(chunk, column, size);
 	return 0;
-}
-
-/**
- * cil_chunk_full() - must the chunk be written before the next row?
- * @chunk: the table
- */
-bool cil_chunk_full(const struct cil_chunk *chunk)
-{
-	size_t i;
-
-	if (chunk->rows == CIL_CHUNK_ROWS)
-		return true;
-	for (i = 0; i < chunk->columns; i++) {
-		if (chunk->buffers[i].content_size >= CIL_CHUNK_CONTENT)
-			return true;
-	}
-	return false;
 }
 
 /**
@@ -176,6 +133,7 @@ int cil_chunk_write(struct cil_chunk *chunk, FILE *stream)
 		b->content_size = 0;
 	}
 	chunk->rows = 0;
+	chunk->full = false;
 	return ferror(stream) ? -1 : 0;
 }
 

@@ -78,22 +78,69 @@ struct cil_buffer {
  * @table: number of the table
  * @rows: rows complete so far
  * @columns: number of columns
+ * @full: no more texts and bytes should be added
  * @buffers: the columns
  */
 struct cil_chunk {
 	u32 table;
 	size_t rows;
 	size_t columns;
+	bool full;
 	struct cil_buffer buffers[CIL_COLUMNS_MAX];
 };
+
+/**
+ * cil_store() - store a number of any width
+ * @to: where to, aligned
+ * @width: 1, 2, 4 or 8 bytes
+ * @value: the number; the bits that do not fit are dropped
+ */
+static inline void cil_store(void *to, size_t width, u64 value)
+{
+	switch (width) {
+	case 1:
+		*(u8 *)to = value;
+		break;
+	case 2:
+		*(u16 *)to = value;
+		break;
+	case 4:
+		*(u32 *)to = value;
+		break;
+	default:
+		*(u64 *)to = value;
+		break;
+	}
+}
+
+/**
+ * cil_put_number() - set one number of the row being filled
+ * @chunk: the table
+ * @column: its column
+ * @value: the number
+ */
+static inline void cil_put_number(struct cil_chunk *chunk, size_t column,
+				  u64 value)
+{
+	struct cil_buffer *b = &chunk->buffers[column];
+
+	cil_store(b->values + chunk->rows * b->width, b->width, value);
+}
+
+/**
+ * cil_chunk_full() - must the chunk be written before the next row?
+ * @chunk: the table
+ */
+static inline bool cil_chunk_full(const struct cil_chunk *chunk)
+{
+	return chunk->rows == CIL_CHUNK_ROWS || chunk->full;
+}
 
 size_t cil_kind_width(enum cil_kind kind);
 int cil_chunk_init(struct cil_chunk *chunk);
 void cil_chunk_free(struct cil_chunk *chunk);
-void cil_put_number(struct cil_chunk *chunk, size_t column, u64 value);
 int cil_put_content(struct cil_chunk *chunk, size_t column, const void *data,
 		    size_t size);
-bool cil_chunk_full(const struct cil_chunk *chunk);
 int cil_chunk_write(struct cil_chunk *chunk, FILE *stream);
 int cil_message_write(FILE *stream, enum cil_message_kind kind,
 		      const char *text);

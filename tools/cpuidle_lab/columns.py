@@ -1,0 +1,527 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recordings as directories of columns (Parquet), read and written piece by piece.
+
+    DIR/meta.json               what was recorded, on what, and what is missing from it
+    DIR/interval/00000.parquet  exogenous intervals: INTERVAL
+    DIR/period/00000.parquet    decisions with their outcomes: PERIOD
+    DIR/config/...              the smaller tables: SMALL
+
+A part of `interval` and `period` holds rows of one CPU, in the order of time; the parts of a CPU
+follow each other. A directory is there in full or not at all. docs/replay.md says what the columns
+mean.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from cpuidle_lab import trace as tr
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.trace import Integrity, Machine
+
+FORMAT = 1
+
+# Kinds of recording: of our events, of power:cpu_idle alone, and of no machine at all.
+TRACE = "trace"
+CPU_IDLE = "cpu_idle"
+SYNTH = "synth"
+
+# Flags of an interval, as tools/native/replay/replay.h has them.
+TIMER = 0x01
+CUT = 0x02
+CONTINUED = 0x04
+UNCERTAIN = 0x08
+GAP = 0x10
+UNKNOWN = 0x20
+
+# Rows of a part: what reader and writer have in memory at once, about 30 MB.
+PART_ROWS = 1 << 18
+
+_U8, _U16, _U32, _U64 = pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64()
+_S32, _S64 = pl.Int32(), pl.Int64()
+_STATES = 10
+
+Layout = dict[str, pl.DataType]
+
+INTERVAL: Layout = {
+    "cpu": _U16, "first_seq": _U64, "periods": _U32, "start_ns": _U64, "length_ns": _S64,
+    "timer_ns": _S64, "tick_phase_ns": _S64, "busy_ns": _S64, "latency_req_ns": _S64,
+    "hint_ns": _S64, "disabled": _U32, "flags": _U8, "index": _U8, "last_index": _U8,
+    "governor": _U8,
+}  # fmt: skip
+
+PERIOD: Layout = {
+    "cpu": _U16, "seq": _U64, "ts": _U64, "now_ns": _U64, "latency_req_ns": _S64, "hint_ns": _S64,
+    "sleep_length_ns": _S64, "delta_tick_ns": _S64, "generation": _U32, "disabled": _U32,
+    "governor": _U8, "flags": _U8, "index": _U8, "stop_tick": _U8, "reason": _U8, "row": _U8,
+    "base_index": _U8, "out_kind": _U8, "out_ts": _U64, "out_now_ns": _U64, "residency_ns": _U64,
+    "out_index": _U8, "tick": _U8, "poll_time_limit": _U8, "lost": _U8,
+}  # fmt: skip
+
+_HEAD: Layout = {"ts": _U64, "cpu": _U16}
+
+SMALL: dict[str, Layout] = {
+    "config": _HEAD | {
+        "seq": _U64, "generation": _U32, "machine_cpu": _U32, "tick_ns": _S64, "governor": _U8,
+        "states": _U8, "polling": _U16, "exit_latency_ns": pl.Array(_S64, _STATES),
+        "target_residency_ns": pl.Array(_S64, _STATES), "power_mw": pl.Array(_U32, _STATES),
+        "names": pl.String(), "base": pl.String(), "tunables": pl.String(), "kernel": pl.String(),
+    },
+    "state": _HEAD | {
+        "seq": _U64, "offset": _U32, "total": _U32, "governor": _U8, "data": pl.Binary(),
+    },
+    "tunable": _HEAD | {
+        "generation": _U32, "governor": _U8, "name": pl.String(), "value": pl.String(),
+    },
+    "hint": _HEAD | {
+        "limit_ns": _S64, "pid": _S32, "hint_cpu": _S32, "what": _U8, "comm": pl.String(),
+    },
+    "shadow": _HEAD | {
+        "seq": _U64, "generation": _U32, "governor": _U8, "flags": _U8, "index": _U8,
+        "stop_tick": _U8, "reason": _U8, "row": _U8,
+    },
+    "marker": _HEAD | {"text": pl.String()},
+    "lost": _HEAD | {"events": _S64},
+}  # fmt: skip
+
+LAYOUTS: dict[str, Layout] = {"interval": INTERVAL, "period": PERIOD, **SMALL}
+
+# Tables on the way to a recording: intervals by power:cpu_idle, as long as nothing tells more.
+_LAYOUTS = {**LAYOUTS, "idle": INTERVAL}
+
+# Tables whose parts hold one CPU each.
+_BY_CPU = ("interval", "period", "idle")
+
+_META = "meta.json"
+
+Columns = dict[str, np.ndarray[Any, Any]]
+
+
+def describe(machine: Machine) -> dict[str, object]:
+    """Return a machine as meta.json has it."""
+    return asdict(machine)
+
+
+def _machine(where: Path, text: Mapping[str, Any]) -> Machine:
+    try:
+        machine = Machine(
+            names=tuple(str(name) for name in text["names"]),
+            exit_latency_ns=tuple(int(value) for value in text["exit_latency_ns"]),
+            target_residency_ns=tuple(int(value) for value in text["target_residency_ns"]),
+            power_mw=tuple(int(value) for value in text["power_mw"]),
+            polling=tuple(bool(value) for value in text["polling"]),
+            tick_ns=int(text["tick_ns"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{where}: describes a machine that cannot be read: {error!r}") from None
+    tr.check_machine(where, machine)
+    return machine
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a table.
+
+    Attributes:
+        cpu: the CPU whose rows it holds; -1 where they are of any.
+        rows: how many.
+    """
+
+    cpu: int
+    rows: int
+
+
+class Writer:
+    """Writes a directory of columns, in memory bounded by a part.
+
+    Use it in a `with` statement: where that is left by an exception, nothing stays.
+
+    Attributes:
+        meta: what meta.json will say; "format", "cpus" and "parts" are filled in.
+        parts: the files written so far, by table.
+    """
+
+    def __init__(self, target: Path, meta: Mapping[str, object]) -> None:
+        """Begin.
+
+        Args:
+            target: the directory to be made. One that is there already is replaced if it is a
+                recording.
+            meta: "kind" (TRACE, CPU_IDLE or SYNTH), "source", "kernel", "machines" (CPU: what
+                describe() returns), and whatever else is known.
+
+        Raises:
+            UserError: `target` is there and is something else.
+        """
+        check_target(target)
+        self._target = target
+        self.meta = dict(meta)
+        self.parts: dict[str, list[Part]] = {}
+        self._waiting: dict[str, list[pl.DataFrame]] = {}
+        self._temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def add(self, table: str, frame: pl.DataFrame) -> None:
+        """Add rows to a table, those of `interval` and `period` CPU by CPU, sorted by time.
+
+        Args:
+            table: a key of LAYOUTS.
+            frame: its columns, in any order; those of `interval` and `period` of one CPU.
+        """
+        if not frame.height:
+            return
+        layout = _LAYOUTS[table]
+        frame = frame.select(*layout)
+        if frame.schema != pl.Schema(layout):
+            frame = frame.cast(layout)  # type: ignore[arg-type]
+        waiting = self._waiting.setdefault(table, [])
+        if table in _BY_CPU and waiting and waiting[-1]["cpu"][0] != frame["cpu"][0]:
+            self._flush(table)
+        waiting.append(frame)
+        while sum(piece.height for piece in waiting) >= PART_ROWS:
+            whole = pl.concat(waiting)
+            waiting[:] = [whole[:PART_ROWS]]
+            self._flush(table)
+            if whole.height > PART_ROWS:
+                waiting.append(whole[PART_ROWS:])
+
+    def _flush(self, table: str) -> None:
+        waiting = self._waiting.get(table)
+        if not waiting:
+            return
+        frame = pl.concat(waiting)
+        waiting.clear()
+        parts = self.parts.setdefault(table, [])
+        path = self._temporary / table / f"{len(parts):05}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+        parts.append(Part(int(frame["cpu"][0]) if table in _BY_CPU else -1, frame.height))
+
+    def drop(self, table: str) -> None:
+        """Forget a table."""
+        self._waiting.pop(table, None)
+        if self.parts.pop(table, None):
+            shutil.rmtree(self._temporary / table)
+
+    def rename(self, table: str, name: str) -> None:
+        """Give a table another name; nothing if it has no rows."""
+        self._flush(table)
+        if table in self.parts:
+            (self._temporary / table).rename(self._temporary / name)
+            self.parts[name] = self.parts.pop(table)
+
+    def close(self) -> None:
+        """Write what is left and put the directory in its place."""
+        try:
+            for table in self._waiting:
+                self._flush(table)
+            cpus = {part.cpu for table in _BY_CPU for part in self.parts.get(table, [])}
+            parts = {
+                table: [[part.cpu, part.rows] for part in parts]
+                for table, parts in self.parts.items()
+            }
+            meta = {**self.meta, "format": FORMAT, "cpus": sorted(cpus), "parts": parts}
+            (self._temporary / _META).write_text(json.dumps(meta, indent=1) + "\n")
+            self._temporary.chmod(0o755)
+            self._replace()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _replace(self) -> None:
+        check_target(self._target)
+        if self._target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{self._target.name}.", dir=self._target.parent))
+            self._target.rename(old)
+            self._temporary.rename(self._target)
+            shutil.rmtree(old)
+        else:
+            self._temporary.rename(self._target)
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def is_recording(path: Path) -> bool:
+    """Tell whether a path is a directory of columns."""
+    return (path / _META).is_file()
+
+
+def check_target(target: Path) -> None:
+    """Refuse to replace what is not ours.
+
+    Raises:
+        UserError: `target` is there and is neither a recording nor an empty directory, or there is
+            no directory to put it in.
+    """
+    if not target.parent.is_dir():
+        raise UserError(f"{target.parent}: no such directory")
+    if not target.exists() and not target.is_symlink():
+        return
+    empty = target.is_dir() and not target.is_symlink() and not any(target.iterdir())
+    if not empty and not is_recording(target):
+        raise UserError(f"{target} exists and is not a directory of columns; choose another name")
+
+
+def _check_frame(path: Path, frame: pl.DataFrame, layout: Layout) -> None:
+    for name, kind in layout.items():
+        if name not in frame.columns:
+            raise UserError(f"{path}: has no column '{name}'")
+        if frame.schema[name] != kind or frame[name].null_count():
+            raise UserError(f"{path}: its column '{name}' is not of the type {kind}, or has gaps")
+
+
+class Recording:
+    """A directory of columns, read piece by piece.
+
+    Attributes:
+        path: the directory.
+        kind: TRACE, CPU_IDLE or SYNTH.
+        source: what it was made from.
+        kernel: release of the kernel that recorded it, "" if unknown.
+        machines: idle states by CPU; empty where nothing tells of them.
+        integrity: what is missing.
+        symbols: table and column: what the numbers mean.
+        law: of a synthetic stream: its law, parameters and seed; else None.
+        cpus: the CPUs that have rows.
+        parts: the files of each table.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a directory.
+
+        Raises:
+            UserError: it is no recording, was written by another version, or contradicts itself.
+        """
+        self.path = path
+        try:
+            meta = json.loads((path / _META).read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            raise UserError(f"{path}: is no directory of columns: it has no {_META}") from None
+        except ValueError:
+            raise UserError(f"{path / _META}: is damaged: it is not JSON") from None
+        if not isinstance(meta, dict) or "format" not in meta:
+            raise UserError(f"{path}: is no directory of columns: {_META} names no format")
+        if meta["format"] != FORMAT:
+            raise UserError(
+                f"{path}: its columns have the format {meta['format']}, this program reads "
+                f"{FORMAT}; make it again from the trace"
+            )
+        try:
+            self._read(meta)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path / _META}: is damaged: {error!r}") from None
+
+    def _read(self, meta: dict[str, Any]) -> None:
+        self.kind = str(meta["kind"])
+        self.source = str(meta.get("source", ""))
+        self.kernel = str(meta.get("kernel", ""))
+        self.law: dict[str, Any] | None = meta.get("law")
+        self.cpus = [int(cpu) for cpu in meta["cpus"]]
+        self.machines = {
+            int(cpu): _machine(self.path, text) for cpu, text in meta.get("machines", {}).items()
+        }
+        given = meta.get("integrity") or {}
+        self.integrity = Integrity(
+            **{item.name: int(given.get(item.name, 0)) for item in fields(Integrity)}
+        )
+        self.symbols: dict[tuple[str, str], dict[int, str]] = {}
+        for name, meanings in meta.get("symbols", {}).items():
+            table, _, column = name.partition(".")
+            self.symbols[table, column] = {int(n): str(text) for n, text in meanings.items()}
+        self.parts = {
+            table: [Part(int(cpu), int(rows)) for cpu, rows in parts]
+            for table, parts in meta["parts"].items()
+        }
+
+    def name_of(self, table: str, column: str, value: int) -> str:
+        """Return what a number means; the column's name and the number if nothing says it."""
+        return self.symbols.get((table, column), {}).get(value) or f"{column} {value}"
+
+    def rows(self, table: str, cpu: int | None = None) -> int:
+        """Return the number of rows of a table, of one CPU or of all."""
+        parts = self.parts.get(table, [])
+        return sum(part.rows for part in parts if cpu is None or part.cpu == cpu)
+
+    def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the exogenous intervals of a CPU, at most 2^20 at once.
+
+        Args:
+            cpu: the CPU.
+            columns: names out of INTERVAL; None is all of them.
+
+        Raises:
+            UserError: a file is missing, damaged or contradicts itself.
+        """
+        return self._columns("interval", cpu, columns)
+
+    def periods(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the decisions of a CPU with their outcomes; otherwise as intervals()."""
+        return self._columns("period", cpu, columns)
+
+    def _columns(
+        self, table: str, cpu: int, columns: Sequence[str] | None
+    ) -> Iterator[Columns]:
+        for frame in self.frames(table, cpu, columns):
+            yield {name: frame[name].to_numpy() for name in frame.columns}
+
+    def frames(
+        self, table: str, cpu: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield a table part by part, of one CPU where its parts are by CPU, or of all."""
+        layout = LAYOUTS[table]
+        if columns is not None:
+            layout = {name: layout[name] for name in columns}
+        for number, part in enumerate(self.parts.get(table, [])):
+            if cpu is not None and part.cpu != cpu:
+                continue
+            path = self.path / table / f"{number:05}.parquet"
+            try:
+                frame = pl.read_parquet(path, columns=list(layout)).rechunk()
+            except FileNotFoundError:
+                raise UserError(f"{path}: is missing") from None
+            except pl.exceptions.PolarsError as error:
+                raise UserError(f"{path}: is damaged: {str(error).splitlines()[0]}") from None
+            _check_frame(path, frame, layout)
+            if frame.height != part.rows:
+                raise UserError(
+                    f"{path}: has {frame.height} rows, but {_META} says {part.rows}"
+                )
+            yield frame
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a whole table, empty where the recording has none of it; for small ones.
+
+        Args:
+            name: a key of LAYOUTS.
+        """
+        return pl.concat([pl.DataFrame(schema=LAYOUTS[name]), *self.frames(name)])
+
+
+# What is read of a trace: our tables, and what stands in for intervals where it has none.
+_READ = tuple(_LAYOUTS)
+
+
+class _Collected:
+    """What must be known of a whole trace before its meta.json can be written."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+        self.symbols: dict[tuple[str, str], dict[int, str]] = {}
+        self.machines: dict[int, Machine] = {}
+        self.kernel = ""
+        self.lost_known = 0
+        self.lost_unknown = 0
+
+    def note(self, table: str, frame: pl.DataFrame) -> None:
+        if table == "config":
+            self.machines = tr.machines_of(self.trace, frame, self.machines)
+            self.kernel = self.kernel or str(frame["kernel"][0])
+        elif table == "lost":
+            lost = frame["events"]
+            self.lost_known += int(lost.filter(lost > 0).sum())
+            self.lost_unknown += int((lost < 0).sum())
+
+    def meta(self, kind: str, ending: tr.Ending) -> dict[str, object]:
+        known = asdict(ending)
+        integrity = {item.name: known.get(item.name, 0) for item in fields(Integrity)}
+        integrity |= {"lost_known": self.lost_known, "lost_unknown": self.lost_unknown}
+        symbols = {".".join(place): meanings for place, meanings in self.symbols.items()}
+        return {
+            "kind": kind,
+            "source": str(self.trace),
+            "kernel": self.kernel,
+            "machines": {cpu: describe(machine) for cpu, machine in self.machines.items()},
+            "integrity": integrity,
+            "unplaced": ending.unplaced,
+            "symbols": symbols,
+        }
+
+
+def write(trace: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
+    """Turn a trace.dat into a directory of columns.
+
+    Args:
+        trace: the trace.
+        target: the directory, as for Writer.
+        progress: called from time to time with the number of rows written so far.
+
+    Raises:
+        UserError: the trace cannot be read, is damaged, contradicts itself or holds no idle
+            period, or `target` is something else. Nothing is left then.
+    """
+    found = _Collected(trace)
+    rows = 0
+    with Writer(target, {}) as writer:
+        for piece in tr.read_chunks(trace, _READ):
+            if isinstance(piece, tr.Schema):
+                found.symbols = piece.symbols
+            elif isinstance(piece, tr.Chunk):
+                found.note(piece.table, piece.frame)
+                writer.add(piece.table, piece.frame)
+                rows += piece.frame.height
+                if progress:
+                    progress(rows)
+            else:
+                kind = _kind(trace, writer, piece)
+                writer.meta |= found.meta(kind, piece)
+
+
+def _kind(trace: Path, writer: Writer, ending: tr.Ending) -> str:
+    """Choose what the intervals are made of, and drop the rest."""
+    if ending.decisions:
+        writer.drop("idle")
+        if ending.unplaced == ending.decisions:
+            raise UserError(
+                f"{trace}: has decisions but no cpuidle_lab:config event, so the idle states are "
+                "unknown; record with -e cpuidle_lab (all of its events)"
+            )
+        return TRACE
+    writer.rename("idle", "interval")
+    if "interval" not in writer.parts:
+        raise UserError(
+            f"{trace}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
+            "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
+        )
+    return CPU_IDLE
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Recording]:
+    """Open a recording, be it a directory of columns or a trace.dat.
+
+    A trace.dat is turned into columns in a temporary directory, for the time of the context.
+
+    Raises:
+        UserError: as Recording and write().
+    """
+    if path.is_dir():
+        yield Recording(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
+        target = Path(folder) / "columns"
+        write(path, target)
+        yield Recording(target)

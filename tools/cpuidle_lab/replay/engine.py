@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs governors over recordings, one thread for each CPU of a recording.
+
+Energies are in pJ (1 mW * 1 ns), times in ns. The columns are described in docs/replay.md.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cpuidle_lab import metrics
+from cpuidle_lab.columns import UNKNOWN, Recording
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
+from cpuidle_lab.trace import Machine
+
+Array = npt.NDArray[Any]
+Progress = Callable[[int], None]
+Settings = Mapping[str, str | int]
+
+INTERVAL_TYPES: dict[str, type[np.generic]] = {
+    "start_ns": np.uint64,
+    "length_ns": np.int64,
+    "timer_ns": np.int64,
+    "tick_phase_ns": np.int64,
+    "busy_ns": np.int64,
+    "latency_req_ns": np.int64,
+    "disabled": np.uint32,
+    "flags": np.uint8,
+}
+CHOICE_TYPES: dict[str, type[np.generic]] = {
+    "cost_pj": np.float64,
+    "oracle_pj": np.float64,
+    "decisions": np.uint32,
+    "index": np.uint8,
+    "stop_tick": np.uint8,
+    "reason": np.uint8,
+    "ideal": np.uint8,
+    "last": np.uint8,
+}
+
+
+class CState(ctypes.Structure):
+    """struct cil_state."""
+
+    _fields_ = (
+        ("exit_latency_ns", ctypes.c_int64),
+        ("target_residency_ns", ctypes.c_int64),
+        ("power_mw", ctypes.c_uint32),
+        ("polling", ctypes.c_bool),
+    )
+
+
+class CMachine(ctypes.Structure):
+    """struct cil_machine."""
+
+    _fields_ = (
+        ("tick_ns", ctypes.c_int64),
+        ("state_count", ctypes.c_uint32),
+        ("cpu", ctypes.c_uint32),
+        ("states", CState * STATE_MAX),
+    )
+
+
+class CModel(ctypes.Structure):
+    """struct rp_model."""
+
+    _fields_ = (
+        ("power_mw", ctypes.c_double * STATE_MAX),
+        ("entry_pj", ctypes.c_double * STATE_MAX),
+    )
+
+
+class CTotals(ctypes.Structure):
+    """struct rp_totals."""
+
+    _fields_ = (
+        ("cost_pj", ctypes.c_double),
+        ("oracle_pj", ctypes.c_double),
+        ("idle_ns", ctypes.c_double),
+        ("intervals", ctypes.c_uint64),
+        ("missed", ctypes.c_uint64),
+        ("skipped", ctypes.c_uint64),
+        ("decisions", ctypes.c_uint64),
+        ("asked", ctypes.c_uint64),
+        ("ticks", ctypes.c_uint64),
+        ("polls", ctypes.c_uint64),
+        ("above", ctypes.c_uint64),
+        ("below", ctypes.c_uint64),
+        ("entries", ctypes.c_uint64 * STATE_MAX),
+        ("wakeups", ctypes.c_uint64 * STATE_MAX),
+        ("state_ns", ctypes.c_double * STATE_MAX),
+        ("state_pj", ctypes.c_double * STATE_MAX),
+        ("heat", ctypes.c_uint64 * STATE_MAX * STATE_MAX),
+        ("reasons", ctypes.c_uint64 * 256),
+        ("length_count", ctypes.c_uint64 * LENGTH_CLASSES),
+        ("length_pj", ctypes.c_double * LENGTH_CLASSES),
+        ("length_oracle_pj", ctypes.c_double * LENGTH_CLASSES),
+    )
+
+
+def c_columns(
+    types: Mapping[str, object], columns: Mapping[str, Array], *, count: int | None = None
+) -> ctypes.Array[ctypes.c_uint64]:
+    """Return a C struct of pointers to columns, preceded by their length if `count` is given."""
+    pointers = [columns[name].ctypes.data if name in columns else 0 for name in types]
+    values = pointers if count is None else [count, *pointers]
+    return (ctypes.c_uint64 * len(values))(*values)
+
+
+def fitting(chunk: Mapping[str, Array], types: Mapping[str, type[np.generic]]) -> dict[str, Array]:
+    """Return the columns as C reads them: contiguous and of the right types."""
+    return {name: np.ascontiguousarray(chunk[name], dtype=kind) for name, kind in types.items()}
+
+
+class Run:
+    """A policy on one CPU: struct rp_run. For one thread, and closed by `with`.
+
+    A thread has one run of a kernel's governor open at a time.
+    """
+
+    def __init__(self, governor: Governor, machine: Machine, settings: Settings | None = None):
+        self.governor = governor
+        self.machine = machine
+        self._values = governor.values(settings)
+        self._library = governor.library
+        self._handle = 0
+
+    def __enter__(self) -> "Run":
+        values = (ctypes.c_uint32 * max(1, len(self._values)))(*self._values)
+        handle = self._library.rp_open(
+            ctypes.c_void_p(self.governor.policy),
+            ctypes.byref(c_machine(self.machine)),
+            ctypes.byref(c_model(self.machine)),
+            values,
+        )
+        if not handle:
+            raise MemoryError
+        self._handle = int(handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._library.rp_close(ctypes.c_void_p(self._handle))
+        self._handle = 0
+
+    def call(self, function: str, *arguments: object) -> None:
+        """Call a function of the library on this run."""
+        getattr(self._library, function)(ctypes.c_void_p(self._handle), *arguments)
+
+    def play(self, chunk: Mapping[str, Array], choices: bool) -> dict[str, Array]:
+        """Play intervals; return what was decided in each if `choices`."""
+        columns = fitting(chunk, INTERVAL_TYPES)
+        count = len(columns["start_ns"])
+        found: dict[str, Array] = {}
+        if choices:
+            found = {name: np.empty(count, dtype=kind) for name, kind in CHOICE_TYPES.items()}
+        into = c_columns(CHOICE_TYPES, found) if choices else None
+        self.call("rp_play", c_columns(INTERVAL_TYPES, columns, count=count), into)
+        return found
+
+    def totals(self) -> CTotals:
+        """Return what the run came to so far."""
+        totals = CTotals()
+        self.call("rp_totals", ctypes.byref(totals))
+        return totals
+
+
+def c_machine(machine: Machine, cpu: int = 0) -> CMachine:
+    """Return a machine as C has it."""
+    result = CMachine(tick_ns=machine.tick_ns, state_count=machine.count, cpu=cpu)
+    for k in range(machine.count):
+        result.states[k] = CState(
+            machine.exit_latency_ns[k],
+            machine.target_residency_ns[k],
+            machine.power_mw[k],
+            machine.polling[k],
+        )
+    return result
+
+
+def c_model(machine: Machine) -> CModel:
+    """Return the cost model of a machine as C has it."""
+    costs = metrics.costs(machine)
+    model = CModel()
+    for k in range(machine.count):
+        model.power_mw[k] = costs.power_mw[k]
+        model.entry_pj[k] = costs.entry_pj[k]
+    return model
+
+
+def check_machine(name: str, machine: Machine) -> None:
+    """Refuse a machine on which nothing can be replayed.
+
+    Raises:
+        UserError: with the reason.
+    """
+    if not 1 <= machine.count <= STATE_MAX:
+        raise UserError(f"{name}: {machine.count} idle states; 1 to {STATE_MAX} can be replayed")
+    if machine.tick_ns <= 0:
+        raise UserError(f"{name}: claims a tick of {machine.tick_ns} ns")
+
+
+@dataclass
+class Outcome:
+    """What a governor would have come to.
+
+    Attributes:
+        governor: as given.
+        machine: idle states of the CPUs; those with most states where they differ.
+        cost_pj: modelled cost of all idle periods.
+        oracle_pj: least cost for whoever knows each interval.
+        idle_ns: length of the intervals played.
+        intervals: intervals played.
+        missed: intervals that were over before the CPU had woken from the one before.
+        skipped: intervals without end, or with unknown inputs.
+        decisions: decisions made.
+        asked: decisions that asked for the sleep length.
+        ticks: idle periods ended by the tick.
+        polls: idle periods ended by the poll time limit.
+        above: idle periods shorter than the state's target residency.
+        below: idle periods long enough for a deeper state.
+        entries: idle periods by state.
+        wakeups: intervals by the state from which the CPU was woken.
+        state_ns: time by state.
+        state_pj: cost by state.
+        heat: decisions by state chosen (row) and best state for what was left (column).
+        reasons: decisions by number of the reason.
+        length_count: intervals by class of length; `length_of(class)` is its shortest.
+        length_pj: cost by class of length.
+        length_oracle_pj: the oracle's cost by class of length.
+        latency_ns: wake-ups by their modelled latency.
+        choices: by CPU, what was decided in each interval; empty unless asked for.
+    """
+
+    governor: str
+    machine: Machine
+    cost_pj: float = 0.0
+    oracle_pj: float = 0.0
+    idle_ns: float = 0.0
+    intervals: int = 0
+    missed: int = 0
+    skipped: int = 0
+    decisions: int = 0
+    asked: int = 0
+    ticks: int = 0
+    polls: int = 0
+    above: int = 0
+    below: int = 0
+    entries: Array = field(default_factory=lambda: np.zeros(STATE_MAX, np.uint64))
+    wakeups: Array = field(default_factory=lambda: np.zeros(STATE_MAX, np.uint64))
+    state_ns: Array = field(default_factory=lambda: np.zeros(STATE_MAX))
+    state_pj: Array = field(default_factory=lambda: np.zeros(STATE_MAX))
+    heat: Array = field(default_factory=lambda: np.zeros((STATE_MAX, STATE_MAX), np.uint64))
+    reasons: Array = field(default_factory=lambda: np.zeros(256, np.uint64))
+    length_count: Array = field(default_factory=lambda: np.zeros(LENGTH_CLASSES, np.uint64))
+    length_pj: Array = field(default_factory=lambda: np.zeros(LENGTH_CLASSES))
+    length_oracle_pj: Array = field(default_factory=lambda: np.zeros(LENGTH_CLASSES))
+    latency_ns: dict[int, int] = field(default_factory=dict)
+    choices: dict[int, dict[str, Array]] = field(default_factory=dict)
+
+    @property
+    def regret(self) -> float | None:
+        """Idle-energy regret against the oracle in percent; None without an interval."""
+        return 100 * (self.cost_pj / self.oracle_pj - 1) if self.oracle_pj else None
+
+    @property
+    def periods(self) -> int:
+        """Idle periods that took place."""
+        return int(self.entries.sum())
+
+    def share(self, count: int) -> float | None:
+        """Return a number of idle periods as percent of all."""
+        return 100 * count / self.periods if self.periods else None
+
+    def latency_us(self, share: float) -> float | None:
+        """Return the least modelled latency within which this share of the wake-ups is done."""
+        need = share * sum(self.latency_ns.values())
+        done = 0
+        for latency, count in sorted(self.latency_ns.items()):
+            done += count
+            if done >= need:
+                return latency / 1000
+        return None
+
+    def add(self, totals: CTotals, machine: Machine) -> None:
+        """Add what a run came to."""
+        for name, _ in CTotals._fields_:
+            value = getattr(totals, name)
+            if isinstance(value, ctypes.Array):
+                getattr(self, name).__iadd__(np.ctypeslib.as_array(value))
+            else:
+                setattr(self, name, getattr(self, name) + value)
+        for k in range(machine.count):
+            if count := totals.wakeups[k]:
+                latency = machine.exit_latency_ns[k]
+                self.latency_ns[latency] = self.latency_ns.get(latency, 0) + count
+
+
+def length_of(length_class: int) -> float:
+    """Return the shortest length of a class, in ns."""
+    high, low = divmod(length_class, 4)
+    return float((1 << high) * (1 + low / 4))
+
+
+def _machine_of(recording: Recording, cpu: int) -> Machine:
+    machine = recording.machines.get(cpu)
+    if machine is None:
+        raise UserError(
+            f"{recording.path}: the idle states of CPU {cpu} are unknown, so nothing can be "
+            "replayed on it"
+        )
+    check_machine(str(recording.path), machine)
+    return machine
+
+
+def _known(recording: Recording, chunk: Mapping[str, Array], governor: Governor) -> None:
+    if governor.name != "oracle" and (chunk["flags"] & np.uint8(UNKNOWN)).any():
+        raise UserError(
+            f"{recording.path}: has only power:cpu_idle events; what {governor.spec} would have "
+            "been told (timers, latency requests, the tick) is unknown, so it cannot be replayed"
+        )
+
+
+def _play_cpu(
+    recording: Recording,
+    cpu: int,
+    governor: Governor,
+    settings: Settings | None,
+    choices: bool,
+    progress: Progress | None,
+) -> tuple[CTotals, Machine, dict[str, Array]]:
+    machine = _machine_of(recording, cpu)
+    found: list[dict[str, Array]] = []
+    with Run(governor, machine, settings) as run:
+        for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
+            _known(recording, chunk, governor)
+            part = run.play(chunk, choices)
+            if choices:
+                found.append(part)
+            if progress:
+                progress(len(chunk["flags"]))
+        totals = run.totals()
+    joined = {
+        name: np.concatenate([part[name] for part in found]) if found else np.empty(0, kind)
+        for name, kind in CHOICE_TYPES.items()
+        if choices
+    }
+    return totals, machine, joined
+
+
+def counterfactual(
+    recording: Recording,
+    governor: Governor,
+    settings: Settings | None = None,
+    *,
+    choices: bool = False,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Return what a governor would have done on the intervals of a recording.
+
+    Args:
+        recording: the intervals.
+        governor: who decides.
+        settings: tunables that differ from the default.
+        choices: keep what was decided in each interval, too.
+        jobs: threads; None is one for each processor.
+        progress: called with the number of intervals after each chunk, from any thread.
+
+    Raises:
+        UserError: the recording lacks what the governor must know, or contradicts itself.
+    """
+    cpus = recording.cpus
+    if not cpus:
+        raise UserError(f"{recording.path}: holds no idle interval")
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        parts = list(
+            pool.map(
+                lambda cpu: _play_cpu(recording, cpu, governor, settings, choices, progress), cpus
+            )
+        )
+    outcome = Outcome(governor.spec, max((part[1] for part in parts), key=lambda m: m.count))
+    for cpu, (totals, machine, found) in zip(cpus, parts, strict=True):
+        outcome.add(totals, machine)
+        if choices:
+            outcome.choices[cpu] = found
+    return outcome
+
+
+def chunks_of(columns: Mapping[str, Array], rows: int) -> Iterator[dict[str, Array]]:
+    """Cut columns into chunks of at most `rows` rows."""
+    count = len(next(iter(columns.values())))
+    for start in range(0, count, rows):
+        yield {name: values[start : start + rows] for name, values in columns.items()}

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0
+/**
+ * DOC: counterfactual replay
+ *
+ * An exogenous interval is the time from going idle until something other than
+ * the scheduler tick wakes the CPU. Intervals are what the machine and its
+ * programs do; everything else follows from what the policy decides:
+ *
+ * - A kept tick wakes the CPU when it is due. Its handler runs, and the policy
+ *   is asked again, for what is left of the interval.
+ * - The polling state gives up after its time limit, and the policy is asked
+ *   again. Interrupts do not end a poll.
+ * - Leaving a state takes its exit latency, in full. What the CPU does next is
+ *   delayed by it, so the next interval begins later. Its end stays where it
+ *   was recorded: it is then shorter, or over before it began (missed).
+ *
+ * So the ends of intervals do not move, whatever is decided (open loop). The
+ * oracle is charged for the intervals as this policy saw them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "run.h"
+
+/* The tick's handler, and going idle again. */
+#define TICK_HANDLER_NS		2000
+
+/* The bounds within which the kernel's polling state stays. */
+#define POLL_MIN_NS		10000
+
+/* Class n begins at 2^(n / 4), roughly: by the two bits below the highest. */
+#define CLASS_SHIFT		2
+
+__thread struct rp_moment rp_now;
+
+/* The environment of the policies: see policy.h. */
+void cil_env_sleep_length(struct cil_query *query)
+{
+	query->sleep_length_ns = rp_now.sleep_length_ns;
+	query->delta_tick_ns = rp_now.delta_tick_ns;
+}
+
+/* Nobody reads dumps here. */
+void cil_env_print(struct cil_sink *sink, const char *format, ...)
+{
+	(void)sink;
+	(void)format;
+}
+
+/**
+ * rp_length_class() - class of an interval's length
+ * @length_ns: the length, at least 1
+ */
+u32 rp_length_class(s64 length_ns)
+{
+	u32 high = 63 - __builtin_clzll((u64)length_ns | 1);
+	u32 low = high < CLASS_SHIFT ? 0 :
+		  length_ns >> (high - CLASS_SHIFT) & ((1 << CLASS_SHIFT) - 1);
+
+	return high << CLASS_SHIFT | low;
+}
+
+/**
+ * rp_class_length() - shortest length of a class, in ns
+ * @length_class: the class
+ */
+double rp_class_length(u32 length_class)
+{
+	u32 high = length_class >> CLASS_SHIFT;
+	u32 low = length_class & ((1 << CLASS_SHIFT) - 1);
+
+	return (double)(1ull << high) * (1 + low / 4.0);
+}
+
+/**
+ * rp_best() - the state of least cost
+ * @machine: the idle states
+ * @model: what they cost
+ * @latency_req_ns: greatest exit latency allowed
+ * @disabled: bit k is set if state k must not be used
+ * @length_ns: length of the idle period
+ *
+ * Return: its index, the shallowest of equals; if no state is allowed, 0.
+ */
+u32 rp_best(const struct cil_machine *machine, const struct rp_model *model,
+	    s64 latency_req_ns, u32 disabled, double length_ns)
+{
+	double least = 0;
+	u32 best = CIL_STATE_MAX;
+	u32 k;
+
+	for (k = 0; k < machine->state_count; k++) {
+		double cost;
+
+		if (disabled >> k & 1 ||
+		    (k && machine->states[k].exit_latency_ns > latency_req_ns))
+			continue;
+		cost = rp_cost(model, k, length_ns);
+		if (best == CIL_STATE_MAX || cost < least) {
+			least = cost;
+			best = k;
+		}
+	}
+	return best == CIL_STATE_MAX ? 0 : best;
+}
+
+/* As the kernel computes it: until the next state would have paid. */
+static void set_poll_limit(struct rp_run *run, u32 disabled)
+{
+	const struct cil_machine *m = &run->machine;
+	s64 limit_ns = m->tick_ns / 16;
+	u32 k;
+
+	for (k = 1; k < m->state_count; k++) {
+		s64 pays_ns = m->states[k].target_residency_ns;
+
+		if (disabled >> k & 1 || pays_ns < POLL_MIN_NS)
+			continue;
+		if (pays_ns < limit_ns)
+			limit_ns = pays_ns;
+		break;
+	}
+	run->poll_limit_ns = limit_ns > 0 ? limit_ns : 1;
+	run->poll_disabled = disabled;
+}
+
+/**
+ * rp_open() - a policy that has learned nothing yet, on one CPU
+ * @policy: the policy
+ * @machine: the CPU's idle states
+ * @model: what they cost
+ * @tunables: values of the policy's tunables, in the order of its table
+ *
+ * Return: the run, or NULL if there is no memory.
+ */
+struct rp_run *rp_open(const struct cil_policy *policy,
+		       const struct cil_machine *machine,
+		       const struct rp_model *model, const u32 *tunables)
+{
+	struct rp_run *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return NULL;
+	run->state = calloc(1, policy->state_size ? policy->state_size : 1);
+	if (!run->state) {
+		free(run);
+		return NULL;
+	}
+	run->policy = policy;
+	run->machine = *machine;
+	run->model = *model;
+	memcpy(run->tunables, tunables,
+	       policy->tunable_count * sizeof(*tunables));
+	set_poll_limit(run, 0);
+	rp_now.model = &run->model;
+	policy->init(run->state, &run->machine, run->tunables);
+	return run;
+}
+
+/**
+ * rp_close() - end a run
+ * @run: the run, or NULL
+ */
+void rp_close(struct rp_run *run)
+{
+	if (!run)
+		return;
+	free(run->state);
+	free(run);
+}
+
+/* Time until the tick is due next. */
+static s64 next_tick(const struct rp_run *run, u64 now_ns)
+{
+	s64 tick_ns = run->machine.tick_ns;
+	s64 since_ns = (s64)(now_ns % (u64)tick_ns) - run->tick_phase_ns;
+
+	return since_ns < 0 ? -since_ns : tick_ns - since_ns;
+}
+
+/**
+ * struct interval - the interval being played
+ * @now_ns: where time stands
+ * @end_ns: when the CPU is woken
+ * @timer_ns: when the next timer is due, CIL_TIME_MAX if there is none
+ * @latency_req_ns: latency request
+ * @disabled: disabled states
+ * @cost_pj: cost so far
+ * @decisions: decisions so far
+ * @first: the first decision
+ * @ideal: best state at the first decision
+ * @last: state of the last idle period
+ */
+struct interval {
+	u64 now_ns;
+	u64 end_ns;
+	u64 timer_ns;
+	s64 latency_req_ns;
+	u32 disabled;
+	double cost_pj;
+	u32 decisions;
+	struct cil_decision first;
+	u32 ideal;
+	u32 last;
+};
+
+/**
+ * rp_learn() - let the policy learn from the last idle period, if there is one
+ * @run: the run
+ * @now_ns: when; as in the module, that is when the policy is asked again
+ */
+void rp_learn(struct rp_run *run, u64 now_ns)
+{
+	if (!run->reflected)
+		return;
+	run->reflected = false;
+	run->outcome.now_ns = now_ns;
+	if (run->policy->update)
+		run->policy->update(run->state, &run->machine, run->tunables,
+				    &run->outcome);
+}
+
+static void decide(struct rp_run *run, struct interval *in, s64 left_ns,
+		   s64 tick_due_ns, struct cil_decision *decision)
+{
+	struct rp_totals *t = &run->totals;
+	struct cil_query query = {
+		.now_ns = in->now_ns,
+		.latency_req_ns = in->latency_req_ns,
+		.disabled = in->disabled,
+		.tick_stopped = run->tick_stopped,
+	};
+	u32 best;
+
+	rp_learn(run, in->now_ns);
+	rp_now.sleep_length_ns = in->timer_ns == CIL_TIME_MAX ? CIL_TIME_MAX :
+				 in->timer_ns <= in->now_ns ? 0 :
+				 (s64)(in->timer_ns - in->now_ns);
+	rp_now.delta_tick_ns = rp_now.sleep_length_ns;
+	if (!run->tick_stopped && tick_due_ns < rp_now.delta_tick_ns)
+		rp_now.delta_tick_ns = tick_due_ns;
+	rp_now.left_ns = left_ns;
+	rp_now.poll_limit_ns = 0;
+	run->policy->select(run->state, &run->machine, run->tunables, &query,
+			    decision);
+	if (decision->index >= run->machine.state_count)
+		decision->index = 0;
+
+	best = rp_best(&run->machine, &run->model, in->latency_req_ns,
+		       in->disabled, left_ns);
+	if (!in->decisions++) {
+		in->first = *decision;
+		in->ideal = best;
+	}
+	t->decisions++;
+	t->asked += query.asked;
+	t->reasons[decision->reason]++;
+	t->heat[decision->index][best]++;
+}
+
+/* Was the state too deep or too shallow, as the kernel counts it? */
+static void judge(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
+		  s64 residency_ns)
+{
+	const struct cil_machine *m = &run->machine;
+	u32 k;
+
+	if (residency_ns < m->states[index].target_residency_ns) {
+		run->totals.above += (~disabled & ((1u << index) - 1)) != 0;
+		return;
+	}
+	for (k = index + 1; k < m->state_count; k++) {
+		if (disabled >> k & 1)
+			continue;
+		run->totals.below +=
+			stay_ns >= m->states[k].target_residency_ns;
+		return;
+	}
+}
+
+/* One idle period. Returns whether it ended the interval. */
+static bool stay(struct rp_run *run, struct interval *in)
+{
+	struct rp_totals *t = &run->totals;
+	s64 left_ns = in->end_ns - in->now_ns;
+	s64 tick_due_ns = next_tick(run, in->now_ns);
+	s64 stay_ns = left_ns, latency_ns, poll_ns;
+	struct cil_outcome outcome = { 0 };
+	struct cil_decision decision;
+	bool polling;
+	double cost_pj;
+
+	decide(run, in, left_ns, tick_due_ns, &decision);
+	polling = run->machine.states[decision.index].polling;
+	latency_ns = run->machine.states[decision.index].exit_latency_ns;
+	if (decision.stop_tick)
+		run->tick_stopped = true;
+
+	poll_ns = rp_now.poll_limit_ns ? rp_now.poll_limit_ns :
+					 run->poll_limit_ns;
+	if (polling && poll_ns < stay_ns) {
+		stay_ns = poll_ns;
+		outcome.poll_time_limit = true;
+	}
+	if (!run->tick_stopped && tick_due_ns < stay_ns) {
+		outcome.tick_wakeup = true;
+		if (!polling)
+			stay_ns = tick_due_ns;
+	}
+
+	outcome.index = decision.index;
+	outcome.residency_ns = stay_ns + latency_ns;
+	cost_pj = rp_cost(&run->model, decision.index, stay_ns);
+	in->cost_pj += cost_pj;
+	t->entries[decision.index]++;
+	t->state_ns[decision.index] += stay_ns;
+	t->state_pj[decision.index] += cost_pj;
+	t->ticks += outcome.tick_wakeup && !polling;
+	t->polls += outcome.poll_time_limit;
+	judge(run, in->disabled, decision.index, stay_ns, outcome.residency_ns);
+
+	run->outcome = outcome;
+	run->reflected = true;
+	in->now_ns += outcome.residency_ns;
+	if (outcome.tick_wakeup)
+		in->now_ns += TICK_HANDLER_NS;
+	if (stay_ns < left_ns && in->now_ns < in->end_ns)
+		return false;
+	t->wakeups[decision.index]++;
+	in->last = decision.index;
+	return true;
+}
+
+static void account(struct rp_run *run, const struct interval *in,
+		    s64 length_ns, const struct rp_choices *c, size_t i)
+{
+	struct rp_totals *t = &run->totals;
+	double oracle_pj = rp_cost(&run->model, in->ideal, length_ns);
+	u32 length_class = rp_length_class(length_ns);
+
+	t->intervals++;
+	t->idle_ns += length_ns;
+	t->cost_pj += in->cost_pj;
+	t->oracle_pj += oracle_pj;
+	t->length_count[length_class]++;
+	t->length_pj[length_class] += in->cost_pj;
+	t->length_oracle_pj[length_class] += oracle_pj;
+	if (!c)
+		return;
+	if (c->cost_pj)
+		c->cost_pj[i] = in->cost_pj;
+	if (c->oracle_pj)
+		c->oracle_pj[i] = oracle_pj;
+	if (c->decisions)
+		c->decisions[i] = in->decisions;
+	if (c->index)
+		c->index[i] = in->first.index;
+	if (c->stop_tick)
+		c->stop_tick[i] = in->first.stop_tick;
+	if (c->reason)
+		c->reason[i] = in->first.reason;
+	if (c->ideal)
+		c->ideal[i] = in->ideal;
+	if (c->last)
+		c->last[i] = in->last;
+}
+
+/* Nothing of the interval can be said, or it is over already. */
+static void leave_out(const struct rp_choices *c, size_t i)
+{
+	if (!c)
+		return;
+	if (c->cost_pj)
+		c->cost_pj[i] = 0;
+	if (c->oracle_pj)
+		c->oracle_pj[i] = 0;
+	if (c->decisions)
+		c->decisions[i] = 0;
+	if (c->index)
+		c->index[i] = 0;
+	if (c->stop_tick)
+		c->stop_tick[i] = 0;
+	if (c->reason)
+		c->reason[i] = 0;
+	if (c->ideal)
+		c->ideal[i] = 0;
+	if (c->last)
+		c->last[i] = 0;
+}
+
+static u64 timer_of(const struct rp_intervals *in, size_t i)
+{
+	s64 timer_ns = in->timer_ns[i];
+
+	if (timer_ns < 0 || timer_ns >= CIL_TIME_MAX - (s64)in->start_ns[i])
+		return CIL_TIME_MAX;
+	return in->start_ns[i] + timer_ns;
+}
+
+static void play_one(struct rp_run *run, const struct rp_intervals *in,
+		     const struct rp_choices *c, size_t i)
+{
+	struct interval interval = {
+		.now_ns = in->start_ns[i],
+		.end_ns = in->start_ns[i] + in->length_ns[i],
+		.timer_ns = timer_of(in, i),
+		.latency_req_ns = in->latency_req_ns[i],
+		.disabled = in->disabled[i],
+	};
+	s64 length_ns;
+
+	if (in->flags[i] & RP_GAP)
+		run->ready_ns = 0;
+	if (in->tick_phase_ns[i] >= 0)
+		run->tick_phase_ns = in->tick_phase_ns[i];
+	if (in->flags[i] & (RP_CUT | RP_UNKNOWN)) {
+		run->totals.skipped++;
+		run->ready_ns = 0;
+		leave_out(c, i);
+		return;
+	}
+	if (!(in->flags[i] & RP_CONTINUED))
+		run->tick_stopped = false;
+	if (run->poll_disabled != interval.disabled)
+		set_poll_limit(run, interval.disabled);
+
+	if (run->ready_ns)
+		interval.now_ns = run->ready_ns;
+	if (interval.now_ns >= interval.end_ns) {
+		run->totals.missed++;
+		run->ready_ns = interval.now_ns + in->busy_ns[i];
+		leave_out(c, i);
+		return;
+	}
+	length_ns = interval.end_ns - interval.now_ns;
+	while (!stay(run, &interval))
+		;
+	run->ready_ns = interval.now_ns + in->busy_ns[i];
+	account(run, &interval, length_ns, c, i);
+}
+
+/**
+ * rp_play() - counterfactual replay of some intervals
+ * @run: the run
+ * @intervals: the next intervals of its CPU
+ * @choices: where to put what was decided in each, or NULL
+ */
+void rp_play(struct rp_run *run, const struct rp_intervals *intervals,
+	     const struct rp_choices *choices)
+{
+	size_t i;
+
+	rp_now.model = &run->model;
+	for (i = 0; i < intervals->count; i++)
+		play_one(run, intervals, choices, i);
+}
+
+/**
+ * rp_totals() - what a run came to so far
+ * @run: the run
+ * @totals: filled
+ */
+void rp_totals(const struct rp_run *run, struct rp_totals *totals)
+{
+	*totals = run->totals;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The replay library: decision logic, the same files that the module compiles,
+ * driven by recorded or synthetic idle periods.
+ *
+ * Two ways, see docs/replay.md:
+ *
+ *   same points      every recorded decision is made again, with the recorded
+ *                    inputs, and learns from the recorded outcome (points.c)
+ *   counterfactual   the exogenous intervals are played; the policy's own
+ *                    choices decide when it is asked again (engine.c)
+ *
+ * Data comes in columns and in chunks; all that is carried from one chunk to
+ * the next is in a struct rp_run, so memory does not grow with the trace. Runs
+ * are independent of each other: each may have a thread of its own, but a run
+ * stays with the thread that opened it.
+ */
+#ifndef CIL_REPLAY_H
+#define CIL_REPLAY_H
+
+#include <stddef.h>
+
+#include "../../../governors/common/policy.h"
+
+/* Interval lengths are counted in classes: four to each power of two. */
+#define RP_LENGTH_CLASSES	256
+
+/* Flags of an interval; the reader and synth write them. */
+#define RP_TIMER		0x01	/* ended by the timer that was known */
+#define RP_CUT			0x02	/* its end is not in the trace */
+#define RP_CONTINUED		0x04	/* the idle loop was not left before it */
+#define RP_UNCERTAIN		0x08	/* rests on an exit latency as long */
+#define RP_GAP			0x10	/* events before it were lost */
+#define RP_UNKNOWN		0x20	/* timer and limits are not known */
+
+/* Flags of a point, as the decision event has them. */
+#define RP_TICK_STOPPED		0x01
+#define RP_REJECTED		0x02
+#define RP_ASKED		0x04
+#define RP_BASE_STOP_TICK	0x08
+
+/* What comes before a point. */
+#define RP_GO_ON		0
+#define RP_AFRESH		1
+#define RP_STATE		2
+#define RP_UNKNOWABLE		U32_MAX		/* too much was lost to decide it */
+
+/* What became of a point. */
+#define RP_ENTERED		0
+#define RP_ABORTED		1
+#define RP_NO_OUTCOME		255
+
+/**
+ * struct rp_model - what an idle period costs: entry_pj[k] + power_mw[k] * ns
+ * @power_mw: power in each state
+ * @entry_pj: price of entering and leaving each state
+ */
+struct rp_model {
+	double power_mw[CIL_STATE_MAX];
+	double entry_pj[CIL_STATE_MAX];
+};
+
+/**
+ * struct rp_intervals - exogenous intervals of one CPU, in columns
+ * @count: number of rows
+ * @start_ns: when the CPU went idle
+ * @length_ns: time until something other than the tick woke it, exit latency
+ *	not included; at least 1
+ * @timer_ns: time until the next timer event, the tick left out
+ * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
+ * @busy_ns: time from the end of the wake-up to the next interval
+ * @latency_req_ns: latency request
+ * @disabled: bit k is set if state k was disabled
+ * @flags: RP_*
+ */
+struct rp_intervals {
+	size_t count;
+	const u64 *start_ns;
+	const s64 *length_ns;
+	const s64 *timer_ns;
+	const s64 *tick_phase_ns;
+	const s64 *busy_ns;
+	const s64 *latency_req_ns;
+	const u32 *disabled;
+	const u8 *flags;
+};
+
+/**
+ * struct rp_choices - what was decided in each interval, in columns
+ * @cost_pj: modelled cost of the interval
+ * @oracle_pj: cost of the best state for it
+ * @decisions: decisions made in it, 0 if it was not reached
+ * @index: state that was chosen first
+ * @stop_tick: whether the tick was to be stopped with it
+ * @reason: why, enum cil_reason
+ * @ideal: best state for the interval
+ * @last: state from which the CPU was woken in the end
+ *
+ * Any of the columns may be NULL.
+ */
+struct rp_choices {
+	double *cost_pj;
+	double *oracle_pj;
+	u32 *decisions;
+	u8 *index;
+	u8 *stop_tick;
+	u8 *reason;
+	u8 *ideal;
+	u8 *last;
+};
+
+/**
+ * struct rp_totals - what a run came to
+ * @cost_pj: modelled cost of all idle periods
+ * @oracle_pj: least cost for whoever knows each interval
+ * @idle_ns: length of all intervals that were played
+ * @intervals: intervals played
+ * @missed: intervals that were over before the CPU had woken from the last
+ * @skipped: intervals without an end or with unknown inputs
+ * @decisions: decisions made
+ * @asked: decisions that asked for the sleep length
+ * @ticks: idle periods that the tick ended
+ * @polls: idle periods that the poll time limit ended
+ * @above: idle periods shorter than the state's target residency
+ * @below: idle periods long enough for a deeper state
+ * @entries: idle periods in each state
+ * @wakeups: intervals that ended in each state
+ * @state_ns: time in each state
+ * @state_pj: cost of each state
+ * @heat: by state chosen and best state for what was left of the interval
+ * @reasons: decisions by reason
+ * @length_count: intervals by class of their length
+ * @length_pj: cost by class of the length
+ * @length_oracle_pj: the oracle's cost by class of the length
+ */
+struct rp_totals {
+	double cost_pj;
+	double oracle_pj;
+	double idle_ns;
+	u64 intervals;
+	u64 missed;
+	u64 skipped;
+	u64 decisions;
+	u64 asked;
+	u64 ticks;
+	u64 polls;
+	u64 above;
+	u64 below;
+	u64 entries[CIL_STATE_MAX];
+	u64 wakeups[CIL_STATE_MAX];
+	double state_ns[CIL_STATE_MAX];
+	double state_pj[CIL_STATE_MAX];
+	u64 heat[CIL_STATE_MAX][CIL_STATE_MAX];
+	u64 reasons[256];
+	u64 length_count[RP_LENGTH_CLASSES];
+	double length_pj[RP_LENGTH_CLASSES];
+	double length_oracle_pj[RP_LENGTH_CLASSES];
+};
+
+/**
+ * struct rp_points - recorded decisions and their outcomes, in columns
+ * @count: number of rows
+ * @now_ns: time of the decision
+ * @latency_req_ns: latency request, as the policy was told
+ * @sleep_length_ns: time to the next timer event without the tick
+ * @delta_tick_ns: time to the next timer event, the tick included
+ * @disabled: bit k is set if state k was disabled
+ * @flags: RP_TICK_STOPPED and so on
+ * @tunables: which row of the table of tunables was in force
+ * @start: what comes before the decision: RP_GO_ON, RP_AFRESH, RP_UNKNOWABLE,
+ *	or RP_STATE + n for the n-th recorded state
+ * @hint_ns: limit by hints, CIL_HINT_NONE if none applied
+ * @base_index: answer of the kernel governor under the gate
+ * @out_kind: RP_ENTERED, RP_ABORTED or RP_NO_OUTCOME
+ * @out_now_ns: time when the outcome was accounted
+ * @residency_ns: time spent in the state
+ * @out_index: state that was entered
+ * @tick: 1 if the tick ended the idle period
+ * @poll_time_limit: the polling state gave up
+ */
+struct rp_points {
+	size_t count;
+	const u64 *now_ns;
+	const s64 *latency_req_ns;
+	const s64 *sleep_length_ns;
+	const s64 *delta_tick_ns;
+	const u32 *disabled;
+	const u8 *flags;
+	const u32 *tunables;
+	const u32 *start;
+	const s64 *hint_ns;
+	const u8 *base_index;
+	const u8 *out_kind;
+	const u64 *out_now_ns;
+	const u64 *residency_ns;
+	const u8 *out_index;
+	const u8 *tick;
+	const u8 *poll_time_limit;
+};
+
+/**
+ * struct rp_checks - how the recorded states compare with those of the run
+ * @same: equal to what the run had learned by then
+ * @fresh: equal to that of a policy that starts afresh
+ * @other: neither; the run went on from the recorded state
+ */
+struct rp_checks {
+	u64 same;
+	u64 fresh;
+	u64 other;
+};
+
+/**
+ * struct rp_answers - what is decided at each point, in columns
+ * @index: the state
+ * @stop_tick: whether the tick may be stopped
+ * @reason: why
+ * @row: row of the matrix that was consulted
+ * @asked: whether the sleep length was asked for
+ */
+struct rp_answers {
+	u8 *index;
+	u8 *stop_tick;
+	u8 *reason;
+	u8 *row;
+	u8 *asked;
+};
+
+struct rp_run;
+
+/* Reasons of policies that no kernel can run; never in a trace. */
+#define RP_REASON_ORACLE	240
+#define RP_REASON_BAYES		241
+
+u32 rp_policy_count(void);
+const struct cil_policy *rp_policy(u32 number);
+
+struct rp_run *rp_open(const struct cil_policy *policy,
+		       const struct cil_machine *machine,
+		       const struct rp_model *model, const u32 *tunables);
+void rp_close(struct rp_run *run);
+
+void rp_play(struct rp_run *run, const struct rp_intervals *intervals,
+	     const struct rp_choices *choices);
+void rp_totals(const struct rp_run *run, struct rp_totals *totals);
+
+void rp_repeat(struct rp_run *run, const struct rp_points *points,
+	       const u32 *tunables, const u8 *states,
+	       const struct rp_answers *answers);
+void rp_checks(const struct rp_run *run, struct rp_checks *checks);
+
+u32 rp_length_class(s64 length_ns);
+double rp_class_length(u32 length_class);
+
+#endif /* CIL_REPLAY_H */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the parts of the replay library share. */
+#ifndef CIL_REPLAY_RUN_H
+#define CIL_REPLAY_RUN_H
+
+#include "replay.h"
+
+/**
+ * struct rp_run - a policy on one CPU
+ * @policy: the policy
+ * @machine: the idle states of the CPU
+ * @model: what they cost
+ * @tunables: values in force
+ * @state: the policy's state
+ * @poll_limit_ns: how long the polling state polls, by the states disabled
+ * @poll_disabled: the disabled states that @poll_limit_ns is for
+ * @ready_ns: the CPU wakes up, or is busy, until then
+ * @tick_phase_ns: time of the tick modulo its period
+ * @tick_stopped: the tick is stopped
+ * @outcome: the last idle period, to be learned from
+ * @reflected: @outcome is valid
+ * @unknowable: nothing can be decided until a state is known again
+ * @checks: how recorded states compared
+ * @totals: what the run came to so far
+ */
+struct rp_run {
+	const struct cil_policy *policy;
+	struct cil_machine machine;
+	struct rp_model model;
+	u32 tunables[CIL_TUNABLE_MAX];
+	void *state;
+	s64 poll_limit_ns;
+	u32 poll_disabled;
+	u64 ready_ns;
+	s64 tick_phase_ns;
+	bool tick_stopped;
+	struct cil_outcome outcome;
+	bool reflected;
+	bool unknowable;
+	struct rp_checks checks;
+	struct rp_totals totals;
+};
+
+/**
+ * struct rp_moment - what the environment answers at one decision
+ * @sleep_length_ns: time to the next timer event without the tick
+ * @delta_tick_ns: time to the next timer event, the tick included
+ * @left_ns: time until the CPU is woken; the oracle may ask
+ * @model: what idle periods cost; the limits may ask
+ * @poll_limit_ns: how long the policy wants to poll; 0: as the kernel does
+ * @hint_ns: limit by hints, of a recorded decision
+ * @base_index: what a kernel governor answered, of a recorded decision
+ * @base_stop_tick: likewise
+ */
+struct rp_moment {
+	s64 sleep_length_ns;
+	s64 delta_tick_ns;
+	s64 left_ns;
+	const struct rp_model *model;
+	s64 poll_limit_ns;
+	s64 hint_ns;
+	u8 base_index;
+	bool base_stop_tick;
+};
+
+extern __thread struct rp_moment rp_now;
+
+/**
+ * rp_cost() - modelled cost of an idle period
+ * @model: cost of the states
+ * @k: idle state
+ * @length_ns: how long
+ *
+ * Return: pJ.
+ */
+static inline double rp_cost(const struct rp_model *model, u32 k,
+			     double length_ns)
+{
+	return model->entry_pj[k] + model->power_mw[k] * length_ns;
+}
+
+void rp_learn(struct rp_run *run, u64 now_ns);
+u32 rp_best(const struct cil_machine *machine, const struct rp_model *model,
+	    s64 latency_req_ns, u32 disabled, double length_ns);
+
+#endif /* CIL_REPLAY_RUN_H */

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Replay plays what is written in docs/replay.md, and nothing else."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cpuidle_lab import cli, columns
+from cpuidle_lab.columns import Recording, Writer
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.replay import engine, library
+from cpuidle_lab.trace import TIME_MAX, Machine
+
+TICK_NS = 4_000_000
+PHASE_NS = 1_234_567
+OWN = ("teo_ng", "menu_ng", "wteo")
+
+
+def machine(*states: tuple[int, int, int], polling: bool = True, tick: int = TICK_NS) -> Machine:
+    """Return a machine of (exit latency us, target residency us, power mW)."""
+    return Machine(
+        names=tuple(f"S{k}" for k in range(len(states))),
+        exit_latency_ns=tuple(1000 * latency for latency, _, _ in states),
+        target_residency_ns=tuple(1000 * residency for _, residency, _ in states),
+        power_mw=tuple(power for _, _, power in states),
+        polling=tuple(polling and k == 0 for k in range(len(states))),
+        tick_ns=tick,
+    )
+
+
+SKX = machine((0, 0, 4000), (2, 2, 1400), (10, 20, 900), (133, 600, 100))
+NO_POLLING = machine((1, 1, 1000), (100, 500, 100), polling=False)
+
+Frame = dict[str, Any]
+
+
+def intervals(lengths: Any, busy_ns: int = 300_000, timer_ns: int = 10**9, **given: Any) -> Frame:
+    """Return intervals of these lengths (ns), each followed by a busy time."""
+    length = np.asarray(lengths, np.int64)
+    count = len(length)
+    start = 10**9 + np.concatenate([[0], np.cumsum(length + busy_ns)[:-1]])
+    frame: Frame = {
+        "cpu": np.zeros(count, np.uint16),
+        "first_seq": np.arange(count, dtype=np.uint64),
+        "periods": np.ones(count, np.uint32),
+        "start_ns": start.astype(np.uint64),
+        "length_ns": length,
+        "timer_ns": np.maximum(length, timer_ns),
+        "tick_phase_ns": np.full(count, PHASE_NS),
+        "busy_ns": np.full(count, busy_ns),
+        "latency_req_ns": np.full(count, TIME_MAX),
+        "hint_ns": np.full(count, -1),
+        "disabled": np.zeros(count, np.uint32),
+        "flags": np.zeros(count, np.uint8),
+        "index": np.zeros(count, np.uint8),
+        "last_index": np.zeros(count, np.uint8),
+        "governor": np.zeros(count, np.uint8),
+    }
+    return frame | given
+
+
+def mixed(count: int, seed: int = 1) -> Frame:
+    """Return intervals that make every part of the engine work."""
+    random = np.random.default_rng(seed)
+    lengths = np.exp(random.uniform(np.log(500), np.log(30_000_000), count)).astype(np.int64)
+    timers = np.where(random.random(count) < 0.5, lengths, lengths + random.integers(1, 10**7))
+    return intervals(
+        lengths,
+        timer_ns=timers,
+        latency_req_ns=np.where(random.random(count) < 0.1, 15_000, TIME_MAX),
+        disabled=np.where(random.random(count) < 0.1, 4, 0).astype(np.uint32),
+        flags=np.where(random.random(count) < 0.1, columns.CONTINUED, 0).astype(np.uint8),
+    )
+
+
+Make = Callable[..., Recording]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Return what turns intervals and a machine into a recording."""
+    made = 0
+
+    def build(frame: Frame, on: Machine = SKX, kind: str = columns.SYNTH) -> Recording:
+        nonlocal made
+        made += 1
+        target = tmp_path / f"recording{made}"
+        cpus = sorted({int(cpu) for cpu in frame["cpu"]})
+        meta = {
+            "kind": kind,
+            "source": "test",
+            "kernel": "",
+            "machines": {str(cpu): columns.describe(on) for cpu in cpus},
+        }
+        whole = pl.DataFrame(frame)
+        with Writer(target, meta) as writer:
+            for cpu in cpus:
+                writer.add("interval", whole.filter(pl.col("cpu") == cpu))
+        return Recording(target)
+
+    yield build
+
+
+def play(recording: Recording, name: str, **options: Any) -> engine.Outcome:
+    settings = options.pop("settings", None)
+    return engine.counterfactual(recording, library.governor(name), settings, **options)
+
+
+def test_the_oracle_has_no_regret_and_nobody_has_less(make: Make) -> None:
+    recording = make(mixed(3000))
+    assert play(recording, "oracle").regret == pytest.approx(0, abs=1e-9)
+    for name in (*OWN, "menu@7.2", "teo@7.2", "ladder@7.2", "haltpoll@7.2"):
+        regret = play(recording, name).regret
+        assert regret is not None and regret > 0, name
+
+
+@pytest.mark.parametrize(("own", "kernels"), [("teo_ng", "teo@7.2"), ("menu_ng", "menu@7.2")])
+def test_ours_and_the_kernels_are_the_same_here_too(make: Make, own: str, kernels: str) -> None:
+    recording = make(mixed(5000, seed=2))
+    ours = play(recording, own, choices=True)
+    theirs = play(recording, kernels, choices=True)
+    for name in ("index", "stop_tick", "decisions", "cost_pj"):
+        assert (ours.choices[0][name] == theirs.choices[0][name]).all(), name
+    assert ours.asked == theirs.asked
+
+
+def test_costs_are_those_of_the_model(make: Make) -> None:
+    # Deep for 2 ms: E = (1000 - 100) * 500 us, then 100 mW; no tick, no polling.
+    quiet = machine((1, 1, 1000), (100, 500, 100), polling=False, tick=10**12)
+    one = play(make(intervals([2_000_000]), quiet), "oracle")
+    entry = 900 * 500_000
+    assert one.cost_pj == pytest.approx(entry + 100 * 2_000_000)
+    assert one.latency_us(0.5) == 100
+    assert one.entries.tolist()[:2] == [0, 1]
+
+
+def test_the_best_state_is_that_of_the_latency_request_and_the_enabled(make: Make) -> None:
+    frame = intervals([5_000_000, 5_000_000, 5_000_000])
+    frame["latency_req_ns"] = np.array([TIME_MAX, 5_000, TIME_MAX])
+    frame["disabled"] = np.array([0, 0, 0b1000], np.uint32)
+    found = play(make(frame), "oracle", choices=True).choices[0]
+    assert found["ideal"].tolist() == [3, 1, 2]
+
+
+def test_a_kept_tick_wakes_and_asks_again(make: Make) -> None:
+    # TEO keeps the tick where it expects short stays: let it learn them, then sleep long.
+    frame = intervals([*[30_000] * 200, 11_000_000])
+    found = play(make(frame), "teo_ng", choices=True)
+    # 11 ms hold two or three ticks, and the first of them stops the tick at the latest.
+    assert found.choices[0]["decisions"][-1] > 1
+    assert found.ticks >= 1
+
+
+def test_polling_ends_at_its_limit(make: Make) -> None:
+    frame = intervals([100_000], latency_req_ns=np.array([0]))
+    found = play(make(frame), "menu_ng", choices=True)
+    # The limit is the target residency of the first state of at least 10 us: 20 us.
+    assert found.choices[0]["decisions"].tolist() == [5]
+    assert found.polls == 4
+    assert found.latency_us(1) == 0
+
+
+def test_exit_latency_delays_what_follows(make: Make) -> None:
+    # 1 us between two intervals: whoever takes 100 us to wake misses the second one.
+    frame = intervals([5_000_000, 50_000, 5_000_000], busy_ns=1_000)
+    found = play(make(frame, NO_POLLING), "oracle", choices=True)
+    assert found.missed == 1
+    assert found.choices[0]["decisions"].tolist() == [1, 0, 1]
+    # Awake 50 us after the end of the second one; that much shorter is the third.
+    assert found.idle_ns == 5_000_000 + 5_000_000 - (100_000 - 50_000)
+
+
+def test_what_is_not_known_is_left_out(make: Make) -> None:
+    frame = intervals([1_000_000] * 4)
+    frame["flags"] = np.array([0, columns.CUT, columns.GAP, 0], np.uint8)
+    found = play(make(frame), "menu_ng")
+    assert (found.skipped, found.intervals) == (1, 3)
+
+
+def test_chunks_threads_and_order_change_nothing(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = mixed(4000, seed=3)
+    frame["cpu"] = np.repeat(np.arange(4, dtype=np.uint16), 1000)
+    whole = {name: play(make(frame), name) for name in (*OWN, "teo@7.2", "bayes")}
+    monkeypatch.setattr(columns, "PART_ROWS", 77)
+    pieces = make(frame)
+    assert len(pieces.parts["interval"]) > 40
+    for name, before in whole.items():
+        for jobs in (1, 4):
+            after = play(pieces, name, jobs=jobs)
+            assert after.cost_pj == before.cost_pj, name
+            assert (after.heat == before.heat).all(), name
+
+
+def test_tunables_are_used(make: Make) -> None:
+    recording = make(mixed(4000, seed=4))
+    default = play(recording, "wteo")
+    off = play(recording, "wteo", settings={"selection": "off"})
+    assert off.cost_pj == play(recording, "teo_ng").cost_pj != default.cost_pj
+
+
+def test_a_power_cpu_idle_recording_is_for_the_oracle_only(make: Make) -> None:
+    frame = intervals([50_000, 800_000], flags=np.full(2, columns.UNKNOWN, np.uint8))
+    recording = make(frame, kind=columns.CPU_IDLE)
+    with pytest.raises(UserError, match=r"only power:cpu_idle events.*cannot be replayed"):
+        play(recording, "wteo")
+
+
+@pytest.mark.parametrize(
+    ("states", "tick"),
+    [
+        (((1, 1, 10),), TICK_NS),
+        (tuple((k, k, 100 - k) for k in range(10)), TICK_NS),
+        (((0, 0, 10), (5, 5, 9), (5, 5, 8)), TICK_NS),
+        (((0, 0, 0), (5, 5, 0)), 1),
+    ],
+)
+def test_odd_machines_are_played(make: Make, states: Any, tick: int) -> None:
+    recording = make(mixed(50), machine(*states, tick=tick))
+    for name in (*library.LIMITS, *OWN):
+        found = play(recording, name)
+        assert found.intervals + found.missed == 50, name
+
+
+def test_absurd_columns_do_no_harm(make: Make) -> None:
+    frame = mixed(200, seed=5)
+    frame["start_ns"] = frame["start_ns"][::-1].copy()
+    frame["length_ns"] = frame["length_ns"] * np.where(np.arange(200) % 3, 1, -1)
+    frame["timer_ns"] = np.full(200, np.iinfo(np.int64).min)
+    frame["busy_ns"] = np.full(200, -(10**12))
+    frame["tick_phase_ns"] = np.full(200, np.iinfo(np.int64).max)
+    for name in (*library.LIMITS, *OWN):
+        play(make(frame), name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("nonsense", "unknown governor 'nonsense'; there are teo_ng"),
+        ("wteo@7.2", "unknown governor 'wteo@7.2'"),
+        ("menu@seven", "'seven' is no series of kernels"),
+        ("menu@/nonsense", "/nonsense is no kernel tree"),
+    ],
+)
+def test_unknown_governors_are_named(spec: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        library.governor(spec)
+
+
+def test_a_governor_that_a_tree_lacks_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "drivers/cpuidle/governors"
+    folder.mkdir(parents=True)
+    (folder / "menu.c").write_text("#include <linux/cpuidle.h>\n")
+    with pytest.raises(UserError, match="has no governor teo"):
+        library.governor(f"teo@{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["learning_rate"], "is not TUNABLE=VALUE"),
+        (["learning_rate=0"], "'0' is no value of learning_rate: 1 to 500"),
+        (["selection=maybe"], "or off, sample, expected"),
+        (["depth=3"], "wteo has no tunable 'depth'; it has learning_rate"),
+    ],
+)
+def test_bad_tunables_are_named(
+    make: Make, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = make(mixed(10))
+    arguments = [part for word in words for part in ("--set", word)]
+    assert cli.main(["replay", str(recording.path), "--governor", "wteo", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_prints_a_line_for_each_governor(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = make(mixed(300))
+    names = ["wteo", "menu@7.2", "oracle"]
+    arguments = [part for name in names for part in ("--governor", name)]
+    assert cli.main(["replay", str(recording.path), *arguments]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == names
+    assert cli.main(["replay", str(recording.path), *arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [one["governor"] for one in found] == names
+    assert found[2]["regret_percent"] == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give --governor NAME, or --check"),
+        (["--check", "--same-points"], "give one of"),
+        (["--governor", "wteo", "--governor", "menu_ng", "--set", "a=1"], "exactly one"),
+        (["--governor", "wteo", "--jobs", "0"], "must be above 0"),
+        (["--check"], "holds no decisions of the project's governors"),
+        (["--governor", "wteo", "--same-points"], "holds no decisions"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    make: Make, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = make(mixed(10))
+    assert cli.main(["replay", str(recording.path), *arguments]) in (1, 2)
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert captured.out == ""
+
+
+def test_length_classes_begin_where_they_say() -> None:
+    lengths = [1, 2, 3, 4, 5, 7, 8, 100, 1000, 10**6, 10**9]
+    found = library.governor("oracle").library
+    for length in lengths:
+        number = found.rp_length_class(length)
+        assert engine.length_of(number) <= length < max(engine.length_of(number + 1), length + 1), (
+            length
+        )
