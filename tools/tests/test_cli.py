@@ -6,6 +6,7 @@ import io
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import LabRun, cache, workloads
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.machine import Machine
+from cpuidle_lab.lab.machine import Machine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
 from cpuidle_lab.lab.session import Phase, Session, Tunable
 
@@ -234,6 +235,27 @@ def test_missing_emulator_names_the_remedy(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"tools/setup\.sh packages"):
         machine.run(lambda _line: None)
+
+
+def test_machines_in_virtual_time_leave_a_host_cpu_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3, 4, 5})
+    said: list[str] = []
+
+    def wait(_: float) -> None:
+        assert said
+        raise TimeoutError
+
+    monkeypatch.setattr("time.sleep", wait)
+    with host_cpu_taken(said.append) as first, host_cpu_taken(said.append) as second:
+        assert {first, second} == {4, 5}
+        with pytest.raises(TimeoutError), host_cpu_taken(said.append):
+            pass
+    assert said == ["waits for another machine to end"]
+    with host_cpu_taken(said.append) as again:
+        assert again == 4
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,17 @@ runs differ.
 """
 
 import contextlib
+import fcntl
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab.cache import stop_group
@@ -113,6 +116,12 @@ class Machine:
         if self.cpus < 1:
             raise UserError("the machine needs at least one CPU", USAGE)
         self.console.touch()
+        with contextlib.ExitStack() as stack:
+            host_cpu = None if self.real_time else stack.enter_context(host_cpu_taken(said))
+            self._run(said, host_cpu)
+        self._check_console()
+
+    def _run(self, said: Callable[[str], None], host_cpu: int | None) -> None:
         # The machine ends with us, however we end.
         command = ["setpriv", "--pdeathsig", "KILL", *self.command()]
         complaints = self.console.with_name("qemu.log")
@@ -125,7 +134,7 @@ class Machine:
                 start_new_session=True,
             )
         try:
-            self._start(process)
+            self._start(process, host_cpu)
             self._follow(process, said)
         finally:
             if process.poll() is None:
@@ -133,14 +142,13 @@ class Machine:
         if process.returncode != 0:
             said_last = complaints.read_text(errors="replace").strip()
             raise UserError(f"QEMU failed: {said_last or f'exit code {process.returncode}'}")
-        self._check_console()
 
-    def _start(self, process: "subprocess.Popen[bytes]") -> None:
+    def _start(self, process: "subprocess.Popen[bytes]", host_cpu: int | None) -> None:
         assert process.stdin is not None
         # A QEMU that has ended already is found out by whoever follows it.
         with process.stdin as monitor, contextlib.suppress(BrokenPipeError):
-            if not self.real_time:
-                put_threads_in_order(process)
+            if host_cpu is not None:
+                put_threads_in_order(process, host_cpu)
             monitor.write(b"cont\n")
             monitor.flush()
 
@@ -173,7 +181,42 @@ class Machine:
         return "last lines of its console:\n" + "\n".join(f"    {line}" for line in shown)
 
 
-def put_threads_in_order(process: "subprocess.Popen[bytes]") -> None:
+@contextlib.contextmanager
+def host_cpu_taken(said: Callable[[str], None]) -> Iterator[int]:
+    """Take a host CPU for a machine in virtual time, and wait until there is one.
+
+    The machine keeps everything else off its host CPU. So there are as many such machines at once
+    as leave one host CPU to everybody else, and further ones take turns.
+
+    Args:
+        said: told that this one waits.
+
+    Yields:
+        The number of the host CPU.
+    """
+    cpus = sorted(os.sched_getaffinity(0))
+    folder = Path(tempfile.gettempdir())
+    names = {cpu: folder / f"cpuidle-lab-{os.getuid()}-cpu{cpu}.lock" for cpu in cpus[1:] or cpus}
+    with contextlib.ExitStack() as stack:
+        locks = {cpu: stack.enter_context(name.open("w")) for cpu, name in names.items()}
+        waiting = False
+        while (taken := _first_free(locks)) is None:
+            if not waiting:
+                said("waits for another machine to end")
+                waiting = True
+            time.sleep(POLL_S)
+        yield taken
+
+
+def _first_free(locks: Mapping[int, IO[str]]) -> int | None:
+    for cpu, lock in locks.items():
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return cpu
+    return None
+
+
+def put_threads_in_order(process: "subprocess.Popen[bytes]", host_cpu: int) -> None:
     """Let the thread that runs the CPUs go before QEMU's others, always.
 
     When all CPUs are idle, QEMU's main thread moves the clock to the next timer. It may look at
@@ -187,14 +230,14 @@ def put_threads_in_order(process: "subprocess.Popen[bytes]") -> None:
     Args:
         process: a QEMU that was started stopped, with names for its threads; if it has ended
             already, nothing happens.
+        host_cpu: where it runs from now on.
 
     Raises:
         UserError: QEMU has no such thread.
     """
     threads = find_threads(process)
-    cpus = sorted(os.sched_getaffinity(0))
     for thread in threads:
-        os.sched_setaffinity(thread, {cpus[process.pid % len(cpus)]})
+        os.sched_setaffinity(thread, {host_cpu})
     try:
         for thread, name in threads.items():
             if name.endswith(CPUS_THREAD):
