@@ -10,6 +10,7 @@ the next timer was asked for.
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -106,16 +107,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--seconds", type=int, default=15, help="of each governor (default: %(default)s)")
+    add("--seconds", type=int, default=8, help="of each governor (default: %(default)s)")
     add("--kernel", default="6.12", help="series (default: %(default)s)")
-    add("--machine", default="skx", help="state table (default: %(default)s)")
+    add("--machine", default="power9", help="state table (default: %(default)s)")
     add("--buffer", type=int, default=500, metavar="MIB", help="for the trace (default: 500)")
     add("--trace", type=Path, help="judge this trace; boot nothing")
+    add("--keep", type=Path, metavar="FILE", help="leave the trace here")
     add("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(argv)
     try:
         with tempfile.TemporaryDirectory(prefix="fidelity-", dir=TOP / "build") as folder:
-            found, gaps = judge(args.trace or record(args, Path(folder)))
+            trace = args.trace or record(args, Path(folder))
+            if args.keep:
+                shutil.copy(trace, args.keep)
+            found, gaps = judge(trace)
     except UserError as error:
         print(f"fidelity: error: {error.message}", file=sys.stderr)
         return error.exit_code

@@ -8,7 +8,7 @@
 load cpuidle_emul machine=$MACHINE
 load cpuidle_lab
 cpus=/sys/devices/system/cpu
-events=$tracing/events/cpuidle_lab
+ours=$tracing/events/cpuidle_lab
 
 # Timers that meet on both CPUs at odd times, and bursts of messages.
 work() {
@@ -63,9 +63,9 @@ lose() {
 	usleep 3000
 	echo 1 >$tracing/tracing_on
 	usleep 10000
-	echo 0 >$events/outcome/enable
+	echo 0 >$ours/outcome/enable
 	usleep 3000
-	echo 1 >$events/outcome/enable
+	echo 1 >$ours/outcome/enable
 	usleep 10000
 }
 
@@ -100,10 +100,12 @@ nudge() {
 		echo 0 >$tracing/events/power/suspend_resume/enable
 		usleep 9000
 	done
-	for n in $(seq 150); do
+	for n in $(seq 800); do
 		echo $((300 + n % 2)) >/sys/devices/system/machinecheck/machinecheck0/check_interval
 		usleep 7000
+		[ $n -ne 600 ] || limit 1 60
 	done
+	limit 1 0
 	taskset -pc 0-1 $$ >/dev/null
 }
 

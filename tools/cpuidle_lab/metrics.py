@@ -29,6 +29,9 @@ CPU_IDLE = "cpu_idle"
 # A regret over fewer intervals is chance; it is shown in the tables only.
 FEW_INTERVALS = 100
 
+# A state of unknown power that pays after so long is taken to draw half of what polling does.
+_HALF_POWER_NS = 10_000
+
 _PJ_PER_MJ = 1e9
 
 
@@ -96,19 +99,21 @@ class Costs:
 
 
 def costs(machine: Machine) -> Costs:
-    """Return the energy model of a machine.
+    """Return the energy model of a machine, as governors/common/energy.c has it.
 
     Each state breaks even with the next shallower one at its target residency. A state that claims
-    more power than a shallower one is taken to have that one's.
+    more power than a shallower one is taken to have that one's. Unless every state has a power,
+    powers fall with the square root of the target residency, by a sixteenth at least.
     """
     derived = not all(machine.power_mw)
-    powers = [
-        1000.0 / (1 + math.log2(1 + target / 1000)) if derived else float(power)
-        for target, power in zip(machine.target_residency_ns, machine.power_mw, strict=True)
-    ]
+    powers: list[float] = []
+    for target, power in zip(machine.target_residency_ns, machine.power_mw, strict=True):
+        value = 1000.0 / (1 + math.sqrt(target / _HALF_POWER_NS)) if derived else float(power)
+        if powers:
+            value = min(value, powers[-1] * (15 / 16 if derived else 1))
+        powers.append(value)
     entry = [0.0]
     for k in range(1, machine.count):
-        powers[k] = min(powers[k], powers[k - 1])
         saved = (powers[k - 1] - powers[k]) * machine.target_residency_ns[k]
         entry.append(entry[-1] + saved)
     return Costs(tuple(powers), tuple(entry), derived)
