@@ -21,11 +21,12 @@
 #include "gate.h"
 #include "glue.h"
 #include "hints.h"
+#include "shadow.h"
 #include "symbols.h"
 #include "tunables.h"
 
 /* The longest line that any of the files accepts. */
-#define LINE_MAX	64
+#define LINE_MAX	(32 + CIL_POLICY_COUNT * CPUIDLE_NAME_LEN)
 
 /**
  * struct cil_sink - where a policy's dump goes
@@ -275,6 +276,30 @@ static ssize_t hints_write(struct file *f, const char __user *from, size_t size,
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(hints);
 
+static int shadow_show(struct seq_file *seq, void *unused)
+{
+	cil_shadow_show_list(seq);
+	return 0;
+}
+
+static ssize_t shadow_write(struct file *f, const char __user *from, size_t size,
+			    loff_t *pos)
+{
+	char line[LINE_MAX];
+	int ret = copy_line(line, from, size);
+
+	if (!ret)
+		ret = cil_shadow_set_list(line);
+	return ret ?: size;
+}
+DEFINE_SHOW_STORE_ATTRIBUTE(shadow);
+
+static int shadow_stats_show(struct seq_file *seq, void *unused)
+{
+	return cil_shadow_show_stats(seq);
+}
+DEFINE_SHOW_ATTRIBUTE(shadow_stats);
+
 static struct cil_file *file_of(struct cil_governor *governor, u32 n)
 {
 	struct cil_file *file = &files[files_used++];
@@ -347,6 +372,9 @@ void cil_debugfs_init(void)
 
 	debugfs_create_file("version", 0400, root, NULL, &version_fops);
 	debugfs_create_file("symbols", 0400, root, NULL, &symbols_fops);
+	debugfs_create_file("shadow", 0600, root, NULL, &shadow_fops);
+	debugfs_create_file("shadow_stats", 0400, root, NULL,
+			    &shadow_stats_fops);
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
 		make_policy_folder(&cil_governors[i]);
 	make_gate_folder();

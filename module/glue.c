@@ -20,6 +20,7 @@
 #include "glue.h"
 #include "hints.h"
 #include "registry.h"
+#include "shadow.h"
 #include "symbols.h"
 #include "trace.h"
 #include "traced.h"
@@ -37,6 +38,7 @@ static void start_afresh(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 {
 	cpu->decided = false;
 	cpu->reflected = false;
+	cpu->afresh = true;
 	if (cpu->own)
 		cpu->own->policy->init(cpu->state, &cpu->machine, set->value);
 }
@@ -86,8 +88,36 @@ void cil_env_sleep_length(struct cil_query *query)
 {
 	ktime_t delta_tick;
 
+	if (cil_shadow_asks(query))
+		return;
 	query->sleep_length_ns = static_call(cil_sleep_length)(&delta_tick);
 	query->delta_tick_ns = delta_tick;
+}
+
+/**
+ * cil_glue_timers() - let a record know the next timer
+ * @record: of the decision just made; sleep_length_ns and delta_tick_ns are
+ *	filled with the policy's answer, or with one asked for the record alone
+ *
+ * The kernel may answer differently a moment later, so it is asked at most once
+ * for the record, whoever wants to know.
+ *
+ * Context: idle task, interrupts off.
+ */
+void cil_glue_timers(struct cil_record *record)
+{
+	ktime_t delta_tick;
+
+	if (record->timers_seq == record->seq)
+		return;
+	record->timers_seq = record->seq;
+	if (record->query.asked) {
+		record->sleep_length_ns = record->query.sleep_length_ns;
+		record->delta_tick_ns = record->query.delta_tick_ns;
+		return;
+	}
+	record->sleep_length_ns = static_call(cil_sleep_length)(&delta_tick);
+	record->delta_tick_ns = delta_tick;
 }
 
 /* A governor of the kernel reads PM QoS itself; only its answer is ours. */
@@ -170,6 +200,7 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 	else
 		decide_by_policy(cpu, set);
 	cil_traced_decision(cpu);
+	cil_shadowed(cpu);
 
 	cpu->decided = true;
 	if (!r->decision.stop_tick)

@@ -62,6 +62,7 @@ struct cil_governor {
  * @hint_ns: limit by hints, CIL_HINT_NONE if none applied
  * @sleep_length_ns: the input, also if the policy did not ask for it
  * @delta_tick_ns: likewise
+ * @timers_seq: the decision that @sleep_length_ns and @delta_tick_ns belong to
  * @generation: of the tunables that were used
  * @governor: enum cil_governor_id
  * @base_index: raw answer of a kernel governor, CIL_BASE_NONE if none was asked
@@ -78,6 +79,7 @@ struct cil_record {
 	s64 hint_ns;
 	s64 sleep_length_ns;
 	s64 delta_tick_ns;
+	u64 timers_seq;
 	u32 generation;
 	u8 governor;
 	u8 base_index;
@@ -99,6 +101,7 @@ struct cil_record {
  * @decided: @record awaits its outcome
  * @reflected: the idle period took place, @record.outcome is filled
  * @restart: start learning afresh at the next decision; set by anyone
+ * @afresh: learning has started afresh; the shadows have yet to follow
  * @module_held: .enable took a reference on the module
  * @epoch: value of the trace epoch when the configuration was last traced
  *
@@ -116,6 +119,7 @@ struct cil_cpu {
 	bool decided;
 	bool reflected;
 	bool restart;
+	bool afresh;
 	bool module_held;
 	u32 epoch;
 };
@@ -133,6 +137,7 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev);
 int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 		    bool *stop_tick);
 void cil_glue_reflect(struct cpuidle_device *dev, int index);
+void cil_glue_timers(struct cil_record *record);
 void cil_glue_restart(const struct cil_governor *governor);
 
 #endif /* CIL_GLUE_H */

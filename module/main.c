@@ -11,6 +11,7 @@
 #include "glue.h"
 #include "hints.h"
 #include "registry.h"
+#include "shadow.h"
 #include "symbols.h"
 #include "tunables.h"
 
@@ -53,6 +54,7 @@ static void __exit cil_exit(void)
 	/* First whatever can still reach us, last what it reached. */
 	cil_debugfs_exit();
 	cil_registry_remove();
+	cil_shadow_exit();
 	cil_hints_exit();
 	cil_glue_exit();
 	cil_tunables_exit();

@@ -28,6 +28,10 @@
 #define CIL_DECISION_ASKED		0x04
 #define CIL_DECISION_BASE_STOP_TICK	0x08
 
+/* Bits of a shadow's flags; asked is the same bit as a decision's. */
+#define CIL_SHADOW_FRESH		0x01
+#define CIL_SHADOW_ASKED		0x04
+
 /* Kinds of outcome. */
 #define CIL_OUTCOME_ENTERED		0
 #define CIL_OUTCOME_ABORTED		1
@@ -163,6 +167,43 @@ TRACE_EVENT(outcome,
 				   { CIL_TICK_UNKNOWN, "unknown" }),
 		  __entry->poll_time_limit ? " poll-time-limit" : "",
 		  __entry->now_ns)
+);
+
+TRACE_EVENT(shadow,
+	TP_PROTO(u64 seq, u32 generation, unsigned int governor,
+		 unsigned int flags, const struct cil_decision *decision),
+	TP_ARGS(seq, generation, governor, flags, decision),
+
+	TP_STRUCT__entry(
+		__field(u64, seq)
+		__field(u32, generation)
+		__field(u8, governor)
+		__field(u8, flags)
+		__field(u8, index)
+		__field(u8, stop_tick)
+		__field(u8, reason)
+		__field(u8, row)
+	),
+
+	TP_fast_assign(
+		__entry->seq = seq;
+		__entry->generation = generation;
+		__entry->governor = governor;
+		__entry->flags = flags;
+		__entry->index = decision->index;
+		__entry->stop_tick = decision->stop_tick;
+		__entry->reason = decision->reason;
+		__entry->row = decision->row;
+	),
+
+	TP_printk("seq=%llu %s: (%u) stop_tick=%u reason=%s%s%s row=%d generation=%u",
+		  __entry->seq, cil_show_governor(__entry->governor),
+		  __entry->index, __entry->stop_tick,
+		  cil_show_reason(__entry->reason),
+		  __entry->flags & CIL_SHADOW_ASKED ? "" : " (not asked)",
+		  __entry->flags & CIL_SHADOW_FRESH ? " fresh" : "",
+		  __entry->row == 0xff ? -1 : __entry->row,
+		  __entry->generation)
 );
 
 TRACE_EVENT(weights,

@@ -26,9 +26,7 @@ static u32 trace_epoch;
  */
 int cil_trace_reg(void)
 {
-	/* 0 stands for "never traced". */
-	if (!++trace_epoch)
-		trace_epoch = 1;
+	trace_epoch++;
 	return 0;
 }
 
@@ -110,13 +108,15 @@ static void emit_state(const struct cil_cpu *cpu)
  * @set: the tunables in force
  *
  * Due before the first traced decision of a CPU, after every enable and
- * restart, and from time to time, so that replay can start at any of them.
+ * restart, after a pause of the trace, and from time to time, so that replay can
+ * start at any of them.
  *
  * Context: idle task, interrupts off, the decision event is on.
  */
 void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 {
-	u32 epoch = READ_ONCE(trace_epoch);
+	/* What is emitted while the trace is paused is lost, and due again. */
+	u32 epoch = READ_ONCE(trace_epoch) * 2 + tracing_is_on();
 
 	if (cpu->epoch == epoch && cpu->record.seq % CHECKPOINT_PERIOD)
 		return;
@@ -137,12 +137,8 @@ void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 void cil_emit_decision(struct cil_cpu *cpu)
 {
 	struct cil_record *r = &cpu->record;
-	struct cil_query timers = r->query;
 
-	if (!timers.asked)
-		cil_env_sleep_length(&timers);
-	r->sleep_length_ns = timers.sleep_length_ns;
-	r->delta_tick_ns = timers.delta_tick_ns;
+	cil_glue_timers(r);
 	r->state_name = cpu->driver->states[r->decision.index].name;
 	trace_decision(r);
 }

@@ -75,34 +75,80 @@ static void publish(struct cil_governor *governor, struct cil_tunable_set *set)
 		kfree_rcu(old, rcu);
 }
 
-static void trace_change(const struct cil_governor *governor, u32 n, u32 value)
+static void trace_value(const struct cil_governor *governor, u32 n, u32 value,
+			u32 of_generation)
 {
 	const struct cil_tunable *t = tunable_of(governor, n);
 	char text[32];
 
 	print_value(t, value, text, sizeof(text));
-	trace_tunable(governor->id, t->name, text, generation);
+	trace_tunable(governor->id, t->name, text, of_generation);
 }
 
-static int change_tunable(struct cil_governor *governor, u32 n, u32 value)
+/**
+ * struct cil_change - new values, checked but not yet in force
+ * @value: in the order of the policy's table
+ * @changed: bit n: tunable n gets a new value
+ * @base: the gate's new base, NULL if it stays
+ */
+struct cil_change {
+	u32 value[CIL_TUNABLE_MAX];
+	u32 changed;
+	const char *base;
+};
+
+/* Before the module has started there is nothing to publish. */
+static void remember(struct cil_governor *governor,
+		     const struct cil_change *change)
+{
+	u32 n;
+
+	for (n = 0; n < tunable_count(governor); n++)
+		if (change->changed & BIT(n))
+			governor->boot[n] = change->value[n];
+	governor->boot_set |= change->changed;
+}
+
+/* One new set, however many values it changes. */
+static int publish_change(struct cil_governor *governor,
+			  const struct cil_change *change)
 {
 	struct cil_tunable_set *set = kmemdup(current_set(governor),
 					      sizeof(*set), GFP_KERNEL);
+	u32 n;
 
-	lockdep_assert_held(&change_lock);
 	if (!set)
 		return -ENOMEM;
-	set->value[n] = value;
+	for (n = 0; n < tunable_count(governor); n++)
+		if (change->changed & BIT(n))
+			set->value[n] = change->value[n];
 	publish(governor, set);
-	trace_change(governor, n, value);
+	for (n = 0; n < tunable_count(governor); n++)
+		if (change->changed & BIT(n))
+			trace_value(governor, n, change->value[n],
+				    generation);
 	return 0;
 }
 
-/* The module is about to start. */
-static void remember_tunable(struct cil_governor *governor, u32 n, u32 value)
+static int change_tunables(struct cil_governor *governor,
+			   const struct cil_change *change)
 {
-	governor->boot[n] = value;
-	governor->boot_set |= BIT(n);
+	int ret = 0;
+
+	mutex_lock(&change_lock);
+	if (live)
+		ret = publish_change(governor, change);
+	else
+		remember(governor, change);
+	mutex_unlock(&change_lock);
+	return ret;
+}
+
+static int change_value(const struct cil_governor *governor, u32 n,
+			const char *text, struct cil_change *change)
+{
+	change->changed |= BIT(n);
+	return parse_value(tunable_of(governor, n), text, &change->value[n]);
 }
 
 /**
@@ -117,19 +163,10 @@ static void remember_tunable(struct cil_governor *governor, u32 n, u32 value)
  */
 int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text)
 {
-	u32 value;
-	int ret = parse_value(tunable_of(governor, n), text, &value);
+	struct cil_change change = {};
 
-	if (ret)
-		return ret;
-
-	mutex_lock(&change_lock);
-	if (live)
-		ret = change_tunable(governor, n, value);
-	else
-		remember_tunable(governor, n, value);
-	mutex_unlock(&change_lock);
-	return ret;
+	return change_value(governor, n, text, &change) ?:
+	       change_tunables(governor, &change);
 }
 
 static void fill_set(const struct cil_governor *governor,
@@ -160,9 +197,28 @@ int cil_tunables_defaults(struct cil_governor *governor)
 	mutex_lock(&change_lock);
 	publish(governor, set);
 	for (i = 0; i < tunable_count(governor); i++)
-		trace_change(governor, i, tunable_of(governor, i)->def);
+		trace_value(governor, i, tunable_of(governor, i)->def,
+			    generation);
 	mutex_unlock(&change_lock);
 	return 0;
+}
+
+/**
+ * cil_tunables_trace() - let a trace know all values of a set
+ * @governor: whose
+ * @set: the values
+ *
+ * Context: any.
+ */
+void cil_tunables_trace(const struct cil_governor *governor,
+			const struct cil_tunable_set *set)
+{
+	u32 n;
+
+	if (!trace_tunable_enabled())
+		return;
+	for (n = 0; n < tunable_count(governor); n++)
+		trace_value(governor, n, set->value[n], set->generation);
 }
 
 /**
@@ -216,42 +272,67 @@ size_t cil_tunables_format(const struct cil_governor *governor,
 	return used;
 }
 
-static int set_by_name(struct cil_governor *governor, const char *name,
-		       const char *value)
+static int change_by_name(const struct cil_governor *governor, const char *name,
+			  const char *text, struct cil_change *change)
 {
-	u32 i;
+	u32 n;
 
-	if (governor == &cil_gate && !strcmp(name, "base"))
-		return live ? cil_gate_set_base(value) : cil_gate_boot_base(value);
-
-	for (i = 0; i < tunable_count(governor); i++)
-		if (!strcmp(name, tunable_of(governor, i)->name))
-			return cil_tunables_set(governor, i, value);
+	if (governor == &cil_gate && !strcmp(name, "base")) {
+		change->base = text;
+		return 0;
+	}
+	for (n = 0; n < tunable_count(governor); n++)
+		if (!strcmp(name, tunable_of(governor, n)->name))
+			return change_value(governor, n, text, change);
 	return -EINVAL;
 }
 
-static int param_set(const char *val, const struct kernel_param *kp)
+/* "name=value name=value"; the text is cut into pieces. */
+static int parse_change(const struct cil_governor *governor, char *text,
+			struct cil_change *change)
 {
-	char *text, *rest, *word;
-	int ret = 0;
+	char *word;
 
-	text = kstrdup(val, GFP_KERNEL);
-	if (!text)
-		return -ENOMEM;
-
-	rest = strim(text);
-	while (!ret && (word = strsep(&rest, " ,\n"))) {
+	while ((word = strsep(&text, " ,\n"))) {
 		char *value = strchr(word, '=');
 
 		if (!*word)
 			continue;
 		if (value)
 			*value++ = '\0';
-		ret = value ? set_by_name(kp->arg, word, value) : -EINVAL;
-		if (ret == -EINVAL)
+		if (!value || change_by_name(governor, word, value, change)) {
 			pr_err("%s: no tunable %s, or its value is out of range\n",
-			       kp->name, word);
+			       governor->kernel.name, word);
+			return -EINVAL;
+		}
 	}
+	return 0;
+}
+
+static int change_base(const char *name)
+{
+	int ret = live ? cil_gate_set_base(name) : cil_gate_boot_base(name);
+
+	if (ret == -EINVAL)
+		pr_err("gate: there is no base governor %s\n", name);
+	return ret;
+}
+
+/* All of the new values, or none. */
+static int param_set(const char *val, const struct kernel_param *kp)
+{
+	struct cil_governor *governor = kp->arg;
+	struct cil_change change = {};
+	char *text = kstrdup(val, GFP_KERNEL);
+	int ret;
+
+	if (!text)
+		return -ENOMEM;
+	ret = parse_change(governor, strim(text), &change);
+	if (!ret && change.base)
+		ret = change_base(change.base);
+	if (!ret && change.changed)
+		ret = change_tunables(governor, &change);
 	kfree(text);
 	return ret;
 }

@@ -11,6 +11,8 @@ int cil_tunables_init(void);
 void cil_tunables_exit(void);
 int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text);
 int cil_tunables_defaults(struct cil_governor *governor);
+void cil_tunables_trace(const struct cil_governor *governor,
+			const struct cil_tunable_set *set);
 int cil_tunables_print(const struct cil_governor *governor, u32 n, char *text,
 		       size_t size);
 size_t cil_tunables_format(const struct cil_governor *governor,

@@ -21,6 +21,7 @@ INDIRECT = {
     "start_afresh": "init of a policy",
     "decide_by_policy": "select of a policy",
     "cil_emit_outcome": "row_learned of a policy",
+    "cil_shadow_decide": "init, update, select of a policy",
     "state_show": "dump of a policy",
     # Callbacks of a kernel governor, which the kernel itself calls by pointer.
     "decide_by_base": "base->select",
@@ -76,33 +77,54 @@ def run(*command: object) -> str:
 
 
 @kernels
-def test_events_cost_a_patched_branch_when_off(kernel: str) -> None:
-    """With the events off, a decision passes a no-operation for each, and reads no flag.
+def static_branches(kernel: str, function: str) -> list[tuple[int, str]]:
+    """Return address and key of the static branches in a function, all of them untaken.
 
-    The kernel's table of patched jumps lists the instruction and the event of each static branch.
+    The kernel's table of patched jumps lists the instruction and the key of each.
     """
     module = images.modules(kernel).plain / "cpuidle_lab.ko"
     symbols = run("nm", "-S", module)
-    match = re.search(r"^([0-9a-f]+) ([0-9a-f]+) [tT] cil_glue_select$", symbols, re.MULTILINE)
+    match = re.search(rf"^([0-9a-f]+) ([0-9a-f]+) [tT] {function}$", symbols, re.MULTILINE)
     assert match and match[1]
     begin = int(match[1], 16)
     end = begin + int(match[2], 16)
     table = run("objdump", "-r", "-j", "__jump_table", module)
     entries = re.findall(
-        r"R_X86_64_PC32\s+\.text\+0x([0-9a-f]+)\n.*\n.*R_X86_64_PC64\s+__tracepoint_(\w+)", table
+        r"R_X86_64_PC32\s+\.text\+0x([0-9a-f]+)\n.*\n.*R_X86_64_PC64\s+(\w+)", table
     )
-    branches = [(int(address, 16), event) for address, event in entries]
-    inside = [(address, event) for address, event in branches if begin <= address < end]
-    assert [event for _, event in inside].count("decision") == 2  # checkpoint and decision
-    assert {event for _, event in inside} == {"decision", "outcome", "weights"}
+    found = [(int(address, 16), key) for address, key in entries]
+    inside = [(address, key) for address, key in found if begin <= address < end]
+    lines = functions(kernel)[function]
+    for address, _ in inside:
+        (instruction,) = (line for line in lines if line.lstrip().startswith(f"{address:x}:"))
+        assert re.search(r"\t(?:nop|xchg +%ax,%ax|data16)", instruction), instruction
+    return inside
+
+
+@kernels
+def test_events_cost_a_patched_branch_when_off(kernel: str) -> None:
+    """With the events off, a decision passes a no-operation for each, and reads no flag."""
+    keys = [key for _, key in static_branches(kernel, "cil_glue_select")]
+    events = [key.removeprefix("__tracepoint_") for key in keys if key.startswith("__tracepoint_")]
+    assert events.count("decision") == 2  # checkpoint and decision
+    assert set(events) == {"decision", "outcome", "weights"}
 
     lines = functions(kernel)["cil_glue_select"]
     emitters = [line for line in lines if re.search(r"\tcil_emit_\w+-", line)]
     assert len(emitters) == 3, "checkpoint, decision and outcome"
-    for address, _ in inside:
-        (instruction,) = (line for line in lines if line.lstrip().startswith(f"{address:x}:"))
-        assert re.search(r"\t(?:nop|xchg +%ax,%ax|data16)", instruction), instruction
     assert not [line for line in lines if "__tracepoint_" in line], "a flag is read"
+
+
+@kernels
+def test_shadow_mode_costs_a_patched_branch_when_off(kernel: str) -> None:
+    """Without shadows, a decision passes one no-operation, a question for the timer another."""
+    for function in ("cil_glue_select", "cil_env_sleep_length"):
+        keys = [key for _, key in static_branches(kernel, function)]
+        assert keys.count("cil_shadow_on") == 1
+        assert not [line for line in functions(kernel)[function] if "cil_shadow_on" in line]
+    reflect = "\n".join(functions(kernel)["cil_glue_reflect"])
+    assert "shadow" not in reflect
+    assert static_branches(kernel, "cil_glue_reflect") == []
 
 
 @kernels

@@ -42,10 +42,12 @@ TAIL = """
 | `GOVERNOR/state/cpuN` | read | what the governor has learned on CPU N, as a table |
 | `gate/base` | read, write | name of the gate's base governor: any that is registered but the gate itself |
 | `gate/hints` | read, write | `PID LIMIT_US` sets the hint of a task, `PID -` removes it; read lists hints and counts |
+| `shadow` | read, write | governors that decide beside the one in use, separated by blanks; `none`: no shadow |
+| `shadow_stats` | read | what the shadows decided, a line for each CPU and governor ([tracing](tracing.md)) |
 """
 
 # Files that are there beside the tunables, for the comparison with a live kernel.
-OTHER_FILES = {"version", "symbols", "gate/base", "gate/hints", "gate/reset"}
+OTHER_FILES = {"version", "symbols", "gate/base", "gate/hints", "gate/reset", "shadow", "shadow_stats"}
 FILES_OF_EACH = {"defaults", "reset"}
 
 

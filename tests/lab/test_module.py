@@ -249,6 +249,9 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
         echo "wteo: $(cat $parameters/wteo)"
         echo "gate: $(cat $parameters/gate)"
         echo "learning_rate=0" 2>/dev/null >$parameters/wteo && fail "0 was accepted"
+        echo "learning_rate=55 selection=nonsense" 2>/dev/null >$parameters/wteo &&
+            fail "half a line was accepted"
+        echo "unchanged: $(cat $parameters/wteo)"
         echo "learning_rate=99 selection=off" >$parameters/wteo
         echo "changed: $(cat $parameters/wteo)"
         governor gate
@@ -264,5 +267,6 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
     said = answers(result)
     assert {"learning_rate=77", "selection=sample"} <= set(said["wteo"].split())
     assert said["gate"] == "base=teo_ng"
+    assert said["unchanged"] == said["wteo"]
     assert {"learning_rate=99", "selection=off"} <= set(said["changed"].split())
     assert any("no debugfs" in line for line in result.dmesg.splitlines())

@@ -186,6 +186,8 @@ def _agreements(recording: "Recording", chosen: list["Governor"], args: argparse
 
 def _check(recording: "Recording", chosen: list["Governor"], args: argparse.Namespace) -> int:
     from cpuidle_lab.replay import points
+    from cpuidle_lab.replay.engine import recorded_agreement
+    from cpuidle_lab.replay.library import governor
 
     names = [one.name for one in chosen] or points.recorded_policies(recording)
     with progress("Replaying", recording.rows("period")) as count:
@@ -196,6 +198,10 @@ def _check(recording: "Recording", chosen: list["Governor"], args: argparse.Name
         for one in found:
             for line in one.lines():
                 print(line)
+        if len(found) == 1 and found[0].tunables <= 1 and found[0].governor != points.BASE:
+            same, played = recorded_agreement(recording, governor(found[0].governor))
+            share = 100 * same / played if played else 0.0
+            print(f"  played as a counterfactual: {share:.2f} % of {played} first choices the same")
     return 0 if all(one.identical == one.compared for one in found) else 1
 
 

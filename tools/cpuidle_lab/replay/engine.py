@@ -125,9 +125,12 @@ class Run:
     A thread has one run of a kernel's governor open at a time.
     """
 
-    def __init__(self, governor: Governor, machine: Machine, settings: Settings | None = None):
+    def __init__(
+        self, governor: Governor, machine: Machine, settings: Settings | None = None, cpu: int = 0
+    ):
         self.governor = governor
         self.machine = machine
+        self._cpu = cpu
         self._values = governor.values(settings)
         self._library = governor.library
         self._handle = 0
@@ -136,7 +139,7 @@ class Run:
         values = (ctypes.c_uint32 * max(1, len(self._values)))(*self._values)
         handle = self._library.rp_open(
             ctypes.c_void_p(self.governor.policy),
-            ctypes.byref(c_machine(self.machine)),
+            ctypes.byref(c_machine(self.machine, self._cpu)),
             ctypes.byref(c_model(self.machine)),
             values,
         )
@@ -337,7 +340,7 @@ def _play_cpu(
 ) -> tuple[CTotals, Machine, dict[str, Array]]:
     machine = _machine_of(recording, cpu)
     found: list[dict[str, Array]] = []
-    with Run(governor, machine, settings) as run:
+    with Run(governor, machine, settings, cpu) as run:
         for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
             _known(recording, chunk, governor)
             part = run.play(chunk, choices)
@@ -391,6 +394,25 @@ def counterfactual(
         if choices:
             outcome.choices[cpu] = found
     return outcome
+
+
+def recorded_agreement(recording: Recording, governor: Governor) -> tuple[int, int]:
+    """Play a recording with the governor that made it, and compare the first choices.
+
+    How near the counterfactual comes to what happened is a test of its assumptions.
+
+    Returns:
+        Intervals in which the first choice is the recorded one, and intervals played.
+    """
+    outcome = counterfactual(recording, governor, choices=True)
+    same = played = 0
+    for cpu, choices in outcome.choices.items():
+        parts = [chunk["index"] for chunk in recording.intervals(cpu, ["index"])]
+        recorded = np.concatenate(parts) if parts else np.empty(0, np.uint8)
+        reached = choices["decisions"] > 0
+        played += int(reached.sum())
+        same += int((recorded[reached] == choices["index"][reached]).sum())
+    return same, played
 
 
 def chunks_of(columns: Mapping[str, Array], rows: int) -> Iterator[dict[str, Array]]:

@@ -195,6 +195,10 @@ class Tunables:
         for generation, number, name, value in events.rows():
             if governor_name(recording, number) == chosen.name:
                 self._changes.setdefault(generation, {})[name] = value
+        for generation, change in self._changes.items():
+            # All of them at once: as good as a checkpoint.
+            if len(change) == len(chosen.tunables):
+                self._anchors.setdefault(generation, change)
 
     def number(self, generation: int) -> int | None:
         """Return which row of `table` was in force; None if the trace does not tell."""
@@ -510,7 +514,7 @@ def _cpu_fidelity(
     check_machine(str(recording.path), machine)
     source = kind(recording, cpu, chosen, tunables)
     unknown = True
-    with Run(chosen, machine) as run:
+    with Run(chosen, machine, cpu=cpu) as run:
         for points, recorded in source.chunks():
             answers = _repeat(run, points, tunables.table(), source.states.data)
             # From a gap to the next start nothing is decided.
@@ -605,7 +609,7 @@ def agreement(
     for cpu, machine in recording.machines.items():
         check_machine(str(recording.path), machine)
         source = OtherPoints(recording, cpu, chosen, tunables)
-        with Run(chosen, machine, settings) as run:
+        with Run(chosen, machine, settings, cpu) as run:
             for points, recorded in source.chunks():
                 answers = _repeat(run, points, tunables.table(), source.states.data)
                 theirs = recorded["index"].astype(np.int16)
