@@ -172,8 +172,25 @@ def test_exit_latency_delays_what_follows(make: Make) -> None:
     found = play(make(frame, NO_POLLING), "oracle", choices=True)
     assert found.missed == 1
     assert found.choices[0]["decisions"].tolist() == [1, 0, 1]
-    # Awake 50 us after the end of the second one; that much shorter is the third.
-    assert found.idle_ns == 5_000_000 + 5_000_000 - (100_000 - 50_000)
+    # Awake 50 us after the end of the second one, and asleep again 1 us later: the poll of a
+    # governor that keeps to its limits would show it, the oracle's cost must not.
+    assert found.regret == pytest.approx(0, abs=1e-9)
+
+
+def test_everybody_is_charged_for_the_same_intervals(make: Make) -> None:
+    lengths = np.random.default_rng(6).exponential(200_000, 3000).astype(np.int64) + 1
+    frame = intervals(lengths, busy_ns=20_000)
+    # A governor that woke slower recorded them: here they are met earlier, too.
+    frame["start_ns"] += np.random.default_rng(7).integers(0, 60_000, 3000).astype(np.uint64)
+    frame["start_ns"].sort()
+    recording = make(frame)
+    found = {name: play(recording, name) for name in (*library.LIMITS, *OWN, "teo@7.2")}
+    assert len({one.missed for one in found.values()}) > 1
+    for name, one in found.items():
+        assert one.idle_ns == lengths.sum(), name
+        assert one.oracle_pj == pytest.approx(found["oracle"].oracle_pj), name
+        assert one.regret is not None and one.regret > -1e-9, name
+        assert one.intervals + one.missed == 3000
 
 
 def test_what_is_not_known_is_left_out(make: Make) -> None:

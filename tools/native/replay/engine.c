@@ -11,11 +11,16 @@
  * - The polling state gives up after its time limit, and the policy is asked
  *   again. Interrupts do not end a poll.
  * - Leaving a state takes its exit latency, in full. What the CPU does next is
- *   delayed by it, so the next interval begins later. Its end stays where it
- *   was recorded: it is then shorter, or over before it began (missed).
+ *   delayed by it, so the policy meets the next interval later. Its end stays
+ *   where it was recorded: less is left of it, or nothing (missed).
  *
- * So the ends of intervals do not move, whatever is decided (open loop). The
- * oracle is charged for the intervals as this policy saw them.
+ * So the ends of intervals do not move, whatever is decided (open loop).
+ *
+ * Everybody is charged for the same intervals, those of the recording: each
+ * entry costs E, and every moment of an interval is charged to the state that
+ * was entered last, the first moments to the first state. An interval that was
+ * missed is charged what the oracle pays for it, since nobody decided anything
+ * there. So waking up late gains nothing, and no cost is below the oracle's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +186,8 @@ static s64 next_tick(const struct rp_run *run, u64 now_ns)
 /**
  * struct interval - the interval being played
  * @now_ns: where time stands
+ * @charged_ns: the interval is charged up to here, at first from its recorded
+ *	beginning
  * @end_ns: when the CPU is woken
  * @timer_ns: when the next timer is due, CIL_TIME_MAX if there is none
  * @latency_req_ns: latency request
@@ -193,6 +200,7 @@ static s64 next_tick(const struct rp_run *run, u64 now_ns)
  */
 struct interval {
 	u64 now_ns;
+	u64 charged_ns;
 	u64 end_ns;
 	u64 timer_ns;
 	s64 latency_req_ns;
@@ -220,8 +228,8 @@ void rp_learn(struct rp_run *run, u64 now_ns)
 				    &run->outcome);
 }
 
-static void decide(struct rp_run *run, struct interval *in, s64 left_ns,
-		   s64 tick_due_ns, struct cil_decision *decision)
+static void decide(struct rp_run *run, struct interval *in, s64 tick_due_ns,
+		   struct cil_decision *decision)
 {
 	struct rp_totals *t = &run->totals;
 	struct cil_query query = {
@@ -239,7 +247,8 @@ static void decide(struct rp_run *run, struct interval *in, s64 left_ns,
 	rp_now.delta_tick_ns = rp_now.sleep_length_ns;
 	if (!run->tick_stopped && tick_due_ns < rp_now.delta_tick_ns)
 		rp_now.delta_tick_ns = tick_due_ns;
-	rp_now.left_ns = left_ns;
+	rp_now.left_ns = in->end_ns - in->now_ns;
+	rp_now.charge_ns = in->end_ns - in->charged_ns;
 	rp_now.poll_limit_ns = 0;
 	run->policy->select(run->state, &run->machine, run->tunables, &query,
 			    decision);
@@ -247,7 +256,7 @@ static void decide(struct rp_run *run, struct interval *in, s64 left_ns,
 		decision->index = 0;
 
 	best = rp_best(&run->machine, &run->model, in->latency_req_ns,
-		       in->disabled, left_ns);
+		       in->disabled, rp_now.charge_ns);
 	if (!in->decisions++) {
 		in->first = *decision;
 		in->ideal = best;
@@ -278,6 +287,21 @@ static void judge(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
 	}
 }
 
+/* The state was entered, and time has passed until now or the end. */
+static void charge(struct rp_run *run, struct interval *in, u32 index)
+{
+	struct rp_totals *t = &run->totals;
+	u64 until_ns = in->now_ns < in->end_ns ? in->now_ns : in->end_ns;
+	u64 time_ns = until_ns > in->charged_ns ? until_ns - in->charged_ns : 0;
+	double cost_pj = rp_cost(&run->model, index, time_ns);
+
+	in->charged_ns += time_ns;
+	in->cost_pj += cost_pj;
+	t->entries[index]++;
+	t->state_ns[index] += time_ns;
+	t->state_pj[index] += cost_pj;
+}
+
 /* One idle period. Returns whether it ended the interval. */
 static bool stay(struct rp_run *run, struct interval *in)
 {
@@ -288,9 +312,8 @@ static bool stay(struct rp_run *run, struct interval *in)
 	struct cil_outcome outcome = { 0 };
 	struct cil_decision decision;
 	bool polling;
-	double cost_pj;
 
-	decide(run, in, left_ns, tick_due_ns, &decision);
+	decide(run, in, tick_due_ns, &decision);
 	polling = run->machine.states[decision.index].polling;
 	latency_ns = run->machine.states[decision.index].exit_latency_ns;
 	if (decision.stop_tick)
@@ -310,11 +333,6 @@ static bool stay(struct rp_run *run, struct interval *in)
 
 	outcome.index = decision.index;
 	outcome.residency_ns = stay_ns + latency_ns;
-	cost_pj = rp_cost(&run->model, decision.index, stay_ns);
-	in->cost_pj += cost_pj;
-	t->entries[decision.index]++;
-	t->state_ns[decision.index] += stay_ns;
-	t->state_pj[decision.index] += cost_pj;
 	t->ticks += outcome.tick_wakeup && !polling;
 	t->polls += outcome.poll_time_limit;
 	judge(run, in->disabled, decision.index, stay_ns, outcome.residency_ns);
@@ -324,6 +342,7 @@ static bool stay(struct rp_run *run, struct interval *in)
 	in->now_ns += outcome.residency_ns;
 	if (outcome.tick_wakeup)
 		in->now_ns += TICK_HANDLER_NS;
+	charge(run, in, decision.index);
 	if (stay_ns < left_ns && in->now_ns < in->end_ns)
 		return false;
 	t->wakeups[decision.index]++;
@@ -338,7 +357,6 @@ static void account(struct rp_run *run, const struct interval *in,
 	double oracle_pj = rp_cost(&run->model, in->ideal, length_ns);
 	u32 length_class = rp_length_class(length_ns);
 
-	t->intervals++;
 	t->idle_ns += length_ns;
 	t->cost_pj += in->cost_pj;
 	t->oracle_pj += oracle_pj;
@@ -365,7 +383,7 @@ static void account(struct rp_run *run, const struct interval *in,
 		c->last[i] = in->last;
 }
 
-/* Nothing of the interval can be said, or it is over already. */
+/* Nothing can be said of the interval. */
 static void leave_out(const struct rp_choices *c, size_t i)
 {
 	if (!c)
@@ -388,6 +406,14 @@ static void leave_out(const struct rp_choices *c, size_t i)
 		c->last[i] = 0;
 }
 
+/* The interval was over before the CPU had woken from the one before. */
+static void miss(struct rp_run *run, struct interval *in, s64 length_ns)
+{
+	in->ideal = rp_best(&run->machine, &run->model, in->latency_req_ns,
+			    in->disabled, length_ns);
+	in->cost_pj = rp_cost(&run->model, in->ideal, length_ns);
+}
+
 static u64 timer_of(const struct rp_intervals *in, size_t i)
 {
 	s64 timer_ns = in->timer_ns[i];
@@ -402,12 +428,12 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 {
 	struct interval interval = {
 		.now_ns = in->start_ns[i],
+		.charged_ns = in->start_ns[i],
 		.end_ns = in->start_ns[i] + in->length_ns[i],
 		.timer_ns = timer_of(in, i),
 		.latency_req_ns = in->latency_req_ns[i],
 		.disabled = in->disabled[i],
 	};
-	s64 length_ns;
 
 	if (in->flags[i] & RP_GAP)
 		run->ready_ns = 0;
@@ -426,17 +452,16 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 
 	if (run->ready_ns)
 		interval.now_ns = run->ready_ns;
-	if (interval.now_ns >= interval.end_ns) {
+	if (interval.now_ns < interval.end_ns) {
+		run->totals.intervals++;
+		while (!stay(run, &interval))
+			;
+	} else {
 		run->totals.missed++;
-		run->ready_ns = interval.now_ns + in->busy_ns[i];
-		leave_out(c, i);
-		return;
+		miss(run, &interval, in->length_ns[i]);
 	}
-	length_ns = interval.end_ns - interval.now_ns;
-	while (!stay(run, &interval))
-		;
 	run->ready_ns = interval.now_ns + in->busy_ns[i];
-	account(run, &interval, length_ns, c, i);
+	account(run, &interval, in->length_ns[i], c, i);
 }
 
 /**

@@ -21,7 +21,7 @@ static void oracle_select(void *state, const struct cil_machine *machine,
 {
 	cil_sleep_length(query);
 	decision->index = rp_best(machine, rp_now.model, query->latency_req_ns,
-				  query->disabled, rp_now.left_ns);
+				  query->disabled, rp_now.charge_ns);
 	decision->stop_tick = !machine->states[decision->index].polling &&
 			      rp_now.left_ns > query->delta_tick_ns;
 	decision->row = CIL_ROW_NONE;

@@ -99,6 +99,7 @@ static void decide(struct rp_run *run, const struct rp_points *p, size_t i,
 	rp_now.base_stop_tick = p->flags[i] & RP_BASE_STOP_TICK;
 	/* The limits: what they may know of the future is the recorded stay. */
 	rp_now.left_ns = p->out_kind[i] == RP_ENTERED ? p->residency_ns[i] : 1;
+	rp_now.charge_ns = rp_now.left_ns;
 	run->policy->select(run->state, &run->machine, run->tunables, &query,
 			    &decision);
 	if (decision.index >= run->machine.state_count)

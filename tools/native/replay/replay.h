@@ -89,7 +89,7 @@ struct rp_intervals {
  * struct rp_choices - what was decided in each interval, in columns
  * @cost_pj: modelled cost of the interval
  * @oracle_pj: cost of the best state for it
- * @decisions: decisions made in it, 0 if it was not reached
+ * @decisions: decisions made in it, 0 if it was missed or left out
  * @index: state that was chosen first
  * @stop_tick: whether the tick was to be stopped with it
  * @reason: why, enum cil_reason
@@ -113,9 +113,10 @@ struct rp_choices {
  * struct rp_totals - what a run came to
  * @cost_pj: modelled cost of all idle periods
  * @oracle_pj: least cost for whoever knows each interval
- * @idle_ns: length of all intervals that were played
+ * @idle_ns: length of all intervals, those missed included
  * @intervals: intervals played
- * @missed: intervals that were over before the CPU had woken from the last
+ * @missed: intervals that were over before the CPU had woken from the last;
+ *	they are charged what the oracle pays
  * @skipped: intervals without an end or with unknown inputs
  * @decisions: decisions made
  * @asked: decisions that asked for the sleep length

@@ -46,6 +46,7 @@ struct rp_run {
  * @sleep_length_ns: time to the next timer event without the tick
  * @delta_tick_ns: time to the next timer event, the tick included
  * @left_ns: time until the CPU is woken; the oracle may ask
+ * @charge_ns: what is still to be charged of the interval; the oracle may ask
  * @model: what idle periods cost; the limits may ask
  * @poll_limit_ns: how long the policy wants to poll; 0: as the kernel does
  * @hint_ns: limit by hints, of a recorded decision
@@ -56,6 +57,7 @@ struct rp_moment {
 	s64 sleep_length_ns;
 	s64 delta_tick_ns;
 	s64 left_ns;
+	s64 charge_ns;
 	const struct rp_model *model;
 	s64 poll_limit_ns;
 	s64 hint_ns;
