@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From results to figures. What they mean is said in metrics.yaml, once."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from cpuidle_lab import statistics
+from cpuidle_lab.compare.model import Comparison, Result
+from cpuidle_lab.compare.spec import BAYES, BEST_KIND, BEST_MAINLINE, LIMIT_KIND, OWN_KIND
+from cpuidle_lab.metrics import FEW_INTERVALS, Metric
+from cpuidle_lab.report.page import losses
+
+# Of the resampling.
+_SEED = 1
+
+# Percentages that differ by less are equal: sums of floating-point numbers.
+_SAME = 1e-6
+
+# Intervals missed, in %, that a reader must know of.
+_MANY = 5
+
+# Percentage points that can be seen in the tables.
+_WORSE = 0.05
+
+# The figures of one governor on one recording.
+KEYS = (
+    "regret",
+    "power_mw",
+    "latency_p50_us",
+    "latency_p99_us",
+    "latency_max_us",
+    "above",
+    "below",
+    "tick_wakeups",
+    "asked",
+    "instructions",
+    "decisions_per_interval",
+    "intervals",
+    "missed",
+    "skipped",
+)
+
+
+@cache
+def definitions() -> dict[str, Metric]:
+    """Return every figure by its key, in the order of metrics.yaml."""
+    text = (Path(__file__).parent / "metrics.yaml").read_text(encoding="utf-8")
+    return {
+        key: Metric(item["title"], item["unit"], item["digits"], item["description"].strip())
+        for key, item in yaml.safe_load(text).items()
+    }
+
+
+def show(key: str, value: float | None) -> str:
+    """Return a figure as text, "?" if it is unknown."""
+    if value is None:
+        return "?"
+    text = definitions()[key].show(value)
+    return text.removeprefix("-") if not any(digit in text for digit in "123456789") else text
+
+
+def show_range(low: float | None, high: float | None) -> str:
+    """Return two regrets as text, "" if they are unknown."""
+    return "" if low is None else f"{show('regret', low)} to {show('regret', high)}"
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def regret(result: Result) -> float | None:
+    """Return the regret, and 0 where floating point left a trace of something else."""
+    value = result.outcome.regret
+    return 0.0 if value is not None and abs(value) < _SAME else value
+
+
+def values(result: Result) -> dict[str, float | None]:
+    """Return the figures of one governor on one recording, by the keys of KEYS."""
+    outcome = result.outcome
+    rows = outcome.intervals + outcome.missed + outcome.skipped
+    return {
+        "regret": regret(result),
+        "power_mw": outcome.cost_pj / outcome.idle_ns if outcome.idle_ns else None,
+        "latency_p50_us": outcome.latency_us(0.50),
+        "latency_p99_us": outcome.latency_us(0.99),
+        "latency_max_us": outcome.latency_us(1.0),
+        "above": outcome.share(outcome.above),
+        "below": outcome.share(outcome.below),
+        "tick_wakeups": outcome.share(outcome.ticks),
+        "asked": _percent(outcome.asked, outcome.decisions),
+        "instructions": result.instructions,
+        "decisions_per_interval": (
+            outcome.decisions / outcome.intervals if outcome.intervals else None
+        ),
+        "intervals": outcome.intervals,
+        "missed": _percent(outcome.missed, rows),
+        "skipped": _percent(outcome.skipped, rows),
+    }
+
+
+def is_judged(result: Result) -> bool:
+    """Tell whether a recording has enough intervals for a judgement."""
+    return result.outcome.intervals >= FEW_INTERVALS
+
+
+@dataclass(frozen=True)
+class Line:
+    """One governor over all recordings.
+
+    Attributes:
+        label: of the governor.
+        kind: of the governor.
+        traces: recordings that can be judged.
+        mean_regret: mean of their regrets, %.
+        low, high: bootstrap interval of the mean; None with too few recordings.
+        least_regret: regret on the best recording.
+        worst_regret: regret on the worst recording.
+        worst_trace: its label, "" if no recording is bad.
+        lost_to_mainline: recordings on which the best mainline governor is better; None if there
+            is none to compare with.
+        values: means of the other figures; latencies of all wake-ups, each recording counting the
+            same.
+    """
+
+    label: str
+    kind: str
+    traces: int
+    mean_regret: float | None
+    low: float | None
+    high: float | None
+    least_regret: float | None
+    worst_regret: float | None
+    worst_trace: str
+    lost_to_mainline: int | None
+    values: dict[str, float | None]
+
+
+def _mean(numbers: Sequence[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _latency_us(results: Sequence[Result], share: float) -> float | None:
+    """Return a quantile of all wake-ups, each recording counting the same."""
+    weights: dict[int, float] = {}
+    for result in results:
+        total = sum(result.outcome.latency_ns.values())
+        for latency, count in result.outcome.latency_ns.items():
+            weights[latency] = weights.get(latency, 0.0) + count / total
+    need = share * sum(weights.values())
+    done = 0.0
+    for latency, weight in sorted(weights.items()):
+        done += weight
+        if done >= need - _SAME:
+            return latency / 1000
+    return None
+
+
+def _lost(comparison: Comparison, results: Sequence[Result]) -> int | None:
+    if BEST_MAINLINE not in comparison.governors:
+        return None
+    return sum(is_worse(comparison, result) for result in results)
+
+
+def is_worse(comparison: Comparison, result: Result) -> bool:
+    """Tell whether the best mainline governor is better on this recording."""
+    best = comparison.results.get((result.trace, BEST_MAINLINE))
+    mine, theirs = regret(result), regret(best) if best else None
+    return mine is not None and theirs is not None and mine >= theirs + _WORSE
+
+
+def _line(comparison: Comparison, label: str) -> Line:
+    results = [item for item in comparison.of_governor(label) if is_judged(item)]
+    known = [(value, item.trace) for item in results if (value := regret(item)) is not None]
+    regrets = [value for value, _ in known]
+    worst, trace = max(known, default=(None, ""), key=lambda pair: pair[0])
+    each = [values(item) for item in results]
+    means = {key: _mean([item[key] for item in each]) for key in KEYS if key != "regret"}
+    means["latency_p50_us"] = _latency_us(results, 0.50)
+    means["latency_p99_us"] = _latency_us(results, 0.99)
+    means["latency_max_us"] = _latency_us(results, 1.0)
+    low, high = statistics.interval(regrets, _SEED)
+    return Line(
+        label,
+        comparison.governors[label],
+        len(known),
+        _mean(regrets),
+        low,
+        high,
+        min(regrets, default=None),
+        worst,
+        trace if worst else "",
+        _lost(comparison, results),
+        means,
+    )
+
+
+def lines(comparison: Comparison) -> list[Line]:
+    """Return one line for each governor: the least mean regret first, limits last."""
+    last = {BEST_KIND: 1, LIMIT_KIND: 2}
+
+    def order(line: Line) -> tuple[int, float]:
+        mean = math.inf if line.mean_regret is None else line.mean_regret
+        rank = last.get(line.kind, 0)
+        return rank, -mean if rank == last[LIMIT_KIND] else mean
+
+    return sorted((_line(comparison, label) for label in comparison.governors), key=order)
+
+
+def best_line(found: Sequence[Line]) -> Line | None:
+    """Return the governor to speak of first: the project's with the least mean regret, or any."""
+    known = [line for line in found if line.mean_regret is not None]
+    own = [line for line in known if line.kind == OWN_KIND]
+    return next(iter(own or known), None)
+
+
+def headline(comparison: Comparison) -> str:
+    """Return the answer in one sentence."""
+    found = lines(comparison)
+    best = best_line(found)
+    if best is None:
+        return "No recording has enough intervals for a judgement"
+    several = len(comparison.sources) > 1
+    where = f", worst {show('worst_regret', best.worst_regret)} % on {best.worst_trace}"
+    mean = "mean regret" if several else "regret"
+    parts = [
+        f"{best.label}: {mean} {show('mean_regret', best.mean_regret)} %{where if several else ''}"
+    ]
+    by_label = {line.label: line for line in found}
+    for label, title in ((BEST_MAINLINE, "best mainline"), ("bayes", "floor estimate")):
+        line = by_label.get(label)
+        if line and line.mean_regret is not None:
+            parts.append(f"{title} {show('mean_regret', line.mean_regret)} %")
+    return "; ".join(parts)
+
+
+def front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Return which points no other beats: none is at most equal in both and less in one.
+
+    Args:
+        points: two figures each, of which less is better.
+    """
+    return [
+        n
+        for n, (x, y) in enumerate(points)
+        if not any(a <= x and b <= y and (a < x or b < y) for a, b in points)
+    ]
+
+
+def _missed(results: Sequence[Result]) -> str:
+    """Return which governors miss many intervals, "" if none does."""
+    shares = {item.label: values(item)["missed"] or 0 for item in results if item.kind != BEST_KIND}
+    return ", ".join(f"{label} {share:.0f} %" for label, share in shares.items() if share >= _MANY)
+
+
+def _below_floor(results: Sequence[Result]) -> str:
+    """Return which governors come out below the floor estimate, "" if none does."""
+    found = {item.label: value for item in results if (value := regret(item)) is not None}
+    floor = found.get(BAYES, 0.0) - _WORSE
+    real = [item.label for item in results if item.kind not in (BEST_KIND, LIMIT_KIND)]
+    return ", ".join(label for label in real if label in found and found[label] < floor)
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """Return what a reader must know about the recordings."""
+    found = []
+    for source in comparison.sources:
+        results = comparison.of_trace(source.label)
+        if not all(is_judged(item) for item in results):
+            few = f"fewer than {FEW_INTERVALS} intervals, so not in the summary"
+            found.append(f"{source.label}: {few}")
+        skipped = values(results[0])["skipped"] or 0
+        if skipped >= 1:
+            found.append(f"{source.label}: {skipped:.1f} % of the intervals cannot be played")
+        if below := _below_floor(results):
+            found.append(f"{source.label}: the floor estimate is too high; below it: {below}")
+        if missed := _missed(results):
+            found.append(
+                f"{source.label}: intervals that were over before the CPU had woken from the one "
+                f"before, charged as the oracle: {missed}"
+            )
+        found += [f"{source.label}: {line}" for line in losses(source.integrity)]
+    if not comparison.counted:
+        found.append("instructions were not counted (--no-instructions, or valgrind is missing)")
+    return found

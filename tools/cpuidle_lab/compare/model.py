@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs every governor over every recording."""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from cpuidle_lab import columns
+from cpuidle_lab.columns import Recording
+from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
+from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.replay import instructions
+from cpuidle_lab.replay.engine import Outcome, counterfactual
+from cpuidle_lab.trace import Integrity, Machine
+
+_T = TypeVar("_T")
+
+# Of a phase of work: its title and how much there is to do; yields what to call with a part done.
+Phase = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recording.
+
+    Attributes:
+        path: as given.
+        label: short name, different for each.
+        kind: of columns.Recording.
+        kernel: release, "" if unknown.
+        machines: idle states by CPU.
+        integrity: what is missing.
+        intervals: exogenous intervals in it.
+    """
+
+    path: Path
+    label: str
+    kind: str
+    kernel: str
+    machines: dict[int, Machine]
+    integrity: Integrity
+    intervals: int
+
+
+@dataclass
+class Result:
+    """One governor on one recording.
+
+    Attributes:
+        trace: label of the recording.
+        label: of the governor.
+        kind: of the governor, see spec.
+        governor: whose result it is: differs from `label` for the best mainline governor.
+        outcome: what it came to.
+        instructions: of a decision; None if not counted.
+        worst: where most was lost.
+    """
+
+    trace: str
+    label: str
+    kind: str
+    governor: str
+    outcome: Outcome
+    instructions: float | None = None
+    worst: list[Bad] = field(default_factory=list)
+
+
+@dataclass
+class Comparison:
+    """Everything that is shown.
+
+    Attributes:
+        sources: the recordings.
+        governors: labels and kinds, best mainline and limits last.
+        results: by label of the recording and of the governor.
+        command: the command line.
+        start: when it began, ISO 8601.
+        counted: whether instructions were counted.
+        bad: how many of the worst decisions were kept.
+    """
+
+    sources: list[Source]
+    governors: dict[str, str]
+    results: dict[tuple[str, str], Result]
+    command: str
+    start: str
+    counted: bool
+    bad: int
+
+    def of_trace(self, trace: str) -> list[Result]:
+        """Return the results of a recording, in the order of the governors."""
+        return [self.results[trace, label] for label in self.governors]
+
+    def of_governor(self, label: str) -> list[Result]:
+        """Return the results of a governor, in the order of the recordings."""
+        return [self.results[source.label, label] for source in self.sources]
+
+
+def _without_suffix(name: str) -> str:
+    return name.removesuffix(".dat").removesuffix(".trace")
+
+
+def labels(paths: Sequence[Path]) -> list[str]:
+    """Return short names that differ: the paths without what they have in common."""
+    if len(paths) == 1:
+        path = paths[0].resolve()
+        return [_without_suffix((path.parent if path.name == "trace.dat" else path).name)]
+    parts = [list(path.resolve().parts) for path in paths]
+    while all(len(item) > 1 for item in parts) and len({item[-1] for item in parts}) == 1:
+        parts = [item[:-1] for item in parts]
+    while all(len(item) > 1 for item in parts) and len({item[0] for item in parts}) == 1:
+        parts = [item[1:] for item in parts]
+    found = [_without_suffix("/".join(item)) for item in parts]
+    return found if len(set(found)) == len(found) else [str(path) for path in paths]
+
+
+class _StoppedError(Exception):
+    """The work is not wanted any more."""
+
+
+@dataclass
+class _Work:
+    """What all replays of a command share."""
+
+    candidates: list[Candidate]
+    bad: int
+    workers: int
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def replay(
+        self, recording: Recording, candidate: Candidate, done: Callable[[int], None]
+    ) -> tuple[Outcome, list[Place]]:
+        """Play a recording; keep of the choices only the worst."""
+
+        def progress(count: int) -> None:
+            if self.stop.is_set():
+                raise _StoppedError
+            done(count)
+
+        outcome = counterfactual(
+            recording,
+            candidate.governor,
+            dict(candidate.settings),
+            choices=self.bad > 0,
+            jobs=max(1, self.workers // len(self.candidates)),
+            progress=progress,
+        )
+        found = places(outcome.choices, self.bad) if self.bad else []
+        outcome.choices = {}
+        return outcome, found
+
+    def count(self, recording: Recording, candidate: Candidate) -> float | None:
+        """Count instructions."""
+        if self.stop.is_set():
+            raise _StoppedError
+        settings = dict(candidate.settings)
+        return instructions.per_decision(candidate.governor, recording, settings)
+
+
+def _all(pool: ThreadPoolExecutor, work: _Work, jobs: Sequence[Future[_T]]) -> list[_T]:
+    """Wait for all jobs; the first that fails, or Ctrl-C, ends the others."""
+    try:
+        for job in as_completed(jobs):
+            job.result()
+    except BaseException:
+        work.stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+        raise
+    return [job.result() for job in jobs]
+
+
+def _compare(
+    recording: Recording,
+    trace: str,
+    work: _Work,
+    pool: ThreadPoolExecutor,
+    done: Callable[[int], None],
+) -> list[Result]:
+    jobs = [pool.submit(work.replay, recording, item, done) for item in work.candidates]
+    pairs = _all(pool, work, jobs)
+    found = zip(work.candidates, pairs, strict=True)
+    bad = with_inputs(recording, {item.label: lost for item, (_, lost) in found})
+    return [
+        Result(trace, item.label, item.kind, item.label, outcome, worst=bad[item.label])
+        for item, (outcome, _) in zip(work.candidates, pairs, strict=True)
+    ]
+
+
+def _best_mainline(results: Sequence[Result]) -> Result | None:
+    """Return the better of the newest kernel's menu and teo on a recording."""
+    known = [item for item in results if item.label in MAINLINE]
+    if len(known) < len(MAINLINE):
+        return None
+    best = min(known, key=lambda item: item.outcome.regret or 0)
+    return replace(best, label=BEST_MAINLINE, kind=BEST_KIND)
+
+
+def _open(path: Path, label: str, stack: ExitStack) -> tuple[Source, Recording]:
+    recording = stack.enter_context(columns.opened(path))
+    rows = recording.rows("interval")
+    if not rows:
+        raise UserError(f"{path}: holds no idle interval")
+    return Source(
+        path,
+        label,
+        recording.kind,
+        recording.kernel,
+        recording.machines,
+        recording.integrity,
+        rows,
+    ), recording
+
+
+def build(
+    paths: Sequence[Path],
+    candidates: list[Candidate],
+    phase: Phase,
+    *,
+    bad: int,
+    count: bool,
+    command: str,
+    start: str,
+) -> Comparison:
+    """Replay everything, on all cores.
+
+    Args:
+        paths: the recordings; a path given twice counts once.
+        candidates: the governors.
+        phase: shows progress.
+        bad: how many of the worst decisions to keep, for each governor and recording.
+        count: count instructions.
+        command: the command line, for the record.
+        start: when it began, likewise.
+
+    Raises:
+        UserError: a recording cannot be read or replayed.
+    """
+    paths = list({path.resolve(): path for path in paths}.values())
+    work = _Work(candidates, bad, os.cpu_count() or 1)
+    results: list[Result] = []
+    with ExitStack() as stack, ThreadPoolExecutor(work.workers) as pool:
+        opened = []
+        with phase("Reading the recordings", len(paths)) as done:
+            for path, label in zip(paths, labels(paths), strict=True):
+                opened.append(_open(path, label, stack))
+                done(1)
+        total = sum(source.intervals for source, _ in opened) * len(candidates)
+        with phase("Replaying", total) as done:
+            for source, recording in opened:
+                results += _compare(recording, source.label, work, pool, done)
+        if count:
+            _count(results, opened, work, pool, phase)
+    for source, _ in opened:
+        best = _best_mainline([item for item in results if item.trace == source.label])
+        results += [best] if best else []
+    kinds = {item.label: item.kind for item in results}
+    return Comparison(
+        [source for source, _ in opened],
+        kinds,
+        {(item.trace, item.label): item for item in results},
+        command,
+        start,
+        any(item.instructions is not None for item in results),
+        bad,
+    )
+
+
+def _count(
+    results: list[Result],
+    opened: list[tuple[Source, Recording]],
+    work: _Work,
+    pool: ThreadPoolExecutor,
+    phase: Phase,
+) -> None:
+    recordings = {source.label: recording for source, recording in opened}
+    candidates = {item.label: item for item in work.candidates}
+    for candidate in work.candidates:
+        instructions.prepare(candidate.governor)
+    with phase("Counting instructions", len(results)) as done:
+
+        def one(result: Result) -> float | None:
+            found = work.count(recordings[result.trace], candidates[result.label])
+            done(1)
+            return found
+
+        counts = _all(pool, work, [pool.submit(one, item) for item in results])
+    for item, found in zip(results, counts, strict=True):
+        item.instructions = found

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which governors are compared: "wteo,teo@6.12,wteo:learning_rate=50:half_life_ms=500"."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.host import project_governors
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.linux_source import NEWEST
+from cpuidle_lab.replay.library import LIMITS, Governor, governor
+
+# What everything is measured against.
+ORACLE, BAYES = LIMITS
+MAINLINE = (f"menu@{NEWEST}", f"teo@{NEWEST}")
+BEST_MAINLINE = "best mainline"
+
+OWN_KIND, MAINLINE_KIND, BEST_KIND, LIMIT_KIND = "project", "mainline", "best mainline", "limit"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A governor with its tunables.
+
+    Attributes:
+        label: as given: "wteo:learning_rate=50".
+        governor: who decides.
+        settings: tunables that differ from the default.
+    """
+
+    label: str
+    governor: Governor
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Whose it is: the project's, a kernel's, or no kernel could run it."""
+        if self.governor.spec in LIMITS:
+            return LIMIT_KIND
+        return MAINLINE_KIND if "@" in self.governor.spec else OWN_KIND
+
+
+def _candidate(text: str) -> Candidate:
+    spec, *settings = text.split(":")
+    pairs = []
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not (name and equals and value):
+            raise UserError(f"'{setting}' in '{text}' is no TUNABLE=VALUE", USAGE)
+        pairs.append((name, value))
+    found = governor(spec)
+    found.values(dict(pairs))
+    return Candidate(text, found, tuple(pairs))
+
+
+def parse(text: str | None, mainline: bool) -> list[Candidate]:
+    """Return who is compared: those given, what mainline has, and the limits.
+
+    Args:
+        text: names with commas between, each with its tunables after colons; None is all of the
+            project's governors.
+        mainline: compare with the newest kernel's menu and teo, too.
+
+    Raises:
+        UserError: a governor, a tunable or a value is unknown.
+    """
+    named = project_governors(TOP) if text is None else [item.strip() for item in text.split(",")]
+    if not all(named):
+        raise UserError("--governors: a name is missing before or after a comma", USAGE)
+    wanted: Iterable[str] = [*named, *(MAINLINE if mainline else ()), BAYES, ORACLE]
+    return [_candidate(item) for item in dict.fromkeys(wanted)]

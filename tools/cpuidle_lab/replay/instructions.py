@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a decision costs: instructions of select and update, counted by valgrind.
+
+A program (tools/native/count) plays some intervals of a recording, and valgrind's callgrind counts
+what runs inside of the governor, and nothing else: not the replay, and not what makes a governor of
+the kernel a policy. The program is linked from the same sources as the library, but without
+position-independent code, so that no governor pays for how a shared library finds its data.
+"""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from cpuidle_lab.columns import Columns, Recording
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP, cached
+from cpuidle_lab.linux_source import GOVERNORS as MAINLINE_FILES
+from cpuidle_lab.linux_source import fetch
+from cpuidle_lab.replay import library
+from cpuidle_lab.replay.engine import (
+    INTERVAL_TYPES,
+    Settings,
+    c_machine,
+    c_model,
+    check_machine,
+    fitting,
+)
+from cpuidle_lab.replay.library import LIMITS, TUNABLE_MAX, Governor
+
+SAMPLE = 2000
+
+_COUNT = library._NATIVE / "count"
+_HEADER = _COUNT / "count.h"
+_FLAGS = (*library._FLAGS, "-fPIE")
+_KERNEL_FLAGS = (*library._KERNEL_FLAGS, "-fPIE")
+_COLLECTED = re.compile(r"Collected : (\d+)")
+
+_found: dict[object, float | None] = {}
+_building = threading.Lock()
+
+
+def _own_program() -> Path:
+    sources = [*library._own_sources(), _COUNT / "main.c", _COUNT / "policy.c"]
+
+    def build(target: Path) -> None:
+        library._run([library._compiler(), *_FLAGS, "-o", target / "count", *sources, "-lm"])
+
+    ingredients = library._ingredients([*sources, _HEADER], _FLAGS)
+    return cached("count-own", ingredients, "Compiling the counter of instructions", build)
+
+
+def _mainline_program(kernel: str) -> Path:
+    if "/" in kernel:
+        folder = Path(kernel).expanduser() / "drivers/cpuidle/governors"
+    else:
+        folder = fetch(kernel).folder
+    theirs = [folder / name for name in MAINLINE_FILES if (folder / name).is_file()]
+    shim = library._NATIVE / "mainline"
+    ours = [
+        *sorted(shim.glob("*.c")),
+        *(library._NATIVE / "replay" / name for name in library._COMMON),
+        TOP / "governors" / "gate" / "gate.c",
+        _COUNT / "main.c",
+        _COUNT / "kernel.c",
+    ]
+
+    def build(target: Path) -> None:
+        objects: list[Path] = []
+        to: list[str | Path]
+        for source in (path for path in theirs if path.suffix == ".c"):
+            objects.append(target / f"kernel-{source.stem}.o")
+            include = [f"-I{shim / 'include'}", f"-I{source.parent}"]
+            to = ["-c", source, "-o", objects[-1]]
+            library._run([library._compiler(), *_KERNEL_FLAGS, *include, *to])
+        wrap = "-Wl,--wrap=cpuidle_register_governor"
+        to = ["-o", target / "count"]
+        library._run([library._compiler(), *_FLAGS, wrap, *to, *objects, *ours])
+
+    tag = re.sub(r"[^\w.]+", "-", kernel).strip("-")
+    ingredients = library._ingredients([*theirs, *ours, _HEADER], [*_FLAGS, *_KERNEL_FLAGS])
+    title = f"Compiling the counter of instructions for {kernel}"
+    return cached(f"count-mainline-{tag}", ingredients, title, build)
+
+
+def _program(governor: Governor) -> Path:
+    _, _, kernel = governor.spec.partition("@")
+    with _building:
+        return (_mainline_program(kernel) if kernel else _own_program()) / "count"
+
+
+def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
+    """Return the CPU with most intervals, and `sample` of them from the middle."""
+    cpu = max(recording.cpus, key=lambda cpu: recording.rows("interval", cpu))
+    skip = max(0, recording.rows("interval", cpu) - sample) // 2
+    parts: list[Columns] = []
+    for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
+        rows = len(chunk["flags"])
+        parts.append({name: values[skip : skip + sample] for name, values in chunk.items()})
+        sample -= len(parts[-1]["flags"])
+        skip = max(0, skip - rows)
+        if sample <= 0:
+            break
+    return cpu, {name: np.concatenate([part[name] for part in parts]) for name in INTERVAL_TYPES}
+
+
+def _write(path: Path, governor: Governor, recording: Recording, settings: Settings | None,
+           sample: int) -> None:  # fmt: skip
+    """Write the input of tools/native/count."""
+    cpu, chunk = _middle(recording, sample)
+    machine = recording.machines.get(cpu)
+    if machine is None:
+        raise UserError(f"{recording.path}: the idle states of CPU {cpu} are unknown")
+    check_machine(str(recording.path), machine)
+    values = governor.values(settings)
+    columns = fitting(chunk, INTERVAL_TYPES)
+    with path.open("wb") as stream:
+        stream.write(bytes(c_machine(machine, cpu)))
+        stream.write(bytes(c_model(machine)))
+        stream.write(bytes((ctypes.c_uint32 * TUNABLE_MAX)(*values)))
+        stream.write(len(columns["flags"]).to_bytes(8, "little"))
+        for column in columns.values():
+            stream.write(column.tobytes())
+
+
+def _count(governor: Governor, recording: Recording, settings: Settings | None,
+           sample: int) -> float | None:  # fmt: skip
+    program = _program(governor)
+    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
+        data = Path(folder) / "intervals"
+        _write(data, governor, recording, settings, sample)
+        command: list[str | Path] = [
+            "valgrind",
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            "--collect-atstart=no",
+            "--toggle-collect=count_select",
+            "--toggle-collect=count_update",
+            program,
+            governor.name,
+            data,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    collected = _COLLECTED.search(done.stderr)
+    if done.returncode or not collected:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UserError(f"counting the instructions of {governor.spec} failed: {last}")
+    decisions = int(done.stdout)
+    return int(collected[1]) / decisions if decisions else None
+
+
+def can_count(governor: Governor) -> bool:
+    """Tell whether there is valgrind, and a kernel could run the governor."""
+    return governor.spec not in LIMITS and shutil.which("valgrind") is not None
+
+
+def prepare(governor: Governor) -> None:
+    """Compile what per_decision() needs, so that it need not."""
+    if can_count(governor):
+        _program(governor)
+
+
+def per_decision(
+    governor: Governor,
+    recording: Recording,
+    settings: Mapping[str, str | int] | None = None,
+    sample: int = SAMPLE,
+) -> float | None:
+    """Return the mean instructions of a decision: of select, and of update after it.
+
+    The governor starts afresh and plays intervals from the middle of the CPU that has most of them.
+    The answer is remembered for the life of the process.
+
+    Args:
+        governor: who decides.
+        recording: its intervals.
+        settings: tunables that differ from the default.
+        sample: how many intervals.
+
+    Returns:
+        None where valgrind is missing, no decision was made, or no kernel could run the governor.
+
+    Raises:
+        UserError: a tunable is unknown, or the program cannot be compiled or run.
+    """
+    if not can_count(governor):
+        return None
+    key = governor.spec, governor.values(settings), recording.path, sample
+    if key not in _found:
+        _found[key] = _count(governor, recording, settings, sample)
+    return _found[key]
