@@ -249,7 +249,7 @@ class Waiter:
                 self._reader.recv(4096)
 
 
-def _end(process: Process, first: signal.Signals) -> int:
+def end_process(process: Process, first: signal.Signals) -> int:
     """End a process and what it has started: ask, then insist. Return its exit status."""
     for number in (first, signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
@@ -338,7 +338,7 @@ class Recorder:
     def stop(self) -> None:
         """Turn tracing off, whatever became of trace-cmd, which restores it at its own end only."""
         if self.process is not None:
-            _end(self.process, signal.SIGINT)
+            end_process(self.process, signal.SIGINT)
         tree = self._machine.tree
         if tree.read(f"{TRACEFS}/set_event"):
             tree.write(f"{TRACEFS}/events/enable", "0")
@@ -370,10 +370,10 @@ def _run_workload(plan: Plan, waiter: Waiter, recorder: Process, stdout: IO[str]
     try:
         waiter.wait(None, recorder, workload)
     except InterruptedSession as interruption:
-        _end(workload, signal.Signals(interruption.number))
+        end_process(workload, signal.Signals(interruption.number))
         raise
     finally:
-        status = _end(workload, signal.SIGTERM)
+        status = end_process(workload, signal.SIGTERM)
     return status if status >= 0 else 128 - status
 
 
