@@ -47,7 +47,15 @@ TAIL = """
 """
 
 # Files that are there beside the tunables, for the comparison with a live kernel.
-OTHER_FILES = {"version", "symbols", "gate/base", "gate/hints", "gate/reset", "shadow", "shadow_stats"}
+OTHER_FILES = {
+    "version",
+    "symbols",
+    "gate/base",
+    "gate/hints",
+    "gate/reset",
+    "shadow",
+    "shadow_stats",
+}
 FILES_OF_EACH = {"defaults", "reset"}
 
 

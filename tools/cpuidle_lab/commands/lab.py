@@ -66,10 +66,7 @@ def phases(args: argparse.Namespace) -> list[Phase]:
         name = Path(args.command[0]).name
         return [Phase(args.governor, name, shlex.join(args.command), tunables)]
     found = [workloads.find(name) for name in args.workload or [DEFAULT_WORKLOAD]]
-    return [
-        Phase(args.governor, each.name, each.shell(args.duration, args.seed), tunables)
-        for each in found
-    ]
+    return [each.phase(args.governor, args.duration, args.seed, tunables) for each in found]
 
 
 def check(args: argparse.Namespace) -> None:
@@ -115,6 +112,7 @@ def lab_run(args: argparse.Namespace) -> LabRun:
         seed=args.seed,
         real_time=args.real_time,
         time_limit_s=args.time_limit,
+        files=workloads.files(workloads.find(name) for name in args.workload),
     )
 
 

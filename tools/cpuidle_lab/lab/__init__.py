@@ -6,6 +6,7 @@ archive  the cpio archives that the guest's root is made of
 images   kernels, the guest's root, the modules as DKMS builds them
 machine  QEMU, in virtual or in real time
 workloads  the named programs
+corpus   traces of real programs, each from a recipe
 run      boots, runs a script in the guest, brings the results out
 """
 

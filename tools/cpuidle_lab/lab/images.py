@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +59,25 @@ RUNTIME_PROGRAMS = {
     "trace-cmd": ("usr/bin/trace-cmd",),
 }
 
+# What some workloads need beyond these, by package; a name that ends in a slash is a folder.
+# Kept apart from the programs above, and a boot carries only what its workload asks for: the
+# root is unpacked in virtual time and stays in the guest's memory, and it is small for all
+# who need none of this.
+EXTRA_PROGRAMS = {
+    "fio": ("usr/bin/fio",),
+    "nginx": ("usr/sbin/nginx",),
+    "postgresql-17": (
+        "usr/lib/postgresql/17/bin/initdb",
+        "usr/lib/postgresql/17/bin/pgbench",
+        "usr/lib/postgresql/17/bin/postgres",
+        "usr/lib/postgresql/17/lib/dict_snowball.so",
+        "usr/lib/postgresql/17/lib/plpgsql.so",
+        "usr/share/postgresql/17/",
+    ),
+    "redis-server": ("usr/bin/redis-cli", "usr/bin/redis-server"),
+    "wrk": ("usr/bin/wrk",),
+}
+
 # Libraries that kmod loads when it meets a compressed module.
 RUNTIME_LIBRARIES = ("liblzma.so.5", "libzstd.so.1")
 
@@ -78,9 +97,17 @@ RUNTIME_LINKS = {
 
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 
+LIBRARY_FOLDERS = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib64",
+    "usr/lib",
+    "usr/lib/x86_64-linux-gnu/ceph",  # of fio
+)
+
 # Modules of the kernel that the guest may load, with those that they depend on: virtio takes
-# the results out; the others are what another idle driver or governor looks like.
-KERNEL_MODULES = ("virtio_blk", "virtio_pci", "cpuidle-haltpoll")
+# the results out, null_blk is a disk whose completions come from a timer; the others are what
+# another idle driver or governor looks like.
+KERNEL_MODULES = ("virtio_blk", "virtio_pci", "null_blk", "cpuidle-haltpoll")
 
 # What DKMS builds from, relative to the top of the tree.
 SOURCE_FILES = ("dkms.conf", "Kbuild", "VERSION")
@@ -218,19 +245,10 @@ def runtime() -> Path:
     """Return the cpio archive with the guest's programs."""
 
     def build(target: Path) -> None:
-        root = target / "root"
-        root.mkdir()
-        tarball = target / "root.tar"
-        bootstrap([RUNTIME_RELEASE], list(RUNTIME_PROGRAMS), "extract", tarball)
-        run_logged(
-            ["tar", "-C", root, "--exclude=./dev", "-xf", tarball],
-            CACHE / "runtime.log",
-            "unpacking the guest's root",
-        )
+        root = extracted(RUNTIME_PROGRAMS, target)
         with (target / "runtime.cpio").open("wb") as stream:
             pack_runtime(root, CpioWriter(stream))
         shutil.rmtree(root)
-        tarball.unlink()
 
     programs = [f"{package} {' '.join(files)}" for package, files in RUNTIME_PROGRAMS.items()]
     recipe = [
@@ -240,6 +258,55 @@ def runtime() -> Path:
         *(f"{a} {b}" for a, b in RUNTIME_LINKS.items()),
     ]
     return cached("runtime", recipe, "Making the guest's root", build) / "runtime.cpio"
+
+
+def extra_programs(packages: Iterable[str]) -> dict[str, bytes]:
+    """Return the files that packages of EXTRA_PROGRAMS add to the guest, by path."""
+
+    def build(target: Path) -> None:
+        root = extracted(EXTRA_PROGRAMS, target)
+        for package, names in EXTRA_PROGRAMS.items():
+            for path in extra_files(root, names):
+                copy = target / package / path
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(root / path, copy)
+        shutil.rmtree(root)
+
+    wanted = sorted(set(packages))
+    if not wanted:
+        return {}
+    recipe = [f"{package} {' '.join(names)}" for package, names in EXTRA_PROGRAMS.items()]
+    recipe += [RUNTIME_RELEASE, *LIBRARY_FOLDERS]
+    folder = cached("extra-programs", recipe, "Getting servers for the guest", build)
+    return {
+        str(path.relative_to(folder / package)): path.read_bytes()
+        for package in wanted
+        for path in sorted((folder / package).rglob("*"))
+        if path.is_file()
+    }
+
+
+def extra_files(root: Path, names: Iterable[str]) -> set[str]:
+    """Return programs with their libraries, and the files of folders, as paths below `root`."""
+    programs = [name for name in names if not name.endswith("/")]
+    folders = [root / name for name in names if name.endswith("/")]
+    data = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
+    return with_libraries(root, programs) | {str(path.relative_to(root)) for path in data}
+
+
+def extracted(packages: Iterable[str], target: Path) -> Path:
+    """Unpack packages of the guest's release, with all that they depend on, below `target`."""
+    root = target / "root"
+    root.mkdir()
+    tarball = target / "root.tar"
+    bootstrap([RUNTIME_RELEASE], list(packages), "extract", tarball)
+    run_logged(
+        ["tar", "-C", root, "--exclude=./dev", "-xf", tarball],
+        CACHE / "runtime.log",
+        "unpacking the guest's root",
+    )
+    tarball.unlink()
+    return root
 
 
 def pack_runtime(root: Path, cpio: CpioWriter) -> None:
@@ -282,7 +349,7 @@ def with_libraries(root: Path, programs: list[str]) -> set[str]:
 
 def find_library(root: Path, name: str) -> str:
     """Return the path of a shared library below `root`."""
-    for folder in ("usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"):
+    for folder in LIBRARY_FOLDERS:
         if (root / folder / name).exists():
             return f"{folder}/{name}"
     raise UserError(f"Debian {RUNTIME_RELEASE} lacks the library {name} that the guest needs")

@@ -57,12 +57,15 @@ class Phase:
         workload: name of the phase in the trace and of its output's file.
         command: shell command.
         tunables: set before the governor takes over.
+        setup: shell command that makes ready what the workload needs, before the trace begins;
+            /lab/servers has functions for that (see workloads.files).
     """
 
     governor: str
     workload: str
     command: str
     tunables: Sequence[Tunable] = ()
+    setup: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class Session:
             ". /lab/functions",
             f"load cpuidle_emul machine={self.machine}",
             "load cpuidle_lab",
+            *self._setup(),
             # The seed moves the session against the tick and the timers of the boot.
             "usleep $((LAB_SEED * 7919 % 4000 + 1000))",
         ]
@@ -111,6 +115,10 @@ class Session:
         if self.events:
             lines.append(f"trace_stop {TRACE}")
         return "\n".join(lines)
+
+    def _setup(self) -> list[str]:
+        commands = list(dict.fromkeys(phase.setup for phase in self.phases if phase.setup))
+        return [". /lab/servers", *commands] if commands else []
 
 
 def sha256(path: Path) -> str:
