@@ -34,6 +34,7 @@ uidmap                      making them without being root
 zstd                        the lab's images
 xz-utils                    unpacks linux-source for the equality proof
 valgrind                    instruction counts in the tests
+mariadb-server-core         a database server for the tests of tune, started by them alone
 "
 
 # Exits with one sentence.

@@ -81,3 +81,27 @@ def test_the_report_names_it_and_its_reasons(session: LabResult) -> None:
     reasons = {name for run in runs for name in run["reasons"]}
     assert reasons & {"lazy-deepest", "lazy-timer-limit", "lazy-tick-limit"}
     assert not any("unknown" in name or "invalid" in name for name in reasons)
+
+
+def test_replay_and_compare_know_it(session: LabResult, tmp_path: Path) -> None:
+    for folder in ("governors", "tools"):
+        skip = shutil.ignore_patterns("tests", "__pycache__")
+        shutil.copytree(TOP / folder, tmp_path / folder, ignore=skip)
+    new.create(tmp_path, "lazy")
+
+    def run(*arguments: str | Path) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", "cpuidle_lab", *arguments],
+            env={"PYTHONPATH": str(tmp_path / "tools"), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    trace = session.files / "trace.dat"
+    (found,) = json.loads(run("replay", trace, "--check", "--json"))
+    assert found["governor"] == "lazy"
+    assert found["identical"] == found["compared"] > 1000
+    options = ("--no-mainline", "--no-instructions", "--json")
+    compared = json.loads(run("compare", trace, *options))
+    assert {"lazy", "teo_ng", "oracle"} <= {item["governor"] for item in compared["results"]}
