@@ -27,6 +27,10 @@ fidelity:	## a million decisions in the lab: does replay make them again, all of
 	@tools/setup.sh
 	@$(PYTHON) tests/fidelity/run.py $(FIDELITY_ARGS)
 
+bench:	## what decisions, reader and replay cost beside mainline's, and where ours lose
+	@tools/setup.sh
+	@$(LAB) bench $(BENCH_ARGS)
+
 determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
 	@$(LAB) determinism
@@ -52,4 +56,4 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test equality fidelity determinism tunables-doc lint modules dkms-sources clean
+.PHONY: help demo test equality fidelity bench determinism tunables-doc lint modules dkms-sources clean
