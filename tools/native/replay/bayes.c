@@ -18,19 +18,26 @@
  * the timer.
  *
  * **Experts.** An expert keeps such hazards apart by a *context*: nothing, the
- * timer, the lengths of the intervals before, how many short ones came in a
- * row. It forgets over its *window* of intervals. What it has not seen it takes
- * from its *parent*, an expert of a lesser context, %TRUST intervals of which
- * count as one of its own. The first expert has no parent; it takes an interval
- * that has outlasted all others to last as long again with even odds.
+ * timer, the intervals before, how many short ones came in a row, how long the
+ * last few were on average. It forgets over its *window* of intervals. What it
+ * has not seen it takes from its *parent*, an expert of a lesser context, whose
+ * word weighs as much as %TRUST intervals. The first expert has no parent;
+ * three in four intervals that have outlasted all others are expected to last
+ * for another octave.
  *
- * **Mixture.** Each expert has a weight: the probability that it is the one to
- * follow, by Bayes' rule from what it said about each interval before that
- * ended. A small part of all weight is dealt out evenly each time (fixed share,
- * Herbster and Warmuth), so that another expert can take over when the load
- * changes. The *outlook* is the mean of their distributions by weight. If the
- * interval has lasted for some time, what is over by now is left out, which is
- * Bayes' rule again.
+ * **Faith.** A context that does not matter only spreads thin what its parent
+ * knows as a whole. So each row of hazards has a *faith*: the probability that
+ * it, and not the parent, is to be followed, by Bayes' rule from what both said
+ * in this context before (as in context tree weighting: Willems, Shtarkov and
+ * Tjalkens, 1995). The place in a pattern where something is about to happen
+ * earns it soon, all others leave it to the parent.
+ *
+ * **Mixture.** Each expert has a *weight*, the probability that it is the one
+ * to follow, again by Bayes' rule. A small part of all weight is dealt out
+ * evenly each time (fixed share: Herbster and Warmuth, 1998), so that others
+ * can take over when the load changes. The *outlook* is the mean of the
+ * distributions by weight and faith. If the interval has lasted for some time,
+ * what is over by now is left out, which is Bayes' rule once more.
  *
  * **Choice.** The plan of least expected cost, the model's own cost, under the
  * outlook. Plans are
@@ -50,21 +57,24 @@
 #include "limits.h"
 #include "run.h"
 
-/* Bins: 8 linear parts of each octave, from 512 ns to 17 s. */
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+
+/* Bins: 8 linear parts of each octave, from 512 ns to 34 s. */
 #define BIN_SHIFT	3
 #define FIRST_OCTAVE	9
-#define LAST_OCTAVE	33
+#define LAST_OCTAVE	34
 #define BINS		((LAST_OCTAVE + 1 - FIRST_OCTAVE) << BIN_SHIFT)
-#define BLOCK		(1 << BIN_SHIFT)
+#define BLOCK		8
+static_assert(BLOCK == 1 << BIN_SHIFT, "a block is an octave");
 
-/* Intervals of the parent that weigh as much as one of the expert's own. */
+/* The word of the parent weighs as much as so many intervals. */
 #define TRUST		8.0f
 
 /* The prior hazard weighs as much as so many intervals. */
-#define PRIOR_TRUST	0.5f
+#define PRIOR_TRUST	0.02f
 
-/* Even odds to last for another octave: (1 - h)^8 = 1/2. */
-#define PRIOR_HAZARD	0.083f
+/* Three in four last for another octave: (1 - h)^8. */
+#define PRIOR_HAZARD	0.04f
 
 /* Octaves beyond the longest interval so far that are thought possible. */
 #define HEADROOM	3
@@ -90,11 +100,11 @@
 /* Until a poll has shown it: the least that the kernel polls for. */
 #define POLL_GUESS_NS	10000
 
-/* No timer is taken to be further away. */
+/* Nothing is taken to last longer. */
 #define LONGEST_NS	(10000 * CIL_NSEC_PER_MSEC)
 
 /* With less than this chance to have lasted so long, nothing is known. */
-#define FORLORN		1e-9
+#define FORLORN		(1.0 / (1 << 30))
 
 /* Intervals that are remembered one by one. */
 #define PAST		3
@@ -154,7 +164,7 @@ static const struct expert experts[] = {
 	{ LEVEL_32, 0, 64, 5000 },
 };
 
-#define EXPERTS		(sizeof(experts) / sizeof(experts[0]))
+#define EXPERTS		ARRAY_SIZE(experts)
 
 /* Sum of the rows in the table above; bayes_init() would go beyond its end. */
 #define ROWS		(4 + 2 * 32 + 64 + 256 + 3 * 64 + 5 * 1024)
@@ -184,13 +194,15 @@ struct row {
  * @at_ns: length that stands for the bin
  * @beyond: probability of this bin and those after it, the timer included
  * @beyond_ns: @beyond times the mean length there
- * @end: number of bins; at @end comes the timer
+ * @late_ns: length that stands for those after all bins: the timer, usually
+ * @end: number of bins
  */
 struct outlook {
 	float share[BINS];
 	double at_ns[BINS];
 	double beyond[BINS + 1];
 	double beyond_ns[BINS + 1];
+	double late_ns;
 	u32 end;
 };
 
@@ -283,6 +295,12 @@ static double part_before(u32 bin, double ns)
 	return ns >= end_ns ? 1 : (ns - begin_ns) / (end_ns - begin_ns);
 }
 
+/* Times that something has made up must not overflow. */
+static s64 sane(u64 ns)
+{
+	return ns < LONGEST_NS ? (s64)ns : LONGEST_NS;
+}
+
 /* ---- What the experts say ---- */
 
 static u64 octaves(const struct bayes *b, u32 count)
@@ -345,28 +363,35 @@ static struct row *row_of(struct bayes *b, u32 i)
 	return &b->rows[b->first_row[i] + (key & (experts[i].rows - 1))];
 }
 
+static void blend(float *restrict hazard, const float *restrict parent,
+		  const struct row *restrict row, float trust, u32 high)
+{
+	size_t first, j;
+
+	/* In blocks of a constant size, which compilers make vectors of. */
+	for (first = 0; first < high; first += BLOCK)
+		for (j = 0; j < BLOCK; j++)
+			hazard[first + j] = (row->ended[first + j] +
+					     trust * parent[first + j]) /
+					    (row->reached[first + j] + trust);
+}
+
 static void ask(struct bayes *b, u32 i)
 {
-	const float *restrict parent = i ? b->hazard[experts[i].parent] :
-					   b->prior;
-	float trust = i ? TRUST : PRIOR_TRUST;
-	float *restrict hazard = b->hazard[i];
-	const struct row *restrict row;
-	u32 bin, j;
+	const float *parent = i ? b->hazard[experts[i].parent] : b->prior;
+	const struct row *row;
 
 	b->key[i] = context_key(b, experts[i].context);
 	b->row[i] = row_of(b, i);
 	row = b->row[i];
-	if (row->key != b->key[i] + 1) {
+	if (row->key == b->key[i] + 1) {
+		b->faith[i] = row->faith;
+		blend(b->hazard[i], parent, row, i ? TRUST : PRIOR_TRUST,
+		      b->high);
+	} else {
 		b->faith[i] = NEW_FAITH;
-		memcpy(hazard, parent, b->high * sizeof(*hazard));
-		return;
+		memcpy(b->hazard[i], parent, b->high * sizeof(*parent));
 	}
-	b->faith[i] = row->faith;
-	for (bin = 0; bin < b->high; bin += BLOCK)
-		for (j = bin; j < bin + BLOCK; j++)
-			hazard[j] = (row->ended[j] + trust * parent[j]) /
-				    (row->reached[j] + trust);
 }
 
 /* Who is no better than its parent leaves its weight to it. */
@@ -425,6 +450,7 @@ static void sum_up(struct bayes *b, u32 end)
 	}
 	if (late < 0)
 		late = 0;
+	o->late_ns = late_ns;
 	o->end = end;
 	o->beyond[end] = late;
 	o->beyond_ns[end] = late * late_ns;
@@ -459,7 +485,7 @@ static void predict(struct bayes *b)
 /* Probability that an expert gave to what has happened. */
 static float likelihood(const struct bayes *b, u32 i, u32 bin, bool by_timer)
 {
-	if (bin >= b->high)
+	if (bin >= b->outlook.end)
 		return b->survival[i][b->outlook.end];
 	if (!by_timer)
 		return b->survival[i][bin] * b->hazard[i][bin];
@@ -488,7 +514,7 @@ static void reweigh(struct bayes *b, u32 bin, bool by_timer)
 		sum += joint[i];
 	}
 	/* None of them thought it possible: none is better than another. */
-	if (!(sum > 1e-30f))
+	if (sum < FLT_MIN)
 		return;
 	for (i = 0; i < EXPERTS; i++)
 		b->weight[i] = (1 - SHARE) * joint[i] / sum + SHARE / EXPERTS;
@@ -497,9 +523,8 @@ static void reweigh(struct bayes *b, u32 bin, bool by_timer)
 static void row_learn(struct bayes *b, u32 i, u32 bin, bool by_timer)
 {
 	struct row *row = b->row[i];
-	float *restrict reached = row->reached, *restrict ended = row->ended;
 	float keep = 1 - 1 / experts[i].window;
-	u32 first, j;
+	size_t first, j;
 
 	if (row->key != b->key[i] + 1) {
 		memset(row, 0, sizeof(*row));
@@ -507,16 +532,16 @@ static void row_learn(struct bayes *b, u32 i, u32 bin, bool by_timer)
 	}
 	row->faith = b->faith[i];
 	for (first = 0; first < b->high; first += BLOCK) {
-		for (j = first; j < first + BLOCK; j++)
-			reached[j] *= keep;
-		for (j = first; j < first + BLOCK; j++)
-			ended[j] *= keep;
+		for (j = 0; j < BLOCK; j++)
+			row->reached[first + j] *= keep;
+		for (j = 0; j < BLOCK; j++)
+			row->ended[first + j] *= keep;
 	}
 	for (j = 0; j < bin; j++)
-		reached[j] += 1;
-	reached[bin] += by_timer ? part_before(bin, b->timer_ns) : 1;
+		row->reached[j] += 1;
+	row->reached[bin] += by_timer ? part_before(bin, b->timer_ns) : 1;
 	if (!by_timer)
-		ended[bin] += 1;
+		row->ended[bin] += 1;
 }
 
 static double rate(const struct bayes *b, u32 most)
@@ -541,19 +566,29 @@ static void remember(struct bayes *b, s64 length_ns, u32 bin)
 		b->run++;
 }
 
+/* Bins far beyond all that has happened need not be computed. */
+static void limit_bins(struct bayes *b, u32 bin)
+{
+	u32 high = (bin / BLOCK + 1 + HEADROOM) * BLOCK;
+
+	if (high > BINS)
+		high = BINS;
+	if (b->high < high || b->learned == 1)
+		b->high = high;
+}
+
 static void learn(struct bayes *b, s64 length_ns)
 {
 	s64 near_ns = b->timer_ns / 16 < TIMER_NEAR_NS ? b->timer_ns / 16 :
 							 TIMER_NEAR_NS;
-	bool by_timer = length_ns >= b->timer_ns - near_ns;
+	bool by_timer = length_ns >= b->timer_ns - near_ns &&
+			length_ns <= b->timer_ns + near_ns;
 	u32 bin = bin_of(by_timer ? b->timer_ns : length_ns);
-	u32 high = (bin / BLOCK + 1 + HEADROOM) * BLOCK;
 	u32 i;
 
 	b->learned++;
 	reweigh(b, bin, by_timer);
-	if (b->high < high)
-		b->high = high < BINS ? high : BINS;
+	limit_bins(b, bin);
 	for (i = 0; i < EXPERTS; i++)
 		row_learn(b, i, bin, by_timer);
 	if (!by_timer)
@@ -568,16 +603,17 @@ static void bayes_update(void *state, const struct cil_machine *machine,
 	struct bayes *b = state;
 	const struct cil_state *s = &machine->states[outcome->index];
 	u64 back_ns = b->decided_ns + outcome->residency_ns;
-	s64 slept_ns = outcome->residency_ns - s->exit_latency_ns;
+	s64 slept_ns = sane(outcome->residency_ns) - s->exit_latency_ns;
 
+	if (slept_ns < 1)
+		slept_ns = 1;
 	if (outcome->poll_time_limit)
-		b->poll_limit_ns = slept_ns > 1 ? slept_ns : 1;
+		b->poll_limit_ns = (double)slept_ns;
 	b->going_on = (outcome->poll_time_limit ||
 		       (outcome->tick_wakeup && !s->polling)) &&
 		      outcome->now_ns - back_ns <= RESUME_NS;
 	if (!b->going_on)
-		learn(b, (s64)(b->decided_ns - b->start_ns) +
-			 (slept_ns > 1 ? slept_ns : 1));
+		learn(b, sane(b->decided_ns - b->start_ns) + slept_ns);
 }
 
 /* ---- Planning ---- */
@@ -600,8 +636,8 @@ struct rest {
  * @sleeping: bit k is set if state k may be used and does not poll
  * @polling: bit k is set if it may be used and polls
  * @ticks: the tick is running and comes before the timer
- * @tick: what is to come after the next tick
- * @after_tick: cost from the next tick on, if state k was used until then
+ * @tick: what is to come once the next tick has woken the CPU from state k
+ * @after_tick: what that will cost
  */
 struct planner {
 	const struct cil_machine *machine;
@@ -610,7 +646,7 @@ struct planner {
 	u32 sleeping;
 	u32 polling;
 	bool ticks;
-	struct rest tick;
+	struct rest tick[CIL_STATE_MAX];
 	double after_tick[CIL_STATE_MAX];
 };
 
@@ -628,15 +664,18 @@ struct plan {
 
 static struct rest rest_at(const struct outlook *o, double now_ns)
 {
-	u32 bin = bin_of((s64)now_ns);
-	struct rest rest;
+	struct rest rest = { 0 };
 	double part, at_ns;
+	u32 bin;
 
-	if (bin >= o->end) {
+	if (now_ns >= o->late_ns)
+		return rest;
+	if (now_ns >= bin_begin(o->end)) {
 		rest.share = o->beyond[o->end];
 		rest.ns = o->beyond_ns[o->end] - rest.share * now_ns;
 	} else {
 		/* The bin's mean is ahead, or part of the bin is. */
+		bin = bin_of((s64)now_ns);
 		part = 1;
 		at_ns = o->at_ns[bin];
 		if (at_ns <= now_ns) {
@@ -688,40 +727,48 @@ static struct plan sleep(const struct planner *p, struct rest from)
 
 	for (k = 0; p->ticks && p->sleeping >> k; k++)
 		if (p->sleeping >> k & 1)
-			take_better(&plan, cost_until(p, k, from, p->tick) +
+			take_better(&plan, cost_until(p, k, from, p->tick[k]) +
 				    p->after_tick[k], k, false);
 	return plan;
 }
 
-/* From the last tick in sight back to the next one. */
+/* Sleep through, or until the next of the ticks, from which on it costs so. */
+static double cost_from(const struct planner *p, struct rest from,
+			struct rest tick, double cost)
+{
+	struct plan plan = sleep_through(p, from);
+	u32 k;
+
+	for (k = 0; p->sleeping >> k; k++)
+		if (p->sleeping >> k & 1)
+			take_better(&plan, cost + cost_until(p, k, from, tick),
+				    k, false);
+	return plan.cost;
+}
+
+/* From the last tick in sight back to the next one, which is at @tick_ns. */
 static void look_at_ticks(struct planner *p, double tick_ns)
 {
 	double period_ns = p->machine->tick_ns;
-	struct rest next, tick;
-	double cost = INFINITY;
+	struct rest later = rest_at(p->outlook, tick_ns + TICKS * period_ns);
+	double cost = sleep_through(p, later).cost;
 	u32 i, k;
 
-	for (i = TICKS; i--; next = tick) {
-		struct plan plan;
+	for (i = TICKS; --i;) {
+		struct rest tick = rest_at(p->outlook, tick_ns + i * period_ns);
 
-		tick = rest_at(p->outlook, tick_ns + i * period_ns);
-		plan = sleep_through(p, tick);
-		if (i + 1 < TICKS)
-			for (k = 0; p->sleeping >> k; k++)
-				if (p->sleeping >> k & 1)
-					take_better(&plan, cost +
-						    cost_until(p, k, tick,
-							       next), k, false);
-		cost = plan.cost;
+		cost = cost_from(p, tick, later, cost);
+		later = tick;
 	}
-	p->tick = tick;
-	/* Waking up takes a time that costs nothing and may be the last. */
+	/* Of the next tick it counts when the CPU is awake again, too. */
 	for (k = 0; p->sleeping >> k; k++) {
-		s64 latency_ns = p->machine->states[k].exit_latency_ns;
-		struct rest awake = rest_at(p->outlook, tick_ns + latency_ns +
-					    HANDLER_NS);
+		double awake_ns = HANDLER_NS +
+				  p->machine->states[k].exit_latency_ns;
 
-		p->after_tick[k] = fmin(cost, sleep_through(p, awake).cost);
+		p->tick[k] = rest_at(p->outlook, tick_ns + awake_ns);
+		p->after_tick[k] = awake_ns < period_ns ?
+				   cost_from(p, p->tick[k], later, cost) :
+				   sleep_through(p, p->tick[k]).cost;
 	}
 	p->ticks = true;
 }
@@ -730,14 +777,16 @@ static void look_at_ticks(struct planner *p, double tick_ns)
 static struct plan poll(const struct planner *p, u32 k, double now_ns,
 			double limit_ns, double last_ns)
 {
-	struct rest rest, next = { 0 };
+	struct rest rest, next;
 	struct plan plan;
 	u32 i = 0;
 
-	while (i < POLLS && now_ns + (i + 1) * limit_ns < last_ns)
+	/* The last poll may go on beyond the tick or until the timer. */
+	while (i < POLLS && now_ns + i * limit_ns < last_ns)
 		i++;
 	next = rest_at(p->outlook, now_ns + i * limit_ns);
-	plan = sleep(p, next);
+	plan = now_ns + i * limit_ns < last_ns ? sleep(p, next) :
+						 sleep_through(p, next);
 	while (i--) {
 		double later = plan.cost;
 
@@ -775,10 +824,9 @@ static double resume(struct bayes *b, struct cil_query *query)
 	b->decided_ns = query->now_ns;
 	if (!b->going_on)
 		b->start_ns = query->now_ns;
-	elapsed_ns = (s64)(query->now_ns - b->start_ns);
-	if (timer_ns > LONGEST_NS)
-		timer_ns = LONGEST_NS;
-	timer_ns = elapsed_ns + (timer_ns > 1 ? timer_ns : 1);
+	elapsed_ns = sane(query->now_ns - b->start_ns);
+	/* A timer that was due and woke nobody tells nothing. */
+	timer_ns = elapsed_ns + (timer_ns > 0 ? sane(timer_ns) : LONGEST_NS);
 	if (!b->going_on || timer_ns != b->timer_ns) {
 		b->timer_ns = timer_ns;
 		predict(b);
@@ -793,16 +841,16 @@ static struct plan make_plan(struct bayes *b, struct planner *p,
 	double last_ns = (double)b->timer_ns;
 	struct rest rest = rest_at(p->outlook, now_ns);
 
-	/* Longer than anything known: as long again, or until the timer. */
-	if (rest.share < FORLORN) {
-		rest.share = 1;
-		rest.ns = fmin(now_ns, b->timer_ns - now_ns);
-		return sleep(p, rest);
-	}
 	if (!query->tick_stopped &&
 	    query->delta_tick_ns < query->sleep_length_ns) {
 		last_ns = now_ns + query->delta_tick_ns;
 		look_at_ticks(p, last_ns);
+	}
+	/* Longer than anything known: as long again, or until the timer. */
+	if (rest.share < FORLORN) {
+		rest.share = 1;
+		rest.ns = fmin(now_ns, b->timer_ns - now_ns);
+		return sleep_through(p, rest);
 	}
 	if (!p->polling)
 		return sleep(p, rest);
@@ -826,8 +874,10 @@ static void bayes_select(void *state, const struct cil_machine *machine,
 	allow(&p, query);
 	if (p.sleeping)
 		plan = make_plan(b, &p, query, now_ns);
+	else if (p.polling)
+		plan.index = __builtin_ctz(p.polling);
 	decision->index = (u8)plan.index;
-	decision->stop_tick = plan.stop_tick && p.ticks;
+	decision->stop_tick = plan.stop_tick;
 	decision->row = CIL_ROW_NONE;
 	decision->reason = RP_REASON_BAYES;
 }
@@ -848,7 +898,7 @@ static void bayes_init(void *state, const struct cil_machine *machine,
 		b->first_row[i] = row;
 		row += experts[i].rows;
 	}
-	b->high = BLOCK;
+	b->high = BINS;
 	b->poll_limit_ns = POLL_GUESS_NS;
 }
 

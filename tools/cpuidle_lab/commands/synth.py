@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab synth`: synthetic idle streams whose law is known."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from cpuidle_lab.errors import USAGE, UserError
+
+NAME = "synth"
+HELP = "make synthetic idle streams whose law is known, to be replayed like a trace"
+EPILOG = """\
+examples:
+  cpuidle-lab synth --list                      the streams
+  cpuidle-lab synth bursts drift -o streams     streams/bursts and streams/drift
+  cpuidle-lab synth --all --machine skl --seed 7 -o streams
+  cpuidle-lab replay streams/bursts --governor wteo
+
+The same arguments give the same bytes. meta.json in each directory holds the law and, where it is
+known, the least regret of a choice that is made once for each interval.
+
+exit codes: 0 done, 1 a stream cannot be written, 2 wrong usage
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("streams", nargs="*", metavar="NAME", help="stream to make")
+    parser.add_argument("--all", action="store_true", help="make all of them")
+    parser.add_argument("--list", action="store_true", help="show the streams and stop")
+    parser.add_argument(
+        "--machine", default="skx", metavar="NAME",
+        help="idle states, as the emulator's: skx, icx, spr, gnr, skl, power9 (default: skx)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--count", type=int, default=100_000, metavar="N", help="intervals (default: 100000)"
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="(default: 1)")
+    parser.add_argument(
+        "--hz", type=int, default=250, metavar="N", help="ticks per second (default: 250)"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="where each stream gets a directory"
+    )
+    parser.add_argument("--json", action="store_true", help="print the laws as JSON")
+
+
+def _list(as_json: bool) -> None:
+    from cpuidle_lab import synth
+
+    if as_json:
+        streams = [
+            {"name": stream.name, "what": stream.what, "parameters": dict(stream.parameters)}
+            for stream in synth.STREAMS.values()
+        ]
+        json.dump({"streams": streams}, sys.stdout, indent=2)
+        print()
+        return
+    width = max(len(name) for name in synth.STREAMS)
+    for stream in synth.STREAMS.values():
+        print(f"{stream.name:{width}}  {stream.what}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the streams."""
+    # Here, so that the other commands need not load what only this one needs.
+    from cpuidle_lab import synth
+
+    if args.list:
+        _list(args.json)
+        return 0
+    if args.all == bool(args.streams):
+        raise UserError("name streams, or give --all; --list shows the names", USAGE)
+    if args.output is None:
+        raise UserError("say with -o where to put the streams", USAGE)
+    names = list(synth.STREAMS) if args.all else list(dict.fromkeys(args.streams))
+    for name in names:
+        synth.check(name, args.count, args.seed)
+    synth.machine(args.machine, args.hz)
+    args.output.mkdir(parents=True, exist_ok=True)
+    laws = []
+    for name in names:
+        target = args.output / name
+        law = synth.write(
+            name,
+            target,
+            machine_name=args.machine,
+            hz=args.hz,
+            count=args.count,
+            seed=args.seed,
+        )
+        laws.append({**law, "path": str(target)})
+        if not args.json:
+            floor = law["floor_regret"]
+            known = "" if floor is None else f", one-shot floor {floor:.2f} %"
+            print(f"{target}: {args.count} intervals{known}")
+    if args.json:
+        json.dump({"streams": laws}, sys.stdout, indent=2)
+        print()
+    return 0
