@@ -294,6 +294,62 @@ def _check_frame(path: Path, frame: pl.DataFrame, layout: Layout) -> None:
             raise UserError(f"{path}: its column '{name}' is not of the type {kind}, or has gaps")
 
 
+# What can be: least value and the first that cannot. Whoever plays a recording relies on it.
+_BOUNDS = {
+    "start_ns": (0, 2**62),
+    "now_ns": (0, 2**62),
+    "length_ns": (1, 2**52),
+    "busy_ns": (0, 2**62),
+    "timer_ns": (-1, 2**63),
+    "tick_phase_ns": (-1, 2**62),
+}
+
+# What never decreases from row to row.
+_SORTED = ("start_ns", "seq", "first_seq")
+
+# Idle states, which the machine must have.
+_INDICES = ("index", "last_index", "out_index")
+
+
+def _contradiction(columns: Columns, states: int | None, last: dict[str, int]) -> str | None:
+    """Say what cannot be in some rows of a CPU, if anything.
+
+    Args:
+        columns: the rows; those columns that are missing are not looked at.
+        states: number of idle states, None if unknown.
+        last: where the rows before these ended; updated.
+    """
+    for name, values in columns.items():
+        least, most = int(values.min()), int(values.max())
+        if name in _BOUNDS and not _BOUNDS[name][0] <= least <= most < _BOUNDS[name][1]:
+            return f"has an impossible {name}: {least if least < _BOUNDS[name][0] else most}"
+        if name in _INDICES and states is not None and most >= states:
+            return f"names idle state {most}, which the machine does not have"
+        if name in _SORTED:
+            if int(values[0]) < last.get(name, 0) or bool((values[1:] < values[:-1]).any()):
+                return f"runs backwards in {name}"
+            last[name] = int(values[-1])
+    return _unexplained(columns, last)
+
+
+# An interval begins where the last one's end, the way out and the busy time leave off, unless
+# something is missing between them; so much may be the way out.
+_WAY_OUT_MAX = 2**44
+
+
+def _unexplained(columns: Columns, last: dict[str, int]) -> str | None:
+    if not {"start_ns", "length_ns", "busy_ns", "flags"} <= columns.keys():
+        return None
+    start, flags = columns["start_ns"].astype(np.int64), columns["flags"]
+    over = start + columns["length_ns"] + columns["busy_ns"]
+    # After these the next one begins afresh.
+    over[flags & (CUT | UNKNOWN) != 0] = 2**63 - 1
+    before = np.concatenate(([last.get("over", 2**63 - 1)], over[:-1]))
+    last["over"] = int(over[-1])
+    far = (start - before >= _WAY_OUT_MAX) & (flags & GAP == 0)
+    return f"does not say what came before {start[far][0]} ns" if far.any() else None
+
+
 class Recording:
     """A directory of columns, read piece by piece.
 
@@ -304,6 +360,7 @@ class Recording:
         kernel: release of the kernel that recorded it, "" if unknown.
         machines: idle states by CPU; empty where nothing tells of them.
         integrity: what is missing.
+        unplaced: decisions in no interval, since the idle states were not known yet.
         symbols: table and column: what the numbers mean.
         law: of a synthetic stream: its law, parameters and seed; else None.
         cpus: the CPUs that have rows.
@@ -348,6 +405,7 @@ class Recording:
         self.integrity = Integrity(
             **{item.name: int(given.get(item.name, 0)) for item in fields(Integrity)}
         )
+        self.unplaced = int(meta.get("unplaced", 0))
         self.symbols: dict[tuple[str, str], dict[int, str]] = {}
         for name, meanings in meta.get("symbols", {}).items():
             table, _, column = name.partition(".")
@@ -382,11 +440,15 @@ class Recording:
         """Yield the decisions of a CPU with their outcomes; otherwise as intervals()."""
         return self._columns("period", cpu, columns)
 
-    def _columns(
-        self, table: str, cpu: int, columns: Sequence[str] | None
-    ) -> Iterator[Columns]:
+    def _columns(self, table: str, cpu: int, columns: Sequence[str] | None) -> Iterator[Columns]:
+        machine = self.machines.get(cpu)
+        last: dict[str, int] = {}
         for frame in self.frames(table, cpu, columns):
-            yield {name: frame[name].to_numpy() for name in frame.columns}
+            values = {name: frame[name].to_numpy() for name in frame.columns}
+            wrong = _contradiction(values, machine.count if machine else None, last)
+            if wrong:
+                raise UserError(f"{self.path}: its table '{table}' of CPU {cpu} {wrong}")
+            yield values
 
     def frames(
         self, table: str, cpu: int | None = None, columns: Sequence[str] | None = None
@@ -407,9 +469,7 @@ class Recording:
                 raise UserError(f"{path}: is damaged: {str(error).splitlines()[0]}") from None
             _check_frame(path, frame, layout)
             if frame.height != part.rows:
-                raise UserError(
-                    f"{path}: has {frame.height} rows, but {_META} says {part.rows}"
-                )
+                raise UserError(f"{path}: has {frame.height} rows, but {_META} says {part.rows}")
             yield frame
 
     def table(self, name: str) -> pl.DataFrame:
@@ -422,7 +482,7 @@ class Recording:
 
 
 # What is read of a trace: our tables, and what stands in for intervals where it has none.
-_READ = tuple(_LAYOUTS)
+READ = tuple(_LAYOUTS)
 
 
 class _Collected:
@@ -476,7 +536,7 @@ def write(trace: Path, target: Path, progress: Callable[[int], None] | None = No
     found = _Collected(trace)
     rows = 0
     with Writer(target, {}) as writer:
-        for piece in tr.read_chunks(trace, _READ):
+        for piece in tr.read_chunks(trace, READ):
             if isinstance(piece, tr.Schema):
                 found.symbols = piece.symbols
             elif isinstance(piece, tr.Chunk):

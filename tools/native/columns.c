@@ -16,7 +16,7 @@ size_t cil_kind_width(enum cil_kind kind)
 	static const size_t width[] = {
 		[CIL_U8] = 1, [CIL_U16] = 2, [CIL_U32] = 4, [CIL_U64] = 8,
 		[CIL_S32] = 4, [CIL_S64] = 8, [CIL_ARRAY] = 0,
-		[CIL_TEXT] = 4, [CIL_BYTES] = 4,
+		[CIL_TEXT] = 4, [CIL_BYTES] = 4, [CIL_FUNCTION] = 4,
 	};
 
 	return width[kind];

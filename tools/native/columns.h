@@ -53,6 +53,7 @@ enum cil_kind {
 	CIL_ARRAY,	/* a fixed number of u16, u32 or s64 */
 	CIL_TEXT,
 	CIL_BYTES,
+	CIL_FUNCTION,	/* an address of the kernel, as a text: its name */
 };
 
 /**

@@ -12,6 +12,8 @@
  */
 #define TOLERANCE_NS		20000
 
+#define NO_SUCH_STATE	"names idle state %u, which its machine does not have"
+
 /* The clocks of a residency and of the events may differ by 1 % and this. */
 #define CLOCK_TOLERANCE_NS	1000000
 
@@ -55,7 +57,7 @@ static const char *check_index(struct cil_periods *p, const char *what,
 		p->deepest = index;
 	if (!p->known || index < p->machine.states)
 		return NULL;
-	return refuse(p, "%s %llu of CPU %u names idle state %u, which its machine does not have",
+	return refuse(p, "%s %llu of CPU %u " NO_SUCH_STATE,
 		      what, (unsigned long long)seq, p->cpu, index);
 }
 
@@ -261,14 +263,14 @@ static void end_idle(struct cil_periods *p, u64 ts)
 const char *cil_periods_idle(struct cil_periods *p, u64 ts, u32 state)
 {
 	if (ts >= CIL_TIME_BELIEVED)
-		return refuse(p, "a power:cpu_idle event of CPU %u has an impossible time",
+		return refuse(p, "power:cpu_idle of CPU %u has an impossible time",
 			      p->cpu);
 	if (state == CIL_IDLE_EXIT) {
 		end_idle(p, ts);
 		return NULL;
 	}
 	if (state > CIL_IDLE_DEEPEST)
-		return refuse(p, "a power:cpu_idle event of CPU %u names the impossible idle state %u",
+		return refuse(p, "power:cpu_idle of CPU %u names the impossible idle state %u",
 			      p->cpu, state);
 	begin_idle(p, ts, state);
 	return NULL;
@@ -276,9 +278,43 @@ const char *cil_periods_idle(struct cil_periods *p, u64 ts, u32 state)
 
 /* ---- Events. ---- */
 
-static bool is_state_time(s64 time_ns)
+static bool are_times(const s64 *times_ns, u32 states)
 {
-	return time_ns >= 0 && time_ns < CIL_STATE_TIME_BELIEVED;
+	u32 k;
+
+	for (k = 0; k < states; k++) {
+		if (times_ns[k] < 0 || times_ns[k] >= CIL_STATE_TIME_BELIEVED)
+			return false;
+	}
+	return true;
+}
+
+static bool are_sorted(const s64 *times_ns, u32 states)
+{
+	u32 k;
+
+	for (k = 1; k < states; k++) {
+		if (times_ns[k] < times_ns[k - 1])
+			return false;
+	}
+	return true;
+}
+
+static const char *check_machine(struct cil_periods *p,
+				 const struct cil_period_machine *m)
+{
+	if (!m->states || m->states > CIL_PERIODS_STATES)
+		return refuse(p, "claims a machine with %u idle states",
+			      m->states);
+	if (!are_times(m->exit_latency_ns, m->states) ||
+	    !are_times(m->target_residency_ns, m->states))
+		return refuse(p, "claims idle states with impossible times");
+	if (!are_sorted(m->target_residency_ns, m->states))
+		return refuse(p, "claims idle states that are not sorted by target residency");
+	if (m->tick_ns < CIL_TICK_SHORTEST || m->tick_ns > CIL_TICK_LONGEST)
+		return refuse(p, "claims a scheduler tick of %lld ns",
+			      (long long)m->tick_ns);
+	return NULL;
 }
 
 /**
@@ -291,31 +327,19 @@ static bool is_state_time(s64 time_ns)
 const char *cil_periods_config(struct cil_periods *p,
 			       const struct cil_period_machine *machine)
 {
-	const struct cil_period_machine *m = machine;
-	u32 k;
+	const char *error = check_machine(p, machine);
 
-	if (!m->states || m->states > CIL_PERIODS_STATES)
-		return refuse(p, "claims a machine with %u idle states",
-			      m->states);
-	for (k = 0; k < m->states; k++) {
-		if (!is_state_time(m->exit_latency_ns[k]) ||
-		    !is_state_time(m->target_residency_ns[k]))
-			return refuse(p, "claims idle states with impossible times");
-		if (k && m->target_residency_ns[k] < m->target_residency_ns[k - 1])
-			return refuse(p, "claims idle states that are not sorted by target residency");
-	}
-	if (m->tick_ns < CIL_TICK_SHORTEST || m->tick_ns > CIL_TICK_LONGEST)
-		return refuse(p, "claims a scheduler tick of %lld ns",
-			      (long long)m->tick_ns);
-	if (p->known && memcmp(&p->machine, m, sizeof(*m)))
-		return refuse(p, "the idle states of CPU %u changed while it was recorded; record each machine on its own",
+	if (error)
+		return error;
+	if (p->known && memcmp(&p->machine, machine, sizeof(*machine)))
+		return refuse(p, "the idle states of CPU %u changed while it was recorded",
 			      p->cpu);
-	if (p->deepest >= m->states)
-		return refuse(p, "an event of CPU %u names idle state %u, which its machine does not have",
+	if (p->deepest >= machine->states)
+		return refuse(p, "an event of CPU %u " NO_SUCH_STATE,
 			      p->cpu, p->deepest);
 	if (!p->known)
 		settle(p);
-	p->machine = *m;
+	p->machine = *machine;
 	p->known = true;
 	return NULL;
 }
@@ -356,7 +380,7 @@ const char *cil_periods_decision(struct cil_periods *p,
 	if (error)
 		return error;
 	if (p->begun && decision->seq <= last.seq)
-		return refuse(p, "decision %llu of CPU %u comes after decision %llu; was the module reloaded while it was recorded?",
+		return refuse(p, "decision %llu of CPU %u comes after %llu (module reloaded?)",
 			      (unsigned long long)decision->seq, p->cpu,
 			      (unsigned long long)last.seq);
 	if (decision->now_ns >= CIL_TIME_BELIEVED)

@@ -81,6 +81,11 @@ enum {
 	TABLE_TUNABLE,
 	TABLE_HINT,
 	TABLE_SHADOW,
+	TABLE_IRQ,
+	TABLE_HRTIMER,
+	TABLE_TIMER,
+	TABLE_RESCHEDULE,
+	TABLE_CALL,
 	TABLE_CPU_IDLE,
 	TABLE_MARKER,
 	TABLE_LOST,
@@ -154,6 +159,16 @@ static const struct table tables[TABLE_COUNT] = {
 		SAME(governor, CIL_U8), SAME(flags, CIL_U8),
 		SAME(index, CIL_U8), SAME(stop_tick, CIL_U8),
 		SAME(reason, CIL_U8), SAME(row, CIL_U8) } },
+	[TABLE_IRQ] = { "irq", "irq", "irq_handler_entry", {
+		SAME(irq, CIL_S32), SAME(name, CIL_TEXT) } },
+	[TABLE_HRTIMER] = { "hrtimer", "timer", "hrtimer_expire_entry", {
+		SAME(function, CIL_FUNCTION) } },
+	[TABLE_TIMER] = { "timer", "timer", "timer_expire_entry", {
+		SAME(function, CIL_FUNCTION) } },
+	[TABLE_RESCHEDULE] = { "reschedule", "irq_vectors",
+		"reschedule_entry", { SAME(vector, CIL_S32) } },
+	[TABLE_CALL] = { "call", "irq_vectors", "call_function_single_entry", {
+		SAME(vector, CIL_S32) } },
 	[TABLE_CPU_IDLE] = { "cpu_idle", "power", "cpu_idle", {
 		SAME(state, CIL_U32), { "idle_cpu", "cpu_id", CIL_U32, 0 } } },
 	[TABLE_MARKER] = { "marker", "ftrace", "print", {
@@ -312,7 +327,8 @@ static void set_source(struct reader *r, const struct table *t,
 		tep_find_event_by_name(r->tep, t->system, t->event);
 	struct tep_format_field *field =
 		tep_find_any_field(event, column->field);
-	bool number = column->kind < CIL_ARRAY;
+	bool number = column->kind < CIL_ARRAY ||
+		      column->kind == CIL_FUNCTION;
 	char label[64];
 
 	event_label(t, label);
@@ -443,6 +459,7 @@ static void print_kind(FILE *to, const struct cil_buffer *b,
 {
 	static const char *const names[] = {
 		"u8", "u16", "u32", "u64", "s32", "s64", NULL, "text", "bytes",
+		"text",
 	};
 
 	if (b->kind == CIL_ARRAY)
@@ -477,13 +494,11 @@ static void print_table(struct reader *r, FILE *to, size_t table)
 {
 	const struct table *t = &tables[table];
 	const struct cil_chunk *chunk = &r->chunks[table];
-	struct tep_event *event = NULL;
+	struct tep_event *event = event_of(r, table);
 	size_t i;
 
 	fprintf(to, "table %zu %s\ncolumn ts u64\ncolumn cpu u16\n", table,
 		t->name);
-	if (t->system)
-		event = tep_find_event_by_name(r->tep, t->system, t->event);
 	for (i = 0; i < column_count(t); i++) {
 		const struct column *column = &t->columns[i];
 
@@ -492,8 +507,6 @@ static void print_table(struct reader *r, FILE *to, size_t table)
 			   event ? tep_find_any_field(event, column->field) :
 				   NULL);
 	}
-	if (event)
-		print_symbols(to, t->name, event->print_fmt.args);
 }
 
 static void write_schema(struct reader *r)
@@ -506,8 +519,13 @@ static void write_schema(struct reader *r)
 		fail(r, "needs more memory than there is");
 	fprintf(to, "cpus %d\n", tep_get_cpus(r->tep));
 	for (table = 0; table < TABLE_COUNT; table++) {
+		const struct tep_event *event = event_of(r, table);
+
 		if (r->wanted[table])
 			print_table(r, to, table);
+		if (event && (r->wanted[table] || r->used[table]))
+			print_symbols(to, tables[table].name,
+				      event->print_fmt.args);
 	}
 	if (fclose(to))
 		fail(r, "needs more memory than there is");
@@ -596,7 +614,14 @@ static int put_content(struct reader *r, struct cil_chunk *chunk,
 	const struct source *s = &r->sources[chunk->table][column - 2];
 	const u8 *data = record->data;
 	size_t offset, size;
+	const char *name;
 
+	if (s->kind == CIL_FUNCTION) {
+		name = tep_find_function(r->tep, read_number(r, data + s->offset,
+							     s->size, false));
+		return cil_put_content(chunk, column, name ? name : "unknown",
+				       strlen(name ? name : "unknown"));
+	}
 	if (!find_content(r, s, record, &offset, &size))
 		return -1;
 	if (s->kind == CIL_TEXT)

@@ -1,0 +1,773 @@
+# SPDX-License-Identifier: GPL-2.0
+"""From traces to columns: periods, exogenous intervals, and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cpuidle_lab import bench_reader, cli, metrics
+from cpuidle_lab import columns as co
+from cpuidle_lab import trace as tr
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.trace import Machine
+from tests import synthetic
+from tests.tracedat import Trace
+
+TIME_MAX = 2**63 - 1
+TICK = 4_000_000
+NEAR = 20_000
+EXIT = (0, 2_000, 133_000)
+MACHINE = Machine(
+    ("POLL", "C1", "C6"), EXIT, (0, 2_000, 600_000), (1000, 400, 50), (True, False, False), TICK
+)
+CONFIG: dict[str, object] = {
+    "seq": 1,
+    "generation": 3,
+    "tick_ns": TICK,
+    "governor": 2,
+    "states": 3,
+    "polling": 1,
+    "exit_latency_ns": list(EXIT),
+    "target_residency_ns": [0, 2_000, 600_000],
+    "power_mw": [1000, 400, 50],
+    "names": "POLL,C1,C6",
+    "kernel": "6.12.0-test",
+}
+
+
+def made(trace: Trace, folder: Path) -> co.Recording:
+    """Write a trace, turn it into columns and open them."""
+    co.write(trace.write(folder / "t.dat"), folder / "columns")
+    return co.Recording(folder / "columns")
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return what is in a directory."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- The definition of an interval, once more, as plainly as can be. ----
+
+
+@dataclass
+class Decided:
+    """One decision in the order of the recording, and the outcome that follows it, if any."""
+
+    seq: int
+    now: int
+    sleep: int = TIME_MAX
+    delta: int = TICK
+    governor: int = 2
+    flags: int = 0
+    index: int = 1
+    stop_tick: int = 0
+    kind: int | None = 0
+    residency: int = 0
+    entered: int = 1
+    tick: int = 0
+    poll: int = 0
+    lost: bool = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is known what became of it."""
+        return self.kind is not None
+
+    @property
+    def again(self) -> bool:
+        """Whether the tick or the poll time limit ended it."""
+        if not self.usable or self.kind == 1:
+            return False
+        tick = self.tick == 1
+        if self.tick == 2:
+            kept = not self.stop_tick and not self.flags & tr.TICK_STOPPED
+            tick = kept and self.residency >= self.delta - NEAR
+        return bool((tick and self.delta < self.sleep) or self.poll)
+
+
+def _apart(before: Decided | None, after: Decided) -> bool:
+    """Tell whether it is unknown what the CPU did between two decisions."""
+    return (
+        before is None
+        or after.seq != before.seq + 1
+        or after.governor != before.governor
+        or not before.usable
+    )
+
+
+def _phases(decided: list[Decided]) -> Iterator[int]:
+    phase = -1
+    for d in decided:
+        if not d.flags & tr.TICK_STOPPED and 0 <= d.delta < d.sleep:
+            phase = (d.now + d.delta) % TICK
+        yield phase
+
+
+def plainly(decided: list[Decided]) -> list[dict[str, int]]:
+    """Return the intervals of one CPU."""
+    phases = list(_phases(decided))
+    groups: list[list[int]] = []
+    for i, d in enumerate(decided):
+        if not d.usable or d.kind == 1:
+            continue
+        follows = i > 0 and decided[i - 1].again and not _apart(decided[i - 1], d)
+        if follows:
+            groups[-1].append(i)
+        else:
+            groups.append([i])
+    rows = []
+    for number, group in enumerate(groups):
+        first, last = decided[group[0]], decided[group[-1]]
+        start = first.now
+        end = last.now + last.residency - EXIT[last.entered]
+        timer = max(first.sleep, 0)
+        # What lies between the last interval and this one, and between this one and the next?
+        earlier = groups[number - 1][-1] if number else -1
+        known_before = number > 0 and not any(
+            _apart(decided[i - 1], decided[i]) for i in range(earlier + 1, group[0] + 1)
+        )
+        after = groups[number + 1][0] if number + 1 < len(groups) else len(decided)
+        known_after = after < len(decided) and not any(
+            _apart(decided[i - 1], decided[i]) for i in range(group[-1] + 1, after + 1)
+        )
+        next_one = decided[group[-1] + 1] if group[-1] + 1 < len(decided) else None
+        answered = next_one is not None and not _apart(last, next_one) and next_one.usable
+        flags = 0
+        if timer != TIME_MAX and max(1, end - start) >= timer - NEAR:
+            flags |= co.TIMER
+        if last.again and not answered:
+            flags |= co.CUT
+        if first.flags & tr.TICK_STOPPED:
+            flags |= co.CONTINUED
+        if last.residency < 2 * EXIT[last.entered]:
+            flags |= co.UNCERTAIN
+        if not known_before or first.lost:
+            flags |= co.GAP
+        rows.append({
+            "first_seq": first.seq,
+            "periods": len(group),
+            "start_ns": start,
+            "length_ns": max(1, end - start),
+            "timer_ns": timer,
+            "tick_phase_ns": phases[group[0]],
+            "busy_ns": max(0, decided[after].now - last.now - last.residency) if known_after else 0,
+            "flags": flags,
+            "index": first.index,
+            "last_index": last.entered,
+            "governor": first.governor,
+        })  # fmt: skip
+    return rows
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Decided]:
+    """Return decisions of one CPU, with everything that can go wrong."""
+    decided = []
+    seq, now, governor = draw(st.integers(1, 5)), 10**9, 2
+    rare = st.sampled_from([False] * 9 + [True])
+    for _ in range(draw(st.integers(0, 12))):
+        seq += draw(st.integers(2, 4)) if draw(rare) else 1
+        governor = 1 - governor if draw(rare) and governor < 2 else governor
+        residency = draw(st.sampled_from([1, 900, 60_000, 200_000, 255_000, TICK, 9_000_000]))
+        kind = draw(st.sampled_from([0] * 6 + [1, None]))
+        index = draw(st.integers(0, 2))
+        decided.append(
+            Decided(
+                seq=seq,
+                now=now,
+                sleep=draw(st.sampled_from([-5, 0, 50_000, 219_000, TICK, TICK + 1, TIME_MAX])),
+                delta=draw(st.sampled_from([-1, 0, 50_000, 270_000, TICK])),
+                governor=draw(st.sampled_from([2, 2, 2, 1])) if draw(rare) else governor,
+                flags=draw(st.sampled_from([0, 0, 0, tr.TICK_STOPPED])),
+                index=index,
+                stop_tick=draw(st.integers(0, 1)),
+                kind=kind,
+                residency=residency if kind == 0 else 0,
+                entered=draw(st.integers(0, 2)) if draw(rare) else index,
+                tick=draw(st.sampled_from([0, 1, 1, 2, 2])) if kind == 0 else 0,
+                poll=int(kind == 0 and draw(rare)),
+                lost=bool(decided) and draw(rare),
+            )
+        )
+        now += residency + draw(st.sampled_from([0, 700, 20_000, 3_000_000]))
+    return decided
+
+
+def add(trace: Trace, cpu: int, decided: list[Decided]) -> None:
+    """Add a CPU's decisions to a trace, and its configuration before them."""
+    trace.put(cpu, 1_000, "config", {**CONFIG, "cpu": cpu})
+    for d in decided:
+        trace.add(
+            cpu, d.now, "decision", lost=3 if d.lost else 0, seq=d.seq, now_ns=d.now,
+            latency_req_ns=d.seq * 7, hint_ns=-1, sleep_length_ns=d.sleep, delta_tick_ns=d.delta,
+            governor=d.governor, flags=d.flags, index=d.index, stop_tick=d.stop_tick,
+            disabled=d.seq % 4,
+        )  # fmt: skip
+        if d.kind is not None:
+            trace.add(
+                cpu, d.now + d.residency, "outcome", seq=d.seq, now_ns=d.now + d.residency,
+                residency_ns=d.residency, governor=d.governor, kind=d.kind, index=d.entered,
+                tick=d.tick, poll_time_limit=d.poll,
+            )  # fmt: skip
+
+
+# The reader's intervals are those of the definition, in every column.
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(decided=st.lists(streams(), min_size=1, max_size=6))
+def test_intervals_by_definition(tmp_path: Path, decided: list[list[Decided]]) -> None:
+    trace = Trace(len(decided) + 1)
+    for cpu, stream in enumerate(decided):
+        add(trace, cpu, stream)
+    # One that is never empty.
+    add(trace, len(decided), [Decided(seq=1, now=10**9)])
+    recording = made(trace, tmp_path)
+    for cpu, stream in enumerate(decided):
+        expected = plainly(stream)
+        got = [row for chunk in recording.frames("interval", cpu) for row in chunk.to_dicts()]
+        assert [{name: row[name] for name in expected[0]} for row in got] == expected or (
+            not got and not expected
+        )
+        for row in got:
+            assert row["latency_req_ns"] == row["first_seq"] * 7
+            assert row["disabled"] == row["first_seq"] % 4
+            assert (row["cpu"], row["hint_ns"]) == (cpu, -1)
+
+
+# Where a kernel governor hides the tick, it follows from how long the period was.
+@pytest.mark.parametrize(
+    ("changes", "intervals"),
+    [
+        ({"residency": 250_000}, 1),
+        ({"residency": 249_999}, 2),
+        ({"residency": 250_000, "stop_tick": 1}, 2),
+        ({"residency": 250_000, "flags": tr.TICK_STOPPED}, 2),
+        ({"residency": 250_000, "tick": 0}, 2),
+        ({"residency": 100, "tick": 1}, 1),
+        ({"residency": 250_000, "sleep": 270_000}, 2),
+    ],
+)
+def test_hidden_tick(tmp_path: Path, changes: dict[str, int], intervals: int) -> None:
+    first = replace(Decided(seq=1, now=10**9, delta=270_000, tick=2), **changes)
+    trace = Trace()
+    add(trace, 0, [first, Decided(seq=2, now=10**9 + 300_000, residency=500)])
+    assert made(trace, tmp_path).rows("interval") == intervals
+
+
+# A period is a decision with its outcome; nothing stands in for what is missing.
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(stream=streams())
+def test_periods(tmp_path: Path, stream: list[Decided]) -> None:
+    trace = Trace()
+    add(trace, 0, [*stream, Decided(seq=10_000, now=10**12)])
+    rows = made(trace, tmp_path).table("period").to_dicts()
+    loaded = tr.load(tmp_path / "t.dat")
+    assert len(rows) == len(stream) + 1
+    last = 0
+    for row, d in zip(rows, stream, strict=False):
+        assert (row["seq"], row["now_ns"], row["index"]) == (d.seq, d.now, d.index)
+        assert row["out_kind"] == (255 if d.kind is None else d.kind)
+        assert row["residency_ns"] == (0 if d.kind is None else d.residency)
+        assert row["lost"] == (d.lost or (last > 0 and d.seq != last + 1))
+        last = d.seq
+    # Both ways to read a trace count the same.
+    assert co.Recording(tmp_path / "columns").integrity == loaded.integrity
+
+
+def merged(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the intervals of the columns, and those that the report makes of the same trace."""
+    trace = tr.load(path)
+    theirs = metrics._with_intervals(metrics._decided(trace))
+    with co.opened(path) as recording:
+        return recording.table("interval"), theirs
+
+
+# The report merges the same periods into the same intervals.
+def test_intervals_as_in_the_report(tmp_path: Path) -> None:
+    ours, theirs = merged(synthetic.demo(tmp_path / "t.dat", length=30_000_000))
+    groups = theirs.group_by("interval", maintain_order=True).agg(
+        pl.col("cpu").first(), pl.col("seq").first().alias("first_seq"), pl.len().alias("periods")
+    )
+    key = ["cpu", "first_seq", "periods"]
+    assert ours.height > 1000
+    assert int(ours["periods"].sum()) > ours.height + 50
+    assert ours.select(key).rows() == groups.select(key).rows()
+
+
+# ---- power:cpu_idle alone. ----
+
+
+def test_cpu_idle_only(tmp_path: Path) -> None:
+    trace = Trace(2)
+    for ts, state in [(100, -1), (200, 2), (500, -1), (900, 1), (950, -1), (1000, 0), (1100, 1),
+                      (1400, -1), (1500, 1)]:  # fmt: skip
+        trace.add(1, ts, "cpu_idle", state=state % 2**32, cpu_id=1)
+    recording = made(trace, tmp_path)
+    assert (recording.kind, recording.cpus, recording.machines) == (co.CPU_IDLE, [1], {})
+    rows = recording.table("interval")
+    unknown, gap = co.UNKNOWN, co.UNKNOWN | co.GAP
+    names = ["start_ns", "length_ns", "busy_ns", "index", "flags"]
+    assert rows.select(names).rows() == [
+        (200, 300, 400, 2, gap),
+        (900, 50, 50, 1, unknown),
+        (1100, 300, 100, 1, gap),
+    ]
+    for name in ("timer_ns", "tick_phase_ns", "latency_req_ns", "hint_ns"):
+        assert set(rows[name]) == {-1}
+    assert recording.table("period").height == 0
+
+
+# Lost events in the middle of an idle period leave nothing to be said of it.
+def test_cpu_idle_lost(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.add(0, 100, "cpu_idle", state=1, cpu_id=0)
+    trace.add(0, 200, "cpu_idle", state=2**32 - 1, cpu_id=0, lost=4)
+    trace.add(0, 300, "cpu_idle", state=1, cpu_id=0)
+    trace.add(0, 350, "cpu_idle", state=2**32 - 1, cpu_id=0)
+    recording = made(trace, tmp_path)
+    assert recording.table("interval").select("start_ns", "length_ns", "flags").rows() == [
+        (300, 50, co.UNKNOWN | co.GAP)
+    ]
+    assert recording.integrity.lost_known == 4
+
+
+# Where decisions tell more, power:cpu_idle is not used, whichever CPU has them.
+def test_decisions_come_first(tmp_path: Path) -> None:
+    trace = Trace(2)
+    trace.add(0, 100, "cpu_idle", state=1, cpu_id=0)
+    trace.add(0, 200, "cpu_idle", state=2**32 - 1, cpu_id=0)
+    add(trace, 1, [Decided(seq=1, now=10**9, residency=500)])
+    recording = made(trace, tmp_path)
+    assert (recording.kind, recording.cpus) == (co.TRACE, [1])
+    assert recording.rows("interval") == 1
+    assert not (recording.path / "idle").exists()
+
+
+# ---- What a recording carries besides. ----
+
+
+def test_everything_else_arrives(tmp_path: Path) -> None:
+    trace = Trace(2)
+    for cpu in (0, 1):
+        add(trace, cpu, [Decided(seq=1, now=10**9, residency=500)])
+    shadow = {"seq": 1, "generation": 4, "governor": 1, "flags": 4, "index": 2, "stop_tick": 1,
+              "reason": 33, "row": 255}  # fmt: skip
+    trace.put(1, 10**9 + 9, "shadow", shadow)
+    trace.put(0, 10**9 + 1, "state", {"seq": 1, "total": 3, "governor": 2, "data": b"\0\1\2"})
+    trace.put(0, 10**9 + 2, "tunable", {"generation": 4, "name": "a", "value": "1"})
+    trace.put(0, 10**9 + 3, "hint", {"limit_ns": 5, "pid": 6, "cpu": -1, "what": 2, "comm": "x"})
+    trace.mark(0, 10**9 + 4, "phase end")
+    recording = made(trace, tmp_path)
+    loaded = tr.load(tmp_path / "t.dat", with_state=True)
+    assert recording.kernel == "6.12.0-test"
+    assert recording.machines == loaded.machines == {0: MACHINE, 1: MACHINE}
+    assert recording.name_of("decision", "reason", 33) == loaded.name_of("decision", "reason", 33)
+    read_too = {*co.SMALL, "decision", "outcome"}
+    assert recording.symbols == {k: v for k, v in loaded.symbols.items() if k[0] in read_too}
+    for name in co.SMALL:
+        ours, theirs = recording.table(name), loaded.tables[name]
+        assert ours.height == theirs.height
+        assert not ours.height or ours.select(theirs.columns).equals(theirs), name
+    assert recording.table("shadow").row(0, named=True) == {"ts": 10**9 + 9, "cpu": 1, **shadow}
+
+
+# A decision before the idle states are known is a period, in no interval, and counted.
+def test_before_the_configuration(tmp_path: Path) -> None:
+    trace = Trace()
+    early = [Decided(seq=s, now=s * 10_000, residency=500) for s in (1, 2)]
+    late = [Decided(seq=s, now=s * 10_000 + 10**9, residency=500) for s in (3, 4)]
+    add(trace, 0, late)
+    config = trace._records[0].pop(0)
+    add(trace, 0, early)
+    trace._records[0] = [item for item in trace._records[0] if item[0] != 1_000]
+    trace._records[0].append((10**9, *config[1:]))
+    recording = made(trace, tmp_path)
+    assert recording.unplaced == 2
+    assert recording.rows("period") == 4
+    rows = recording.table("interval")
+    assert rows["first_seq"].to_list() == [3, 4]
+    assert [flags & co.GAP for flags in rows["flags"]] == [co.GAP, 0]
+
+
+# ---- Writer and Recording. ----
+
+
+def interval_rows(count: int, cpu: int = 0, **changes: object) -> pl.DataFrame:
+    """Return intervals that can be."""
+    columns: dict[str, Any] = {name: np.zeros(count, np.int64) for name in co.INTERVAL}
+    columns |= {
+        "cpu": np.full(count, cpu),
+        "start_ns": np.arange(count) * 1000,
+        "length_ns": np.full(count, 500),
+        **changes,
+    }
+    return pl.DataFrame(columns).cast(co.INTERVAL)  # type: ignore[arg-type]
+
+
+META = {"kind": co.SYNTH, "source": "test", "machines": {0: co.describe(MACHINE)}, "law": {"a": 1}}
+
+
+def test_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(co, "PART_ROWS", 1000)
+    with co.Writer(tmp_path / "c", META) as writer:
+        for cpu, count in ((0, 700), (0, 700), (3, 10), (3, 2990)):
+            start = np.arange(count) * 1000 + writer.meta.get(f"end {cpu}", 0)
+            writer.meta[f"end {cpu}"] = int(start[-1])
+            writer.add("interval", interval_rows(count, cpu, start_ns=start))
+    recording = co.Recording(tmp_path / "c")
+    assert recording.cpus == [0, 3]
+    assert [(part.cpu, part.rows) for part in recording.parts["interval"]] == [
+        (0, 1000), (0, 400), (3, 1000), (3, 1000), (3, 1000),
+    ]  # fmt: skip
+    assert recording.law == {"a": 1}
+    assert (recording.rows("interval"), recording.rows("interval", 3)) == (4400, 3000)
+    chunks = list(recording.intervals(3))
+    assert [len(chunk["cpu"]) for chunk in chunks] == [1000, 1000, 1000]
+    assert chunks[0]["start_ns"].dtype == np.uint64 and chunks[0]["length_ns"].dtype == np.int64
+    assert list(next(recording.intervals(3, ["flags"]))) == ["flags"]
+    assert recording.table("config").schema == pl.Schema(co.SMALL["config"])
+    assert names_in(tmp_path) == ["c"]
+
+
+# Whatever stops a writer, nothing of it stays, and what was there before does.
+def test_writer_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "c"
+    with pytest.raises(KeyboardInterrupt), co.Writer(target, META) as writer:
+        writer.add("interval", interval_rows(10))
+        raise KeyboardInterrupt
+    assert not names_in(tmp_path)
+    with co.Writer(target, META) as writer:
+        writer.add("interval", interval_rows(10))
+    with pytest.raises(ZeroDivisionError), co.Writer(target, META) as writer:
+        writer.add("interval", interval_rows(20))
+        raise ZeroDivisionError
+    assert co.Recording(target).rows("interval") == 10
+    with co.Writer(target, META) as writer:
+        writer.add("interval", interval_rows(30))
+    assert co.Recording(target).rows("interval") == 30
+    assert names_in(tmp_path) == ["c"]
+
+
+def refused(action: Callable[[], object], *words: str) -> None:
+    """Demand a refusal in one sentence that holds the words."""
+    with pytest.raises(UserError) as caught:
+        action()
+    assert caught.value.exit_code == 1
+    assert "\n" not in caught.value.message
+    for word in words:
+        assert word in caught.value.message
+
+
+def test_foreign_target(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("dear")
+    (tmp_path / "file").write_text("dear")
+    (tmp_path / "link").symlink_to(tmp_path / "full")
+    for name in ("full", "file", "link"):
+        refused(lambda: co.Writer(tmp_path / name, META), "exists and is not")  # noqa: B023
+    refused(lambda: co.Writer(tmp_path / "no" / "c", META), "no such directory")
+    assert names_in(tmp_path) == ["file", "full", "link"]
+    assert (tmp_path / "full" / "thesis.tex").read_text() == "dear"
+
+
+# ---- Bad traces. ----
+
+
+def lie(folder: Path, *words: str, **changes: object) -> None:
+    """Demand that a trace with a false config event is refused, and leaves nothing."""
+    trace = Trace()
+    add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
+    trace._records[0].pop(0)
+    trace.put(0, 1_000, "config", {**CONFIG, "cpu": 0, **changes})
+    refuse_trace(trace.write(folder / "lie.dat"), *words)
+
+
+def refuse_trace(path: Path, *words: str) -> None:
+    """Demand that a trace is refused, and leaves nothing."""
+    before = names_in(path.parent)
+    refused(lambda: co.write(path, path.parent / "made"), str(path), *words)
+    assert names_in(path.parent) == before
+
+
+def test_lying_machines(tmp_path: Path) -> None:
+    lie(tmp_path, "11 idle states", states=11)
+    lie(tmp_path, "0 idle states", states=0)
+    lie(tmp_path, "idle state 1", "does not have", states=1)
+    lie(tmp_path, "impossible times", exit_latency_ns=[0, -2, 3])
+    lie(tmp_path, "impossible times", target_residency_ns=[0, 3, 2**60])
+    lie(tmp_path, "not sorted", target_residency_ns=[0, 5_000, 2_000])
+    lie(tmp_path, "tick of 0 ns", tick_ns=0)
+    lie(tmp_path, "one CPU that tells of another", cpu=5)
+    trace = Trace()
+    add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
+    trace.put(0, 2_000, "config", {**CONFIG, "cpu": 0, "power_mw": [5, 5, 5]})
+    refuse_trace(trace.write(tmp_path / "lie.dat"), "changed while it was recorded")
+
+
+# Equal residencies, one state and ten are no lies.
+@pytest.mark.parametrize("count", [1, 10])
+def test_machines_that_can_be(tmp_path: Path, count: int) -> None:
+    trace = Trace()
+    add(trace, 0, [Decided(seq=1, now=10**9, residency=500, index=0, entered=0)])
+    trace._records[0].pop(0)
+    values = [7] * count
+    trace.put(0, 1_000, "config", {**CONFIG, "cpu": 0, "states": count, "power_mw": values,
+              "exit_latency_ns": values, "target_residency_ns": values})  # fmt: skip
+    assert made(trace, tmp_path).machines[0].count == count
+
+
+def test_lying_events(tmp_path: Path) -> None:
+    def events(*decided: Decided) -> Path:
+        trace = Trace()
+        add(trace, 0, list(decided))
+        return trace.write(tmp_path / "lie.dat")
+
+    one = Decided(seq=5, now=10**9, residency=500)
+    two = replace(one, now=2 * 10**9)
+    refuse_trace(events(one, two), "decision 5 of CPU 0 comes after 5")
+    refuse_trace(events(one, replace(two, seq=4)), "decision 4 of CPU 0 comes after 5")
+    refuse_trace(events(one, replace(two, seq=6, index=3)), "decision 6", "idle state 3")
+    refuse_trace(events(one, replace(two, seq=6, entered=9)), "outcome 6", "idle state 9")
+    refuse_trace(events(replace(one, kind=7)), "unknown kind 7")
+
+    trace = Trace()
+    add(trace, 0, [one])
+    trace.add(0, 10**9 + 600, "outcome", seq=5, index=1)
+    refuse_trace(trace.write(tmp_path / "lie.dat"), "outcome 5 of CPU 0 occurs twice")
+    trace = Trace()
+    add(trace, 0, [one])
+    trace.add(0, 3 * 10**9, "decision", seq=6, now_ns=2**63, index=1)
+    refuse_trace(trace.write(tmp_path / "lie.dat"), "impossible time")
+    trace = Trace()
+    trace.add(0, 100, "cpu_idle", state=4000, cpu_id=0)
+    refuse_trace(trace.write(tmp_path / "lie.dat"), "impossible idle state 4000")
+
+
+# A residency that cannot have been stays in its period and is in no interval.
+def test_implausible_residency(tmp_path: Path) -> None:
+    trace = Trace()
+    rows = [Decided(seq=s, now=s * 10**7, residency=500) for s in (1, 2, 3)]
+    add(trace, 0, rows)
+    ts, record, lost = trace._records[0][-3]
+    at = trace.events["outcome"].fields[2].offset
+    assert record[at : at + 8] == (500).to_bytes(8, "little")
+    record = record[:at] + (2**63).to_bytes(8, "little") + record[at + 8 :]
+    trace._records[0][-3] = ts, record, lost
+    recording = made(trace, tmp_path)
+    assert recording.integrity == tr.load(tmp_path / "t.dat").integrity
+    assert recording.integrity.implausible == 1
+    assert recording.table("period")["residency_ns"].to_list() == [500, 2**63, 500]
+    rows_made = recording.table("interval")
+    assert rows_made["first_seq"].to_list() == [1, 3]
+    assert rows_made["flags"][1] & co.GAP and rows_made["busy_ns"][0] == 0
+
+
+# The clock of the decisions jumps: what lies between is not counted as busy.
+@pytest.mark.parametrize("jump", [-(10**8), 2**51])
+def test_jumping_clock(tmp_path: Path, jump: int) -> None:
+    trace = Trace()
+    add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
+    trace.add(0, 2 * 10**9, "decision", seq=2, now_ns=10**9 + jump, index=1, governor=2)
+    trace.add(0, 2 * 10**9 + 900, "outcome", seq=2, residency_ns=800, index=1, governor=2)
+    rows = made(trace, tmp_path).table("interval").sort("first_seq")
+    assert rows["busy_ns"].to_list() == [0, 0]
+    assert rows["flags"][1] & co.GAP
+
+
+def test_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    refuse_trace(path, "No such file")
+    path.write_bytes(b"")
+    refuse_trace(path, "is empty")
+    path.write_bytes(b"#!/bin/sh\n" * 1000)
+    refuse_trace(path, "is not a trace.dat")
+    trace = Trace()
+    trace.mark(0, 1_000, "hello")
+    refuse_trace(trace.write(path), "no idle periods", "trace-cmd record")
+    trace = Trace()
+    add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
+    trace._records[0].pop(0)
+    refuse_trace(trace.write(path), "cpuidle_lab:config")
+    trace = Trace()
+    add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
+    data = trace.write(path).read_bytes()
+    for size in (20, 1000, len(data) - 4096, len(data) - 1):
+        path.write_bytes(data[:size])
+        refuse_trace(path)
+
+
+# ---- Bad columns. ----
+
+
+@pytest.fixture
+def columns(tmp_path: Path) -> Path:
+    with co.Writer(tmp_path / "c", META) as writer:
+        writer.add("interval", interval_rows(10))
+    return tmp_path / "c"
+
+
+def read(path: Path) -> None:
+    """Read all there is."""
+    recording = co.Recording(path)
+    for cpu in recording.cpus:
+        for _ in (*recording.intervals(cpu), *recording.periods(cpu)):
+            pass
+
+
+def test_damaged_columns(columns: Path) -> None:
+    read(columns)
+    part = columns / "interval" / "00000.parquet"
+    data = part.read_bytes()
+    for broken in (b"", b"PAR1", data[: len(data) // 2], data[:-1], b"x" * 500):
+        part.write_bytes(broken)
+        refused(lambda: read(columns), str(part), "damaged")
+    part.unlink()
+    refused(lambda: read(columns), str(part), "missing")
+    interval_rows(9).write_parquet(part)
+    refused(lambda: read(columns), "9 rows")
+    interval_rows(10).drop("flags").write_parquet(part)
+    refused(lambda: read(columns), "flags")
+    interval_rows(10).cast({"flags": pl.Int64}).write_parquet(part)
+    refused(lambda: read(columns), "flags")
+    nothing = pl.Series("flags", [None] * 10, dtype=pl.UInt8)
+    interval_rows(10).with_columns(nothing).write_parquet(part)
+    refused(lambda: read(columns), "flags")
+
+
+# Whoever plays a recording relies on these.
+@pytest.mark.parametrize(
+    ("name", "values", "word"),
+    [
+        ("length_ns", [0] * 10, "impossible length_ns: 0"),
+        ("length_ns", [2**52] * 10, "impossible length_ns"),
+        ("start_ns", [*range(9), 2**62], "impossible start_ns"),
+        ("start_ns", [*range(9), 0], "runs backwards in start_ns"),
+        ("busy_ns", [-1] * 10, "impossible busy_ns: -1"),
+        ("timer_ns", [-2] * 10, "impossible timer_ns"),
+        ("start_ns", [*range(9), 2**45], f"what came before {2**45} ns"),
+        ("index", [3] * 10, "idle state 3"),
+        ("last_index", [0] * 9 + [255], "idle state 255"),
+    ],
+)
+def test_lying_columns(columns: Path, name: str, values: list[int], word: str) -> None:
+    rows = interval_rows(10, **{name: np.array(values)})
+    rows.write_parquet(columns / "interval" / "00000.parquet")
+    refused(lambda: read(columns), str(columns), word)
+
+
+def test_time_runs_backwards_between_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(co, "PART_ROWS", 10)
+    with co.Writer(tmp_path / "c", META) as writer:
+        writer.add("interval", interval_rows(10))
+        writer.add("interval", interval_rows(10))
+    refused(lambda: read(tmp_path / "c"), "runs backwards")
+
+
+def test_bad_meta(columns: Path) -> None:
+    meta = columns / "meta.json"
+    text = meta.read_text()
+    for broken in ("", "[]", "{", "{}", text[: len(text) // 2]):
+        meta.write_text(broken)
+        refused(lambda: co.Recording(columns), str(columns))
+    good = json.loads(text)
+
+    def lying(*words: str, **changes: object) -> None:
+        meta.write_text(json.dumps({**good, **changes}))
+        refused(lambda: co.Recording(columns), str(columns), *words)
+
+    lying("format 99", format=99)
+    lying("damaged", parts=None)
+    lying("damaged", parts={"interval": [[0]]})
+    lying("damaged", cpus="x")
+    lying("damaged", integrity={"gaps": "many"})
+    lying("machine", machines={"0": {"names": ["a"]}})
+    lying("11 idle states", machines={"0": asdict(replace(MACHINE, names=("x",) * 11))})
+    lying("0 idle states", machines={"0": {name: [] for name in asdict(MACHINE)} | {"tick_ns": 1}})
+    lying("not sorted", machines={"0": {**asdict(MACHINE), "target_residency_ns": [0, 9, 3]}})
+    meta.unlink()
+    refused(lambda: co.Recording(columns), "no directory of columns")
+    refused(lambda: co.Recording(columns / "absent"), "no directory of columns")
+
+
+# A directory and a trace open alike; nothing of the second one's columns stays.
+def test_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    trace = Trace()
+    add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
+    recording = made(trace, tmp_path)
+    expected = recording.table("interval")
+    for path in (tmp_path / "t.dat", tmp_path / "columns"):
+        with co.opened(path) as found:
+            assert found.table("interval").equals(expected)
+    assert not names_in(tmp_path / "tmp")
+    with pytest.raises(UserError), co.opened(tmp_path / "nothing"):
+        pass
+    assert not names_in(tmp_path / "tmp")
+
+
+# ---- The command, memory, speed. ----
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = Trace()
+    add(trace, 0, [Decided(seq=s, now=s * 10**6, residency=500) for s in (1, 2, 4)])
+    path, out = trace.write(tmp_path / "t.dat"), tmp_path / "c"
+    assert cli.main(["columns", str(path), "-o", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "1 decisions in 1 gaps" in text and "period" in text and str(out) in text
+    assert cli.main(["columns", str(path), "-o", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["rows"]["period"] == 3 and found["integrity"]["gaps"] == 1
+    assert found["integrity"]["events"] == 7
+    assert cli.main(["columns", str(path), "-o", str(tmp_path)]) == 1
+    assert "exists and is not" in capsys.readouterr().err
+    assert cli.main(["columns", str(tmp_path / "no"), "-o", str(tmp_path / "d")]) == 1
+    assert not (tmp_path / "d").exists()
+
+
+# Ten times as many events take no more memory.
+@pytest.mark.slow
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    session = synthetic.Session(cpus=1)
+    session.phase("menu_ng", "hackbench", 100_000_000)
+    peaks = []
+    for events in (300_000, 3_000_000):
+        path = tmp_path / f"{events}.dat"
+        written = session.trace.write_large(path, events)
+        assert bench_reader._events(path) == written >= events
+        peaks.append(max(bench_reader._run(path)[3] for _ in range(3)))
+        code = (
+            "import resource, sys; from pathlib import Path; from cpuidle_lab import columns;"
+            "columns.write(Path(sys.argv[1]), Path(sys.argv[2]));"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(path), str(tmp_path / "c")],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONPATH": str(Path(co.__file__).parents[1])},
+        )
+        peaks.append(int(done.stdout))
+    reader_small, writer_small, reader_large, writer_large = peaks
+    assert reader_large < reader_small + 4_000
+    # A part, and what polars needs to write it.
+    assert writer_large < writer_small + 150_000
+    recording = co.Recording(tmp_path / "c")
+    assert recording.integrity.events == written and recording.integrity.complete
+    assert recording.rows("period") > 500_000
