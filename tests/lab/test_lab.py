@@ -128,6 +128,7 @@ def test_the_report_holds_the_emulated_energy(
     cpus, busy_mw = 2, 4000  # the emulator's figure for skx
     trace = tmp_path / "out" / TRACE
     command = ["--governor", "teo_ng", "--cpus", str(cpus), "--workload", "cyclictest-470us"]
+    command += ["--event", "irq", "--event", "timer"]
     assert main(["lab", *command, "--duration", "1", "--output", str(trace.parent)]) == 0
     capsys.readouterr()
     assert main(["report", "--json", str(trace)]) == 0
@@ -140,6 +141,9 @@ def test_the_report_holds_the_emulated_energy(
     ]
     assert found["measured_mj"] is None
     assert found["emulated_mj"] == pytest.approx(found["energy_mj"] + busy_s * busy_mw, rel=0.02)
+    # cyclictest sleeps by a high-resolution timer.
+    assert next(iter(run["wakers"])) == "timer hrtimer_wakeup"
+    assert sum(run["wakers"].values()) == sum(state["entries"] for state in run["states"])
     assert found["emulated_mw"] == pytest.approx(found["emulated_mj"] / run["seconds"], rel=0.01)
 
 

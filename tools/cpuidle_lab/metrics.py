@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from cpuidle_lab import energy
+from cpuidle_lab import energy, wakers
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Machine, Trace
@@ -72,6 +72,7 @@ TABLES = (
     "entries",
     "energy_by_state",
     "reasons",
+    "wakers",
     "chosen_ideal",
     "weights",
     "timeline",
@@ -154,6 +155,7 @@ class Group:
         entries: idle periods by state.
         state_pj: modelled energy by state; empty where unknown.
         reasons: decisions by reason.
+        wakers: idle periods by what ended them; empty where the trace names nothing.
         chosen_ideal: idle periods by state chosen and ideal state; empty where unknown.
         zones: energy counters during the phase; empty where the trace has none.
         notes: what a reader must know.
@@ -172,6 +174,7 @@ class Group:
     entries: list[int] = field(default_factory=list)
     state_pj: list[float] = field(default_factory=list)
     reasons: dict[str, int] = field(default_factory=dict)
+    wakers: dict[str, int] = field(default_factory=dict)
     chosen_ideal: list[list[int]] = field(default_factory=list)
     zones: list[energy.ZoneEnergy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -503,6 +506,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
     _count_states(group, idle, "out_index")
     _add_heat(group, idle)
     _add_reasons(trace, group, decisions)
+    group.wakers = wakers.counts(trace, decisions)
     group.notes = _decision_notes(idle, (machine for machine, _ in parts))
 
     oracle, time = float(idle["oracle"].sum()), sum(group.residency_ns)

@@ -20,7 +20,7 @@ examples:
   cpuidle-lab report skx.dat icx.dat --html both.html
                                                 several recordings side by side
   cpuidle-lab report trace.dat --json | jq '.runs[] | {governor, workload, regret: .metrics.regret}'
-  cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv, zones.csv
+  cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv, wakers.csv, …
 
 Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle. Lines such as
 "phase governor=wteo workload=idle" and "phase end" in trace_marker delimit the runs; without them

@@ -582,21 +582,35 @@ def latency_points(group: Group) -> list[tuple[float, float]]:
     return points or [(0.0, 0.0)]
 
 
-def reasons(report: Report) -> Chart:
-    """Which step of the algorithm decided."""
+def _by_name(
+    report: Report, counts_of: Callable[[Group], dict[str, int]], axis: str
+) -> tuple[list[Trace], Layout, int]:
+    """Return bars that divide what is counted by name, the same name in the same colour."""
     totals: dict[str, int] = {}
     for group in report.groups:
-        for name, count in group.reasons.items():
+        for name, count in counts_of(group).items():
             totals[name] = totals.get(name, 0) + count
     ordered = sorted(totals, key=lambda name: -totals[name])
     colours = {name: _REASON_COLOURS[n % len(_REASON_COLOURS)] for n, name in enumerate(ordered)}
-    data, layout, height = _bars(
+    return _bars(
         report,
-        lambda g: bool(g.reasons),
-        lambda group: _shares(list(group.reasons), [float(v) for v in group.reasons.values()]),
+        lambda group: bool(counts_of(group)),
+        lambda group: _shares(list(counts_of(group)), list(map(float, counts_of(group).values()))),
         colours,
-        "% of decisions",
+        axis,
     )
+
+
+def wakers(report: Report) -> Chart:
+    """Show what ended the idle periods."""
+    data, layout, height = _by_name(report, lambda group: group.wakers, "% of idle periods")
+    metric = definitions()["wakers"]
+    return Chart("wakers", metric.title, metric.description, data, layout, height + 30)
+
+
+def reasons(report: Report) -> Chart:
+    """Which step of the algorithm decided."""
+    data, layout, height = _by_name(report, lambda group: group.reasons, "% of decisions")
     return Chart(
         "reasons",
         "Why: the step that decided",
@@ -841,5 +855,7 @@ def all_charts(report: Report) -> list[Chart]:
         charts += [energy(report), latency(report)]
     if decided:
         charts += [reasons(report), chosen_ideal(report), weights(report)]
+    if any(group.wakers for group in report.groups):
+        charts.append(wakers(report))
     charts.append(strips(report))
     return [chart for chart in charts if chart is not None]

@@ -38,6 +38,7 @@ def _group(report: Report, group: Group) -> dict[str, Any]:
         "metrics": group.values,
         "states": _states(group),
         "reasons": group.reasons,
+        "wakers": group.wakers,
         "chosen_ideal": group.chosen_ideal,
         "zones": [asdict(zone) for zone in group.zones],
         "latency_us_percent": latency_points(group) if known else [],
@@ -84,7 +85,7 @@ def _csv(header: list[str], rows: list[list[object]]) -> str:
 
 
 def as_csv(report: Report) -> dict[Path, str]:
-    """Return file names and contents: metrics, states, reasons, energy by zone."""
+    """Return file names and contents: metrics, states, reasons, wakers, energy by zone."""
     keys = scalars()
     states = [
         [*_keys(group), *state.values()] for group in report.groups for state in _states(group)
@@ -94,6 +95,11 @@ def as_csv(report: Report) -> dict[Path, str]:
         for group in report.groups
         for reason, count in group.reasons.items()
     ]
+    wakers: list[list[object]] = [
+        [*_keys(group), waker, count]
+        for group in report.groups
+        for waker, count in group.wakers.items()
+    ]
     zones = [
         [*_keys(group), *asdict(zone).values()] for group in report.groups for zone in group.zones
     ]
@@ -102,5 +108,6 @@ def as_csv(report: Report) -> dict[Path, str]:
         Path("metrics.csv"): _csv([*_KEYS, *keys], values),
         Path("states.csv"): _csv([*_KEYS, "state", "residency_ns", "entries", "energy_mj"], states),
         Path("reasons.csv"): _csv([*_KEYS, "reason", "decisions"], reasons),
+        Path("wakers.csv"): _csv([*_KEYS, "waker", "idle_periods"], wakers),
         Path("zones.csv"): _csv([*_KEYS, *(item.name for item in fields(ZoneEnergy))], zones),
     }

@@ -13,6 +13,8 @@ from cpuidle_lab.report.page import losses
 # Width where there is no terminal: enough for every column.
 _PLAIN_WIDTH = 200
 
+_WAKERS_SHOWN = 3
+
 _MAIN = {
     "regret": "regret",
     "power_mw": "power",
@@ -59,6 +61,18 @@ def _summary(report: Report, console: Console) -> Table:
     return table
 
 
+def _wakers(report: Report, console: Console) -> Table:
+    table = _new_table(console, definitions()["wakers"].title)
+    for name in ("workload", "governor", "% of idle periods, the most frequent"):
+        table.add_column(name)
+    for group in report.groups:
+        total = sum(group.wakers.values())
+        most = list(group.wakers.items())[:_WAKERS_SHOWN]
+        shown = ", ".join(f"{name} {_show('wakers', 100 * n / total)}" for name, n in most)
+        table.add_row(Text(report.section(group)), Text(group.governor), Text(shown or "?"))
+    return table
+
+
 def _residency(group: Group) -> str:
     time = sum(group.residency_ns)
     shares = zip(group.names, group.residency_ns, strict=True)
@@ -87,6 +101,8 @@ def show(report: Report) -> None:
     console.print(_summary(report, console))
     for name, groups in report.sections().items():
         console.print(_section(name, groups, console))
+    if any(group.wakers for group in report.groups):
+        console.print(_wakers(report, console))
     notes = dict.fromkeys(
         f"{group.governor}: {note}" for group in report.groups for note in group.notes
     )
