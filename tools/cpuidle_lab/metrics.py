@@ -278,6 +278,11 @@ def _with_wakeups(periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _timer_due() -> pl.Expr:
+    sleep = pl.max_horizontal(pl.col("sleep_length_ns"), 0).cast(pl.Float64)
+    return pl.col("now_ns").cast(pl.Float64) + sleep
+
+
 def _with_intervals(periods: pl.DataFrame) -> pl.DataFrame:
     """Merge periods into exogenous intervals; see Regret in metrics.yaml.
 
@@ -289,6 +294,8 @@ def _with_intervals(periods: pl.DataFrame) -> pl.DataFrame:
         & (pl.col("seq") == pl.col("seq").shift(1) + 1)
         & pl.col("entered").shift(1)
         & pl.col("again").shift(1)
+        # A timer that came due before the CPU was idle again ended the interval.
+        & (_timer_due().shift(1) > pl.col("now_ns").cast(pl.Float64))
     )
     idle = (
         periods.with_columns(continues=same.fill_null(False))

@@ -145,6 +145,26 @@ static void extend_interval(struct cil_periods *p, const struct cil_period *d)
 		in->flags |= CIL_INTERVAL_UNCERTAIN;
 	p->goes_on = (ended_by_tick(d) || d->poll_time_limit) &&
 		     length_ns < (s64)CIL_LENGTH_BELIEVED;
+	p->due_ns = U64_MAX;
+	if (d->sleep_length_ns < (s64)CIL_LENGTH_BELIEVED)
+		p->due_ns = d->now_ns +
+			    (d->sleep_length_ns > 0 ? d->sleep_length_ns : 0);
+}
+
+/*
+ * The tick had woken the CPU, and before it could go idle again the next timer
+ * was due: that timer ended the interval.
+ */
+static void end_by_timer(struct cil_periods *p)
+{
+	struct cil_interval *in = &p->interval;
+
+	p->goes_on = false;
+	in->flags |= CIL_INTERVAL_TIMER;
+	if (in->length_ns < (s64)(p->due_ns - in->start_ns))
+		in->length_ns = p->due_ns - in->start_ns;
+	if (p->end_ns < p->due_ns)
+		p->end_ns = p->due_ns;
 }
 
 static bool is_plausible(const struct cil_period *d)
@@ -189,6 +209,8 @@ static void settle(struct cil_periods *p)
 		/* Something else than the tick had come. */
 		p->goes_on = false;
 	} else {
+		if (p->goes_on && p->due_ns <= d->now_ns)
+			end_by_timer(p);
 		if (!p->goes_on) {
 			release_interval(p, d->now_ns);
 			begin_interval(p, d);

@@ -234,6 +234,7 @@ struct cil_period_sink {
  * @has_interval: @interval is valid
  * @goes_on: the next period belongs to @interval
  * @end_ns: end of the last period of @interval
+ * @due_ns: when the timer is due that its decision knew of, U64_MAX: none
  * @idle: the last interval by power:cpu_idle
  * @has_idle: @idle is over, and was not given to the sink yet
  * @is_idle: @idle is under way
@@ -258,6 +259,7 @@ struct cil_periods {
 	bool has_interval;
 	bool goes_on;
 	u64 end_ns;
+	u64 due_ns;
 	struct cil_interval idle;
 	bool has_idle;
 	bool is_idle;

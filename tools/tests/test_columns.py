@@ -106,6 +106,17 @@ def _apart(before: Decided | None, after: Decided) -> bool:
     )
 
 
+def _due(before: Decided) -> int | None:
+    """Return when the timer was due that a decision was told of; None if there was none."""
+    return None if before.sleep >= 2**50 else before.now + max(before.sleep, 0)
+
+
+def _timer_came(before: Decided, after: Decided) -> bool:
+    """Tell whether that timer was due by the time of the next decision."""
+    due = _due(before)
+    return due is not None and due <= after.now
+
+
 def _phases(decided: list[Decided]) -> Iterator[int]:
     phase = -1
     for d in decided:
@@ -122,7 +133,7 @@ def plainly(decided: list[Decided]) -> list[dict[str, int]]:
         if not d.usable or d.kind == 1:
             continue
         follows = i > 0 and decided[i - 1].again and not _apart(decided[i - 1], d)
-        if follows:
+        if follows and not _timer_came(decided[i - 1], d):
             groups[-1].append(i)
         else:
             groups.append([i])
@@ -143,9 +154,16 @@ def plainly(decided: list[Decided]) -> list[dict[str, int]]:
         )
         next_one = decided[group[-1] + 1] if group[-1] + 1 < len(decided) else None
         answered = next_one is not None and not _apart(last, next_one) and next_one.usable
+        length, awake = max(1, end - start), last.now + last.residency
         flags = 0
-        if timer != TIME_MAX and max(1, end - start) >= timer - NEAR:
+        if timer != TIME_MAX and length >= timer - NEAR:
             flags |= co.TIMER
+        if last.again and answered and next_one is not None and next_one.kind == 0:
+            # The tick woke the CPU, but the timer was due before the next decision.
+            due = _due(last)
+            assert due is not None
+            flags |= co.TIMER
+            length, awake = max(length, due - start), max(awake, due)
         if last.again and not answered:
             flags |= co.CUT
         if first.flags & tr.TICK_STOPPED:
@@ -158,10 +176,10 @@ def plainly(decided: list[Decided]) -> list[dict[str, int]]:
             "first_seq": first.seq,
             "periods": len(group),
             "start_ns": start,
-            "length_ns": max(1, end - start),
+            "length_ns": length,
             "timer_ns": timer,
             "tick_phase_ns": phases[group[0]],
-            "busy_ns": max(0, decided[after].now - last.now - last.residency) if known_after else 0,
+            "busy_ns": max(0, decided[after].now - awake) if known_after else 0,
             "flags": flags,
             "index": first.index,
             "last_index": last.entered,
