@@ -42,6 +42,7 @@ CONTINUED = 0x04
 UNCERTAIN = 0x08
 GAP = 0x10
 UNKNOWN = 0x20
+TICKED = 0x40
 
 # Rows of a part: what reader and writer have in memory at once, about 30 MB.
 PART_ROWS = 1 << 18

@@ -138,13 +138,16 @@ static void extend_interval(struct cil_periods *p, const struct cil_period *d)
 	in->length_ns = length_ns;
 	in->periods++;
 	in->last_index = d->out_index;
-	in->flags &= ~(CIL_INTERVAL_TIMER | CIL_INTERVAL_UNCERTAIN);
+	in->flags &= ~(CIL_INTERVAL_TIMER | CIL_INTERVAL_UNCERTAIN |
+		       CIL_INTERVAL_TICKED);
 	if (in->timer_ns != S64_MAX && length_ns >= in->timer_ns - TOLERANCE_NS)
 		in->flags |= CIL_INTERVAL_TIMER;
 	if ((s64)d->residency_ns - exit_ns < exit_ns)
 		in->flags |= CIL_INTERVAL_UNCERTAIN;
 	p->goes_on = (ended_by_tick(d) || d->poll_time_limit) &&
 		     length_ns < (s64)CIL_LENGTH_BELIEVED;
+	if (!p->goes_on && d->tick == CIL_TICK_WAKEUP)
+		in->flags |= CIL_INTERVAL_TICKED;
 	p->due_ns = U64_MAX;
 	if (d->sleep_length_ns < (s64)CIL_LENGTH_BELIEVED)
 		p->due_ns = d->now_ns +

@@ -21,6 +21,7 @@
 #define CIL_INTERVAL_UNCERTAIN	0x08
 #define CIL_INTERVAL_GAP	0x10
 #define CIL_INTERVAL_UNKNOWN	0x20
+#define CIL_INTERVAL_TICKED	0x40
 
 /* Numbers of the events, as module/trace.h has them. */
 #define CIL_FLAG_TICK_STOPPED	0x01

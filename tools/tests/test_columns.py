@@ -170,6 +170,8 @@ def plainly(decided: list[Decided]) -> list[dict[str, int]]:
             flags |= co.CONTINUED
         if last.residency < 2 * EXIT[last.entered]:
             flags |= co.UNCERTAIN
+        if last.tick == 1 and not last.again:
+            flags |= co.TICKED
         if not known_before or first.lost:
             flags |= co.GAP
         rows.append({

@@ -8,6 +8,8 @@
  *
  * - A kept tick wakes the CPU when it is due. Its handler runs, and the policy
  *   is asked again, for what is left of the interval.
+ * - Timers in units of the tick expire in its handler, and kernels tell that
+ *   governors as a wake-up by the tick. It ends the interval all the same.
  * - The polling state gives up after its time limit, and the policy is asked
  *   again. Interrupts do not end a poll.
  * - Leaving a state takes its exit latency, in full. What the CPU does next is
@@ -29,6 +31,9 @@
 
 /* The tick's handler, and going idle again. */
 #define TICK_HANDLER_NS		2000
+
+/* So much later than the tick its end may have been recorded. */
+#define TICK_TOLERANCE_NS	20000
 
 /* The bounds within which the kernel's polling state stays. */
 #define POLL_MIN_NS		10000
@@ -192,6 +197,7 @@ static s64 next_tick(const struct rp_run *run, u64 now_ns)
  * @timer_ns: when the next timer is due, CIL_TIME_MAX if there is none
  * @latency_req_ns: latency request
  * @disabled: disabled states
+ * @ticked: its end counts as a wake-up by the tick, too
  * @cost_pj: cost so far
  * @decisions: decisions so far
  * @first: the first decision
@@ -205,6 +211,7 @@ struct interval {
 	u64 timer_ns;
 	s64 latency_req_ns;
 	u32 disabled;
+	bool ticked;
 	double cost_pj;
 	u32 decisions;
 	struct cil_decision first;
@@ -308,10 +315,10 @@ static bool stay(struct rp_run *run, struct interval *in)
 	struct rp_totals *t = &run->totals;
 	s64 left_ns = in->end_ns - in->now_ns;
 	s64 tick_due_ns = next_tick(run, in->now_ns);
-	s64 stay_ns = left_ns, latency_ns, poll_ns;
+	s64 stay_ns = left_ns, latency_ns, poll_ns, same_ns;
 	struct cil_outcome outcome = { 0 };
 	struct cil_decision decision;
-	bool polling;
+	bool polling, ended;
 
 	decide(run, in, tick_due_ns, &decision);
 	polling = run->machine.states[decision.index].polling;
@@ -325,25 +332,29 @@ static bool stay(struct rp_run *run, struct interval *in)
 		stay_ns = poll_ns;
 		outcome.poll_time_limit = true;
 	}
-	if (!run->tick_stopped && tick_due_ns < stay_ns) {
+	/* The tick that brings the end is not another one before it. */
+	same_ns = in->ticked ? TICK_TOLERANCE_NS : 0;
+	if (!run->tick_stopped && tick_due_ns + same_ns < stay_ns) {
 		outcome.tick_wakeup = true;
 		if (!polling)
 			stay_ns = tick_due_ns;
 	}
 
+	ended = stay_ns == left_ns;
+	t->ticks += outcome.tick_wakeup && !polling;
+	outcome.tick_wakeup |= ended && in->ticked;
 	outcome.index = decision.index;
 	outcome.residency_ns = stay_ns + latency_ns;
-	t->ticks += outcome.tick_wakeup && !polling;
 	t->polls += outcome.poll_time_limit;
 	judge(run, in->disabled, decision.index, stay_ns, outcome.residency_ns);
 
 	run->outcome = outcome;
 	run->reflected = true;
 	in->now_ns += outcome.residency_ns;
-	if (outcome.tick_wakeup)
+	if (outcome.tick_wakeup && !ended)
 		in->now_ns += TICK_HANDLER_NS;
 	charge(run, in, decision.index);
-	if (stay_ns < left_ns && in->now_ns < in->end_ns)
+	if (!ended && in->now_ns < in->end_ns)
 		return false;
 	t->wakeups[decision.index]++;
 	in->last = decision.index;
@@ -433,6 +444,7 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 		.timer_ns = timer_of(in, i),
 		.latency_req_ns = in->latency_req_ns[i],
 		.disabled = in->disabled[i],
+		.ticked = in->flags[i] & RP_TICKED,
 	};
 
 	if (in->flags[i] & RP_GAP)

@@ -32,6 +32,7 @@
 #define RP_UNCERTAIN		0x08	/* rests on an exit latency as long */
 #define RP_GAP			0x10	/* events before it were lost */
 #define RP_UNKNOWN		0x20	/* timer and limits are not known */
+#define RP_TICKED		0x40	/* what ended it came with the tick */
 
 /* Flags of a point, as the decision event has them. */
 #define RP_TICK_STOPPED		0x01
