@@ -3,6 +3,7 @@
 
 import ctypes
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from cpuidle_lab import cli, columns, metrics
 from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.replay import engine, library
+from cpuidle_lab.replay import engine, library, points
 from cpuidle_lab.trace import TIME_MAX, Machine
 
 TICK_NS = 4_000_000
@@ -334,6 +335,13 @@ def test_wrong_usage_is_one_sentence(
     assert message in captured.err
     assert len(captured.err.strip().splitlines()) == 1
     assert captured.out == ""
+
+
+def test_a_governor_that_breaks_down_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="a state that was recorded in it is damaged"):
+        points.apart(tmp_path, os.abort)
+    with pytest.raises(UserError, match="is no directory of columns"):
+        points.apart(tmp_path, points.fidelity_of, tmp_path, "wteo", 1)
 
 
 def test_length_classes_begin_where_they_say() -> None:

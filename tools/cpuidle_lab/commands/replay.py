@@ -190,8 +190,12 @@ def _check(recording: "Recording", chosen: list["Governor"], args: argparse.Name
     from cpuidle_lab.replay.library import governor
 
     names = [one.name for one in chosen] or points.recorded_policies(recording)
-    with progress("Replaying", recording.rows("period")) as count:
-        found = [points.fidelity(recording, name, jobs=args.jobs, progress=count) for name in names]
+    found = []
+    with progress("Replaying", len(names)) as count:
+        for name in names:
+            told = args.trace, points.fidelity_of, recording.path, name, args.jobs
+            found.append(points.apart(*told))
+            count(1)
     if args.json:
         print(json.dumps([one.as_json() for one in found], indent=2))
     else:

@@ -9,10 +9,13 @@ decided until the next one; such decisions are counted as unknowable, not guesse
 import ctypes
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from typing import Any
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -55,6 +58,8 @@ POINT_TYPES: dict[str, type[np.generic]] = {
     "poll_time_limit": np.uint8,
 }
 ANSWER_TYPES = ("index", "stop_tick", "reason", "row", "asked")
+
+Result = TypeVar("Result")
 
 # What must be the same: how the recording calls it, and the replay.
 COMPARED = ("index", "stop_tick", "reason", "row")
@@ -530,6 +535,34 @@ def _cpu_fidelity(
     result.states_same, result.states_fresh = checks.same, checks.fresh
     result.states_taken = checks.other
     return result
+
+
+def apart(path: Path, function: Callable[..., Result], *arguments: object) -> Result:
+    """Call a function in a process of its own.
+
+    A recorded state is what a governor goes on with, byte for byte. One that was damaged may make
+    it read and write astray: then that process ends, and this one says so.
+
+    Args:
+        path: the recording, for the message.
+        function: of a module; it and its arguments can be pickled.
+        arguments: its arguments.
+
+    Raises:
+        UserError: the process ended without a result, or the function raised it.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        try:
+            return pool.submit(function, *arguments).result()
+        except BrokenProcessPool:
+            raise UserError(
+                f"{path}: replay broke down; a state that was recorded in it is damaged"
+            ) from None
+
+
+def fidelity_of(path: Path, name: str, jobs: int | None) -> Fidelity:
+    """Return fidelity() of a directory of columns."""
+    return fidelity(Recording(path), name, jobs=jobs)
 
 
 def fidelity(
