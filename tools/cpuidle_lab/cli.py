@@ -6,6 +6,8 @@ import errno
 import importlib
 import os
 import pkgutil
+import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Protocol, cast
@@ -59,6 +61,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def describe_os_error(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        # What went wrong with each of several files; the first will do.
+        found = re.match(r"\[Errno (\d+)\] (.*?): '(.*?)'", error.args[0][0][2])
+        if found:
+            error = OSError(int(found[1]), found[2], found[3])
     text = error.strerror or str(error)
     where = f"{error.filename}: " if error.filename else ""
     remedy = "; free some space and try again" if error.errno == errno.ENOSPC else ""

@@ -12,6 +12,8 @@ mean.
 """
 
 import json
+import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -217,7 +219,15 @@ class Writer:
         parts = self.parts.setdefault(table, [])
         path = self._temporary / table / f"{len(parts):05}.parquet"
         path.parent.mkdir(exist_ok=True)
-        frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+        try:
+            frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+        except pl.exceptions.ComputeError as error:
+            # polars passes on what the operating system said as a text.
+            found = re.search(r"os error (\d+)", str(error))
+            if not found:
+                raise
+            number = int(found[1])
+            raise OSError(number, os.strerror(number), str(self._target)) from None
         parts.append(Part(int(frame["cpu"][0]) if table in _BY_CPU else -1, frame.height))
 
     def drop(self, table: str) -> None:

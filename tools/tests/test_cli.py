@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -235,6 +236,12 @@ def test_missing_emulator_names_the_remedy(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"tools/setup\.sh packages"):
         machine.run(lambda _line: None)
+
+
+def test_an_error_of_several_files_is_one_sentence() -> None:
+    first = ("a", "b", "[Errno 28] No space left on device: 'a' -> 'b'")
+    text = cli.describe_os_error(shutil.Error([first, first]))
+    assert text == "a: No space left on device; free some space and try again"
 
 
 def test_machines_in_virtual_time_leave_a_host_cpu_to_others(

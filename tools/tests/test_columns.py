@@ -482,6 +482,21 @@ def test_writer_is_whole_or_not_at_all(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["c"]
 
 
+def test_a_full_disk_is_said_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = "parquet: underlying IO error: No space left on device (os error 28)"
+
+    def write(*_: object, **__: object) -> None:
+        raise pl.exceptions.ComputeError(full)
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", write)
+    with pytest.raises(OSError) as caught, co.Writer(tmp_path / "c", {}) as writer:
+        writer.add("interval", interval_rows(3))
+    assert (caught.value.errno, caught.value.filename) == (28, str(tmp_path / "c"))
+    assert names_in(tmp_path) == []
+
+
 def refused(action: Callable[[], object], *words: str) -> None:
     """Demand a refusal in one sentence that holds the words."""
     with pytest.raises(UserError) as caught:
