@@ -93,17 +93,23 @@ change() {
 # interrupts every CPU several times; another period of the machine checks
 # interrupts each CPU once.
 nudge() {
-	taskset -pc 0 $$ >/dev/null
-	for _ in $(seq 20); do
+	for _ in $(seq $((10 * SECONDS_EACH))); do
 		echo 1 >$tracing/events/power/suspend_resume/enable
 		usleep 4000
 		echo 0 >$tracing/events/power/suspend_resume/enable
 		usleep 9000
 	done
-	for n in $(seq 800); do
+	# What menu_ng does with the tick stopped takes a pattern just then: rare.
+	case $1 in
+	menu_ng) count=$((1500 * SECONDS_EACH)) ;;
+	teo_ng) count=$((200 * SECONDS_EACH)) ;;
+	*) count=$((50 * SECONDS_EACH)) ;;
+	esac
+	taskset -pc 0 $$ >/dev/null
+	for n in $(seq $count); do
 		echo $((300 + n % 2)) >/sys/devices/system/machinecheck/machinecheck0/check_interval
 		usleep 7000
-		[ $n -ne 600 ] || limit 1 60
+		[ $n -ne $((count * 3 / 4)) ] || limit 1 60
 	done
 	limit 1 0
 	taskset -pc 0-1 $$ >/dev/null
@@ -122,7 +128,7 @@ storm() {
 		[ -z "${3:-}" ] || tune wteo selection $3
 		usleep 300000
 	done
-	nudge
+	nudge $2
 }
 
 trace_start $BUFFER_MIB cpuidle_lab:decision cpuidle_lab:outcome cpuidle_lab:config \
