@@ -4,7 +4,11 @@
 import signal
 
 # Sent to commands by tests; a command that inherits that they are ignored would ignore them.
-SENT = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+SENT = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGQUIT: signal.SIG_DFL,
+}
 
 
 def pytest_configure() -> None:

