@@ -109,8 +109,8 @@ def _collected(one: Governor, recording: Recording, sample: int) -> tuple[int, i
     """Return all instructions of the counting program and the decisions made in it."""
     with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
         data = Path(folder) / "intervals"
-        instructions._write(data, one, recording, None, sample)
-        program = instructions._program(one)
+        instructions.write(data, one, recording, None, sample)
+        program = instructions.program(one)
         command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
         done = subprocess.run(
             [*command, str(program), one.name, str(data)],

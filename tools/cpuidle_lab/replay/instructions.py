@@ -20,10 +20,7 @@ import numpy as np
 
 from cpuidle_lab.columns import Columns, Recording
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP, cached
-from cpuidle_lab.linux_source import GOVERNORS as MAINLINE_FILES
-from cpuidle_lab.linux_source import fetch
-from cpuidle_lab.replay import library
+from cpuidle_lab.replay import build
 from cpuidle_lab.replay.engine import (
     INTERVAL_TYPES,
     Settings,
@@ -36,63 +33,27 @@ from cpuidle_lab.replay.library import LIMITS, TUNABLE_MAX, Governor
 
 SAMPLE = 2000
 
-_COUNT = library._NATIVE / "count"
-_HEADER = _COUNT / "count.h"
-_FLAGS = (*library._FLAGS, "-fPIE")
-_KERNEL_FLAGS = (*library._KERNEL_FLAGS, "-fPIE")
+_COUNT = build.NATIVE / "count"
+_PROGRAM = build.Product(
+    file="count",
+    title="the counter of instructions",
+    flags=("-fPIE",),
+    kernel_flags=("-Wl,--wrap=cpuidle_register_governor",),
+    own=(_COUNT / "main.c", _COUNT / "policy.c"),
+    kernel=(_COUNT / "main.c", _COUNT / "kernel.c"),
+    headers=(_COUNT / "count.h",),
+)
 _COLLECTED = re.compile(r"Collected : (\d+)")
 
 _found: dict[object, float | None] = {}
 _building = threading.Lock()
 
 
-def _own_program() -> Path:
-    sources = [*library._own_sources(), _COUNT / "main.c", _COUNT / "policy.c"]
-
-    def build(target: Path) -> None:
-        library._run([library._compiler(), *_FLAGS, "-o", target / "count", *sources, "-lm"])
-
-    ingredients = library._ingredients([*sources, _HEADER], _FLAGS)
-    return cached("count-own", ingredients, "Compiling the counter of instructions", build)
-
-
-def _mainline_program(kernel: str) -> Path:
-    if "/" in kernel:
-        folder = Path(kernel).expanduser() / "drivers/cpuidle/governors"
-    else:
-        folder = fetch(kernel).folder
-    theirs = [folder / name for name in MAINLINE_FILES if (folder / name).is_file()]
-    shim = library._NATIVE / "mainline"
-    ours = [
-        *sorted(shim.glob("*.c")),
-        *(library._NATIVE / "replay" / name for name in library._COMMON),
-        TOP / "governors" / "gate" / "gate.c",
-        _COUNT / "main.c",
-        _COUNT / "kernel.c",
-    ]
-
-    def build(target: Path) -> None:
-        objects: list[Path] = []
-        to: list[str | Path]
-        for source in (path for path in theirs if path.suffix == ".c"):
-            objects.append(target / f"kernel-{source.stem}.o")
-            include = [f"-I{shim / 'include'}", f"-I{source.parent}"]
-            to = ["-c", source, "-o", objects[-1]]
-            library._run([library._compiler(), *_KERNEL_FLAGS, *include, *to])
-        wrap = "-Wl,--wrap=cpuidle_register_governor"
-        to = ["-o", target / "count"]
-        library._run([library._compiler(), *_FLAGS, wrap, *to, *objects, *ours])
-
-    tag = re.sub(r"[^\w.]+", "-", kernel).strip("-")
-    ingredients = library._ingredients([*theirs, *ours, _HEADER], [*_FLAGS, *_KERNEL_FLAGS])
-    title = f"Compiling the counter of instructions for {kernel}"
-    return cached(f"count-mainline-{tag}", ingredients, title, build)
-
-
-def _program(governor: Governor) -> Path:
+def program(governor: Governor) -> Path:
+    """Return the program in which a governor's instructions are counted."""
     _, _, kernel = governor.spec.partition("@")
     with _building:
-        return (_mainline_program(kernel) if kernel else _own_program()) / "count"
+        return build.mainline(_PROGRAM, kernel) if kernel else build.own(_PROGRAM)
 
 
 def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
@@ -110,8 +71,9 @@ def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
     return cpu, {name: np.concatenate([part[name] for part in parts]) for name in INTERVAL_TYPES}
 
 
-def _write(path: Path, governor: Governor, recording: Recording, settings: Settings | None,
-           sample: int) -> None:  # fmt: skip
+def write(
+    path: Path, governor: Governor, recording: Recording, settings: Settings | None, sample: int
+) -> None:
     """Write the input of tools/native/count."""
     cpu, chunk = _middle(recording, sample)
     machine = recording.machines.get(cpu)
@@ -129,12 +91,13 @@ def _write(path: Path, governor: Governor, recording: Recording, settings: Setti
             stream.write(column.tobytes())
 
 
-def _count(governor: Governor, recording: Recording, settings: Settings | None,
-           sample: int) -> float | None:  # fmt: skip
-    program = _program(governor)
+def _count(
+    governor: Governor, recording: Recording, settings: Settings | None, sample: int
+) -> float | None:
+    counter = program(governor)
     with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
         data = Path(folder) / "intervals"
-        _write(data, governor, recording, settings, sample)
+        write(data, governor, recording, settings, sample)
         command: list[str | Path] = [
             "valgrind",
             "--tool=callgrind",
@@ -142,7 +105,7 @@ def _count(governor: Governor, recording: Recording, settings: Settings | None,
             "--collect-atstart=no",
             "--toggle-collect=count_select",
             "--toggle-collect=count_update",
-            program,
+            counter,
             governor.name,
             data,
         ]
@@ -163,7 +126,7 @@ def can_count(governor: Governor) -> bool:
 def prepare(governor: Governor) -> None:
     """Compile what per_decision() needs, so that it need not."""
     if can_count(governor):
-        _program(governor)
+        program(governor)
 
 
 def per_decision(

@@ -7,19 +7,16 @@ package or from a kernel tree.
 """
 
 import ctypes
-import re
-import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import project_governors
-from cpuidle_lab.lab.cache import TOP, cached
-from cpuidle_lab.linux_source import GOVERNORS as MAINLINE_FILES
-from cpuidle_lab.linux_source import NEWEST, fetch
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.linux_source import NEWEST
+from cpuidle_lab.replay import build
 
 STATE_MAX = 10
 TUNABLE_MAX = 24
@@ -28,14 +25,14 @@ LENGTH_CLASSES = 256
 LIMITS = ("oracle", "bayes")
 MAINLINE = ("menu", "teo", "ladder", "haltpoll")
 
-_NATIVE = TOP / "tools" / "native"
-_COMMON = ("engine.c", "points.c")
-_FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter",
-          "-Wno-sign-compare", "-Wno-missing-field-initializers")  # fmt: skip
-# Thread-local data without a call; there is room for one such library, so only ours has it.
-_OWN_FLAGS = (*_FLAGS, "-ftls-model=initial-exec")
-# As the kernel compiles its own: signed numbers wrap. Its warnings are not our business.
-_KERNEL_FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-w", "-fno-strict-overflow")
+# Thread-local data of our own without a call: there is room for one such library.
+_LIBRARY = build.Product(
+    file="replay.so",
+    title="the replay library",
+    flags=("-fPIC",),
+    own_flags=("-shared", "-ftls-model=initial-exec"),
+    kernel_flags=("-shared",),
+)
 
 
 class CTunable(ctypes.Structure):
@@ -145,95 +142,12 @@ class Governor:
         return tuple(values.values())
 
 
-def _run(command: Sequence[str | Path]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)
-        raise UserError(f"the replay library does not compile: {first.strip()}")
-
-
-def _compiler() -> str:
-    found = shutil.which("cc") or shutil.which("gcc")
-    if not found:
-        raise UserError("the replay library must be compiled first: apt install gcc libc6-dev")
-    return found
-
-
-def _own_sources() -> list[Path]:
-    folders = ["common", "gate", *project_governors(TOP)]
-    governors = [
-        path
-        for folder in folders
-        for path in sorted((TOP / "governors" / folder).glob("*.c"))
-        if not path.name.endswith("_kunit.c")
-    ]
-    return [*sorted((_NATIVE / "replay").glob("*.c")), *governors]
-
-
-def _ingredients(sources: Sequence[Path], flags: Sequence[str]) -> list[str | bytes]:
-    folders = (_NATIVE / "replay", _NATIVE / "mainline", TOP / "governors")
-    headers = [path for folder in folders for path in sorted(folder.rglob("*.h"))]
-    found: list[str | bytes] = [*flags]
-    for path in (*headers, *sources):
-        found += [path.name, path.read_bytes()]
-    return found
-
-
-def own_library() -> Path:
-    """Return the library with the project's own governors and the limits."""
-    sources = _own_sources()
-
-    def build(target: Path) -> None:
-        _run([_compiler(), *_OWN_FLAGS, "-shared", "-o", target / "replay.so", *sources, "-lm"])
-
-    title = "Compiling the governors for replay"
-    return cached("replay-own", _ingredients(sources, _OWN_FLAGS), title, build) / "replay.so"
-
-
-def mainline_library(kernel: str) -> Path:
-    """Return the library with a kernel's own governors.
-
-    Args:
-        kernel: a series of Debian ("7.2"), or the path of a kernel tree.
-
-    Raises:
-        UserError: there is no such kernel, or its governors do not compile.
-    """
-    if "/" in kernel:
-        folder = Path(kernel).expanduser() / "drivers/cpuidle/governors"
-        if not (folder / "menu.c").is_file():
-            raise UserError(f"{kernel} is no kernel tree: it has no {folder.name}/menu.c")
-    else:
-        if not re.fullmatch(r"\d+\.\d+", kernel):
-            raise UserError(f"'{kernel}' is no series of kernels (7.2) and no path", USAGE)
-        folder = fetch(kernel).folder
-    theirs = [folder / name for name in MAINLINE_FILES if (folder / name).is_file()]
-    kernel_sources = [path for path in theirs if path.suffix == ".c"]
-    shim = _NATIVE / "mainline"
-    ours = [*sorted(shim.glob("*.c")), *(_NATIVE / "replay" / name for name in _COMMON)]
-    ours.append(TOP / "governors" / "gate" / "gate.c")
-
-    def build(target: Path) -> None:
-        objects = []
-        for source in kernel_sources:
-            objects.append(target / f"kernel-{source.stem}.o")
-            include = [f"-I{shim / 'include'}", f"-I{source.parent}"]
-            _run([_compiler(), *_KERNEL_FLAGS, *include, "-c", source, "-o", objects[-1]])
-        _run([_compiler(), *_FLAGS, "-shared", "-o", target / "replay.so", *objects, *ours])
-
-    tag = re.sub(r"[^\w.]+", "-", kernel).strip("-")
-    ingredients = _ingredients([*theirs, *ours], [*_FLAGS, *_KERNEL_FLAGS])
-    title = f"Compiling the governors of {kernel} for replay"
-    return cached(f"replay-mainline-{tag}", ingredients, title, build) / "replay.so"
-
-
 @cache
 def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.rp_policy_count.restype = ctypes.c_uint32
     library.rp_policy.restype = ctypes.POINTER(CPolicy)
     library.rp_open.restype = ctypes.c_void_p
-    library.rp_class_length.restype = ctypes.c_double
     for name in ("rp_close", "rp_play", "rp_totals", "rp_repeat", "rp_checks"):
         getattr(library, name).restype = None
     return library
@@ -285,12 +199,12 @@ def governor(spec: str) -> Governor:
     """
     name, at, kernel = spec.partition("@")
     if at and name in MAINLINE:
-        found = _find(spec, name, mainline_library(kernel))
+        found = _find(spec, name, build.mainline(_LIBRARY, kernel))
         if not found:
             raise UserError(f"the kernel {kernel} has no governor {name}")
         return found
     if at or name not in (*project_governors(TOP), *LIMITS, "base"):
         raise UserError(f"unknown governor '{spec}'; there are {', '.join(known())}", USAGE)
-    found = _find(spec, name, own_library())
+    found = _find(spec, name, build.own(_LIBRARY))
     assert found is not None
     return found

@@ -71,18 +71,6 @@ u32 rp_length_class(s64 length_ns)
 }
 
 /**
- * rp_class_length() - shortest length of a class, in ns
- * @length_class: the class
- */
-double rp_class_length(u32 length_class)
-{
-	u32 high = length_class >> CLASS_SHIFT;
-	u32 low = length_class & ((1 << CLASS_SHIFT) - 1);
-
-	return (double)(1ull << high) * (1 + low / 4.0);
-}
-
-/**
  * rp_best() - the state of least cost
  * @machine: the idle states
  * @model: what they cost

@@ -252,6 +252,5 @@ void rp_repeat(struct rp_run *run, const struct rp_points *points,
 void rp_checks(const struct rp_run *run, struct rp_checks *checks);
 
 u32 rp_length_class(s64 length_ns);
-double rp_class_length(u32 length_class);
 
 #endif /* CIL_REPLAY_H */

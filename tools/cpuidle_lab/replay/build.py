@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Compiles the governors for userspace: the project's own, and those of a kernel, unmodified.
+
+What is made of them is a Product: the library that replays (library.py), and the program in which
+instructions are counted (instructions.py).
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.host import project_governors
+from cpuidle_lab.lab.cache import TOP, cached
+from cpuidle_lab.linux_source import GOVERNORS as MAINLINE_FILES
+from cpuidle_lab.linux_source import fetch
+
+NATIVE = TOP / "tools" / "native"
+
+_SHIM = NATIVE / "mainline"
+_FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter",
+          "-Wno-sign-compare", "-Wno-missing-field-initializers")  # fmt: skip
+# As the kernel compiles its own: signed numbers wrap. Its warnings are not our business.
+_KERNEL_FLAGS = ("-std=gnu11", "-O2", "-g", "-w", "-fno-strict-overflow")
+# The parts of the replay library that a kernel's governors are driven by.
+_DRIVERS = [
+    *(NATIVE / "replay" / name for name in ("engine.c", "points.c")),
+    TOP / "governors" / "gate" / "gate.c",
+]
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is linked from governors.
+
+    Attributes:
+        file: its name.
+        title: what it is, for people.
+        flags: of every compilation.
+        own_flags: further ones with the project's governors.
+        kernel_flags: further ones of the link with a kernel's governors.
+        own: sources that it has beside the project's governors.
+        kernel: sources that it has beside a kernel's governors.
+        headers: what these include.
+    """
+
+    file: str
+    title: str
+    flags: tuple[str, ...]
+    own_flags: tuple[str, ...] = ()
+    kernel_flags: tuple[str, ...] = ()
+    own: tuple[Path, ...] = ()
+    kernel: tuple[Path, ...] = ()
+    headers: tuple[Path, ...] = ()
+
+
+def _compile(*words: str | Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        raise UserError("the governors must be compiled first: apt install gcc libc6-dev")
+    done = subprocess.run([compiler, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)
+        raise UserError(f"the governors do not compile: {first.strip()}")
+
+
+def _ingredients(product: Product, sources: Sequence[Path]) -> list[str | bytes]:
+    folders = (NATIVE / "replay", _SHIM, TOP / "governors")
+    headers = [path for folder in folders for path in sorted(folder.rglob("*.h"))]
+    found: list[str | bytes] = [repr(product), *_FLAGS, *_KERNEL_FLAGS]
+    for path in (*headers, *product.headers, *sources):
+        found += [path.name, path.read_bytes()]
+    return found
+
+
+def own(product: Product) -> Path:
+    """Return a product with the project's own governors and the limits."""
+    governors = [
+        path
+        for folder in ("common", "gate", *project_governors(TOP))
+        for path in sorted((TOP / "governors" / folder).glob("*.c"))
+        if not path.name.endswith("_kunit.c")
+    ]
+    sources = [*sorted((NATIVE / "replay").glob("*.c")), *governors, *product.own]
+    flags = (*_FLAGS, *product.flags, *product.own_flags)
+
+    def build(target: Path) -> None:
+        _compile(*flags, "-o", target / product.file, *sources, "-lm")
+
+    name = f"{Path(product.file).stem}-own"
+    ingredients = _ingredients(product, sources)
+    return cached(name, ingredients, f"Compiling {product.title}", build) / product.file
+
+
+def mainline(product: Product, kernel: str) -> Path:
+    """Return a product with a kernel's own governors.
+
+    Args:
+        product: what.
+        kernel: a series of Debian ("7.2"), or the path of a kernel tree.
+
+    Raises:
+        UserError: there is no such kernel, or its governors do not compile.
+    """
+    folder = _kernel_folder(kernel)
+    theirs = [folder / name for name in MAINLINE_FILES if (folder / name).is_file()]
+    ours = [*sorted(_SHIM.glob("*.c")), *_DRIVERS, *product.kernel]
+    include = (f"-I{_SHIM / 'include'}", f"-I{folder}")
+
+    def build(target: Path) -> None:
+        objects = []
+        for source in (path for path in theirs if path.suffix == ".c"):
+            objects.append(target / f"kernel-{source.stem}.o")
+            _compile(*_KERNEL_FLAGS, *product.flags, *include, "-c", source, "-o", objects[-1])
+        flags = (*_FLAGS, *product.flags, *product.kernel_flags)
+        _compile(*flags, "-o", target / product.file, *objects, *ours)
+
+    tag = re.sub(r"[^\w.]+", "-", kernel).strip("-")
+    name = f"{Path(product.file).stem}-mainline-{tag}"
+    title = f"Compiling {product.title} with the governors of {kernel}"
+    return cached(name, _ingredients(product, [*theirs, *ours]), title, build) / product.file
+
+
+def _kernel_folder(kernel: str) -> Path:
+    if "/" not in kernel:
+        if not re.fullmatch(r"\d+\.\d+", kernel):
+            raise UserError(f"'{kernel}' is no series of kernels (7.2) and no path", USAGE)
+        return fetch(kernel).folder
+    folder = Path(kernel).expanduser() / "drivers/cpuidle/governors"
+    if not (folder / "menu.c").is_file():
+        raise UserError(f"{kernel} is no kernel tree: it has no {folder.name}/menu.c")
+    return folder
