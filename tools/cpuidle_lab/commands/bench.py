@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpuidle_lab import __version__
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import write_whole
 from cpuidle_lab.lab.cache import TOP
 
 if TYPE_CHECKING:
@@ -130,7 +131,6 @@ def run(args: argparse.Namespace) -> int:
     """Measure, write, print."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.bench import losses, terminal
-    from cpuidle_lab.commands.report import write_whole
 
     chosen = _chosen(args.only)
     output: Path = args.output

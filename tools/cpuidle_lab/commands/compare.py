@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import is_page_of, write_whole
 
 NAME = "compare"
 HELP = "replay governors on recordings: how far is each from the best possible"
@@ -91,12 +92,8 @@ def _check_html(path: Path, force: bool) -> None:
     from cpuidle_lab.compare.page import GENERATOR
 
     _check_folder(path)
-    if force or not path.exists():
+    if force or not path.exists() or is_page_of(path, GENERATOR):
         return
-    if path.is_file():
-        with path.open("rb") as stream:
-            if GENERATOR.encode() in stream.read(1024):
-                return
     raise UserError(
         f"{path} exists and was not written by compare; choose another name or --force", USAGE
     )
@@ -114,7 +111,6 @@ def _check_folder(path: Path) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write what was asked for."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.commands.report import write_whole
     from cpuidle_lab.compare import export, model, page, spec, terminal
 
     start = _now()

@@ -3,14 +3,13 @@
 
 import argparse
 import json
-import os
 import shlex
 import sys
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import is_page_of, write_whole
 
 NAME = "report"
 HELP = "compare the governors of a trace: tables, and one HTML file that opens offline"
@@ -61,29 +60,11 @@ def _check_target(path: Path, force: bool) -> None:
 
     if not path.parent.is_dir():
         raise UserError(f"{path.parent}: no such directory")
-    if force or not path.exists():
+    if force or not path.exists() or is_page_of(path, GENERATOR):
         return
-    if path.is_file():
-        with path.open("rb") as stream:
-            if GENERATOR.encode() in stream.read(1024):
-                return
     raise UserError(
         f"{path} exists and is not a cpuidle-lab report; choose another name or --force"
     )
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that is there in full or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def run(args: argparse.Namespace) -> int:
