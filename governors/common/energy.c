@@ -15,12 +15,12 @@
  */
 #define HALF_POWER_NS	(10 * CIL_NSEC_PER_USEC)
 
-static bool all_powers_known(const struct cil_machine *machine)
+static bool all_powers_known(const u32 *power_mw, u32 count)
 {
 	u32 k;
 
-	for (k = 0; k < machine->state_count; k++)
-		if (!machine->states[k].power_mw)
+	for (k = 0; k < count; k++)
+		if (!power_mw[k])
 			return false;
 	return true;
 }
@@ -44,15 +44,15 @@ static u32 derived_power(s64 target_residency_ns)
 }
 
 /* Power relative to the greatest of the table. */
-static u32 known_power(const struct cil_machine *machine, u32 index)
+static u32 known_power(const u32 *power_mw, u32 count, u32 index)
 {
 	u32 greatest = 0;
 	u32 k;
 
-	for (k = 0; k < machine->state_count; k++)
-		if (machine->states[k].power_mw > greatest)
-			greatest = machine->states[k].power_mw;
-	return cil_divide((u64)machine->states[index].power_mw << 16, greatest);
+	for (k = 0; k < count; k++)
+		if (power_mw[k] > greatest)
+			greatest = power_mw[k];
+	return cil_divide((u64)power_mw[index] << 16, greatest);
 }
 
 static s64 residency(const struct cil_machine *machine, u32 index)
@@ -62,25 +62,27 @@ static s64 residency(const struct cil_machine *machine, u32 index)
 }
 
 /**
- * cil_energy_init() - derive the cost model from a state table
+ * cil_energy_set() - derive the cost model from a state table and powers
  * @energy: the result
- * @machine: the state table
+ * @machine: the state table; its powers are not looked at
+ * @power_mw: power of each state
  *
- * Uses the powers of the table if every state has one, else powers derived
- * from the target residencies. Where a table names equal residencies and no
- * powers, the deeper state is taken to draw a sixteenth less: a driver lists
- * it for a reason. A deeper state never draws more than a shallower one.
+ * If not every state has a power, powers are derived from the target
+ * residencies. Where a table names equal residencies and no powers, the deeper
+ * state is taken to draw a sixteenth less: a driver lists it for a reason. A
+ * deeper state never draws more than a shallower one.
  */
-void cil_energy_init(struct cil_energy *energy,
-		     const struct cil_machine *machine)
+void cil_energy_set(struct cil_energy *energy,
+		    const struct cil_machine *machine, const u32 *power_mw)
 {
-	bool known = all_powers_known(machine);
+	u32 count = machine->state_count;
+	bool known = all_powers_known(power_mw, count);
 	u32 limit = POWER_ONE;
 	u32 k;
 
-	for (k = 0; k < machine->state_count; k++) {
+	for (k = 0; k < count; k++) {
 		s64 pays_ns = residency(machine, k);
-		u32 power = known ? known_power(machine, k) :
+		u32 power = known ? known_power(power_mw, count, k) :
 				    derived_power(pays_ns);
 
 		if (power > limit)
@@ -92,4 +94,20 @@ void cil_energy_init(struct cil_energy *energy,
 				(u64)(energy->power[k - 1] - power) * pays_ns;
 		limit = known ? power : power - power / 16;
 	}
+}
+
+/**
+ * cil_energy_init() - derive the cost model from a state table
+ * @energy: the result
+ * @machine: the state table, with the powers to use
+ */
+void cil_energy_init(struct cil_energy *energy,
+		     const struct cil_machine *machine)
+{
+	u32 power_mw[CIL_STATE_MAX];
+	u32 k;
+
+	for (k = 0; k < machine->state_count; k++)
+		power_mw[k] = machine->states[k].power_mw;
+	cil_energy_set(energy, machine, power_mw);
 }

@@ -39,6 +39,8 @@ struct cil_energy {
 	u32 power[CIL_STATE_MAX];
 };
 
+void cil_energy_set(struct cil_energy *energy,
+		    const struct cil_machine *machine, const u32 *power_mw);
 void cil_energy_init(struct cil_energy *energy,
 		     const struct cil_machine *machine);
 

@@ -27,7 +27,12 @@ typedef int64_t s64;
 #define static_assert _Static_assert
 #endif
 
+#ifndef noinline
+#define noinline __attribute__((__noinline__))
+#endif
+
 #ifndef U32_MAX
+#define S32_MAX INT32_MAX
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
 #define S64_MAX INT64_MAX

@@ -3,10 +3,17 @@
 #define CIL_WTEO_H
 
 #include "../teo_ng/teo_ng.h"
-#include "wteo_matrix.h"
+#include "wteo_rows.h"
 
 /* Longest window that can be asked to agree: four times that of 2020. */
 #define WTEO_HISTORY_MAX	32
+
+/*
+ * Keys of rows: a condition made of an octave (bits 0 to 4) and two columns
+ * (bits 8 to 15), or TEO's choice.
+ */
+#define WTEO_KEY_HISTORY	0x10000u
+#define WTEO_KEY_CHOICE		0x20000u
 
 /**
  * enum wteo_selection - what a row is used for
@@ -22,12 +29,14 @@ enum wteo_selection {
 
 /**
  * struct wteo_tunables - the tunables, in the order of their table
- * @learning_rate: what the column that happened gains, per mille
- * @half_life_ms: time in which an untouched row loses half of what it learned
- * @history_size: intervals that must mostly be short before a row is consulted
+ * @learning_rate: least rate of learning, per mille
+ * @half_life_ms: time in which an untouched row loses half of what it knows
+ * @history_size: with WTEO_SAMPLE, intervals that must mostly be short
  * @selection: enum wteo_selection
- * @row_context: 1: keyed rows, too
+ * @row_context: 0: rows by TEO's choice, 1: by timer and the intervals before
  * @seed: of the random draw
+ * @latency_bias: what waking up costs beside energy, per mille of full power
+ * @power_mw: power of each state, 0 where it is to be derived
  */
 struct wteo_tunables {
 	u32 learning_rate;
@@ -36,6 +45,8 @@ struct wteo_tunables {
 	u32 selection;
 	u32 row_context;
 	u32 seed;
+	u32 latency_bias;
+	u32 power_mw[CIL_STATE_MAX];
 };
 
 /**
@@ -48,7 +59,7 @@ struct wteo_tunables {
 struct wteo_window {
 	u8 size;
 	u8 next;
-	u8 count[CIL_STATE_MAX];
+	u8 count[WTEO_COLUMNS];
 	u8 columns[WTEO_HISTORY_MAX];
 };
 
@@ -58,21 +69,21 @@ struct wteo_window {
  * @decided_ns: time of the last decision in it
  * @sleep_length_ns: sleep length at the last decision, CIL_TIME_MAX if it was
  *	not asked for
+ * @key: the condition that it began with
+ * @slot: the row for that
  * @open: there is one
  * @resumed: the last wake-up did not end it
  * @keeps_tick: the last decision left the tick running
- * @row: TEO's choice at the decision that began it
- * @previous: column of the interval before
  */
 struct wteo_interval {
 	u64 began_ns;
 	u64 decided_ns;
 	s64 sleep_length_ns;
+	u32 key;
+	u8 slot;
 	bool open;
 	bool resumed;
 	bool keeps_tick;
-	u8 row;
-	u8 previous;
 };
 
 /**
@@ -81,22 +92,46 @@ struct wteo_interval {
  * @interval: the interval in progress
  * @random: random sequence
  * @seed: the seed that it was started with
+ * @latency_bias: the bias that @energy was prepared for
+ * @power_mw: the powers that @energy was prepared for
  * @aging: prepared for the half-life in use
  * @energy: cost model
+ * @pays_ns: mean interval from which each state pays
+ * @growth: of weights, for @learning_rate
+ * @learning_rate: in use
  * @window: recent intervals
+ * @greatest_latency_ns: exit latency that no state exceeds
+ * @all_states: bit k is set for each state k
+ * @history: condition of the next interval, without the timer
+ * @intervals: number of intervals learned
+ * @shorts: bit n tells whether the interval n before the last one was short
+ * @base_knows: the base row knows more than TEO
  * @learned: row that the last update changed, or CIL_ROW_NONE
- * @matrix: the rows; packed, so the last member
+ * @teo_follows: TEO has seen the last outcome, so it may be asked
+ * @rows: the rows; packed, so the last member
  */
 struct wteo {
 	struct teo_ng teo;
 	struct wteo_interval interval;
 	u64 random;
 	u32 seed;
+	u32 latency_bias;
+	u32 power_mw[CIL_STATE_MAX];
 	struct wteo_aging aging;
 	struct cil_energy energy;
+	u32 pays_ns[CIL_STATE_MAX];
+	u32 growth;
+	u32 learning_rate;
 	struct wteo_window window;
+	s64 greatest_latency_ns;
+	u32 all_states;
+	u32 history;
+	u8 intervals;
+	u8 shorts;
+	bool base_knows;
 	u8 learned;
-	struct wteo_matrix matrix;
+	bool teo_follows;
+	struct wteo_rows rows;
 };
 
 /**
@@ -107,13 +142,23 @@ struct wteo {
  */
 static inline u32 wteo_state_used(u32 states)
 {
-	u32 rows = (1 + states) * states;
 	u32 unused = CIL_STATE_MAX - states;
 
-	return sizeof(struct wteo) - sizeof(struct wteo_matrix) +
-	       rows * (sizeof(u64) + 2 * sizeof(u16)) +
-	       rows * states * sizeof(struct wteo_cell) -
-	       unused * (sizeof(struct teo_ng_bin) + sizeof(u64) + sizeof(u32));
+	return sizeof(struct wteo) -
+	       WTEO_ROWS * unused * sizeof(struct wteo_cell) -
+	       unused * (sizeof(struct teo_ng_bin) + sizeof(u64) +
+			 3 * sizeof(u32));
 }
+
+void wteo_select(void *state, const struct cil_machine *machine,
+		 const void *tunables, struct cil_query *query,
+		 struct cil_decision *decision);
+void wteo_draw(struct wteo *w, const struct cil_machine *machine,
+	       const struct wteo_tunables *t, const struct cil_query *query,
+	       struct cil_decision *decision);
+void wteo_update(void *state, const struct cil_machine *machine,
+		 const void *tunables, const struct cil_outcome *outcome);
+void wteo_refresh(struct wteo *w, const struct cil_machine *machine,
+		  const struct wteo_tunables *t);
 
 #endif /* CIL_WTEO_H */

@@ -77,7 +77,7 @@ change() {
 		tune menu_ng stddev_us 5; usleep 10000
 		tune menu_ng history_size 7; usleep 10000 ;;
 	wteo)
-		tune wteo learning_rate 400; usleep 10000
+		tune wteo learning_rate 100; usleep 10000
 		tune wteo history_size 17; usleep 10000
 		tune wteo half_life_ms 20; usleep 10000
 		tune wteo row_context off; usleep 10000 ;;

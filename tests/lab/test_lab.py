@@ -112,7 +112,7 @@ def test_hang_is_ended_by_the_time_limit(tmp_path: Path) -> None:
     ("tunable", "sentence"),
     [
         (Tunable("wteo", "no_such", "1"), "wteo has no tunable 'no_such'"),
-        (Tunable("wteo", "learning_rate", "501"), "wteo refuses learning_rate=501"),
+        (Tunable("wteo", "learning_rate", "101"), "wteo refuses learning_rate=101"),
     ],
 )
 def test_bad_tunable_is_one_sentence(tunable: Tunable, sentence: str, tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_a_governor_that_a_tree_lacks_is_named(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["learning_rate"], "is not TUNABLE=VALUE"),
-        (["learning_rate=0"], "'0' is no value of learning_rate: 1 to 500"),
+        (["learning_rate=0"], "'0' is no value of learning_rate: 1 to 100"),
         (["selection=maybe"], "or off, sample, expected"),
         (["depth=3"], "wteo has no tunable 'depth'; it has learning_rate"),
     ],

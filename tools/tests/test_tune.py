@@ -388,7 +388,7 @@ def test_commands_share_a_study_on_a_database_server(traces: list[Path], tmp_pat
         (["--governor", "nobody"], 2, "unknown governor 'nobody'"),
         (["--tunable", "nothing"], 2, "wteo has no tunable 'nothing'; it has learning_rate"),
         (["--tunable", "learning_rate=5"], 2, "a range is learning_rate=LOW:HIGH"),
-        (["--tunable", "learning_rate=0:5"], 2, "'0' is no value of learning_rate: 1 to 500"),
+        (["--tunable", "learning_rate=0:5"], 2, "'0' is no value of learning_rate: 1 to 100"),
         (["--tunable", "learning_rate=1:x"], 2, "'x' is no value of learning_rate"),
         (["--tunable", "learning_rate=9:5"], 2, "9 is above 5"),
         (["--tunable", "selection=off:most"], 2, "'most' is no value of selection"),

@@ -9,8 +9,9 @@ import optuna
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.replay.library import Governor, TunableInfo
 
-# Searched only where they are named: a seed fits the noise of a trace and nothing else.
-LEFT_OUT = ("seed",)
+# Searched only where they are named, by the start of the name: a seed fits the noise of a trace and
+# nothing else, and powers say what the machine is like.
+LEFT_OUT = ("seed", "power_mw")
 
 # A range whose ends differ by at least this factor is searched by ratio.
 LOG_FACTOR = 50
@@ -111,7 +112,7 @@ def ranges(governor: Governor, wanted: Sequence[str]) -> tuple[Range, ...]:
         found = {
             name: Range(tunable, tunable.min, tunable.max)
             for name, tunable in known.items()
-            if name not in LEFT_OUT
+            if not name.startswith(LEFT_OUT)
         }
     return tuple(found[name] for name in known if name in found)
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What wteo learns from the end of an interval. See wteo.c.
+ */
+#include "wteo.h"
+
+/*
+ * A tick's handler takes some microseconds, on slow machines some tens. If the
+ * next decision comes later than this, a task must have run.
+ */
+#define RESUME_NS	(100 * CIL_NSEC_PER_USEC)
+
+/*
+ * TEO decides until the base row remembers so many intervals. A mean of fewer
+ * is chance, and with more, TEO decides for longer than it is the better one.
+ */
+#define BASE_COUNT	6
+
+/* Once it does, it learns one interval of four: it changes slowly anyway. */
+#define BASE_MASK	7
+
+/* Tunables that are dear to take over are looked at once in so many intervals. */
+#define REFRESH_MASK	15
+
+/* An unsigned time from outside, on which signed arithmetic is safe. */
+static s64 sane(u64 time_ns)
+{
+	return time_ns < CIL_TIME_MAX / 2 ? (s64)time_ns : CIL_TIME_MAX / 2;
+}
+
+/* Did the wake-up happen only because of what was decided? */
+static noinline bool is_own_doing(const struct wteo_interval *i,
+				  const struct cil_outcome *outcome)
+{
+	u64 woke_ns = i->decided_ns + outcome->residency_ns;
+
+	if (outcome->now_ns - woke_ns > RESUME_NS)
+		return false;
+	if (outcome->poll_time_limit)
+		return true;
+	return outcome->tick_wakeup && i->keeps_tick &&
+	       sane(outcome->residency_ns) < i->sleep_length_ns;
+}
+
+static u32 interval_duration(const struct cil_machine *machine,
+			     const struct wteo_interval *i, u32 index,
+			     s64 slept_ns)
+{
+	s64 latency_ns = machine->states[index].exit_latency_ns;
+
+	slept_ns -= (slept_ns >= latency_ns ? latency_ns : slept_ns) >> 1;
+	if (i->decided_ns > i->began_ns)
+		slept_ns += sane(i->decided_ns - i->began_ns);
+	return wteo_duration(slept_ns);
+}
+
+static u32 column_of(const struct cil_machine *machine, u32 duration_ns)
+{
+	u32 k;
+
+	for (k = machine->state_count - 1; k; k--)
+		if (machine->states[k].target_residency_ns <= duration_ns)
+			break;
+	return k;
+}
+
+static noinline void remember(struct wteo_window *window, u32 size, u32 column)
+{
+	u8 *oldest;
+
+	if (window->size != size) {
+		memset(window, 0, sizeof(*window));
+		memset(window->columns, CIL_ROW_NONE, sizeof(window->columns));
+		window->size = (u8)size;
+	}
+	if (!size)
+		return;
+	oldest = &window->columns[window->next];
+	if (*oldest != CIL_ROW_NONE)
+		window->count[*oldest]--;
+	*oldest = (u8)column;
+	window->count[column]++;
+	if (++window->next == size)
+		window->next = 0;
+}
+
+/*
+ * Instead of taking something from all other columns, each interval weighs more
+ * than the one before it. The sum is kept, and everything is halved when it
+ * reaches its limit, so learning touches one cell only.
+ */
+static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
+			 u32 duration_ns, u32 now)
+{
+	struct wteo_row *row = &w->rows.heads[slot];
+	struct wteo_cell *cells = w->rows.cells + slot * columns;
+	s32 age = (s32)(now - row->learned);
+	u32 weight = row->next;
+
+	if (age > w->aging.grain)
+		wteo_row_age(row, cells, columns, &w->aging, (u32)age);
+	cells[column].weight += weight;
+	cells[column].time += wteo_product(weight, duration_ns);
+	row->total += weight;
+	row->next = weight + (u32)((u64)weight * w->growth >> 20);
+	row->learned = now;
+	if (row->total > WTEO_TOTAL_MAX) {
+		row->next /= 8;
+		wteo_row_shrink(row, cells, columns, CIL_ONE / 8);
+	}
+}
+
+static void learn_base(struct wteo *w, u32 columns, u32 column, u32 duration_ns,
+		       u32 now)
+{
+	const struct wteo_row *base = &w->rows.heads[WTEO_BASE];
+
+	learn(w, columns, WTEO_BASE, column, duration_ns, now);
+	w->base_knows = base->total >= (u64)base->next * BASE_COUNT;
+}
+
+/* The condition for the next interval, as far as it is known. */
+static void set_history(struct wteo *w, u32 column, u32 duration_ns)
+{
+	bool is_short = duration_ns < CIL_RESIDENCY_THRESHOLD_NS;
+
+	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;
+	w->shorts = (u8)(w->shorts << 1 | is_short);
+}
+
+static void end_interval(struct wteo *w, const struct cil_machine *machine,
+			 const struct wteo_tunables *t,
+			 const struct cil_outcome *outcome)
+{
+	struct wteo_interval *i = &w->interval;
+	u32 columns = machine->state_count + 1;
+	s64 slept_ns = sane(outcome->residency_ns);
+	u32 duration_ns = interval_duration(machine, i, outcome->index,
+					    slept_ns);
+	u32 column = column_of(machine, duration_ns);
+	u32 now = wteo_steps(outcome->now_ns);
+	u32 learned = column;
+
+	if (!(++w->intervals & REFRESH_MASK))
+		wteo_refresh(w, machine, t);
+	if (slept_ns >= i->sleep_length_ns)
+		learned = machine->state_count;
+	if (!w->base_knows || !(w->intervals & BASE_MASK))
+		learn_base(w, columns, learned, duration_ns, now);
+	if (w->rows.heads[i->slot].key == i->key ||
+	    wteo_row_claim(&w->rows, columns, i->slot, i->key)) {
+		learn(w, columns, i->slot, learned, duration_ns, now);
+		w->learned = i->slot;
+	}
+	if (t->selection == WTEO_SAMPLE)
+		remember(&w->window, t->history_size, column);
+	set_history(w, column, duration_ns);
+}
+
+/**
+ * wteo_update() - learn from an idle period
+ * @state: struct wteo
+ * @machine: the idle states
+ * @tunables: struct wteo_tunables
+ * @outcome: what became of the last decision
+ *
+ * Context: any.
+ */
+void wteo_update(void *state, const struct cil_machine *machine,
+		 const void *tunables, const struct cil_outcome *outcome)
+{
+	struct wteo *w = state;
+
+	if (w->teo_follows)
+		teo_ng_update(&w->teo, machine, outcome);
+	w->learned = CIL_ROW_NONE;
+	if (!w->interval.open)
+		return;
+	w->interval.open = false;
+	if ((outcome->tick_wakeup || outcome->poll_time_limit) &&
+	    is_own_doing(&w->interval, outcome))
+		w->interval.resumed = true;
+	else
+		end_interval(w, machine, tunables, outcome);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The rows of wteo: how they are found, how they learn and age, and how they
+ * are looked at. See wteo.c.
+ */
+#include "wteo_rows.h"
+
+/* Weight of the first interval: times keep ns, and 31 more find room. */
+#define FIRST_WEIGHT	0x1000000u
+
+/* A row that others want for themselves is given up when it knows so little. */
+#define GIVEN_UP	3
+
+/**
+ * wteo_rows_init() - no row has seen anything; the base row trusts the timer
+ * @rows: in any condition
+ *
+ * Context: any.
+ */
+void wteo_rows_init(struct wteo_rows *rows)
+{
+	memset(rows, 0, sizeof(*rows));
+	rows->heads[WTEO_BASE].next = FIRST_WEIGHT;
+}
+
+/**
+ * wteo_growth() - learning rate as growth of weights
+ * @per_mille: 1 to 999
+ *
+ * If each interval weighs more than the one before it by a share g, a row that
+ * has learned for long gives the last one the share g / (1 + g).
+ *
+ * Context: any, but rarely: it divides.
+ * Return: the growth, 20 fraction bits.
+ */
+u32 wteo_growth(u32 per_mille)
+{
+	return (u32)cil_divide((u64)per_mille << 20, 1000 - per_mille);
+}
+
+/**
+ * wteo_aging_init() - prepare for a half-life
+ * @aging: the result
+ * @half_life_ms: time in which a row loses half of what it knows; 0 = never
+ *
+ * Context: any, but rarely: it divides.
+ */
+void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms)
+{
+	u64 half_life_ns = half_life_ms * (u64)CIL_NSEC_PER_MSEC;
+
+	aging->half_life_ms = half_life_ms;
+	aging->shift = 0;
+	aging->rate = 0;
+	aging->grain = S32_MAX;
+	if (!half_life_ms)
+		return;
+	aging->grain = (s32)(half_life_ns >> (WTEO_STEP_SHIFT + 6));
+	while (half_life_ns >> aging->shift >= 1 << 21)
+		aging->shift++;
+	aging->rate = cil_divide(1ULL << 40, half_life_ns >> aging->shift);
+}
+
+static u32 rest_of(const struct wteo_aging *aging, u32 age)
+{
+	u64 units = (u64)age << WTEO_STEP_SHIFT >> aging->shift;
+
+	if (!aging->rate)
+		return CIL_ONE;
+	/* At least 32 half-lives: nothing is left, and nothing overflows. */
+	if (units >> 26)
+		return 0;
+	return cil_half_to_the(units * aging->rate >> 20);
+}
+
+/**
+ * wteo_left() - what is left of a weight
+ * @aging: as prepared
+ * @weight: the weight
+ * @age: time since its row learned last, in steps of 2^WTEO_STEP_SHIFT ns
+ *
+ * Context: any.
+ */
+u32 wteo_left(const struct wteo_aging *aging, u32 weight, u32 age)
+{
+	return cil_scale(weight, rest_of(aging, age));
+}
+
+/**
+ * wteo_row_shrink() - all weights of a row shrink to a share
+ * @row: the row
+ * @cells: its cells
+ * @columns: number of columns
+ * @share: of CIL_ONE
+ *
+ * Context: any.
+ */
+void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
+		     u32 share)
+{
+	u32 k;
+
+	row->total = 0;
+	for (k = 0; k < columns; k++) {
+		cells[k].weight = cil_scale(cells[k].weight, share);
+		cells[k].time = cil_scale(cells[k].time, share);
+		row->total += cells[k].weight;
+	}
+}
+
+/**
+ * wteo_row_age() - write the age of a row back
+ * @row: the row
+ * @cells: its cells
+ * @columns: number of columns
+ * @aging: as prepared
+ * @age: time since it learned last, in steps of 2^WTEO_STEP_SHIFT ns
+ *
+ * The next interval keeps its weight, so it counts for more.
+ *
+ * Context: any.
+ */
+void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
+		  const struct wteo_aging *aging, u32 age)
+{
+	wteo_row_shrink(row, cells, columns, rest_of(aging, age));
+}
+
+/**
+ * wteo_row_claim() - try to take a row for a condition
+ * @rows: all rows
+ * @columns: number of columns
+ * @slot: number of the row
+ * @key: the condition
+ *
+ * A row that is in use for another condition forgets a little instead, until
+ * it knows so little that it is given up. The new row is a copy of the base
+ * row, and all that counts as one interval.
+ *
+ * Context: any.
+ * Return: whether the row is for @key now.
+ */
+bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key)
+{
+	const struct wteo_row *base = &rows->heads[WTEO_BASE];
+	struct wteo_row *row = &rows->heads[slot];
+
+	if (row->key && row->total >= (u64)row->next * GIVEN_UP) {
+		row->next += row->next >> 3;
+		return false;
+	}
+	memcpy(rows->cells + slot * columns, rows->cells,
+	       columns * sizeof(*rows->cells));
+	*row = *base;
+	row->key = key;
+	row->next = base->total;
+	return true;
+}
+
+/**
+ * wteo_row_view() - a row for people
+ * @cells: the row
+ * @columns: number of columns, at most WTEO_COLUMNS
+ * @weights: (columns) in ten thousandths that sum to 10000; all 0 if the row
+ *	has no weight
+ *
+ * Every weight is rounded down, then the largest remainders are rounded up
+ * until the sum is right.
+ *
+ * Context: any, but rarely: it divides.
+ */
+void wteo_row_view(const struct wteo_cell *cells, u32 columns, u16 *weights)
+{
+	u64 remainder[WTEO_COLUMNS];
+	u32 missing = WTEO_VIEW_ONE;
+	u64 total = 0;
+	u32 i, k;
+
+	for (k = 0; k < columns; k++) {
+		weights[k] = 0;
+		total += cells[k].weight;
+	}
+	if (!total)
+		return;
+	for (k = 0; k < columns; k++) {
+		u64 exact = (u64)cells[k].weight * WTEO_VIEW_ONE;
+
+		weights[k] = (u16)cil_divide(exact, total);
+		/* One more than the remainder, so that 0 marks "rounded up". */
+		remainder[k] = exact - weights[k] * total + 1;
+		missing -= weights[k];
+	}
+	/* Fewer than there are columns, as each lost less than one. */
+	for (i = 0; missing && i < columns; i++, missing--) {
+		u32 largest = 0;
+
+		for (k = 1; k < columns; k++)
+			if (remainder[k] > remainder[largest])
+				largest = k;
+		weights[largest]++;
+		remainder[largest] = 0;
+	}
+}

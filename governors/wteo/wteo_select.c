@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * wteo's way to a decision, steps 1 to 8. See wteo.c.
+ */
+#include "wteo.h"
+
+/*
+ * Stopping the tick means to program the timer twice; leaving it means to run
+ * its handler. Each is taken to cost as much as two microseconds at full power.
+ */
+#define TICK_COST_NS	2000
+
+/*
+ * The cost model knows nothing of the work that a stopped tick makes for other
+ * CPUs, so it is not stopped to avoid what is improbable anyway.
+ */
+#define LATE_PART	4
+
+/*
+ * As long as the tick can still be kept, one interval in four thousand is taken
+ * to last until the timer whatever the row says: what happens so rarely has no
+ * weight in a row, and a shallow state with the tick stopped would be a trap.
+ */
+#define UNSEEN_SHIFT	12
+
+/*
+ * One in fifty memoryless intervals outlasts four times the mean: one that does
+ * is of another kind.
+ */
+#define OUTLAST_SHIFT	2
+
+/*
+ * An interval that outlasts all but less than one in a hundred of its row is
+ * of a kind that the row does not know.
+ */
+#define KNOWN_SHIFT	7
+
+/**
+ * struct outlook - what is expected of an interval
+ * @timer_ns: time to the next timer without the tick
+ * @tick_ns: time to the next timer or tick
+ * @share: weight of the columns that are possible
+ * @late: weight of those that last beyond the tick
+ * @time: expected time to the end, as a wteo_product() with @share
+ * @early_time: the part of @time before the tick
+ */
+struct outlook {
+	u32 timer_ns;
+	u32 tick_ns;
+	u32 share;
+	u32 late;
+	u32 time;
+	u32 early_time;
+};
+
+static s64 target_residency(const struct cil_machine *machine, u32 index)
+{
+	return machine->states[index].target_residency_ns;
+}
+
+static void decide_on(struct cil_decision *decision, u32 index, bool stop_tick,
+		      enum cil_reason reason)
+{
+	decision->index = (u8)index;
+	decision->stop_tick = stop_tick;
+	decision->reason = (u8)reason;
+}
+
+/* Step 1: the states that may be used, 0 if fewer than two are enabled. */
+static u32 find_usable(const struct wteo *w, const struct cil_machine *machine,
+		       const struct cil_query *query)
+{
+	u32 enabled = ~query->disabled & w->all_states;
+	u32 usable = enabled;
+	u32 k;
+
+	if (!(enabled & (enabled - 1)))
+		return 0;
+	if (query->latency_req_ns >= w->greatest_latency_ns)
+		return enabled;
+	for (k = 0; k < machine->state_count; k++)
+		if (machine->states[k].exit_latency_ns > query->latency_req_ns)
+			usable &= ~(1u << k);
+	/* If none meets the request, the shallowest comes nearest. */
+	return usable ? usable : enabled & -enabled;
+}
+
+/* Step 2. */
+static void ask_teo(struct wteo *w, const struct cil_machine *machine,
+		    struct cil_query *query, struct cil_decision *decision)
+{
+	if (!w->teo_follows)
+		teo_ng_init(&w->teo);
+	w->teo_follows = true;
+	teo_ng_select(&w->teo, machine, query, decision);
+}
+
+/*
+ * Step 3: the row of a condition. It has one of two places. If it is in neither
+ * and both are taken, it tries for the one or the other, as it comes.
+ */
+static inline void set_row(struct wteo *w, u32 key)
+{
+	u32 place = (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
+	const struct wteo_row *rows = w->rows.heads + 1;
+
+	if (rows[place].key != key &&
+	    (rows[place ^ 1].key == key ||
+	     (rows[place].key && (!rows[place ^ 1].key || (w->intervals & 1)))))
+		place ^= 1;
+	w->interval.key = key;
+	w->interval.slot = (u8)(1 + place);
+}
+
+/* Number of the highest bit, counted from 1. */
+static u32 octave_of(u32 duration_ns)
+{
+	return 32 - (u32)__builtin_clz(duration_ns | 1);
+}
+
+/* Step 3: timers by the octave of the sleep length, 0 if it is not known. */
+static void set_condition(struct wteo *w, const struct cil_query *query)
+{
+	u32 octave = 0;
+
+	if (query->asked)
+		octave = octave_of(wteo_duration(query->sleep_length_ns));
+	set_row(w, w->history | octave);
+}
+
+/* Step 4: the row to go by. */
+static inline u32 find_row(const struct wteo *w, u64 now_ns)
+{
+	const struct wteo_interval *i = &w->interval;
+
+	if (wteo_knows(&w->rows.heads[i->slot], &w->aging, i->key, now_ns))
+		return i->slot;
+	return WTEO_BASE;
+}
+
+/* Step 5: some weight, and what it expects, bounded by tick and timer. */
+static inline void expect(struct outlook *o, u32 weight, u32 time)
+{
+	u32 until_tick = wteo_product(weight, o->tick_ns);
+	u32 until_timer = until_tick;
+
+	if (time <= until_tick) {
+		o->early_time += time;
+		o->time += time;
+		return;
+	}
+	o->early_time += until_tick;
+	if (o->timer_ns != o->tick_ns) {
+		until_timer = wteo_product(weight, o->timer_ns);
+		o->late += weight;
+	}
+	o->time += time < until_timer ? time : until_timer;
+}
+
+/*
+ * Step 5: an interval that begins. Columns that end before the tick and the
+ * timer, the most frequent ones, need no more than an addition.
+ */
+static void see_all(struct outlook *o, const struct cil_machine *machine,
+		    const struct wteo_cell *cells)
+{
+	u32 n = machine->state_count;
+	u32 k;
+
+	for (k = 0; k + 1 < n; k++) {
+		if (target_residency(machine, k + 1) > o->tick_ns)
+			break;
+		o->time += cells[k].time;
+	}
+	o->early_time = o->time;
+	for (; k < n; k++)
+		expect(o, cells[k].weight, cells[k].time);
+}
+
+/*
+ * Step 5: a column of an interval that has lasted for some time already. The
+ * last bin never ends: what is left of it does not depend on how long it took.
+ * Where more time has passed than the column's mean, few of its intervals are
+ * left and they are over soon: a quarter of the weight, and an eighth of what is
+ * left of the bin.
+ */
+static void expect_rest(struct outlook *o, const struct cil_machine *machine,
+			u32 column, struct wteo_cell cell, u32 over_ns)
+{
+	u32 begin_ns = wteo_duration(target_residency(machine, column));
+	u32 end_ns = 2 * begin_ns;
+	u32 over;
+
+	if (column + 1 < machine->state_count)
+		end_ns = wteo_duration(target_residency(machine, column + 1));
+	over = wteo_product(cell.weight, over_ns);
+	if (column + 1 == machine->state_count && over_ns > begin_ns) {
+		if (over >> OUTLAST_SHIFT > cell.time)
+			return;
+		over_ns = begin_ns;
+		over = wteo_product(cell.weight, begin_ns);
+	}
+	if (over_ns >= end_ns)
+		return;
+
+	if (cell.time > over) {
+		cell.time -= over;
+	} else {
+		cell.weight /= 4;
+		cell.time = wteo_product(cell.weight, (end_ns - over_ns) / 8);
+	}
+	o->share += cell.weight;
+	expect(o, cell.weight, cell.time);
+}
+
+/* Step 5: an interval that goes on. */
+static noinline void see_rest(struct outlook *o,
+			      const struct cil_machine *machine,
+			      const struct wteo_cell *cells, u32 total,
+			      u32 over_ns)
+{
+	u32 k;
+
+	for (k = 0; k < machine->state_count; k++)
+		if (cells[k].weight)
+			expect_rest(o, machine, k, cells[k], over_ns);
+	if (o->share + cells[k].weight >= total >> KNOWN_SHIFT)
+		return;
+	o->share = total;
+	expect(o, total, wteo_product(total, over_ns));
+}
+
+/* Step 5. */
+static void look_ahead(struct outlook *o, const struct wteo *w,
+		       const struct cil_machine *machine,
+		       const struct cil_query *query, u32 row)
+{
+	const struct wteo_cell *cells = w->rows.cells +
+					row * (machine->state_count + 1);
+	u32 total = w->rows.heads[row].total;
+	u32 never = cells[machine->state_count].weight;
+
+	o->timer_ns = wteo_duration(query->sleep_length_ns);
+	o->tick_ns = wteo_duration(query->delta_tick_ns);
+	if (query->now_ns > w->interval.began_ns) {
+		see_rest(o, machine, cells, total,
+			 wteo_duration((s64)(query->now_ns -
+					     w->interval.began_ns)));
+		o->share += never;
+	} else {
+		see_all(o, machine, cells);
+		o->share = total;
+	}
+	if (!query->tick_stopped) {
+		total >>= UNSEEN_SHIFT;
+		never += total;
+		o->share += total;
+	}
+	expect(o, never, U32_MAX);
+}
+
+/*
+ * Step 6: the cheapest usable state, if the CPU will be in it with probability
+ * @share, for @time: the deepest whose break-even point is within the mean.
+ * @early is the same for @early_time, which is at most @time.
+ */
+static inline u32 cheapest(const struct wteo *w, u32 states, u32 usable,
+			   u32 share, u32 time, u32 early_time, u32 *early)
+{
+	u32 best = (u32)__builtin_ctz(usable);
+	u32 k;
+
+	*early = best;
+	for (k = best + 1; k < states; k++) {
+		u32 pays = wteo_product(share, w->pays_ns[k]);
+
+		if (pays > time)
+			break;
+		if (!(usable >> k & 1))
+			continue;
+		best = k;
+		if (pays <= early_time)
+			*early = k;
+	}
+	return best;
+}
+
+/* Step 7: two microseconds at full power, times a share. */
+static u64 tick_cost(const struct wteo *w, u32 share)
+{
+	return (u64)w->energy.power[0] * wteo_product(share, TICK_COST_NS) << 14;
+}
+
+/* Step 7: is it cheaper to stop the tick than to be asked again by it? */
+static bool is_stop_cheaper(const struct wteo *w, u32 states, u32 usable,
+			    const struct outlook *o, u32 stop, u32 keep)
+{
+	u32 late_time = o->time - o->early_time;
+	u32 unused;
+	u32 after = cheapest(w, states, usable, o->late, late_time, 0, &unused);
+
+	return cil_energy_cost(&w->energy, stop, o->share, o->time) +
+	       tick_cost(w, o->share - o->late) <
+	       cil_energy_cost(&w->energy, keep, o->share, o->early_time) +
+	       cil_energy_cost(&w->energy, after, o->late, late_time);
+}
+
+/* Step 8: nothing would soon correct a state that is too shallow. */
+static noinline u32 unstick(const struct cil_machine *machine,
+			    const struct cil_query *query, u32 usable,
+			    u32 index)
+{
+	u32 k;
+
+	if (query->sleep_length_ns <= 2 * machine->tick_ns ||
+	    target_residency(machine, index) >= machine->tick_ns)
+		return index;
+	for (k = machine->state_count - 1; k > index; k--)
+		if ((usable >> k & 1) &&
+		    target_residency(machine, k) <= query->sleep_length_ns)
+			return k;
+	return index;
+}
+
+/* Steps 5 to 8. */
+static void minimize(const struct wteo *w, const struct cil_machine *machine,
+		     u32 row, u32 usable, const struct cil_query *query,
+		     struct cil_decision *decision)
+{
+	u32 n = machine->state_count;
+	struct outlook o = { 0 };
+	u32 keep, stop;
+
+	look_ahead(&o, w, machine, query, row);
+	stop = cheapest(w, n, usable, o.share, o.time, o.early_time, &keep);
+	decision->row = (u8)row;
+	if (query->tick_stopped) {
+		decide_on(decision, unstick(machine, query, usable, stop), true,
+			  CIL_REASON_WTEO_EXPECTED);
+	} else if (o.late >= o.share / LATE_PART &&
+		   !machine->states[stop].polling &&
+		   is_stop_cheaper(w, n, usable, &o, stop, keep)) {
+		decide_on(decision, stop, true, CIL_REASON_WTEO_EXPECTED);
+	} else {
+		decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
+	}
+}
+
+/* Step 3: such a short interval is expected that no timer matters. */
+static noinline bool decide_short(const struct wteo *w,
+				  const struct cil_machine *machine, u32 usable,
+				  const struct cil_query *query,
+				  struct cil_decision *decision)
+{
+	u32 n = machine->state_count;
+	u32 row = find_row(w, query->now_ns);
+	const struct wteo_cell *cells = w->rows.cells + row * (n + 1);
+	u32 total = w->rows.heads[row].total;
+	u64 time = wteo_product(cells[n].weight,
+				wteo_duration(machine->tick_ns));
+	u32 k;
+
+	for (k = 0; k < n; k++)
+		time += cells[k].time;
+	if (time > wteo_product(total, CIL_RESIDENCY_THRESHOLD_NS))
+		return false;
+	decision->row = (u8)row;
+	decide_on(decision, cheapest(w, n, usable, total, (u32)time, 0, &k),
+		  false, CIL_REASON_WTEO_EXPECTED_TICK);
+	return true;
+}
+
+/* Steps 3 and 4: the row to go by, CIL_ROW_NONE if there is an answer already. */
+static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
+			  u32 usable, struct cil_query *query,
+			  struct cil_decision *decision)
+{
+	w->teo_follows = false;
+	if ((w->shorts & 3) == 3 && !w->interval.resumed &&
+	    !query->tick_stopped) {
+		set_condition(w, query);
+		if (decide_short(w, machine, usable, query, decision))
+			return CIL_ROW_NONE;
+	}
+	cil_sleep_length(query);
+	if (!w->interval.resumed)
+		set_condition(w, query);
+	return find_row(w, query->now_ns);
+}
+
+/*
+ * Step 2: the row to go by, CIL_ROW_NONE if TEO's answer stands. TEO decides
+ * while little is known, or its choice is the condition.
+ */
+static noinline u32 row_with_teo(struct wteo *w,
+				 const struct cil_machine *machine,
+				 const struct wteo_tunables *t,
+				 struct cil_query *query,
+				 struct cil_decision *decision)
+{
+	bool by_choice = t->selection == WTEO_SAMPLE || !t->row_context;
+	u32 row;
+
+	ask_teo(w, machine, query, decision);
+	if (!w->interval.resumed) {
+		if (by_choice)
+			set_row(w, WTEO_KEY_CHOICE | decision->index);
+		else
+			set_condition(w, query);
+	}
+	row = find_row(w, query->now_ns);
+	if (!by_choice || row == WTEO_BASE)
+		return CIL_ROW_NONE;
+	if (t->selection == WTEO_EXPECTED) {
+		cil_sleep_length(query);
+		return row;
+	}
+	wteo_draw(w, machine, t, query, decision);
+	return CIL_ROW_NONE;
+}
+
+/**
+ * wteo_select() - choose an idle state
+ * @state: struct wteo
+ * @machine: the idle states
+ * @tunables: struct wteo_tunables
+ * @query: what is known
+ * @decision: every member is set
+ *
+ * Context: any.
+ */
+void wteo_select(void *state, const struct cil_machine *machine,
+		 const void *tunables, struct cil_query *query,
+		 struct cil_decision *decision)
+{
+	const struct wteo_tunables *t = tunables;
+	struct wteo *w = state;
+	struct wteo_interval *i = &w->interval;
+	u32 usable = find_usable(w, machine, query);
+	u32 row;
+
+	if (!usable || t->selection == WTEO_OFF) {
+		i->open = false;
+		i->resumed = false;
+		ask_teo(w, machine, query, decision);
+		return;
+	}
+	i->open = true;
+	i->decided_ns = query->now_ns;
+	if (!i->resumed)
+		i->began_ns = query->now_ns;
+	if (w->base_knows && t->selection == WTEO_EXPECTED && t->row_context)
+		row = row_by_history(w, machine, usable, query, decision);
+	else
+		row = row_with_teo(w, machine, t, query, decision);
+	if (row != CIL_ROW_NONE)
+		minimize(w, machine, row, usable, query, decision);
+	i->resumed = false;
+	i->sleep_length_ns = query->asked ? query->sleep_length_ns :
+					    CIL_TIME_MAX;
+	i->keeps_tick = !query->tick_stopped && !decision->stop_tick;
+}
