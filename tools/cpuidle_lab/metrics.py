@@ -57,12 +57,22 @@ class Metric:
 
 
 @cache
-def definitions() -> dict[str, Metric]:
-    """Return every metric by its key, in the order of metrics.yaml."""
+def definitions(shown_by: str = "report") -> dict[str, Metric]:
+    """Return every metric by its key, in the order of metrics.yaml.
+
+    Args:
+        shown_by: "report" or "compare", whose metrics these are.
+    """
     text = (Path(__file__).parent / "metrics.yaml").read_text(encoding="utf-8")
     return {
-        key: Metric(item["title"], item["unit"], item["digits"], item["description"].strip())
+        key: Metric(
+            item["title"],
+            item["unit"],
+            item["digits"],
+            f"{item['description'].strip()} {item.get(shown_by, '').strip()}".strip(),
+        )
         for key, item in yaml.safe_load(text).items()
+        if item.get("in", shown_by) == shown_by
     }
 
 

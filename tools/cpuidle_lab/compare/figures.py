@@ -4,12 +4,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
-import yaml
-
-from cpuidle_lab import statistics
+from cpuidle_lab import metrics, statistics
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.compare.spec import BAYES, BEST_KIND, BEST_MAINLINE, LIMIT_KIND, OWN_KIND
 from cpuidle_lab.metrics import FEW_INTERVALS, Metric
@@ -46,14 +42,9 @@ KEYS = (
 )
 
 
-@cache
 def definitions() -> dict[str, Metric]:
     """Return every figure by its key, in the order of metrics.yaml."""
-    text = (Path(__file__).parent / "metrics.yaml").read_text(encoding="utf-8")
-    return {
-        key: Metric(item["title"], item["unit"], item["digits"], item["description"].strip())
-        for key, item in yaml.safe_load(text).items()
-    }
+    return metrics.definitions("compare")
 
 
 def show(key: str, value: float | None) -> str:
