@@ -283,6 +283,7 @@ static void dump_row(const struct wteo *w, u32 states, u32 slot, u64 now_ns,
 		left = wteo_left(&w->aging, left, (u32)age);
 	wteo_row_view(cells, states + 1, weights);
 
+	cil_env_print(sink, "%3u ", slot);
 	dump_key(row->key, sink);
 	for (k = 0; k <= states; k++)
 		cil_env_print(sink, " %5u", weights[k]);
@@ -307,7 +308,7 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 			      (unsigned long long)
 			      cil_divide(w->pays_ns[k], CIL_NSEC_PER_USEC));
 	cil_env_print(sink, "\n\nWeights of 10000: what followed a condition\n");
-	cil_env_print(sink, "%-20s", "before     timer");
+	cil_env_print(sink, "row %-20s", "before     timer");
 	for (k = 0; k < n; k++)
 		cil_env_print(sink, "    s%u", k);
 	cil_env_print(sink, " never | evidence       age | mean interval (us)\n");

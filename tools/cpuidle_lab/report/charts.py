@@ -686,24 +686,12 @@ def chosen_ideal(report: Report) -> Chart:
     )
 
 
-def _note_in(panel: int, text: str) -> Layout:
-    return {
-        "text": text,
-        "showarrow": False,
-        "x": 0.5,
-        "y": 0.5,
-        "opacity": 0.6,
-        "xref": f"{_axis(panel, 'x')} domain",
-        "yref": f"{_axis(panel, 'y')} domain",
-    }
-
-
 def _short(ns: float) -> float:
     return round(ns / 1e6, 3)
 
 
 def weights(report: Report) -> Chart | None:
-    """Show the matrix over time: a column of panels for each workload, a panel for each row."""
+    """Show rows over time: a column of panels for each workload, a panel for each row."""
     found = [
         (group, result)
         for group in report.groups
@@ -711,24 +699,22 @@ def weights(report: Report) -> Chart | None:
     ]
     if not found:
         return None
-    most = max(len(group.names) for group, _ in found)
+    most = max(len(numbers) for _, (_, numbers, _) in found)
     several = len({group.governor for group, _ in found}) > 1
     titles = []
     for row in range(most):
-        for group, (cpu, _) in found:
-            name = group.names[row] if row < len(group.names) else ""
+        for group, (cpu, numbers, _) in found:
+            name = str(numbers[row]) if row < len(numbers) else ""
             head = f"{group.governor}, " if several else ""
             where = f"{head}{report.section(group)}, CPU {cpu}\n" if row == 0 else ""
             titles.append(f"{where}row {name}" if name else "")
     layout = _panels(titles, len(found), gap=0.05, rows_gap=0.22 / most)
     data: list[Trace] = []
-    for at, (group, (_, rows)) in enumerate(found):
+    for at, (group, (_, numbers, rows)) in enumerate(found):
         span = (group.end_ns - group.start_ns) / SLICES
         times = [_short(span * (n + 1)) for n in range(SLICES)]
         for row, values in enumerate(rows):
             n = row * len(found) + at
-            if values[0][-1] is None:
-                layout["annotations"].append(_note_in(n, "row never selected"))
             layout[_key(n, "x")]["range"] = [0, times[-1]]
             data.append(
                 {
@@ -743,7 +729,7 @@ def weights(report: Report) -> Chart | None:
                     "xaxis": _axis(n, "x"),
                     "yaxis": _axis(n, "y"),
                     "showscale": False,
-                    "hovertemplate": f"row {safe(group.names[row])}, column %{{y}}<br>%{{x:.1f}} "
+                    "hovertemplate": f"row {numbers[row]}, column %{{y}}<br>%{{x:.1f}} "
                     "ms: %{z}<extra></extra>",
                 }
             )
@@ -754,10 +740,11 @@ def weights(report: Report) -> Chart | None:
     layout["margin"] = {"t": 56, "b": 52}
     return Chart(
         "weights",
-        "The matrix of wteo, learning",
-        "One panel for each row: what TEO's logic selected. In it, its columns over time: what "
-        "the idle period really fitted. The bluer, the surer: weights from 0 to 10000. Empty "
-        "until the row is first learned.",
+        "The rows of wteo, learning",
+        "One panel for each of the rows that learned most: what followed one condition (how far "
+        "the timer was, and the two intervals before); wteo/state in debugfs tells which. In it, "
+        "the columns over time: what the interval fitted. The bluer, the surer: weights from 0 to "
+        "10000. Empty until the row is first learned.",
         data,
         layout,
         110 + most * (40 + 22 * most),

@@ -151,11 +151,15 @@ def timeline(group: Group) -> tuple[int, list[int]]:
 
 def weights_over_time(
     item: Trace, group: Group
-) -> tuple[int, list[list[list[float | None]]]] | None:
-    """Return how the matrix of a CPU changed: the CPU, and for each row and column its slices.
+) -> tuple[int, list[int], list[list[list[float | None]]]] | None:
+    """Return how the rows of a CPU changed.
 
-    The CPU is the one that learned most. A weight is None until its row is first learned.
-    None where the group has no matrix.
+    The CPU is the one that learned most, the rows are those that learned most, as many as there
+    are idle states.
+
+    Returns:
+        The CPU, the numbers of the rows, and for each row and column its slices; a weight is None
+        until its row is first learned. None where the group has no rows.
     """
     events = item.tables["weights"]
     if not events.height or group.source != metrics.DECISIONS:
@@ -170,8 +174,10 @@ def weights_over_time(
     )
     span = group.end_ns - group.start_ns
     edges = [group.start_ns + span * (n + 1) / SLICES for n in range(SLICES)]
+    most = mine.group_by("row").len().sort(["len", "row"], descending=[True, False])
+    numbers = sorted(most["row"].head(len(group.entries)).to_list())
     rows = []
-    for row in range(len(group.entries)):
+    for row in numbers:
         part = mine.filter(pl.col("row") == row).select("ts", "weights")
         at = pl.DataFrame({"ts": edges}).join_asof(part, on="ts", strategy="backward")
         values = at["weights"].to_list()
@@ -181,4 +187,4 @@ def weights_over_time(
                 for column in range(len(group.entries))
             ]
         )
-    return cpu, rows
+    return cpu, numbers, rows
