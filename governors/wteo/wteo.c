@@ -91,8 +91,7 @@
  *    are left out, and the time that has passed is taken off the others: the
  *    longer the CPU has been idle, the more weight the long columns have. If
  *    hardly any column is left, the interval is expected to last as long again
- *    as it has lasted already. One in four thousand is taken to last until the
- *    timer.
+ *    as it has lasted already. One in 16384 is taken to last until the timer.
  *
  * 6. The cheapest usable state is found for the whole of the expected time, and
  *    for the part of it before the tick: the deepest one whose break-even point

@@ -17,11 +17,12 @@
 #define LATE_PART	4
 
 /*
- * As long as the tick can still be kept, one interval in four thousand is taken
- * to last until the timer whatever the row says: what happens so rarely has no
- * weight in a row, and a shallow state with the tick stopped would be a trap.
+ * As long as the tick can still be kept, one interval in 16384 is taken to last
+ * until the timer whatever the row says: what happens so rarely has no weight in
+ * a row, and a shallow state with the tick stopped would be a trap. If the timer
+ * is a second away, that adds 60 us to the mean; more would be felt.
  */
-#define UNSEEN_SHIFT	12
+#define UNSEEN_SHIFT	14
 
 /*
  * One in fifty memoryless intervals outlasts four times the mean: one that does
