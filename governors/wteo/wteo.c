@@ -50,10 +50,10 @@
  * condition has two places where it can be.
  *
  * - *Learning.* Every interval weighs more than the one before it by the same
- *   share, which learning_rate sets, so the influence of each fades. A new row
- *   is a copy of the base row, and all that it copied weighs as much as its
- *   first interval: so it averages at first, and the copy is soon gone. Sums are
- *   kept exactly, and halved when they reach their limit.
+ *   share, so the influence of each fades. For conditions, learning_rate sets
+ *   the share; a row that is new averages at first. The base row, which is asked
+ *   where a condition is new, forgets within some dozen intervals. Sums are kept
+ *   exactly, and everything is divided by eight when they reach their limit.
  * - *Evidence.* The sum of a row's weights over the weight that its next
  *   interval will have is how many intervals it remembers.
  * - *Aging.* The evidence of a row that learns nothing is halved every
@@ -379,8 +379,8 @@ static const struct cil_tunable wteo_tunables[] = {
 		.name = "latency_bias",
 		.unit = "per 1024",
 		.what = "What a us of exit latency costs, in us at full power.",
-		.why = "0: energy alone; PM QoS bounds latency.",
-		.min = 0, .max = 65536, .def = 0,
+		.why = "So little energy buys a tenth of the mean wake-up latency.",
+		.min = 0, .max = 65536, .def = 32,
 	},
 	POWER(0), POWER(1), POWER(2), POWER(3), POWER(4),
 	POWER(5), POWER(6), POWER(7), POWER(8), POWER(9),

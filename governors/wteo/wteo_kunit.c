@@ -251,11 +251,34 @@ static void a_new_row_averages(struct kunit *test)
 
 	b->tunables.learning_rate = 1;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	for (i = 0; i < 8; i++)
-		sleep_for(b, i % 4 ? 300 * US : 5 * US, 100 * MS, false);
+	/* The condition is always the same: two intervals in state 3. */
+	for (i = 0; i < 24; i++)
+		sleep_for(b, i % 3 == 2 && i >= 12 ? 5 * US : 300 * US,
+			  100 * MS, false);
+	sleep_for(b, 300 * US, 100 * MS, false);
+	sleep_for(b, 300 * US, 100 * MS, false);
+	sleep_for(b, 300 * US, 100 * MS, false);
+	wteo_row_view(cells_of(b, b->wteo.learned), 5, view);
+	/* Thirteen ended in state 3, four in state 1. */
+	KUNIT_EXPECT_LE(test, difference(view[1], 10000 * 4 / 17), 200);
+	KUNIT_EXPECT_LE(test, difference(view[3], 10000 * 13 / 17), 200);
+}
+
+/* The base row forgets within some dozen intervals. */
+static void the_base_row_forgets_soon(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u16 view[WTEO_COLUMNS];
+	u32 i;
+
+	for (i = 0; i < 3000; i++)
+		sleep_for(b, 300 * US, 100 * MS, false);
+	/* Every condition is new as long as every timer is another one. */
+	for (i = 0; i < 54; i++)
+		sleep_for(b, 5 * US, 1LL << (13 + i % 17), false);
 	wteo_row_view(cells_of(b, WTEO_BASE), 5, view);
-	KUNIT_EXPECT_LE(test, difference(view[1], 2500), 400);
-	KUNIT_EXPECT_LE(test, difference(view[3], 7500), 400);
+	KUNIT_EXPECT_LT(test, view[3], 2000);
+	KUNIT_EXPECT_GT(test, view[1], 8000);
 }
 
 /* The largest remainders are rounded up, and nothing else. */
@@ -368,8 +391,8 @@ static void rows_give_way(struct kunit *test)
 		KUNIT_ASSERT_LT(test, tries++, 100);
 	KUNIT_EXPECT_GT(test, tries, 5);
 	KUNIT_EXPECT_EQ(test, 12345, row_of(b, i)->key);
-	KUNIT_EXPECT_EQ(test, row_of(b, WTEO_BASE)->total, row_of(b, i)->total);
-	KUNIT_EXPECT_EQ(test, row_of(b, i)->total, row_of(b, i)->next);
+	KUNIT_EXPECT_EQ(test, 0, row_of(b, i)->total);
+	KUNIT_EXPECT_EQ(test, 0, sum_of(b, i));
 }
 
 static u32 lowest(const struct bench *b, const struct cil_query *query)
@@ -684,7 +707,7 @@ static void draws_age(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, draw(b, 0, 200 * 3600000ULL * MS).index);
 }
 
-/* TEO decides until the base row remembers six intervals, then no more. */
+/* TEO decides until the base row remembers three intervals, then no more. */
 static void teo_comes_first(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
@@ -693,7 +716,7 @@ static void teo_comes_first(struct kunit *test)
 
 	for (i = 0; i < 20; i++) {
 		d = sleep_for(b, 300 * US, 100 * MS, false);
-		KUNIT_EXPECT_EQ(test, i >= 7, is_own(&d));
+		KUNIT_EXPECT_EQ(test, i >= 4, is_own(&d));
 	}
 }
 
@@ -1068,6 +1091,8 @@ static void bias_moves_break_even(struct kunit *test)
 	const struct wteo *w = &b->wteo;
 	u32 k;
 
+	b->tunables.latency_bias = 0;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	for (k = 1; k < 6; k++)
 		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
 				w->pays_ns[k]);
@@ -1097,7 +1122,7 @@ static void changes_are_taken_over(struct kunit *test)
 	b->tunables.learning_rate = 100;
 	for (i = 0; i < 4; i++)
 		b->tunables.power_mw[i] = 4000 - 1000 * i;
-	for (i = 0; i < 16; i++)
+	for (i = 0; i < 64; i++)
 		sleep_for(b, 300 * US, 100 * MS, false);
 	KUNIT_EXPECT_EQ(test, 512, b->wteo.latency_bias);
 	KUNIT_EXPECT_EQ(test, 5000, b->wteo.aging.half_life_ms);
@@ -1105,7 +1130,7 @@ static void changes_are_taken_over(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 65536 / 4, b->wteo.energy.power[3]);
 	/* If one is unknown, all are derived, and the shape is another. */
 	b->tunables.power_mw[2] = 0;
-	for (i = 0; i < 16; i++)
+	for (i = 0; i < 64; i++)
 		sleep_for(b, 300 * US, 100 * MS, false);
 	KUNIT_EXPECT_NE(test, 65536 / 4, b->wteo.energy.power[3]);
 }
@@ -1181,6 +1206,7 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(rows_sum_to_one),
 	KUNIT_CASE(the_last_interval_weighs_the_rate),
 	KUNIT_CASE(a_new_row_averages),
+	KUNIT_CASE(the_base_row_forgets_soon),
 	KUNIT_CASE(view_rounds_by_largest_remainder),
 	KUNIT_CASE(aging_halves),
 	KUNIT_CASE(looking_does_not_age),

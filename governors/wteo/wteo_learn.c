@@ -14,13 +14,20 @@
  * TEO decides until the base row remembers so many intervals. A mean of fewer
  * is chance, and with more, TEO decides for longer than it is the better one.
  */
-#define BASE_COUNT	6
+#define BASE_COUNT	3
 
-/* Once it does, it learns one interval of four: it changes slowly anyway. */
+/*
+ * The base row is asked where a condition is new, so most of all when
+ * everything has changed: it must forget soon. Each interval weighs a sixteenth
+ * more than the one before it, so it remembers seventeen.
+ */
+#define BASE_GROWTH	(WTEO_GROWTH_ONE / 16)
+
+/* While conditions are known, it learns one interval of eight. */
 #define BASE_MASK	7
 
 /* Tunables that are dear to take over are looked at once in so many intervals. */
-#define REFRESH_MASK	15
+#define REFRESH_MASK	63
 
 /* An unsigned time from outside, on which signed arithmetic is safe. */
 static s64 sane(u64 time_ns)
@@ -86,11 +93,11 @@ static noinline void remember(struct wteo_window *window, u32 size, u32 column)
 
 /*
  * Instead of taking something from all other columns, each interval weighs more
- * than the one before it. The sum is kept, and everything is halved when it
- * reaches its limit, so learning touches one cell only.
+ * than the one before it. The sum is kept, and everything is divided by eight
+ * when it reaches its limit, so learning touches one cell only.
  */
 static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
-			 u32 duration_ns, u32 now)
+			 u32 duration_ns, u32 now, u32 growth)
 {
 	struct wteo_row *row = &w->rows.heads[slot];
 	struct wteo_cell *cells = w->rows.cells + slot * columns;
@@ -102,7 +109,7 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 	cells[column].weight += weight;
 	cells[column].time += wteo_product(weight, duration_ns);
 	row->total += weight;
-	row->next = weight + (u32)((u64)weight * w->growth >> 20);
+	row->next = weight + (u32)((u64)weight * growth >> 20);
 	row->learned = now;
 	if (row->total > WTEO_TOTAL_MAX) {
 		row->next /= 8;
@@ -115,7 +122,7 @@ static void learn_base(struct wteo *w, u32 columns, u32 column, u32 duration_ns,
 {
 	const struct wteo_row *base = &w->rows.heads[WTEO_BASE];
 
-	learn(w, columns, WTEO_BASE, column, duration_ns, now);
+	learn(w, columns, WTEO_BASE, column, duration_ns, now, BASE_GROWTH);
 	w->base_knows = base->total >= (u64)base->next * BASE_COUNT;
 }
 
@@ -139,19 +146,23 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 					    slept_ns);
 	u32 column = column_of(machine, duration_ns);
 	u32 now = wteo_steps(outcome->now_ns);
+	const struct wteo_row *row = &w->rows.heads[i->slot];
 	u32 learned = column;
+	bool is_known = false;
 
 	if (!(++w->intervals & REFRESH_MASK))
 		wteo_refresh(w, machine, t);
 	if (slept_ns >= i->sleep_length_ns)
 		learned = machine->state_count;
-	if (!w->base_knows || !(w->intervals & BASE_MASK))
-		learn_base(w, columns, learned, duration_ns, now);
-	if (w->rows.heads[i->slot].key == i->key ||
+	if (row->key == i->key ||
 	    wteo_row_claim(&w->rows, columns, i->slot, i->key)) {
-		learn(w, columns, i->slot, learned, duration_ns, now);
+		is_known = row->total >= (u64)row->next * WTEO_KNOWN;
+		learn(w, columns, i->slot, learned, duration_ns, now,
+		      w->growth);
 		w->learned = i->slot;
 	}
+	if (!is_known || !w->base_knows || !(w->intervals & BASE_MASK))
+		learn_base(w, columns, learned, duration_ns, now);
 	if (t->selection == WTEO_SAMPLE)
 		remember(&w->window, t->history_size, column);
 	set_history(w, column, duration_ns);

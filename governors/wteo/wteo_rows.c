@@ -5,14 +5,14 @@
  */
 #include "wteo_rows.h"
 
-/* Weight of the first interval: times keep ns, and 31 more find room. */
+/* Weight of the first interval: its time is exact to 16 ns, and 31 find room. */
 #define FIRST_WEIGHT	0x1000000u
 
 /* A row that others want for themselves is given up when it knows so little. */
 #define GIVEN_UP	3
 
 /**
- * wteo_rows_init() - no row has seen anything; the base row trusts the timer
+ * wteo_rows_init() - no row has seen anything
  * @rows: in any condition
  *
  * Context: any.
@@ -134,26 +134,25 @@ void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
  * @key: the condition
  *
  * A row that is in use for another condition forgets a little instead, until
- * it knows so little that it is given up. The new row is a copy of the base
- * row, and all that counts as one interval.
+ * it knows so little that it is given up.
  *
  * Context: any.
- * Return: whether the row is for @key now.
+ * Return: whether the row is for @key now, and empty.
  */
 bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key)
 {
-	const struct wteo_row *base = &rows->heads[WTEO_BASE];
 	struct wteo_row *row = &rows->heads[slot];
 
 	if (row->key && row->total >= (u64)row->next * GIVEN_UP) {
 		row->next += row->next >> 3;
 		return false;
 	}
-	memcpy(rows->cells + slot * columns, rows->cells,
+	memset(rows->cells + slot * columns, 0,
 	       columns * sizeof(*rows->cells));
-	*row = *base;
 	row->key = key;
-	row->next = base->total;
+	row->total = 0;
+	row->next = FIRST_WEIGHT;
+	row->learned = rows->heads[WTEO_BASE].learned;
 	return true;
 }
 

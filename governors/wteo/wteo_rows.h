@@ -21,11 +21,8 @@
 /* One column for each state, and one for "not before the timer". */
 #define WTEO_COLUMNS		(CIL_STATE_MAX + 1)
 
-/*
- * A row that remembers six intervals knows its condition: six sevenths of it
- * are what they taught, the rest is what it began with.
- */
-#define WTEO_KNOWN		7
+/* A row that remembers so many intervals knows its condition. */
+#define WTEO_KNOWN		6
 
 /* Ages are counted in steps of 17 ms, so that 32 bits last for two years. */
 #define WTEO_STEP_SHIFT		24
@@ -33,8 +30,11 @@
 /* Times are products of a weight and a duration, in quarters of a ns. */
 #define WTEO_PRODUCT_SHIFT	(30 - CIL_TIME_SHIFT)
 
-/* Everything is halved when a row's weights sum to more. */
+/* Everything is divided by eight when a row's weights sum to more. */
 #define WTEO_TOTAL_MAX		(CIL_ONE / 2)
+
+/* Growth of weights is a share with 20 fraction bits. */
+#define WTEO_GROWTH_ONE		0x100000u
 
 /* What a row of people's weights sums to. */
 #define WTEO_VIEW_ONE		10000

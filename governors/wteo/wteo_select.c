@@ -113,20 +113,12 @@ static inline void set_row(struct wteo *w, u32 key)
 	w->interval.slot = (u8)(1 + place);
 }
 
-/* Number of the highest bit, counted from 1. */
-static u32 octave_of(u32 duration_ns)
+/* Step 3: the octave of the sleep length, counted from 1. */
+static inline u32 octave(const struct cil_query *query)
 {
-	return 32 - (u32)__builtin_clz(duration_ns | 1);
-}
+	u32 sleep_ns = wteo_duration(query->sleep_length_ns);
 
-/* Step 3: timers by the octave of the sleep length, 0 if it is not known. */
-static void set_condition(struct wteo *w, const struct cil_query *query)
-{
-	u32 octave = 0;
-
-	if (query->asked)
-		octave = octave_of(wteo_duration(query->sleep_length_ns));
-	set_row(w, w->history | octave);
+	return 32 - (u32)__builtin_clz(sleep_ns | 1);
 }
 
 /* Step 4: the row to go by. */
@@ -379,13 +371,13 @@ static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
 	w->teo_follows = false;
 	if ((w->shorts & 3) == 3 && !w->interval.resumed &&
 	    !query->tick_stopped) {
-		set_condition(w, query);
+		set_row(w, w->history);
 		if (decide_short(w, machine, usable, query, decision))
 			return CIL_ROW_NONE;
 	}
 	cil_sleep_length(query);
 	if (!w->interval.resumed)
-		set_condition(w, query);
+		set_row(w, w->history | octave(query));
 	return find_row(w, query->now_ns);
 }
 
@@ -407,7 +399,8 @@ static noinline u32 row_with_teo(struct wteo *w,
 		if (by_choice)
 			set_row(w, WTEO_KEY_CHOICE | decision->index);
 		else
-			set_condition(w, query);
+			set_row(w, w->history |
+				   (query->asked ? octave(query) : 0));
 	}
 	row = find_row(w, query->now_ns);
 	if (!by_choice || row == WTEO_BASE)
