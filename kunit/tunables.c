@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "../governors/common/policy.h"
+#include "../governors/gate/gate.h"
 
 #define CIL_POLICY_OF(name) &name##_policy,
 static const struct cil_policy *const policies[] = {
@@ -20,19 +21,24 @@ static void print_names(const struct cil_tunable *t)
 		printf("%s%s", v > t->min ? "," : "", t->names[v]);
 }
 
+static void print_table(const char *governor, const struct cil_tunable *t,
+			u32 count)
+{
+	for (; count--; t++) {
+		printf("%s\t%s\t%s\t%u\t%u\t%u\t", governor, t->name, t->unit,
+		       t->min, t->max, t->def);
+		print_names(t);
+		printf("\t%s\t%s\n", t->what, t->why);
+	}
+}
+
 int main(void)
 {
-	u32 p, i;
+	u32 p;
 
-	for (p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
-		for (i = 0; i < policies[p]->tunable_count; i++) {
-			const struct cil_tunable *t = &policies[p]->tunables[i];
-
-			printf("%s\t%s\t%s\t%u\t%u\t%u\t", policies[p]->name,
-			       t->name, t->unit, t->min, t->max, t->def);
-			print_names(t);
-			printf("\t%s\t%s\n", t->what, t->why);
-		}
-	}
+	for (p = 0; p < sizeof(policies) / sizeof(*policies); p++)
+		print_table(policies[p]->name, policies[p]->tunables,
+			    policies[p]->tunable_count);
+	print_table("gate", gate_tunables, GATE_TUNABLE_COUNT);
 	return 0;
 }

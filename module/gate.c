@@ -8,6 +8,7 @@
 #include <linux/string.h>
 
 #include "gate.h"
+#include "levels.h"
 #include "registry.h"
 #include "symbols.h"
 
@@ -29,16 +30,20 @@ struct cpuidle_governor *cil_gate_base(void)
 }
 
 /**
- * cil_gate_print_base() - the base as a module parameter shows it
+ * cil_gate_print() - base and table of values as a module parameter shows them
  * @text: where to print
  * @size: room in @text
  *
  * Context: process.
  * Return: number of characters.
  */
-int cil_gate_print_base(char *text, size_t size)
+int cil_gate_print(char *text, size_t size)
 {
-	return scnprintf(text, size, "base=%s\n", cil_gate_base()->name);
+	char map[CIL_MAP_TEXT];
+
+	cil_levels_print_map(map, sizeof(map));
+	return scnprintf(text, size, "base=%s latency_map=%s ",
+			 cil_gate_base()->name, map);
 }
 
 static struct cpuidle_governor *find_base(const char *name)

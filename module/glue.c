@@ -18,7 +18,7 @@
 
 #include "gate.h"
 #include "glue.h"
-#include "hints.h"
+#include "placement.h"
 #include "registry.h"
 #include "shadow.h"
 #include "symbols.h"
@@ -136,7 +136,8 @@ static void decide_by_base(struct cil_cpu *cpu, struct cpuidle_driver *drv,
 	r->decision.stop_tick = stop_tick;
 	r->decision.row = CIL_ROW_NONE;
 	r->decision.reason = CIL_REASON_BASE;
-	gate_clamp(&cpu->machine, &r->query, r->hint_ns, &r->decision);
+	if (unlikely(r->hint_ns != CIL_HINT_NONE))
+		gate_clamp(&cpu->machine, &r->query, r->hint_ns, &r->decision);
 }
 
 static void decide_by_policy(struct cil_cpu *cpu,
@@ -153,6 +154,20 @@ static void decide_by_policy(struct cil_cpu *cpu,
 	/* A policy under development must not make the kernel read astray. */
 	if (unlikely(r->decision.index >= cpu->machine.state_count))
 		r->decision.index = 0;
+}
+
+/* Did a hint keep the CPU from a deeper state, or may it have? */
+static bool is_restricted(const struct cil_cpu *cpu)
+{
+	const struct cil_record *r = &cpu->record;
+	const struct cil_machine *machine = &cpu->machine;
+
+	if (likely(r->hint_ns < 0))
+		return false;
+	if (cpu->base)
+		return r->decision.index < r->base_index;
+	return machine->states[machine->state_count - 1].exit_latency_ns >
+	       r->hint_ns;
 }
 
 /**
@@ -186,7 +201,7 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 
 	r->seq++;
 	r->generation = set->generation;
-	r->hint_ns = cpu->governor == &cil_gate ? cil_hints_limit() :
+	r->hint_ns = cpu->governor == &cil_gate ? cil_hints_limit(now_ns) :
 						  CIL_HINT_NONE;
 	r->query.now_ns = now_ns;
 	r->query.latency_req_ns = static_call(cil_latency_req)(dev->cpu);
@@ -201,6 +216,8 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 		decide_by_policy(cpu, set);
 	cil_traced_decision(cpu);
 	cil_shadowed(cpu);
+	if (is_restricted(cpu))
+		cil_placement_look_again(r);
 
 	cpu->decided = true;
 	if (!r->decision.stop_tick)

@@ -1,621 +1,547 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Latency hints of tasks, and on which CPU each hinted task is placed.
+ * The hint of each task: a table by task_struct, filled from a pool.
  *
- * A task is placed where it runs or waits to run or, asleep, where it last
- * ran. Three tracepoints of the scheduler tell all changes: sched_wakeup_new
- * (a child appears; it inherits), sched_migrate_task (it goes elsewhere) and
- * sched_process_exit (it is gone). They are attached only while there are
- * hints. Their handlers may run with run-queue locks held, so they take
- * nothing from the allocator and wake nobody.
+ * Whoever runs a task, wakes it or moves it looks here, often with run-queue
+ * locks held. So nothing is allocated, nobody is woken, and looking takes no
+ * lock at all. Memory is used again at once; that is why the buckets' lists
+ * end in a mark that tells one bucket from another.
  *
- * Every CPU counts the hinted tasks placed on it by level. A level is one of
- * up to 64 distinct limits in use, so that a decision looks at one word
- * however many tasks there are.
- *
- * Lock order: bucket, then pool or CPU.
+ * Lock order: bucket, then hint, then pool.
  */
 #include <linux/hash.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
 #include <linux/pid.h>
-#include <linux/sched.h>
+#include <linux/rculist_nulls.h>
 #include <linux/sched/task.h>
-#include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/smp.h>
-#include <linux/tracepoint.h>
-#include <linux/workqueue.h>
 
-#include "compat/compat.h"
+#include "groups.h"
 #include "hints.h"
+#include "placement.h"
+#include "pool.h"
 #include "trace.h"
+#include "users.h"
 
-#define BUCKET_BITS	10
-#define HINTS_MAX	16384
-
-/**
- * struct cil_hint - the hint of one task
- * @node: in its bucket, or in the pool
- * @task: the task; the hint goes before the task does
- * @cpu: where the task is counted
- * @level: index of its limit
- * @moved: a migration was seen since the hint was set
- */
-struct cil_hint {
-	struct hlist_node node;
-	struct task_struct *task;
-	int cpu;
-	u8 level;
-	bool moved;
-};
+#define BUCKET_BITS	12
 
 /**
- * struct cil_hint_level - one limit in use
- * @limit_ns: the limit
- * @users: number of hints that have it, 0 if the level is free
+ * struct cil_bucket - hints whose tasks have the same hash
+ * @lock: protects changes of the list
+ * @hints: the list; looking through it takes no lock
  */
-struct cil_hint_level {
-	s64 limit_ns;
-	u32 users;
-};
-
-struct cil_hint_cpu __percpu *cil_hint_cpus;
-
-static struct hint_bucket {
+struct cil_bucket {
 	raw_spinlock_t lock;
-	struct hlist_head hints;
-} buckets[1 << BUCKET_BITS];
+	struct hlist_nulls_head hints;
+};
 
-/* Free hints and the limits in use. */
-static DEFINE_RAW_SPINLOCK(pool_lock);
-static struct hlist_head pool;
-static struct cil_hint *pool_memory;
-static struct cil_hint_level levels[CIL_HINT_LEVELS];
-static u32 hint_count;
+/* Whoever sets hints is alone: what is set is settled before the next. */
+DEFINE_MUTEX(cil_hints_lock);
+
+static struct cil_bucket *buckets;
 
 /* Children that found no room for what they should have inherited. */
 static atomic_t not_inherited;
 
-/* Serialises whoever attaches and detaches the probes. */
-static DEFINE_MUTEX(attach_lock);
-static bool attached;
-
 /**
- * cil_hints_smallest() - the smallest limit of a set of levels
- * @set: bit k stands for level k, not 0
+ * cil_hints_not_inherited() - children that found no room for a hint
  *
  * Context: any.
- * Return: the limit in ns.
  */
-s64 cil_hints_smallest(u64 set)
+u32 cil_hints_not_inherited(void)
 {
-	s64 smallest = S64_MAX;
-
-	for (; set; set &= set - 1)
-		smallest = min(smallest, READ_ONCE(levels[__ffs64(set)].limit_ns));
-	return smallest;
+	return atomic_read(&not_inherited);
 }
 
-static void count_in(int n, u8 level)
-{
-	struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, n);
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&cpu->lock, flags);
-	if (!cpu->count[level]++)
-		WRITE_ONCE(cpu->levels, cpu->levels | BIT_ULL(level));
-	raw_spin_unlock_irqrestore(&cpu->lock, flags);
-}
-
-static void count_out(int n, u8 level)
-{
-	struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, n);
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&cpu->lock, flags);
-	if (!--cpu->count[level])
-		WRITE_ONCE(cpu->levels, cpu->levels & ~BIT_ULL(level));
-	raw_spin_unlock_irqrestore(&cpu->lock, flags);
-}
-
-/* The level of a limit, a free one if it is new, -ENOSPC without a free one. */
-static int find_level(s64 limit_ns)
-{
-	int found = -ENOSPC;
-	int i;
-
-	for (i = 0; i < CIL_HINT_LEVELS; i++) {
-		if (levels[i].users && levels[i].limit_ns == limit_ns)
-			return i;
-		if (!levels[i].users && found < 0)
-			found = i;
-	}
-	return found;
-}
-
-static int get_level(s64 limit_ns)
-{
-	unsigned long flags;
-	int level;
-
-	raw_spin_lock_irqsave(&pool_lock, flags);
-	level = find_level(limit_ns);
-	if (level >= 0 && !levels[level].users++)
-		WRITE_ONCE(levels[level].limit_ns, limit_ns);
-	raw_spin_unlock_irqrestore(&pool_lock, flags);
-	return level;
-}
-
-static void put_level(u8 level)
-{
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&pool_lock, flags);
-	levels[level].users--;
-	raw_spin_unlock_irqrestore(&pool_lock, flags);
-}
-
-static struct cil_hint *take_hint(void)
-{
-	struct cil_hint *hint = NULL;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&pool_lock, flags);
-	if (!hlist_empty(&pool)) {
-		hint = hlist_entry(pool.first, struct cil_hint, node);
-		hlist_del(&hint->node);
-		WRITE_ONCE(hint_count, hint_count + 1);
-	}
-	raw_spin_unlock_irqrestore(&pool_lock, flags);
-	return hint;
-}
-
-static void give_hint(struct cil_hint *hint)
-{
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&pool_lock, flags);
-	hlist_add_head(&hint->node, &pool);
-	WRITE_ONCE(hint_count, hint_count - 1);
-	raw_spin_unlock_irqrestore(&pool_lock, flags);
-}
-
-static struct hint_bucket *bucket_of(const struct task_struct *task)
+static struct cil_bucket *bucket_of(const struct task_struct *task)
 {
 	return &buckets[hash_ptr(task, BUCKET_BITS)];
 }
 
-static struct cil_hint *find_hint(struct hint_bucket *bucket,
-				  const struct task_struct *task)
+/**
+ * cil_hint_find() - look for the hint of a task
+ * @task: the task
+ *
+ * The hint may go to another task at any moment, see struct cil_hint.
+ *
+ * Context: RCU read section; the table has been made.
+ * Return: the hint, NULL if the task has none.
+ */
+struct cil_hint *cil_hint_find(const struct task_struct *task)
 {
+	struct cil_bucket *bucket = bucket_of(task);
+	struct hlist_nulls_node *end;
 	struct cil_hint *hint;
 
-	lockdep_assert_held(&bucket->lock);
-	hlist_for_each_entry(hint, &bucket->hints, node)
-		if (hint->task == task)
-			return hint;
+	do {
+		hlist_nulls_for_each_entry_rcu(hint, end, &bucket->hints, node)
+			if (READ_ONCE(hint->task) == task)
+				return hint;
+	} while (get_nulls_value(end) != bucket - buckets);
 	return NULL;
 }
 
-/* The lock of the hint's bucket is held. */
-static void move_hint(struct cil_hint *hint, int cpu)
+static void tell(const struct cil_hint *hint, u8 what)
 {
-	count_in(cpu, hint->level);
-	count_out(hint->cpu, hint->level);
-	hint->cpu = cpu;
-	trace_hint(hint->task, levels[hint->level].limit_ns, cpu, CIL_HINT_MOVE);
+	s64 limit_ns = hint->level == CIL_LEVEL_NONE ?
+		       CIL_HINT_NONE : cil_level_limit(hint->level);
+
+	trace_hint(hint->task, limit_ns, hint->cpu, what, &hint->own);
 }
 
-/*
- * Give a task a hint, or another limit if it has one. The reference on @level
- * goes to the hint. Returns false, keeping nothing, if the pool is empty.
- */
-static bool put_hint(struct task_struct *task, u8 level, u8 what)
+static void set_level(struct cil_hint *hint, u8 level)
 {
-	struct hint_bucket *bucket = bucket_of(task);
-	struct cil_hint *hint;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&bucket->lock, flags);
-	hint = find_hint(bucket, task);
-	if (hint) {
-		count_in(hint->cpu, level);
-		count_out(hint->cpu, hint->level);
-		put_level(hint->level);
-		hint->level = level;
-	} else {
-		hint = take_hint();
-		if (hint) {
-			hint->task = task;
-			hint->level = level;
-			hint->moved = false;
-			hint->cpu = task_cpu(task);
-			hlist_add_head(&hint->node, &bucket->hints);
-			count_in(hint->cpu, level);
-		}
-	}
-	if (hint)
-		trace_hint(task, levels[level].limit_ns, hint->cpu, what);
-	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-	if (!hint)
-		put_level(level);
-	return hint;
-}
-
-/* The lock of the hint's bucket is held, so its task is still there. */
-static void forget_hint(struct cil_hint *hint, u8 what)
-{
-	hlist_del(&hint->node);
-	count_out(hint->cpu, hint->level);
-	trace_hint(hint->task, levels[hint->level].limit_ns, hint->cpu, what);
-	put_level(hint->level);
-	give_hint(hint);
-}
-
-/* Returns false if the task had no hint. */
-static bool drop_hint(struct task_struct *task, u8 what)
-{
-	struct hint_bucket *bucket = bucket_of(task);
-	struct cil_hint *hint;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&bucket->lock, flags);
-	hint = find_hint(bucket, task);
-	if (hint)
-		forget_hint(hint, what);
-	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-	return hint;
-}
-
-static void drop_all_hints(void)
-{
-	struct hint_bucket *bucket;
-	struct hlist_node *next;
-	struct cil_hint *hint;
-
-	for (bucket = buckets; bucket < buckets + ARRAY_SIZE(buckets); bucket++) {
-		raw_spin_lock_irq(&bucket->lock);
-		hlist_for_each_entry_safe(hint, next, &bucket->hints, node)
-			forget_hint(hint, CIL_HINT_REMOVE);
-		raw_spin_unlock_irq(&bucket->lock);
-	}
-}
-
-/* Run-queue or pi lock held; the task still has its old CPU. */
-static void probe_migrate(void *data, struct task_struct *task, int cpu)
-{
-	struct hint_bucket *bucket = bucket_of(task);
-	struct cil_hint *hint;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&bucket->lock, flags);
-	hint = find_hint(bucket, task);
-	if (hint) {
-		hint->moved = true;
-		if (hint->cpu != cpu)
-			move_hint(hint, cpu);
-	}
-	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-}
-
-static s64 limit_of(struct task_struct *task)
-{
-	struct hint_bucket *bucket = bucket_of(task);
-	s64 limit_ns = CIL_HINT_NONE;
-	struct cil_hint *hint;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&bucket->lock, flags);
-	hint = find_hint(bucket, task);
-	if (hint)
-		limit_ns = levels[hint->level].limit_ns;
-	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-	return limit_ns;
-}
-
-/* Run-queue lock held. The parent wakes its child. */
-static void probe_wakeup_new(void *data, struct task_struct *task)
-{
-	s64 limit_ns = limit_of(current);
-	int level;
-
-	if (limit_ns == CIL_HINT_NONE)
+	if (level == hint->level)
 		return;
-	level = get_level(limit_ns);
-	if (level < 0 || !put_hint(task, level, CIL_HINT_INHERIT))
-		atomic_inc(&not_inherited);
+	cil_placement_in(hint->cpu, level);
+	cil_placement_out(hint->cpu, hint->level);
+	WRITE_ONCE(hint->level, level);
 }
 
-static void detach_if_unused(struct work_struct *work);
-static DECLARE_WORK(detach_work, detach_if_unused);
-
-/* The task exits itself, no lock is held. */
-static void probe_exit(void *data, CIL_EXIT_PROBE_ARGS)
+/* What counts: the task's own request, as far as the group lets it go. */
+static const struct cil_request *effective(const struct cil_request *own,
+					   const struct cil_request *group)
 {
-	if (drop_hint(task, CIL_HINT_EXIT) && !READ_ONCE(hint_count))
-		schedule_work(&detach_work);
+	if (!group)
+		return own;
+	if (own->kind == CPUIDLE_LATENCY_NONE || cil_request_is_below(own, group))
+		return group;
+	return own;
+}
+
+static void resolve(struct cil_hint *hint, const struct cil_request *group)
+{
+	const struct cil_request *request = effective(&hint->own, group);
+
+	lockdep_assert_held(&hint->lock);
+	set_level(hint, request->level);
+	WRITE_ONCE(hint->relaxed, cil_request_is_relaxed(request));
+}
+
+/* The lock of the bucket is held. NULL if the pool is empty. */
+static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task)
+{
+	struct cil_hint *hint = cil_pool_take();
+
+	if (!hint)
+		return NULL;
+	raw_spin_lock(&hint->lock);
+	hint->user = NULL;
+	hint->own = (struct cil_request){ .level = CIL_LEVEL_NONE };
+	hint->level = CIL_LEVEL_NONE;
+	hint->relaxed = false;
+	hint->moved = false;
+	hint->cpu = task_cpu(task);
+	cil_placement_in(hint->cpu, CIL_LEVEL_NONE);
+	WRITE_ONCE(hint->task, task);
+	hlist_nulls_add_head_rcu(&hint->node, &bucket->hints);
+	raw_spin_unlock(&hint->lock);
+	return hint;
+}
+
+static void set_own(struct cil_hint *hint, const struct cil_request *own,
+		    struct cil_user *user)
+{
+	if (hint->user)
+		cil_level_put(&hint->own);
+	hint->user = user;
+	hint->own = *own;
+	if (user)
+		cil_level_hold(own);
+}
+
+/* The locks of the bucket and of the hint are held; the latter is dropped. */
+static void forget(struct cil_hint *hint, u8 what)
+{
+	hlist_nulls_del_rcu(&hint->node);
+	tell(hint, what);
+	cil_placement_out(hint->cpu, hint->level);
+	cil_user_discharge(hint->user);
+	if (hint->user)
+		cil_level_put(&hint->own);
+	WRITE_ONCE(hint->task, NULL);
+	raw_spin_unlock(&hint->lock);
+	cil_pool_give(hint);
 }
 
 /*
- * In the order of attaching. Inheritance comes last and goes first: whoever
- * has a hint must be seen to exit.
+ * Give a task a request of its own, or another one. @user is charged already
+ * if the task has had none. The reference on the request's level is taken.
+ * Returns 1 if the task had no hint at all, else 0, or -ENOSPC.
  */
-static struct hint_probe {
-	const char *name;
-	void *probe;
-	struct tracepoint *tracepoint;
-} probes[] = {
-	{ "sched_process_exit", probe_exit },
-	{ "sched_migrate_task", probe_migrate },
-	{ "sched_wakeup_new", probe_wakeup_new },
-};
-
-static void match_tracepoint(struct tracepoint *tracepoint, void *data)
+static int set(struct task_struct *task, const struct cil_request *own,
+	       struct cil_user *user, u8 what)
 {
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(probes); i++)
-		if (!strcmp(tracepoint->name, probes[i].name))
-			probes[i].tracepoint = tracepoint;
-}
-
-/*
- * A child may inherit in the moment in which its parent loses the hint, and
- * appear when nobody expects a hint any more. So first the inheritance ends,
- * then such children lose the hint like their parent, while their exit would
- * still be seen; then the rest goes.
- */
-static void detach_probes(int count)
-{
-	bool inherited = count == ARRAY_SIZE(probes);
-
-	lockdep_assert_held(&attach_lock);
-	while (count--) {
-		tracepoint_probe_unregister(probes[count].tracepoint,
-					    probes[count].probe, NULL);
-		if (!inherited)
-			continue;
-		tracepoint_synchronize_unregister();
-		drop_all_hints();
-		inherited = false;
-	}
-	tracepoint_synchronize_unregister();
-	attached = false;
-}
-
-static int attach_probes(void)
-{
+	struct cil_bucket *bucket = bucket_of(task);
+	struct cil_hint *hint;
+	unsigned long flags;
 	int ret = 0;
-	int i;
 
-	lockdep_assert_held(&attach_lock);
-	if (attached)
-		return 0;
-	for (i = 0; i < ARRAY_SIZE(probes); i++) {
-		if (probes[i].tracepoint)
-			ret = tracepoint_probe_register(probes[i].tracepoint,
-							probes[i].probe, NULL);
-		else
-			ret = -EOPNOTSUPP;
-		if (ret) {
-			detach_probes(i);
-			return ret;
+	raw_spin_lock_irqsave(&bucket->lock, flags);
+	hint = cil_hint_find(task);
+	if (!hint) {
+		hint = add(bucket, task);
+		ret = hint ? 1 : -ENOSPC;
+	}
+	if (hint) {
+		raw_spin_lock(&hint->lock);
+		set_own(hint, own, user ?: hint->user);
+		resolve(hint, cil_group_of(task));
+		tell(hint, what);
+		raw_spin_unlock(&hint->lock);
+	}
+	raw_spin_unlock_irqrestore(&bucket->lock, flags);
+	return ret;
+}
+
+/* Without a request of its own the task may still have its group's. */
+static void unset(struct task_struct *task)
+{
+	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
+	const struct cil_request *group = cil_group_of(task);
+	struct cil_bucket *bucket = bucket_of(task);
+	struct cil_hint *hint;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&bucket->lock, flags);
+	hint = cil_hint_find(task);
+	if (hint) {
+		raw_spin_lock(&hint->lock);
+		if (group) {
+			cil_user_discharge(hint->user);
+			set_own(hint, &none, NULL);
+			resolve(hint, group);
+			tell(hint, CIL_HINT_REMOVE);
+			raw_spin_unlock(&hint->lock);
+		} else {
+			forget(hint, CIL_HINT_REMOVE);
 		}
 	}
-	attached = true;
-	return 0;
+	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 }
 
-static void detach_if_unused(struct work_struct *work)
+static bool is_charged(const struct task_struct *task)
 {
-	mutex_lock(&attach_lock);
-	if (attached && !READ_ONCE(hint_count))
-		detach_probes(ARRAY_SIZE(probes));
-	mutex_unlock(&attach_lock);
+	const struct cil_hint *hint = cil_hint_find(task);
+
+	return hint && READ_ONCE(hint->user);
 }
 
-/* The pool stays until the module goes. */
-static int make_pool(void)
+/**
+ * cil_hint_set() - give a task a request of its own, or take it away
+ * @task: the task
+ * @own: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
+ *
+ * Context: process, within an RCU read section; cil_hints_lock is held and the
+ * probes are attached. If the task is new here, see cil_hint_settle().
+ * Return: 1 if the task had no hint at all; 0; -ESRCH (it is exiting),
+ * -EDQUOT (its user has too many), -ENOSPC (there are too many), -ENOMEM.
+ */
+int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 {
-	int i;
+	struct cil_user *user = NULL;
+	int ret;
 
-	lockdep_assert_held(&attach_lock);
-	if (pool_memory)
+	if (own->kind == CPUIDLE_LATENCY_NONE) {
+		unset(task);
 		return 0;
-	pool_memory = kvcalloc(HINTS_MAX, sizeof(*pool_memory), GFP_KERNEL);
-	if (!pool_memory)
-		return -ENOMEM;
-	for (i = 0; i < HINTS_MAX; i++)
-		hlist_add_head(&pool_memory[i].node, &pool);
-	return 0;
+	}
+	if (!is_charged(task)) {
+		user = cil_user_charge(task_uid(task));
+		if (IS_ERR(user))
+			return PTR_ERR(user);
+	}
+	ret = set(task, own, user, CIL_HINT_SET);
+	if (ret < 0) {
+		cil_user_discharge(user);
+		return ret;
+	}
+	/*
+	 * It may have passed its exit tracepoint before the hint was there.
+	 * Exiting is marked before that tracepoint, so either the mark is seen
+	 * here or the hint is seen there.
+	 */
+	smp_mb();
+	if (READ_ONCE(task->flags) & PF_EXITING) {
+		cil_hint_drop(task, CIL_HINT_EXIT);
+		return -ESRCH;
+	}
+	return ret;
 }
 
-/*
+/* The lock of the hint is held. */
+static void move(struct cil_hint *hint, int cpu)
+{
+	cil_placement_in(cpu, hint->level);
+	cil_placement_out(hint->cpu, hint->level);
+	hint->cpu = cpu;
+	tell(hint, CIL_HINT_MOVE);
+}
+
+/**
+ * cil_hint_settle() - make sure of the CPU of a hint that is new
+ * @task: the task
+ *
  * The task may have migrated between the moment its CPU was read and the
  * moment the hint could be found by the probe. Such a migration runs with
  * interrupts off and is over after a grace period; one that began later was
  * seen by the probe.
+ *
+ * Context: process, within an RCU read section, a grace period after
+ * cil_hint_set().
  */
-static void settle_hint(struct task_struct *task)
+void cil_hint_settle(struct task_struct *task)
 {
-	struct hint_bucket *bucket = bucket_of(task);
+	struct cil_hint *hint = cil_hint_find(task);
+	unsigned long flags;
+
+	if (!hint)
+		return;
+	raw_spin_lock_irqsave(&hint->lock, flags);
+	if (hint->task == task && !hint->moved && hint->cpu != task_cpu(task))
+		move(hint, task_cpu(task));
+	raw_spin_unlock_irqrestore(&hint->lock, flags);
+}
+
+/**
+ * cil_hint_move() - a task goes to another CPU
+ * @task: the task; it still has its old CPU
+ * @cpu: where it goes
+ *
+ * Context: interrupts off; pi or run-queue lock held.
+ */
+void cil_hint_move(struct task_struct *task, int cpu)
+{
+	struct cil_hint *hint = cil_hint_find(task);
+
+	if (!hint)
+		return;
+	raw_spin_lock(&hint->lock);
+	if (hint->task == task) {
+		hint->moved = true;
+		if (hint->cpu != cpu)
+			move(hint, cpu);
+	}
+	raw_spin_unlock(&hint->lock);
+}
+
+/* What a child inherits, with a reference on its level; NULL: nothing. */
+static struct cil_user *bequeath(struct task_struct *parent,
+				 struct cil_request *own)
+{
+	struct cil_hint *hint = cil_hint_find(parent);
+	struct cil_user *user = NULL;
+
+	if (!hint)
+		return NULL;
+	raw_spin_lock(&hint->lock);
+	if (hint->task == parent && hint->user) {
+		if (cil_user_charge_more(hint->user)) {
+			user = hint->user;
+			*own = hint->own;
+			cil_level_hold(own);
+		} else {
+			atomic_inc(&not_inherited);
+		}
+	}
+	raw_spin_unlock(&hint->lock);
+	return user;
+}
+
+/**
+ * cil_hint_inherit() - a child appears
+ * @parent: who made it, the current task
+ * @child: the child
+ *
+ * Context: RCU read section; the child's run-queue lock is held.
+ */
+void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
+{
+	struct cil_request own;
+	struct cil_user *user = bequeath(parent, &own);
+
+	if (!user)
+		return;
+	if (set(child, &own, user, CIL_HINT_INHERIT) < 0) {
+		cil_user_discharge(user);
+		atomic_inc(&not_inherited);
+	}
+	cil_level_put(&own);
+}
+
+/* What a task has now that @group is what its group says. */
+static void resolve_or_forget(struct cil_hint *hint,
+			      const struct cil_request *group)
+{
+	u8 level = hint->level;
+
+	raw_spin_lock(&hint->lock);
+	if (!group && !hint->user) {
+		forget(hint, CIL_HINT_GROUP);
+		return;
+	}
+	resolve(hint, group);
+	if (hint->level != level)
+		tell(hint, CIL_HINT_GROUP);
+	raw_spin_unlock(&hint->lock);
+}
+
+/**
+ * cil_hint_join() - let a task have what its group says now
+ * @task: a task that is not exiting and that cannot migrate meanwhile
+ * @group: the value of its group, NULL if it has none
+ *
+ * Context: RCU read section; the task's run-queue lock is held.
+ */
+void cil_hint_join(struct task_struct *task, const struct cil_request *group)
+{
+	struct cil_bucket *bucket = bucket_of(task);
+	struct cil_hint *hint;
+
+	raw_spin_lock(&bucket->lock);
+	hint = cil_hint_find(task);
+	if (!hint && group)
+		hint = add(bucket, task);
+	if (hint)
+		resolve_or_forget(hint, group);
+	raw_spin_unlock(&bucket->lock);
+}
+
+/**
+ * cil_hint_drop() - a task loses its hint
+ * @task: the task
+ * @what: CIL_HINT_*, for the trace
+ *
+ * Context: any.
+ * Return: false if it had none.
+ */
+bool cil_hint_drop(struct task_struct *task, u8 what)
+{
+	struct cil_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
 	unsigned long flags;
 
-	synchronize_rcu();
+	/* Most tasks that exit have none; nobody else can give them one now. */
+	rcu_read_lock();
+	hint = cil_hint_find(task);
+	rcu_read_unlock();
+	if (!hint)
+		return false;
 	raw_spin_lock_irqsave(&bucket->lock, flags);
-	hint = find_hint(bucket, task);
-	if (hint && !hint->moved && hint->cpu != task_cpu(task))
-		move_hint(hint, task_cpu(task));
-	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-}
-
-static int set_task(struct task_struct *task, s64 limit_ns)
-{
-	int level = get_level(limit_ns);
-
-	if (level < 0)
-		return level;
-	if (!put_hint(task, level, CIL_HINT_SET))
-		return -ENOSPC;
-	settle_hint(task);
-	/* It may have passed its exit tracepoint before the hint was there. */
-	if (READ_ONCE(task->flags) & PF_EXITING) {
-		drop_hint(task, CIL_HINT_EXIT);
-		return -ESRCH;
+	hint = cil_hint_find(task);
+	if (hint) {
+		raw_spin_lock(&hint->lock);
+		forget(hint, what);
 	}
-	return 0;
-}
-
-static void nothing(void *unused)
-{
-}
-
-/*
- * A CPU that is idle decides only when it wakes up; without this the first
- * wake-up after a change would still be served as before it.
- */
-static void let_cpu_decide(int cpu)
-{
-	smp_call_function_single(cpu, nothing, NULL, false);
-}
-
-static struct task_struct *get_task(pid_t nr)
-{
-	struct pid *pid = find_get_pid(nr);
-	struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
-
-	put_pid(pid);
-	return task;
+	raw_spin_unlock_irqrestore(&bucket->lock, flags);
+	return hint;
 }
 
 /**
- * cil_hints_set() - give a task a hint
- * @pid: the task, in the caller's pid namespace
- * @limit_ns: greatest exit latency that it tolerates, 0 or more
+ * cil_hint_read_own() - what was asked for a task itself
+ * @task: the task
+ * @own: filled; CPUIDLE_LATENCY_NONE if nothing
  *
- * Context: process, may sleep.
- * Return: 0, -ESRCH (no such task), -ENOSPC (too many hints, or too many
- * distinct limits), -ENOMEM, -EOPNOTSUPP (the kernel lacks a tracepoint).
+ * Context: process, within an RCU read section.
  */
-int cil_hints_set(pid_t pid, s64 limit_ns)
-{
-	struct task_struct *task = get_task(pid);
-	int ret;
-
-	if (!task)
-		return -ESRCH;
-	mutex_lock(&attach_lock);
-	ret = make_pool();
-	if (!ret)
-		ret = attach_probes();
-	if (!ret)
-		ret = set_task(task, limit_ns);
-	if (!ret)
-		let_cpu_decide(task_cpu(task));
-	if (attached && !READ_ONCE(hint_count))
-		detach_probes(ARRAY_SIZE(probes));
-	mutex_unlock(&attach_lock);
-	put_task_struct(task);
-	return ret;
-}
-
-/**
- * cil_hints_remove() - take a task's hint away
- * @pid: the task, in the caller's pid namespace
- *
- * Context: process, may sleep.
- * Return: 0, -ESRCH (no such task), -ENOENT (it has no hint).
- */
-int cil_hints_remove(pid_t pid)
-{
-	struct task_struct *task = get_task(pid);
-	int ret;
-
-	if (!task)
-		return -ESRCH;
-	ret = drop_hint(task, CIL_HINT_REMOVE) ? 0 : -ENOENT;
-	if (!ret)
-		let_cpu_decide(task_cpu(task));
-	put_task_struct(task);
-	detach_if_unused(NULL);
-	return ret;
-}
-
-/**
- * cil_hints_show() - list all hints, then how many each CPU counts
- * @seq: where to print
- *
- * Context: process.
- */
-void cil_hints_show(struct seq_file *seq)
+void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 {
 	struct cil_hint *hint;
-	int i;
+	unsigned long flags;
 
-	seq_puts(seq, "# pid limit_us cpu comm\n");
-	for (i = 0; i < ARRAY_SIZE(buckets); i++) {
-		raw_spin_lock_irq(&buckets[i].lock);
-		hlist_for_each_entry(hint, &buckets[i].hints, node)
-			seq_printf(seq, "%d %lld %d %s\n",
-				   task_pid_nr(hint->task),
-				   levels[hint->level].limit_ns / NSEC_PER_USEC,
-				   hint->cpu, hint->task->comm);
-		raw_spin_unlock_irq(&buckets[i].lock);
-	}
-
-	for_each_possible_cpu(i) {
-		const struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, i);
-		u32 placed = 0;
-		int level;
-
-		for (level = 0; level < CIL_HINT_LEVELS; level++)
-			placed += READ_ONCE(cpu->count[level]);
-		if (placed)
-			seq_printf(seq, "# cpu%d: %u placed\n", i, placed);
-	}
-	if (atomic_read(&not_inherited))
-		seq_printf(seq, "# children without room for a hint: %d\n",
-			   atomic_read(&not_inherited));
-	seq_printf(seq, "# tracepoints attached: %s\n", attached ? "yes" : "no");
+	*own = (struct cil_request){ .level = CIL_LEVEL_NONE };
+	hint = buckets ? cil_hint_find(task) : NULL;
+	if (!hint)
+		return;
+	raw_spin_lock_irqsave(&hint->lock, flags);
+	if (hint->task == task)
+		*own = hint->own;
+	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
 /**
- * cil_hints_init() - per-CPU counts; no tracepoint is attached yet
+ * cil_hints_resolve_all() - values of groups have changed
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; cil_hints_lock is held, the table has been made.
+ */
+void cil_hints_resolve_all(void)
+{
+	struct cil_bucket *bucket;
+	struct hlist_nulls_node *pos;
+	struct hlist_nulls_node *next;
+	struct cil_hint *hint;
+
+	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
+		rcu_read_lock();
+		raw_spin_lock_irq(&bucket->lock);
+		for (pos = bucket->hints.first; !is_a_nulls(pos); pos = next) {
+			next = pos->next;
+			hint = hlist_nulls_entry(pos, struct cil_hint, node);
+			resolve_or_forget(hint, cil_group_of(hint->task));
+		}
+		raw_spin_unlock_irq(&bucket->lock);
+		rcu_read_unlock();
+	}
+}
+
+/**
+ * cil_hints_drop_all() - nobody has a hint any more
+ *
+ * Context: process; cil_hints_lock is held.
+ */
+void cil_hints_drop_all(void)
+{
+	struct cil_bucket *bucket;
+	struct cil_hint *hint;
+
+	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
+		raw_spin_lock_irq(&bucket->lock);
+		while (!hlist_nulls_empty(&bucket->hints)) {
+			hint = hlist_nulls_entry(bucket->hints.first,
+						 struct cil_hint, node);
+			raw_spin_lock(&hint->lock);
+			forget(hint, CIL_HINT_REMOVE);
+		}
+		raw_spin_unlock_irq(&bucket->lock);
+	}
+}
+
+/**
+ * cil_hints_make_table() - memory for all hints, at the first one
+ *
+ * It stays until the module goes.
+ *
+ * Context: process, may sleep; cil_hints_lock is held, no probe is attached.
  * Return: 0 or -ENOMEM.
  */
-int cil_hints_init(void)
+int cil_hints_make_table(void)
 {
 	int i;
 
-	cil_hint_cpus = alloc_percpu(struct cil_hint_cpu);
-	if (!cil_hint_cpus)
+	lockdep_assert_held(&cil_hints_lock);
+	if (buckets)
+		return 0;
+	buckets = kvcalloc(BIT(BUCKET_BITS), sizeof(*buckets), GFP_KERNEL);
+	if (!buckets)
 		return -ENOMEM;
-	for_each_possible_cpu(i)
-		raw_spin_lock_init(&per_cpu_ptr(cil_hint_cpus, i)->lock);
-	for (i = 0; i < ARRAY_SIZE(buckets); i++)
+	if (cil_pool_make()) {
+		cil_hints_free_table();
+		return -ENOMEM;
+	}
+	for (i = 0; i < BIT(BUCKET_BITS); i++) {
 		raw_spin_lock_init(&buckets[i].lock);
-	for_each_kernel_tracepoint(match_tracepoint, NULL);
+		INIT_HLIST_NULLS_HEAD(&buckets[i].hints, i);
+	}
 	return 0;
 }
 
 /**
- * cil_hints_exit() - drop all hints
+ * cil_hints_free_table() - undo cil_hints_make_table()
  *
- * Context: process, may sleep; the gate is not registered any more and nobody
- * can set a hint.
+ * Context: process; nobody can look for a hint any more.
  */
-void cil_hints_exit(void)
+void cil_hints_free_table(void)
 {
-	mutex_lock(&attach_lock);
-	if (attached)
-		detach_probes(ARRAY_SIZE(probes));
-	mutex_unlock(&attach_lock);
-	cancel_work_sync(&detach_work);
-	kvfree(pool_memory);
-	pool_memory = NULL;
-	free_percpu(cil_hint_cpus);
+	cil_pool_free();
+	kvfree(buckets);
+	buckets = NULL;
 }

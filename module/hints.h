@@ -2,49 +2,60 @@
 #ifndef CIL_HINTS_H
 #define CIL_HINTS_H
 
-#include <linux/percpu.h>
+#include <linux/list_nulls.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
-#include "../governors/gate/gate.h"
+#include "levels.h"
 
-struct seq_file;
-
-/* Distinct limits that may be in use at a time. */
-#define CIL_HINT_LEVELS		64
+struct cil_user;
 
 /**
- * struct cil_hint_cpu - the hinted tasks placed on a CPU
- * @lock: protects changes; the reader of @levels needs none
- * @levels: bit k is set if any has the limit of level k, an index into the
- *	limits in use, in no order
- * @count: how many for each level
+ * struct cil_hint - the hint of one task
+ * @node: in its bucket
+ * @next_free: in the pool
+ * @lock: protects the members below, against remote changes; taken with
+ *	run-queue locks held
+ * @task: the task, NULL in the pool; the hint goes before the task does
+ * @user: whom it counts for, NULL if only the task's group has a value
+ * @own: what was asked for the task itself
+ * @cpu: where the task is counted
+ * @level: by which level, after the group has had its say
+ * @relaxed: after the group has had its say, the value is above 0
+ * @moved: a migration was seen since the hint was set
+ *
+ * Hints are never freed while anybody may look for one: memory that is used
+ * again is found under another task, so whoever finds a hint checks @task with
+ * @lock held.
  */
-struct cil_hint_cpu {
+struct cil_hint {
+	struct hlist_nulls_node node;
+	struct cil_hint *next_free;
 	raw_spinlock_t lock;
-	u64 levels;
-	u32 count[CIL_HINT_LEVELS];
+	struct task_struct *task;
+	struct cil_user *user;
+	struct cil_request own;
+	int cpu;
+	u8 level;
+	bool relaxed;
+	bool moved;
 };
 
-extern struct cil_hint_cpu __percpu *cil_hint_cpus;
+/* Serialises whoever sets hints, and whoever attaches or detaches the probes. */
+extern struct mutex cil_hints_lock;
 
-s64 cil_hints_smallest(u64 levels);
-
-/**
- * cil_hints_limit() - the limit on this CPU by the tasks placed here
- *
- * Context: interrupts off.
- * Return: greatest exit latency allowed in ns, or CIL_HINT_NONE.
- */
-static inline s64 cil_hints_limit(void)
-{
-	u64 levels = READ_ONCE(this_cpu_ptr(cil_hint_cpus)->levels);
-
-	return likely(!levels) ? CIL_HINT_NONE : cil_hints_smallest(levels);
-}
-
-int cil_hints_init(void);
-void cil_hints_exit(void);
-int cil_hints_set(pid_t pid, s64 limit_ns);
-int cil_hints_remove(pid_t pid);
-void cil_hints_show(struct seq_file *seq);
+int cil_hints_make_table(void);
+void cil_hints_free_table(void);
+struct cil_hint *cil_hint_find(const struct task_struct *task);
+int cil_hint_set(struct task_struct *task, const struct cil_request *own);
+void cil_hint_settle(struct task_struct *task);
+void cil_hint_inherit(struct task_struct *parent, struct task_struct *child);
+void cil_hint_join(struct task_struct *task, const struct cil_request *group);
+void cil_hint_move(struct task_struct *task, int cpu);
+bool cil_hint_drop(struct task_struct *task, u8 what);
+void cil_hint_read_own(const struct task_struct *task, struct cil_request *own);
+void cil_hints_resolve_all(void);
+void cil_hints_drop_all(void);
+u32 cil_hints_not_inherited(void);
 
 #endif /* CIL_HINTS_H */

@@ -4,6 +4,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/err.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
@@ -43,6 +44,12 @@ int cil_stub_switch(struct cpuidle_governor *governor)
 	return -ENODEV;
 }
 
+/* The one that may stay: without pidfds a task can ask only for itself. */
+struct pid *cil_stub_pidfd_get_pid(unsigned int fd, unsigned int *flags)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
 static unsigned long cil_stub_lookup(const char *name)
 {
 	return 0;
@@ -54,6 +61,7 @@ DEFINE_STATIC_CALL(cil_tick_stopped, cil_stub_tick_stopped);
 DEFINE_STATIC_CALL(cil_got_tick, cil_stub_got_tick);
 DEFINE_STATIC_CALL(cil_register, cil_stub_register);
 DEFINE_STATIC_CALL(cil_switch, cil_stub_switch);
+DEFINE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
 DEFINE_STATIC_CALL(cil_lookup, cil_stub_lookup);
 
 struct cil_kernel cil_kernel;
@@ -69,6 +77,7 @@ enum cil_symbol_id {
 	SYM_GOT_TICK,
 	SYM_REGISTER,
 	SYM_SWITCH,
+	SYM_PIDFD_GET_PID,
 };
 
 /**
@@ -94,6 +103,7 @@ static struct cil_symbol symbols[] = {
 	[SYM_GOT_TICK] = { "tick_nohz_idle_got_tick", true },
 	[SYM_REGISTER] = { "cpuidle_register_governor", true },
 	[SYM_SWITCH] = { "cpuidle_switch_governor", true },
+	[SYM_PIDFD_GET_PID] = { "pidfd_get_pid", false },
 };
 
 /*
@@ -151,6 +161,8 @@ int cil_symbols_resolve(void)
 	AIM(cil_got_tick, SYM_GOT_TICK);
 	AIM(cil_register, SYM_REGISTER);
 	AIM(cil_switch, SYM_SWITCH);
+	if (symbols[SYM_PIDFD_GET_PID].address)
+		AIM(cil_pidfd_get_pid, SYM_PIDFD_GET_PID);
 	return 0;
 }
 

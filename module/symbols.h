@@ -6,6 +6,7 @@
 #include <linux/static_call.h>
 #include <linux/tick.h>
 
+struct pid;
 struct seq_file;
 
 /*
@@ -18,6 +19,7 @@ bool cil_stub_tick_stopped(void);
 bool cil_stub_got_tick(void);
 int cil_stub_register(struct cpuidle_governor *governor);
 int cil_stub_switch(struct cpuidle_governor *governor);
+struct pid *cil_stub_pidfd_get_pid(unsigned int fd, unsigned int *flags);
 
 DECLARE_STATIC_CALL(cil_latency_req, cil_stub_latency_req);
 DECLARE_STATIC_CALL(cil_sleep_length, cil_stub_sleep_length);
@@ -25,6 +27,7 @@ DECLARE_STATIC_CALL(cil_tick_stopped, cil_stub_tick_stopped);
 DECLARE_STATIC_CALL(cil_got_tick, cil_stub_got_tick);
 DECLARE_STATIC_CALL(cil_register, cil_stub_register);
 DECLARE_STATIC_CALL(cil_switch, cil_stub_switch);
+DECLARE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
 
 /**
  * struct cil_kernel - data of the kernel's cpuidle core

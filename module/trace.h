@@ -18,6 +18,7 @@
 #include <linux/tracepoint.h>
 #include "compat/compat.h"
 #include "glue.h"
+#include "levels.h"
 
 #ifndef CIL_TRACE_ONCE
 #define CIL_TRACE_ONCE
@@ -47,6 +48,7 @@
 #define CIL_HINT_MOVE			2
 #define CIL_HINT_REMOVE			3
 #define CIL_HINT_EXIT			4
+#define CIL_HINT_GROUP			5
 
 #define CIL_STATE_CHUNK		1024
 
@@ -349,8 +351,9 @@ TRACE_EVENT(tunable,
 );
 
 TRACE_EVENT(hint,
-	TP_PROTO(struct task_struct *task, s64 limit_ns, int cpu, u8 what),
-	TP_ARGS(task, limit_ns, cpu, what),
+	TP_PROTO(const struct task_struct *task, s64 limit_ns, int cpu, u8 what,
+		 const struct cil_request *own),
+	TP_ARGS(task, limit_ns, cpu, what, own),
 
 	TP_STRUCT__entry(
 		__field(s64, limit_ns)
@@ -358,6 +361,8 @@ TRACE_EVENT(hint,
 		__field(s32, cpu)
 		__field(u8, what)
 		__array(char, comm, TASK_COMM_LEN)
+		__field(u8, kind)
+		__field(s8, value)
 	),
 
 	TP_fast_assign(
@@ -366,15 +371,23 @@ TRACE_EVENT(hint,
 		__entry->cpu = cpu;
 		__entry->what = what;
 		memcpy(__entry->comm, task->comm, TASK_COMM_LEN);
+		__entry->kind = own->kind;
+		__entry->value = own->value;
 	),
 
-	TP_printk("%s: pid=%d comm=%s limit_ns=%lld cpu=%d",
+	TP_printk("%s: pid=%d comm=%s limit_ns=%lld cpu=%d kind=%s value=%d",
 		  __print_symbolic(__entry->what, { CIL_HINT_SET, "set" },
 				   { CIL_HINT_INHERIT, "inherit" },
 				   { CIL_HINT_MOVE, "move" },
 				   { CIL_HINT_REMOVE, "remove" },
-				   { CIL_HINT_EXIT, "exit" }),
-		  __entry->pid, __entry->comm, __entry->limit_ns, __entry->cpu)
+				   { CIL_HINT_EXIT, "exit" },
+				   { CIL_HINT_GROUP, "group" }),
+		  __entry->pid, __entry->comm, __entry->limit_ns, __entry->cpu,
+		  __print_symbolic(__entry->kind,
+				   { CPUIDLE_LATENCY_NONE, "none" },
+				   { CPUIDLE_LATENCY_VALUE, "value" },
+				   { CPUIDLE_LATENCY_LIMIT, "limit" }),
+		  __entry->value)
 );
 
 #endif /* CIL_TRACE_H */

@@ -14,6 +14,8 @@
 #include <linux/slab.h>
 
 #include "gate.h"
+#include "levels.h"
+#include "placement.h"
 #include "trace.h"
 #include "tunables.h"
 
@@ -25,12 +27,14 @@ static bool live;
 static const struct cil_tunable *tunable_of(const struct cil_governor *governor,
 					    u32 n)
 {
-	return &governor->policy->tunables[n];
+	return governor->policy ? &governor->policy->tunables[n] :
+				  &gate_tunables[n];
 }
 
 static u32 tunable_count(const struct cil_governor *governor)
 {
-	return governor->policy ? governor->policy->tunable_count : 0;
+	return governor->policy ? governor->policy->tunable_count :
+				  GATE_TUNABLE_COUNT;
 }
 
 static int parse_value(const struct cil_tunable *t, const char *text, u32 *value)
@@ -90,11 +94,13 @@ static void trace_value(const struct cil_governor *governor, u32 n, u32 value,
  * @value: in the order of the policy's table
  * @changed: bit n: tunable n gets a new value
  * @base: the gate's new base, NULL if it stays
+ * @map: the gate's new table of values, likewise
  */
 struct cil_change {
 	u32 value[CIL_TUNABLE_MAX];
 	u32 changed;
 	const char *base;
+	const char *map;
 };
 
 /* Before the module has started there is nothing to publish. */
@@ -130,6 +136,13 @@ static int publish_change(struct cil_governor *governor,
 	return 0;
 }
 
+/* Hints that no longer counted may count again, at once. */
+static void refresh_gate(const struct cil_governor *governor)
+{
+	if (governor == &cil_gate && live)
+		cil_placement_refresh();
+}
+
 static int change_tunables(struct cil_governor *governor,
 			   const struct cil_change *change)
 {
@@ -140,6 +153,7 @@ static int change_tunables(struct cil_governor *governor,
 		ret = publish_change(governor, change);
 	else
 		remember(governor, change);
+	refresh_gate(governor);
 	mutex_unlock(&change_lock);
 	return ret;
 }
@@ -199,6 +213,7 @@ int cil_tunables_defaults(struct cil_governor *governor)
 	for (i = 0; i < tunable_count(governor); i++)
 		trace_value(governor, i, tunable_of(governor, i)->def,
 			    generation);
+	refresh_gate(governor);
 	mutex_unlock(&change_lock);
 	return 0;
 }
@@ -281,6 +296,10 @@ static int change_by_name(const struct cil_governor *governor, const char *name,
 		change->base = text;
 		return 0;
 	}
+	if (governor == &cil_gate && !strcmp(name, "latency_map")) {
+		change->map = text;
+		return 0;
+	}
 	for (n = 0; n < tunable_count(governor); n++)
 		if (!strcmp(name, tunable_of(governor, n)->name))
 			return change_value(governor, n, text, change);
@@ -318,7 +337,7 @@ static int change_base(const char *name)
 	return ret;
 }
 
-/* All of the new values, or none. */
+/* All of the new values, or none but for a base that cannot be had. */
 static int param_set(const char *val, const struct kernel_param *kp)
 {
 	struct cil_governor *governor = kp->arg;
@@ -329,6 +348,8 @@ static int param_set(const char *val, const struct kernel_param *kp)
 	if (!text)
 		return -ENOMEM;
 	ret = parse_change(governor, strim(text), &change);
+	if (!ret && change.map)
+		ret = cil_levels_set_map(change.map);
 	if (!ret && change.base)
 		ret = change_base(change.base);
 	if (!ret && change.changed)
@@ -344,13 +365,14 @@ static int param_get(char *buffer, const struct kernel_param *kp)
 	size_t used = 0;
 
 	if (governor == &cil_gate)
-		return cil_gate_print_base(buffer, PAGE_SIZE);
+		used = cil_gate_print(buffer, PAGE_SIZE - 1);
 
 	/* There are none before the module has started, and after its end. */
 	rcu_read_lock();
 	set = rcu_dereference(governor->tunables);
 	if (set)
-		used = cil_tunables_format(governor, set, buffer, PAGE_SIZE - 1);
+		used += cil_tunables_format(governor, set, buffer + used,
+					    PAGE_SIZE - 1 - used);
 	rcu_read_unlock();
 	buffer[used++] = '\n';
 	return used;
@@ -367,7 +389,7 @@ static const struct kernel_param_ops param_ops = {
 CIL_GOVERNORS(X)
 #undef X
 module_param_cb(gate, &param_ops, &cil_gate, 0600);
-MODULE_PARM_DESC(gate, "Tunables of gate: base=GOVERNOR");
+MODULE_PARM_DESC(gate, "Tunables of gate: base=GOVERNOR, latency_map=US:US..., name=value");
 
 static int init_one(struct cil_governor *governor)
 {

@@ -28,6 +28,8 @@ INDIRECT = {
     "cil_glue_reflect": "base->reflect",
     "cil_glue_enable": "base->enable",
     "cil_glue_disable": "base->disable",
+    # The last reference on a cgroup, which the kernel itself releases by pointer.
+    "drop_cgroup": "release of a percpu_ref",
 }
 # The kernel's own machinery behind each tracepoint.
 INDIRECT_BY_KERNEL = re.compile(r"__traceiter_\w+|__bpf_trace_\w+|perf_trace_\w+")

@@ -41,7 +41,9 @@ TAIL = """
 | `GOVERNOR/reset` | write 1 | start learning afresh, on each CPU at its next decision |
 | `GOVERNOR/state/cpuN` | read | what the governor has learned on CPU N, as a table |
 | `gate/base` | read, write | name of the gate's base governor: any that is registered but the gate itself |
+| `gate/latency_map` | read, write | greatest exit latency in us for the values -20 to -1, none smaller than the one before ([hints](hints.md)) |
 | `gate/hints` | read, write | `PID LIMIT_US` sets the hint of a task, `PID -` removes it; read lists hints and counts |
+| `gate/recount` | read | stops the machine, counts all hints again and says `agrees` or what differs |
 | `shadow` | read, write | governors that decide beside the one in use, separated by blanks; `none`: no shadow |
 | `shadow_stats` | read | what the shadows decided, a line for each CPU and governor ([tracing](tracing.md)) |
 """
@@ -51,7 +53,10 @@ OTHER_FILES = {
     "version",
     "symbols",
     "gate/base",
+    "gate/defaults",
     "gate/hints",
+    "gate/latency_map",
+    "gate/recount",
     "gate/reset",
     "shadow",
     "shadow_stats",

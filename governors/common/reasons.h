@@ -16,6 +16,7 @@
 	X(ONE_STATE,		2,  "one-state-enabled")		\
 	X(BASE,			3,  "base-governor")			\
 	X(HINT_CLAMP,		4,  "hint-clamp")			\
+	X(HINT_DEEPER,		5,  "hint-deeper")			\
 	/* teo_ng: 16 to 31. */						\
 	X(TEO_DEEPEST,		16, "teo-deepest")			\
 	X(TEO_INTERCEPTS,	17, "teo-intercepts")			\

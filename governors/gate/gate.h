@@ -7,9 +7,36 @@
 /* No latency hint applies. */
 #define CIL_HINT_NONE	(-1LL)
 
+/* Nobody here minds waiting: deeper states than the base's are welcome. */
+#define CIL_HINT_RELAXED	(-2LL)
+
+/* How a gated CPU idles, in the order of the names in the table of tunables. */
+enum gate_mode {
+	GATE_MODE_CAP,
+	GATE_MODE_POLL,
+};
+
+#define GATE_TUNABLE_COUNT	3
+
+/**
+ * struct gate_tunables - the gate's values, laid over the array of them
+ * @mode: enum gate_mode
+ * @linger_ms: for how long a task that sleeps gates its CPU; 0: for ever
+ * @hints_per_user: hints that the tasks of one user may have
+ *
+ * The environment works out the limit with them; the gate is told the limit.
+ */
+struct gate_tunables {
+	u32 mode;
+	u32 linger_ms;
+	u32 hints_per_user;
+};
+
+extern const struct cil_tunable gate_tunables[GATE_TUNABLE_COUNT];
+
 s64 gate_latency_req(s64 latency_req_ns, s64 hint_ns);
 void gate_clamp(const struct cil_machine *machine,
-		const struct cil_query *query, s64 hint_ns,
+		struct cil_query *query, s64 hint_ns,
 		struct cil_decision *decision);
 
 #endif /* CIL_GATE_H */

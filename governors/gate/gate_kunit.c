@@ -43,6 +43,7 @@ static void request_is_the_smaller(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, gate_latency_req(50 * US, 20 * US), 20 * US);
 	KUNIT_EXPECT_EQ(test, gate_latency_req(10 * US, 20 * US), 10 * US);
 	KUNIT_EXPECT_EQ(test, gate_latency_req(10 * US, 0), 0LL);
+	KUNIT_EXPECT_EQ(test, gate_latency_req(10 * US, CIL_HINT_RELAXED), 10 * US);
 }
 
 /* Without a hint, and within it, the base's answer stands as it is. */
@@ -95,6 +96,59 @@ static void nothing_shallower(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, d.reason, CIL_REASON_BASE);
 }
 
+/* An answer of the base for CPUs whose tasks do not mind waiting. */
+static struct cil_decision deepened(struct cil_query query, u8 index,
+				    bool stop_tick)
+{
+	struct cil_decision decision = {
+		.index = index,
+		.stop_tick = stop_tick,
+		.row = CIL_ROW_NONE,
+		.reason = CIL_REASON_BASE,
+	};
+
+	query.asked = true;
+	gate_clamp(&machine, &query, CIL_HINT_RELAXED, &decision);
+	return decision;
+}
+
+/* Where nobody minds, the next deeper enabled state that pays is chosen. */
+static void relaxed_goes_one_deeper(struct kunit *test)
+{
+	struct cil_query query = {
+		.latency_req_ns = CIL_TIME_MAX,
+		.sleep_length_ns = 6 * MS,
+		.delta_tick_ns = 1 * MS,
+	};
+	struct cil_decision d = deepened(query, 1, true);
+
+	KUNIT_EXPECT_EQ(test, d.index, 2);
+	KUNIT_EXPECT_EQ(test, d.reason, CIL_REASON_HINT_DEEPER);
+	KUNIT_EXPECT_TRUE(test, d.stop_tick);
+	KUNIT_EXPECT_EQ(test, deepened(query, 2, true).index, 3);
+	KUNIT_EXPECT_EQ(test, deepened(query, 3, true).index, 3);
+	KUNIT_EXPECT_EQ(test, deepened(query, 4, true).index, 4);
+	query.disabled = 1u << 2;
+	KUNIT_EXPECT_EQ(test, deepened(query, 1, true).index, 3);
+}
+
+/* PM QoS stands above it, and so does a tick that the base keeps. */
+static void relaxed_keeps_limits(struct kunit *test)
+{
+	struct cil_query query = {
+		.latency_req_ns = 133 * US - 1,
+		.sleep_length_ns = 6 * MS,
+		.delta_tick_ns = 1 * MS,
+	};
+
+	KUNIT_EXPECT_EQ(test, deepened(query, 2, true).index, 2);
+	query.latency_req_ns = 133 * US;
+	KUNIT_EXPECT_EQ(test, deepened(query, 2, true).index, 3);
+	KUNIT_EXPECT_EQ(test, deepened(query, 2, false).index, 2);
+	query.tick_stopped = true;
+	KUNIT_EXPECT_EQ(test, deepened(query, 2, false).index, 3);
+}
+
 static struct kunit_case gate_cases[] = {
 	KUNIT_CASE(request_is_the_smaller),
 	KUNIT_CASE(answer_within_stands),
@@ -102,6 +156,8 @@ static struct kunit_case gate_cases[] = {
 	KUNIT_CASE(tick_is_kept_for_short_states),
 	KUNIT_CASE(disabled_states_are_passed_over),
 	KUNIT_CASE(nothing_shallower),
+	KUNIT_CASE(relaxed_goes_one_deeper),
+	KUNIT_CASE(relaxed_keeps_limits),
 	{}
 };
 

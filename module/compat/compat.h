@@ -7,7 +7,9 @@
 #define CIL_COMPAT_H
 
 #include <linux/align.h>
+#include <linux/hrtimer.h>
 #include <linux/version.h>
+#include <uapi/linux/pidfd.h>
 
 #ifndef CONFIG_X86_64
 #error "cpuidle-lab has been tried on x86-64 only"
@@ -40,6 +42,24 @@
 #define CIL_EXIT_PROBE_ARGS	struct task_struct *task, bool group_dead
 #else
 #define CIL_EXIT_PROBE_ARGS	struct task_struct *task
+#endif
+
+/* 6.13 sets up a timer and its function in one call. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#define cil_hrtimer_setup	hrtimer_setup
+#else
+static inline void cil_hrtimer_setup(struct hrtimer *timer,
+				     enum hrtimer_restart (*function)(struct hrtimer *),
+				     clockid_t clock, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock, mode);
+	timer->function = function;
+}
+#endif
+
+/* 6.9 brought pidfds of single threads; before, nobody sets this flag. */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD	O_EXCL
 #endif
 
 /* 6.7 brought the writable sibling of DEFINE_SHOW_ATTRIBUTE(). */

@@ -20,9 +20,9 @@ PAGE = 4096
 PAGE_HEADER = 16
 CONSTANTS = {"CIL_STATE_MAX": 10, "CPUIDLE_NAME_LEN": 16, "TASK_COMM_LEN": 16}
 SIZES = {
-    "char": (1, True), "u8": (1, False), "u16": (2, False), "s32": (4, True), "u32": (4, False),
-    "pid_t": (4, True), "s64": (8, True), "u64": (8, False), "unsigned int": (4, False),
-    "unsigned long": (8, False),
+    "char": (1, True), "s8": (1, True), "u8": (1, False), "u16": (2, False), "s32": (4, True),
+    "u32": (4, False), "pid_t": (4, True), "s64": (8, True), "u64": (8, False),
+    "unsigned int": (4, False), "unsigned long": (8, False),
 }  # fmt: skip
 CODES = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q",
          (1, True): "b", (2, True): "h", (4, True): "i", (8, True): "q"}  # fmt: skip

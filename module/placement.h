@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What each CPU knows of the hinted tasks placed on it.
+ */
+#ifndef CIL_PLACEMENT_H
+#define CIL_PLACEMENT_H
+
+#include <linux/atomic.h>
+#include <linux/bitmap.h>
+#include <linux/hrtimer.h>
+#include <linux/percpu.h>
+#include "glue.h"
+#include "levels.h"
+
+/**
+ * struct cil_hint_cpu - the hinted tasks placed on a CPU
+ * @live: bit r is set if a task of the level with rank r ran here and the CPU
+ *	may be gated for it; clear bits are certain, set ones are checked
+ * @relaxed_ns: when a task last ran here whose value is above 0; 0: too long
+ *	ago
+ * @plain_ns: when another user task last ran here
+ * @generation: of the order that @live was made with
+ * @timer: wakes the CPU when its gate opens
+ * @ran_ns: by level: when a task of it last ran here
+ * @placed: by level: how many tasks are placed here; changed from any CPU
+ *
+ * All but @placed belongs to the CPU itself, with interrupts off.
+ */
+struct cil_hint_cpu {
+	unsigned long live[BITS_TO_LONGS(CIL_LEVELS)];
+	u64 relaxed_ns;
+	u64 plain_ns;
+	u32 generation;
+	struct hrtimer timer;
+	u64 ran_ns[CIL_LEVELS];
+	atomic_t placed[CIL_LEVELS + 1];
+};
+
+extern struct cil_hint_cpu __percpu *cil_hint_cpus;
+
+int cil_placement_init(void);
+void cil_placement_exit(void);
+s64 cil_placement_limit(u64 now_ns);
+void cil_placement_look_again(const struct cil_record *r);
+void cil_placement_ran(u32 level);
+void cil_placement_ran_relaxed(void);
+void cil_placement_refresh(void);
+void cil_placement_start(void);
+void cil_placement_touch(const struct cpumask *cpus, const unsigned long *levels);
+
+/**
+ * cil_hints_limit() - the limit on this CPU by the tasks placed here
+ * @now_ns: local_clock()
+ *
+ * Context: interrupts off.
+ * Return: greatest exit latency allowed in ns, CIL_HINT_NONE or
+ * CIL_HINT_RELAXED.
+ */
+static inline s64 cil_hints_limit(u64 now_ns)
+{
+	const struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
+
+	BUILD_BUG_ON(CIL_LEVELS != 2 * BITS_PER_LONG);
+	if (likely(!(cpu->live[0] | cpu->live[1] | cpu->relaxed_ns)))
+		return CIL_HINT_NONE;
+	return cil_placement_limit(now_ns);
+}
+
+static inline void cil_placement_in(int cpu, u32 level)
+{
+	atomic_inc(&per_cpu_ptr(cil_hint_cpus, cpu)->placed[level]);
+}
+
+static inline void cil_placement_out(int cpu, u32 level)
+{
+	atomic_dec(&per_cpu_ptr(cil_hint_cpus, cpu)->placed[level]);
+}
+
+#endif /* CIL_PLACEMENT_H */

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the scheduler tells: tracepoints that are attached only while there are
+ * hints.
+ *
+ * sched_wakeup_new: a child appears; it inherits. sched_migrate_task: a task
+ * goes elsewhere. sched_switch: a task has run here. sched_process_exit: it is
+ * gone. cgroup_rmdir: so is a group. The handlers may run with run-queue locks
+ * held: they take nothing from the allocator, wake nobody and do not rely on
+ * preemption being off but where the tracepoint's place says so.
+ */
+#include <linux/moduleparam.h>
+#include <linux/tracepoint.h>
+#include <linux/workqueue.h>
+
+#include "compat/compat.h"
+#include "groups.h"
+#include "hints.h"
+#include "placement.h"
+#include "pool.h"
+#include "probes.h"
+#include "trace.h"
+
+/* Hints that come and go must not patch the kernel each time. */
+#define DETACH_AFTER	HZ
+
+static bool attached;
+
+/* Run-queue lock held. The parent wakes its child. */
+static void probe_wakeup_new(void *data, struct task_struct *task)
+{
+	rcu_read_lock();
+	cil_hint_inherit(current, task);
+	rcu_read_unlock();
+}
+
+/* Run-queue or pi lock held; the task still has its old CPU. */
+static void probe_migrate(void *data, struct task_struct *task, int cpu)
+{
+	cil_hint_move(task, cpu);
+}
+
+/* The hint of a task after its group has had its say. */
+static struct cil_hint *find_or_join(struct task_struct *task)
+{
+	const struct cil_request *group = cil_group_of(task);
+	struct cil_hint *hint = cil_hint_find(task);
+
+	if (!READ_ONCE(cil_groups_used) || !(hint || group))
+		return hint;
+	cil_hint_join(task, group);
+	return cil_hint_find(task);
+}
+
+/* Run-queue lock of this CPU held. */
+static void probe_switch(void *data, bool preempt, struct task_struct *prev,
+			 struct task_struct *next, unsigned int prev_state)
+{
+	struct cil_hint *hint;
+
+	/* One that exits will not be waited for again. */
+	if (is_idle_task(prev) || prev->flags & PF_EXITING)
+		return;
+	rcu_read_lock();
+	hint = find_or_join(prev);
+	if (hint && READ_ONCE(hint->relaxed))
+		cil_placement_ran_relaxed();
+	else if (hint || !(prev->flags & PF_KTHREAD))
+		cil_placement_ran(hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE);
+	rcu_read_unlock();
+}
+
+/* The task exits itself, no lock is held. */
+static void probe_exit(void *data, CIL_EXIT_PROBE_ARGS)
+{
+	if (cil_hint_drop(task, CIL_HINT_EXIT))
+		cil_probes_detach_soon();
+}
+
+/* The group is dead already; a lock is held. */
+static void probe_rmdir(void *data, struct cgroup *cgroup, const char *path)
+{
+	cil_group_removed(cgroup);
+}
+
+/*
+ * In the order of attaching. Inheritance comes last and goes first: whoever
+ * has a hint must be seen to exit.
+ */
+static struct hint_probe {
+	const char *name;
+	void *probe;
+	struct tracepoint *tracepoint;
+} probes[] = {
+	{ "sched_process_exit", probe_exit },
+	{ "sched_migrate_task", probe_migrate },
+	{ "cgroup_rmdir", probe_rmdir },
+	{ "sched_switch", probe_switch },
+	{ "sched_wakeup_new", probe_wakeup_new },
+};
+
+/* From here on, a probe can give somebody a hint. */
+#define FIRST_THAT_GIVES	3
+
+static void match_tracepoint(struct tracepoint *tracepoint, void *data)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(probes); i++)
+		if (!strcmp(tracepoint->name, probes[i].name))
+			probes[i].tracepoint = tracepoint;
+}
+
+/*
+ * A child may inherit in the moment in which its parent loses the hint, and
+ * appear when nobody expects a hint any more. So first the inheritance ends,
+ * then such children lose the hint like their parent, while their exit would
+ * still be seen; then the rest goes.
+ */
+static void detach_probes(int count)
+{
+	lockdep_assert_held(&cil_hints_lock);
+	while (count--) {
+		tracepoint_probe_unregister(probes[count].tracepoint,
+					    probes[count].probe, NULL);
+		if (count != FIRST_THAT_GIVES)
+			continue;
+		tracepoint_synchronize_unregister();
+		cil_hints_drop_all();
+	}
+	tracepoint_synchronize_unregister();
+	attached = false;
+}
+
+/**
+ * cil_probes_attach() - see to it that the scheduler's events are heard
+ *
+ * Context: process, may sleep; cil_hints_lock is held.
+ * Return: 0, -ENOMEM, or -EOPNOTSUPP (the kernel lacks a tracepoint).
+ */
+int cil_probes_attach(void)
+{
+	int ret;
+	int i;
+
+	lockdep_assert_held(&cil_hints_lock);
+	if (attached)
+		return 0;
+	ret = cil_hints_make_table();
+	if (ret)
+		return ret;
+	for (i = 0; i < ARRAY_SIZE(probes); i++) {
+		if (probes[i].tracepoint)
+			ret = tracepoint_probe_register(probes[i].tracepoint,
+							probes[i].probe, NULL);
+		else
+			ret = -EOPNOTSUPP;
+		if (ret) {
+			detach_probes(i);
+			return ret;
+		}
+	}
+	attached = true;
+	cil_placement_start();
+	return 0;
+}
+
+static void detach_if_unused(struct work_struct *work)
+{
+	mutex_lock(&cil_hints_lock);
+	if (attached && !cil_pool_used() && !cil_groups_used)
+		detach_probes(ARRAY_SIZE(probes));
+	mutex_unlock(&cil_hints_lock);
+}
+
+static DECLARE_DELAYED_WORK(detach_work, detach_if_unused);
+
+/**
+ * cil_probes_detach_soon() - stop listening in a while if nobody has a hint
+ *
+ * Context: any that may wake a task.
+ */
+void cil_probes_detach_soon(void)
+{
+	if (!cil_pool_used() && !READ_ONCE(cil_groups_used))
+		schedule_delayed_work(&detach_work, DETACH_AFTER);
+}
+
+/**
+ * cil_probes_attached() - is anybody listening?
+ *
+ * Context: process; a concurrent change is seen or not.
+ */
+bool cil_probes_attached(void)
+{
+	return READ_ONCE(attached);
+}
+
+/**
+ * cil_probes_init() - find the tracepoints; none is attached yet
+ *
+ * Context: process, may sleep.
+ */
+void cil_probes_init(void)
+{
+	for_each_kernel_tracepoint(match_tracepoint, NULL);
+}
+
+/**
+ * cil_probes_exit() - drop all hints and groups, and stop listening
+ *
+ * Context: process, may sleep; nobody can set a hint any more.
+ */
+void cil_probes_exit(void)
+{
+	mutex_lock(&cil_hints_lock);
+	if (attached)
+		detach_probes(ARRAY_SIZE(probes));
+	mutex_unlock(&cil_hints_lock);
+	cil_groups_exit();
+	cancel_delayed_work_sync(&detach_work);
+}

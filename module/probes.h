@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef CIL_PROBES_H
+#define CIL_PROBES_H
+
+void cil_probes_init(void);
+void cil_probes_exit(void);
+int cil_probes_attach(void);
+void cil_probes_detach_soon(void);
+bool cil_probes_attached(void);
+
+#endif /* CIL_PROBES_H */

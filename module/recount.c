@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The hints as people see them, and a recount of all that is counted.
+ *
+ * The recount stops the machine, so what it compares belongs together: no
+ * probe runs, no task migrates, and no hint is being set.
+ */
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/stop_machine.h>
+
+#include "groups.h"
+#include "hints.h"
+#include "placement.h"
+#include "pool.h"
+#include "probes.h"
+#include "recount.h"
+
+/* Differences that are told one by one. */
+#define TOLD_MAX	16
+
+/**
+ * struct cil_recount - what a recount found
+ * @placed: hints by CPU and level, CIL_LEVELS + 1 for each CPU
+ * @users: requests that stand for each level
+ * @hints: hints in the table
+ * @differences: how often what is counted differs from what is there
+ * @told: used entries of @difference
+ * @difference: the first differences
+ */
+struct cil_recount {
+	u32 *placed;
+	u32 users[CIL_LEVELS + 1];
+	u32 hints;
+	u32 differences;
+	u32 told;
+	struct {
+		const char *what;
+		int who;
+		int counted;
+		int found;
+	} difference[TOLD_MAX];
+};
+
+static void compare(struct cil_recount *recount, const char *what, int who,
+		    int counted, int found)
+{
+	if (counted == found)
+		return;
+	recount->differences++;
+	if (recount->told == TOLD_MAX)
+		return;
+	recount->difference[recount->told].what = what;
+	recount->difference[recount->told].who = who;
+	recount->difference[recount->told].counted = counted;
+	recount->difference[recount->told++].found = found;
+}
+
+static void look_at_hint(struct cil_recount *recount, const struct cil_hint *hint)
+{
+	const struct task_struct *task = hint->task;
+
+	if (!task)
+		return;
+	recount->hints++;
+	recount->users[hint->own.level] += !!hint->user;
+	recount->placed[hint->cpu * (CIL_LEVELS + 1) + hint->level]++;
+	compare(recount, "CPU of task", task->pid, hint->cpu, task_cpu(task));
+	compare(recount, "exit state of task", task->pid, 0, task->exit_state);
+	compare(recount, "table entry of task", task->pid, 1,
+		cil_hint_find(task) == hint);
+}
+
+static void look_at_cpu(struct cil_recount *recount, int n)
+{
+	const struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, n);
+	int level;
+
+	for (level = 0; level <= CIL_LEVELS; level++)
+		compare(recount, "tasks placed on CPU", n,
+			atomic_read(&cpu->placed[level]),
+			recount->placed[n * (CIL_LEVELS + 1) + level]);
+}
+
+static int recount_stopped(void *data)
+{
+	struct cil_recount *recount = data;
+	int i;
+
+	if (cil_hint_pool)
+		for (i = 0; i < CIL_HINTS_MAX; i++)
+			look_at_hint(recount, &cil_hint_pool[i]);
+	for_each_possible_cpu(i)
+		look_at_cpu(recount, i);
+	cil_groups_count(recount->users);
+	for (i = 0; i <= CIL_LEVELS; i++)
+		compare(recount, "users of level", i, cil_level_users(i),
+			recount->users[i]);
+	compare(recount, "hints in use", 0, cil_pool_used(), recount->hints);
+	return 0;
+}
+
+static void tell(struct seq_file *seq, const struct cil_recount *recount)
+{
+	u32 i;
+
+	if (!recount->differences) {
+		seq_printf(seq, "agrees: %u hints\n", recount->hints);
+		return;
+	}
+	seq_printf(seq, "%u differences\n", recount->differences);
+	for (i = 0; i < recount->told; i++)
+		seq_printf(seq, "%s %d: counted %d, found %d\n",
+			   recount->difference[i].what,
+			   recount->difference[i].who,
+			   recount->difference[i].counted,
+			   recount->difference[i].found);
+}
+
+/**
+ * cil_recount_show() - count all hints again and compare
+ * @seq: where to print
+ *
+ * Context: process, may sleep. All CPUs stop for as long as it takes.
+ * Return: 0 or -ENOMEM.
+ */
+int cil_recount_show(struct seq_file *seq)
+{
+	struct cil_recount *recount = kzalloc(sizeof(*recount), GFP_KERNEL);
+	int ret = -ENOMEM;
+
+	if (!recount)
+		return ret;
+	recount->placed = kvcalloc(nr_cpu_ids * (CIL_LEVELS + 1), sizeof(u32),
+				   GFP_KERNEL);
+	if (recount->placed) {
+		mutex_lock(&cil_hints_lock);
+		ret = stop_machine(recount_stopped, recount, NULL);
+		mutex_unlock(&cil_hints_lock);
+		tell(seq, recount);
+	}
+	kvfree(recount->placed);
+	kfree(recount);
+	return ret;
+}
+
+static void show_limit(struct seq_file *seq, u32 level)
+{
+	if (level == CIL_LEVEL_NONE)
+		seq_puts(seq, "- ");
+	else
+		seq_printf(seq, "%lld ", cil_level_limit(level) / NSEC_PER_USEC);
+}
+
+static void show_request(struct seq_file *seq, const struct cil_request *request)
+{
+	if (request->kind == CPUIDLE_LATENCY_NONE)
+		seq_puts(seq, "group ");
+	else if (request->kind == CPUIDLE_LATENCY_VALUE)
+		seq_printf(seq, "%d ", request->value);
+	else
+		seq_printf(seq, "%lldns ", request->limit_ns);
+}
+
+static void show_hint(struct seq_file *seq, struct cil_hint *hint)
+{
+	raw_spin_lock_irq(&hint->lock);
+	if (hint->task) {
+		seq_printf(seq, "%d ", task_pid_nr(hint->task));
+		show_limit(seq, hint->level);
+		seq_printf(seq, "%d ", hint->cpu);
+		show_request(seq, &hint->own);
+		seq_printf(seq, "%s\n", hint->task->comm);
+	}
+	raw_spin_unlock_irq(&hint->lock);
+}
+
+static void show_cpu(struct seq_file *seq, int n)
+{
+	const struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, n);
+	u32 placed = 0;
+	int level;
+
+	for (level = 0; level <= CIL_LEVELS; level++)
+		placed += atomic_read(&cpu->placed[level]);
+	if (placed)
+		seq_printf(seq, "# cpu%d: %u placed\n", n, placed);
+}
+
+/**
+ * cil_hints_show() - list all hints, then how many each CPU counts
+ * @seq: where to print
+ *
+ * Context: process.
+ */
+void cil_hints_show(struct seq_file *seq)
+{
+	int i;
+
+	seq_puts(seq, "# pid limit_us cpu asked comm\n");
+	mutex_lock(&cil_hints_lock);
+	if (cil_hint_pool)
+		for (i = 0; i < CIL_HINTS_MAX; i++)
+			show_hint(seq, &cil_hint_pool[i]);
+	mutex_unlock(&cil_hints_lock);
+	for_each_possible_cpu(i)
+		show_cpu(seq, i);
+	if (cil_hints_not_inherited())
+		seq_printf(seq, "# children without room for a hint: %u\n",
+			   cil_hints_not_inherited());
+	seq_printf(seq, "# tracepoints attached: %s\n",
+		   cil_probes_attached() ? "yes" : "no");
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Ask for a hint, or what it is, and say what the kernel answers.
+ *
+ *	hint WHO set WHAT	prints "ok" or the name of the error
+ *	hint WHO get		prints WHAT or the name of the error
+ *	hint WHAT run COMMAND	sets its own hint and becomes the command
+ *	hint UID as COMMAND	becomes the command, run by another user
+ *
+ * WHO is self, the number of a process, thread:NUMBER, group:FOLDER, file:PATH.
+ * WHAT is none, a value, or a limit such as 5000ns.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <grp.h>
+#include <string.h>
+
+#include "call.h"
+
+static int say_error(void)
+{
+	puts(strerrorname_np(errno));
+	return 1;
+}
+
+static int open_target(const char *who)
+{
+	if (!strcmp(who, "self"))
+		return CPUIDLE_LATENCY_SELF;
+	if (!strncmp(who, "group:", 6))
+		return open(who + 6, O_RDONLY | O_DIRECTORY);
+	if (!strncmp(who, "file:", 5))
+		return open(who + 5, O_RDONLY);
+	if (!strncmp(who, "thread:", 7))
+		return open_pidfd(atoi(who + 7), PIDFD_THREAD);
+	return open_pidfd(atoi(who), 0);
+}
+
+static void parse(const char *what, struct cpuidle_latency *arg)
+{
+	char *end;
+	long long number = strtoll(what, &end, 10);
+
+	if (!strcmp(what, "none"))
+		return;
+	arg->kind = *end ? CPUIDLE_LATENCY_LIMIT : CPUIDLE_LATENCY_VALUE;
+	if (*end)
+		arg->limit_ns = (unsigned long long)number;
+	else
+		arg->value = (int)number;
+}
+
+static int set(int device, int group, struct cpuidle_latency *arg,
+	       const char *what)
+{
+	parse(what, arg);
+	if (ioctl(device, group ? CPUIDLE_LATENCY_SET_GROUP :
+				  CPUIDLE_LATENCY_SET_TASK, arg))
+		return say_error();
+	puts("ok");
+	return 0;
+}
+
+static int get(int device, int group, struct cpuidle_latency *arg)
+{
+	if (ioctl(device, group ? CPUIDLE_LATENCY_GET_GROUP :
+				  CPUIDLE_LATENCY_GET_TASK, arg))
+		return say_error();
+	if (arg->kind == CPUIDLE_LATENCY_NONE)
+		puts("none");
+	else if (arg->kind == CPUIDLE_LATENCY_VALUE)
+		printf("%d\n", arg->value);
+	else
+		printf("%lluns\n", (unsigned long long)arg->limit_ns);
+	return 0;
+}
+
+static int run(int device, const char *what, char **command)
+{
+	struct cpuidle_latency arg = { .fd = CPUIDLE_LATENCY_SELF };
+
+	parse(what, &arg);
+	if (ioctl(device, CPUIDLE_LATENCY_SET_TASK, &arg))
+		return say_error();
+	execvp(command[0], command);
+	perror(command[0]);
+	return 2;
+}
+
+static int run_as(const char *user, char **command)
+{
+	unsigned int id = (unsigned int)atoi(user);
+
+	if (setgroups(0, NULL) || setgid(id) || setuid(id))
+		return say_error();
+	execvp(command[0], command);
+	perror(command[0]);
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct cpuidle_latency arg = { 0 };
+	int device;
+	int group;
+
+	if (argc >= 4 && !strcmp(argv[2], "as"))
+		return run_as(argv[1], argv + 3);
+	device = open_device();
+	if (argc >= 4 && !strcmp(argv[2], "run"))
+		return run(device, argv[1], argv + 3);
+	if (argc < 3 || argc != 3 + !strcmp(argv[2], "set"))
+		return 2;
+	group = !strncmp(argv[1], "group:", 6);
+	arg.fd = open_target(argv[1]);
+	if (arg.fd < 0 && strcmp(argv[1], "self"))
+		return say_error();
+	return argc == 4 ? set(device, group, &arg, argv[3]) :
+			   get(device, group, &arg);
+}

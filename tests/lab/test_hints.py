@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: GPL-2.0
+"""/dev/cpuidle_latency: who may ask for what, what it means, and when it ends."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hints_guest import guest
+
+from cpuidle_lab import columns
+from cpuidle_lab.lab.images import FLAVOURS
+from cpuidle_lab.replay.points import fidelity
+
+pytestmark = pytest.mark.lab
+
+HOUR_S = 3600
+# An hour in virtual time takes a minute or two; set LONG=1 for it.
+SLEEP_S = HOUR_S if os.environ.get("LONG") else 120
+
+
+@pytest.mark.parametrize("kernel", FLAVOURS)
+def test_interface_and_privileges(kernel: str, tmp_path: Path) -> None:
+    """As renice: one's own tasks upwards freely, downwards with CAP_SYS_NICE."""
+    has_thread_pidfd = "yes" if kernel != "6.1" else "no"
+    said = guest(
+        tmp_path,
+        f"has_thread_pidfd={has_thread_pidfd}"
+        """
+        echo "mode: $(stat -c %a /dev/cpuidle_latency)"
+        expect none hint self get
+        sleep 1000 & pid=$!
+        expect ok hint $pid set -10
+        expect -10 hint $pid get
+        expect ok hint $pid set 133000ns
+        expect 133000ns hint $pid get
+        [ "$(limit $pid)" = 133 ] || fail "listed as $(limit $pid)"
+        expect ok hint $pid set none
+        expect none hint $pid get
+
+        # What is not right changes nothing.
+        for wrong in 20 -21 9223372036854775807ns; do
+            expect EINVAL hint $pid set $wrong
+        done
+        expect EBADF hint file:/dev/null set 5
+        expect EBADF hint file:/proc/$pid set 5
+        expect EBADF hint group:/proc set 5
+        expect none hint $pid get
+        sh -c 'exit' & dead=$!
+        wait $dead
+        expect ESRCH hint $dead set 5
+
+        # A process is all of its threads; one of them alone.
+        storm threads 12 >/dev/null & threads=$!
+        usleep 300000
+        expect ok hint $threads set -10
+        [ $(grep -c storm $hints) = 12 ] || fail "not all threads: $(cat $hints)"
+        if [ $has_thread_pidfd = yes ]; then
+            expect ok hint thread:$threads set -3
+            expect -3 hint thread:$threads get
+            [ $(grep -c " -10 storm" $hints) = 11 ] || fail "more than one: $(cat $hints)"
+        fi
+        agrees threads
+        kill $threads
+
+        # Somebody else's task; one's own.
+        expect EPERM nobody hint $pid set 5
+        expect none nobody hint $pid get
+        expect ok nobody hint self set 5
+        expect EACCES nobody hint self set -1
+        expect EACCES nobody hint self set 1000000000ns
+        hint 65534 as sleep 1000 & theirs=$!
+        usleep 100000
+        expect ok nobody hint $theirs set 7
+        expect ok nobody hint $theirs set 19
+        expect EACCES nobody hint $theirs set 18
+        expect EACCES nobody hint $theirs set none
+        expect 19 nobody hint $theirs get
+        expect ok hint $theirs set -10
+        # -10 allows 100 us; a limit in ns compares with that.
+        expect EACCES nobody hint $theirs set 99000ns
+        expect ok nobody hint $theirs set 101000ns
+        expect EACCES nobody hint $theirs set -10
+        expect ok nobody hint $theirs set -9
+        # Being root in a namespace of one's own gives no right outside of it.
+        if nobody unshare -Ur true 2>/dev/null; then
+            expect ok nobody unshare -Ur hint self set 5
+            expect EACCES nobody unshare -Ur hint self set -5
+            expect EACCES nobody unshare -Ur hint $theirs set -20
+            echo "namespace: tried"
+        fi
+
+        # As many as one may have, and no more.
+        echo 3 >$knobs/gate/hints_per_user
+        hint 65534 as storm threads 8 >/dev/null & many=$!
+        usleep 300000
+        expect EDQUOT nobody hint $many set 3
+        agrees quota
+        kill $many $theirs $pid
+        usleep 300000
+        expect "agrees: 0 hints" recount
+        echo "end: $(attached no)"
+        """,
+        kernel=kernel,
+        real_time=True,
+    )
+    assert said["mode"] == "666"
+    assert said["end"] == "# tracepoints attached: no"
+    assert kernel == "6.1" or said["namespace"] == "tried"
+
+
+def test_groups(tmp_path: Path) -> None:
+    """A group gives its tasks a value, limits those that have one, and is gone when removed."""
+    guest(
+        tmp_path,
+        """
+        mkdir -p $groups/a/b $groups/c
+        expect none hint group:$groups/a get
+        expect ok hint group:$groups/a set -15
+        expect -15 hint group:$groups/a get
+        expect EPERM nobody hint group:$groups/a set 5
+
+        # in FOLDER: it runs there and sleeps in between.
+        in_group() {
+            exec sh -c "echo \\$\\$ >$groups/$1/cgroup.procs; while :; do usleep 10000; done"
+        }
+        in_group a & first=$!
+        in_group a/b & second=$!
+        in_group c & third=$!
+        sleep 0.3
+        shows() {
+            usleep 100000
+            [ "$(limit $1)" = "$2" ] || fail "$3: $(cat $hints)"
+            agrees "$3"
+        }
+        shows $first 8 "a member has the value"
+        shows $second 8 "so has one further down"
+        shows $third "" "others have not"
+
+        # Further down a group may say less, not more.
+        expect ok hint group:$groups/a/b set -19
+        shows $second 8 "limited by the one above"
+        expect ok hint group:$groups/a/b set -10
+        shows $second 100 "less sensitive than above"
+        shows $first 8 "that is not the upper one's affair"
+
+        # A member that asks for more gets what the group allows, for less gets less.
+        expect ok hint $first set -20
+        shows $first 8 "limited by the group"
+        expect -20 hint $first get
+        expect ok hint $first set -5
+        shows $first 1000 "asks for less"
+
+        # It follows a task that moves.
+        echo $third >$groups/a/b/cgroup.procs
+        shows $third 100 "moved in"
+        echo $third >$groups/c/cgroup.procs
+        shows $third "" "moved out"
+
+        # Lowering needs the right; raising needs the folder.
+        chown 65534 $groups/a
+        expect EACCES nobody hint group:$groups/a set -16
+        expect EACCES nobody hint group:$groups/a set none
+        expect ok nobody hint group:$groups/a set -12
+        shows $second 100 "raised above"
+
+        # Removal releases the value, also for tasks that have moved out and sleep.
+        sh -c "echo \\$\\$ >$groups/c/cgroup.procs; exec sleep 1000" & sleeper=$!
+        expect ok hint group:$groups/c set -15
+        usleep 50000
+        kill $third
+        wait $third
+        echo $sleeper >$groups/cgroup.procs
+        rmdir $groups/c || fail "the group holds on"
+        mkdir $groups/c
+        expect none hint group:$groups/c get
+        usleep 100000
+        [ -z "$(limit $sleeper)" ] || fail "still there: $(cat $hints)"
+        agrees removed
+        kill $first $second $sleeper
+        wait
+        usleep 200000               # what they had started ends by itself
+        rmdir $groups/a/b $groups/a
+        usleep 100000
+        expect "agrees: 0 hints" recount
+        expect "# tracepoints attached: no" attached no
+        rmmod cpuidle_lab || fail "a group holds the module"
+        """,
+        real_time=True,
+    )
+
+
+def test_what_a_value_allows(tmp_path: Path) -> None:
+    """The table, the modes and values above 0, as the decisions tell them."""
+    said = guest(
+        tmp_path,
+        """
+        governor gate
+        trace_start 8 cpuidle_lab:decision
+        # seen WHAT: how the decisions of CPU 1 during a third of a second were limited.
+        seen() {
+            usleep 50000
+            trace-cmd reset >/dev/null
+            trace-cmd start -e cpuidle_lab:decision >/dev/null
+            usleep 300000
+            trace-cmd stop
+            echo "$1: $(grep '\\[001\\].*decision: ' $tracing/trace |
+                sed 's/.*gate: \\([A-Z0-9]*\\) .*hint_ns=\\([-0-9]*\\) .*/\\2 \\1/' |
+                sort | uniq | tr '\\n' ',')"
+        }
+        taskset -c 1 sh -c 'while :; do usleep 3000; done' & pid=$!
+        seen none
+        for value in -20 -15 -10 0; do
+            expect ok hint $pid set $value
+            seen $value
+        done
+        expect ok hint $pid set -10
+        echo 5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:9 >$knobs/gate/latency_map
+        seen map
+        echo 9:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:5:9 2>/dev/null >$knobs/gate/latency_map &&
+            fail "the table may fall"
+        echo 5:5 2>/dev/null >$knobs/gate/latency_map && fail "the table may be short"
+        echo poll >$knobs/gate/mode
+        seen poll
+        echo cap >$knobs/gate/mode
+        cat $knobs/gate/latency_map
+        kill $pid
+        # Only such tasks run on CPU 1: the shell is kept off it.
+        taskset -pc 0 $$ >/dev/null
+        echo 100 >$knobs/gate/linger_ms
+        taskset -c 1 hint 10 run sh -c 'while :; do usleep 2000; done' & pid=$!
+        usleep 200000
+        seen relaxed
+        taskset -c 1 sh -c 'while :; do usleep 10000; done' & other=$!
+        seen mixed
+        kill $pid $other
+        agrees end
+        """,
+    )
+
+    def states(name: str) -> dict[int, set[str]]:
+        found: dict[int, set[str]] = {}
+        for entry in said[name].split(","):
+            if entry:
+                limit, state = entry.split()
+                found.setdefault(int(limit), set()).add(state)
+        return found
+
+    assert set(states("none")) == {-1}
+    # POLL 0, C1 2 us, C1E 10 us, C6 133 us.
+    assert states("-20") == {0: {"POLL"}}
+    assert set(states("-15")) == {8000}
+    assert states("-15")[8000] <= {"POLL", "C1"}
+    assert set(states("-10")) == {100000}
+    assert "C1E" in states("-10")[100000]
+    assert "C6" not in states("-10")[100000]
+    assert set(states("0")) == {-1}
+    assert set(states("map")) == {5000}
+    assert states("poll") == {0: {"POLL"}}
+    assert -2 in states("relaxed")
+    assert set(states("mixed")) == {-1}
+
+
+@pytest.mark.parametrize("base", ["menu", "teo_ng"])
+def test_a_task_that_sleeps_gates_for_as_long_as_it_lingers(base: str, tmp_path: Path) -> None:
+    """Also with the tick stopped, where nothing but our own timer ends it."""
+    said = guest(
+        tmp_path,
+        f"""
+        echo {base} >$knobs/gate/base
+        seconds={SLEEP_S}
+        """
+        """
+        governor gate
+        sleep 1
+        all() { awk '{ n += $1 } END { print n }' $states/cpu1/cpuidle/state*/time; }
+        shallow() { echo $(($(time_us 1 0) + $(time_us 1 1))); }
+        # One CPU to itself, but for what the kernel does there.
+        taskset -pc 0 $$ >/dev/null
+        taskset -c 1 hint -15 run sleep 100000 &
+        usleep 1000
+        deep=$(time_us 1 3) all=$(all) shallow=$(shallow)
+        sleep $seconds
+        echo "deep: $(($(time_us 1 3) - deep))"
+        echo "all: $(($(all) - all))"
+        echo "shallow: $(($(shallow) - shallow))"
+        # For ever, the same task gates it again.
+        echo 0 >$knobs/gate/linger_ms
+        usleep 10000
+        deep=$(time_us 1 3)
+        sleep 5
+        echo "forever: $(($(time_us 1 3) - deep))"
+        """,
+    )
+    assert int(said["deep"]) > 0.99 * int(said["all"])
+    assert int(said["all"]) > 0.99e6 * SLEEP_S
+    # 500 ms, less what it takes to get here, and a tick more.
+    assert 0 < int(said["shallow"]) < 510_000
+    assert int(said["forever"]) == 0
+
+
+def test_a_late_timer_is_what_ends_the_gate(tmp_path: Path) -> None:
+    """Without it, the CPU would be found in a shallow state long after."""
+    said = guest(
+        tmp_path,
+        """
+        echo teo_ng >$knobs/gate/base
+        echo 20 >$knobs/gate/linger_ms
+        governor gate
+        taskset -pc 0 $$ >/dev/null
+        trace_start 8 cpuidle_lab:decision cpuidle_lab:outcome
+        for i in $(seq 20); do
+            taskset -c 1 hint -15 run sleep 0.5
+        done
+        trace-cmd stop
+        grep '\\[001\\].*outcome: ' $tracing/trace |
+            sed -n 's/.*entered C1 (1) residency_ns=\\([0-9]*\\) .*/\\1/p' |
+            sort -n | tail -n 1 >/tmp/most
+        echo "most: $(cat /tmp/most)"
+        """,
+    )
+    assert re.fullmatch(r"\d+", said["most"])
+    assert 4_000_000 < int(said["most"]) < 21_000_000
+
+
+def test_replay_repeats_what_hints_did(tmp_path: Path) -> None:
+    """The limit in the trace, or the leave to sleep deeper, is all that a decision needs."""
+    guest(
+        tmp_path,
+        """
+        rmmod cpuidle_emul
+        load cpuidle_emul machine=power9    # with many states, there is often a deeper one
+        governor gate
+        trace_start 24 cpuidle_lab
+        echo 100 >$knobs/gate/linger_ms
+        taskset -pc 0 $$ >/dev/null
+        # The reader is woken by another CPU only, far from its next timer.
+        pair() {
+            taskset -c 0 hint $1 run sh -c 'for i in $(seq 100); do usleep 300; echo; done' |
+                taskset -c 1 hint $1 run sh -c 'while read -r line; do :; done'
+        }
+        for base in menu teo_ng; do
+            echo $base >$knobs/gate/base
+            for value in -20 -15 -10 0 10; do pair $value; done
+            echo poll >$knobs/gate/mode
+            pair -10
+            echo cap >$knobs/gate/mode
+        done
+        trace_stop trace.dat
+        """,
+    )
+    with columns.opened(tmp_path / "results/trace.dat") as recording:
+        for name in ("base", "teo_ng"):
+            found = fidelity(recording, name)
+            assert found.first == []
+            assert found.identical == found.compared > 500
+            if name == "base":
+                assert {"hint-clamp", "hint-deeper", "base-governor"} <= set(found.reasons)
