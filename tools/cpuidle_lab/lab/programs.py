@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The project's own C programs for the guest, linked statically: the guest needs no library."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP, cached
+
+_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and what it is made of.
+
+    Attributes:
+        name: as the guest calls it.
+        source: its source, below the top of the tree.
+        headers: of the project, that it includes.
+        flags: further ones of the compiler.
+    """
+
+    name: str
+    source: str
+    headers: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+WAKEBENCH = Program("wakebench", "tools/cpuidle_lab/lab/guest/wakebench.c")
+SLEEPERS = Program("sleepers", "tools/cpuidle_lab/lab/guest/sleepers.c")
+LATNICE = Program(
+    "latnice",
+    "tools/latnice/latnice.c",
+    ("module/uapi/cpuidle_latency.h",),
+    (f'-DVERSION="{(TOP / "VERSION").read_text().strip()}"',),
+)
+
+
+def file(program: Program) -> dict[str, bytes]:
+    """Return the file that the guest needs for a program, by path; compiled at the first use.
+
+    Raises:
+        UserError: there is no compiler, or it refuses the program.
+    """
+
+    def build(target: Path) -> None:
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if not compiler:
+            raise UserError(f"{program.name} must be compiled first: apt install gcc libc6-dev")
+        command = [compiler, *_FLAGS, *program.flags, "-o", str(target / program.name)]
+        command.append(str(TOP / program.source))
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            first = next((line for line in done.stderr.splitlines() if "error" in line), "")
+            raise UserError(f"{program.name} does not compile: {first or done.stderr.strip()}")
+
+    sources = (program.source, *program.headers)
+    parts: list[str | bytes] = [*_FLAGS, *program.flags]
+    parts += [(TOP / name).read_bytes() for name in sources]
+    folder = cached(program.name, parts, f"Compiling {program.name}", build)
+    return {f"usr/bin/{program.name}": (folder / program.name).read_bytes()}
