@@ -498,8 +498,33 @@ def make(name: str, count: int, seed: int, slack_ns: int = 0) -> Made:
         UserError: an argument is out of range.
     """
     check(name, count, seed)
-    stream = STREAMS[name]
-    draw = Draw(seed, name)
+    return made_from(STREAMS[name], count, seed, slack_ns)
+
+
+def varied(stream: Stream, seed: int) -> Stream:
+    """Return a stream of the same kind whose times are others: up to half or double, at random.
+
+    Args:
+        stream: one of STREAMS.
+        seed: of what is drawn; the intervals are drawn by another.
+    """
+    draw = Draw(seed, f"variation of {stream.name}")
+
+    def other(value: Any) -> Any:
+        if isinstance(value, list):
+            return [other(one) for one in value]
+        return round(value * float(draw.log_uniform(0.5, 2.0, 1)[0]))
+
+    parameters = {
+        name: other(value) if name.endswith("_ns") else value
+        for name, value in stream.parameters.items()
+    }
+    return Stream(f"{stream.name}~{seed}", stream.what, stream.law, parameters)
+
+
+def made_from(stream: Stream, count: int, seed: int, slack_ns: int = 0) -> Made:
+    """Return the intervals of any stream; otherwise as make()."""
+    draw = Draw(seed, stream.name)
     idle = stream.law(draw, count, **stream.parameters)
     timer = np.full(count, float(FAR_NS)) if idle.timer_ns is None else idle.timer_ns
     timer_ns = np.maximum(1, np.rint(timer)).astype(np.int64)

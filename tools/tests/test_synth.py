@@ -120,6 +120,23 @@ def test_streams_never_change() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_variation_is_of_the_same_kind_with_other_times(name: str) -> None:
+    stream = synth.STREAMS[name]
+    one, two = synth.varied(stream, 1), synth.varied(stream, 2)
+    assert one == synth.varied(stream, 1)
+    assert one.parameters != two.parameters and one.law is stream.law
+    for key, value in stream.parameters.items():
+        before, after = np.atleast_1d(value), np.atleast_1d(one.parameters[key])
+        if key.endswith("_ns"):
+            assert (before / 2.01 <= after).all() and (after <= before * 2.01).all()
+            assert ((before != after) | (before == 0)).all()
+        else:
+            assert (before == after).all()
+    made = synth.made_from(one, 1000, 1)
+    assert (made.length_ns != synth.make(name, 1000, 1).length_ns).mean() > 0.9
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_rows_agree_with_each_other(name: str, tmp_path: Path) -> None:
     recording = recorded(tmp_path, name)
     assert (recording.kind, recording.cpus) == (columns.SYNTH, [0])

@@ -8,6 +8,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,25 +123,37 @@ def fitting(chunk: Mapping[str, Array], types: Mapping[str, type[np.generic]]) -
 class Run:
     """A policy on one CPU: struct rp_run. For one thread, and closed by `with`.
 
-    A thread has one run of a kernel's governor open at a time.
+    A thread has one run of a kernel's governor open at a time. With `costs`, the policy is told of
+    one machine and charged by the cost model of another, with as many states.
     """
 
     def __init__(
-        self, governor: Governor, machine: Machine, settings: Settings | None = None, cpu: int = 0
+        self,
+        governor: Governor,
+        machine: Machine,
+        settings: Settings | None = None,
+        cpu: int = 0,
+        *,
+        costs: Machine | None = None,
     ):
         self.governor = governor
         self.machine = machine
+        self._costs = costs or machine
         self._cpu = cpu
         self._values = governor.values(settings)
         self._library = governor.library
         self._handle = 0
+        self._copied = 0
 
     def __enter__(self) -> "Run":
+        if self._copied:
+            self._handle, self._copied = self._copied, 0
+            return self
         values = (ctypes.c_uint32 * max(1, len(self._values)))(*self._values)
         handle = self._library.rp_open(
             ctypes.c_void_p(self.governor.policy),
             ctypes.byref(c_machine(self.machine, self._cpu)),
-            ctypes.byref(c_model(self.machine)),
+            ctypes.byref(c_model(self._costs)),
             values,
         )
         if not handle:
@@ -151,6 +164,29 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self._library.rp_close(ctypes.c_void_p(self._handle))
         self._handle = 0
+
+    def copy(self) -> "Run":
+        """Return a run in the same condition, to be closed by `with`; not of a kernel's governor.
+
+        The machine, the settings and all that was learned are the same; totals go on from here.
+        """
+        handle = self._library.rp_copy(ctypes.c_void_p(self._handle))
+        if not handle:
+            raise MemoryError
+        found = copy(self)
+        found._handle = 0
+        found._copied = int(handle)
+        return found
+
+    def drive(self, demoted: int, rejected: int, every: int) -> None:
+        """Have the driver demote or refuse some states, every so many times that it is told to.
+
+        Args:
+            demoted: bit k: the enabled state below is entered instead of state k.
+            rejected: bit k: state k is refused, which takes a moment.
+            every: at least 1.
+        """
+        self.call("rp_drive", *(ctypes.c_uint32(n) for n in (demoted, rejected, every)))
 
     def call(self, function: str, *arguments: object) -> None:
         """Call a function of the library on this run."""

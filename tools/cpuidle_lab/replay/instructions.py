@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.engine import (
     INTERVAL_TYPES,
+    Array,
     Settings,
     c_machine,
     c_model,
@@ -30,6 +31,7 @@ from cpuidle_lab.replay.engine import (
     fitting,
 )
 from cpuidle_lab.replay.library import LIMITS, TUNABLE_MAX, Governor
+from cpuidle_lab.trace import Machine
 
 SAMPLE = 2000
 
@@ -71,15 +73,15 @@ def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
     return cpu, {name: np.concatenate([part[name] for part in parts]) for name in INTERVAL_TYPES}
 
 
-def write(
-    path: Path, governor: Governor, recording: Recording, settings: Settings | None, sample: int
+def _write(
+    path: Path,
+    governor: Governor,
+    machine: Machine,
+    cpu: int,
+    chunk: Mapping[str, Array],
+    settings: Settings | None,
 ) -> None:
     """Write the input of tools/native/count."""
-    cpu, chunk = _middle(recording, sample)
-    machine = recording.machines.get(cpu)
-    if machine is None:
-        raise UserError(f"{recording.path}: the idle states of CPU {cpu} are unknown")
-    check_machine(str(recording.path), machine)
     values = governor.values(settings)
     columns = fitting(chunk, INTERVAL_TYPES)
     with path.open("wb") as stream:
@@ -91,13 +93,23 @@ def write(
             stream.write(column.tobytes())
 
 
-def _count(
-    governor: Governor, recording: Recording, settings: Settings | None, sample: int
-) -> float | None:
+def write(
+    path: Path, governor: Governor, recording: Recording, settings: Settings | None, sample: int
+) -> None:
+    """Write the input of tools/native/count, from the middle of a recording."""
+    cpu, chunk = _middle(recording, sample)
+    machine = recording.machines.get(cpu)
+    if machine is None:
+        raise UserError(f"{recording.path}: the idle states of CPU {cpu} are unknown")
+    check_machine(str(recording.path), machine)
+    _write(path, governor, machine, cpu, chunk, settings)
+
+
+def _count(governor: Governor, fill: Callable[[Path], None]) -> float | None:
     counter = program(governor)
     with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
         data = Path(folder) / "intervals"
-        write(data, governor, recording, settings, sample)
+        fill(data)
         command: list[str | Path] = [
             "valgrind",
             "--tool=callgrind",
@@ -116,6 +128,31 @@ def _count(
         raise UserError(f"counting the instructions of {governor.spec} failed: {last}")
     decisions = int(done.stdout)
     return int(collected[1]) / decisions if decisions else None
+
+
+def of_intervals(
+    governor: Governor,
+    machine: Machine,
+    chunk: Mapping[str, Array],
+    settings: Settings | None = None,
+) -> float | None:
+    """Return the mean instructions of a decision on some intervals of one CPU.
+
+    Args:
+        governor: who decides.
+        machine: the CPU's idle states.
+        chunk: columns, as of engine.INTERVAL_TYPES.
+        settings: tunables that differ from the default.
+
+    Returns:
+        None as per_decision() does.
+
+    Raises:
+        UserError: a tunable is unknown, or the program cannot be compiled or run.
+    """
+    if not can_count(governor):
+        return None
+    return _count(governor, lambda path: _write(path, governor, machine, 0, chunk, settings))
 
 
 def can_count(governor: Governor) -> bool:
@@ -156,5 +193,7 @@ def per_decision(
         return None
     key = governor.spec, governor.values(settings), recording.path, sample
     if key not in _found:
-        _found[key] = _count(governor, recording, settings, sample)
+        _found[key] = _count(
+            governor, lambda path: write(path, governor, recording, settings, sample)
+        )
     return _found[key]

@@ -148,7 +148,8 @@ def _load(path: Path) -> ctypes.CDLL:
     library.rp_policy_count.restype = ctypes.c_uint32
     library.rp_policy.restype = ctypes.POINTER(CPolicy)
     library.rp_open.restype = ctypes.c_void_p
-    for name in ("rp_close", "rp_play", "rp_totals", "rp_repeat", "rp_checks"):
+    library.rp_copy.restype = ctypes.c_void_p
+    for name in ("rp_close", "rp_drive", "rp_play", "rp_totals", "rp_repeat", "rp_checks"):
         getattr(library, name).restype = None
     return library
 

@@ -32,6 +32,9 @@
 /* The tick's handler, and going idle again. */
 #define TICK_HANDLER_NS		2000
 
+/* A driver that refuses a state costs so much time, awake. */
+#define REJECTION_NS		2000
+
 /* So much later than the tick its end may have been recorded. */
 #define TICK_TOLERANCE_NS	20000
 
@@ -167,6 +170,46 @@ void rp_close(struct rp_run *run)
 	free(run);
 }
 
+/**
+ * rp_copy() - go on twice from here
+ * @run: the run, of a policy that keeps all that it knows in its state: any
+ *	but a kernel's
+ *
+ * Return: another run in the same condition, or NULL if there is no memory.
+ */
+struct rp_run *rp_copy(const struct rp_run *run)
+{
+	struct rp_run *copy = malloc(sizeof(*copy));
+	u32 size = run->policy->state_size ? run->policy->state_size : 1;
+
+	if (!copy)
+		return NULL;
+	*copy = *run;
+	copy->state = malloc(size);
+	if (!copy->state) {
+		free(copy);
+		return NULL;
+	}
+	memcpy(copy->state, run->state, size);
+	return copy;
+}
+
+/**
+ * rp_drive() - have the driver do something else than it is told
+ * @run: the run
+ * @demoted: bit k: the enabled state below is entered instead of state k
+ * @rejected: bit k: state k is refused
+ * @every: this happens every so many times that such a state is chosen
+ */
+void rp_drive(struct rp_run *run, u32 demoted, u32 rejected, u32 every)
+{
+	run->driver = (struct rp_driver) {
+		.demoted = demoted,
+		.rejected = rejected,
+		.every = every,
+	};
+}
+
 /* Time until the tick is due next. */
 static s64 next_tick(const struct rp_run *run, u64 now_ns)
 {
@@ -282,19 +325,62 @@ static void judge(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
 	}
 }
 
-/* The state was entered, and time has passed until now or the end. */
+/* Time has passed until now or the end. Returns what is to be charged of it. */
+static u64 elapsed(struct interval *in)
+{
+	u64 until_ns = in->now_ns < in->end_ns ? in->now_ns : in->end_ns;
+	u64 time_ns = until_ns > in->charged_ns ? until_ns - in->charged_ns : 0;
+
+	in->charged_ns += time_ns;
+	return time_ns;
+}
+
+/* The state was entered, and time has passed. */
 static void charge(struct rp_run *run, struct interval *in, u32 index)
 {
 	struct rp_totals *t = &run->totals;
-	u64 until_ns = in->now_ns < in->end_ns ? in->now_ns : in->end_ns;
-	u64 time_ns = until_ns > in->charged_ns ? until_ns - in->charged_ns : 0;
+	u64 time_ns = elapsed(in);
 	double cost_pj = rp_cost(&run->model, index, time_ns);
 
-	in->charged_ns += time_ns;
 	in->cost_pj += cost_pj;
 	t->entries[index]++;
 	t->state_ns[index] += time_ns;
 	t->state_pj[index] += cost_pj;
+}
+
+/* What the driver makes of the choice. Returns whether it enters a state. */
+static bool driver_enters(struct rp_run *run, u32 disabled, u32 *index)
+{
+	struct rp_driver *driver = &run->driver;
+	u32 k = *index;
+
+	if (!((driver->demoted | driver->rejected) >> k & 1) ||
+	    ++driver->count % driver->every)
+		return true;
+	if (driver->rejected >> k & 1)
+		return false;
+	while (k-- > 0) {
+		if (disabled >> k & 1)
+			continue;
+		*index = k;
+		break;
+	}
+	return true;
+}
+
+/*
+ * The driver refused: there is no outcome, the CPU stays awake for a moment,
+ * and the policy is asked again. Returns whether the interval is over.
+ */
+static bool stay_awake(struct rp_run *run, struct interval *in)
+{
+	in->now_ns += REJECTION_NS;
+	in->cost_pj += run->model.power_mw[0] * elapsed(in);
+	in->last = 0;
+	if (in->now_ns < in->end_ns)
+		return false;
+	run->totals.wakeups[0]++;
+	return true;
 }
 
 /* One idle period. Returns whether it ended the interval. */
@@ -307,12 +393,16 @@ static bool stay(struct rp_run *run, struct interval *in)
 	struct cil_outcome outcome = { 0 };
 	struct cil_decision decision;
 	bool polling, ended;
+	u32 index;
 
 	decide(run, in, tick_due_ns, &decision);
-	polling = run->machine.states[decision.index].polling;
-	latency_ns = run->machine.states[decision.index].exit_latency_ns;
+	index = decision.index;
 	if (decision.stop_tick)
 		run->tick_stopped = true;
+	if (!driver_enters(run, in->disabled, &index))
+		return stay_awake(run, in);
+	polling = run->machine.states[index].polling;
+	latency_ns = run->machine.states[index].exit_latency_ns;
 
 	poll_ns = rp_now.poll_limit_ns ? rp_now.poll_limit_ns :
 					 run->poll_limit_ns;
@@ -331,21 +421,21 @@ static bool stay(struct rp_run *run, struct interval *in)
 	ended = stay_ns == left_ns;
 	t->ticks += outcome.tick_wakeup && !polling;
 	outcome.tick_wakeup |= ended && in->ticked;
-	outcome.index = decision.index;
+	outcome.index = index;
 	outcome.residency_ns = stay_ns + latency_ns;
 	t->polls += outcome.poll_time_limit;
-	judge(run, in->disabled, decision.index, stay_ns, outcome.residency_ns);
+	judge(run, in->disabled, index, stay_ns, outcome.residency_ns);
 
 	run->outcome = outcome;
 	run->reflected = true;
 	in->now_ns += outcome.residency_ns;
 	if (outcome.tick_wakeup && !ended)
 		in->now_ns += TICK_HANDLER_NS;
-	charge(run, in, decision.index);
+	charge(run, in, index);
 	if (!ended && in->now_ns < in->end_ns)
 		return false;
-	t->wakeups[decision.index]++;
-	in->last = decision.index;
+	t->wakeups[index]++;
+	in->last = index;
 	return true;
 }
 

@@ -6,12 +6,27 @@
 #include "replay.h"
 
 /**
+ * struct rp_driver - a driver that does not do as it is told, see rp_drive()
+ * @demoted: states that it demotes
+ * @rejected: states that it refuses
+ * @every: how often
+ * @count: how many times one of them was chosen
+ */
+struct rp_driver {
+	u32 demoted;
+	u32 rejected;
+	u32 every;
+	u32 count;
+};
+
+/**
  * struct rp_run - a policy on one CPU
  * @policy: the policy
  * @machine: the idle states of the CPU
  * @model: what they cost
  * @tunables: values in force
  * @state: the policy's state
+ * @driver: what becomes of a choice
  * @poll_limit_ns: how long the polling state polls, by the states disabled
  * @poll_disabled: the disabled states that @poll_limit_ns is for
  * @ready_ns: the CPU wakes up, or is busy, until then
@@ -29,6 +44,7 @@ struct rp_run {
 	struct rp_model model;
 	u32 tunables[CIL_TUNABLE_MAX];
 	void *state;
+	struct rp_driver driver;
 	s64 poll_limit_ns;
 	u32 poll_disabled;
 	u64 ready_ns;

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What each part of the algorithm is worth: one tunable moved at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
+from cpuidle_lab.replay.library import TunableInfo
+from cpuidle_lab.study.memo import Memo
+from cpuidle_lab.study.streams import AS_TOLD, SYNTH, Stream, grouped, play_all
+from cpuidle_lab.study.tables import ABSENT, Cell, Section, Table, Verdict, show
+
+PART = "ablation"
+TITLE = "Ablations"
+
+# What is tried of a tunable that is known by name; of others all names, or values near the default.
+AXES: dict[str, Sequence[str]] = {
+    "selection": ("off", "sample", "expected"),
+    "learning_rate": ("5", "10", "25", "50", "100", "200", "400"),
+    "half_life_ms": ("0", "100", "1000", "10000", "60000", "3600000"),
+    "history_size": ("0", "8", "16", "32"),
+    "row_context": ("off", "previous"),
+}
+
+# They change what is random, or who wins what: not a part of the algorithm.
+_SKIPPED = ("seed", "latency_bias", "power_mw")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A tunable and what it is set to.
+
+    Attributes:
+        name: of the tunable.
+        values: as given on the command line.
+        default: the one of them that is the default, "" if none is.
+    """
+
+    name: str
+    values: Sequence[str]
+    default: str
+
+
+def _accepts(tunable: TunableInfo, text: str) -> bool:
+    if tunable.names:
+        return text in tunable.names
+    return text.isdecimal() and tunable.min <= int(text) <= tunable.max
+
+
+def _around(tunable: TunableInfo) -> list[str]:
+    """Return values around the default, the least one too."""
+    least, usual = tunable.min, tunable.default
+    values = {least, usual // 4, usual // 2, usual, 2 * usual, 4 * usual}
+    return [str(value) for value in sorted(values)]
+
+
+def _axis(tunable: TunableInfo) -> Axis | None:
+    wanted = AXES.get(tunable.name) or tunable.names or _around(tunable)
+    values = [text for text in wanted if _accepts(tunable, text)]
+    default = tunable.names[tunable.default] if tunable.names else str(tunable.default)
+    if default not in values:
+        values.append(default)
+        if not tunable.names:
+            values.sort(key=int)
+    return Axis(tunable.name, values, default) if len(values) > 1 else None
+
+
+def axes(who: Candidate) -> tuple[list[Axis], list[str]]:
+    """Return the tunables that can be moved, and what cannot be tried."""
+    there = {tunable.name: tunable for tunable in who.governor.tunables}
+    found = [_axis(tunable) for name, tunable in there.items() if name not in _SKIPPED]
+    absent = [f"no tunable {name}" for name in AXES if name not in there]
+    if not any("tick" in tunable.name or "censor" in tunable.name for tunable in there.values()):
+        absent.append("merged against tick-censored learning: no tunable changes it")
+    return [one for one in found if one], absent
+
+
+def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
+    """Measure each value of each tunable.
+
+    Args:
+        subject: the governor that is judged.
+        streams: the suite and the corpus.
+        memo: where figures are kept.
+        phase: shows progress.
+    """
+    section = Section(PART, TITLE)
+    mine = parse(subject, False)[0]
+    found, absent = axes(mine)
+    labels = [f"{subject}:{axis.name}={value}" for axis in found for value in axis.values]
+    governors = [parse(label, False)[0] for label in labels]
+    references = [parse(label, False)[0] for label in MAINLINE]
+    everybody = [*governors, *references]
+    jobs = [(s, who, AS_TOLD) for who in everybody for s in streams]
+    figures = iter(play_all(jobs, memo, phase, "Ablations"))
+    regret = {
+        who.label: {s: next(figures).regret for s in streams} for who in (*governors, *references)
+    }
+    places = [
+        (table if group == SYNTH else "corpus", mine) for group, table, mine in grouped(streams)
+    ]
+    better = {s: min(regret[label][s] for label in MAINLINE) for s in streams}
+    data = []
+    for axis in found:
+        rows: list[list[Cell]] = []
+        for value in axis.values:
+            of = regret[f"{subject}:{axis.name}={value}"]
+            means = [fmean(of[s] for s in members) for _, members in places]
+            worst = max(streams, key=lambda s: of[s] - better[s])
+            name = f"{value} (default)" if value == axis.default else value
+            harm = f"{show(of[worst] - better[worst], 1)} on {worst.table} {worst.name}"
+            rows.append([name, *means, harm])
+            data.append({
+                "tunable": axis.name, "value": value, "default": value == axis.default,
+                "regret": dict(zip((name for name, _ in places), means, strict=True)),
+            })  # fmt: skip
+        heads = (axis.name, *(f"{name} %" for name, _ in places), "most above the better mainline")
+        section.tables.append(Table(f"Mean regret by {axis.name}", heads, rows))
+    section.verdicts += [Verdict(ABSENT, line, "") for line in absent]
+    section.data["values"] = data
+    return section

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures that were measured before, so that a change of a governor costs its own replays only.
+
+A figure is kept under a hash of all that it depends on: the intervals, the machine, the tunables,
+and the sources of the replay and of this governor. Which files these are follows from their
+`#include` lines, not from a list.
+"""
+
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.linux_source import GOVERNORS as KERNEL_FILES
+from cpuidle_lab.linux_source import fetch
+from cpuidle_lab.replay import build
+from cpuidle_lab.replay.library import LIMITS
+
+FOLDER = TOP / "build" / "study"
+
+_GOVERNORS = TOP / "governors"
+_REPLAY = build.NATIVE / "replay"
+_SHIM = build.NATIVE / "mainline"
+# Figures are kept so often, in s.
+_KEEP_S = 1.0
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+
+
+def closure(roots: Iterable[Path]) -> list[Path]:
+    """Return source files and all that they include, and the sources beside included headers."""
+    found: set[Path] = set()
+    waiting = [path.resolve() for path in roots]
+    while waiting:
+        path = waiting.pop()
+        if path in found or not path.is_file():
+            continue
+        found.add(path)
+        for name in _INCLUDE.findall(path.read_text(errors="replace")):
+            header = (path.parent / name).resolve()
+            waiting += [header, header.with_suffix(".c")]
+    return sorted(found)
+
+
+def _own(name: str) -> list[Path]:
+    engine = [_REPLAY / "engine.c"]
+    if name in LIMITS:
+        return closure([*engine, _REPLAY / f"{name}.c"])
+    return closure([*engine, *sorted((_GOVERNORS / name).glob("[!.]*.[ch]"))])
+
+
+def _kernel(name: str, series: str) -> list[Path]:
+    folder = fetch(series).folder
+    theirs = [folder / file for file in KERNEL_FILES if file in (f"{name}.c", "gov.h")]
+    return closure([*theirs, *sorted(_SHIM.rglob("*.[ch]")), _REPLAY / "engine.c"])
+
+
+def fingerprint(spec: str) -> str:
+    """Return a hash of the sources that decide what a governor does in replay, as they are now.
+
+    Args:
+        spec: as of replay.library.governor(); a kernel by its series.
+    """
+    name, at, series = spec.partition("@")
+    files = _kernel(name, series) if at else _own(name)
+    parts: list[str | bytes] = [Path(build.__file__).read_bytes()]
+    for path in files:
+        if not path.name.endswith("_kunit.c"):
+            parts += [path.name, path.read_bytes()]
+    return digest(parts)
+
+
+_known: dict[str, str] = {}
+
+
+def sources(spec: str) -> str:
+    """Return fingerprint() as it was when it was first asked for."""
+    if spec not in _known:
+        _known[spec] = fingerprint(spec)
+    return _known[spec]
+
+
+def check_sources() -> None:
+    """Make sure that sources() is still true of what was compiled since.
+
+    Raises:
+        UserError: somebody has edited a governor meanwhile.
+    """
+    for spec, before in _known.items():
+        if fingerprint(spec) != before:
+            raise UserError(f"the sources of {spec} changed while they were measured; run it again")
+
+
+class Memo:
+    """Figures by a hash of what they depend on. For one thread; to be closed."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        path = path or FOLDER / "memo.db"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._data = sqlite3.connect(path, timeout=60, isolation_level=None)
+        self._data.execute("PRAGMA journal_mode = WAL")
+        self._data.execute("PRAGMA synchronous = NORMAL")
+        self._data.execute("CREATE TABLE IF NOT EXISTS memo (key TEXT PRIMARY KEY, value TEXT)")
+
+    def get(self, key: str) -> Any | None:
+        """Return what was put there, None if nothing was."""
+        row = self._data.execute("SELECT value FROM memo WHERE key = ?", (key,)).fetchone()
+        return json.loads(row[0]) if row else None
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep something that JSON can hold."""
+        self._data.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (key, json.dumps(value)))
+
+    def fill(
+        self, work: Mapping[str, Callable[[], Any]], phase: Phase, title: str
+    ) -> dict[str, Any]:
+        """Return what belongs to each key; what is not known is worked out in threads, and kept.
+
+        Args:
+            work: by key; returns something that JSON can hold. Begun in this order.
+            phase: shows progress.
+            title: of the phase.
+        """
+        found = {key: self.get(key) for key in work}
+        missing = [key for key, value in found.items() if value is None]
+        with phase(title, len(missing)) as done, ThreadPoolExecutor(cpu_count() or 1) as pool:
+            waiting = {pool.submit(work[key]): key for key in missing}
+            fresh: dict[str, Any] = {}
+            kept = time.monotonic()
+            try:
+                for job in as_completed(waiting):
+                    found[waiting[job]] = fresh[waiting[job]] = job.result()
+                    done(1)
+                    if time.monotonic() - kept > _KEEP_S:
+                        self._keep(fresh)
+                        kept = time.monotonic()
+                self._keep(fresh)
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return found
+
+    def _keep(self, fresh: dict[str, Any]) -> None:
+        """Put what was worked out, and empty it; not under the name of other sources."""
+        check_sources()
+        for key, value in fresh.items():
+            self.put(key, value)
+        fresh.clear()
+
+    def __enter__(self) -> "Memo":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._data.close()

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Programs in the lab: one boot for each, in which every governor has its turns.
+
+Every seed is a round in which each governor runs the same commands, in an order that rotates from
+round to round. Before the first there is a run that is not judged, so that nobody pays for caches
+that were still cold.
+"""
+
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpuidle_lab import metrics, trace
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import LabRun, corpus, run_lab, workloads
+from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.lab.session import TRACE, Phase, Session
+from cpuidle_lab.lab.workloads import Workload
+from cpuidle_lab.metrics import Group
+
+# As mainline's teo and menu decide.
+TEO, MENU = "teo_ng", "menu_ng"
+
+KERNEL = "6.12"
+
+_WARM = "warm"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured.
+
+    Attributes:
+        seeds: rounds of each program.
+        seconds: of each run, for programs that take a time.
+    """
+
+    seeds: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and what it gets done.
+
+    Attributes:
+        workload: how it is run.
+        machine: on which idle states.
+        work: finds numbers in its output that say what it got done.
+        less_is_more: the numbers are times.
+
+    Without `work`, the same work is done each time, and its time tells.
+    """
+
+    workload: Workload
+    machine: str
+    work: str = ""
+    less_is_more: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the workload."""
+        return self.workload.name
+
+    def throughput(self, output: str, seconds: float) -> float | None:
+        """Return what got done in each second, in units of the program's own.
+
+        Args:
+            output: what it printed.
+            seconds: how long it took.
+
+        Returns:
+            None if the output does not tell.
+        """
+        if not self.work:
+            return 1 / seconds if seconds > 0 else None
+        total = sum(float(number) for number in re.findall(self.work, output))
+        if not total:
+            return None
+        return 1 / total if self.less_is_more else total / seconds
+
+
+_STRESS = Workload(
+    "stress-mix",
+    "jittered timers and a pair that wakes each other, with a CPU 10 % busy",
+    "stress-ng --metrics-brief --seed SEED --timeout DURATION --timer 1 --timer-freq 300 "
+    "--timer-rand --switch 1 --switch-freq 500 --cpu 1 --cpu-load 10 --cpu-load-slice 4 "
+    "--cpu-method loop",
+)
+_SHELL = Workload(
+    "shell-jobs",
+    "a small job of find, sort and gzip every 50 ms, as scripts do",
+    "for i in $(seq $((10 * DURATION))); do find /bin /lab | sort | gzip >/dev/null; "
+    "usleep 50000; done",
+)
+
+PROGRAMS = (
+    Program(workloads.find("cyclictest-1700us"), "skx", r"C:\s*(\d+)"),
+    Program(workloads.find("hackbench-pipe"), "icx", r"Time: ([\d.]+)", True),
+    Program(_STRESS, "gnr", r"metrc: \[\d+\] (?:timer|switch|cpu) +(\d+)"),
+    Program(_SHELL, "skl"),
+    Program(workloads.find("pgbench-1"), "skx", r"transactions actually processed: (\d+)"),
+    Program(workloads.find("fio-1"), "spr", r"issued rwts: total=(\d+)"),
+    Program(workloads.find("nginx-wrk"), "skl", r"(\d+) requests in"),
+    Program(workloads.find("redis"), "power9"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program under a governor, once.
+
+    Attributes:
+        program: name.
+        machine: idle states.
+        governor: who decided.
+        seed: of the round.
+        regret: recorded regret, %; None if there were too few intervals.
+        energy_mj: that the emulated machine took, busy time included.
+        seconds: how long it took.
+        throughput: as of Program.throughput().
+        p99_us: p99 of the modelled wake-up latency.
+    """
+
+    program: str
+    machine: str
+    governor: str
+    seed: int
+    regret: float | None
+    energy_mj: float | None
+    seconds: float
+    throughput: float
+    p99_us: float | None
+
+
+def rounds(program: Program, governors: Sequence[str], size: Size) -> list[Phase]:
+    """Return all runs of a program in one boot, the first of them to warm up."""
+    found = []
+    for seed in range(1, size.seeds + 1):
+        first = seed % len(governors)
+        for governor in (*governors[first:], *governors[:first]):
+            command = program.workload.shell(size.seconds, seed)
+            # Each round meets the tick at another point.
+            command = f"usleep $(({seed} * 7919 % 4000 + 1000)); {command}"
+            found.append(Phase(governor, str(seed), command, setup=program.workload.setup))
+    warm = program.workload.shell(1, 1)
+    return [Phase(MENU, _WARM, warm, setup=program.workload.setup), *found]
+
+
+def _runs(program: Program, groups: Sequence[Group], outputs: Path) -> list[Run]:
+    found = []
+    for group in groups:
+        if group.workload == _WARM or not group.workload:
+            continue
+        seconds = (group.end_ns - group.start_ns) / 1e9
+        printed = (outputs / group.governor / group.workload).read_text(errors="replace")
+        throughput = program.throughput(printed, seconds)
+        if throughput is None:
+            raise UserError(f"{program.name}: its output does not say what it got done")
+        found.append(
+            Run(
+                program.name,
+                program.machine,
+                group.governor,
+                int(group.workload),
+                group.judged_regret,
+                group.values.get("emulated_mj"),
+                seconds,
+                throughput,
+                group.values.get("latency_p99_us"),
+            )
+        )
+    return found
+
+
+def lab_run(program: Program, governors: Sequence[str], size: Size) -> LabRun:
+    """Return the boot for a program."""
+    return LabRun(
+        Session(program.machine, rounds(program, governors, size)).script(),
+        kernel=KERNEL,
+        files=workloads.files([program.workload]),
+        real_time=False,
+        time_limit_s=900,
+    )
+
+
+def boot(program: Program, run: LabRun) -> list[Run]:
+    """Boot the lab.
+
+    Raises:
+        UserError: a program failed in the guest, events were lost, or an output says nothing.
+    """
+    with tempfile.TemporaryDirectory(prefix="study-", dir=TOP / "build") as folder:
+        result = run_lab(run, Path(folder) / "results", f"Lab: {program.name}").check()
+        recorded = trace.load(result.files / TRACE)
+        if not recorded.integrity.complete:
+            raise UserError(f"{program.name}: events were lost while it was recorded")
+        return _runs(program, metrics.analyse(recorded), result.files)
+
+
+def key_of(program: Program, run: LabRun) -> str:
+    """Return a hash of all that the runs depend on."""
+    programs = corpus.programs_hash(dict(run.files))
+    parts = [corpus.modules_hash(), programs, corpus.qemu_version(), run.script, repr(program)]
+    return digest(["kernel", Path(__file__).read_bytes(), *parts])
