@@ -94,8 +94,9 @@
  *    as it has lasted already. One in 16384 is taken to last until the timer.
  *
  * 6. The cheapest usable state is found for the whole of the expected time, and
- *    for the part of it before the tick: the deepest one whose break-even point
- *    with the next shallower one is within the mean.
+ *    for the part of it before the tick: the deepest one that pays within the
+ *    mean. Break-even points are those of the lower envelope of the costs; a
+ *    state above it counts only if not all that are on it are usable.
  *
  * 7. The tick is stopped if that costs less than to keep it, be woken by it in
  *    the late share of cases and enter the cheapest state for what is left then;
@@ -122,19 +123,65 @@ static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 	return (u64)w->energy.power[0] * wteo_duration((s64)worth_ns);
 }
 
-static u32 break_even(const struct cil_energy *e, u32 k)
+/* Mean interval from which state k costs less than the shallower state j. */
+static u32 break_even(const struct cil_energy *e, u32 j, u32 k)
 {
-	u32 saved = e->power[k - 1] - e->power[k];
-	u64 mean_ns = CIL_DURATION_MAX;
-
-	if (e->entry[k] <= e->entry[k - 1])
+	if (e->power[k] >= e->power[j])
+		return U32_MAX;
+	if (e->entry[k] <= e->entry[j])
 		return 0;
-	if (saved)
-		mean_ns = cil_divide(e->entry[k] - e->entry[k - 1], saved);
-	return wteo_duration((s64)mean_ns);
+	return wteo_duration((s64)cil_divide(e->entry[k] - e->entry[j],
+					     e->power[j] - e->power[k]));
 }
 
-/* Each state pays from its break-even point with the next shallower one on. */
+/*
+ * The states that are the cheapest ones for some mean, and from which on: the
+ * lower envelope of the costs. A state that begins to pay no later than the
+ * one before it takes its place; one that never pays is left out.
+ */
+static void find_paying(struct wteo *w, u32 states)
+{
+	u32 order[CIL_STATE_MAX] = { 0 };
+	u32 top = 0, k, pays_ns;
+
+	w->paying = 1;
+	w->pays_ns[0] = 0;
+	for (k = 1; k < states; k++) {
+		pays_ns = break_even(&w->energy, order[top], k);
+		while (top && pays_ns <= w->pays_ns[order[top]]) {
+			w->paying &= ~(1u << order[top]);
+			pays_ns = break_even(&w->energy, order[--top], k);
+		}
+		if (pays_ns == U32_MAX)
+			continue;
+		w->pays_ns[k] = pays_ns;
+		w->paying |= 1u << k;
+		order[++top] = k;
+	}
+}
+
+/*
+ * The others count only where not all of those may be used: from their target
+ * residency on, but in order.
+ */
+static void find_substitutes(struct wteo *w, const struct cil_machine *machine)
+{
+	u32 next_ns = U32_MAX;
+	u32 k;
+
+	for (k = machine->state_count; k-- > 1;) {
+		u32 pays_ns = wteo_duration(machine->states[k]
+					    .target_residency_ns);
+
+		if (!(w->paying >> k & 1))
+			w->pays_ns[k] = pays_ns < next_ns ? pays_ns : next_ns;
+		next_ns = w->pays_ns[k];
+	}
+	for (k = 1; k < machine->state_count; k++)
+		if (w->pays_ns[k] < w->pays_ns[k - 1])
+			w->pays_ns[k] = w->pays_ns[k - 1];
+}
+
 static void set_costs(struct wteo *w, const struct cil_machine *machine,
 		      const struct wteo_tunables *t)
 {
@@ -145,12 +192,8 @@ static void set_costs(struct wteo *w, const struct cil_machine *machine,
 	cil_energy_set(&w->energy, machine, t->power_mw);
 	for (k = 0; k < machine->state_count; k++)
 		w->energy.entry[k] += wake_up_cost(w, machine, k);
-	w->pays_ns[0] = 0;
-	for (k = 1; k < machine->state_count; k++) {
-		w->pays_ns[k] = break_even(&w->energy, k);
-		if (w->pays_ns[k] < w->pays_ns[k - 1])
-			w->pays_ns[k] = w->pays_ns[k - 1];
-	}
+	find_paying(w, machine->state_count);
+	find_substitutes(w, machine);
 }
 
 static bool are_powers_set(const struct wteo *w, const struct wteo_tunables *t)
@@ -303,9 +346,11 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 	(void)tunables;
 	cil_env_print(sink, "pays from (us):");
 	for (k = 0; k < n; k++)
-		cil_env_print(sink, " s%u=%llu", k,
-			      (unsigned long long)
-			      cil_divide(w->pays_ns[k], CIL_NSEC_PER_USEC));
+		if (w->paying >> k & 1)
+			cil_env_print(sink, " s%u=%llu", k,
+				      (unsigned long long)
+				      cil_divide(w->pays_ns[k],
+						 CIL_NSEC_PER_USEC));
 	cil_env_print(sink, "\n\nWeights of 10000: what followed a condition\n");
 	cil_env_print(sink, "row %-20s", "before     timer");
 	for (k = 0; k < n; k++)

@@ -96,7 +96,8 @@ struct wteo_interval {
  * @power_mw: the powers that @energy was prepared for
  * @aging: prepared for the half-life in use
  * @energy: cost model
- * @pays_ns: mean interval from which each state pays
+ * @pays_ns: mean interval from which each state pays, in ascending order
+ * @paying: bit k is set if state k is the cheapest for some mean interval
  * @growth: of weights, for @learning_rate
  * @learning_rate: in use
  * @window: recent intervals
@@ -120,6 +121,7 @@ struct wteo {
 	struct wteo_aging aging;
 	struct cil_energy energy;
 	u32 pays_ns[CIL_STATE_MAX];
+	u32 paying;
 	u32 growth;
 	u32 learning_rate;
 	struct wteo_window window;

@@ -1111,6 +1111,57 @@ static void bias_moves_break_even(struct kunit *test)
 	}
 }
 
+/* Which states may be the cheapest, and what a long interval gets. */
+static u32 paying_with(struct kunit *test, const u32 power_mw[5], u32 disabled,
+		       u8 *index)
+{
+	struct bench *b = bench_new(test, 5);
+	struct cil_decision d;
+	struct step s;
+	u32 i;
+
+	memcpy(b->tunables.power_mw, power_mw, 5 * sizeof(*power_mw));
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	for (i = 0; i < 20; i++) {
+		memset(&s, 0, sizeof(s));
+		s.query.now_ns = b->now_ns;
+		s.query.latency_req_ns = CIL_TIME_MAX;
+		s.query.disabled = disabled;
+		s.sleep_length_ns = 20 * MS;
+		s.delta_tick_ns = 3 * MS;
+		decide(b, &b->wteo, &s, &d);
+		b->now_ns += 20 * MS;
+		s.outcome.now_ns = b->now_ns;
+		s.outcome.index = d.index;
+		s.outcome.residency_ns = 20 * MS;
+		wteo_policy.update(&b->wteo, &b->machine, &b->tunables,
+				   &s.outcome);
+	}
+	*index = d.index;
+	return b->wteo.paying;
+}
+
+/*
+ * A state that draws no less than a shallower one never pays, and stands in
+ * nobody's way; but it is better than nothing where deeper ones are disabled.
+ */
+static void wrong_powers_block_no_state(struct kunit *test)
+{
+	static const u32 right[] = { 4000, 3000, 2000, 1000, 100 };
+	static const u32 equal[] = { 4000, 1000, 1000, 1000, 100 };
+	static const u32 rising[] = { 1000, 2000, 3000, 4000, 5000 };
+	u8 index;
+
+	KUNIT_EXPECT_EQ(test, 0x1f, paying_with(test, right, 0, &index));
+	KUNIT_EXPECT_EQ(test, 4, index);
+	KUNIT_EXPECT_EQ(test, 0x13, paying_with(test, equal, 0, &index));
+	KUNIT_EXPECT_EQ(test, 4, index);
+	paying_with(test, equal, 1u << 4, &index);
+	KUNIT_EXPECT_EQ(test, 3, index);
+	KUNIT_EXPECT_EQ(test, 1, paying_with(test, rising, 0, &index));
+	KUNIT_EXPECT_EQ(test, 0, index);
+}
+
 /* Powers, bias, rate and half-life count soon after they are changed. */
 static void changes_are_taken_over(struct kunit *test)
 {
@@ -1238,6 +1289,7 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(extremes_do_no_harm),
 	KUNIT_CASE(costs_break_even),
 	KUNIT_CASE(bias_moves_break_even),
+	KUNIT_CASE(wrong_powers_block_no_state),
 	KUNIT_CASE(changes_are_taken_over),
 	KUNIT_CASE(state_is_small),
 	KUNIT_CASE(dump_shows_rows),

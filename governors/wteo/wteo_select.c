@@ -67,23 +67,31 @@ static void decide_on(struct cil_decision *decision, u32 index, bool stop_tick,
 	decision->reason = (u8)reason;
 }
 
-/* Step 1: the states that may be used, 0 if fewer than two are enabled. */
-static u32 find_usable(const struct wteo *w, const struct cil_machine *machine,
-		       const struct cil_query *query)
+/* Step 1: enabled states within the latency request. */
+static noinline u32 within_request(const struct cil_machine *machine,
+				   const struct cil_query *query, u32 enabled)
 {
-	u32 enabled = ~query->disabled & w->all_states;
 	u32 usable = enabled;
 	u32 k;
 
-	if (!(enabled & (enabled - 1)))
-		return 0;
-	if (query->latency_req_ns >= w->greatest_latency_ns)
-		return enabled;
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > query->latency_req_ns)
 			usable &= ~(1u << k);
 	/* If none meets the request, the shallowest comes nearest. */
 	return usable ? usable : enabled & -enabled;
+}
+
+/* Step 1: what there is to choose from, 0 if fewer than two are enabled. */
+static u32 find_usable(const struct wteo *w, const struct cil_machine *machine,
+		       const struct cil_query *query)
+{
+	u32 usable = ~query->disabled & w->all_states;
+
+	if (!(usable & (usable - 1)))
+		return 0;
+	if (query->latency_req_ns < w->greatest_latency_ns)
+		usable = within_request(machine, query, usable);
+	return w->paying & ~usable ? usable : w->paying;
 }
 
 /* Step 2. */
