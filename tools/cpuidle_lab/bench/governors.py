@@ -32,7 +32,7 @@ VARIANTS = (
     "wteo",
     "wteo:selection=off",
     "wteo:selection=sample",
-    *(f"wteo:history_size={size}" for size in (8, 17, 32)),
+    *(f"wteo:selection=sample:history_size={size}" for size in (8, 17, 32)),
     "wteo:row_context=off",
 )
 
