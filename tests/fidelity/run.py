@@ -59,7 +59,9 @@ def script(seconds: int, machine: str, buffer_mib: int) -> str:
         if selection:
             lines.append(f"tune wteo selection {selection}")
         lines.append(f"storm {governor} {tunables_of} {selection}")
+    # The hinted tasks sleep all the time: they gate for ever.
     lines += ["sleep 1000 & hinted=$!", "taskset -c 1 sleep 1000 & other=$!"]
+    lines.append("tune gate linger_ms 0")
     for base in GATED:
         lines += [
             f"tune gate base {base}",
