@@ -14,6 +14,7 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
+#include <linux/magic.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
@@ -157,12 +158,22 @@ void cil_group_removed(const struct cgroup *cgroup)
 	rcu_read_unlock();
 }
 
+/* Another thread may have put another file in the descriptor's place. */
+static bool is_directory_of(const struct file *file, const struct cgroup *cgroup)
+{
+	const struct inode *inode = file_inode(file);
+
+	return inode->i_sb->s_magic == CGROUP2_SUPER_MAGIC &&
+	       inode->i_private == cgroup->kn;
+}
+
 /*
  * What a group's tasks may have is changed by whoever may write to its
  * directory, but nobody gets more sensitive by it without CAP_SYS_NICE.
  * Without a value a group limits nobody, so taking one away counts as that.
  */
-static int may_change(int fd, const struct cil_group *old,
+static int may_change(int fd, const struct cgroup *cgroup,
+		      const struct cil_group *old,
 		      const struct cil_request *wanted)
 {
 	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
@@ -172,10 +183,11 @@ static int may_change(int fd, const struct cil_group *old,
 
 	if (!file)
 		return -EBADF;
-	ret = file_permission(file, MAY_WRITE);
+	ret = is_directory_of(file, cgroup) ? file_permission(file, MAY_WRITE) :
+					      -EBADF;
 	fput(file);
 	if (ret)
-		return -EPERM;
+		return ret == -EBADF ? ret : -EPERM;
 	if (!cil_request_is_below(wanted, before) &&
 	    !(old && wanted->kind == CPUIDLE_LATENCY_NONE))
 		return 0;
@@ -224,7 +236,7 @@ static int set_locked(int fd, struct cgroup *cgroup,
 	int ret;
 
 	old = find_group(cgroup_id(cgroup));
-	ret = may_change(fd, old, wanted) ?: cil_probes_attach() ?:
+	ret = may_change(fd, cgroup, old, wanted) ?: cil_probes_attach() ?:
 	      cil_level_get(&request);
 	if (!ret) {
 		ret = change_group(cgroup, old, &request);

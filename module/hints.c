@@ -164,6 +164,24 @@ static void forget(struct cil_hint *hint, u8 what)
 }
 
 /*
+ * The lock of the hint is held. A child may be asked for before it is first
+ * woken; that stands, and what it would inherit does not.
+ */
+static void set_or_keep(struct cil_hint *hint, const struct cil_request *own,
+			struct cil_user *user, u8 what)
+{
+	if (what == CIL_HINT_INHERIT && hint->user) {
+		cil_user_discharge(user);
+		return;
+	}
+	if (user)
+		cil_user_discharge(hint->user);
+	set_own(hint, own, user ?: hint->user);
+	resolve(hint, cil_group_of(hint->task));
+	tell(hint, what);
+}
+
+/*
  * Give a task a request of its own, or another one. @user is charged already
  * if the task has had none. The reference on the request's level is taken.
  * Returns 1 if the task had no hint at all, else 0, or -ENOSPC.
@@ -184,9 +202,7 @@ static int set(struct task_struct *task, const struct cil_request *own,
 	}
 	if (hint) {
 		raw_spin_lock(&hint->lock);
-		set_own(hint, own, user ?: hint->user);
-		resolve(hint, cil_group_of(task));
-		tell(hint, what);
+		set_or_keep(hint, own, user, what);
 		raw_spin_unlock(&hint->lock);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);

@@ -222,13 +222,16 @@ void cil_placement_refresh(void)
 
 static void start_here(void *unused)
 {
-	this_cpu_ptr(cil_hint_cpus)->plain_ns = local_clock();
+	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
+
+	cpu->plain_ns = local_clock();
+	cpu->relaxed_ns = 0;
 }
 
 /**
- * cil_placement_start() - the probes are attached
+ * cil_placement_start() - the probes have been attached or detached
  *
- * Whoever ran before was not seen.
+ * Whoever runs while they are not attached is not seen.
  *
  * Context: process, may sleep.
  */

@@ -26,10 +26,14 @@
 
 static bool attached;
 
-/* Run-queue lock held. The parent wakes its child. */
+/*
+ * Run-queue lock held. The parent wakes its child, whose CPU has just been
+ * chosen without a word; it may have got a hint before.
+ */
 static void probe_wakeup_new(void *data, struct task_struct *task)
 {
 	rcu_read_lock();
+	cil_hint_move(task, task_cpu(task));
 	cil_hint_inherit(current, task);
 	rcu_read_unlock();
 }
@@ -129,6 +133,7 @@ static void detach_probes(int count)
 		cil_hints_drop_all();
 	}
 	tracepoint_synchronize_unregister();
+	cil_placement_start();
 	attached = false;
 }
 
