@@ -270,7 +270,7 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
     )
     said = answers(result)
     assert {"learning_rate=77", "selection=sample"} <= set(said["wteo"].split())
-    assert said["gate"] == "base=teo_ng"
+    assert "base=teo_ng" in said["gate"].split()
     assert said["unchanged"] == said["wteo"]
     assert {"learning_rate=99", "selection=off"} <= set(said["changed"].split())
     assert any("no debugfs" in line for line in result.dmesg.splitlines())
