@@ -172,7 +172,7 @@ static void period(s64 interval_ns, bool rejected)
 	menu_ng_policy.update(&state, &machine, values, &outcome);
 }
 
-__attribute__((noinline))
+noinline
 void measured_period(s64 interval_ns, bool rejected)
 {
 	period(interval_ns, rejected);
