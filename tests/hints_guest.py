@@ -39,6 +39,7 @@ attached() {
 }
 cpu_of() { awk '{ sub(/.*\\) /, ""); print $37 }' /proc/$1/stat; }
 usage() { cat $states/cpu$1/cpuidle/state$2/usage; }
+deep() { echo $(($(usage $1 2) + $(usage $1 3))); }
 time_us() { cat $states/cpu$1/cpuidle/state$2/time; }
 online() { echo $2 >$states/cpu$1/online; }
 recount() { cat $knobs/gate/recount; }

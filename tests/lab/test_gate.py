@@ -4,42 +4,11 @@
 from pathlib import Path
 
 import pytest
+from hints_guest import guest
 
-from cpuidle_lab.lab import LabResult, LabRun, run_lab
 from cpuidle_lab.lab.images import FLAVOURS
 
 pytestmark = pytest.mark.lab
-
-FUNCTIONS = """
-. /lab/functions
-load cpuidle_emul machine=skx
-load cpuidle_lab
-hints=$knobs/gate/hints
-states=/sys/devices/system/cpu
-placed() { sed -n "s/^# cpu$1: \\([0-9]*\\) placed/\\1/p" $hints; }
-on() { awk -v pid=$1 '$1 == pid { print $3 }' $hints; }
-# Detaching waits for grace periods, in the background if a task has exited.
-attached() {
-    for i in $(seq 100); do
-        said=$(tail -n 1 $hints)
-        [ "$said" = "# tracepoints attached: $1" ] && break
-        usleep 50000
-    done
-    echo "$said"
-}
-cpu_of() { awk '{ sub(/.*\\) /, ""); print $37 }' /proc/$1/stat; }
-usage() { cat $states/cpu$1/cpuidle/state$2/usage; }
-deep() { echo $(($(usage $1 2) + $(usage $1 3))); }
-"""
-
-
-def guest(tmp_path: Path, script: str, **options: object) -> dict[str, str]:
-    """Run a script in the guest; return its lines "name: value". No warning may be logged."""
-    run = LabRun(script=FUNCTIONS + script, **options)  # type: ignore[arg-type]
-    result: LabResult = run_lab(run, tmp_path / "results").check()
-    foreign = ("out-of-tree module", "module verification failed")
-    assert [line for line in result.complaints() if not any(t in line for t in foreign)] == []
-    return dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
 
 
 @pytest.mark.parametrize("kernel", FLAVOURS)
