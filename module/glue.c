@@ -373,6 +373,7 @@ void cil_glue_restart(const struct cil_governor *governor)
 static int cpu_came_online(unsigned int n)
 {
 	WRITE_ONCE(per_cpu_ptr(cil_cpus, n)->restart, true);
+	cil_placement_cpu_online(n);
 	return 0;
 }
 

@@ -21,31 +21,36 @@
 #include "groups.h"
 #include "hints.h"
 #include "pool.h"
+#include "placement.h"
 #include "probes.h"
+#include "users.h"
 
-/* Groups that may have a value at a time. */
-#define GROUPS_MAX	1024
+/* Groups that may have a value at a time: all of them, and those of one payer. */
+#define GROUPS_MAX		4096
+#define GROUPS_PER_PAYER	(GROUPS_MAX / 4)
 
 /**
  * struct cil_group - a group that has a value
  * @node: in the table
+ * @next_old: the next of those that have been taken out
  * @rcu: to free it when nobody looks at it any more
  * @id: of the cgroup
- * @request: its value; never changed
+ * @value: its value
  * @dead: the cgroup was removed
  */
 struct cil_group {
 	struct hlist_node node;
+	struct cil_group *next_old;
 	struct rcu_head rcu;
 	u64 id;
-	struct cil_request request;
+	struct cil_group_value value;
 	bool dead;
 };
 
 u32 cil_groups_used;
 
 /* Changed with cil_hints_lock held, read under RCU. */
-static DEFINE_HASHTABLE(groups, 8);
+static DEFINE_HASHTABLE(groups, 10);
 
 /* Bit n is set if there may be a group whose id is n modulo 64. */
 static u64 filter;
@@ -67,9 +72,9 @@ static struct cil_group *find_group(u64 id)
  *
  * Context: RCU read section.
  */
-const struct cil_request *cil_group_find(struct task_struct *task)
+const struct cil_group_value *cil_group_find(struct task_struct *task)
 {
-	const struct cil_request *found = NULL;
+	const struct cil_group_value *found = NULL;
 	struct cil_group *group;
 	struct cgroup *cgroup;
 
@@ -79,8 +84,9 @@ const struct cil_request *cil_group_find(struct task_struct *task)
 		if (!(READ_ONCE(filter) & BIT_ULL(id % 64)))
 			continue;
 		group = find_group(id);
-		if (group && (!found || cil_request_is_below(found, &group->request)))
-			found = &group->request;
+		if (group && (!found || cil_request_is_below(&found->request,
+							     &group->value.request)))
+			found = &group->value;
 	}
 	return found;
 }
@@ -96,17 +102,25 @@ static void remake_filter(void)
 	WRITE_ONCE(filter, bits);
 }
 
-/* Takes a group out; release_group() is due when nobody sees it any more. */
-static void unlink_group(struct cil_group *group)
+/* Takes a group out; release_groups() is due when nobody sees it any more. */
+static void unlink_group(struct cil_group *group, struct cil_group **old)
 {
 	hash_del_rcu(&group->node);
 	WRITE_ONCE(cil_groups_used, cil_groups_used - 1);
+	group->next_old = *old;
+	*old = group;
 }
 
-static void release_group(struct cil_group *group)
+static void release_groups(struct cil_group *old)
 {
-	cil_level_put(&group->request);
-	kfree_rcu(group, rcu);
+	while (old) {
+		struct cil_group *group = old;
+
+		old = group->next_old;
+		cil_level_put(&group->value.request);
+		cil_user_discharge(group->value.payer);
+		kfree_rcu(group, rcu);
+	}
 }
 
 /* The values have changed; afterwards no task goes by an old one. */
@@ -116,24 +130,24 @@ static void apply_change(struct cil_group *old)
 	synchronize_rcu();
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
-	if (old)
-		release_group(old);
+	cil_placement_touch(cpu_online_mask);
+	release_groups(old);
 	cil_probes_detach_soon();
 }
 
 static void bury_groups(struct work_struct *work)
 {
+	struct cil_group *old = NULL;
 	struct hlist_node *next;
 	struct cil_group *group;
 	int i;
 
 	mutex_lock(&cil_hints_lock);
-	hash_for_each_safe(groups, i, next, group, node) {
-		if (!group->dead)
-			continue;
-		unlink_group(group);
-		apply_change(group);
-	}
+	hash_for_each_safe(groups, i, next, group, node)
+		if (READ_ONCE(group->dead))
+			unlink_group(group, &old);
+	if (old)
+		apply_change(old);
 	mutex_unlock(&cil_hints_lock);
 }
 
@@ -177,7 +191,7 @@ static int may_change(int fd, const struct cgroup *cgroup,
 		      const struct cil_request *wanted)
 {
 	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
-	const struct cil_request *before = old ? &old->request : &none;
+	const struct cil_request *before = old ? &old->value.request : &none;
 	struct file *file = fget_raw(fd);
 	int ret;
 
@@ -194,15 +208,54 @@ static int may_change(int fd, const struct cgroup *cgroup,
 	return capable(CAP_SYS_NICE) ? 0 : -EACCES;
 }
 
-static int add_group(u64 id, const struct cil_request *request)
+static u32 groups_of(const struct cil_user *payer)
 {
-	bool room = cil_groups_used < GROUPS_MAX;
-	struct cil_group *group = room ? kzalloc(sizeof(*group), GFP_KERNEL) : NULL;
+	struct cil_group *group;
+	u32 count = 0;
+	int i;
+
+	hash_for_each(groups, i, group, node)
+		count += group->value.payer == payer;
+	return count;
+}
+
+/* @payer is charged already; one who gets another value instead may be over. */
+static int may_add(const struct cil_user *payer, const struct cil_group *old)
+{
+	if (old && old->value.payer == payer)
+		return 0;
+	if (cil_user_is_over(payer) || groups_of(payer) >= GROUPS_PER_PAYER)
+		return -EDQUOT;
+	return !old && cil_groups_used >= GROUPS_MAX ? -ENOSPC : 0;
+}
+
+static struct cil_group *make_group(const struct cil_group *old)
+{
+	struct cil_group *group = kzalloc(sizeof(*group), GFP_KERNEL);
+	int ret = -ENOMEM;
 
 	if (!group)
-		return room ? -ENOMEM : -ENOSPC;
+		return ERR_PTR(ret);
+	group->value.payer = cil_user_charge(current_uid());
+	if (group->value.payer) {
+		ret = may_add(group->value.payer, old);
+		if (!ret)
+			return group;
+		cil_user_discharge(group->value.payer);
+	}
+	kfree(group);
+	return ERR_PTR(ret);
+}
+
+static int add_group(u64 id, const struct cil_request *request,
+		     const struct cil_group *old)
+{
+	struct cil_group *group = make_group(old);
+
+	if (IS_ERR(group))
+		return PTR_ERR(group);
 	group->id = id;
-	group->request = *request;
+	group->value.request = *request;
 	cil_level_hold(request);
 	hash_add_rcu(groups, &group->node, id);
 	WRITE_ONCE(cil_groups_used, cil_groups_used + 1);
@@ -212,15 +265,16 @@ static int add_group(u64 id, const struct cil_request *request)
 static int change_group(struct cgroup *cgroup, struct cil_group *old,
 			const struct cil_request *wanted)
 {
+	struct cil_group *gone = NULL;
 	int ret = 0;
 
 	if (wanted->kind != CPUIDLE_LATENCY_NONE)
-		ret = add_group(cgroup_id(cgroup), wanted);
+		ret = add_group(cgroup_id(cgroup), wanted, old);
 	if (ret || (!old && wanted->kind == CPUIDLE_LATENCY_NONE))
 		return ret;
 	if (old)
-		unlink_group(old);
-	apply_change(old);
+		unlink_group(old, &gone);
+	apply_change(gone);
 	/* Removed meanwhile: before the value was there nobody noticed. */
 	smp_mb();
 	if (!(READ_ONCE(cgroup->self.flags) & CSS_ONLINE))
@@ -259,8 +313,8 @@ static noinline void drop_cgroup(struct cgroup *cgroup)
  *
  * Context: process, may sleep.
  * Return: 0, -EBADF (no such directory), -EPERM (it may not be written),
- * -EACCES (CAP_SYS_NICE is needed), -ENOSPC (too many groups or distinct
- * limits), -EINTR, -ENOMEM, -EOPNOTSUPP.
+ * -EACCES (CAP_SYS_NICE is needed), -EDQUOT (the caller has too many),
+ * -ENOSPC (too many groups or distinct limits), -EINTR, -ENOMEM, -EOPNOTSUPP.
  */
 int cil_group_set(int fd, const struct cil_request *wanted)
 {
@@ -297,14 +351,14 @@ int cil_group_get(int fd, struct cil_request *found)
 	rcu_read_lock();
 	group = find_group(cgroup_id(cgroup));
 	if (group)
-		*found = group->request;
+		*found = group->value.request;
 	rcu_read_unlock();
 	drop_cgroup(cgroup);
 	return 0;
 }
 
 /**
- * cil_groups_count() - count the groups' requests by level
+ * cil_groups_count() - count the groups' requests by level, and by who pays
  * @users: counts of CIL_LEVELS + 1 levels, added to
  *
  * Context: the machine is stopped.
@@ -314,8 +368,10 @@ void cil_groups_count(u32 *users)
 	const struct cil_group *group;
 	int i;
 
-	hash_for_each(groups, i, group, node)
-		users[group->request.level]++;
+	hash_for_each(groups, i, group, node) {
+		users[group->value.request.level]++;
+		cil_user_found(group->value.payer);
+	}
 }
 
 /**
@@ -325,13 +381,13 @@ void cil_groups_count(u32 *users)
  */
 void cil_groups_exit(void)
 {
+	struct cil_group *old = NULL;
 	struct hlist_node *next;
 	struct cil_group *group;
 	int i;
 
 	cancel_work_sync(&bury_work);
-	hash_for_each_safe(groups, i, next, group, node) {
-		unlink_group(group);
-		release_group(group);
-	}
+	hash_for_each_safe(groups, i, next, group, node)
+		unlink_group(group, &old);
+	release_groups(old);
 }

@@ -7,11 +7,22 @@
 #include "levels.h"
 
 struct cgroup;
+struct cil_user;
 
 /* How many groups have a value. Changed with cil_hints_lock held. */
 extern u32 cil_groups_used;
 
-const struct cil_request *cil_group_find(struct task_struct *task);
+/**
+ * struct cil_group_value - what a group says
+ * @request: to its tasks; never changed
+ * @payer: who pays for the members that have a hint only because of it
+ */
+struct cil_group_value {
+	struct cil_request request;
+	struct cil_user *payer;
+};
+
+const struct cil_group_value *cil_group_find(struct task_struct *task);
 int cil_group_set(int fd, const struct cil_request *wanted);
 int cil_group_get(int fd, struct cil_request *found);
 void cil_group_removed(const struct cgroup *cgroup);
@@ -26,7 +37,7 @@ void cil_groups_exit(void);
  * Return: the least sensitive value of its cgroup and all above it, NULL if
  * none of them has one.
  */
-static inline const struct cil_request *cil_group_of(struct task_struct *task)
+static inline const struct cil_group_value *cil_group_of(struct task_struct *task)
 {
 	return READ_ONCE(cil_groups_used) ? cil_group_find(task) : NULL;
 }

@@ -24,6 +24,23 @@
 
 #define BUCKET_BITS	12
 
+/* More than anything to be expected. */
+#define SLEEP_UNKNOWN	U64_MAX
+
+/**
+ * struct cil_grant - what a task gets
+ * @own: the request; its level is held
+ * @payer: who pays; charged already
+ * @expected_ns: the longest sleep to expect, if it has no hint yet
+ * @what: CIL_HINT_*, for the trace
+ */
+struct cil_grant {
+	struct cil_request own;
+	struct cil_user *payer;
+	u64 expected_ns;
+	u8 what;
+};
+
 /**
  * struct cil_bucket - hints whose tasks have the same hash
  * @lock: protects changes of the list
@@ -39,17 +56,20 @@ DEFINE_MUTEX(cil_hints_lock);
 
 static struct cil_bucket *buckets;
 
-/* Children that found no room for what they should have inherited. */
-static atomic_t not_inherited;
+/* How often a task could not get what its parent or its group has for it. */
+static atomic_t refused;
 
 /**
- * cil_hints_not_inherited() - children that found no room for a hint
+ * cil_hints_refused() - how often a task found no room for a hint
+ *
+ * A child that should have inherited counts once; a member of a group each time
+ * it stops running.
  *
  * Context: any.
  */
-u32 cil_hints_not_inherited(void)
+u32 cil_hints_refused(void)
 {
-	return atomic_read(&not_inherited);
+	return atomic_read(&refused);
 }
 
 static struct cil_bucket *bucket_of(const struct task_struct *task)
@@ -98,35 +118,40 @@ static void set_level(struct cil_hint *hint, u8 level)
 }
 
 /* What counts: the task's own request, as far as the group lets it go. */
-static const struct cil_request *effective(const struct cil_request *own,
-					   const struct cil_request *group)
+static const struct cil_request *effective(const struct cil_hint *hint,
+					   const struct cil_group_value *group)
 {
-	if (!group)
-		return own;
-	if (own->kind == CPUIDLE_LATENCY_NONE || cil_request_is_below(own, group))
-		return group;
-	return own;
+	if (group && (!cil_hint_has_own(hint) ||
+		      cil_request_is_below(&hint->own, &group->request)))
+		return &group->request;
+	return &hint->own;
 }
 
-static void resolve(struct cil_hint *hint, const struct cil_request *group)
+static void resolve(struct cil_hint *hint, const struct cil_group_value *group)
 {
-	const struct cil_request *request = effective(&hint->own, group);
+	const struct cil_request *request = effective(hint, group);
 
 	lockdep_assert_held(&hint->lock);
 	set_level(hint, request->level);
 	WRITE_ONCE(hint->relaxed, cil_request_is_relaxed(request));
 }
 
-/* The lock of the bucket is held. NULL if the pool is empty. */
-static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task)
+/* The lock of the bucket is held; the payer is charged already. */
+static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task,
+			    struct cil_user *payer, u64 expected_ns)
 {
-	struct cil_hint *hint = cil_pool_take();
+	struct cil_hint *hint;
 
+	if (cil_user_is_over(payer))
+		return ERR_PTR(-EDQUOT);
+	hint = cil_pool_take();
 	if (!hint)
-		return NULL;
+		return ERR_PTR(-ENOSPC);
 	raw_spin_lock(&hint->lock);
-	hint->user = NULL;
+	hint->payer = payer;
 	hint->own = (struct cil_request){ .level = CIL_LEVEL_NONE };
+	hint->expected_ns = expected_ns;
+	hint->slept_ns = 0;
 	hint->level = CIL_LEVEL_NONE;
 	hint->relaxed = false;
 	hint->moved = false;
@@ -138,15 +163,22 @@ static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task)
 	return hint;
 }
 
-static void set_own(struct cil_hint *hint, const struct cil_request *own,
-		    struct cil_user *user)
+static void set_own(struct cil_hint *hint, const struct cil_request *own)
 {
-	if (hint->user)
+	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);
-	hint->user = user;
 	hint->own = *own;
-	if (user)
+	if (cil_hint_has_own(hint))
 		cil_level_hold(own);
+}
+
+/* Only the group has a value: who gave it pays, if he can. */
+static void let_group_pay(struct cil_hint *hint, struct cil_user *payer)
+{
+	if (hint->payer == payer || !cil_user_charge_more(payer))
+		return;
+	cil_user_discharge(hint->payer);
+	hint->payer = payer;
 }
 
 /* The locks of the bucket and of the hint are held; the latter is dropped. */
@@ -155,57 +187,72 @@ static void forget(struct cil_hint *hint, u8 what)
 	hlist_nulls_del_rcu(&hint->node);
 	tell(hint, what);
 	cil_placement_out(hint->cpu, hint->level);
-	cil_user_discharge(hint->user);
-	if (hint->user)
+	cil_user_discharge(hint->payer);
+	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);
 	WRITE_ONCE(hint->task, NULL);
 	raw_spin_unlock(&hint->lock);
 	cil_pool_give(hint);
 }
 
-/*
- * The lock of the hint is held. A child may be asked for before it is first
- * woken; that stands, and what it would inherit does not.
- */
-static void set_or_keep(struct cil_hint *hint, const struct cil_request *own,
-			struct cil_user *user, u8 what)
+/* The lock of the hint is held. */
+static void ask(struct cil_hint *hint, const struct cil_grant *grant)
 {
-	if (what == CIL_HINT_INHERIT && hint->user) {
-		cil_user_discharge(user);
-		return;
-	}
-	if (user)
-		cil_user_discharge(hint->user);
-	set_own(hint, own, user ?: hint->user);
+	set_own(hint, &grant->own);
 	resolve(hint, cil_group_of(hint->task));
-	tell(hint, what);
+	tell(hint, grant->what);
 }
 
 /*
- * Give a task a request of its own, or another one. @user is charged already
- * if the task has had none. The reference on the request's level is taken.
- * Returns 1 if the task had no hint at all, else 0, or -ENOSPC.
+ * A task that had a hint. A child may be asked for before it is first woken;
+ * that stands, and what it would inherit does not.
  */
-static int set(struct task_struct *task, const struct cil_request *own,
-	       struct cil_user *user, u8 what)
+static int change(struct cil_hint *hint, const struct cil_grant *grant)
+{
+	bool stands = grant->what == CIL_HINT_INHERIT && cil_hint_has_own(hint);
+	struct cil_user *payer = grant->payer;
+
+	if (!stands && hint->payer != payer) {
+		if (cil_user_is_over(payer))
+			return -EDQUOT;
+		swap(hint->payer, payer);
+	}
+	cil_user_discharge(payer);
+	if (!stands)
+		ask(hint, grant);
+	return 0;
+}
+
+/*
+ * Give a task a request of its own, or another one. Returns 1 if the task had no
+ * hint at all, else 0, or -ENOSPC or -EDQUOT: then the payer is discharged.
+ */
+static int set(struct task_struct *task, const struct cil_grant *grant)
 {
 	struct cil_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
 	unsigned long flags;
-	int ret = 0;
+	bool is_new;
+	int ret = 1;
 
 	raw_spin_lock_irqsave(&bucket->lock, flags);
 	hint = cil_hint_find(task);
-	if (!hint) {
-		hint = add(bucket, task);
-		ret = hint ? 1 : -ENOSPC;
-	}
-	if (hint) {
+	is_new = !hint;
+	if (is_new)
+		hint = add(bucket, task, grant->payer, grant->expected_ns);
+	if (IS_ERR(hint)) {
+		ret = PTR_ERR(hint);
+	} else {
 		raw_spin_lock(&hint->lock);
-		set_or_keep(hint, own, user, what);
+		if (is_new)
+			ask(hint, grant);
+		else
+			ret = change(hint, grant);
 		raw_spin_unlock(&hint->lock);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
+	if (ret < 0)
+		cil_user_discharge(grant->payer);
 	return ret;
 }
 
@@ -213,7 +260,7 @@ static int set(struct task_struct *task, const struct cil_request *own,
 static void unset(struct task_struct *task)
 {
 	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
-	const struct cil_request *group = cil_group_of(task);
+	const struct cil_group_value *group = cil_group_of(task);
 	struct cil_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
 	unsigned long flags;
@@ -223,8 +270,8 @@ static void unset(struct task_struct *task)
 	if (hint) {
 		raw_spin_lock(&hint->lock);
 		if (group) {
-			cil_user_discharge(hint->user);
-			set_own(hint, &none, NULL);
+			let_group_pay(hint, group->payer);
+			set_own(hint, &none);
 			resolve(hint, group);
 			tell(hint, CIL_HINT_REMOVE);
 			raw_spin_unlock(&hint->lock);
@@ -233,13 +280,6 @@ static void unset(struct task_struct *task)
 		}
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-}
-
-static bool is_charged(const struct task_struct *task)
-{
-	const struct cil_hint *hint = cil_hint_find(task);
-
-	return hint && READ_ONCE(hint->user);
 }
 
 /**
@@ -254,23 +294,23 @@ static bool is_charged(const struct task_struct *task)
  */
 int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 {
-	struct cil_user *user = NULL;
+	struct cil_grant grant = {
+		.own = *own,
+		.expected_ns = SLEEP_UNKNOWN,
+		.what = CIL_HINT_SET,
+	};
 	int ret;
 
 	if (own->kind == CPUIDLE_LATENCY_NONE) {
 		unset(task);
 		return 0;
 	}
-	if (!is_charged(task)) {
-		user = cil_user_charge(task_uid(task));
-		if (IS_ERR(user))
-			return PTR_ERR(user);
-	}
-	ret = set(task, own, user, CIL_HINT_SET);
-	if (ret < 0) {
-		cil_user_discharge(user);
+	grant.payer = cil_user_charge(task_uid(task));
+	if (!grant.payer)
+		return -ENOMEM;
+	ret = set(task, &grant);
+	if (ret < 0)
 		return ret;
-	}
 	/*
 	 * It may have passed its exit tracepoint before the hint was there.
 	 * Exiting is marked before that tracepoint, so either the mark is seen
@@ -340,27 +380,29 @@ void cil_hint_move(struct task_struct *task, int cpu)
 	raw_spin_unlock(&hint->lock);
 }
 
-/* What a child inherits, with a reference on its level; NULL: nothing. */
-static struct cil_user *bequeath(struct task_struct *parent,
-				 struct cil_request *own)
+/* What a child inherits, with a reference on its level. False: nothing. */
+static bool bequeath(struct task_struct *parent, struct cil_grant *grant)
 {
 	struct cil_hint *hint = cil_hint_find(parent);
-	struct cil_user *user = NULL;
+	bool has = false;
 
 	if (!hint)
-		return NULL;
+		return false;
 	raw_spin_lock(&hint->lock);
-	if (hint->task == parent && hint->user) {
-		if (cil_user_charge_more(hint->user)) {
-			user = hint->user;
-			*own = hint->own;
-			cil_level_hold(own);
-		} else {
-			atomic_inc(&not_inherited);
-		}
+	if (hint->task == parent && cil_hint_has_own(hint)) {
+		has = cil_user_charge_more(hint->payer);
+		if (!has)
+			atomic_inc(&refused);
+	}
+	if (has) {
+		grant->own = hint->own;
+		grant->payer = hint->payer;
+		grant->expected_ns = READ_ONCE(hint->expected_ns);
+		grant->what = CIL_HINT_INHERIT;
+		cil_level_hold(&grant->own);
 	}
 	raw_spin_unlock(&hint->lock);
-	return user;
+	return has;
 }
 
 /**
@@ -372,33 +414,49 @@ static struct cil_user *bequeath(struct task_struct *parent,
  */
 void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 {
-	struct cil_request own;
-	struct cil_user *user = bequeath(parent, &own);
+	struct cil_grant grant;
 
-	if (!user)
+	if (!bequeath(parent, &grant))
 		return;
-	if (set(child, &own, user, CIL_HINT_INHERIT) < 0) {
-		cil_user_discharge(user);
-		atomic_inc(&not_inherited);
-	}
-	cil_level_put(&own);
+	if (set(child, &grant) < 0)
+		atomic_inc(&refused);
+	cil_level_put(&grant.own);
 }
 
 /* What a task has now that @group is what its group says. */
 static void resolve_or_forget(struct cil_hint *hint,
-			      const struct cil_request *group)
+			      const struct cil_group_value *group)
 {
 	u8 level = hint->level;
 
 	raw_spin_lock(&hint->lock);
-	if (!group && !hint->user) {
+	if (!group && !cil_hint_has_own(hint)) {
 		forget(hint, CIL_HINT_GROUP);
 		return;
 	}
+	if (!cil_hint_has_own(hint))
+		let_group_pay(hint, group->payer);
 	resolve(hint, group);
 	if (hint->level != level)
 		tell(hint, CIL_HINT_GROUP);
 	raw_spin_unlock(&hint->lock);
+}
+
+/* A task gets a hint because of its group only. The bucket's lock is held. */
+static struct cil_hint *adopt(struct cil_bucket *bucket, struct task_struct *task,
+			      struct cil_user *payer)
+{
+	struct cil_hint *hint = ERR_PTR(-EDQUOT);
+
+	if (cil_user_charge_more(payer)) {
+		hint = add(bucket, task, payer, SLEEP_UNKNOWN);
+		if (IS_ERR(hint))
+			cil_user_discharge(payer);
+	}
+	if (!IS_ERR(hint))
+		return hint;
+	atomic_inc(&refused);
+	return NULL;
 }
 
 /**
@@ -408,7 +466,7 @@ static void resolve_or_forget(struct cil_hint *hint,
  *
  * Context: RCU read section; the task's run-queue lock is held.
  */
-void cil_hint_join(struct task_struct *task, const struct cil_request *group)
+void cil_hint_join(struct task_struct *task, const struct cil_group_value *group)
 {
 	struct cil_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
@@ -416,7 +474,7 @@ void cil_hint_join(struct task_struct *task, const struct cil_request *group)
 	raw_spin_lock(&bucket->lock);
 	hint = cil_hint_find(task);
 	if (!hint && group)
-		hint = add(bucket, task);
+		hint = adopt(bucket, task, group->payer);
 	if (hint)
 		resolve_or_forget(hint, group);
 	raw_spin_unlock(&bucket->lock);

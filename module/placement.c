@@ -4,11 +4,15 @@
  *
  * A task is placed where it runs or waits to run or, asleep, where it last
  * ran. When a CPU decides on an idle state nothing runs or waits there, so it
- * is gated by tasks that sleep, each until linger_ms after it last ran. Nobody
- * scans for them: a task that stops running marks its level as live on its
- * CPU, and the decision drops marks from the tightest level on until it finds
- * one that still holds. Each mark dropped was set once, so a decision costs the
- * same however many tasks and levels there are.
+ * is gated by tasks that sleep, each for as long as it lingers after it last
+ * ran, which depends on how long it is used to sleep. Nobody scans for them: a
+ * task that stops running marks its level as live on its CPU, and the decision
+ * drops marks from the tightest level on until it finds one that still holds.
+ * Each mark dropped was set once, so a decision costs the same however many
+ * tasks and levels there are.
+ *
+ * A level gates for as long as the last of its tasks lingers, even if that one
+ * has left, while any of them is placed here.
  */
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
@@ -54,29 +58,24 @@ static const struct cil_order *order_of(struct cil_hint_cpu *cpu)
 }
 
 static bool holds(const struct cil_hint_cpu *cpu, u32 level, u64 now_ns,
-		  u64 linger_ns)
+		  bool for_ever)
 {
 	return atomic_read(&cpu->placed[level]) &&
-	       (!linger_ns || now_ns - cpu->ran_ns[level] < linger_ns);
+	       (for_ever || now_ns < cpu->until_ns[level]);
 }
 
 /* The tightest level that gates this CPU, CIL_LEVEL_NONE if none does. */
-static u32 tightest(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
+static u32 tightest(struct cil_hint_cpu *cpu, u64 now_ns, bool for_ever)
 {
 	const struct cil_order *order = order_of(cpu);
 	u32 rank;
 
 	while ((rank = find_first_bit(cpu->live, CIL_LEVELS)) < CIL_LEVELS) {
-		if (holds(cpu, order->level[rank], now_ns, linger_ns))
+		if (holds(cpu, order->level[rank], now_ns, for_ever))
 			return order->level[rank];
 		__clear_bit(rank, cpu->live);
 	}
 	return CIL_LEVEL_NONE;
-}
-
-static u64 linger_ns_of(const struct gate_tunables *tunables)
-{
-	return (u64)tunables->linger_ms * NSEC_PER_MSEC;
 }
 
 /* Did every user task that ran here lately have a value above 0? */
@@ -99,12 +98,12 @@ s64 cil_placement_limit(u64 now_ns)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	const struct gate_tunables *tunables = gate_values();
-	u32 level = tightest(cpu, now_ns, linger_ns_of(tunables));
+	u32 level = tightest(cpu, now_ns, !tunables->linger_ms);
 
 	if (level == CIL_LEVEL_NONE) {
 		if (hrtimer_is_queued(&cpu->timer))
 			hrtimer_try_to_cancel(&cpu->timer);
-		return is_relaxed(cpu, now_ns, linger_ns_of(tunables)) ?
+		return is_relaxed(cpu, now_ns, gate_linger(tunables, 0)) ?
 		       CIL_HINT_RELAXED : CIL_HINT_NONE;
 	}
 	return tunables->mode == GATE_MODE_POLL ? 0 : cil_level_limit(level);
@@ -112,12 +111,12 @@ s64 cil_placement_limit(u64 now_ns)
 
 static u64 gate_ends_in(struct cil_hint_cpu *cpu, u64 now_ns)
 {
-	u64 linger_ns = linger_ns_of(gate_values());
-	u32 level = tightest(cpu, now_ns, linger_ns);
+	bool for_ever = !gate_values()->linger_ms;
+	u32 level = tightest(cpu, now_ns, for_ever);
 
-	if (!linger_ns || level == CIL_LEVEL_NONE)
+	if (for_ever || level == CIL_LEVEL_NONE)
 		return LOOK_AGAIN_NS;
-	return cpu->ran_ns[level] + linger_ns - now_ns;
+	return cpu->until_ns[level] - now_ns;
 }
 
 /**
@@ -150,74 +149,105 @@ static enum hrtimer_restart gate_ended(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/**
- * cil_placement_ran() - a task that may mind waiting has just run on this CPU
- * @level: its level, or CIL_LEVEL_NONE
- *
- * Context: interrupts off.
- */
-void cil_placement_ran(u32 level)
+/* The task is about to sleep. For how long did it before it ran this time? */
+static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
+			const struct gate_tunables *tunables, u64 now_ns)
 {
-	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
-	const struct cil_order *order;
+	u64 expected_ns = min(hint->expected_ns, gate_longest_sleep(tunables));
+	u64 runtime_ns = task->se.sum_exec_runtime;
+	s64 slept_ns = now_ns - hint->slept_ns - (runtime_ns - hint->runtime_ns);
 
-	cpu->plain_ns = local_clock();
-	if (level == CIL_LEVEL_NONE)
-		return;
-	order = order_of(cpu);
-	cpu->ran_ns[level] = cpu->plain_ns;
+	/* One that is new here has not been seen to fall asleep. */
+	if (hint->slept_ns && slept_ns > 0)
+		expected_ns = gate_expect_sleep(tunables, expected_ns, slept_ns);
+	WRITE_ONCE(hint->expected_ns, expected_ns);
+	hint->slept_ns = now_ns;
+	hint->runtime_ns = runtime_ns;
+}
+
+/* The task gates this CPU while it sleeps, for as long as it lingers. */
+static void linger(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
+		   const struct gate_tunables *tunables, u64 now_ns)
+{
+	const struct cil_order *order = order_of(cpu);
+	u64 until_ns = now_ns + gate_linger(tunables, expected_ns);
+
+	cpu->until_ns[level] = max(cpu->until_ns[level], until_ns);
 	__set_bit(order->rank[level], cpu->live);
 }
 
 /**
- * cil_placement_ran_relaxed() - a task that does not has just run here
+ * cil_placement_ran() - a user task, or one with a hint, stops running here
+ * @task: the task
+ * @hint: its hint, NULL if it has none
+ * @sleeps: it will sleep until somebody wakes it up
  *
- * Context: interrupts off.
+ * Context: interrupts off, within an RCU read section.
  */
-void cil_placement_ran_relaxed(void)
+void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
+		       bool sleeps)
 {
-	this_cpu_ptr(cil_hint_cpus)->relaxed_ns = local_clock();
-}
-
-static void touch_here(void *levels)
-{
+	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
+	const struct gate_tunables *tunables = gate_values();
+	u64 now_ns = local_clock();
 	u32 level;
 
-	for_each_set_bit(level, levels, CIL_LEVELS)
-		cil_placement_ran(level);
+	if (hint && READ_ONCE(hint->relaxed)) {
+		cpu->relaxed_ns = now_ns;
+		return;
+	}
+	cpu->plain_ns = now_ns;
+	level = hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE;
+	if (level == CIL_LEVEL_NONE)
+		return;
+	if (sleeps)
+		learn_sleep(task, hint, tunables, now_ns);
+	linger(cpu, level, hint->expected_ns, tunables, now_ns);
+}
+
+/*
+ * Whoever is placed here lingers as if he had just run. All levels are marked,
+ * the more so after their order has changed.
+ */
+static void linger_afresh(void *unused)
+{
+	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
+	const struct gate_tunables *tunables = gate_values();
+	u64 until_ns = local_clock() +
+		       gate_linger(tunables, gate_longest_sleep(tunables));
+	u32 level;
+
+	for (level = 0; level < CIL_LEVELS; level++)
+		cpu->until_ns[level] = until_ns;
+	collect_live(cpu, rcu_dereference_sched(cil_order));
 }
 
 /**
- * cil_placement_touch() - hints of tasks have changed: let their CPUs decide
- * @cpus: where the tasks are placed
- * @levels: their new levels; the linger begins now
+ * cil_placement_touch() - hints or the gate's tunables have changed: CPUs decide
+ * @cpus: where; those that are offline have nobody placed on them
  *
  * A CPU that is idle decides only when it wakes up; without this the first
- * wake-up after a change would still be served as before it.
+ * wake-up after a change would still be served as before it. Its tasks linger
+ * from now on.
  *
  * Context: process, may sleep.
  */
-void cil_placement_touch(const struct cpumask *cpus, const unsigned long *levels)
+void cil_placement_touch(const struct cpumask *cpus)
 {
-	on_each_cpu_mask(cpus, touch_here, (void *)levels, true);
-}
-
-static void refresh_here(void *unused)
-{
-	collect_live(this_cpu_ptr(cil_hint_cpus),
-		     rcu_dereference_sched(cil_order));
+	on_each_cpu_mask(cpus, linger_afresh, NULL, true);
 }
 
 /**
- * cil_placement_refresh() - the gate's tunables have changed
+ * cil_placement_cpu_online() - a CPU came online
+ * @cpu: the CPU
  *
- * Marks that were dropped under the old values may hold under the new ones.
+ * Its timer may have moved elsewhere, where it wakes nobody who needs it.
  *
  * Context: process, may sleep.
  */
-void cil_placement_refresh(void)
+void cil_placement_cpu_online(int cpu)
 {
-	on_each_cpu(refresh_here, NULL, true);
+	hrtimer_cancel(&per_cpu_ptr(cil_hint_cpus, cpu)->timer);
 }
 
 static void start_here(void *unused)

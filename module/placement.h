@@ -21,7 +21,7 @@
  * @plain_ns: when another user task last ran here
  * @generation: of the order that @live was made with
  * @timer: wakes the CPU when its gate opens
- * @ran_ns: by level: when a task of it last ran here
+ * @until_ns: by level: until when its tasks gate the CPU
  * @placed: by level: how many tasks are placed here; changed from any CPU
  *
  * All but @placed belongs to the CPU itself, with interrupts off.
@@ -32,9 +32,11 @@ struct cil_hint_cpu {
 	u64 plain_ns;
 	u32 generation;
 	struct hrtimer timer;
-	u64 ran_ns[CIL_LEVELS];
+	u64 until_ns[CIL_LEVELS];
 	atomic_t placed[CIL_LEVELS + 1];
 };
+
+struct cil_hint;
 
 extern struct cil_hint_cpu __percpu *cil_hint_cpus;
 
@@ -42,11 +44,11 @@ int cil_placement_init(void);
 void cil_placement_exit(void);
 s64 cil_placement_limit(u64 now_ns);
 void cil_placement_look_again(const struct cil_record *r);
-void cil_placement_ran(u32 level);
-void cil_placement_ran_relaxed(void);
-void cil_placement_refresh(void);
+void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
+		       bool sleeps);
+void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
-void cil_placement_touch(const struct cpumask *cpus, const unsigned long *levels);
+void cil_placement_touch(const struct cpumask *cpus);
 
 /**
  * cil_hints_limit() - the limit on this CPU by the tasks placed here

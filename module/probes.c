@@ -47,7 +47,7 @@ static void probe_migrate(void *data, struct task_struct *task, int cpu)
 /* The hint of a task after its group has had its say. */
 static struct cil_hint *find_or_join(struct task_struct *task)
 {
-	const struct cil_request *group = cil_group_of(task);
+	const struct cil_group_value *group = cil_group_of(task);
 	struct cil_hint *hint = cil_hint_find(task);
 
 	if (!READ_ONCE(cil_groups_used) || !(hint || group))
@@ -62,21 +62,37 @@ static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 {
 	struct cil_hint *hint;
 
-	/* One that exits will not be waited for again. */
+	/* One that exits was noted before it lost its hint. */
 	if (is_idle_task(prev) || prev->flags & PF_EXITING)
 		return;
 	rcu_read_lock();
 	hint = find_or_join(prev);
-	if (hint && READ_ONCE(hint->relaxed))
-		cil_placement_ran_relaxed();
-	else if (hint || !(prev->flags & PF_KTHREAD))
-		cil_placement_ran(hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE);
+	if (hint || !(prev->flags & PF_KTHREAD))
+		cil_placement_ran(prev, hint, !preempt && prev_state);
 	rcu_read_unlock();
+}
+
+/* One that exits will not be waited for, but it may have minded waiting or not. */
+static void note_exit(struct task_struct *task)
+{
+	struct cil_hint *hint;
+	unsigned long flags;
+
+	if (task->flags & PF_KTHREAD)
+		return;
+	local_irq_save(flags);
+	rcu_read_lock();
+	hint = cil_hint_find(task);
+	if (!hint || READ_ONCE(hint->level) == CIL_LEVEL_NONE)
+		cil_placement_ran(task, hint, false);
+	rcu_read_unlock();
+	local_irq_restore(flags);
 }
 
 /* The task exits itself, no lock is held. */
 static void probe_exit(void *data, CIL_EXIT_PROBE_ARGS)
 {
+	note_exit(task);
 	if (cil_hint_drop(task, CIL_HINT_EXIT))
 		cil_probes_detach_soon();
 }

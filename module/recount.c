@@ -17,6 +17,7 @@
 #include "pool.h"
 #include "probes.h"
 #include "recount.h"
+#include "users.h"
 
 /* Differences that are told one by one. */
 #define TOLD_MAX	16
@@ -65,7 +66,8 @@ static void look_at_hint(struct cil_recount *recount, const struct cil_hint *hin
 	if (!task)
 		return;
 	recount->hints++;
-	recount->users[hint->own.level] += !!hint->user;
+	recount->users[hint->own.level] += cil_hint_has_own(hint);
+	cil_user_found(hint->payer);
 	recount->placed[hint->cpu * (CIL_LEVELS + 1) + hint->level]++;
 	compare(recount, "CPU of task", task->pid, hint->cpu, task_cpu(task));
 	compare(recount, "exit state of task", task->pid, 0, task->exit_state);
@@ -84,6 +86,17 @@ static void look_at_cpu(struct cil_recount *recount, int n)
 			recount->placed[n * (CIL_LEVELS + 1) + level]);
 }
 
+static void look_at_users(struct cil_recount *recount)
+{
+	struct cil_user_difference first;
+	u32 differ = cil_users_compare(&first);
+
+	if (!differ)
+		return;
+	compare(recount, "hints of user", first.uid, first.counted, first.found);
+	recount->differences += differ - 1;
+}
+
 static int recount_stopped(void *data)
 {
 	struct cil_recount *recount = data;
@@ -98,6 +111,7 @@ static int recount_stopped(void *data)
 	for (i = 0; i <= CIL_LEVELS; i++)
 		compare(recount, "users of level", i, cil_level_users(i),
 			recount->users[i]);
+	look_at_users(recount);
 	compare(recount, "hints in use", 0, cil_pool_used(), recount->hints);
 	return 0;
 }
@@ -207,9 +221,9 @@ void cil_hints_show(struct seq_file *seq)
 	mutex_unlock(&cil_hints_lock);
 	for_each_possible_cpu(i)
 		show_cpu(seq, i);
-	if (cil_hints_not_inherited())
-		seq_printf(seq, "# children without room for a hint: %u\n",
-			   cil_hints_not_inherited());
+	if (cil_hints_refused())
+		seq_printf(seq, "# times a task found no room for a hint: %u\n",
+			   cil_hints_refused());
 	seq_printf(seq, "# tracepoints attached: %s\n",
 		   cil_probes_attached() ? "yes" : "no");
 }

@@ -16,12 +16,10 @@
 /**
  * struct cil_touched - what a change has touched
  * @cpus: where the tasks are placed
- * @levels: what they count as now
  * @added: some are new to the table, and may have been migrating
  */
 struct cil_touched {
 	cpumask_var_t cpus;
-	DECLARE_BITMAP(levels, CIL_LEVELS);
 	bool added;
 };
 
@@ -76,16 +74,6 @@ static int may_set(const struct cil_target *target,
 	return ret;
 }
 
-static void touch(struct cil_touched *touched, const struct task_struct *task)
-{
-	const struct cil_hint *hint = cil_hint_find(task);
-	u32 level = hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE;
-
-	cpumask_set_cpu(task_cpu(task), touched->cpus);
-	if (level != CIL_LEVEL_NONE)
-		__set_bit(level, touched->levels);
-}
-
 static int set_all(const struct cil_target *target,
 		   const struct cil_request *wanted, struct cil_touched *touched)
 {
@@ -104,7 +92,7 @@ static int set_all(const struct cil_target *target,
 			break;
 		/* The current task does not migrate with interrupts off. */
 		touched->added |= ret && t != current;
-		touch(touched, t);
+		cpumask_set_cpu(task_cpu(t), touched->cpus);
 		seen = true;
 	}
 	rcu_read_unlock();
@@ -125,6 +113,17 @@ static void settle_all(const struct cil_target *target)
 	rcu_read_unlock();
 }
 
+/*
+ * A thread that was being made may have been given what its parent had a moment
+ * ago. Whoever wakes it up does so within an RCU read section.
+ */
+static void unset_again(const struct cil_target *target,
+			const struct cil_request *none, struct cil_touched *touched)
+{
+	synchronize_rcu();
+	set_all(target, none, touched);
+}
+
 static int set_locked(const struct cil_target *target,
 		      const struct cil_request *wanted,
 		      struct cil_touched *touched)
@@ -139,7 +138,9 @@ static int set_locked(const struct cil_target *target,
 		/* Also after an error: some threads may have got theirs. */
 		if (touched->added)
 			settle_all(target);
-		cil_placement_touch(touched->cpus, touched->levels);
+		if (target->process && wanted->kind == CPUIDLE_LATENCY_NONE)
+			unset_again(target, &request, touched);
+		cil_placement_touch(touched->cpus);
 		cil_level_put(&request);
 	}
 	cil_probes_detach_soon();

@@ -13,10 +13,12 @@
 #include "users.h"
 
 /**
- * struct cil_user - a user whose tasks have hints
+ * struct cil_user - a user who pays for hints
  * @node: in the table
- * @uid: real user id of the tasks when their hint was set
- * @hints: how many
+ * @uid: real user id of the tasks when their hint was set, or of whoever gave
+ *	a group its value
+ * @hints: how many he pays for, values of groups included
+ * @found: how many a recount has met
  *
  * One without hints is freed when another comes to its bucket.
  */
@@ -24,19 +26,19 @@ struct cil_user {
 	struct hlist_node node;
 	kuid_t uid;
 	atomic_t hints;
+	int found;
 };
 
 /* Protected by cil_hints_lock. */
 static DEFINE_HASHTABLE(users, 8);
 
 /**
- * cil_user_charge_more() - a user gets one more hint
- * @user: a user who has one
+ * cil_user_is_over() - does a user pay for more than hints_per_user?
+ * @user: the user
  *
  * Context: any.
- * Return: false, changing nothing, if that is more than hints_per_user.
  */
-bool cil_user_charge_more(struct cil_user *user)
+bool cil_user_is_over(const struct cil_user *user)
 {
 	const struct gate_tunables *tunables;
 	u32 most;
@@ -45,7 +47,20 @@ bool cil_user_charge_more(struct cil_user *user)
 	tunables = (const void *)rcu_dereference_sched(cil_gate.tunables)->value;
 	most = tunables->hints_per_user;
 	rcu_read_unlock_sched();
-	if (atomic_inc_return(&user->hints) <= most)
+	return atomic_read(&user->hints) > most;
+}
+
+/**
+ * cil_user_charge_more() - a user pays for one more hint
+ * @user: a user who pays for one
+ *
+ * Context: any.
+ * Return: false, changing nothing, if that is more than hints_per_user.
+ */
+bool cil_user_charge_more(struct cil_user *user)
+{
+	atomic_inc(&user->hints);
+	if (!cil_user_is_over(user))
 		return true;
 	atomic_dec(&user->hints);
 	return false;
@@ -80,12 +95,13 @@ static struct cil_user *look_up(kuid_t uid)
 }
 
 /**
- * cil_user_charge() - a user gets a hint
+ * cil_user_charge() - a user pays for one more hint, however many he has
  * @uid: the user
  *
- * Context: process, within an RCU read section; cil_hints_lock is held.
- * Return: the user, ERR_PTR(-EDQUOT) if that is more than hints_per_user, or
- * ERR_PTR(-ENOMEM).
+ * If it turns out to be a new hint, cil_user_is_over() tells whether he may.
+ *
+ * Context: process, atomic; cil_hints_lock is held.
+ * Return: the user, NULL if there is no memory.
  */
 struct cil_user *cil_user_charge(kuid_t uid)
 {
@@ -93,21 +109,57 @@ struct cil_user *cil_user_charge(kuid_t uid)
 
 	lockdep_assert_held(&cil_hints_lock);
 	user = look_up(uid) ?: add_user(uid);
-	if (!user)
-		return ERR_PTR(-ENOMEM);
-	return cil_user_charge_more(user) ? user : ERR_PTR(-EDQUOT);
+	if (user)
+		atomic_inc(&user->hints);
+	return user;
 }
 
 /**
- * cil_user_discharge() - a hint of a user is gone
- * @user: the user, NULL for a hint that counts for nobody
+ * cil_user_discharge() - a user pays for one hint less
+ * @user: the user
  *
  * Context: any.
  */
 void cil_user_discharge(struct cil_user *user)
 {
-	if (user)
-		atomic_dec(&user->hints);
+	atomic_dec(&user->hints);
+}
+
+/**
+ * cil_user_found() - a recount meets a hint
+ * @user: who pays for it
+ *
+ * Context: the machine is stopped.
+ */
+void cil_user_found(struct cil_user *user)
+{
+	user->found++;
+}
+
+/**
+ * cil_users_compare() - end a recount
+ * @difference: filled with the first user for whom the counts differ
+ *
+ * Context: the machine is stopped.
+ * Return: for how many users they do.
+ */
+u32 cil_users_compare(struct cil_user_difference *difference)
+{
+	struct cil_user *user;
+	u32 differ = 0;
+	int i;
+
+	hash_for_each(users, i, user, node) {
+		int counted = atomic_read(&user->hints);
+
+		if (counted != user->found && !differ++) {
+			difference->uid = __kuid_val(user->uid);
+			difference->counted = counted;
+			difference->found = user->found;
+		}
+		user->found = 0;
+	}
+	return differ;
 }
 
 /**

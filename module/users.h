@@ -6,9 +6,24 @@
 
 struct cil_user;
 
+/**
+ * struct cil_user_difference - what a recount found wrong with a user
+ * @uid: the user
+ * @counted: hints that he is said to pay for
+ * @found: hints that he does pay for
+ */
+struct cil_user_difference {
+	u32 uid;
+	int counted;
+	int found;
+};
+
 struct cil_user *cil_user_charge(kuid_t uid);
 bool cil_user_charge_more(struct cil_user *user);
+bool cil_user_is_over(const struct cil_user *user);
 void cil_user_discharge(struct cil_user *user);
+void cil_user_found(struct cil_user *user);
+u32 cil_users_compare(struct cil_user_difference *difference);
 void cil_users_exit(void);
 
 #endif /* CIL_USERS_H */

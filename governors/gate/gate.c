@@ -31,6 +31,13 @@
  *    for too long if its next wake-up were further away than that. So in both
  *    cases the tick is kept.
  *
+ * A task that sleeps for hours must not gate its CPU all that time. It lingers
+ * for four times the longest sleep to be expected of it: that is its longest
+ * one so far, less an eighth of all the time it has slept since. So of random
+ * sleeps of up to 2 s on average less than one in a thousand is longer, and a
+ * task that has been busy with short ones is soon let go of. Sleeps to the end
+ * of which nobody would have lingered are not expected again.
+ *
  * A hint of 0 allows no exit latency at all, which only the polling state has
  * on most machines; it means "as shallow as the machine can".
  *
@@ -58,10 +65,18 @@ const struct cil_tunable gate_tunables[GATE_TUNABLE_COUNT] = {
 	{
 		.name = "linger_ms",
 		.unit = "ms",
-		.what = "For so long a task gates its CPU after it last ran; 0: for ever.",
+		.what = "For so long at least a task gates its CPU after it last ran; 0: for ever.",
 		.why = "Of random wake-ups ten times a second 0.7 % come later.",
 		.max = 86400000,
 		.def = 500,
+	},
+	{
+		.name = "linger_max_ms",
+		.unit = "ms",
+		.what = "For so long at most: four times the sleep to expect; 0: linger_ms always.",
+		.why = "Less than one per cent of an hour, if that is for how long it sleeps.",
+		.max = 86400000,
+		.def = 30000,
 	},
 	{
 		.name = "hints_per_user",
@@ -75,6 +90,72 @@ const struct cil_tunable gate_tunables[GATE_TUNABLE_COUNT] = {
 
 static_assert(sizeof(struct gate_tunables) ==
 	      GATE_TUNABLE_COUNT * sizeof(u32), "one member for each tunable");
+
+/* A task lingers so many times the sleep that is to be expected of it. */
+#define SLEEPS		4
+
+/* By this part of the time slept, what is expected of a task fades. */
+#define FADING_SHIFT	3
+
+static u64 ms_to_ns(u32 ms)
+{
+	return (u64)ms * 1000000;
+}
+
+/**
+ * gate_longest_sleep() - the longest sleep that is ever expected
+ * @tunables: the gate's tunables
+ *
+ * Context: any.
+ * Return: the sleep in ns; to be expected, too, of a task of which nothing is
+ * known.
+ */
+u64 gate_longest_sleep(const struct gate_tunables *tunables)
+{
+	return ms_to_ns(tunables->linger_max_ms) / SLEEPS;
+}
+
+/**
+ * gate_expect_sleep() - a task has slept; for how long may it the next time?
+ * @tunables: the gate's tunables
+ * @expected_ns: what was expected
+ * @slept_ns: for how long it slept
+ *
+ * Context: any.
+ * Return: the longest sleep to expect in ns.
+ */
+u64 gate_expect_sleep(const struct gate_tunables *tunables, u64 expected_ns,
+		      u64 slept_ns)
+{
+	u64 longest_ns = gate_longest_sleep(tunables);
+	u64 fading_ns = slept_ns >> FADING_SHIFT;
+
+	expected_ns -= fading_ns < expected_ns ? fading_ns : expected_ns;
+	/* To the end of this one nobody would have lingered. */
+	if (slept_ns > ms_to_ns(tunables->linger_max_ms))
+		return expected_ns;
+	if (slept_ns > longest_ns)
+		slept_ns = longest_ns;
+	return slept_ns > expected_ns ? slept_ns : expected_ns;
+}
+
+/**
+ * gate_linger() - for how long does a task gate its CPU after it last ran?
+ * @tunables: the gate's tunables; linger_ms is not 0
+ * @expected_ns: the longest sleep to expect of it
+ *
+ * Context: any.
+ * Return: the time in ns.
+ */
+u64 gate_linger(const struct gate_tunables *tunables, u64 expected_ns)
+{
+	u64 least_ns = ms_to_ns(tunables->linger_ms);
+	u64 linger_ns = ms_to_ns(tunables->linger_max_ms);
+
+	if (expected_ns < gate_longest_sleep(tunables))
+		linger_ns = SLEEPS * expected_ns;
+	return linger_ns > least_ns ? linger_ns : least_ns;
+}
 
 /**
  * gate_latency_req() - the latency request of a base that can be told

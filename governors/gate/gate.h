@@ -16,12 +16,14 @@ enum gate_mode {
 	GATE_MODE_POLL,
 };
 
-#define GATE_TUNABLE_COUNT	3
+#define GATE_TUNABLE_COUNT	4
 
 /**
  * struct gate_tunables - the gate's values, laid over the array of them
  * @mode: enum gate_mode
- * @linger_ms: for how long a task that sleeps gates its CPU; 0: for ever
+ * @linger_ms: for how long a task that sleeps gates its CPU at least; 0: for
+ *	ever
+ * @linger_max_ms: for how long it does so at most
  * @hints_per_user: hints that the tasks of one user may have
  *
  * The environment works out the limit with them; the gate is told the limit.
@@ -29,11 +31,16 @@ enum gate_mode {
 struct gate_tunables {
 	u32 mode;
 	u32 linger_ms;
+	u32 linger_max_ms;
 	u32 hints_per_user;
 };
 
 extern const struct cil_tunable gate_tunables[GATE_TUNABLE_COUNT];
 
+u64 gate_longest_sleep(const struct gate_tunables *tunables);
+u64 gate_expect_sleep(const struct gate_tunables *tunables, u64 expected_ns,
+		      u64 slept_ns);
+u64 gate_linger(const struct gate_tunables *tunables, u64 expected_ns);
 s64 gate_latency_req(s64 latency_req_ns, s64 hint_ns);
 void gate_clamp(const struct cil_machine *machine,
 		struct cil_query *query, s64 hint_ns,

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 from hints_guest import guest
+from kernels import every_kernel
 
 from cpuidle_lab import columns
-from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.replay.points import fidelity
 
 pytestmark = pytest.mark.lab
 
-HOUR_S = 3600
-# An hour in virtual time takes a minute or two; set LONG=1 for it.
-SLEEP_S = HOUR_S if os.environ.get("LONG") else 120
+# With LONG=1 for an hour of virtual time, and as the gate comes; else for a while, and with the
+# shortest linger.
+SLEEP_S, LINGER_MAX_MS = (3600, 30_000) if os.environ.get("LONG") else (120, 0)
 
 
-@pytest.mark.parametrize("kernel", FLAVOURS)
+@every_kernel
 def test_interface_and_privileges(kernel: str, tmp_path: Path) -> None:
     """As renice: one's own tasks upwards freely, downwards with CAP_SYS_NICE."""
     has_thread_pidfd = "yes" if kernel != "6.1" else "no"
@@ -184,6 +184,29 @@ def test_groups(tmp_path: Path) -> None:
         usleep 100000
         expect "agrees: 0 hints" recount
         expect "# tracepoints attached: no" attached no
+
+        # Whoever gives a value pays for it, and for each member that has it by that alone.
+        echo 3 >$knobs/gate/hints_per_user
+        mkdir $groups/d $groups/e
+        expect ok hint group:$groups/d set -15
+        pids=
+        for i in 1 2 3 4; do
+            sh -c "echo \\$\\$ >$groups/d/cgroup.procs; exec sleep 1000" &
+            pids="$pids $!"
+        done
+        usleep 200000
+        [ "$(grep -c sleep $hints)" -eq 2 ] || fail "not two for three: $(cat $hints)"
+        grep -q "found no room" $hints || fail "nobody says so: $(cat $hints)"
+        expect EDQUOT hint group:$groups/e set -15
+        expect EDQUOT hint $! set 5
+        # Another value instead is no more than before.
+        expect ok hint group:$groups/d set -16
+        agrees "all is paid for"
+        kill $pids
+        wait
+        rmdir $groups/d $groups/e
+        usleep 200000
+        expect "agrees: 0 hints" recount
         rmmod cpuidle_lab || fail "a group holds the module"
         """,
         real_time=True,
@@ -197,12 +220,12 @@ def test_what_a_value_allows(tmp_path: Path) -> None:
         """
         governor gate
         trace_start 8 cpuidle_lab:decision
-        # seen WHAT: how the decisions of CPU 1 during a third of a second were limited.
+        # seen WHAT: how the decisions of CPU 1 during a tenth of a second were limited.
         seen() {
             usleep 50000
             trace-cmd reset >/dev/null
             trace-cmd start -e cpuidle_lab:decision >/dev/null
-            usleep 300000
+            usleep 100000
             trace-cmd stop
             echo "$1: $(grep '\\[001\\].*decision: ' $tracing/trace |
                 sed 's/.*gate: \\([A-Z0-9]*\\) .*hint_ns=\\([-0-9]*\\) .*/\\2 \\1/' |
@@ -268,6 +291,7 @@ def test_a_task_that_sleeps_gates_for_as_long_as_it_lingers(base: str, tmp_path:
         tmp_path,
         f"""
         echo {base} >$knobs/gate/base
+        echo {LINGER_MAX_MS} >$knobs/gate/linger_max_ms
         seconds={SLEEP_S}
         """
         """
@@ -294,9 +318,42 @@ def test_a_task_that_sleeps_gates_for_as_long_as_it_lingers(base: str, tmp_path:
     )
     assert int(said["deep"]) > 0.99 * int(said["all"])
     assert int(said["all"]) > 0.99e6 * SLEEP_S
-    # 500 ms, less what it takes to get here, and a tick more.
-    assert 0 < int(said["shallow"]) < 510_000
+    # Less what it takes to get here, and a tick more.
+    assert 0 < int(said["shallow"]) < max(500, LINGER_MAX_MS) * 1000 + 10_000
     assert int(said["forever"]) == 0
+
+
+def test_a_task_lingers_as_it_is_used_to_sleep(tmp_path: Path) -> None:
+    """Four times its longest sleep of late, of a child as of its parent; not for ever after."""
+    said = guest(
+        tmp_path,
+        """
+        governor gate
+        echo 100 >$knobs/gate/linger_ms
+        echo 4000 >$knobs/gate/linger_max_ms
+        taskset -pc 0 $$ >/dev/null
+        # CPU 1 is shallow for so long after the last of $2 sleeps of $1 ms.
+        lingers() {
+            name=$1-$2
+            taskset -c 1 hint -15 run sh -c "
+                for i in \\$(seq $2); do usleep ${1}000; done; exec sleep 6" &
+            pid=$!
+            while [ "$(cat /proc/$pid/comm)" != sleep ]; do usleep 20000; done
+            shallow=$(time_us 1 1)
+            sleep 5
+            echo "$name: $(($(time_us 1 1) - shallow))"
+            wait $pid
+        }
+        # Two seconds of short sleeps until it is known.
+        lingers 50 2
+        lingers 50 400
+        lingers 300 30
+        """,
+    )
+    # What is not known is taken for the longest: 1 s, less an eighth of the time slept.
+    assert 3_500_000 < int(said["50-2"]) < 4_010_000
+    assert 150_000 < int(said["50-400"]) < 450_000
+    assert 1_150_000 < int(said["300-30"]) < 1_400_000
 
 
 def test_a_late_timer_is_what_ends_the_gate(tmp_path: Path) -> None:
@@ -306,6 +363,7 @@ def test_a_late_timer_is_what_ends_the_gate(tmp_path: Path) -> None:
         """
         echo teo_ng >$knobs/gate/base
         echo 20 >$knobs/gate/linger_ms
+        echo 0 >$knobs/gate/linger_max_ms
         governor gate
         taskset -pc 0 $$ >/dev/null
         trace_start 8 cpuidle_lab:decision cpuidle_lab:outcome
