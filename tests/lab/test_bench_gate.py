@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.bench.gating import energy, figures, guest, wakes
-from cpuidle_lab.bench.gating.guest import MENU, OURS, PERFORMANCE, RFC
+from cpuidle_lab.bench.gating.guest import FIXED, MENU, OURS, PERFORMANCE, RFC
 
 pytestmark = pytest.mark.lab
 
@@ -17,12 +17,12 @@ def test_a_hint_buys_latency_for_less_than_performance_mode(tmp_path: Path) -> N
     found = figures.machine_figures("skx", folder, sizes)
     cells = found["works"][0]["cells"]
     assert {name: cell["hinted_tasks"] > 0 for name, cell in cells.items()} == {
-        MENU: False, PERFORMANCE: False, RFC: True, OURS: True
+        MENU: False, PERFORMANCE: False, RFC: True, OURS: True, FIXED: True
     }  # fmt: skip
     assert all(cell["wakeups"] > 100 and cell["transactions"] > 50 for cell in cells.values())
     # C6 takes 133 us, C1 takes 2; those who are woken see it.
     exits = {name: cell["exit_ns"]["p50"] for name, cell in cells.items()}
-    assert exits == {MENU: 133_000, PERFORMANCE: 0, RFC: 0, OURS: 2000}
+    assert exits == {MENU: 133_000, PERFORMANCE: 0, RFC: 0, OURS: 2000, FIXED: 2000}
     seen = {name: cell["end_to_end_ns"]["p50"] for name, cell in cells.items()}
     assert seen[MENU] > 133_000 > 3 * max(seen[PERFORMANCE], seen[RFC], seen[OURS])
     power = {name: cell["power_mw"]["1"] for name, cell in cells.items()}

@@ -19,8 +19,9 @@ from typing import Any
 from cpuidle_lab.bench.gating import guest
 from cpuidle_lab.bench.gating.energy import BUSY, account, power_mw, seconds
 from cpuidle_lab.bench.gating.guest import (
-    JUDGED,
+    CONDITIONS,
     MENU,
+    OURS,
     PERFORMANCE,
     RFC,
     Condition,
@@ -28,7 +29,6 @@ from cpuidle_lab.bench.gating.guest import (
     Work,
     cell_name,
     chosen,
-    conditions,
 )
 from cpuidle_lab.bench.gating.wakes import Period, Wake, met, recorded, wakes
 from cpuidle_lab.errors import UserError
@@ -176,21 +176,16 @@ def targets(
         added_ns: what the gate adds to a decision.
 
     Returns:
-        One entry for each target and condition that is judged: condition, target (its name),
-        value, limit, and whether it is met (None: cannot be said).
+        One entry for each target of the gate as it comes: target (its name), value, limit, and
+        whether it is met (None: cannot be said).
     """
-    return [
-        {"condition": name, **each}
-        for name in JUDGED
-        if name in cells
-        for each in [*_latency(work, cells, name, added_ns), *_energy(work, cells, name)]
-    ]
+    return [*_latency(work, cells, added_ns), *_energy(work, cells)]
 
 
 def _latency(
-    work: Work, cells: Mapping[str, Mapping[str, Any]], name: str, added_ns: float
+    work: Work, cells: Mapping[str, Mapping[str, Any]], added_ns: float
 ) -> list[dict[str, Any]]:
-    performance, judged = cells[PERFORMANCE], cells[name]
+    performance, judged = cells[PERFORMANCE], cells[OURS]
     path_ns = performance["end_to_end_ns"]["p50"]
 
     def latency(each: Mapping[str, Any], quantile: str) -> float:
@@ -206,10 +201,10 @@ def _latency(
     ]
 
 
-def _energy(work: Work, cells: Mapping[str, Mapping[str, Any]], name: str) -> list[dict[str, Any]]:
+def _energy(work: Work, cells: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     if work.energy_share is None:
         return []
-    powers = [cells[each]["power_mw"] for each in (MENU, PERFORMANCE, name)]
+    powers = [cells[each]["power_mw"] for each in (MENU, PERFORMANCE, OURS)]
     return [
         _target(
             f"part of performance mode's extra energy, busy power x {busy}",
@@ -303,7 +298,7 @@ def machine_figures(
     """
     works = []
     for work in chosen(sizes):
-        cells = {each.name: cell(work, each, folder) for each in conditions(work)}
+        cells = {each.name: cell(work, each, folder) for each in CONDITIONS}
         for name, found in cells.items():
             published = PUBLISHED.get((work.name, name))
             found["published"] = asdict(published) if published else None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the gate's comparison in the lab: workloads under four conditions, on emulated machines.
+"""Runs the gate's comparison in the lab: workloads under five conditions, on emulated machines.
 
 One boot for each machine, in virtual time: menu, menu with all idle states disabled ("performance
-mode"), the gate as the RFC of 2020 had it, and the gate as it is here, with its default linger and,
-where tasks sleep longer than that, with one that fits them. Of each cell the guest
-brings back what the workload says of latency, all wake-ups of the hinted tasks, the idle
-governor's decisions with their outcomes, and the emulated machine's account.
+mode"), the gate as the RFC of 2020 had it, the gate as it is here, and for comparison with a
+linger that does not depend on how long a task is used to sleep. Of each cell the guest brings back
+what the workload says of latency, all wake-ups of the hinted tasks, the idle governor's decisions
+with their outcomes, and the emulated machine's account.
 
 Stock menu runs under the gate without any hint, which decides as menu alone does and records it.
 """
@@ -36,8 +36,6 @@ class Work:
         command: shell command; SECONDS, SEED and LOG (a prefix of files) stand for themselves.
         limit_us: the exit latency that its tasks tolerate: what is small beside what it does.
         wakes: wake-ups, one after the other, of which one latency consists.
-        linger_ms: ten times the mean sleep of its tasks: of random sleeps one in 22,000 is longer.
-            0 where the gate's default is more than that.
         energy_share: target: of the extra energy that performance mode spends, at most this part;
             none where nobody has set one.
         server: whether it asks a PostgreSQL server, whose tasks are hinted, too.
@@ -48,7 +46,6 @@ class Work:
     command: str
     limit_us: int
     wakes: int
-    linger_ms: int = 0
     energy_share: float | None = None
     server: bool = False
 
@@ -64,7 +61,6 @@ WORKS = (
             "--time=SECONDS --random-seed=SEED --log --log-prefix=LOG postgres",
             10,
             3,  # the client's timer, the server, the client
-            10 * clients * 1000 // _RATE,
             share,
             True,
         )
@@ -80,7 +76,7 @@ class Condition:
     Attributes:
         name: key of the figures.
         title: for people.
-        setup: shell commands before it; LINGER stands for the work's own.
+        setup: shell commands before it.
         hint: latnice's option for the tasks that are sensitive; LIMIT stands for the work's own.
             Empty: no hints.
         polls: whether idle CPUs poll: then only the decisions for other states are recorded,
@@ -94,23 +90,15 @@ class Condition:
     polls: bool = False
 
 
-MENU, PERFORMANCE, RFC, OURS, FITTED = "menu", "performance", "rfc", "ours", "fitted"
+MENU, PERFORMANCE, RFC, OURS, FIXED = "menu", "performance", "rfc", "ours", "fixed"
 
 CONDITIONS = (
     Condition(MENU, "menu"),
     Condition(PERFORMANCE, "menu, no idle states", "all_states 1", polls=True),
-    Condition(RFC, "gate as in the RFC", "gate poll 0", "-n -20", polls=True),
-    Condition(OURS, "gate", "gate cap $linger_ms", "-l LIMIT"),
-    Condition(FITTED, "gate, linger fitted", "gate cap LINGER", "-l LIMIT"),
+    Condition(RFC, "gate as in the RFC", "gate poll 0 0", "-n -20", polls=True),
+    Condition(OURS, "gate", hint="-l LIMIT"),
+    Condition(FIXED, "gate, linger fixed", "gate cap $linger_ms 0", "-l LIMIT"),
 )
-
-# Those that targets are for.
-JUDGED = (OURS, FITTED)
-
-
-def conditions(work: Work) -> list[Condition]:
-    """Return the conditions under which a workload is run."""
-    return [each for each in CONDITIONS if work.linger_ms or each.name != FITTED]
 
 
 @dataclass(frozen=True)
@@ -143,7 +131,7 @@ load cpuidle_emul machine={machine}
 load cpuidle_lab
 account=/sys/kernel/debug/cpuidle_emul/energy
 wakes=$tracing/instances/wakes
-linger_ms=$(cat $knobs/gate/linger_ms)
+linger_ms=$(cat $knobs/gate/linger_ms) linger_max_ms=$(cat $knobs/gate/linger_max_ms)
 echo {base} >$knobs/gate/base || fail "the gate has no base {base}"
 governor gate
 mkdir $wakes
@@ -157,10 +145,11 @@ all_states() {{
 		echo "$1" >"$state/disable"
 	done
 }}
-# gate MODE LINGER_MS
+# gate MODE LINGER_MS LINGER_MAX_MS
 gate() {{
-	echo "$1" >$knobs/gate/mode && echo "$2" >$knobs/gate/linger_ms ||
-		fail "the gate refuses mode $1 or linger_ms $2"
+	tune gate mode "$1"
+	tune gate linger_ms "$2"
+	tune gate linger_max_ms "$3"
 }}
 # record NAME FILTER COMMAND...
 record() {{
@@ -217,15 +206,15 @@ def script(machine: str, sizes: Sizes) -> str:
     for work in sorted(chosen(sizes), key=lambda each: each.server):
         if work.server and _SERVER not in lines:
             lines.append(_SERVER)
-        for condition in conditions(work):
+        for condition in CONDITIONS:
             name = cell_name(work, condition)
             command = work.command.replace("SECONDS", str(sizes.seconds(work)))
             command = command.replace("SEED", str(SEED)).replace("LOG", f"/results/{name}.log")
             only = "index > 0" if condition.polls else "index >= 0"
             lines += [
                 "all_states 0",
-                "gate cap $linger_ms",
-                condition.setup.replace("LINGER", str(work.linger_ms)),
+                "gate cap $linger_ms $linger_max_ms",
+                condition.setup,
                 f"hint='{condition.hint.replace('LIMIT', f'{work.limit_us}us')}'",
                 f'record {name} "{only}" {command}',
             ]
@@ -260,5 +249,5 @@ def run(machine: str, sizes: Sizes, output: Path) -> Path:
         real_time=False,
         time_limit_s=TIME_LIMIT_S,
     )
-    title = f"Running {sum(len(conditions(work)) for work in works)} cells on {machine}"
+    title = f"Running {len(works) * len(CONDITIONS)} cells on {machine}"
     return run_lab(lab, output, title).check().files

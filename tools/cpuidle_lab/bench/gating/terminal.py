@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cpuidle_lab.bench.gating.guest import CONDITIONS, JUDGED, MENU
+from cpuidle_lab.bench.gating.guest import CONDITIONS, MENU, OURS
 from cpuidle_lab.bench.terminal import console, gate_costs, number, table
 
 TITLES = {each.name: each.title for each in CONDITIONS}
@@ -68,33 +68,28 @@ def _word(met: bool | None) -> str:
 
 
 def _targets(out: Console, title: str, targets: Sequence[Mapping[str, Any]]) -> None:
-    heads = ("target", "condition", "value", "at most", "")
+    heads = ("target", "value", "at most", "")
     cells = [
         (
             each["target"],
-            TITLES.get(each.get("condition", ""), ""),
             number(each["value"], 2),
             number(each["limit"], 2),
             _word(each["met"]),
         )
         for each in targets
     ]
-    table(out, title, heads, cells, (0, 1, 4))
+    table(out, title, heads, cells, (0, 3))
 
 
 def _limit(decision: Mapping[str, Any]) -> str:
     return "none" if decision["hint_ns"] < 0 else number(decision["hint_ns"] / 1e3)
 
 
-def _missed(out: Console, work: Mapping[str, Any], condition: str) -> None:
+def _missed(out: Console, work: Mapping[str, Any]) -> None:
     """Print which decisions missed a target: those for the worst wake-ups, or that cost most."""
-    missed = [
-        each["target"]
-        for each in work["targets"]
-        if each["met"] is False and each["condition"] == condition
-    ]
-    cell = work["cells"][condition]
-    title = TITLES[condition]
+    missed = [each["target"] for each in work["targets"] if each["met"] is False]
+    cell = work["cells"][OURS]
+    title = TITLES[OURS]
     if any("latency" in target for target in missed):
         heads: tuple[str, ...] = (
             "at, s", "CPU", "task", "state", "exit latency, us", "limit, us", "reason"
@@ -147,9 +142,7 @@ def show(parts: Mapping[str, Mapping[str, Any]]) -> None:
             )
             table(out, title, _HEADS, rows, (0,))
             _targets(out, f"Targets; {work['title']} on {found['machine']}", work["targets"])
-            for condition in JUDGED:
-                if condition in cells:
-                    _missed(out, work, condition)
+            _missed(out, work)
             judged += [each["met"] for each in work["targets"]]
     gate_costs(out, parts["gate"])
     _targets(out, "Targets; what the gate costs", parts["gating"]["cost_targets"])
