@@ -54,7 +54,7 @@ def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("target", RUNS)
 def test_nothing_is_found(target: str, tmp_path: Path) -> None:
     done = fuzz(target, tmp_path)
@@ -63,7 +63,7 @@ def test_nothing_is_found(target: str, tmp_path: Path) -> None:
 
 
 # What is broken is found.
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("target", FAULTS)
 def test_a_fault_is_found(target: str, tmp_path: Path) -> None:
     name, old, new = FAULTS[target]

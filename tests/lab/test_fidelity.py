@@ -15,7 +15,7 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 RUN = TOP / "tests/fidelity/run.py"
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 # Every step of every governor that can decide at all, so often.
 OFTEN = 100

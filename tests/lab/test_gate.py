@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 from hints_guest import guest
-
-from cpuidle_lab.lab.images import FLAVOURS
+from kernels import every_kernel
 
 pytestmark = pytest.mark.lab
 
 
-@pytest.mark.parametrize("kernel", FLAVOURS)
+@every_kernel
 def test_hints_follow_their_tasks(kernel: str, tmp_path: Path) -> None:
     said = guest(
         tmp_path,

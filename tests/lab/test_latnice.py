@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import pytest
+from kernels import every_kernel
 
 from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab, workloads
-from cpuidle_lab.lab.images import FLAVOURS
 
 pytestmark = pytest.mark.lab
 
@@ -107,7 +107,7 @@ fails 125 "the module cpuidle_lab is not loaded" latnice
 """
 
 
-@pytest.mark.parametrize("kernel", FLAVOURS)
+@every_kernel
 def test_hints_are_set_by_those_who_may(kernel: str, tmp_path: Path) -> None:
     files = {
         "lab/servers": workloads.SERVERS.read_bytes(),

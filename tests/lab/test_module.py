@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import pytest
+from kernels import every_kernel
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
-from cpuidle_lab.lab.images import FLAVOURS
 
 pytestmark = pytest.mark.lab
 
@@ -18,8 +18,6 @@ TAINT = ("loading out-of-tree module taints kernel", "module verification failed
 
 # A guest in real time says this if the host did not run it for a while.
 STALLED = ("hrtimer: interrupt took",)
-
-kernels = pytest.mark.parametrize("kernel", FLAVOURS)
 
 
 def guest(tmp_path: Path, script: str, **options: object) -> LabResult:
@@ -39,7 +37,7 @@ def answers(result: LabResult) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
 
 
-@kernels
+@every_kernel
 def test_loading_changes_nothing_but_the_list(kernel: str, tmp_path: Path) -> None:
     result = guest(
         tmp_path,
@@ -75,7 +73,7 @@ def test_loading_changes_nothing_but_the_list(kernel: str, tmp_path: Path) -> No
     assert complaints(result) == []
 
 
-@kernels
+@every_kernel
 def test_two_hundred_rounds_leave_nothing(kernel: str, tmp_path: Path) -> None:
     result = guest(
         tmp_path,
@@ -107,7 +105,7 @@ def test_two_hundred_rounds_leave_nothing(kernel: str, tmp_path: Path) -> None:
     assert complaints(result) == []
 
 
-@kernels
+@every_kernel
 def test_no_reference_is_needed_to_get_away(kernel: str, tmp_path: Path) -> None:
     """Without enabled devices nothing holds the module; it must move off by itself."""
     result = guest(
@@ -145,7 +143,7 @@ def test_no_reference_is_needed_to_get_away(kernel: str, tmp_path: Path) -> None
     assert complaints(result) == []
 
 
-@kernels
+@every_kernel
 def test_hotplug_starts_afresh(kernel: str, tmp_path: Path) -> None:
     result = guest(
         tmp_path,

@@ -776,7 +776,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # Ten times as many events take no more memory.
-@pytest.mark.slow
+@pytest.mark.full
 def test_memory_is_bounded(tmp_path: Path) -> None:
     session = synthetic.Session(cpus=1)
     session.phase("menu_ng", "hackbench", 100_000_000)

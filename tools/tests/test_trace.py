@@ -394,7 +394,7 @@ def test_against_trace_cmd(tmp_path: Path) -> None:
 
 
 # The reader itself, with AddressSanitizer and UBSan, finds nothing to say about damaged files.
-@pytest.mark.slow
+@pytest.mark.full
 def test_fuzz(tmp_path: Path) -> None:
     reader = fuzz_trace.compile_reader(tmp_path)
     findings = fuzz_trace.fuzz(reader, tmp_path, runs=100, seed=1)
@@ -402,7 +402,7 @@ def test_fuzz(tmp_path: Path) -> None:
 
 
 # The fuzzer would see a fault of ours.
-@pytest.mark.slow
+@pytest.mark.full
 def test_fuzz_can_fail(tmp_path: Path) -> None:
     change = ("columns.c", "calloc(CIL_CHUNK_ROWS, b->width)", "calloc(3, b->width)")
     reader = fuzz_trace.compile_reader(tmp_path, change=change)
