@@ -52,6 +52,9 @@ u32 cil_groups_used;
 /* Changed with cil_hints_lock held, read under RCU. */
 static DEFINE_HASHTABLE(groups, 10);
 
+/* The dead are still in the table. */
+static bool some_are_dead;
+
 /* Bit n is set if there may be a group whose id is n modulo 64. */
 static u64 filter;
 
@@ -130,24 +133,35 @@ static void apply_change(struct cil_group *old)
 	synchronize_rcu();
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
-	cil_placement_touch(cpu_online_mask);
+	cil_placement_touch();
 	release_groups(old);
 	cil_probes_detach_soon();
 }
 
-static void bury_groups(struct work_struct *work)
+static void bury_dead(void)
 {
 	struct cil_group *old = NULL;
 	struct hlist_node *next;
 	struct cil_group *group;
 	int i;
 
-	mutex_lock(&cil_hints_lock);
+	lockdep_assert_held(&cil_hints_lock);
+	if (!READ_ONCE(some_are_dead))
+		return;
+	WRITE_ONCE(some_are_dead, false);
+	/* Whoever dies from here on says so again. */
+	smp_mb();
 	hash_for_each_safe(groups, i, next, group, node)
 		if (READ_ONCE(group->dead))
 			unlink_group(group, &old);
 	if (old)
 		apply_change(old);
+}
+
+static void bury_groups(struct work_struct *work)
+{
+	mutex_lock(&cil_hints_lock);
+	bury_dead();
 	mutex_unlock(&cil_hints_lock);
 }
 
@@ -167,6 +181,8 @@ void cil_group_removed(const struct cgroup *cgroup)
 	group = find_group(cgroup_id(cgroup));
 	if (group) {
 		WRITE_ONCE(group->dead, true);
+		/* Whoever sees this sees which one. */
+		smp_store_release(&some_are_dead, true);
 		schedule_work(&bury_work);
 	}
 	rcu_read_unlock();
@@ -289,6 +305,7 @@ static int set_locked(int fd, struct cgroup *cgroup,
 	struct cil_group *old;
 	int ret;
 
+	bury_dead();
 	old = find_group(cgroup_id(cgroup));
 	ret = may_change(fd, cgroup, old, wanted) ?: cil_probes_attach() ?:
 	      cil_level_get(&request);

@@ -140,18 +140,15 @@ static void resolve(struct cil_hint *hint, const struct cil_group_value *group)
 static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task,
 			    struct cil_user *payer, u64 expected_ns)
 {
-	struct cil_hint *hint;
+	struct cil_hint *hint = cil_pool_take();
 
-	if (cil_user_is_over(payer))
-		return ERR_PTR(-EDQUOT);
-	hint = cil_pool_take();
 	if (!hint)
 		return ERR_PTR(-ENOSPC);
 	raw_spin_lock(&hint->lock);
 	hint->payer = payer;
 	hint->own = (struct cil_request){ .level = CIL_LEVEL_NONE };
 	hint->expected_ns = expected_ns;
-	hint->slept_ns = 0;
+	hint->sleeps = false;
 	hint->level = CIL_LEVEL_NONE;
 	hint->relaxed = false;
 	hint->moved = false;
@@ -172,17 +169,23 @@ static void set_own(struct cil_hint *hint, const struct cil_request *own)
 		cil_level_hold(own);
 }
 
-/* Only the group has a value: who gave it pays, if he can. */
-static void let_group_pay(struct cil_hint *hint, struct cil_user *payer)
+/* Only the group has a value: who gave it pays. False: he cannot. */
+static bool let_group_pay(struct cil_hint *hint, struct cil_user *payer)
 {
-	if (hint->payer == payer || !cil_user_charge_more(payer))
-		return;
+	if (hint->payer == payer)
+		return true;
+	if (!cil_user_charge_member(payer)) {
+		atomic_inc(&refused);
+		return false;
+	}
 	cil_user_discharge(hint->payer);
 	hint->payer = payer;
+	return true;
 }
 
 /* The locks of the bucket and of the hint are held; the latter is dropped. */
 static void forget(struct cil_hint *hint, u8 what)
+	__releases(&hint->lock)
 {
 	hlist_nulls_del_rcu(&hint->node);
 	tell(hint, what);
@@ -203,6 +206,12 @@ static void ask(struct cil_hint *hint, const struct cil_grant *grant)
 	tell(hint, grant->what);
 }
 
+/* Who bequeaths has been asked before. */
+static bool may_pay(const struct cil_grant *grant)
+{
+	return grant->what == CIL_HINT_INHERIT || !cil_user_is_over(grant->payer);
+}
+
 /*
  * A task that had a hint. A child may be asked for before it is first woken;
  * that stands, and what it would inherit does not.
@@ -213,7 +222,7 @@ static int change(struct cil_hint *hint, const struct cil_grant *grant)
 	struct cil_user *payer = grant->payer;
 
 	if (!stands && hint->payer != payer) {
-		if (cil_user_is_over(payer))
+		if (!may_pay(grant))
 			return -EDQUOT;
 		swap(hint->payer, payer);
 	}
@@ -239,7 +248,9 @@ static int set(struct task_struct *task, const struct cil_grant *grant)
 	hint = cil_hint_find(task);
 	is_new = !hint;
 	if (is_new)
-		hint = add(bucket, task, grant->payer, grant->expected_ns);
+		hint = may_pay(grant) ? add(bucket, task, grant->payer,
+					    grant->expected_ns) :
+					ERR_PTR(-EDQUOT);
 	if (IS_ERR(hint)) {
 		ret = PTR_ERR(hint);
 	} else {
@@ -256,30 +267,44 @@ static int set(struct task_struct *task, const struct cil_grant *grant)
 	return ret;
 }
 
-/* Without a request of its own the task may still have its group's. */
-static void unset(struct task_struct *task)
+/* The locks of the bucket and of the hint are held; the latter is dropped. */
+static void unset_locked(struct cil_hint *hint,
+			 const struct cil_group_value *group)
+	__releases(&hint->lock)
 {
 	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
+
+	if (!group || !let_group_pay(hint, group->payer)) {
+		forget(hint, CIL_HINT_REMOVE);
+		return;
+	}
+	set_own(hint, &none);
+	resolve(hint, group);
+	tell(hint, CIL_HINT_REMOVE);
+	raw_spin_unlock(&hint->lock);
+}
+
+/*
+ * Without a request of its own the task may still have its group's. Returns 1
+ * if it had one of its own, else 0.
+ */
+static int unset(struct task_struct *task)
+{
 	const struct cil_group_value *group = cil_group_of(task);
 	struct cil_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
 	unsigned long flags;
+	bool had;
 
 	raw_spin_lock_irqsave(&bucket->lock, flags);
 	hint = cil_hint_find(task);
-	if (hint) {
+	had = hint && cil_hint_has_own(hint);
+	if (had) {
 		raw_spin_lock(&hint->lock);
-		if (group) {
-			let_group_pay(hint, group->payer);
-			set_own(hint, &none);
-			resolve(hint, group);
-			tell(hint, CIL_HINT_REMOVE);
-			raw_spin_unlock(&hint->lock);
-		} else {
-			forget(hint, CIL_HINT_REMOVE);
-		}
+		unset_locked(hint, group);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
+	return had;
 }
 
 /**
@@ -289,8 +314,9 @@ static void unset(struct task_struct *task)
  *
  * Context: process, within an RCU read section; cil_hints_lock is held and the
  * probes are attached. If the task is new here, see cil_hint_settle().
- * Return: 1 if the task had no hint at all; 0; -ESRCH (it is exiting),
- * -EDQUOT (its user has too many), -ENOSPC (there are too many), -ENOMEM.
+ * Return: 1 if the task had no hint at all, or has no request of its own any
+ * more; 0; -ESRCH (it is exiting), -EDQUOT (its user has too many), -ENOSPC
+ * (there are too many), -ENOMEM.
  */
 int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 {
@@ -301,10 +327,8 @@ int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 	};
 	int ret;
 
-	if (own->kind == CPUIDLE_LATENCY_NONE) {
-		unset(task);
-		return 0;
-	}
+	if (own->kind == CPUIDLE_LATENCY_NONE)
+		return unset(task);
 	grant.payer = cil_user_charge(task_uid(task));
 	if (!grant.payer)
 		return -ENOMEM;
@@ -423,23 +447,39 @@ void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 	cil_level_put(&grant.own);
 }
 
-/* What a task has now that @group is what its group says. */
-static void resolve_or_forget(struct cil_hint *hint,
-			      const struct cil_group_value *group)
+/*
+ * What a task has now that @group is what its group says. The lock of the bucket
+ * is held. Returns the level.
+ */
+static u8 resolve_or_forget(struct cil_hint *hint,
+			    const struct cil_group_value *group)
 {
-	u8 level = hint->level;
+	u8 level;
 
 	raw_spin_lock(&hint->lock);
-	if (!group && !cil_hint_has_own(hint)) {
+	if (!cil_hint_has_own(hint) &&
+	    !(group && let_group_pay(hint, group->payer))) {
 		forget(hint, CIL_HINT_GROUP);
-		return;
+		return CIL_LEVEL_NONE;
 	}
-	if (!cil_hint_has_own(hint))
-		let_group_pay(hint, group->payer);
+	level = hint->level;
 	resolve(hint, group);
 	if (hint->level != level)
 		tell(hint, CIL_HINT_GROUP);
+	level = hint->level;
 	raw_spin_unlock(&hint->lock);
+	return level;
+}
+
+/* As of the process, for a thread, or of the parent. */
+static u64 expected_of_kin(struct task_struct *task)
+{
+	const struct task_struct *kin = thread_group_leader(task) ?
+					rcu_dereference(task->real_parent) :
+					task->group_leader;
+	const struct cil_hint *hint = cil_hint_find(kin);
+
+	return hint ? READ_ONCE(hint->expected_ns) : SLEEP_UNKNOWN;
 }
 
 /* A task gets a hint because of its group only. The bucket's lock is held. */
@@ -448,8 +488,8 @@ static struct cil_hint *adopt(struct cil_bucket *bucket, struct task_struct *tas
 {
 	struct cil_hint *hint = ERR_PTR(-EDQUOT);
 
-	if (cil_user_charge_more(payer)) {
-		hint = add(bucket, task, payer, SLEEP_UNKNOWN);
+	if (cil_user_charge_member(payer)) {
+		hint = add(bucket, task, payer, expected_of_kin(task));
 		if (IS_ERR(hint))
 			cil_user_discharge(payer);
 	}
@@ -461,10 +501,11 @@ static struct cil_hint *adopt(struct cil_bucket *bucket, struct task_struct *tas
 
 /**
  * cil_hint_join() - let a task have what its group says now
- * @task: a task that is not exiting and that cannot migrate meanwhile
+ * @task: a task that cannot migrate meanwhile; if it is exiting, it has yet to
+ *	lose its hint
  * @group: the value of its group, NULL if it has none
  *
- * Context: RCU read section; the task's run-queue lock is held.
+ * Context: RCU read section, interrupts off.
  */
 void cil_hint_join(struct task_struct *task, const struct cil_group_value *group)
 {
@@ -532,8 +573,21 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
+/* Its CPU shall know if that makes a difference. The bucket's lock is held. */
+static void resolve_again(struct cil_hint *hint)
+{
+	int cpu = READ_ONCE(hint->cpu);
+	u8 before = hint->level;
+	u8 level = resolve_or_forget(hint, cil_group_of(hint->task));
+
+	if (level != before)
+		cil_placement_note(cpu, level);
+}
+
 /**
  * cil_hints_resolve_all() - values of groups have changed
+ *
+ * What has changed by that is noted, see cil_placement_touch().
  *
  * Context: process, may sleep; cil_hints_lock is held, the table has been made.
  */
@@ -550,7 +604,7 @@ void cil_hints_resolve_all(void)
 		for (pos = bucket->hints.first; !is_a_nulls(pos); pos = next) {
 			next = pos->next;
 			hint = hlist_nulls_entry(pos, struct cil_hint, node);
-			resolve_or_forget(hint, cil_group_of(hint->task));
+			resolve_again(hint);
 		}
 		raw_spin_unlock_irq(&bucket->lock);
 		rcu_read_unlock();

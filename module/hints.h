@@ -22,14 +22,13 @@ struct cil_user;
  * @own: what was asked for the task itself
  * @expected_ns: the longest sleep to expect of the task, of a child as of its
  *	parent
- * @slept_ns: when it last went to sleep; 0: not seen yet
+ * @stopped_ns: when it last stopped running
  * @runtime_ns: for how long it had run by then
  * @cpu: where the task is counted
  * @level: by which level, after the group has had its say
  * @relaxed: after the group has had its say, the value is above 0
  * @moved: a migration was seen since the hint was set
- *
- * What is known of its sleep belongs to the CPU that the task stops running on.
+ * @sleeps: it stopped running in order to sleep
  *
  * Hints are never freed while anybody may look for one: memory that is used
  * again is found under another task, so whoever finds a hint checks @task with
@@ -43,12 +42,13 @@ struct cil_hint {
 	struct cil_user *payer;
 	struct cil_request own;
 	u64 expected_ns;
-	u64 slept_ns;
+	u64 stopped_ns;
 	u64 runtime_ns;
 	int cpu;
 	u8 level;
 	bool relaxed;
 	bool moved;
+	bool sleeps;
 };
 
 /* Serialises whoever sets hints, and whoever attaches or detaches the probes. */

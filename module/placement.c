@@ -31,6 +31,12 @@
 
 struct cil_hint_cpu __percpu *cil_hint_cpus;
 
+/* What has changed since CPUs were last told; cil_hints_lock protects it. */
+static struct {
+	struct cpumask cpus;
+	DECLARE_BITMAP(levels, CIL_LEVELS);
+} touched;
+
 static const struct gate_tunables *gate_values(void)
 {
 	return (const void *)rcu_dereference_sched(cil_gate.tunables)->value;
@@ -149,20 +155,30 @@ static enum hrtimer_restart gate_ended(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* The task is about to sleep. For how long did it before it ran this time? */
+/*
+ * If the task had slept before it ran this time: for how long? Of the time since
+ * then it ran for some. What it waits for a CPU later on is not in it.
+ */
 static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
-			const struct gate_tunables *tunables, u64 now_ns)
+			const struct gate_tunables *tunables, bool sleeps,
+			u64 now_ns)
 {
-	u64 expected_ns = min(hint->expected_ns, gate_longest_sleep(tunables));
 	u64 runtime_ns = task->se.sum_exec_runtime;
-	s64 slept_ns = now_ns - hint->slept_ns - (runtime_ns - hint->runtime_ns);
+	s64 slept_ns;
 
-	/* One that is new here has not been seen to fall asleep. */
-	if (hint->slept_ns && slept_ns > 0)
-		expected_ns = gate_expect_sleep(tunables, expected_ns, slept_ns);
-	WRITE_ONCE(hint->expected_ns, expected_ns);
-	hint->slept_ns = now_ns;
-	hint->runtime_ns = runtime_ns;
+	raw_spin_lock(&hint->lock);
+	if (hint->task == task) {
+		slept_ns = now_ns - hint->stopped_ns -
+			   (runtime_ns - hint->runtime_ns);
+		if (hint->sleeps && slept_ns > 0)
+			hint->expected_ns = gate_expect_sleep(tunables,
+							      hint->expected_ns,
+							      slept_ns);
+		hint->stopped_ns = now_ns;
+		hint->runtime_ns = runtime_ns;
+		hint->sleeps = sleeps;
+	}
+	raw_spin_unlock(&hint->lock);
 }
 
 /* The task gates this CPU while it sleeps, for as long as it lingers. */
@@ -192,24 +208,20 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 	u64 now_ns = local_clock();
 	u32 level;
 
+	if (hint)
+		learn_sleep(task, hint, tunables, sleeps, now_ns);
 	if (hint && READ_ONCE(hint->relaxed)) {
 		cpu->relaxed_ns = now_ns;
 		return;
 	}
 	cpu->plain_ns = now_ns;
 	level = hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE;
-	if (level == CIL_LEVEL_NONE)
-		return;
-	if (sleeps)
-		learn_sleep(task, hint, tunables, now_ns);
-	linger(cpu, level, hint->expected_ns, tunables, now_ns);
+	if (level != CIL_LEVEL_NONE)
+		linger(cpu, level, READ_ONCE(hint->expected_ns), tunables, now_ns);
 }
 
-/*
- * Whoever is placed here lingers as if he had just run. All levels are marked,
- * the more so after their order has changed.
- */
-static void linger_afresh(void *unused)
+/* Tasks of some levels, or of all if @levels is NULL, linger from now on. */
+static void linger_afresh(void *levels)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	const struct gate_tunables *tunables = gate_values();
@@ -218,23 +230,52 @@ static void linger_afresh(void *unused)
 	u32 level;
 
 	for (level = 0; level < CIL_LEVELS; level++)
-		cpu->until_ns[level] = until_ns;
+		if (!levels || test_bit(level, levels))
+			cpu->until_ns[level] = until_ns;
 	collect_live(cpu, rcu_dereference_sched(cil_order));
 }
 
 /**
- * cil_placement_touch() - hints or the gate's tunables have changed: CPUs decide
- * @cpus: where; those that are offline have nobody placed on them
+ * cil_placement_note() - the hint of a task has changed
+ * @cpu: where the task is placed
+ * @level: its new level, or CIL_LEVEL_NONE
+ *
+ * Context: any; cil_hints_lock is held.
+ */
+void cil_placement_note(int cpu, u32 level)
+{
+	cpumask_set_cpu(cpu, &touched.cpus);
+	if (level != CIL_LEVEL_NONE)
+		__set_bit(level, touched.levels);
+}
+
+/**
+ * cil_placement_touch() - let the CPUs decide again for which a change was noted
  *
  * A CPU that is idle decides only when it wakes up; without this the first
- * wake-up after a change would still be served as before it. Its tasks linger
- * from now on.
+ * wake-up after a change would still be served as before it. Those whose hints
+ * have changed linger from now on, and others of their new levels with them.
+ *
+ * Context: process, may sleep; cil_hints_lock is held.
+ */
+void cil_placement_touch(void)
+{
+	lockdep_assert_held(&cil_hints_lock);
+	on_each_cpu_mask(&touched.cpus, linger_afresh, touched.levels, true);
+	cpumask_clear(&touched.cpus);
+	bitmap_zero(touched.levels, CIL_LEVELS);
+}
+
+/**
+ * cil_placement_refresh() - the gate's tunables have changed
+ *
+ * Marks that were dropped under the old values may hold under the new ones.
  *
  * Context: process, may sleep.
  */
-void cil_placement_touch(const struct cpumask *cpus)
+void cil_placement_refresh(void)
 {
-	on_each_cpu_mask(cpus, linger_afresh, NULL, true);
+	on_each_cpu(linger_afresh, NULL, true);
 }
 
 /**

@@ -82,9 +82,10 @@ static void note_exit(struct task_struct *task)
 		return;
 	local_irq_save(flags);
 	rcu_read_lock();
-	hint = cil_hint_find(task);
-	if (!hint || READ_ONCE(hint->level) == CIL_LEVEL_NONE)
-		cil_placement_ran(task, hint, false);
+	hint = find_or_join(task);
+	if (hint && READ_ONCE(hint->level) != CIL_LEVEL_NONE)
+		hint = NULL;
+	cil_placement_ran(task, hint, false);
 	rcu_read_unlock();
 	local_irq_restore(flags);
 }

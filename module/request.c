@@ -3,7 +3,6 @@
  * Asking for a hint: who may, and for which threads.
  */
 #include <linux/capability.h>
-#include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
@@ -13,15 +12,8 @@
 #include "probes.h"
 #include "request.h"
 
-/**
- * struct cil_touched - what a change has touched
- * @cpus: where the tasks are placed
- * @added: some are new to the table, and may have been migrating
- */
-struct cil_touched {
-	cpumask_var_t cpus;
-	bool added;
-};
+/* How often threads that are made meanwhile are looked for. */
+#define PASSES	8
 
 /*
  * Every thread of a process is asked about this one by one. New threads are
@@ -74,25 +66,38 @@ static int may_set(const struct cil_target *target,
 	return ret;
 }
 
+/* See cil_hint_set(). Those that had a hint, or have one now, are noted. */
+static int set_one(struct task_struct *thread, const struct cil_request *wanted)
+{
+	bool had = cil_hint_find(thread);
+	int ret = cil_hint_set(thread, wanted);
+	const struct cil_hint *hint = cil_hint_find(thread);
+
+	if (had || hint)
+		cil_placement_note(task_cpu(thread), hint ? READ_ONCE(hint->level) :
+							    CIL_LEVEL_NONE);
+	return ret;
+}
+
+/* @others: threads other than the current one that are new here, or have left. */
 static int set_all(const struct cil_target *target,
-		   const struct cil_request *wanted, struct cil_touched *touched)
+		   const struct cil_request *wanted, bool *others)
 {
 	struct task_struct *t;
 	int ret = -ESRCH;
 	bool seen = false;
 
+	*others = false;
 	rcu_read_lock();
 	for_each_thread(target->task, t) {
 		if (!is_meant(target, t))
 			continue;
-		ret = cil_hint_set(t, wanted);
+		ret = set_one(t, wanted);
 		if (ret == -ESRCH)
 			continue;
 		if (ret < 0)
 			break;
-		/* The current task does not migrate with interrupts off. */
-		touched->added |= ret && t != current;
-		cpumask_set_cpu(task_cpu(t), touched->cpus);
+		*others |= ret && t != current;
 		seen = true;
 	}
 	rcu_read_unlock();
@@ -114,19 +119,30 @@ static void settle_all(const struct cil_target *target)
 }
 
 /*
- * A thread that was being made may have been given what its parent had a moment
- * ago. Whoever wakes it up does so within an RCU read section.
+ * The current task does not migrate meanwhile, and makes no thread. Others may
+ * have been migrating, or been given what their parent had a moment ago; both
+ * is over after a grace period. So hints are taken away until none is found; a
+ * process that makes threads faster than that keeps some.
  */
-static void unset_again(const struct cil_target *target,
-			const struct cil_request *none, struct cil_touched *touched)
+static int set_and_settle(const struct cil_target *target,
+			  const struct cil_request *wanted)
 {
-	synchronize_rcu();
-	set_all(target, none, touched);
+	int passes = PASSES;
+	bool others;
+	int ret;
+
+	do {
+		ret = set_all(target, wanted, &others);
+		/* Also after an error: some threads may have got theirs. */
+		if (others)
+			settle_all(target);
+	} while (others && wanted->kind == CPUIDLE_LATENCY_NONE && --passes &&
+		 !fatal_signal_pending(current));
+	return ret;
 }
 
 static int set_locked(const struct cil_target *target,
-		      const struct cil_request *wanted,
-		      struct cil_touched *touched)
+		      const struct cil_request *wanted)
 {
 	struct cil_request request = *wanted;
 	int ret;
@@ -134,13 +150,8 @@ static int set_locked(const struct cil_target *target,
 	ret = may_set(target, wanted) ?: cil_probes_attach() ?:
 	      cil_level_get(&request);
 	if (!ret) {
-		ret = set_all(target, &request, touched);
-		/* Also after an error: some threads may have got theirs. */
-		if (touched->added)
-			settle_all(target);
-		if (target->process && wanted->kind == CPUIDLE_LATENCY_NONE)
-			unset_again(target, &request, touched);
-		cil_placement_touch(touched->cpus);
+		ret = set_and_settle(target, &request);
+		cil_placement_touch();
 		cil_level_put(&request);
 	}
 	cil_probes_detach_soon();
@@ -161,17 +172,12 @@ static int set_locked(const struct cil_target *target,
 int cil_request_set(const struct cil_target *target,
 		    const struct cil_request *wanted)
 {
-	struct cil_touched touched = {};
-	int ret;
+	int ret = mutex_lock_killable(&cil_hints_lock);
 
-	if (!zalloc_cpumask_var(&touched.cpus, GFP_KERNEL))
-		return -ENOMEM;
-	ret = mutex_lock_killable(&cil_hints_lock);
-	if (!ret) {
-		ret = set_locked(target, wanted, &touched);
-		mutex_unlock(&cil_hints_lock);
-	}
-	free_cpumask_var(touched.cpus);
+	if (ret)
+		return ret;
+	ret = set_locked(target, wanted);
+	mutex_unlock(&cil_hints_lock);
 	return ret;
 }
 

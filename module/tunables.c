@@ -9,7 +9,6 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/cpumask.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
@@ -141,7 +140,7 @@ static int publish_change(struct cil_governor *governor,
 static void refresh_gate(const struct cil_governor *governor)
 {
 	if (governor == &cil_gate && live)
-		cil_placement_touch(cpu_online_mask);
+		cil_placement_refresh();
 }
 
 static int change_tunables(struct cil_governor *governor,

@@ -32,6 +32,29 @@ struct cil_user {
 /* Protected by cil_hints_lock. */
 static DEFINE_HASHTABLE(users, 8);
 
+static int hints_per_user(void)
+{
+	const struct gate_tunables *tunables;
+	int most;
+
+	rcu_read_lock_sched();
+	tunables = (const void *)rcu_dereference_sched(cil_gate.tunables)->value;
+	most = tunables->hints_per_user;
+	rcu_read_unlock_sched();
+	return most;
+}
+
+static bool charge_up_to(struct cil_user *user, int most)
+{
+	int hints = atomic_read(&user->hints);
+
+	do {
+		if (hints >= most)
+			return false;
+	} while (!atomic_try_cmpxchg(&user->hints, &hints, hints + 1));
+	return true;
+}
+
 /**
  * cil_user_is_over() - does a user pay for more than hints_per_user?
  * @user: the user
@@ -40,14 +63,7 @@ static DEFINE_HASHTABLE(users, 8);
  */
 bool cil_user_is_over(const struct cil_user *user)
 {
-	const struct gate_tunables *tunables;
-	u32 most;
-
-	rcu_read_lock_sched();
-	tunables = (const void *)rcu_dereference_sched(cil_gate.tunables)->value;
-	most = tunables->hints_per_user;
-	rcu_read_unlock_sched();
-	return atomic_read(&user->hints) > most;
+	return atomic_read(&user->hints) > hints_per_user();
 }
 
 /**
@@ -59,11 +75,24 @@ bool cil_user_is_over(const struct cil_user *user)
  */
 bool cil_user_charge_more(struct cil_user *user)
 {
-	atomic_inc(&user->hints);
-	if (!cil_user_is_over(user))
-		return true;
-	atomic_dec(&user->hints);
-	return false;
+	return charge_up_to(user, hints_per_user());
+}
+
+/**
+ * cil_user_charge_member() - a user pays for one more member of his groups
+ * @user: a user who pays for one
+ *
+ * Others may start tasks in a group. A quarter of what he may have is not
+ * theirs to use up.
+ *
+ * Context: any.
+ * Return: false, changing nothing, if that is more than members may take.
+ */
+bool cil_user_charge_member(struct cil_user *user)
+{
+	int most = hints_per_user();
+
+	return charge_up_to(user, most - most / 4);
 }
 
 static struct cil_user *add_user(kuid_t uid)

@@ -130,6 +130,8 @@ u64 gate_expect_sleep(const struct gate_tunables *tunables, u64 expected_ns,
 	u64 longest_ns = gate_longest_sleep(tunables);
 	u64 fading_ns = slept_ns >> FADING_SHIFT;
 
+	if (expected_ns > longest_ns)
+		expected_ns = longest_ns;
 	expected_ns -= fading_ns < expected_ns ? fading_ns : expected_ns;
 	/* To the end of this one nobody would have lingered. */
 	if (slept_ns > ms_to_ns(tunables->linger_max_ms))

@@ -86,6 +86,9 @@ static void sleep_is_expected(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, gate_expect_sleep(&lingers, longest_ns, 59992 * MS),
 			(u64)1 * MS);
 	KUNIT_EXPECT_EQ(test, gate_expect_sleep(&lingers, longest_ns, U64_MAX), (u64)0);
+	/* Of one unknown the longest is expected. */
+	KUNIT_EXPECT_EQ(test, gate_expect_sleep(&lingers, U64_MAX, 800 * MS),
+			(u64)7400 * MS);
 }
 
 /* A task lingers four times what is expected, within both limits. */
