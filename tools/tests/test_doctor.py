@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import lzma
 import re
 from pathlib import Path
 
@@ -143,6 +144,84 @@ def test_each_demand_for_signatures_counts(
     assert words in finding.found
 
 
+def test_a_kernel_that_was_built_to_demand_signatures_is_told_apart(tmp_path: Path) -> None:
+    recorded.unfold("debian13", tmp_path)
+    with (tmp_path / "boot/config-6.12.107+deb13-amd64").open("a") as stream:
+        stream.write("CONFIG_MODULE_SIG_FORCE=y\n")
+    (tmp_path / "sys/module/cpuidle_lab").rename(tmp_path / "gone")
+    finding = _signatures(tmp_path)
+    assert finding.status == FAIL
+    assert "built to demand them" in finding.found
+
+
+def test_a_key_that_waits_for_the_reboot_is_not_imported_again(tmp_path: Path) -> None:
+    recorded.unfold("secure-boot", tmp_path)
+    certificate = tmp_path / "var/lib/dkms/mok.pub"
+    certificate.parent.mkdir(parents=True, exist_ok=True)
+    certificate.write_bytes(b"0certificate")
+    efivars = tmp_path / "sys/firmware/efi/efivars"
+    pending = efivars / "MokNew-605dab50-e046-4300-abb6-3dd810dd8b23"
+    pending.write_bytes(b"\7\0\0\0another")
+    assert "mokutil --import" in _signatures(tmp_path).remedy
+    pending.write_bytes(b"\7\0\0\0list0certificate")
+    finding = _signatures(tmp_path)
+    assert finding.status == FAIL
+    assert finding.remedy == "reboot and choose 'Enroll MOK'"
+
+
+SIGNATURE = b"~Module signature appended~\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("cpuidle_lab.ko", b"\x7fELF" + SIGNATURE, OK),
+        ("cpuidle_lab.ko", b"\x7fELF", FAIL),
+        ("cpuidle_lab.ko.xz", lzma.compress(b"\x7fELF" + SIGNATURE), OK),
+        ("cpuidle_lab.ko.xz", lzma.compress(b"\x7fELF"), FAIL),
+        ("cpuidle_lab.ko.xz", b"damaged", FAIL),
+        ("cpuidle_lab.ko.zst", b"not to be told", OK),
+    ],
+)
+def test_an_enrolled_key_does_not_help_a_module_without_a_signature(
+    name: str, content: bytes, status: str, tmp_path: Path
+) -> None:
+    recorded.unfold("secure-boot-enrolled", tmp_path)
+    kernel = (tmp_path / "proc/sys/kernel/osrelease").read_text().strip()
+    folder = tmp_path / "lib/modules" / kernel / "updates/dkms"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("cpuidle_lab.ko*"):
+        old.unlink()
+    (folder / name).write_bytes(content)
+    finding = _signatures(tmp_path)
+    assert finding.status == status
+    assert ("dkms build --force" in finding.remedy) == (status == FAIL)
+
+
+def _powercap(root: Path) -> Finding:
+    findings = doctor.examine(Machine(Tree(root)))
+    return next(finding for finding in findings if finding.check == "powercap")
+
+
+def test_energy_counters_are_listed_or_said_to_be_closed(tmp_path: Path) -> None:
+    recorded.unfold("debian13", tmp_path)
+    assert (_powercap(tmp_path).status, _powercap(tmp_path).found[:18]) == (
+        OK,
+        "no energy counters",
+    )
+    zone = tmp_path / "sys/class/powercap/intel-rapl:0"
+    zone.mkdir(parents=True)
+    files = {"name": "package-0", "energy_uj": "5", "max_energy_range_uj": "262143328850"}
+    for name, text in files.items():
+        (zone / name).write_text(f"{text}\n")
+    assert (_powercap(tmp_path).status, _powercap(tmp_path).found) == (OK, "package-0")
+    (zone / "energy_uj").unlink()
+    (zone / "energy_uj").mkdir()  # cannot be read by root either
+    finding = _powercap(tmp_path)
+    assert finding.status == WARN
+    assert "intel-rapl:0" in finding.found
+
+
 def test_a_module_that_is_loaded_proves_itself(tmp_path: Path) -> None:
     recorded.unfold("secure-boot", tmp_path)
     (tmp_path / "sys/module/cpuidle_lab").mkdir()
@@ -213,6 +292,16 @@ def test_configuration_of_the_running_kernel_may_come_from_proc(tmp_path: Path) 
     findings = {f.check: f.status for f in doctor.examine(Machine(Tree(tmp_path)))}
     assert findings["CONFIG_KPROBES"] == FAIL
     assert findings["CONFIG_KALLSYMS_ALL"] == OK
+
+
+def test_only_x86_builds_the_emulated_machine(tmp_path: Path) -> None:
+    recorded.unfold("debian13", tmp_path)
+    config = tmp_path / "boot/config-6.12.107+deb13-amd64"
+    config.write_text(config.read_text().replace("CONFIG_POWERCAP=y\n", ""))
+    findings = {f.check: f for f in doctor.examine(Machine(Tree(tmp_path)))}
+    assert findings["CONFIG_POWERCAP"].status == FAIL
+    config.write_text(f"{config.read_text()}CONFIG_ARM64=y\n")
+    assert "CONFIG_POWERCAP" not in {f.check for f in doctor.examine(Machine(Tree(tmp_path)))}
 
 
 def test_the_running_kernels_configuration_says_nothing_about_others(tmp_path: Path) -> None:

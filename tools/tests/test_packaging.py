@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The systemd unit and its helper, on recorded machines."""
+"""The systemd unit and its helper, on recorded machines; the packaged command."""
 
 import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests import recorded
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 HELPER = PACKAGING / "cpuidle-lab-restore"
+COMMAND = PACKAGING / "cpuidle-lab-command"
 GOVERNOR = f"{CPUIDLE}/current_governor".lstrip("/")
 PARAMETERS = f"{MODULE}/parameters".lstrip("/")
 CONFIG = "governor=wteo\nwteo.selection=expected # the better one\n\n menu_ng.history_size = 32\r\n"
@@ -177,11 +179,71 @@ def test_a_missing_configuration(root: Path) -> None:
     assert "cpuidle-lab.conf is missing" in done.stderr
 
 
+def fake_removal(root: Path, directory: Path) -> str:
+    """Put a modprobe that takes modules out of the recorded machine into a directory for PATH."""
+    return fake_modprobe(directory, f'[ "$1" = -r ] && rm -r {root}/sys/module/"$2"')
+
+
+def loaded(root: Path) -> set[str]:
+    return {path.name for path in (root / "sys/module").glob("cpuidle_*")}
+
+
+def test_unload_goes_back_to_the_governor_before_the_service(root: Path, tmp_path: Path) -> None:
+    (root / GOVERNOR).write_text("ladder\n")
+    (root / "sys/module/cpuidle_emul").mkdir()
+    restore(root, "start")
+    done = restore(root, "unload", path=fake_removal(root, tmp_path / "bin"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert governor(root) == "ladder"
+    assert loaded(root) == set()
+    assert not (root / "run/cpuidle-lab/governors").exists()
+
+
+@pytest.mark.parametrize(
+    ("offered", "current", "after"),
+    [
+        ("ladder menu teo_ng wteo", "wteo", "menu"),
+        ("ladder wteo", "wteo", "ladder"),
+        ("ladder menu wteo", "ladder", "ladder"),
+    ],
+)
+def test_unload_takes_the_kernels_governor_where_one_of_ours_was_set_by_hand(
+    offered: str, current: str, after: str, root: Path, tmp_path: Path
+) -> None:
+    (root / GOVERNOR).write_text(f"{current}\n")
+    (root / f"{CPUIDLE}/available_governors".lstrip("/")).write_text(f"{offered}\n")
+    path = fake_removal(root, tmp_path / "bin")
+    assert restore(root, "unload", path=path).returncode == 0
+    assert governor(root) == after
+    assert loaded(root) == set()
+
+
+def test_unload_with_nothing_loaded_does_nothing(root: Path, tmp_path: Path) -> None:
+    shutil.rmtree(root / MODULE.lstrip("/"))
+    path = fake_modprobe(tmp_path / "bin", "exit 1")
+    done = restore(root, "unload", path=path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert governor(root) == "menu"
+
+
+def test_a_module_that_does_not_go_is_said(root: Path, tmp_path: Path) -> None:
+    done = restore(root, "unload", path=fake_modprobe(tmp_path / "bin", "exit 1"))
+    assert done.returncode == 1
+    assert done.stderr == "cpuidle-lab-restore: cannot unload cpuidle_lab: see dmesg\n"
+
+
+def test_the_package_states_the_version_of_the_tree() -> None:
+    top = PACKAGING.parent
+    version = (top / "VERSION").read_text().strip()
+    assert (top / "debian/changelog").read_text().startswith(f"cpuidle-lab ({version}) ")
+    assert f'PACKAGE_VERSION="{version}"' in (top / "dkms.conf").read_text()
+
+
 @pytest.mark.parametrize("arguments", [[], ["restart"], ["--help"]])
 def test_wrong_usage(arguments: list[str], root: Path) -> None:
     done = restore(root, *arguments)
     assert done.returncode == 2
-    assert done.stderr == "usage: cpuidle-lab-restore start|stop\n"
+    assert done.stderr == "usage: cpuidle-lab-restore start|stop|unload\n"
 
 
 def test_the_example_configuration_works(root: Path) -> None:
@@ -220,3 +282,85 @@ def test_the_unit_is_valid(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "modules", "needs_powercap"),
+    [
+        ("x86_64", "cpuidle_lab cpuidle_emul", True),
+        ("", "cpuidle_lab cpuidle_emul", True),  # dkms add, before it has a kernel
+        ("aarch64", "cpuidle_lab", False),
+        ("ppc64le", "cpuidle_lab", False),
+    ],
+)
+def test_dkms_builds_what_there_is_for_an_architecture(
+    architecture: str, modules: str, needs_powercap: bool
+) -> None:
+    done = subprocess.run(
+        ["bash", "-euc", '. ./dkms.conf; echo "${BUILT_MODULE_NAME[@]}"; '
+         'echo "${#DEST_MODULE_LOCATION[@]}"; echo "$BUILD_EXCLUSIVE_CONFIG"'],
+        env=os.environ | {"arch": architecture, "kernelver": "", "kernel_source_dir": "/none"},
+        cwd=PACKAGING.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )  # fmt: skip
+    names, places, options = done.stdout.splitlines()
+    assert names == modules
+    assert int(places) == len(modules.split())
+    assert ("CONFIG_POWERCAP" in options) == needs_powercap
+    assert done.stderr == ""
+
+
+def packaged(
+    share: Path, caches: Path, *arguments: str, expect: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run the packaged command as if `share` were where the package puts its files."""
+    done = subprocess.run(
+        [sys.executable, "-B", COMMAND, *arguments],
+        env=os.environ | {"CPUIDLE_LAB_SHARE": str(share), "XDG_CACHE_HOME": str(caches)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == expect, done.stderr
+    return done
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> Path:
+    """Return a package's files whose command says where it runs, and with what."""
+    share = tmp_path / "share"
+    share.mkdir()
+    (share / "VERSION").write_text("9.9\n")
+    (share / "cpuidle-lab").write_text('#!/bin/sh\necho "$0 $*"\n')
+    (share / "cpuidle-lab").chmod(0o755)
+    return share
+
+
+def test_other_commands_run_in_a_copy_that_is_made_once(share: Path, tmp_path: Path) -> None:
+    caches = tmp_path / "caches"
+    copy = caches / "cpuidle-lab" / "9.9"
+    first = packaged(share, caches, "report", "a b.dat")
+    assert first.stdout == f"{copy}/cpuidle-lab report a b.dat\n"
+    assert first.stderr.count("\n") == 1
+    assert "first use" in first.stderr
+    (copy / "build").mkdir()
+    assert packaged(share, caches, "report").stderr == ""
+    assert [path.name for path in copy.parent.iterdir()] == ["9.9"]
+    assert (copy / "build").is_dir()
+
+
+def test_a_copy_that_cannot_be_made_is_one_sentence(share: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = packaged(share, tmp_path / "file", "report", expect=1)
+    assert done.stderr.splitlines()[-1].startswith("cpuidle-lab: error: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_what_debian_is_enough_for_runs_in_place(root: Path, tmp_path: Path) -> None:
+    caches = tmp_path / "caches"
+    done = packaged(PACKAGING.parent, caches, "--help")
+    assert {"ab", "capture", "doctor", "watch", "report"} <= set(done.stdout.split())
+    packaged(PACKAGING.parent, caches, "doctor", "--kernel", "x", expect=2)
+    assert not caches.exists()

@@ -7,6 +7,7 @@ checks names them all. What is needed fails, what only limits the use warns.
 
 import argparse
 import json
+import lzma
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 from rich.text import Text
 
-from cpuidle_lab import __version__
+from cpuidle_lab import __version__, energy
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import (
     CPUIDLE,
@@ -50,12 +51,15 @@ _GLOBAL_VARIABLE = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _SHIM_VARIABLE = "605dab50-e046-4300-abb6-3dd810dd8b23"
 _EFIVARS = "/sys/firmware/efi/efivars"
 _DKMS_CERTIFICATE = "/var/lib/dkms/mok.pub"
+_SIGNATURE = b"~Module signature appended~\n"  # how a signed module ends
 
 _DKMS_INSTALL = f"sudo dkms install cpuidle-lab/{__version__}"
-_ENROL = (
-    "sudo dkms generate_mok; sudo mokutil --import /var/lib/dkms/mok.pub; reboot and choose "
-    f"'Enroll MOK'; then {_DKMS_INSTALL} --force"
+# A build makes the key where there is none yet, and signs; an install alone does neither.
+_SIGN = (
+    f"sudo apt install mokutil openssl; sudo dkms build --force cpuidle-lab/{__version__}; "
+    f"{_DKMS_INSTALL} --force"
 )
+_ENROL = f"{_SIGN}; sudo mokutil --import {_DKMS_CERTIFICATE}; reboot and choose 'Enroll MOK'"
 _EMULATE = "sudo modprobe cpuidle_emul machine=skx gives this machine idle states to choose from"
 
 # Option of the kernel, status without it, what it is for.
@@ -67,6 +71,10 @@ _OPTIONS = (
     ("CONFIG_TRACEPOINTS", FAIL, "the trace events"),
     ("CONFIG_DEBUG_FS", WARN, "tunables in debugfs; the module's parameters still set them"),
 )
+
+# The emulated machine is built with the module, but on x86 only.
+_X86_OPTIONS = (("CONFIG_POWERCAP", FAIL, "cpuidle_emul, which DKMS builds with the module"),)
+_NOT_X86 = ("CONFIG_ARM64", "CONFIG_PPC64")
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,8 @@ def _check_options(subject: Subject) -> Iterator[Finding]:
             f"install the package that holds /boot/config-{subject.kernel}",
         )
         return
-    for option, without, purpose in _OPTIONS:
+    x86 = not any(config.get(name) == "y" for name in _NOT_X86)
+    for option, without, purpose in (*_OPTIONS, *(_X86_OPTIONS if x86 else ())):
         if config.get(option) == "y":
             yield Finding(option, OK, "y")
         else:
@@ -166,32 +175,76 @@ def _dkms_key_is_enrolled(machine: Machine) -> bool:
     return bool(certificate and enrolled and certificate in enrolled)
 
 
+def _dkms_key_is_pending(machine: Machine) -> bool:
+    # What mokutil --import leaves for the next boot.
+    certificate = machine.tree.read_bytes(_DKMS_CERTIFICATE)
+    pending = machine.tree.read_bytes(f"{_EFIVARS}/MokNew-{_SHIM_VARIABLE}")
+    return bool(certificate and pending and certificate in pending)
+
+
+def _installed_module(subject: Subject) -> str | None:
+    directory = f"/lib/modules/{subject.kernel}"
+    for place in ("updates/dkms", "updates", "extra"):
+        for name in subject.machine.tree.names(f"{directory}/{place}"):
+            if name.startswith("cpuidle_lab.ko"):
+                return f"{directory}/{place}/{name}"
+    return None
+
+
+def _is_unsigned(subject: Subject) -> bool:
+    path = _installed_module(subject)
+    data = subject.machine.tree.read_bytes(path) if path else None
+    if data is None or not path or not path.endswith((".ko", ".xz")):
+        return False  # nothing that could be told
+    try:
+        plain = lzma.decompress(data) if path.endswith(".xz") else data
+    except lzma.LZMAError:
+        return True
+    return not plain.endswith(_SIGNATURE)
+
+
+def _demands_for_signatures(subject: Subject) -> list[str]:
+    machine = subject.machine
+    config = machine.kernel_config(subject.kernel) or {}
+    demands = (
+        (_efi_byte(machine, "SecureBoot") == 1, "Secure Boot is on"),
+        (
+            machine.tree.read("/sys/module/module/parameters/sig_enforce") in ("Y", "1"),
+            "module.sig_enforce is on",
+        ),
+        (config.get("CONFIG_MODULE_SIG_FORCE") == "y", "the kernel was built to demand them"),
+        (machine.lockdown() != "none", "the kernel is locked down"),
+    )
+    return [text for holds, text in demands if holds]
+
+
 def _check_signatures(subject: Subject) -> Iterator[Finding]:
     machine = subject.machine
-    secure_boot = _efi_byte(machine, "SecureBoot") == 1
-    enforced = machine.tree.read("/sys/module/module/parameters/sig_enforce") in ("Y", "1")
-    locked = machine.lockdown() != "none"
-    reasons = [
-        text
-        for holds, text in (
-            (secure_boot, "Secure Boot is on"),
-            (enforced, "module.sig_enforce is on"),
-            (locked, "the kernel is locked down"),
-        )
-        if holds
-    ]
+    reasons = _demands_for_signatures(subject)
     if not reasons:
         yield Finding("signatures", OK, "unsigned modules may be loaded")
-    elif _dkms_key_is_enrolled(machine):
-        yield Finding("signatures", OK, f"{', '.join(reasons)}; the key of DKMS is enrolled")
     elif machine.tree.exists(MODULE):
         yield Finding("signatures", OK, f"{', '.join(reasons)}; the module is loaded all the same")
+    elif _dkms_key_is_enrolled(machine):
+        found = f"{', '.join(reasons)}; the key of DKMS is enrolled"
+        if _is_unsigned(subject):
+            found += ", but the installed module is not signed"
+            yield Finding("signatures", FAIL, found, _SIGN)
+        else:
+            yield Finding("signatures", OK, found)
     elif machine.tree.exists(_DKMS_CERTIFICATE) and not machine.tree.read_bytes(_DKMS_CERTIFICATE):
         yield Finding(
             "signatures",
             WARN,
             f"{', '.join(reasons)}; only root can tell whether the key of DKMS is enrolled",
             "sudo cpuidle-lab doctor",
+        )
+    elif _dkms_key_is_pending(machine):
+        yield Finding(
+            "signatures",
+            FAIL,
+            f"{', '.join(reasons)}; the key of DKMS waits to be enrolled",
+            "reboot and choose 'Enroll MOK'",
         )
     else:
         yield Finding(
@@ -334,6 +387,21 @@ def _check_mounts(subject: Subject) -> Iterator[Finding]:
             )
 
 
+def _check_energy(subject: Subject) -> Iterator[Finding]:
+    readings, unreadable = energy.read_zones(subject.machine.tree)
+    if unreadable:
+        yield Finding(
+            "powercap",
+            WARN,
+            f"cannot be read: {', '.join(unreadable)}: no measured energy",
+            "sudo cpuidle-lab doctor; capture and ab want root, too",
+        )
+    elif readings:
+        yield Finding("powercap", OK, ", ".join(reading.name for reading in readings))
+    else:
+        yield Finding("powercap", OK, "no energy counters: reports have modelled energy only")
+
+
 def _check_module(subject: Subject) -> Iterator[Finding]:
     machine = subject.machine
     version = machine.module_version()
@@ -346,12 +414,7 @@ def _check_module(subject: Subject) -> Iterator[Finding]:
             "" if same else f"these tools are {__version__}: install the module that goes with it",
         )
         return
-    directory = f"/lib/modules/{subject.kernel}"
-    installed = any(
-        name.startswith("cpuidle_lab.ko")
-        for place in ("updates/dkms", "updates", "extra")
-        for name in machine.tree.names(f"{directory}/{place}")
-    )
+    installed = _installed_module(subject) is not None
     yield Finding(
         "module",
         WARN,
@@ -388,6 +451,7 @@ _MACHINE_CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     _check_virtualisation,
     _check_tools,
     _check_mounts,
+    _check_energy,
     _check_module,
     _check_permission,
 )

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+# The Debian packages: install, upgrade the kernel, upgrade the packages,
+# remove, purge.
+#
+#   deb-round.sh KERNEL VERSION NEWER      packages in /shared/VERSION, /shared/NEWER
+set -eu
+. /shared/functions.sh
+stand_in
+kernel=$1 version=$2 newer=$3
+
+install_packages "/shared/$version"/*.deb
+tell installed
+echo "latnice: $(latnice --version)"
+echo "tools: $(cpuidle-lab --version)"
+echo "commands: $(cpuidle-lab --help | grep -c '^    [a-z]')"
+cpuidle-lab doctor --kernel "$kernel" --json >/shared/doctor.json || true
+echo "doctor: $(cpuidle-lab doctor --kernel "$kernel" | tail -n 1)"
+echo "unit: $(ls /etc/systemd/system/*/cpuidle-lab.service 2>/dev/null || echo off)"
+
+upgrade_kernel
+tell kernel_upgraded
+
+install_packages "/shared/$newer"/*.deb
+tell upgraded
+echo "sources: $(echo /usr/src/cpuidle-lab-*)"
+
+apt-get -q -y remove cpuidle-lab cpuidle-lab-dkms
+tell removed
+snapshot removed
+apt-get -q -y purge cpuidle-lab cpuidle-lab-dkms
+snapshot after
