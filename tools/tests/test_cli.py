@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -160,6 +161,21 @@ def test_failed_build_leaves_nothing(temporary_cache: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         cache.cached("thing", [], "Making", fail)
     assert [path.name for path in temporary_cache.iterdir()] == [".thing.lock"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts something")
+def test_what_is_mounted_in_a_folder_outlives_it(tmp_path: Path) -> None:
+    """As /proc and /dev, if whoever made a root there was killed."""
+    script = """
+    mkdir -p left/dev other && mount --bind /dev/shm left/dev && mount -t tmpfs none left/dev &&
+    touch left/dev/null left/file &&
+    "$0" -c 'from cpuidle_lab.lab import cache; cache.discard(cache.Path("left"))'
+    [ ! -e left/file ] && [ -e left/dev/null ]
+    """
+    command = ["unshare", "--mount", "sh", "-c", script, sys.executable]
+    subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(TOP / "tools")}, check=True
+    )
 
 
 def test_what_a_killed_build_left_is_removed(temporary_cache: Path) -> None:

@@ -4,7 +4,6 @@
 import fcntl
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -124,9 +123,17 @@ def cached(
     return final
 
 
+def discard(folder: Path) -> None:
+    """Remove a folder that was being filled, but nothing that is mounted in it.
+
+    Whoever makes a root mounts /proc and /dev there, and may be killed meanwhile.
+    """
+    subprocess.run(["rm", "-rf", "--one-file-system", "--", folder], stderr=subprocess.DEVNULL)
+
+
 def _build(name: str, final: Path, title: str, build: Callable[[Path], None]) -> None:
     for stale in CACHE.glob(f".{name}.tmp-*"):  # of a process that was killed
-        shutil.rmtree(stale, ignore_errors=True)
+        discard(stale)
     temporary = Path(tempfile.mkdtemp(prefix=f".{name}.tmp-", dir=CACHE))
     try:
         with step(title):
@@ -134,11 +141,11 @@ def _build(name: str, final: Path, title: str, build: Callable[[Path], None]) ->
         temporary.chmod(0o755)
         temporary.rename(final)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        discard(temporary)
         raise
     versions = sorted(
         (path for path in CACHE.glob(f"{name}-*") if len(path.name) == len(final.name)),
         key=lambda path: path.stat().st_mtime,
     )
     for old in versions[:-KEPT_VERSIONS]:
-        shutil.rmtree(old, ignore_errors=True)
+        discard(old)
