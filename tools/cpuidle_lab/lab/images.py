@@ -47,6 +47,12 @@ FLAVOURS = {
     )
 }
 
+# Kernels that the project is tried on now and then, too (`make matrix`).
+FURTHER_FLAVOURS = {
+    "6.12-bookworm": Flavour("6.12", "bookworm", "bookworm-backports"),
+    "7.3": Flavour("7.3", "trixie", "trixie-backports"),
+}
+
 # The guest's programs come from this release, whatever kernel is below them.
 RUNTIME_RELEASE = "trixie"
 
@@ -121,9 +127,10 @@ def flavour_of(series: str) -> Flavour:
     Raises:
         UserError: the lab does not know the series.
     """
-    if series not in FLAVOURS:
-        raise UserError(f"unknown kernel '{series}'; the lab has {', '.join(FLAVOURS)}", USAGE)
-    return FLAVOURS[series]
+    known = FLAVOURS | FURTHER_FLAVOURS
+    if series not in known:
+        raise UserError(f"unknown kernel '{series}'; the lab has {', '.join(known)}", USAGE)
+    return known[series]
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -294,12 +301,12 @@ def extra_files(root: Path, names: Iterable[str]) -> set[str]:
     return with_libraries(root, programs) | {str(path.relative_to(root)) for path in data}
 
 
-def extracted(packages: Iterable[str], target: Path) -> Path:
+def extracted(packages: Iterable[str], target: Path, architecture: str = "amd64") -> Path:
     """Unpack packages of the guest's release, with all that they depend on, below `target`."""
     root = target / "root"
     root.mkdir()
     tarball = target / "root.tar"
-    bootstrap([RUNTIME_RELEASE], list(packages), "extract", tarball)
+    bootstrap([RUNTIME_RELEASE], list(packages), "extract", tarball, architecture)
     run_logged(
         ["tar", "-C", root, "--exclude=./dev", "-xf", tarball],
         CACHE / "runtime.log",
@@ -355,7 +362,13 @@ def find_library(root: Path, name: str) -> str:
     raise UserError(f"Debian {RUNTIME_RELEASE} lacks the library {name} that the guest needs")
 
 
-def bootstrap(suites: list[str], packages: list[str], variant: str, target: Path) -> None:
+def bootstrap(
+    suites: list[str],
+    packages: list[str],
+    variant: str,
+    target: Path,
+    architecture: str = "amd64",
+) -> None:
     """Make a Debian root as a tarball.
 
     Args:
@@ -363,6 +376,7 @@ def bootstrap(suites: list[str], packages: list[str], variant: str, target: Path
         packages: what to install beyond the variant's own.
         variant: of mmdebstrap.
         target: the tarball to write.
+        architecture: Debian's name of one; nothing of another than the machine's own can run.
     """
     command: list[str | Path] = [
         "env",
@@ -372,7 +386,7 @@ def bootstrap(suites: list[str], packages: list[str], variant: str, target: Path
         f"--mode={'unshare' if os.geteuid() else 'root'}",
         f"--variant={variant}",
         f"--include={','.join(packages)}",
-        "--architectures=amd64",
+        f"--architectures={architecture}",
         "--aptopt=Acquire::Languages none",
         "--aptopt=Acquire::Retries 3",
         "--aptopt=APT::Install-Recommends false",
@@ -419,15 +433,11 @@ def modules(series: str, changes: Mapping[str, str] | None = None) -> Modules:
     flavour = flavour_of(series)
     version = kernel(series).version
     tarball = build_root(flavour, version)
-    sources = {str(path.relative_to(TOP)): path.read_bytes() for path in module_sources()}
-    sources |= {path: text.encode() for path, text in (changes or {}).items()}
+    sources = source_files(changes or {})
 
     def build(target: Path) -> None:
         unpacked = target / "source"
-        for path, data in sources.items():
-            copy = unpacked / path
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(data)
+        write_sources(sources, unpacked)
         (target / "root").mkdir()
         (target / "mount").mkdir()
         log = CACHE / f"dkms-{series}.log"
@@ -458,6 +468,20 @@ def module_sources() -> list[Path]:
         if path.suffix in SOURCE_SUFFIXES and not path.name.endswith(".mod.c")
     ]
     return sorted([*found, *(TOP / name for name in SOURCE_FILES)])
+
+
+def source_files(changes: Mapping[str, str]) -> dict[str, bytes]:
+    """Return what the modules are built from, by path, with the text of some files replaced."""
+    sources = {str(path.relative_to(TOP)): path.read_bytes() for path in module_sources()}
+    return sources | {path: text.encode() for path, text in changes.items()}
+
+
+def write_sources(sources: Mapping[str, bytes], folder: Path) -> None:
+    """Write source files below a folder."""
+    for path, data in sources.items():
+        copy = folder / path
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(data)
 
 
 def build_root(flavour: Flavour, version: str) -> Path:

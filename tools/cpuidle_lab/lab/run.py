@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import images
+from cpuidle_lab.lab import built, images
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, step
 from cpuidle_lab.lab.machine import Machine
@@ -33,7 +33,8 @@ class LabRun:
     Attributes:
         script: shell script run by the guest as root; /lab/functions has helpers. Its standard
             output and what it leaves in /results come back.
-        kernel: series of the kernel ("6.1", "6.12", "7.2").
+        kernel: series of Debian's kernel ("6.1", "6.12", "7.2"), or a flavour that the project
+            builds ("debug", "kcsan", "rt").
         cpus: number of CPUs.
         seed: the script sees it as LAB_SEED, and QEMU draws from it.
         with_modules: install the project's modules (built by DKMS) in the guest.
@@ -105,8 +106,9 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
 
     Args:
         run: what to run.
-        output: directory that receives the results; made if need be, replaced as a whole. By
-            default a fresh one below build/, which the caller may remove.
+        output: directory that receives the results; made if need be, replaced as a whole; where
+            the machine dies, its console. By default a fresh one below build/, which the caller
+            may remove.
         title: shown as progress, with what the script says; none: no progress.
 
     Raises:
@@ -114,9 +116,10 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             that fails is no error here: see LabResult.check().
     """
     real_time = is_real_time(run)
-    kernel = images.kernel(run.kernel)
+    maker = built if run.kernel in built.FLAVOURS else images
+    kernel = maker.kernel(run.kernel)
     parts = [images.runtime(), kernel.modules]
-    modules = images.modules(run.kernel, run.changes).root if run.with_modules else None
+    modules = maker.modules(run.kernel, run.changes).root if run.with_modules else None
 
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-", dir=CACHE.parent) as name:
@@ -144,8 +147,14 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             options=run.options,
         )
         start = time.monotonic()
-        with step(title) if title else nullcontext(quiet) as say:
-            machine.run(say)
+        try:
+            with step(title) if title else nullcontext(quiet) as say:
+                machine.run(say)
+        except UserError:
+            if output is not None:
+                output.mkdir(parents=True, exist_ok=True)
+                shutil.copy(console, output / "console")
+            raise
         wall_s = time.monotonic() - start
         results = scratch / "results"
         unpack(disk, results)
