@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Storms in a kernel with checkers: silence for the module, a report for one with a fault."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from storm import operations, sabotage, verdict
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import built
+
+TOP = Path(__file__).resolve().parents[2]
+RUN = TOP / "tests/storm/run.py"
+ROUNDS = 25
+
+
+def storm(*arguments: str) -> tuple[int, dict[str, object]]:
+    """Run a storm; return its exit code and its result."""
+    command = [sys.executable, str(RUN), "--json", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_a_seed_draws_the_same_operations() -> None:
+    first = list(operations.rounds(7, 50, 4))
+    assert first == list(operations.rounds(7, 50, 4))
+    assert first[:20] == list(operations.rounds(7, 20, 4))
+    assert first != list(operations.rounds(8, 50, 4))
+
+
+def test_every_operation_is_drawn_and_known_to_the_guest() -> None:
+    """A storm of a thousand rounds has them all, and the guest has a function for each."""
+    drawn = {one.split()[0] for each in operations.rounds(1, 1000, 4) for one in each}
+    guest = (TOP / "tests/storm/guest.sh").read_text()
+    assert drawn == {operation.name for operation in operations.OPERATIONS}
+    assert drawn == set(re.findall(r"^op_(\w+)\(\)", guest, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        (["<6>[ 1.0] cpuidle: using governor wteo", "<14>[ 1.1] storm: round 1: look"], None),
+        (["<4>[ 1.0] cpuidle_lab: loading out-of-tree module taints kernel."], None),
+        (["<6>[ 1.0] x", "<4>[ 1.0] WARNING: possible circular locking dependency"], 1),
+        (["<3>[ 1.0] BUG: KASAN: slab-use-after-free in version_show"], 0),
+    ],
+)
+def test_a_report_is_a_warning_that_nobody_expects(lines: list[str], found: int | None) -> None:
+    assert verdict.first_report(lines) == (found, 0)
+
+
+def test_a_race_counts_if_a_module_of_ours_has_part_in_it() -> None:
+    rule = "<3>[ 1.0] " + "=" * 66
+    head = "<3>[ 1.0] BUG: KCSAN: data-race in a / b"
+    theirs = [rule, head, "<3>[ 1.0]  a+0x1/0x2", rule]
+    ours = [rule, head, "<3>[ 1.0]  a+0x1/0x2 [cpuidle_lab]", rule]
+    assert verdict.first_report(theirs) == (None, 1)
+    assert verdict.first_report([*theirs, *ours]) == (4, 1)
+
+
+def test_an_option_that_cannot_be_set_is_named() -> None:
+    built.check_options("# a comment\nCONFIG_A=y\nCONFIG_B=n\n", "CONFIG_A=y\n", "x")
+    for made in ("", "CONFIG_A=m\n", "CONFIG_A=y\nCONFIG_B=y\n"):
+        with pytest.raises(UserError, match=r"CONFIG_[AB]="):
+            built.check_options("CONFIG_A=y\nCONFIG_B=n\n", made, "x")
+
+
+@pytest.mark.lab
+@pytest.mark.full
+def test_a_storm_leaves_no_report() -> None:
+    code, found = storm("--rounds", str(ROUNDS), "--seed", "1")
+    assert found["failure"] == ""
+    assert code == 0
+    assert isinstance(found["recounts"], int) and found["recounts"] > ROUNDS // 2
+
+
+@pytest.mark.lab
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("use-after-free", "KASAN: slab-use-after-free in version_show"),
+        ("sleep", "scheduling while atomic"),
+        ("lock", "possible circular locking"),
+        ("leak", "lost memory"),
+        ("left", "left behind"),
+    ],
+)
+def test_a_fault_is_found(fault: str, said: str) -> None:
+    """Each kind of checker speaks up when the file `version` is read."""
+    assert fault in sabotage.FAULTS
+    code, found = storm("--rounds", "1", "--seed", "0", "--sabotage", fault)
+    assert code == 1
+    assert said in "\n".join([str(found["failure"]), *map(str, found["report"])])

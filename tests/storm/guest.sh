@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-2.0
+# Runs in the guest: the operations of a storm, and what must be true after
+# each round. An operation may fail, for others remove what it acts on.
+# EXPECTED (a regular expression: lines of the log that are no report) is set
+# by whoever runs it.
+# shellcheck shell=sh disable=SC2154
+
+. /lab/functions
+PATH=$PATH:/lab/bin
+cpus=/sys/devices/system/cpu
+groups=/sys/fs/cgroup
+gate=$knobs/gate
+sleepers=24
+
+# -- operations: the modules ------------------------------------------------
+
+# away: no governor of ours is current, so the module can go.
+away() { echo menu >$cpuidle/current_governor; }
+
+# op_lab MS [PARAMETER...]: the module goes, and comes back.
+op_lab() {
+	ms=$1
+	shift
+	away
+	rmmod cpuidle_lab
+	usleep $((ms * 1000))
+	modprobe cpuidle_lab "$@"
+}
+
+# op_emul MS MACHINE: all idle states go, whoever is in them, and come back.
+op_emul() {
+	rmmod cpuidle_emul
+	usleep $(($1 * 1000))
+	modprobe cpuidle_emul machine=$2
+}
+
+# op_nodriver GOVERNOR: ours is current, but no device is enabled to hold it.
+op_nodriver() {
+	rmmod cpuidle_emul
+	echo $1 >$cpuidle/current_governor
+	rmmod cpuidle_lab
+	modprobe cpuidle_lab
+	modprobe cpuidle_emul machine=skl
+}
+
+# op_busy GOVERNOR: it cannot go while it is current.
+op_busy() {
+	echo $1 >$cpuidle/current_governor
+	rmmod cpuidle_lab
+	modprobe cpuidle_lab
+}
+
+# -- operations: governors and their tunables -------------------------------
+
+op_governor() { echo $1 >$cpuidle/current_governor; }
+op_base() { echo $1 >$gate/base; }
+op_shadow() { echo "$*" >$knobs/shadow; }
+op_poke() { echo 1 >$knobs/$1/$2; }
+op_parameter() { echo "$2" >/sys/module/cpuidle_lab/parameters/$1; }
+op_map() { echo "$*" >$gate/latency_map; }
+
+# op_tune N VALUE: of all tunables the N-th, counted around.
+op_tune() {
+	ls -d $knobs/*/* | grep -v -e /state$ -e /defaults$ -e /reset$ -e /gate/recount$ \
+		-e /gate/hints$ -e /gate/base$ -e /gate/latency_map$ >/tmp/tunables.$$
+	file=$(sed -n "$(($1 % $(wc -l </tmp/tunables.$$) + 1))p" /tmp/tunables.$$)
+	echo "$2" >$file
+}
+
+# op_look: everything that can be read.
+op_look() {
+	cat $knobs/version $knobs/symbols $knobs/shadow $knobs/shadow_stats \
+		$knobs/*/state/* $knobs/*/[a-z]* $powercap/*/energy_uj \
+		/sys/kernel/debug/cpuidle_emul/* /sys/module/cpuidle_*/parameters/* \
+		$cpus/cpu*/cpuidle/state*/* >/dev/null
+	[ -e $knobs/version ]
+}
+
+# -- operations: hints ------------------------------------------------------
+
+# one N: the N-th of the tasks that only sleep.
+one() { sed -n "$(($1 % sleepers + 1))p" /tmp/sleepers; }
+
+op_hint() { hint $(one $1) set $2; }
+op_thread() { hint thread:$(one $1) set $2; }
+op_raw() { echo "$(one $1) $2" >$gate/hints; }
+op_run() { hint $1 run hackbench --pipe --groups 1 --fds 2 --loops $2; }
+op_crowd() { echo | hint $1 run storm crowd $2; }
+op_race() { storm race $1; }
+op_fuzz() { mkdir -p $groups/fuzz && fuzz $1 $2; }
+op_latnice() { latnice -n $1 sh -c 'usleep 20000; exec usleep 20000'; }
+
+# op_exec WHO: the second thread becomes another program.
+op_exec() {
+	storm exec $1 &
+	usleep 200000
+	kill $!
+}
+
+# op_threads N VALUE: a process of many threads gets a hint, and dies with it.
+op_threads() {
+	storm threads $1 &
+	usleep 100000
+	hint $! set $2
+	kill -9 $!
+}
+
+# op_group N VALUE: the group is there from now on.
+op_group() {
+	mkdir -p $groups/g$1
+	hint group:$groups/g$1 set $2
+}
+
+op_ungroup() {
+	for pid in $(cat $groups/g$1/cgroup.procs); do
+		echo $pid >$groups/cgroup.procs
+	done
+	rmdir $groups/g$1
+}
+
+op_join() { echo $(one $2) >$groups/g$1/cgroup.procs; }
+
+# -- operations: the machine ------------------------------------------------
+
+# op_cpu N MS: off, and back.
+op_cpu() {
+	echo 0 >$cpus/cpu$1/online
+	usleep $(($2 * 1000))
+	echo 1 >$cpus/cpu$1/online
+}
+
+op_qos() { echo $2 >$cpus/cpu$1/power/pm_qos_resume_latency_us; }
+op_disable() { echo $3 >$cpus/cpu$1/cpuidle/state$2/disable; }
+
+# op_trace EVENT MS: tracing on for a while; EVENT is a name below the system.
+op_trace() {
+	echo 1 >$tracing/events/cpuidle_lab/$1
+	usleep $(($2 * 1000))
+	echo 0 >$tracing/events/cpuidle_lab/$1
+	echo >$tracing/trace
+}
+
+# op_functions MS: each function of the modules is traced.
+op_functions() {
+	echo ':mod:cpuidle_*' >$tracing/set_ftrace_filter
+	echo function >$tracing/current_tracer
+	usleep $(($1 * 1000))
+	echo nop >$tracing/current_tracer
+	echo >$tracing/set_ftrace_filter
+}
+
+# op_suspend: all tasks are frozen, all devices suspended, idle states paused.
+# From real suspend nothing would wake this machine: QEMU's clock does it only
+# for a machine whose firmware suspended it.
+op_suspend() {
+	echo platform >/sys/power/pm_test
+	echo freeze >/sys/power/state
+}
+
+op_burst() { hackbench --pipe --groups 1 --fds 4 --loops $1 >/dev/null; }
+
+# -- rounds -----------------------------------------------------------------
+
+# The load beside all operations; it leaves time to be idle.
+load_forever() {
+	while :; do
+		hackbench --pipe --groups 1 --fds 2 --loops 20
+		usleep 1000000
+		stress-ng --quiet --timer 1 --timer-freq 200 --timer-ops 100 --switch 1 --switch-ops 1000 \
+			--fork 1 --fork-ops 20
+		usleep 3000000
+	done >/dev/null 2>&1
+}
+
+# do_one OPERATION...: runs it, and notes whether it succeeded.
+do_one() {
+	op_"$@" >/dev/null 2>&1
+	echo "$1 $?" >>/results/done
+}
+
+# reports: what the kernel itself has logged as a warning or worse by now.
+reports() {
+	dmesg -r | sed '1,/lab: script begins/d' | grep '^<[0-4]>' | grep -v -E "$EXPECTED"
+}
+
+# round NUMBER OPERATION...: all of them at once, then the counts must agree.
+round() {
+	number=$1
+	shift
+	jobs=
+	for operation in "$@"; do
+		echo "<6>storm: round $number: $operation" >/dev/kmsg
+		# shellcheck disable=SC2086 # words
+		do_one $operation &
+		jobs="$jobs $!"
+	done
+	# shellcheck disable=SC2086 # words
+	wait $jobs
+	said=$(cat $gate/recount 2>&1)
+	case $said in
+	agrees:*) echo agrees >>/results/recounts ;;
+	*"No such file"*) ;; # the module is away
+	*) fail "round $number: recount: $said" ;;
+	esac
+	say "round $number"
+	[ $((number % 50)) -ne 0 ] || [ -z "$(reports | head -n 1)" ] ||
+		fail "round $number: the kernel reports"
+}
+
+begin() {
+	# What comes before an oops is in the log if the machine goes on.
+	echo 0 >/proc/sys/kernel/panic_on_oops
+	echo on >/proc/sys/kernel/printk_devkmsg
+	mount -t cgroup2 none $groups
+	for n in $(seq $sleepers); do
+		sleep 1000000 &
+		echo $!
+	done >/tmp/sleepers
+	echo 0 >/sys/module/suspend/parameters/pm_test_delay
+	kmemleak /dev/null
+	[ ! -e $leaks ] || echo clear >$leaks
+	modprobe cpuidle_emul machine=skx
+	modprobe cpuidle_lab
+	[ -e $knobs ] || fail "the modules do not load: $(dmesg | tail -n 1)"
+	round 0 look look
+	load_forever &
+	load=$!
+	say "the storm begins"
+}
+
+# -- the end ----------------------------------------------------------------
+
+leaks=/sys/kernel/debug/kmemleak
+
+# kmemleak FILE: what is lost; what is younger than 5 s is not looked at.
+kmemleak() {
+	[ -e $leaks ] || return 0
+	usleep 6000000
+	echo scan >$leaks
+	usleep 1000000
+	echo scan >$leaks
+	cat $leaks >$1
+}
+
+# left: what the modules left behind.
+left() {
+	for name in teo_ng menu_ng wteo gate; do
+		grep -qw $name $cpuidle/available_governors && echo "governor $name"
+	done
+	for path in $knobs /sys/kernel/debug/cpuidle_emul /dev/cpuidle_latency \
+		$tracing/events/cpuidle_lab /sys/module/cpuidle_lab /sys/module/cpuidle_emul \
+		$powercap/cpuidle-emul; do
+		[ ! -e $path ] || echo $path
+	done
+	[ "$(cat $cpuidle/current_driver)" = none ] || echo "driver $(cat $cpuidle/current_driver)"
+	grep -q kallsyms /sys/kernel/debug/kprobes/list && echo kprobe
+}
+
+# finish: all tasks end, both modules go, nothing is left.
+finish() {
+	kill $load
+	killall -q -9 stress-ng hackbench storm fuzz hint sleep usleep
+	for n in $(seq 1 $(($(nproc --all) - 1))); do
+		echo 1 >$cpus/cpu$n/online
+	done 2>/dev/null
+	modprobe cpuidle_lab
+	modprobe cpuidle_emul
+	kmemleak /results/leaks-loaded
+	away
+	rmmod cpuidle_lab || fail "cpuidle_lab cannot go: $(lsmod)"
+	rmmod cpuidle_emul || fail "cpuidle_emul cannot go: $(lsmod)"
+	left >/results/left 2>/dev/null
+	kmemleak /results/leaks-gone
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Storm the modules in a kernel with checkers: nothing may be reported, nothing left.
+
+Boots the kernel with four CPUs under a load of its own and runs rounds of random operations, up
+to four at once: loading and unloading both modules, governors, bases, tunables right and wrong,
+resets, shadows, hints of tasks and groups, CPU hotplug, suspend, tracing. After each round the
+counts of hints are compared with a recount. What is drawn depends on the seed alone.
+"""
+
+import argparse
+import json
+import random
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
+
+from hints_guest import program  # noqa: E402
+from storm import operations, sabotage, verdict  # noqa: E402
+
+from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.lab import LabRun, built, programs, run_lab  # noqa: E402
+
+GUEST = Path(__file__).parent / "guest.sh"
+STOCK = "stock"
+# A host that does other things, too, is no stall of the guest's.
+OPTIONS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+
+EPILOG = """\
+examples:
+  run.py                                     1000 rounds on the kernel 'debug'
+  run.py --rounds 100 --seed 7               fewer; the same seed draws the same operations
+  run.py --flavour kcsan                     data races
+  run.py --rounds 50 --sabotage leak         a module with a fault must be found out
+
+exit code: 0 if nothing was reported, 1 if something was or the storm failed, 2 usage
+"""
+
+
+def script(seed: int, rounds: int, cpus: int, flavour: str) -> str:
+    """Return the guest's script."""
+    # Races are reported in blocks, which only the judge can tell apart.
+    expected = "." if flavour == "kcsan" else verdict.EXPECTED
+    lines = [f"EXPECTED={shlex.quote(expected)}", GUEST.read_text(), "begin"]
+    for number, drawn in enumerate(operations.rounds(seed, rounds, cpus), 1):
+        lines.append(f"round {number} {shlex.join(drawn)}")
+    return "\n".join([*lines, "finish"])
+
+
+def storm(args: argparse.Namespace, folder: Path) -> tuple[verdict.Verdict, float]:
+    """Run the storm; return the verdict, and the seconds that the guest took."""
+    files = {f"lab/bin/{name}": program(name) for name in ("hint", "storm", "fuzz")}
+    run = LabRun(
+        script=script(args.seed, args.rounds, args.cpus, args.flavour),
+        kernel=args.kernel if args.flavour == STOCK else args.flavour,
+        cpus=args.cpus,
+        seed=args.seed,
+        files=files | programs.file(programs.LATNICE),
+        memory_mib=2048,
+        real_time=True,
+        time_limit_s=60 * args.limit,
+        options=OPTIONS,
+        changes=sabotage.changes(args.sabotage),
+    )
+    title = "" if args.json else f"Storm of {args.rounds} rounds on '{args.flavour}'"
+    result = run_lab(run, folder / "lab", title)
+    found = verdict.judge(result)
+    if not found.failure and not found.recounts:
+        found = replace(found, failure="the counts of hints were never compared")
+    return found, result.wall_s
+
+
+def show(found: verdict.Verdict, args: argparse.Namespace, wall_s: float) -> None:
+    """Print the result for people."""
+    for name, (ran, succeeded) in found.done.items():
+        print(f"  {name:<12}{ran:>6} times, {succeeded:>6} succeeded")
+    if found.foreign:
+        print(f"  {found.foreign} data races of the kernel's own")
+    print(f"  {found.recounts} recounts agree")
+    if not found.failure:
+        what = f"{args.rounds} rounds on '{args.flavour}', no report ({wall_s:.0f} s)"
+        print(f"seed {args.seed}: {what}")
+        return
+    print(f"seed {args.seed}: {found.failure}")
+    print("\n".join(f"    {line}" for line in found.report))
+    print("the last operations before:")
+    print("\n".join(f"    {line}" for line in found.before))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a storm and judge it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else None,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--rounds", type=int, default=1000, help="of operations (default: %(default)s)")
+    add("--seed", type=int, help="of what is drawn (default: a new one, printed)")
+    add("--flavour", choices=(*built.FLAVOURS, STOCK), default="debug", help="(default: debug)")
+    add("--kernel", default="6.12", help="series of the stock kernel (default: %(default)s)")
+    add("--cpus", type=int, default=4, help="of the machine, at least 2 (default: %(default)s)")
+    add("--limit", type=float, default=60, metavar="MINUTES", help="for the guest (default: 60)")
+    add(
+        "--sabotage",
+        default="",
+        choices=("", *sabotage.FAULTS),
+        help="put this fault into the module",
+    )
+    add("--keep", type=Path, metavar="FOLDER", help="leave the guest's files and log here")
+    add("--json", action="store_true", help="print the result as JSON")
+    args = parser.parse_args(argv)
+    if args.rounds < 1 or args.cpus < 2:
+        parser.error("at least 1 round and 2 CPUs")
+    args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
+    print(f"seed {args.seed}", file=sys.stderr, flush=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="storm-", dir=TOP / "build") as folder:
+            found, wall_s = storm(args, args.keep or Path(folder))
+    except UserError as error:
+        print(f"storm: error: {error.message}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    if args.json:
+        about = {"seed": args.seed, "rounds": args.rounds, "flavour": args.flavour}
+        print(json.dumps({**about, **vars(found), "seconds": round(wall_s)}, indent=2))
+    else:
+        show(found, args, wall_s)
+    return 1 if found.failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

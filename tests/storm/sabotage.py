@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Faults that are put into a copy of the module, to show that a storm finds them.
+
+Each is done whenever the file `version` is read.
+"""
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.lab.cache import TOP
+
+FILE = "module/debugfs.c"
+READ = "\tseq_puts(seq, CIL_VERSION);\n"
+HEAD = "static int version_show("
+
+# What is done at a read, and what that needs before the function.
+FAULTS = {
+    "use-after-free": (
+        "\tchar *gone = kmalloc(64, GFP_KERNEL);\n\n"
+        "\tkfree(gone);\n\tseq_putc(seq, *(volatile char *)gone);\n",
+        "",
+    ),
+    "sleep": ("\tpreempt_disable();\n\tmsleep(1);\n\tpreempt_enable();\n", ""),
+    "leak": ("\tlost = kmalloc(64, GFP_KERNEL);\n\tlost = NULL;\n", "static void *lost;\n"),
+    "lock": (
+        "\tmutex_lock(&first);\n\tmutex_lock(&second);\n"
+        "\tmutex_unlock(&second);\n\tmutex_unlock(&first);\n"
+        "\tmutex_lock(&second);\n\tmutex_lock(&first);\n"
+        "\tmutex_unlock(&first);\n\tmutex_unlock(&second);\n",
+        "static DEFINE_MUTEX(first);\nstatic DEFINE_MUTEX(second);\n",
+    ),
+    "race": (
+        "\tfor (int i = 0; i < 100000; i++)\n\t\traced += i;\n",
+        "static volatile unsigned long raced;\n",
+    ),
+    "left": ('\tdebugfs_create_file("left", 0400, NULL, NULL, NULL);\n', ""),
+}
+
+
+def changes(name: str) -> dict[str, str]:
+    """Return the module's files with a fault in them, by path; none for an empty name.
+
+    Raises:
+        UserError: there is no such fault, or no place for it.
+    """
+    if not name:
+        return {}
+    if name not in FAULTS:
+        raise UserError(f"unknown sabotage '{name}'; there are {', '.join(FAULTS)}", USAGE)
+    text = (TOP / FILE).read_text()
+    if text.count(READ) != 1 or text.count(HEAD) != 1:
+        raise UserError(f"{FILE} is not as the sabotage knows it")
+    done, needed = FAULTS[name]
+    return {FILE: text.replace(HEAD, needed + HEAD).replace(READ, f"\t{{\n{done}\t}}\n{READ}")}

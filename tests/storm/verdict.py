@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What in a guest's log is a report, and which operations came before it."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpuidle_lab.lab import LabResult
+
+# What is logged as a warning and is none: foreign modules, refused parameters, a starved host.
+EXPECTED = (
+    r"out-of-tree module|module verification failed|no longer affine to cpu"
+    r"|hrtimer: interrupt took|perf: interrupt took too long"
+    r"|clocksource: |sched: DL replenish|FAULT_INJECTION"
+)
+# What the checkers say, where any other warning is expected because memory is refused.
+SPLAT = re.compile(r"WARNING: |BUG: |INFO: |UBSAN: |ODEBUG: |Oops: |corruption|general protection")
+OPERATION = re.compile(r"^<\d+>\[.*?\] storm: (.*)")
+LINE = re.compile(r"^<(\d+)>(.*)")
+WARNING_LEVEL = 4
+RACE = "BUG: KCSAN:"
+RULE = "=" * 20
+MODULES = ("[cpuidle_lab]", "[cpuidle_emul]")
+LINES_SHOWN = 60
+OPERATIONS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a storm came to.
+
+    Attributes:
+        failure: one sentence, empty if all is well.
+        report: the first report, as lines of the log.
+        before: the operations that began before it, the last one last.
+        foreign: data races in which no module of ours has a part.
+        recounts: times that the counts of hints were compared, and agreed.
+        done: per operation, how often it ran and how often it succeeded.
+    """
+
+    failure: str
+    report: list[str]
+    before: list[str]
+    foreign: int
+    recounts: int
+    done: dict[str, tuple[int, int]]
+
+
+def judge(result: LabResult, only: re.Pattern[str] | None = None) -> Verdict:
+    """Return the verdict on a guest that came to its end.
+
+    Args:
+        result: of the guest.
+        only: a warning that does not match it is no report.
+    """
+    lines = result.dmesg.splitlines()
+    first, foreign = first_report(lines, only)
+    failure, report = "", []
+    if first is not None:
+        report = [line.partition("] ")[2] or line for line in lines[first : first + LINES_SHOWN]]
+        report = [line for line in report if not line.startswith("storm: ")]
+        failure = f"the kernel reports: {report[0]}"
+    elif result.status:
+        failure = _text(result, "error") or "the guest's script failed: " + result.output[-300:]
+    else:
+        for name, what in (
+            ("left", "left behind"),
+            ("leaks-loaded", "lost memory"),
+            ("leaks-gone", "lost memory, seen after unloading"),
+        ):
+            if text := _text(result, name):
+                failure, report = f"{what}: {text.splitlines()[0]}", text.splitlines()
+                break
+    before = [found[1] for line in lines[:first] if (found := OPERATION.match(line))]
+    recounts = len(_text(result, "recounts").splitlines())
+    return Verdict(
+        failure, report[:LINES_SHOWN], before[-OPERATIONS_SHOWN:], foreign, recounts, _done(result)
+    )
+
+
+def first_report(lines: list[str], only: re.Pattern[str] | None = None) -> tuple[int | None, int]:
+    """Return where the first report in a log begins, and the number of races that are not ours.
+
+    Args:
+        lines: of the log, "<level>[time] text".
+        only: see judge().
+    """
+    foreign = 0
+    skip = 0
+    for number, line in enumerate(lines):
+        parts = LINE.match(line)
+        if number < skip or not parts or int(parts[1]) & 7 > WARNING_LEVEL:
+            continue
+        if re.search(EXPECTED, line) or not parts[2].partition("]")[2].strip():
+            continue
+        if only and not only.search(line):
+            continue
+        block = _race(lines, number)
+        if block and not any(name in text for text in block for name in MODULES):
+            foreign += 1
+            skip = number + len(block)
+            continue
+        return number, foreign
+    return None, foreign
+
+
+def _race(lines: list[str], start: int) -> list[str]:
+    """Return the lines of the report of a data race that begins there, or none."""
+    if not any(RACE in line for line in lines[start : start + 2]):
+        return []
+    block = lines[start : start + 2]
+    for line in lines[start + 2 :]:
+        block.append(line)
+        if RULE in line:
+            break
+    return block
+
+
+def _text(result: LabResult, name: str) -> str:
+    path: Path = result.files / name
+    return path.read_text(errors="replace").strip() if path.exists() else ""
+
+
+def _done(result: LabResult) -> dict[str, tuple[int, int]]:
+    ran: Counter[str] = Counter()
+    succeeded: Counter[str] = Counter()
+    for line in _text(result, "done").splitlines():
+        name, status = line.split()
+        ran[name] += 1
+        succeeded[name] += status == "0"
+    return {name: (ran[name], succeeded[name]) for name in sorted(ran)}
