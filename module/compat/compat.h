@@ -6,13 +6,16 @@
 #ifndef CIL_COMPAT_H
 #define CIL_COMPAT_H
 
-#include <linux/align.h>
 #include <linux/hrtimer.h>
+#include <linux/kallsyms.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
 #include <linux/version.h>
 #include <uapi/linux/pidfd.h>
 
-#ifndef CONFIG_X86_64
-#error "cpuidle-lab has been tried on x86-64 only"
+#if !defined(CONFIG_X86_64) && !defined(CONFIG_ARM64) && \
+	!(defined(CONFIG_PPC64) && defined(CONFIG_CPU_LITTLE_ENDIAN))
+#error "cpuidle-lab has been tried on x86-64, arm64 and ppc64le only"
 #endif
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
@@ -20,15 +23,22 @@
 #endif
 
 /*
- * With IBT the address of a kprobe on a function lies behind its ENDBR. 6.2
- * began to say how functions are aligned; before, there is no IBT to care for.
+ * The address of a kprobe on a function may lie behind its start: after the
+ * ENDBR that IBT wants, or on ppc64le at the entry for callers with the same
+ * TOC. The kernel's name for the address says by how much.
  */
-#ifdef CONFIG_FUNCTION_ALIGNMENT
-#define cil_function_of(address) \
-	ALIGN_DOWN((unsigned long)(address), CONFIG_FUNCTION_ALIGNMENT)
-#else
-#define cil_function_of(address)	((unsigned long)(address))
-#endif
+static inline unsigned long cil_function_of(const void *address)
+{
+	char text[KSYM_SYMBOL_LEN];
+	unsigned long offset = 0;
+	const char *plus;
+
+	sprint_symbol(text, (unsigned long)address);
+	plus = strchr(text, '+');
+	if (!plus || sscanf(plus, "+%lx/", &offset) != 1)
+		return (unsigned long)address;
+	return (unsigned long)address - offset;
+}
 
 /* 6.10 took the source out of __assign_str(): __string() remembers it. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
