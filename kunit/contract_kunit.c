@@ -73,7 +73,9 @@ static void draw_machine(struct cpu *cpu)
 	for (i = 0; i < m->state_count; i++) {
 		m->states[i].target_residency_ns = residency_ns;
 		m->states[i].exit_latency_ns = residency_ns / 2;
-		residency_ns += 1 + draw(cpu) % (US << 2 * i);
+		/* Some tables name a residency twice. */
+		if (draw(cpu) % 4)
+			residency_ns += 1 + draw(cpu) % (US << 2 * i);
 	}
 	m->states[0].polling = draw(cpu) % 2;
 }
@@ -260,9 +262,94 @@ static void decisions_repeat(struct kunit *test)
 	}
 }
 
+static const s64 extremes[] = {
+	-S64_MAX, -S64_MAX / 2, -1, 0, 1, S64_MAX / 2, S64_MAX - 1, S64_MAX,
+};
+
+static s64 draw_extreme(struct cpu *cpu)
+{
+	return extremes[draw(cpu) % ARRAY_SIZE(extremes)];
+}
+
+static void draw_extreme_machine(struct cpu *cpu)
+{
+	struct cil_machine *m = &cpu->machine;
+	u32 i;
+
+	memset(m, 0, sizeof(*m));
+	m->tick_ns = 1 + draw(cpu) % (10 * MS);
+	m->state_count = 1 + draw(cpu) % CIL_STATE_MAX;
+	for (i = 0; i < m->state_count; i++) {
+		/* Latencies are added and halved, so they have a sign and room. */
+		m->states[i].exit_latency_ns = draw_extreme(cpu) & (S64_MAX >> 2);
+		m->states[i].target_residency_ns = draw_extreme(cpu);
+		m->states[i].power_mw = draw(cpu);
+		m->states[i].polling = draw(cpu) % 2;
+	}
+}
+
+static void decide_at_extremes(struct cpu *cpu)
+{
+	s64 sleep_length_ns = draw_extreme(cpu);
+
+	cpu->query = (struct cil_query){
+		.now_ns = draw_extreme(cpu),
+		.latency_req_ns = draw_extreme(cpu),
+		.disabled = draw(cpu) % 2 ? draw(cpu) : 0,
+		.tick_stopped = draw(cpu) % 2,
+		.rejected = draw(cpu) % 8 == 0,
+	};
+	cil_test_env_timer(sleep_length_ns, draw_extreme(cpu));
+	cpu->policy->select(cpu->state, &cpu->machine, cpu->values, &cpu->query,
+			    &cpu->decision);
+}
+
+/*
+ * No time of 64 bits, in the table, the query or the outcome, makes a policy
+ * overflow, divide by zero, choose a state that there is not, or a disabled one.
+ */
+static void extremes_do_no_harm(struct kunit *test)
+{
+	u32 p, n;
+
+	for (p = 0; p < ARRAY_SIZE(policies); p++) {
+		struct cpu *cpu = boot(test, policies[p], 0);
+
+		for (n = 0; n < 4 * PERIODS; n++) {
+			struct cil_outcome outcome = { 0 };
+
+			if (n % 50 == 0) {
+				draw_extreme_machine(cpu);
+				policies[p]->init(cpu->state, &cpu->machine,
+						  cpu->values);
+			}
+			draw_tunable(cpu);
+			decide_at_extremes(cpu);
+			KUNIT_ASSERT_LT(test, cpu->decision.index,
+					cpu->machine.state_count);
+			if (cpu->decision.index)
+				KUNIT_ASSERT_FALSE(test,
+						   cil_disabled(&cpu->query,
+								cpu->decision.index));
+			KUNIT_ASSERT_NOT_NULL(test,
+					      reasons[cpu->decision.reason]);
+			outcome.index = cpu->decision.index;
+			outcome.now_ns = draw_extreme(cpu);
+			outcome.residency_ns = draw_extreme(cpu) & S64_MAX;
+			outcome.tick_wakeup = draw(cpu) % 2;
+			outcome.poll_time_limit = draw(cpu) % 2;
+			if (cpu->policy->update)
+				cpu->policy->update(cpu->state, &cpu->machine,
+						    cpu->values, &outcome);
+			expect_row(test, cpu);
+		}
+	}
+}
+
 static struct kunit_case contract_cases[] = {
 	KUNIT_CASE(decisions_are_allowed),
 	KUNIT_CASE(decisions_repeat),
+	KUNIT_CASE(extremes_do_no_harm),
 	{}
 };
 
@@ -272,3 +359,6 @@ static struct kunit_suite contract_suite = {
 };
 
 kunit_test_suite(contract_suite);
+
+MODULE_DESCRIPTION("Unit tests of the governors of cpuidle_lab");
+MODULE_LICENSE("GPL");

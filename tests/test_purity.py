@@ -13,7 +13,7 @@ GOVERNORS = TOP / "governors"
 # The only file that knows where it is compiled.
 TYPES = GOVERNORS / "common/types.h"
 SOURCES = sorted(p for p in GOVERNORS.glob("**/*.c") if not p.stem.endswith("_kunit"))
-HEADERS = sorted(GOVERNORS.glob("**/*.h"))
+HEADERS = sorted(p for p in GOVERNORS.glob("**/*.h") if not p.stem.endswith("_kunit"))
 
 ENVIRONMENT = {"cil_env_sleep_length", "cil_env_print"}
 MEMORY = {"memset", "memcpy", "memmove"}

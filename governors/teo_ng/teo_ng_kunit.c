@@ -1,48 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of teo_ng, step by step. Each is stated before its case.
+ * Properties of teo_ng, step by step; each is stated before its case.
+ *
+ * - Choice: the timer where it was right, intercepts where they outweigh it; the
+ *   latency request, disabled states and a near tick are limits; the timer is
+ *   not asked in vain; a stopped tick forbids to be shallow for long.
+ * - Learning: hits and intercepts by bins, short idles, ticks; an eighth of all
+ *   is forgotten at each idle period, and sums stay bounded.
  */
 #include <kunit/test.h>
 
-#include "../../kunit/include/cil_test_env.h"
-#include "teo_ng.h"
-
-#define US	CIL_NSEC_PER_USEC
-#define MS	CIL_NSEC_PER_MSEC
-#define TICK	(4 * MS)
-
-/* POLL, C1, C1E, C6 as on Skylake-SP. */
-static const struct cil_machine skx = {
-	.tick_ns = TICK,
-	.state_count = 4,
-	.states = {
-		{ .polling = true },
-		{ .exit_latency_ns = 2 * US, .target_residency_ns = 2 * US },
-		{ .exit_latency_ns = 10 * US, .target_residency_ns = 20 * US },
-		{ .exit_latency_ns = 133 * US, .target_residency_ns = 600 * US },
-	},
-};
-
-static struct cil_query a_query(s64 sleep_length_ns)
-{
-	/* Marked as asked, so that the environment is not needed. */
-	return (struct cil_query){
-		.latency_req_ns = 2000000000LL * US,
-		.asked = true,
-		.sleep_length_ns = sleep_length_ns,
-		.delta_tick_ns = sleep_length_ns < TICK ? sleep_length_ns : TICK,
-	};
-}
-
-static struct cil_decision decide(struct teo_ng *teo, struct cil_query query)
-{
-	struct cil_decision decision;
-
-	/* Rubbish on purpose: every member must be set. */
-	memset(&decision, 0x55, sizeof(decision));
-	teo_ng_select(teo, &skx, &query, &decision);
-	return decision;
-}
+#include "teo_ng_bench_kunit.h"
 
 static void sleep_for(struct teo_ng *teo, struct cil_decision decision,
 		      s64 residency_ns)

@@ -20,7 +20,6 @@ from typing import Any
 TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
-from tests.equality import branches  # noqa: E402
 from tests.equality.compare import Comparison, Verdict  # noqa: E402
 from tests.equality.harness import (  # noqa: E402
     BUILD,
@@ -32,6 +31,7 @@ from tests.equality.harness import (  # noqa: E402
     Kind,
 )
 from tests.equality.mutants import run_mutants  # noqa: E402
+from tests.gcov import read  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.linux_source import NEWEST, fetch  # noqa: E402
@@ -196,7 +196,7 @@ def coverage(
         # One after the other: they write to the same files.
         for governor, claims in chosen.items():
             compare_all(program, {governor: claims}, args.seed, args.periods or COVERAGE_PERIODS)
-        found = [branches.read(objects[name], source) for name, source in sources.items()]
+        found = [read([objects[name]], source) for name, source in sources.items()]
     if not args.json:
         for item in found:
             print(

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Properties of the cost model:
+ *
+ * - each state breaks even with the next shallower one at its target residency,
+ *   whether powers are known or derived;
+ * - powers count if all are known, relative to the greatest; a deeper state
+ *   never draws more than a shallower one;
+ * - where they are derived, a deeper state draws less, whatever the table says;
+ * - no table of 64-bit numbers makes a cost overflow.
+ */
+#include <kunit/test.h>
+
+#include "energy.h"
+#include "fixed.h"
+
+#define US	CIL_NSEC_PER_USEC
+#define ONE	65536u
+
+/* Ten states that pay later and later. */
+static const struct cil_machine client = {
+	.tick_ns = 4 * CIL_NSEC_PER_MSEC,
+	.state_count = 10,
+	.states = {
+		{ .target_residency_ns = 0 },
+		{ .target_residency_ns = 2 * US },
+		{ .target_residency_ns = 20 * US },
+		{ .target_residency_ns = 100 * US },
+		{ .target_residency_ns = 200 * US },
+		{ .target_residency_ns = 800 * US },
+		{ .target_residency_ns = 800 * US },
+		{ .target_residency_ns = 5000 * US },
+		{ .target_residency_ns = 20000 * US },
+		{ .target_residency_ns = 100000 * US },
+	},
+};
+
+/* Each state costs as much as the one before it at its target residency. */
+static void states_break_even(struct kunit *test)
+{
+	struct cil_machine machine = client;
+	struct cil_energy e;
+	u32 known, k;
+
+	for (known = 0; known < 2; known++) {
+		for (k = 0; known && k < 10; k++)
+			machine.states[k].power_mw = 5000 - 400 * k;
+		cil_energy_init(&e, &machine);
+		KUNIT_EXPECT_EQ(test, e.entry[0], 0ULL);
+		KUNIT_EXPECT_EQ(test, e.power[0], ONE);
+		for (k = 1; k < 10; k++) {
+			s64 pays_ns = machine.states[k].target_residency_ns;
+
+			KUNIT_EXPECT_LT(test, e.power[k], e.power[k - 1]);
+			KUNIT_EXPECT_EQ(test, e.entry[k] + e.power[k] * pays_ns,
+					e.entry[k - 1] +
+						e.power[k - 1] * pays_ns);
+		}
+	}
+}
+
+/* Known powers are relative to the greatest, wherever in the table it is. */
+static void known_powers_count(struct kunit *test)
+{
+	static const u32 falling[10] = {
+		4000, 2000, 1000, 500, 400, 300, 200, 100, 50, 25,
+	};
+	static const u32 greatest_last[10] = {
+		1, 1, 1, 1, 1, 1, 1, 1, 1, 4,
+	};
+	struct cil_energy e;
+	u32 k;
+
+	cil_energy_set(&e, &client, falling);
+	KUNIT_EXPECT_EQ(test, e.power[0], ONE);
+	KUNIT_EXPECT_EQ(test, e.power[1], ONE / 2);
+	KUNIT_EXPECT_EQ(test, e.power[7], ONE / 40);
+	cil_energy_set(&e, &client, greatest_last);
+	for (k = 0; k < 10; k++)
+		KUNIT_EXPECT_EQ(test, e.power[k], ONE / 4);
+	KUNIT_EXPECT_EQ(test, e.entry[9], 0ULL);
+}
+
+/* One unknown power, the last one, too: all are derived. */
+static void one_unknown_power_derives_all(struct kunit *test)
+{
+	u32 power_mw[10], missing, k;
+	struct cil_energy e, derived;
+
+	cil_energy_init(&derived, &client);
+	for (missing = 0; missing < 10; missing++) {
+		for (k = 0; k < 10; k++)
+			power_mw[k] = k == missing ? 0 : 1000 - k;
+		cil_energy_set(&e, &client, power_mw);
+		for (k = 0; k < 10; k++)
+			KUNIT_EXPECT_EQ(test, e.power[k], derived.power[k]);
+	}
+}
+
+/* A state that pays after 10 us draws half, one after 90 us a quarter. */
+static void powers_are_derived_from_residencies(struct kunit *test)
+{
+	struct cil_machine machine = client;
+	struct cil_energy e;
+
+	machine.states[1].target_residency_ns = 10 * US;
+	machine.states[2].target_residency_ns = 90 * US;
+	cil_energy_init(&e, &machine);
+	KUNIT_EXPECT_EQ(test, e.power[0], ONE);
+	KUNIT_EXPECT_EQ(test, e.power[1], ONE / 2);
+	KUNIT_EXPECT_EQ(test, e.power[2], ONE / 4);
+}
+
+/* The powers of a state table count as any others. */
+static void a_table_may_have_powers(struct kunit *test)
+{
+	struct cil_machine machine = client;
+	struct cil_energy e;
+	u32 k;
+
+	for (k = 0; k < 10; k++)
+		machine.states[k].power_mw = 4096 >> k;
+	cil_energy_init(&e, &machine);
+	for (k = 0; k < 10; k++)
+		KUNIT_EXPECT_EQ(test, e.power[k], ONE >> k);
+}
+
+/* Where all states pay alike, each draws a sixteenth less than the one before. */
+static void equal_residencies_still_fall(struct kunit *test)
+{
+	struct cil_machine machine = client;
+	struct cil_energy e;
+	u32 k;
+
+	for (k = 0; k < 10; k++)
+		machine.states[k].target_residency_ns = 100 * US;
+	cil_energy_init(&e, &machine);
+	for (k = 1; k < 10; k++)
+		KUNIT_EXPECT_EQ(test, e.power[k],
+				e.power[k - 1] - e.power[k - 1] / 16);
+}
+
+/* Residencies are taken as 0 to a second, and no cost exceeds its width. */
+static void extreme_tables_do_not_overflow(struct kunit *test)
+{
+	static const s64 extremes[] = {
+		-S64_MAX, -1, 0, 1, CIL_DURATION_MAX, S64_MAX,
+	};
+	struct cil_machine machine = client;
+	u64 state = 1;
+	u32 round, k;
+
+	for (round = 0; round < 2000; round++) {
+		struct cil_energy e;
+
+		machine.state_count = 1 + cil_random(&state) % 10;
+		for (k = 0; k < machine.state_count; k++) {
+			machine.states[k].target_residency_ns =
+				extremes[cil_random(&state) % 6];
+			machine.states[k].power_mw = cil_random(&state) >>
+						     cil_random(&state) % 32;
+		}
+		cil_energy_init(&e, &machine);
+		KUNIT_ASSERT_LE(test, e.power[0], ONE);
+		for (k = 0; k < machine.state_count; k++) {
+			u64 most = cil_energy_cost(&e, k, CIL_ONE, U32_MAX);
+
+			KUNIT_ASSERT_LE(test, e.entry[k],
+					(u64)ONE * CIL_DURATION_MAX);
+			KUNIT_ASSERT_LE(test, most, 1ULL << 63);
+			KUNIT_ASSERT_GE(test, most, e.entry[k]);
+		}
+	}
+}
+
+static struct kunit_case energy_cases[] = {
+	KUNIT_CASE(states_break_even),
+	KUNIT_CASE(known_powers_count),
+	KUNIT_CASE(one_unknown_power_derives_all),
+	KUNIT_CASE(powers_are_derived_from_residencies),
+	KUNIT_CASE(a_table_may_have_powers),
+	KUNIT_CASE(equal_residencies_still_fall),
+	KUNIT_CASE(extreme_tables_do_not_overflow),
+	{}
+};
+
+static struct kunit_suite energy_suite = {
+	.name = "energy",
+	.test_cases = energy_cases,
+};
+
+kunit_test_suite(energy_suite);

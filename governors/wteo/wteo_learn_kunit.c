@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Properties of what wteo learns from one idle period, each at its edge:
+ *
+ * - the column of an interval: every bin edge, half of the exit latency, and
+ *   "never" for what the timer ended;
+ * - the tick and the end of polling resume an interval, unless a task ran;
+ * - the base row learns what is new, and else one interval in eight;
+ * - rows age from one 64th of a half-life on, are divided at their limit, and
+ *   give way or are asked by what they know.
+ */
+#include <kunit/test.h>
+
+#include "wteo_bench_kunit.h"
+
+#define KEY	(WTEO_KEY_HISTORY | 5)
+
+/* A decision for state @index was made, and row 1 is for it. */
+static void begin(struct bench *b, s64 sleep_length_ns)
+{
+	b->wteo.interval = (struct wteo_interval){
+		.began_ns = b->now_ns,
+		.decided_ns = b->now_ns,
+		.sleep_length_ns = sleep_length_ns,
+		.key = KEY,
+		.slot = 1,
+		.open = true,
+		.keeps_tick = true,
+	};
+}
+
+static void end(struct bench *b, struct cil_outcome outcome, s64 busy_ns)
+{
+	outcome.now_ns = b->now_ns + outcome.residency_ns + busy_ns;
+	wteo_policy.update(&b->wteo, &b->machine, &b->tunables, &outcome);
+}
+
+/* The column in which a single interval counts. */
+static u32 column_of(struct bench *b, u8 index, s64 slept_ns,
+		     s64 sleep_length_ns)
+{
+	struct cil_outcome outcome = {
+		.residency_ns = slept_ns,
+		.index = index,
+	};
+	u32 k;
+
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	begin(b, sleep_length_ns);
+	end(b, outcome, 0);
+	for (k = 0; !bench_cells(b, 1)[k].weight; k++)
+		if (k == b->machine.state_count)
+			break;
+	return k;
+}
+
+/* The deepest state whose target residency is within the duration. */
+static u32 bin_of(const struct bench *b, s64 duration_ns)
+{
+	u32 bin = 0, k;
+
+	for (k = 1; k < b->machine.state_count; k++)
+		if (b->machine.states[k].target_residency_ns <= duration_ns)
+			bin = k;
+	return bin;
+}
+
+/* Each bin begins at its target residency, for 1 to 10 states. */
+static void bins_begin_at_residencies(struct kunit *test)
+{
+	u32 n, k;
+
+	for (n = 1; n <= 10; n++) {
+		struct bench *b = bench_new(test, n);
+
+		for (k = 1; k < 10; k++) {
+			s64 edge_ns = bench_residencies_us[k] * US;
+
+			KUNIT_EXPECT_EQ(test, bin_of(b, edge_ns),
+					column_of(b, 0, edge_ns, CIL_TIME_MAX));
+			KUNIT_EXPECT_EQ(test, bin_of(b, edge_ns - 1),
+					column_of(b, 0, edge_ns - 1,
+						  CIL_TIME_MAX));
+		}
+	}
+}
+
+/* Half of the exit latency is taken off, or of what there was of it. */
+static void half_of_the_latency_is_taken_off(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	KUNIT_EXPECT_EQ(test, 3, column_of(b, 3, 135 * US, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 135 * US - 1, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 40 * US, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 1, column_of(b, 3, 40 * US - 2, CIL_TIME_MAX));
+}
+
+/* What the timer ended counts as never, and nothing that ended before. */
+static void the_timer_is_never(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	KUNIT_EXPECT_EQ(test, 4, column_of(b, 0, 500 * US, 500 * US));
+	KUNIT_EXPECT_EQ(test, 3, column_of(b, 0, 500 * US, 500 * US + 1));
+}
+
+static bool is_resumed(struct bench *b, struct cil_outcome outcome, s64 busy_ns,
+		       s64 sleep_length_ns, bool keeps_tick)
+{
+	begin(b, sleep_length_ns);
+	b->wteo.interval.keeps_tick = keeps_tick;
+	outcome.residency_ns = 4 * MS;
+	end(b, outcome, busy_ns);
+	return b->wteo.interval.resumed;
+}
+
+/* Within 100 us after a tick that was kept, or polling that gave up. */
+static void own_doings_resume(struct kunit *test)
+{
+	static const struct cil_outcome tick = { .tick_wakeup = true };
+	static const struct cil_outcome poll = { .poll_time_limit = true };
+	static const struct cil_outcome none = { 0 };
+	struct bench *b = bench_new(test, 4);
+
+	KUNIT_EXPECT_TRUE(test, is_resumed(b, tick, 100 * US, 9 * MS, true));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, 100 * US + 1, 9 * MS, true));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, 0, 9 * MS, false));
+	/* The timer was due with the tick. */
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, 0, 4 * MS, true));
+	KUNIT_EXPECT_TRUE(test, is_resumed(b, tick, 0, 4 * MS + 1, true));
+	KUNIT_EXPECT_TRUE(test, is_resumed(b, poll, 100 * US, 4 * MS, false));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, poll, 100 * US + 1, 4 * MS, true));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, none, 0, 9 * MS, true));
+}
+
+/* Below 15 us an interval is short: the next timer may not be worth asking. */
+static void short_has_an_edge(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	column_of(b, 0, 15 * US, CIL_TIME_MAX);
+	KUNIT_EXPECT_EQ(test, 0, b->wteo.shorts & 1);
+	column_of(b, 0, 15 * US - 1, CIL_TIME_MAX);
+	KUNIT_EXPECT_EQ(test, 1, b->wteo.shorts & 1);
+}
+
+/* In steady state the base row learns one interval in eight. */
+static void the_base_row_learns_one_in_eight(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u32 learned = 0, i;
+
+	for (i = 0; i < 2000; i++)
+		bench_sleep(b, 300 * US, 100 * MS, false);
+	for (i = 0; i < 80; i++) {
+		u32 before = bench_row(b, WTEO_BASE)->learned;
+		u32 total = bench_row(b, WTEO_BASE)->total;
+
+		bench_sleep(b, 300 * US, 100 * MS, false);
+		learned += bench_row(b, WTEO_BASE)->total != total ||
+			   bench_row(b, WTEO_BASE)->learned != before;
+	}
+	KUNIT_EXPECT_EQ(test, 10, learned);
+}
+
+/* Gives row @slot a total and the weight of its next interval. */
+static void set_row(struct bench *b, u32 slot, u32 total, u32 next)
+{
+	struct wteo_row *row = &b->wteo.rows.heads[slot];
+
+	memset(wteo_cells(&b->wteo.rows, b->machine.state_count, slot), 0,
+	       (b->machine.state_count + 1) * sizeof(struct wteo_cell));
+	wteo_cells(&b->wteo.rows, b->machine.state_count, slot)->weight = total;
+	row->key = slot == WTEO_BASE ? 0 : KEY;
+	row->total = total;
+	row->next = next;
+	row->learned = wteo_steps(b->now_ns);
+}
+
+/* It learns what a row does not know that remembers less than six intervals. */
+static void the_base_row_learns_what_is_new(struct kunit *test)
+{
+	static const struct cil_outcome outcome = { .residency_ns = 30000 };
+	struct bench *b = bench_new(test, 4);
+	u32 less;
+
+	for (less = 0; less < 2; less++) {
+		set_row(b, WTEO_BASE, 800000, 100000);
+		set_row(b, 1, 600000 - less, 100000);
+		b->wteo.base_knows = true;
+		b->wteo.intervals = 0;
+		begin(b, CIL_TIME_MAX);
+		end(b, outcome, 0);
+		KUNIT_EXPECT_EQ(test, less, bench_row(b, WTEO_BASE)->total !=
+				800000);
+	}
+}
+
+/* TEO is not needed from three intervals in the base row on. */
+static void three_intervals_are_known(struct kunit *test)
+{
+	static const struct cil_outcome outcome = { .residency_ns = 30000 };
+	struct bench *b = bench_new(test, 4);
+	u32 less;
+
+	/* The interval adds 16, and the next one weighs a sixteenth more. */
+	for (less = 0; less < 2; less++) {
+		set_row(b, WTEO_BASE, 3 * 17 - 16 - less, 16);
+		b->wteo.base_knows = false;
+		begin(b, CIL_TIME_MAX);
+		end(b, outcome, 0);
+		KUNIT_EXPECT_EQ(test, !less, b->wteo.base_knows);
+	}
+}
+
+/* A row ages when it learns a 64th of a half-life after it did last, not before. */
+static void young_rows_do_not_age(struct kunit *test)
+{
+	static const struct cil_outcome outcome = { 0 };
+	struct bench *b = bench_new(test, 4);
+	s32 grain = b->wteo.aging.grain;
+	u32 older;
+
+	KUNIT_EXPECT_EQ(test, grain,
+			(s32)(3600000 * MS / 64 >> WTEO_STEP_SHIFT));
+	b->now_ns = 10 * 3600000 * MS;
+	for (older = 0; older < 2; older++) {
+		set_row(b, 1, 1000000, 1000);
+		b->wteo.rows.heads[1].learned -= grain + older;
+		begin(b, CIL_TIME_MAX);
+		end(b, outcome, 0);
+		if (older)
+			KUNIT_EXPECT_LT(test, bench_row(b, 1)->total, 1001000);
+		else
+			KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, 1001000);
+		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->learned,
+				wteo_steps(b->now_ns));
+	}
+}
+
+/* At the limit a total stands, beyond it all is divided by eight. */
+static void totals_are_divided_at_their_limit(struct kunit *test)
+{
+	static const struct cil_outcome outcome = { 0 };
+	struct bench *b = bench_new(test, 4);
+
+	set_row(b, 1, WTEO_TOTAL_MAX - 800, 800);
+	begin(b, CIL_TIME_MAX);
+	end(b, outcome, 0);
+	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, WTEO_TOTAL_MAX);
+	set_row(b, 1, WTEO_TOTAL_MAX - 799, 800);
+	begin(b, CIL_TIME_MAX);
+	end(b, outcome, 0);
+	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, WTEO_TOTAL_MAX / 8);
+	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->next, (800 + 800 * 16 / 984) / 8);
+}
+
+/* A row that knows less than three intervals is given up, a free one at once. */
+static void a_row_is_given_up_below_three(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	set_row(b, 1, 3000, 1000);
+	KUNIT_EXPECT_FALSE(test, wteo_row_claim(&b->wteo.rows, 5, 1, 99));
+	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->next, 1125);
+	set_row(b, 1, 2999, 1000);
+	KUNIT_EXPECT_TRUE(test, wteo_row_claim(&b->wteo.rows, 5, 1, 99));
+	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, 99);
+	set_row(b, 1, 3000, 1000);
+	b->wteo.rows.heads[1].key = 0;
+	KUNIT_EXPECT_TRUE(test, wteo_row_claim(&b->wteo.rows, 5, 1, 99));
+}
+
+/* A row is asked for its own key, if it knows six intervals after its age. */
+static void a_row_is_asked_from_six_on(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	struct wteo_aging *aging = &b->wteo.aging;
+	struct wteo_row *row = &b->wteo.rows.heads[1];
+
+	b->now_ns = 10 * 3600000 * MS;
+	set_row(b, 1, 6000, 1000);
+	KUNIT_EXPECT_TRUE(test, wteo_knows(row, aging, KEY, b->now_ns));
+	KUNIT_EXPECT_FALSE(test, wteo_knows(row, aging, KEY + 1, b->now_ns));
+	row->learned -= aging->grain;
+	KUNIT_EXPECT_TRUE(test, wteo_knows(row, aging, KEY, b->now_ns));
+	row->learned--;
+	KUNIT_EXPECT_FALSE(test, wteo_knows(row, aging, KEY, b->now_ns));
+	/* A clock that went back ages nothing. */
+	row->learned = wteo_steps(b->now_ns) + 1000;
+	KUNIT_EXPECT_TRUE(test, wteo_knows(row, aging, KEY, b->now_ns));
+	set_row(b, 1, 5999, 1000);
+	KUNIT_EXPECT_FALSE(test, wteo_knows(row, aging, KEY, b->now_ns));
+}
+
+static struct kunit_case wteo_learn_cases[] = {
+	KUNIT_CASE(bins_begin_at_residencies),
+	KUNIT_CASE(half_of_the_latency_is_taken_off),
+	KUNIT_CASE(the_timer_is_never),
+	KUNIT_CASE(own_doings_resume),
+	KUNIT_CASE(short_has_an_edge),
+	KUNIT_CASE(the_base_row_learns_one_in_eight),
+	KUNIT_CASE(the_base_row_learns_what_is_new),
+	KUNIT_CASE(three_intervals_are_known),
+	KUNIT_CASE(young_rows_do_not_age),
+	KUNIT_CASE(totals_are_divided_at_their_limit),
+	KUNIT_CASE(a_row_is_given_up_below_three),
+	KUNIT_CASE(a_row_is_asked_from_six_on),
+	{}
+};
+
+static struct kunit_suite wteo_learn_suite = {
+	.name = "wteo_learn",
+	.test_cases = wteo_learn_cases,
+};
+
+kunit_test_suite(wteo_learn_suite);

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Properties of the rows of wteo: what they learn, and how they age.
+ *
+ * - weights sum exactly to the total of their row, and a view to 10000;
+ * - the last interval weighs the learning rate; a new row averages;
+ * - half of a row is left after a half-life; looking changes nothing;
+ * - a row gives way to a condition that comes again and again;
+ * - the tick and a polling state that gave up do not end an interval;
+ * - a dump shows all that is known.
+ */
+#include <kunit/test.h>
+
+#include "wteo_bench_kunit.h"
+
+/*
+ * The weights of every row sum exactly to its total, which has a limit, and
+ * what people see sums to 10000, whatever the rate and the half-life.
+ */
+static void rows_sum_to_one(struct kunit *test)
+{
+	static const u32 rates[] = { 1, 16, 50, 100 };
+	u16 view[WTEO_COLUMNS];
+	u32 r, n, i, k, seen = 0;
+
+	for (r = 0; r < ARRAY_SIZE(rates); r++) {
+		for (n = 2; n <= 10; n++) {
+			struct bench *b = bench_new(test, n);
+			struct cil_decision d;
+			struct step s;
+
+			b->tunables.learning_rate = rates[r];
+			b->tunables.half_life_ms = n % 2 ? 2000 : 0;
+			wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+			for (i = 0; i < 1500; i++) {
+				bench_random_step(b, &s);
+				bench_decide(b, &b->wteo, &s, &d);
+				bench_random_outcome(b, &s, d.index);
+				wteo_policy.update(&b->wteo, &b->machine,
+						   &b->tunables, &s.outcome);
+			}
+			for (i = 0; i < WTEO_ROWS; i++) {
+				u32 total = bench_row(b, i)->total, sum = 0;
+
+				KUNIT_ASSERT_EQ(test, total, bench_sum(b, i));
+				KUNIT_ASSERT_LE(test, total, WTEO_TOTAL_MAX);
+				if (!total)
+					continue;
+				wteo_row_view(bench_cells(b, i), n + 1, view);
+				for (k = 0; k <= n; k++)
+					sum += view[k];
+				KUNIT_ASSERT_EQ(test, WTEO_VIEW_ONE, sum);
+				seen++;
+			}
+		}
+	}
+	KUNIT_EXPECT_GT(test, seen, 500);
+}
+
+/* In a row that has learned for long, the last interval weighs the rate. */
+static void the_last_interval_weighs_the_rate(struct kunit *test)
+{
+	static const u32 rates[] = { 1, 5, 16, 50, 100 };
+	u16 view[WTEO_COLUMNS];
+	u32 r, i;
+
+	for (r = 0; r < ARRAY_SIZE(rates); r++) {
+		struct bench *b = bench_new(test, 4);
+
+		b->tunables.learning_rate = rates[r];
+		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+		for (i = 0; i < 20000; i++)
+			bench_sleep(b, 300 * US, 100 * MS, false);
+		wteo_row_view(bench_cells(b, b->wteo.learned), 5, view);
+		KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+		/* The same condition once more, and another end. */
+		bench_sleep(b, 5 * US, 100 * MS, false);
+		wteo_row_view(bench_cells(b, b->wteo.learned), 5, view);
+		KUNIT_EXPECT_LE(test, difference(view[1], 10 * rates[r]),
+				1 + rates[r] / 4);
+	}
+}
+
+/* A new row averages: after n intervals each of them weighs about 1 / n. */
+static void a_new_row_averages(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u16 view[WTEO_COLUMNS];
+	u32 i;
+
+	b->tunables.learning_rate = 1;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	/* The condition is always the same: two intervals in state 3. */
+	for (i = 0; i < 24; i++)
+		bench_sleep(b, i % 3 == 2 && i >= 12 ? 5 * US : 300 * US,
+			    100 * MS, false);
+	bench_sleep(b, 300 * US, 100 * MS, false);
+	bench_sleep(b, 300 * US, 100 * MS, false);
+	bench_sleep(b, 300 * US, 100 * MS, false);
+	wteo_row_view(bench_cells(b, b->wteo.learned), 5, view);
+	/* Thirteen ended in state 3, four in state 1. */
+	KUNIT_EXPECT_LE(test, difference(view[1], 10000 * 4 / 17), 200);
+	KUNIT_EXPECT_LE(test, difference(view[3], 10000 * 13 / 17), 200);
+}
+
+/* The base row forgets within some dozen intervals. */
+static void the_base_row_forgets_soon(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u16 view[WTEO_COLUMNS];
+	u32 i;
+
+	for (i = 0; i < 3000; i++)
+		bench_sleep(b, 300 * US, 100 * MS, false);
+	/* Every condition is new as long as every timer is another one. */
+	for (i = 0; i < 54; i++)
+		bench_sleep(b, 5 * US, 1LL << (13 + i % 17), false);
+	wteo_row_view(bench_cells(b, WTEO_BASE), 5, view);
+	KUNIT_EXPECT_LT(test, view[3], 2000);
+	KUNIT_EXPECT_GT(test, view[1], 8000);
+}
+
+/* The largest remainders are rounded up, and nothing else. */
+static void view_rounds_by_largest_remainder(struct kunit *test)
+{
+	static const struct wteo_cell thirds[] = {
+		{ CIL_ONE / 3 }, { CIL_ONE / 3 + 1 }, { CIL_ONE / 3 },
+	};
+	static const struct wteo_cell equal[] = { { 7 }, { 7 }, { 7 } };
+	static const struct wteo_cell none[3] = { { 0 } };
+	u16 view[WTEO_COLUMNS];
+
+	wteo_row_view(thirds, 3, view);
+	KUNIT_EXPECT_EQ(test, 3333, view[0]);
+	KUNIT_EXPECT_EQ(test, 3334, view[1]);
+	KUNIT_EXPECT_EQ(test, 3333, view[2]);
+	/* Of equal remainders the first ones are. */
+	wteo_row_view(equal, 3, view);
+	KUNIT_EXPECT_EQ(test, 3334, view[0]);
+	KUNIT_EXPECT_EQ(test, 3333, view[1]);
+	KUNIT_EXPECT_EQ(test, 3333, view[2]);
+	wteo_row_view(none, 3, view);
+	KUNIT_EXPECT_EQ(test, 0, view[0] + view[1] + view[2]);
+}
+
+/* A duration is from nothing to a second. */
+static void durations_are_bounded(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, 0, wteo_duration(-S64_MAX));
+	KUNIT_EXPECT_EQ(test, 0, wteo_duration(-1));
+	KUNIT_EXPECT_EQ(test, 0, wteo_duration(0));
+	KUNIT_EXPECT_EQ(test, 1, wteo_duration(1));
+	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX, wteo_duration(CIL_DURATION_MAX));
+	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX,
+			wteo_duration(CIL_DURATION_MAX + 1));
+	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX, wteo_duration(S64_MAX));
+}
+
+/* Steps of age in so many ms. */
+static u32 steps(u64 ms)
+{
+	return wteo_steps(ms * CIL_NSEC_PER_MSEC);
+}
+
+/* Half is left after one half-life, a quarter after two, in the end nothing. */
+static void aging_halves(struct kunit *test)
+{
+	struct wteo_aging aging;
+	u32 left, last = CIL_ONE, i;
+
+	wteo_aging_init(&aging, 100000);
+	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_left(&aging, CIL_ONE, 0));
+	for (i = 1; i < 6; i++) {
+		left = wteo_left(&aging, CIL_ONE, steps(i * 100000));
+		KUNIT_EXPECT_LE(test, difference(left, CIL_ONE >> i),
+				(CIL_ONE >> i) / 1000);
+	}
+	for (i = 0; i < 100000; i++) {
+		left = wteo_left(&aging, CIL_ONE, i);
+		KUNIT_ASSERT_LE(test, left, last);
+		last = left;
+	}
+	KUNIT_EXPECT_EQ(test, 0, wteo_left(&aging, CIL_ONE, steps(10000000)));
+	KUNIT_EXPECT_EQ(test, 0, wteo_left(&aging, CIL_ONE, U32_MAX));
+	wteo_aging_init(&aging, 0);
+	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_left(&aging, CIL_ONE, U32_MAX));
+	wteo_aging_init(&aging, 1);
+	KUNIT_EXPECT_EQ(test, 0, wteo_left(&aging, CIL_ONE, U32_MAX));
+}
+
+/* Looking at a row changes nothing, however old it is. */
+static void looking_does_not_age(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 7);
+	struct cil_decision d;
+	struct step s;
+	u32 i;
+
+	for (i = 0; i < 2000; i++) {
+		bench_random_step(b, &s);
+		bench_decide(b, &b->wteo, &s, &d);
+		bench_random_outcome(b, &s, d.index);
+		wteo_policy.update(&b->wteo, &b->machine, &b->tunables,
+				   &s.outcome);
+	}
+	b->other = b->wteo;
+	for (i = 0; i < 100; i++) {
+		bench_random_step(b, &s);
+		s.query.now_ns += i * 3600000 * MS;
+		bench_decide(b, &b->wteo, &s, &d);
+	}
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&b->other.rows, &b->wteo.rows,
+					sizeof(b->wteo.rows)));
+}
+
+/*
+ * After many half-lives no old row is asked, and once learning begins anew, TEO
+ * decides until the base row knows enough again.
+ */
+static void old_rows_are_not_asked(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	struct cil_decision d;
+	u32 i;
+
+	for (i = 0; i < 100; i++)
+		d = bench_sleep(b, 300 * US, 100 * MS, false);
+	KUNIT_EXPECT_NE(test, WTEO_BASE, d.row);
+	b->now_ns += 100ULL * b->tunables.half_life_ms * MS;
+	d = bench_sleep(b, 300 * US, 100 * MS, false);
+	KUNIT_EXPECT_EQ(test, WTEO_BASE, d.row);
+	for (i = 0; i < 20; i++)
+		d = bench_sleep(b, 300 * US, 100 * MS, false);
+	KUNIT_EXPECT_TRUE(test, is_own(&d));
+}
+
+/* A row for one condition gives way to another that comes again and again. */
+static void rows_give_way(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u32 tries = 0;
+	u32 i;
+
+	for (i = 0; i < 1000; i++)
+		bench_sleep(b, 300 * US, 100 * MS, false);
+	i = b->wteo.learned;
+	KUNIT_ASSERT_NE(test, WTEO_BASE, i);
+	while (!wteo_row_claim(&b->wteo.rows, 5, i, 12345))
+		KUNIT_ASSERT_LT(test, tries++, 100);
+	KUNIT_EXPECT_GT(test, tries, 5);
+	KUNIT_EXPECT_EQ(test, 12345, bench_row(b, i)->key);
+	KUNIT_EXPECT_EQ(test, 0, bench_row(b, i)->total);
+	KUNIT_EXPECT_EQ(test, 0, bench_sum(b, i));
+}
+
+static int learned(struct bench *b)
+{
+	u16 view[CIL_STATE_MAX];
+
+	return wteo_policy.row_learned(&b->wteo, &b->machine, view);
+}
+
+/* A polling state whose time is over does not end the interval. */
+static void polling_times_are_merged(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u16 view[CIL_STATE_MAX];
+
+	bench_own_doing(b, 20 * US, false, 0);
+	KUNIT_EXPECT_EQ(test, -1, learned(b));
+	bench_sleep(b, 200 * US, 100 * MS, false);
+	KUNIT_EXPECT_GT(test, learned(b), 0);
+	wteo_policy.row_learned(&b->wteo, &b->machine, view);
+	KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+}
+
+/* A tick that was left running does not end the interval; work does. */
+static void ticks_are_merged(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u16 view[CIL_STATE_MAX];
+
+	bench_own_doing(b, 4 * MS, true, 0);
+	KUNIT_EXPECT_EQ(test, -1, learned(b));
+	KUNIT_EXPECT_TRUE(test, b->wteo.interval.resumed);
+	bench_sleep(b, 10 * US, 100 * MS, false);
+	wteo_policy.row_learned(&b->wteo, &b->machine, view);
+	/* 4010 us in all: state 3 of 0, 2, 20, 100 us. */
+	KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+}
+
+/* Work that follows a tick shows in the time between: the tick brought it. */
+static void a_busy_tick_ends_the_interval(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	bench_own_doing(b, 4 * MS, true, 300 * US);
+	KUNIT_EXPECT_GT(test, learned(b), 0);
+	KUNIT_EXPECT_FALSE(test, b->wteo.interval.resumed);
+}
+
+/* Powers, bias, rate and half-life count soon after they are changed. */
+static void changes_are_taken_over(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u32 i;
+
+	b->tunables.latency_bias = 512;
+	b->tunables.half_life_ms = 5000;
+	b->tunables.learning_rate = 100;
+	for (i = 0; i < 4; i++)
+		b->tunables.power_mw[i] = 4000 - 1000 * i;
+	for (i = 0; i < 64; i++)
+		bench_sleep(b, 300 * US, 100 * MS, false);
+	KUNIT_EXPECT_EQ(test, 512, b->wteo.latency_bias);
+	KUNIT_EXPECT_EQ(test, 5000, b->wteo.aging.half_life_ms);
+	KUNIT_EXPECT_EQ(test, wteo_growth(100), b->wteo.growth);
+	KUNIT_EXPECT_EQ(test, 65536 / 4, b->wteo.energy.power[3]);
+	/* If one is unknown, all are derived, and the shape is another. */
+	b->tunables.power_mw[2] = 0;
+	for (i = 0; i < 64; i++)
+		bench_sleep(b, 300 * US, 100 * MS, false);
+	KUNIT_EXPECT_NE(test, 65536 / 4, b->wteo.energy.power[3]);
+}
+
+/* Each tunable by itself is taken over with the 64th interval, not before. */
+static void each_change_is_taken_over(struct kunit *test)
+{
+	u32 which, i;
+
+	for (which = 0; which < 2; which++) {
+		struct bench *b = bench_new(test, 4);
+		u64 entry = b->wteo.energy.entry[3];
+
+		for (i = 0; which && i < CIL_STATE_MAX; i++)
+			b->tunables.power_mw[i] = 4000 - 100 * i;
+		if (!which)
+			b->tunables.latency_bias = 512;
+		for (i = 0; i < 63; i++)
+			bench_sleep(b, 300 * US, 100 * MS, false);
+		KUNIT_EXPECT_EQ(test, entry, b->wteo.energy.entry[3]);
+		bench_sleep(b, 300 * US, 100 * MS, false);
+		KUNIT_EXPECT_NE(test, entry, b->wteo.energy.entry[3]);
+	}
+}
+
+/* What lies behind the states of a machine in memory does not count. */
+static void only_its_states_count(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	b->machine.states[4].exit_latency_ns = 900 * MS;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	KUNIT_EXPECT_EQ(test, 70 * US, b->wteo.greatest_latency_ns);
+	KUNIT_EXPECT_EQ(test, 0xf, b->wteo.all_states);
+	KUNIT_EXPECT_EQ(test, 0xf, b->wteo.paying);
+}
+
+/* Up to 7 states touch at most 4 KiB, and all of it is at most 16 KiB. */
+static void state_is_small(struct kunit *test)
+{
+	KUNIT_EXPECT_LE(test, wteo_state_used(7), 4096);
+	KUNIT_EXPECT_LE(test, wteo_policy.state_size, 16384);
+	KUNIT_EXPECT_EQ(test, wteo_state_used(CIL_STATE_MAX) / 8,
+			wteo_policy.state_size / 8);
+}
+
+/* Gives a row one interval of a duration in each of some columns. */
+static void fill_row(struct bench *b, u32 slot, u32 key, u32 columns)
+{
+	u32 n = b->machine.state_count, one = 1u << 24, k;
+	struct wteo_cell *cells = wteo_cells(&b->wteo.rows, n, slot);
+	struct wteo_row *row = &b->wteo.rows.heads[slot];
+
+	row->key = key;
+	row->total = 0;
+	row->next = one;
+	row->learned = wteo_steps(b->now_ns);
+	for (k = 0; k <= n; k++) {
+		if (!(columns >> k & 1))
+			continue;
+		cells[k].weight = one << k;
+		cells[k].time = wteo_product(one << k, 32000 * (k + 1));
+		row->total += one << k;
+	}
+}
+
+static const char *dump_at(struct bench *b, u64 now_ns)
+{
+	struct cil_sink *sink = cil_test_env_sink();
+
+	wteo_policy.dump(&b->wteo, &b->machine, &b->tunables, now_ns, sink);
+	return cil_test_env_text();
+}
+
+/* The dump shows each row that knows something, and nothing else. */
+static void dump_shows_rows(struct kunit *test)
+{
+	static const char wanted[] =
+	"pays from (us): s0=0 s1=2\n"
+	"\n"
+	"Weights of 10000: what followed a condition\n"
+	"row before     timer        s0    s1 never | evidence       age | mean interval (us)\n"
+	"  0 any                      0  3333  6667 |        6         0 |         -        64\n"
+	"  1 s2 s1 <       1049 us   1429  2857  5714 |        7         0 |        32        64\n"
+	"  2 TEO's choice s1          0     0 10000 |        4         0 |         -         -\n"
+	"  3 s1 s0 not asked      10000     0     0 |        1         0 |        32         -\n";
+	struct bench *b = bench_new(test, 2);
+
+	b->wteo.teo_follows = false;
+	b->now_ns = 10 * 3600000 * MS;
+	fill_row(b, WTEO_BASE, 0, 0x6);
+	fill_row(b, 1, WTEO_KEY_HISTORY | 2 << 12 | 1 << 8 | 20, 0x7);
+	fill_row(b, 2, WTEO_KEY_CHOICE | 1, 0x4);
+	fill_row(b, 3, WTEO_KEY_HISTORY | 1 << 12, 0x1);
+	KUNIT_EXPECT_STREQ(test, dump_at(b, b->now_ns), wanted);
+}
+
+/* Evidence fades from a 64th of a half-life on; a clock may go back. */
+static void dump_shows_ages(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 3);
+	u64 grain_ns = (u64)b->wteo.aging.grain << WTEO_STEP_SHIFT;
+	u64 step_ns = 1ULL << WTEO_STEP_SHIFT;
+
+	/* So that a time in steps is exact. */
+	b->now_ns = 1000000 * step_ns;
+	fill_row(b, WTEO_BASE, 0, 0x4);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns - step_ns),
+					   "|        4         0 |"));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns + grain_ns),
+					   "|        4     53632 |"));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns + grain_ns +
+						      step_ns),
+					   "|        3     53648 |"));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns), "\nTEO\n"));
+}
+
+static struct kunit_case wteo_rows_cases[] = {
+	KUNIT_CASE(rows_sum_to_one),
+	KUNIT_CASE(the_last_interval_weighs_the_rate),
+	KUNIT_CASE(a_new_row_averages),
+	KUNIT_CASE(the_base_row_forgets_soon),
+	KUNIT_CASE(view_rounds_by_largest_remainder),
+	KUNIT_CASE(durations_are_bounded),
+	KUNIT_CASE(aging_halves),
+	KUNIT_CASE(looking_does_not_age),
+	KUNIT_CASE(old_rows_are_not_asked),
+	KUNIT_CASE(rows_give_way),
+	KUNIT_CASE(polling_times_are_merged),
+	KUNIT_CASE(ticks_are_merged),
+	KUNIT_CASE(a_busy_tick_ends_the_interval),
+	KUNIT_CASE(changes_are_taken_over),
+	KUNIT_CASE(each_change_is_taken_over),
+	KUNIT_CASE(only_its_states_count),
+	KUNIT_CASE(state_is_small),
+	KUNIT_CASE(dump_shows_rows),
+	KUNIT_CASE(dump_shows_ages),
+	{}
+};
+
+static struct kunit_suite wteo_rows_suite = {
+	.name = "wteo_rows",
+	.test_cases = wteo_rows_cases,
+};
+
+kunit_test_suite(wteo_rows_suite);
