@@ -15,9 +15,13 @@ demo:	## boot a Debian kernel in virtual time, compare the governors, write a re
 	@tools/setup.sh
 	@$(LAB) demo
 
-test:	## everything that can fail: unit, equality, tools, lab
+test:	## what a change must pass, in minutes: unit, equality, tools, the lab's main paths
 	@tools/setup.sh
 	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+
+test-full:	## everything that can fail, in hours
+	@tools/setup.sh
+	@$(PYTHON) -m pytest --full $(PYTEST_ARGS)
 
 equality:	## 10 million idle periods: the same decisions as mainline's teo and menu?
 	@tools/setup.sh
@@ -39,8 +43,30 @@ determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
 	@$(LAB) determinism
 
+matrix:	## every kernel and architecture: build, load, switch, tune, capture, unload
+	@tools/setup.sh
+	@$(PYTHON) tests/matrix/run.py $(MATRIX_ARGS)
+
+storm:	## random operations on both modules in kernels with checkers (STORM_ARGS=--help)
+	@tools/setup.sh
+	@$(PYTHON) tests/storm/run.py $(STORM_ARGS)
+
+faults:	## each allocation fails once, at load, governor switch and hints
+	@tools/setup.sh
+	@$(PYTHON) tests/storm/faults.py $(FAULTS_ARGS)
+
+.PHONY: storm faults
+
 tunables-doc:	## write docs/tunables.md from the governors' source
 	@$(PYTHON) tests/tunables.py
+
+coverage:	## which share of the governors' code do their unit tests reach?
+	@tools/setup.sh
+	@$(PYTHON) tests/unit_coverage.py $(COVERAGE_ARGS)
+
+mutants:	## would the unit tests notice a wrong comparison in the governors?
+	@tools/setup.sh
+	@$(PYTHON) tests/mutation/run.py $(MUTANTS_ARGS)
 
 lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
 	@tools/setup.sh
@@ -51,8 +77,19 @@ lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
+kunit-modules:	## build cpuidle_lab_kunit.ko for a kernel with KUnit (KDIR=)
+	$(MAKE) -C $(KDIR) M=$(CURDIR) CIL_KUNIT=1 modules
+
 latnice:	## build the tool for latency hints, build/latnice/latnice
 	$(MAKE) -C tools/latnice
+
+deb:	## build the Debian packages in clean roots, look at them with lintian; into build/deb
+	@tools/setup.sh
+	@$(PYTHON) packaging/deb.py
+
+dkms-roots:	## install, upgrade, remove by DKMS and by packages on clean Debian 12 and 13
+	@tools/setup.sh
+	@$(PYTHON) -m pytest tests/packaging $(PYTEST_ARGS)
 
 dkms-sources:	## copy what DKMS needs to /usr/src (or DESTDIR=)
 	install -d $(DKMS_SOURCES)
@@ -63,5 +100,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test equality fidelity bench bench-gate determinism tunables-doc lint modules latnice \
-	dkms-sources clean
+.PHONY: help demo test test-full equality fidelity bench bench-gate determinism matrix tunables-doc coverage mutants lint \
+	modules kunit-modules latnice deb dkms-roots dkms-sources clean

@@ -34,6 +34,10 @@ uidmap                      making them without being root
 zstd                        the lab's images
 xz-utils                    unpacks linux-source for the equality proof
 valgrind                    instruction counts in the tests
+bison                       kernels with checkers, for storms
+flex                        the same
+bc                          the same
+libelf-dev                  the same
 mariadb-server-core         a database server for the tests of tune, started by them alone
 "
 
