@@ -140,15 +140,6 @@ op_trace() {
 	echo >$tracing/trace
 }
 
-# op_functions MS: each function of the modules is traced.
-op_functions() {
-	echo ':mod:cpuidle_*' >$tracing/set_ftrace_filter
-	echo function >$tracing/current_tracer
-	usleep $(($1 * 1000))
-	echo nop >$tracing/current_tracer
-	echo >$tracing/set_ftrace_filter
-}
-
 # op_suspend: all tasks are frozen, all devices suspended, idle states paused.
 # From real suspend nothing would wake this machine: QEMU's clock does it only
 # for a machine whose firmware suspended it.
