@@ -11,6 +11,7 @@ from cpuidle_lab.bench.gating.guest import FIXED, MENU, OURS, PERFORMANCE, RFC
 pytestmark = pytest.mark.lab
 
 
+@pytest.mark.full
 def test_a_hint_buys_latency_for_less_than_performance_mode(tmp_path: Path) -> None:
     sizes = guest.Sizes(machines=("skx",), works=("wake-1",), wake_s=2)
     folder = guest.run("skx", sizes, tmp_path / "results")

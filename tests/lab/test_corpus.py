@@ -11,6 +11,7 @@ from cpuidle_lab.lab.corpus import SUBSET, Corpus, choose
 pytestmark = pytest.mark.lab
 
 
+@pytest.mark.full
 def test_subset_is_built_and_repeats_itself(tmp_path: Path) -> None:
     corpus = Corpus(tmp_path)
     recipes = choose(SUBSET)

@@ -325,6 +325,7 @@ def test_a_task_that_sleeps_gates_for_as_long_as_it_lingers(
     assert int(said["forever"]) == 0
 
 
+@pytest.mark.full
 def test_a_task_lingers_as_it_is_used_to_sleep(tmp_path: Path) -> None:
     """Four times its longest sleep of late, of a child as of its parent; not for ever after."""
     said = guest(
@@ -383,6 +384,7 @@ def test_a_late_timer_is_what_ends_the_gate(tmp_path: Path) -> None:
     assert 4_000_000 < int(said["most"]) < 21_000_000
 
 
+@pytest.mark.full
 def test_replay_repeats_what_hints_did(tmp_path: Path) -> None:
     """The limit in the trace, or the leave to sleep deeper, is all that a decision needs."""
     guest(

@@ -39,6 +39,7 @@ def test_same_seed_same_trace_to_the_last_bit(tmp_path: Path) -> None:
     assert first != other
 
 
+@pytest.mark.full
 def test_polling_cpus_repeat_themselves(tmp_path: Path) -> None:
     """Two CPUs that halt for microseconds at a time: QEMU alone would not repeat that."""
     script = """

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from cpuidle_lab.lab import LabResult
 
-# What is logged as a warning and is none: foreign modules, refused parameters, a starved host.
+# What is logged as a warning and is none: foreign modules, refused parameters, a starved host, on
+# which the firmware's loops give up, too, when the disk resumes.
 EXPECTED = (
     r"out-of-tree module|module verification failed|no longer affine to cpu"
     r"|hrtimer: interrupt took|perf: interrupt took too long"
     r"|clocksource: |sched: DL replenish|FAULT_INJECTION"
+    r"|AE_AML_LOOP_TIMEOUT|derive routing for PCI INT A|PCI INT A: no GSI"
 )
 # What the checkers say, where any other warning is expected because memory is refused.
 SPLAT = re.compile(r"WARNING: |BUG: |INFO: |UBSAN: |ODEBUG: |Oops: |corruption|general protection")
