@@ -14,6 +14,7 @@ EXPECTED = (
     r"out-of-tree module|module verification failed|no longer affine to cpu"
     r"|hrtimer: interrupt took|perf: interrupt took too long"
     r"|clocksource: |sched: DL replenish|FAULT_INJECTION"
+    r"|cpuidle_lab: \w+: no tunable \w+, or its value|cpuidle_lab: gate: there is no base governor"
     r"|AE_AML_LOOP_TIMEOUT|derive routing for PCI INT A|PCI INT A: no GSI"
 )
 # What the checkers say, where any other warning is expected because memory is refused.
