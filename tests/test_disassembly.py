@@ -30,6 +30,8 @@ INDIRECT = {
     "cil_glue_disable": "base->disable",
     # The last reference on a cgroup, which the kernel itself releases by pointer.
     "drop_cgroup": "release of a percpu_ref",
+    # Interrupts off and on, as the hypervisor likes it; replaced when the module is loaded.
+    "probe_exit": "pv_ops.irq",
 }
 # The kernel's own machinery behind each tracepoint.
 INDIRECT_BY_KERNEL = re.compile(r"__traceiter_\w+|__bpf_trace_\w+|perf_trace_\w+")

@@ -212,6 +212,7 @@ def test_groups(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_what_a_value_allows(tmp_path: Path) -> None:
     """The table, the modes and values above 0, as the decisions tell them."""
     said = guest(

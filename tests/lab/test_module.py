@@ -73,6 +73,7 @@ def test_loading_changes_nothing_but_the_list(kernel: str, tmp_path: Path) -> No
     assert complaints(result) == []
 
 
+@pytest.mark.full
 @every_kernel
 def test_two_hundred_rounds_leave_nothing(kernel: str, tmp_path: Path) -> None:
     result = guest(
@@ -176,6 +177,7 @@ def test_hotplug_starts_afresh(kernel: str, tmp_path: Path) -> None:
     assert complaints(result) == []
 
 
+@pytest.mark.full
 def test_missing_symbol_is_named_and_nothing_stays(tmp_path: Path) -> None:
     source = (TOP / "module/symbols.c").read_text()
     changed = source.replace('"tick_nohz_tick_stopped"', '"tick_nohz_no_such_symbol"')
@@ -214,6 +216,7 @@ def test_switched_off_cpuidle_is_refused(tmp_path: Path) -> None:
     assert [line for line in complaints(result) if "cpuidle.off=1" in line]
 
 
+@pytest.mark.full
 def test_a_taken_name_is_refused_and_the_others_unwound(tmp_path: Path) -> None:
     """The third governor comes under the name of one of the kernel's."""
     source = (TOP / "module/registry.c").read_text()

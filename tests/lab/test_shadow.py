@@ -130,7 +130,7 @@ def check_twin(trace: str, governor: str, others: set[str]) -> Counter[str]:
     return Counter(decision(text)[2] for text in twin.values())
 
 
-@pytest.mark.parametrize("kernel", ["6.12", "7.2"])
+@pytest.mark.parametrize("kernel", ["6.12", pytest.param("7.2", marks=pytest.mark.full)])
 def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path) -> None:
     result = guest(
         tmp_path,
@@ -314,6 +314,7 @@ def test_no_change_disturbs(tmp_path: Path) -> None:
     assert {cpu for cpu, _, _ in back} == {0, 1}
 
 
+@pytest.mark.full
 def test_replay_repeats_every_decision_of_a_shadow(tmp_path: Path) -> None:
     """Whoever decides, and whatever changes: the recorded events say all that a shadow saw."""
     result = guest(
