@@ -108,11 +108,15 @@ static struct cil_symbol symbols[] = {
 
 /*
  * A kprobe is the one exported way to an address by name. The probe is removed
- * before the address is used.
+ * before the address is used. It is never armed: to disarm it takes memory, and
+ * without that the kernel would keep it, though its place is on this stack.
  */
 static int find_lookup(void)
 {
-	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+	struct kprobe probe = {
+		.symbol_name = "kallsyms_lookup_name",
+		.flags = KPROBE_FLAG_DISABLED,
+	};
 	int ret = register_kprobe(&probe);
 
 	if (ret) {
