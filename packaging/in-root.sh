@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # Runs a script in a Debian that exists only as long as the script runs, and
-# that has no network. Wants mount, PID and network namespaces of its own.
+# that has no network (tools/cpuidle_lab/lab/root.sh).
 #
 #   in-root.sh TARBALL MOUNT SHARED SCRIPT [ARGUMENT...]
 #
@@ -14,18 +14,9 @@ set -eu
 tarball=$1 root=$2 shared=$3 script=$4
 shift 4
 
-# What is mounted here is seen only here, and gone with the last process.
-mount --make-rprivate /
-mount -t tmpfs -o mode=755 tmpfs "$root"
-zstd -dcq "$tarball" | tar -C "$root" --exclude=./dev -xf -
-mkdir -p "$root/dev" "$root/proc" "$root/shared"
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-for device in null zero full random urandom; do
-	: >"$root/dev/$device"
-	mount --bind "/dev/$device" "$root/dev/$device"
-done
-ln -s /proc/self/fd "$root/dev/fd"
-mount -t proc proc "$root/proc"
+. "$(dirname "$0")/../tools/cpuidle_lab/lab/root.sh"
+mount_root "$tarball" "$root"
+mkdir "$root/shared"
 mount --bind "$shared" "$root/shared"
 
 # The images do without documents, but packages are to be seen whole.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # Builds the modules in several ways, in a Debian that exists only as long as
-# this script runs. Runs in mount and PID namespaces of its own.
+# this script runs (tools/cpuidle_lab/lab/root.sh).
 #
 #   build.sh TARBALL EXTRA SOURCES KDIR TARGET
 #
@@ -16,20 +16,10 @@ set -eu
 
 tarball=$1 extra=$2 sources=$3 kdir=$4 target=$5
 
-# What is mounted here is seen only here, and gone with the last process.
 root=$target/mount
-mount --make-rprivate /
-mount -t tmpfs -o mode=755 tmpfs "$root"
-zstd -dcq "$tarball" | tar -C "$root" --exclude=./dev -xf -
+. "$(dirname "$0")/../../tools/cpuidle_lab/lab/root.sh"
+mount_root "$tarball" "$root"
 cp -R "$extra/usr/." "$root/usr/"
-mkdir -p "$root/dev" "$root/proc"
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-for device in null zero full random urandom; do
-	: >"$root/dev/$device"
-	mount --bind "/dev/$device" "$root/dev/$device"
-done
-ln -s /proc/self/fd "$root/dev/fd"
-mount -t proc proc "$root/proc"
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C TMPDIR=/tmp
 while read -r name arguments; do

@@ -145,7 +145,7 @@ def build(row: str, ways: Sequence[str], release: str, headers: Headers) -> Path
         (target / "mount").rmdir()
 
     recipe: list[str | bytes] = [headers.release, tarball.parent.name, lines]
-    recipe += [(HERE / "build.sh").read_bytes()]
+    recipe += [script.read_bytes() for script in (HERE / "build.sh", images.ROOT_SCRIPT)]
     for name, data in sorted(sources.items()):
         recipe += [name, data]
     title = f"Building for {headers.release}: {', '.join(ways)}"

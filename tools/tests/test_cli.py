@@ -281,11 +281,13 @@ def test_machines_in_virtual_time_leave_a_host_cpu_to_others(
         assert again == 4
 
 
-@pytest.mark.parametrize(
-    "script", ["cpuidle-lab", "tools/setup.sh", "tools/cpuidle_lab/lab/dkms-build.sh"]
-)
-def test_shell_scripts_parse(script: str) -> None:
-    assert subprocess.run(["sh", "-n", TOP / script]).returncode == 0
+FOLDERS = ("tools", "tests", "packaging")
+SCRIPTS = [TOP / "cpuidle-lab", *(path for name in FOLDERS for path in (TOP / name).rglob("*.sh"))]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.relative_to(TOP)))
+def test_shell_scripts_parse(script: Path) -> None:
+    assert subprocess.run(["sh", "-n", script]).returncode == 0
 
 
 def test_set_up_is_quiet_when_nothing_is_missing() -> None:

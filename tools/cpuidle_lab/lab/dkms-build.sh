@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 # Builds and installs the modules by DKMS in a Debian that exists only as long
-# as this script runs. Runs in mount and PID namespaces of its own.
+# as this script runs (root.sh).
 #
 #   dkms-build.sh TARBALL SOURCES KERNEL TARGET
 #
@@ -17,19 +17,9 @@ field() { sed -n "s/^$1=\"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$sources/dkms.conf
 name=$(field PACKAGE_NAME)
 version=$(field PACKAGE_VERSION)
 
-# What is mounted here is seen only here, and gone with the last process.
 root=$target/mount
-mount --make-rprivate /
-mount -t tmpfs -o mode=755 tmpfs "$root"
-zstd -dcq "$tarball" | tar -C "$root" --exclude=./dev -xf -
-mkdir -p "$root/dev" "$root/proc"
-mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-for device in null zero full random urandom; do
-	: >"$root/dev/$device"
-	mount --bind "/dev/$device" "$root/dev/$device"
-done
-ln -s /proc/self/fd "$root/dev/fd"
-mount -t proc proc "$root/proc"
+. "$(dirname "$0")/root.sh"
+mount_root "$tarball" "$root"
 
 cp -R "$sources" "$root/usr/src/$name-$version"
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C TMPDIR=/tmp

@@ -115,6 +115,10 @@ LIBRARY_FOLDERS = (
 # another idle driver or governor looks like.
 KERNEL_MODULES = ("virtio_blk", "virtio_pci", "null_blk", "cpuidle-haltpoll")
 
+# Sourced by whatever builds in a Debian of its own.
+ROOT_SCRIPT = Path(__file__).parent / "root.sh"
+DKMS_SCRIPT = Path(__file__).parent / "dkms-build.sh"
+
 # What DKMS builds from, relative to the top of the tree.
 SOURCE_FILES = ("dkms.conf", "Kbuild", "VERSION")
 SOURCE_FOLDERS = ("module", "governors", "emul")
@@ -441,9 +445,8 @@ def modules(series: str, changes: Mapping[str, str] | None = None) -> Modules:
         (target / "root").mkdir()
         (target / "mount").mkdir()
         log = CACHE / f"dkms-{series}.log"
-        script = Path(__file__).parent / "dkms-build.sh"
         run_logged(
-            [*namespace(), "sh", script, tarball, unpacked, version, target],
+            [*namespace(), "sh", DKMS_SCRIPT, tarball, unpacked, version, target],
             log,
             f"building the modules for {version}",
         )
@@ -453,6 +456,7 @@ def modules(series: str, changes: Mapping[str, str] | None = None) -> Modules:
         decompress(target / "root", target / "plain")
 
     recipe: list[str | bytes] = [version, str(tarball.parent.name)]
+    recipe += [script.read_bytes() for script in (DKMS_SCRIPT, ROOT_SCRIPT)]
     for name, data in sorted(sources.items()):
         recipe += [name, data]
     path = cached(f"modules-{series}", recipe, f"Building the modules for {version} by DKMS", build)
