@@ -7,6 +7,8 @@ DKMS_SOURCES = $(DESTDIR)/usr/src/cpuidle-lab-$(VERSION)
 
 LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
+# Two at once: one boots machines, one does all else (conftest.py).
+PYTEST := $(PYTHON) -m pytest -n 2 --dist loadgroup
 
 help:	## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -17,11 +19,11 @@ demo:	## boot a Debian kernel in virtual time, compare the governors, write a re
 
 test:	## what a change must pass, in minutes: unit, equality, tools, the lab's main paths
 	@tools/setup.sh
-	@$(PYTHON) -m pytest $(PYTEST_ARGS)
+	@$(PYTEST) $(PYTEST_ARGS)
 
 test-full:	## everything that can fail, in hours
 	@tools/setup.sh
-	@$(PYTHON) -m pytest --full $(PYTEST_ARGS)
+	@$(PYTEST) --full $(PYTEST_ARGS)
 
 equality:	## 10 million idle periods: the same decisions as mainline's teo and menu?
 	@tools/setup.sh

@@ -6,6 +6,7 @@ Tests marked `full` run only with --full, or if they are named on the command li
 
 import signal
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -24,21 +25,45 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run what takes long")
 
 
-def pytest_configure() -> None:
-    """Undo what a shell does to commands in the background, and nohup."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Undo what a shell does to commands in the background, and nohup; choose the tier."""
     for number, handler in SENT.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+    # pytest-xdist's workers are always given arguments; they have the option from whoever started.
+    if not hasattr(config, "workerinput") and config.args_source is config.ArgsSource.ARGS:
+        config.option.full = True
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, unless they are wanted."""
-    if config.getoption("--full") or config.args_source is config.ArgsSource.ARGS:
+    """Leave out the long tests, unless they are wanted, and say which go one after the other."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+    if config.getoption("--full"):
         return
     long = [item for item in items if item.get_closest_marker("full")]
-    config.stash[LEFT_OUT] = Counter(item.nodeid.split("::")[0] for item in long)
+    left_out = Counter(item.nodeid.split("::")[0] for item in long)
+    config.stash[LEFT_OUT] = left_out
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = dict(left_out)
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def group(item: pytest.Item) -> str:
+    """Return what goes one after the other: all machines, for they wait for the same host CPU.
+
+    Of the others each file, for its tests share what they have made ready.
+    """
+    folder = item.path.parent
+    return str(folder if folder.name == "lab" else item.path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker of pytest-xdist left out; all leave out the same."""
+    node.config.stash[LEFT_OUT] = Counter(node.workeroutput.get("left_out", {}))
 
 
 def pytest_terminal_summary(

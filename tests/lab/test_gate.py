@@ -51,7 +51,7 @@ def test_hints_follow_their_tasks(kernel: str, tmp_path: Path) -> None:
     assert said["attached"] == "# tracepoints attached: yes"
 
 
-@pytest.mark.parametrize("base", ["menu", "teo_ng", "wteo"])
+@pytest.mark.parametrize("base", ["menu", pytest.param("teo_ng", marks=pytest.mark.full), "wteo"])
 def test_no_deeper_state_than_the_hint_allows(base: str, tmp_path: Path) -> None:
     """C1E and C6 of skx take 10 us and 133 us to leave; C1 takes 2 us."""
     said = guest(

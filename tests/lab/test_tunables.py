@@ -21,11 +21,12 @@ echo "== modes"
 find . ! -type d -perm /077
 echo "== values"
 while read -r file action value; do
+    said=
+    [ $action = read ] || { echo "$value" 2>/dev/null >$file && said=taken; } || said=refused
+    [ $action = poke ] || read -r now <$file
     case $action in
-    read) echo "$file $(cat $file)" ;;
-    write) echo "$value" 2>/dev/null >$file && echo "$file $value taken $(cat $file)" ||
-               echo "$file $value refused $(cat $file)" ;;
-    poke) echo "$value" >$file ;;
+    read) echo "$file $now" ;;
+    write) echo "$file $value $said $now" ;;
     esac
 done </lab/actions
 echo "== end"

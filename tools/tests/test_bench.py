@@ -270,6 +270,7 @@ def test_what_gate_adds_is_beyond_its_base() -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.full
 def test_gate_is_cheap_in_the_lab() -> None:
     found = gate.measure(seconds=1)
     cases = {(case["governor"], case["hinted_tasks"], case["limits"]): case
