@@ -14,6 +14,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
+from cpuidle_lab.lab.run import SCRIPT_BEGINS, read_results
 from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable, sha256
 
 pytestmark = pytest.mark.lab
@@ -101,6 +102,17 @@ def test_panic_is_reported_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"kernel died .*sysrq triggered crash"):
         run_lab(run, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["console"]
+
+
+def test_a_log_without_its_beginning_is_no_log(tmp_path: Path) -> None:
+    """What the kernel's buffer did not hold may have been a warning."""
+    for name, text in (("status", "0"), ("output", ""), ("uptime", "1.0")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "dmesg").write_text(f"<6>[ 1.0] {SCRIPT_BEGINS}\n<4>[ 2.0] WARNING: x\n")
+    assert len(read_results(tmp_path, "6.12", 1).complaints()) == 1
+    (tmp_path / "dmesg").write_text("<6>[ 3.0] the rest\n")
+    with pytest.raises(UserError, match="beginning of the guest's log is lost"):
+        read_results(tmp_path, "6.12", 1)
 
 
 def test_hang_is_ended_by_the_time_limit(tmp_path: Path) -> None:

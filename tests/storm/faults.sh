@@ -52,8 +52,7 @@ scan() {
 scan >/dev/null
 echo clear >$leaks
 load cpuidle_emul machine=skx
-sweep "load" load $module
-sweep "load with parameters" load $module "wteo=learning_rate=80 gate=base=teo_ng,linger_ms=5"
+sweep "load" load $module "wteo=learning_rate=80 gate=base=teo_ng,linger_ms=5"
 load cpuidle_lab
 for each in teo_ng menu_ng wteo gate; do
 	sweep "switch to $each" write $cpuidle/current_governor $each menu

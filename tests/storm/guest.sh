@@ -171,7 +171,9 @@ do_one() {
 
 # reports: what the kernel itself has logged as a warning or worse by now.
 reports() {
-	dmesg -r | sed '1,/lab: script begins/d' | grep '^<[0-4]>' | grep -v -E "$EXPECTED"
+	dmesg -r >/tmp/log
+	grep -q "lab: script begins" /tmp/log || echo "the beginning of the log is lost"
+	sed '1,/lab: script begins/d' /tmp/log | grep '^<[0-4]>' | grep -v -E "$EXPECTED"
 }
 
 # round NUMBER OPERATION...: all of them at once, then the counts must agree.

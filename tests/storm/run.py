@@ -29,8 +29,9 @@ from cpuidle_lab.lab import LabRun, built, programs, run_lab  # noqa: E402
 
 GUEST = Path(__file__).parent / "guest.sh"
 STOCK = "stock"
-# A host that does other things, too, is no stall of the guest's.
-OPTIONS = ("rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+# The log must hold a thousand rounds, and a host that does other things, too, is no stall of the
+# guest's.
+OPTIONS = ("log_buf_len=64M", "rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
 
 EPILOG = """\
 examples:

@@ -223,8 +223,16 @@ def keep(results: Path, output: Path | None) -> Path:
 
 
 def read_results(files: Path, version: str, wall_s: float) -> LabResult:
-    """Return the result whose files lie in a directory."""
+    """Return the result whose files lie in a directory.
+
+    Raises:
+        UserError: the kernel's buffer did not hold all of its log, which may have said anything.
+    """
     log = (files / "dmesg").read_text(errors="replace")
+    if SCRIPT_BEGINS not in log:
+        raise UserError(
+            "the beginning of the guest's log is lost (option log_buf_len=64M keeps more)"
+        )
     return LabResult(
         status=int((files / "status").read_text()),
         output=(files / "output").read_text(errors="replace"),
