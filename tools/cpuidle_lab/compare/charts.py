@@ -10,8 +10,8 @@ from cpuidle_lab.compare.figures import front, is_judged, lines, regret
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.compare.spec import BAYES, BEST_KIND, LIMIT_KIND, MAINLINE_KIND, ORACLE, OWN_KIND
 from cpuidle_lab.replay.engine import length_of
-from cpuidle_lab.report import charts as base
-from cpuidle_lab.report.charts import Chart, Layout, Trace, safe
+from cpuidle_lab.report import drawing
+from cpuidle_lab.report.drawing import Chart, Layout, Trace, safe
 
 Counts = npt.NDArray[np.int64]
 
@@ -39,8 +39,8 @@ def looks(comparison: Comparison) -> dict[str, tuple[str, str]]:
     others = [name for name, kind in comparison.governors.items() if kind != LIMIT_KIND]
     found = {
         name: (
-            base._GOVERNOR_COLOURS[n % len(base._GOVERNOR_COLOURS)],
-            base._SYMBOLS[n % len(base._SYMBOLS)],
+            drawing.GOVERNOR_COLOURS[n % len(drawing.GOVERNOR_COLOURS)],
+            drawing.SYMBOLS[n % len(drawing.SYMBOLS)],
         )
         for n, name in enumerate(others)
     }
@@ -100,13 +100,13 @@ def _place(latency_us: float, latencies: Sequence[float], number: int) -> float:
     """Return where on the axis to put one of several points of the same latency."""
     equal = [n for n, other in enumerate(latencies) if other == latency_us]
     shift = equal.index(number) - (len(equal) - 1) / 2
-    return float(max(latency_us, base._LEAST_US) * base._SIDEWAYS**shift)
+    return float(max(latency_us, drawing.LEAST_US) * drawing.SIDEWAYS**shift)
 
 
 def _steps(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
     """Return the border of what the front's points beat: to the right of and above them."""
     ordered = sorted({points[n] for n in front(points)})
-    xs = [max(x, base._LEAST_US) for x, _ in ordered]
+    xs = [max(x, drawing.LEAST_US) for x, _ in ordered]
     ys = [y for _, y in ordered]
     return [xs[0], *xs, 1e5], [1e4, *ys, ys[-1]]
 
@@ -115,18 +115,18 @@ def pareto(comparison: Comparison) -> Chart:
     """Energy against p99 wake-up latency, with the Pareto front."""
     panels = _energies(comparison)
     styles, kinds = looks(comparison), comparison.governors
-    columns, height, gap = base._raster(len(panels), 260)
-    layout = base._panels([title for title, _ in panels], columns, gap=0.05, rows_gap=gap)
+    columns, height, gap = drawing.raster(len(panels), 260)
+    layout = drawing.grid_of_panels([title for title, _ in panels], columns, gap=0.05, rows_gap=gap)
     data: list[Trace] = []
     seen: set[str] = set()
     most = 1.0
     for n, (_, points) in enumerate(panels):
-        axes = {"xaxis": base._axis(n, "x"), "yaxis": base._axis(n, "y")}
+        axes = {"xaxis": drawing.axis_name(n, "x"), "yaxis": drawing.axis_name(n, "y")}
         real = [point for name, point in points.items() if kinds[name] != LIMIT_KIND]
         energies = [energy for _, energy in points.values()]
         low, high = min(energies), max(energies)
         room = max(high - low, _LEAST_ROOM)
-        layout[base._key(n, "y")]["range"] = [low - 0.08 * room, low + 1.12 * room]
+        layout[drawing.axis_key(n, "y")]["range"] = [low - 0.08 * room, low + 1.12 * room]
         if real:
             xs, ys = _steps(real)
             data.append(
@@ -158,12 +158,12 @@ def pareto(comparison: Comparison) -> Chart:
                     **_legend_entry(name, seen),
                 }
             )
-    base._each_axis(layout, "x", base._latency_ticks(most))
+    drawing.each_axis(layout, "x", drawing.latency_ticks(most))
     for n in range(len(panels)):
-        layout[base._key(n, "x")]["title"] = {"text": "p99 wake-up latency, us"}
+        layout[drawing.axis_key(n, "x")]["title"] = {"text": "p99 wake-up latency, us"}
         if n % columns == 0:
-            layout[base._key(n, "y")]["title"] = {"text": "energy, % of the oracle's"}
-    base._legend_above(layout, height)
+            layout[drawing.axis_key(n, "y")]["title"] = {"text": "energy, % of the oracle's"}
+    drawing.legend_above(layout, height)
     return Chart(
         "pareto",
         "Energy against wake-up latency",
@@ -209,8 +209,8 @@ def length(comparison: Comparison) -> Chart:
     """Where the energy is lost: the excess over the oracle by length of the interval."""
     panels = _panels(comparison)
     styles = looks(comparison)
-    columns, height, gap = base._raster(len(panels), 230)
-    layout = base._panels([title for title, _ in panels], columns, gap=0.05, rows_gap=gap)
+    columns, height, gap = drawing.raster(len(panels), 230)
+    layout = drawing.grid_of_panels([title for title, _ in panels], columns, gap=0.05, rows_gap=gap)
     data: list[Trace] = []
     seen: set[str] = set()
     used: list[float] = []
@@ -239,8 +239,8 @@ def length(comparison: Comparison) -> Chart:
                     },
                     "hovertemplate": f"<b>{safe(name)}</b><br>intervals from %{{x:.3g}} us: "
                     "%{y:.2f} % of the oracle's energy<extra></extra>",
-                    "xaxis": base._axis(n, "x"),
-                    "yaxis": base._axis(n, "y"),
+                    "xaxis": drawing.axis_name(n, "x"),
+                    "yaxis": drawing.axis_name(n, "y"),
                     **_legend_entry(name, seen),
                 }
             )
@@ -248,7 +248,7 @@ def length(comparison: Comparison) -> Chart:
     names = ["1 us", "100 us", "10 ms", "1 s", "100 s"]
     ticks = [100.0**k for k in range(len(names))]
     axis: Layout = {"type": "log", "tickvals": ticks, "ticktext": names, "tickangle": 0, **reach}
-    base._each_axis(layout, "x", axis | {"title": {"text": "length of the interval"}})
+    drawing.each_axis(layout, "x", axis | {"title": {"text": "length of the interval"}})
     layout["shapes"] = [
         {
             "type": "line",
@@ -256,16 +256,16 @@ def length(comparison: Comparison) -> Chart:
             "x1": target,
             "y0": 0,
             "y1": 1,
-            "xref": base._axis(n, "x"),
-            "yref": f"{base._axis(n, 'y')} domain",
+            "xref": drawing.axis_name(n, "x"),
+            "yref": f"{drawing.axis_name(n, 'y')} domain",
             "line": {"width": 1, "dash": "dash", "color": "rgba(128,128,128,0.5)"},
         }
         for n in range(len(panels))
         for _, target in _same_machine(comparison)
     ]
     for n in range(0, len(panels), columns):
-        layout[base._key(n, "y")]["title"] = {"text": "lost, % of oracle's energy"}
-    base._legend_above(layout, height)
+        layout[drawing.axis_key(n, "y")]["title"] = {"text": "lost, % of oracle's energy"}
+    drawing.legend_above(layout, height)
     targets = ", ".join(f"{name} {us:g} us" for name, us in _same_machine(comparison))
     return Chart(
         "length",
@@ -308,7 +308,9 @@ def heat(comparison: Comparison) -> Chart:
     columns = min(len(panels), 3 if kinds == 3 else 4)
     rows = -(-len(panels) // columns)
     inner = rows * 190 + (rows - 1) * 90
-    layout = base._panels([title for title, _, _ in panels], columns, gap=0.07, rows_gap=90 / inner)
+    layout = drawing.grid_of_panels(
+        [title for title, _, _ in panels], columns, gap=0.07, rows_gap=90 / inner
+    )
     data: list[Trace] = []
     for n, (_, names, counts) in enumerate(panels):
         sums = counts.sum(axis=1)
@@ -323,11 +325,11 @@ def heat(comparison: Comparison) -> Chart:
                 "z": shares,
                 "x": shown,
                 "y": shown,
-                "xaxis": base._axis(n, "x"),
-                "yaxis": base._axis(n, "y"),
+                "xaxis": drawing.axis_name(n, "x"),
+                "yaxis": drawing.axis_name(n, "y"),
                 "zmin": 0,
                 "zmax": 100,
-                "colorscale": base._HEAT,
+                "colorscale": drawing.HEAT,
                 "showscale": False,
                 "xgap": 2,
                 "ygap": 2,
@@ -342,12 +344,12 @@ def heat(comparison: Comparison) -> Chart:
                 "(%{customdata:,})<extra></extra>",
             }
         )
-    base._each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
-    base._each_axis(
+    drawing.each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
+    drawing.each_axis(
         layout, "x", {"showgrid": False, "title": {"text": "ideal"}, "type": "category"}
     )
     for n in range(0, len(panels), columns):
-        layout[base._key(n, "y")]["title"] = {"text": "chosen"}
+        layout[drawing.axis_key(n, "y")]["title"] = {"text": "chosen"}
     layout["margin"] = {"t": 50, "b": 56}
     return Chart(
         "heat",

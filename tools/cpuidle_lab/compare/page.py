@@ -60,9 +60,9 @@ def _table(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> s
 
 def _cell(key: str, value: float | None, best: float | None) -> str:
     if value is None:
-        return base._cell("", "unknown")
+        return base.table_cell("", "unknown")
     text = show(key, value)
-    return base._cell(text, "best" if best is not None and text == show(key, best) else "")
+    return base.table_cell(text, "best" if best is not None and text == show(key, best) else "")
 
 
 def _name(label: str) -> str:
@@ -72,23 +72,23 @@ def _name(label: str) -> str:
 
 def _heads(keys: Sequence[str]) -> list[str]:
     known = definitions()
-    return [base._head(known[key].title, known[key].unit) for key in keys]
+    return [base.table_head(known[key].title, known[key].unit) for key in keys]
 
 
 def _regret_cells(line: Line, found: Sequence[Line], several: bool) -> list[str]:
-    best_mean = base._best(item.mean_regret for item in found)
-    best_worst = base._best(item.worst_regret for item in found)
+    best_mean = base.best_of(item.mean_regret for item in found)
+    best_worst = base.best_of(item.worst_regret for item in found)
     mean = _cell("mean_regret", line.mean_regret, best_mean)
     if not several:
         return [mean]
     lost = line.lost_to_mainline
     return [
         mean,
-        base._cell(show_range(line.low, line.high)),
-        base._cell(show_range(line.least_regret, line.worst_regret)),
+        base.table_cell(show_range(line.low, line.high)),
+        base.table_cell(show_range(line.least_regret, line.worst_regret)),
         _cell("worst_regret", line.worst_regret, best_worst),
-        base._cell(escape(line.worst_trace), "text"),
-        base._cell("" if lost is None or line.kind in _BELOW else str(lost)),
+        base.table_cell(escape(line.worst_trace), "text"),
+        base.table_cell("" if lost is None or line.kind in _BELOW else str(lost)),
     ]
 
 
@@ -98,25 +98,25 @@ def _summary(comparison: Comparison, found: Sequence[Line]) -> str:
     regrets = _heads(["mean_regret" if several else "regret"])
     if several:
         regrets += _heads(["regret_interval", "regret_spread", "worst_regret"])
-        regrets += [base._head("on", kind="text"), *_heads(["lost_to_mainline"])]
+        regrets += [base.table_head("on", kind="text"), *_heads(["lost_to_mainline"])]
     columns = [key for key in _COLUMNS if comparison.counted or key != "instructions"]
     rows, before = [], ""
-    best = {key: base._best(line.values[key] for line in real) for key in _BESTS}
+    best = {key: base.best_of(line.values[key] for line in real) for key in _BESTS}
     for line in found:
         mine = line in real
         kind = "" if mine else "limit"
         kind += " rule" if not mine and before in ("project", "mainline") else ""
         before = line.kind
-        cells = [base._cell(_name(title_of(line)))]
+        cells = [base.table_cell(_name(title_of(line)))]
         cells += _regret_cells(line, real if mine else [], several)
         cells += [_cell(key, line.values[key], best.get(key) if mine else None) for key in columns]
         rows.append((kind, cells))
-    return _table([base._head("Governor"), *regrets, *_heads(columns)], rows)
+    return _table([base.table_head("Governor"), *regrets, *_heads(columns)], rows)
 
 
 def _trace_cells(comparison: Comparison, source: Source, found: Sequence[Line]) -> list[str]:
     results = [comparison.results[source.label, line.label] for line in found]
-    best = base._best(regret(item) for item in results if item.kind not in _BELOW)
+    best = base.best_of(regret(item) for item in results if item.kind not in _BELOW)
     cells = []
     for result in results:
         text = show("regret", regret(result))
@@ -127,19 +127,19 @@ def _trace_cells(comparison: Comparison, source: Source, found: Sequence[Line]) 
             lost = is_worse(comparison, result)
             is_best = best is not None and text == show("regret", best)
             kind = "best" if is_best else "lost" if lost else ""
-        cells.append(base._cell(text, kind))
+        cells.append(base.table_cell(text, kind))
     return cells
 
 
 def _traces(comparison: Comparison, found: Sequence[Line]) -> str:
-    heads = [base._head("Recording"), base._head("Intervals")]
+    heads = [base.table_head("Recording"), base.table_head("Intervals")]
     names = [f"<th>{_name(title_of(line))}</th>" for line in found]
     rows = [
         (
             "",
             [
-                base._cell(escape(source.label)),
-                base._cell(f"{source.intervals:,}"),
+                base.table_cell(escape(source.label)),
+                base.table_cell(f"{source.intervals:,}"),
                 *_trace_cells(comparison, source, found),
             ],
         )
@@ -149,9 +149,9 @@ def _traces(comparison: Comparison, found: Sequence[Line]) -> str:
         (
             "",
             [
-                base._cell(escape(source.label)),
+                base.table_cell(escape(source.label)),
                 *(
-                    base._cell(show("latency_p99_us", result.outcome.latency_us(0.99)))
+                    base.table_cell(show("latency_p99_us", result.outcome.latency_us(0.99)))
                     for result in (comparison.results[source.label, line.label] for line in found)
                 ),
             ],
@@ -172,26 +172,28 @@ def _has_mainline(comparison: Comparison) -> bool:
 
 
 def _us(value: float | None, otherwise: str) -> str:
-    return base._cell(otherwise, "unknown") if value is None else base._cell(f"{value:,.1f}")
+    return (
+        base.table_cell(otherwise, "unknown") if value is None else base.table_cell(f"{value:,.1f}")
+    )
 
 
 def _bad_cells(bad: Bad) -> list[str]:
     tick = "tick stopped" if bad.stop_tick else "tick kept"
     text = "text"
     return [
-        base._cell(f"{bad.excess_uj:,.2f}"),
-        base._cell(f"{bad.time_s:.6f}"),
-        base._cell(str(bad.cpu)),
-        base._cell(f"{bad.length_us:,.1f}"),
+        base.table_cell(f"{bad.excess_uj:,.2f}"),
+        base.table_cell(f"{bad.time_s:.6f}"),
+        base.table_cell(str(bad.cpu)),
+        base.table_cell(f"{bad.length_us:,.1f}"),
         _us(bad.timer_us, "none"),
         _us(bad.tick_us, "unknown"),
         _us(bad.latency_req_us, "any"),
-        base._cell(escape(" ".join(bad.disabled)), text),
-        base._cell(f"{escape(bad.chosen)} <span class='soft'>{tick}</span>", text),
-        base._cell(escape(bad.reason), text),
-        base._cell(str(bad.decisions)),
-        base._cell(escape(bad.last), text),
-        base._cell(escape(bad.ideal), text),
+        base.table_cell(escape(" ".join(bad.disabled)), text),
+        base.table_cell(f"{escape(bad.chosen)} <span class='soft'>{tick}</span>", text),
+        base.table_cell(escape(bad.reason), text),
+        base.table_cell(str(bad.decisions)),
+        base.table_cell(escape(bad.last), text),
+        base.table_cell(escape(bad.ideal), text),
     ]
 
 
@@ -219,19 +221,19 @@ def _worst(comparison: Comparison, found: Sequence[Line]) -> str:
     best = best_line(found) or found[0]
     results = [comparison.results[s.label, name] for s in comparison.sources for name in labels]
     heads = [
-        base._head("Lost", "uJ"),
-        base._head("Time", "s"),
-        base._head("CPU"),
-        base._head("Length", "us"),
-        base._head("Next timer in", "us"),
-        base._head("Next tick in", "us"),
-        base._head("Latency request", "us"),
-        base._head("Disabled", kind="text"),
-        base._head("Chosen", kind="text"),
-        base._head("Reason", kind="text"),
-        base._head("Decisions"),
-        base._head("Woken from", kind="text"),
-        base._head("Ideal", kind="text"),
+        base.table_head("Lost", "uJ"),
+        base.table_head("Time", "s"),
+        base.table_head("CPU"),
+        base.table_head("Length", "us"),
+        base.table_head("Next timer in", "us"),
+        base.table_head("Next tick in", "us"),
+        base.table_head("Latency request", "us"),
+        base.table_head("Disabled", kind="text"),
+        base.table_head("Chosen", kind="text"),
+        base.table_head("Reason", kind="text"),
+        base.table_head("Decisions"),
+        base.table_head("Woken from", kind="text"),
+        base.table_head("Ideal", kind="text"),
     ]
     traces = [source.label for source in comparison.sources]
     return (
@@ -249,7 +251,7 @@ def _machines(comparison: Comparison) -> str:
             kinds.setdefault(machine, []).append(source.label)
     return "".join(
         f'<div class="card table"><h3>{escape(", ".join(names))}</h3><p class="soft">tick every '
-        f"{machine.tick_ns / 1e6:g} ms</p>{base._machine_table(machine)}</div>"
+        f"{machine.tick_ns / 1e6:g} ms</p>{base.machine_table(machine)}</div>"
         for machine, names in kinds.items()
     )
 
@@ -289,7 +291,7 @@ def render(comparison: Comparison) -> str:
         summary=_summary(comparison, found),
         notes=f"<ul class='soft'>{remarks}</ul>" if remarks else "",
         traces=_traces(comparison, found),
-        cards="\n".join(base._card(chart) for chart in charts),
+        cards="\n".join(base.chart_card(chart) for chart in charts),
         worst_caption="The intervals in which most energy was lost against the oracle, with what "
         "the governor could know at its first decision, and the step of its algorithm that "
         "decided; kernel governors do not tell it.",
@@ -298,7 +300,7 @@ def render(comparison: Comparison) -> str:
         definitions=_definitions(),
         footer=f"cpuidle-lab {__version__}, {escape(comparison.start)}: "
         f"<code>{escape(comparison.command)}</code>",
-        charts=base._embed(charts),
+        charts=base.embedded(charts),
         plotly=get_plotlyjs(),
         script=(REPORT / "page.js").read_text(encoding="utf-8")
         + (_HERE / "page.js").read_text(encoding="utf-8"),

@@ -1,221 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report's charts, as figures for plotly.js.
+"""The report's charts, as figures for plotly.js."""
 
-Colours of text, axes and grid are left to the page, which knows light and dark.
-"""
-
-import html
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from cpuidle_lab.metrics import DECISIONS, Group, definitions
+from cpuidle_lab.report.drawing import (
+    BUSY_COLOUR,
+    HEAT,
+    LEAST_REGRET,
+    LEAST_US,
+    REASON_COLOURS,
+    ROW_PX,
+    SIDEWAYS,
+    Chart,
+    Layout,
+    Trace,
+    axis_key,
+    axis_name,
+    each_axis,
+    governor_looks,
+    grid_of_panels,
+    latency_ticks,
+    legend_above,
+    percentages,
+    raster,
+    regret_axis,
+    rows_by_workload,
+    safe,
+    stacked_bars,
+    state_colours,
+)
 from cpuidle_lab.report.model import BUSY, SLICES, Report, timeline, weights_over_time
-
-Trace = dict[str, Any]
-Layout = dict[str, Any]
-
-# Told apart by people who see colours differently, on light and on dark.
-_GOVERNOR_COLOURS = (
-    "#3987e5",
-    "#e69f00",
-    "#d1495b",
-    "#1fa774",
-    "#a463c9",
-    "#8d6e4f",
-    "#35b6c6",
-    "#c2607f",
-    "#7f9a1f",
-    "#6674d8",
-)
-_SYMBOLS = (
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "cross",
-    "x",
-    "star",
-    "triangle-down",
-    "pentagon",
-    "hexagon",
-)
-_POLLING_COLOUR = "#d9534f"
-_BUSY_COLOUR = "rgba(128,128,128,0.22)"
-_SHALLOW_TO_DEEP = ((242, 190, 75), (121, 190, 121), (47, 151, 176), (58, 97, 200), (99, 60, 168))
-_REASON_COLOURS = (
-    "#3987e5",
-    "#e69f00",
-    "#1fa774",
-    "#d1495b",
-    "#a463c9",
-    "#35b6c6",
-    "#8d6e4f",
-    "#c2607f",
-    "#7f9a1f",
-    "#6674d8",
-    "#999999",
-    "#b5651d",
-)
-_HEAT = ((0.0, "rgba(57,135,229,0.03)"), (1.0, "rgba(57,135,229,0.85)"))
-
-# A latency of 0 (the polling state) has no place on a logarithmic axis.
-_LEAST_US = 0.5
-
-# Nor has a regret of 0. The axis becomes logarithmic where the greatest is so many times the
-# median.
-_LEAST_REGRET = 0.1
-_DWARFED = 8
-
-# Markers of equal latency are moved apart by this factor.
-_SIDEWAYS = 1.18
-
-_ROW_PX = 24
-_PANELS_PER_ROW = 4
-
-
-@dataclass
-class Chart:
-    """One chart of the report.
-
-    Attributes:
-        key: its name in the page.
-        title: headline.
-        caption: how to read it, one or two sentences.
-        data: traces of plotly.js.
-        layout: layout of plotly.js.
-        height: pixels.
-        wide: takes the whole width of the page.
-    """
-
-    key: str
-    title: str
-    caption: str
-    data: list[Trace]
-    layout: Layout
-    height: int
-    wide: bool = True
-
-
-def safe(text: str) -> str:
-    """Return text of a trace as plotly.js may show it: never as markup."""
-    return html.escape("".join(c if c.isprintable() else "?" for c in text), quote=False)
-
-
-def _mix(low: tuple[int, ...], high: tuple[int, ...], share: float) -> str:
-    parts = (round(a + (b - a) * share) for a, b in zip(low, high, strict=True))
-    return "#" + "".join(f"{part:02x}" for part in parts)
-
-
-def state_colours(report: Report) -> dict[str, str]:
-    """Return the colour of each idle state: red polls, then from amber (shallow) to violet."""
-    polling = report.polling_states()
-    resting = [name for name in report.states() if name not in polling]
-    colours = dict.fromkeys(polling, _POLLING_COLOUR)
-    for number, name in enumerate(resting):
-        at = number / max(1, len(resting) - 1) * (len(_SHALLOW_TO_DEEP) - 1)
-        low = min(int(at), len(_SHALLOW_TO_DEEP) - 2)
-        colours[name] = _mix(_SHALLOW_TO_DEEP[low], _SHALLOW_TO_DEEP[low + 1], at - low)
-    return colours
-
-
-def _looks(report: Report) -> dict[str, tuple[str, str]]:
-    """Colour and symbol of each governor."""
-    return {
-        name: (_GOVERNOR_COLOURS[n % len(_GOVERNOR_COLOURS)], _SYMBOLS[n % len(_SYMBOLS)])
-        for n, name in enumerate(report.governors)
-    }
-
-
-def _axis(number: int, letter: str) -> str:
-    return letter if number == 0 else f"{letter}{number + 1}"
-
-
-def _key(number: int, letter: str) -> str:
-    return f"{letter}axis" if number == 0 else f"{letter}axis{number + 1}"
-
-
-def _panels(
-    titles: Sequence[str], columns: int, *, gap: float = 0.06, rows_gap: float = 0.12
-) -> Layout:
-    """Return a layout with a grid of panels, each with its title above it."""
-    columns = max(1, min(columns, len(titles)))
-    rows = max(1, -(-len(titles) // columns))
-    wide, high = (1 - gap * (columns - 1)) / columns, (1 - rows_gap * (rows - 1)) / rows
-    layout: Layout = {"annotations": []}
-    for n, title in enumerate(titles):
-        row, column = divmod(n, columns)
-        left = column * (wide + gap)
-        top = 1 - row * (high + rows_gap)
-        layout[_key(n, "x")] = {"domain": [left, left + wide], "anchor": _axis(n, "y")}
-        layout[_key(n, "y")] = {"domain": [max(0.0, top - high), top], "anchor": _axis(n, "x")}
-        layout["annotations"].append(
-            {
-                "text": "<br>".join(f"<b>{safe(line)}</b>" for line in title.split("\n")),
-                "x": left,
-                "y": top,
-                "xref": "paper",
-                "yref": "paper",
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "showarrow": False,
-                "align": "left",
-                "yshift": 4,
-            }
-        )
-    return layout
-
-
-def _each_axis(layout: Layout, letter: str, settings: Layout) -> None:
-    for key, axis in layout.items():
-        if key.startswith(f"{letter}axis"):
-            axis.update(settings)
-
-
-def _latency_ticks(most: float) -> Layout:
-    """Return a logarithmic latency axis with a few round ticks up to `most` us."""
-    decades = [v for v in (0.5, 1, 10, 100, 1000, 10000) if v <= most * 10]
-    return {
-        "type": "log",
-        "tickvals": decades,
-        "ticktext": ["0" if v == _LEAST_US else f"{v:g}" for v in decades],
-        "range": [-0.5, max(1.0, math.log10(most)) + 0.3],
-    }
-
-
-def _raster(panels: int, panel_px: int) -> tuple[int, int, float]:
-    """Return the columns, the height in pixels and the gap between rows for small panels."""
-    columns = 5 if panels == 5 else min(_PANELS_PER_ROW, max(1, panels))
-    rows = max(1, -(-panels // columns))
-    inner = rows * panel_px + (rows - 1) * 80
-    return columns, 120 + inner, 80 / inner
-
-
-def _legend_above(layout: Layout, height: int) -> None:
-    """Put the legend above the titles of the panels, whatever the chart's height."""
-    layout["margin"] = {"t": 64, "b": 56}
-    layout["legend"] = {
-        "orientation": "h",
-        "x": 0,
-        "y": 1 + 28 / (height - 120),
-        "yanchor": "bottom",
-    }
-
-
-def _regret_axis(values: Sequence[float]) -> Layout:
-    """Return a linear axis for regrets; a logarithmic one where one dwarfs the others."""
-    ordered = sorted(values) or [1.0]
-    most, middle = max(ordered[-1], 1.0), ordered[len(ordered) // 2]
-    if most <= _DWARFED * max(middle, _LEAST_REGRET):
-        return {"range": [-0.03 * most, 1.12 * most]}
-    decades = [v for v in (0.1, 1, 10, 100, 1000, 10000, 100000) if v <= most * 10]
-    return {
-        "type": "log",
-        "tickvals": decades,
-        "ticktext": ["≤ 0.1" if v == _LEAST_REGRET else f"{v:g}" for v in decades],
-        "range": [-1.15, math.log10(most) + 0.3],
-    }
 
 
 def _regrets(groups: Sequence[Group]) -> list[float]:
@@ -237,7 +53,7 @@ def _points(groups: Sequence[Group]) -> list[tuple[Group, float, float, float]]:
     for group, regret, p99 in shown:
         equal = [other for other, _, latency in shown if latency == p99]
         shift = equal.index(group) - (len(equal) - 1) / 2
-        points.append((group, regret, p99, max(p99, _LEAST_US) * _SIDEWAYS**shift))
+        points.append((group, regret, p99, max(p99, LEAST_US) * SIDEWAYS**shift))
     return points
 
 
@@ -250,12 +66,12 @@ def _not_shown(report: Report) -> str:
 
 def headline(report: Report) -> Chart:
     """Show regret against p99 wake-up latency, a panel for each workload."""
-    looks = _looks(report)
+    looks = governor_looks(report)
     panels = {name: p for name, groups in report.sections().items() if (p := _points(groups))}
-    columns, height, gap = _raster(len(panels), 250)
-    layout = _panels(list(panels), columns, gap=0.04, rows_gap=gap)
-    axis = _regret_axis(_regrets(report.groups))
-    floor = _LEAST_REGRET if "type" in axis else -math.inf
+    columns, height, gap = raster(len(panels), 250)
+    layout = grid_of_panels(list(panels), columns, gap=0.04, rows_gap=gap)
+    axis = regret_axis(_regrets(report.groups))
+    floor = LEAST_REGRET if "type" in axis else -math.inf
     data: list[Trace] = []
     seen: set[str] = set()
     for n, points in enumerate(panels.values()):
@@ -268,8 +84,8 @@ def headline(report: Report) -> Chart:
                     "mode": "markers",
                     "x": [place],
                     "y": [max(regret, floor)],
-                    "xaxis": _axis(n, "x"),
-                    "yaxis": _axis(n, "y"),
+                    "xaxis": axis_name(n, "x"),
+                    "yaxis": axis_name(n, "y"),
                     "name": name,
                     "legendgroup": name,
                     "showlegend": name not in seen,
@@ -279,13 +95,13 @@ def headline(report: Report) -> Chart:
                 }
             )
             seen.add(name)
-    _each_axis(layout, "x", _latency_ticks(max((d["x"][0] for d in data), default=1.0)))
-    _each_axis(layout, "y", axis)
+    each_axis(layout, "x", latency_ticks(max((d["x"][0] for d in data), default=1.0)))
+    each_axis(layout, "y", axis)
     for n in range(len(panels)):
-        layout[_key(n, "x")]["title"] = {"text": "p99 wake-up latency, us"}
+        layout[axis_key(n, "x")]["title"] = {"text": "p99 wake-up latency, us"}
         if n % columns == 0:
-            layout[_key(n, "y")]["title"] = {"text": "regret, %"}
-    _legend_above(layout, height)
+            layout[axis_key(n, "y")]["title"] = {"text": "regret, %"}
+    legend_above(layout, height)
     return Chart(
         "headline",
         "Energy lost, against wake-up latency",
@@ -300,10 +116,10 @@ def headline(report: Report) -> Chart:
 
 def regret_rows(report: Report) -> Chart:
     """Regret of every workload, a row for each governor."""
-    looks = _looks(report)
+    looks = governor_looks(report)
     order = [s.governor for s in report.summaries() if s.worst_regret is not None][::-1]
-    axis = _regret_axis(_regrets(report.groups))
-    floor = _LEAST_REGRET if "type" in axis else -math.inf
+    axis = regret_axis(_regrets(report.groups))
+    floor = LEAST_REGRET if "type" in axis else -math.inf
     data: list[Trace] = []
     for governor in order:
         mine = [
@@ -362,98 +178,14 @@ def regret_rows(report: Report) -> Chart:
     )
 
 
-def _rows(report: Report, wanted: Callable[[Group], bool]) -> tuple[list[str], list[list[Group]]]:
-    names, groups = [], []
-    for name, members in report.sections().items():
-        kept = [group for group in members if wanted(group)]
-        if kept:
-            names.append(name)
-            groups.append(kept)
-    return names, groups
-
-
-def _bars(
-    report: Report,
-    wanted: Callable[[Group], bool],
-    parts: Callable[[Group], dict[str, float]],
-    colours: dict[str, str],
-    unit: str,
-) -> tuple[list[Trace], Layout, int]:
-    """Return stacked horizontal bars, a panel for each workload and a bar for each governor."""
-    sections, members = _rows(report, wanted)
-    count = sum(len(groups) for groups in members)
-    usable = count * _ROW_PX + len(sections) * 38
-    height = usable + 92
-    layout = _panels(sections, 1, rows_gap=0.0)
-    top = 1.0
-    data: list[Trace] = []
-    seen: set[str] = set()
-    for n, groups in enumerate(members):
-        share = (len(groups) * _ROW_PX + 6) / usable
-        layout["annotations"][n]["y"] = top - 24 / usable
-        layout["annotations"][n]["yshift"] = 2
-        bottom = top - 24 / usable - share
-        layout[_key(n, "y")]["domain"] = [max(0.0, bottom), max(0.0, top - 24 / usable)]
-        top = bottom - 8 / usable
-        shown = [parts(group) for group in groups]
-        for rank, (name, colour) in enumerate(colours.items()):
-            if not any(part.get(name) for part in shown):
-                continue
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "legendrank": rank,
-                    "name": safe(name),
-                    "legendgroup": safe(name),
-                    "showlegend": name not in seen,
-                    "xaxis": _axis(n, "x"),
-                    "yaxis": _axis(n, "y"),
-                    "x": [round(part.get(name, 0.0), 4) for part in shown],
-                    "y": [safe(group.governor) for group in groups],
-                    "marker": {"color": colour, "line": {"width": 0}},
-                    "hovertemplate": f"<b>%{{y}}</b>, {safe(sections[n])}<br>{safe(name)}: "
-                    f"%{{x:.1f}} {unit}<extra></extra>",
-                }
-            )
-            seen.add(name)
-    _each_axis(
-        layout,
-        "y",
-        {"autorange": "reversed", "showgrid": False, "automargin": True, "ticksuffix": "  "},
-    )
-    _each_axis(layout, "x", {"showticklabels": False})
-    layout["barmode"] = "stack"
-    layout["bargap"] = 0.18
-    layout["margin"] = {"t": 40, "b": 52}
-    layout["legend"] = {
-        "orientation": "h",
-        "y": 1 + 8 / usable,
-        "yanchor": "bottom",
-        "x": 0,
-        "traceorder": "normal",
-    }
-    if sections:
-        last = len(sections) - 1
-        layout[_key(last, "x")].update({"showticklabels": True, "title": {"text": unit}})
-        for n in range(last):
-            layout[_key(n, "x")]["matches"] = _axis(last, "x")
-    return data, layout, height
-
-
-def _shares(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
-    total = sum(values)
-    return {name: 100 * value / total for name, value in zip(names, values, strict=True) if total}
-
-
 def residency(report: Report) -> Chart:
     """Share of the idle time by state."""
     colours = state_colours(report)
     ordered = {name: colours[name] for name in report.states()}
-    data, layout, height = _bars(
+    data, layout, height = stacked_bars(
         report,
         lambda _: True,
-        lambda group: _shares(group.names, group.residency_ns),
+        lambda group: percentages(group.names, group.residency_ns),
         ordered,
         "% of idle time",
     )
@@ -482,10 +214,10 @@ def energy(report: Report) -> Chart:
             if time
         }
 
-    data, layout, height = _bars(
+    data, layout, height = stacked_bars(
         report, lambda g: bool(g.state_pj), parts, ordered, "mW while idle"
     )
-    _, members = _rows(report, lambda g: bool(g.state_pj))
+    _, members = rows_by_workload(report, lambda g: bool(g.state_pj))
     for n, groups in enumerate(members):
         known = [g for g in groups if g.values["oracle_mw"] is not None]
         data.append(
@@ -496,8 +228,8 @@ def energy(report: Report) -> Chart:
                 "legendgroup": "oracle",
                 "legendrank": len(ordered),
                 "showlegend": n == 0,
-                "xaxis": _axis(n, "x"),
-                "yaxis": _axis(n, "y"),
+                "xaxis": axis_name(n, "x"),
+                "yaxis": axis_name(n, "y"),
                 "x": [g.values["oracle_mw"] for g in known],
                 "y": [safe(g.governor) for g in known],
                 "marker": {
@@ -524,10 +256,12 @@ def energy(report: Report) -> Chart:
 
 def latency(report: Report) -> Chart:
     """Cumulative distribution of the modelled wake-up latency."""
-    looks = _looks(report)
-    sections, members = _rows(report, lambda g: bool(g.state_pj) and g.machine is not None)
-    columns, height, gap = _raster(len(sections), 220)
-    layout = _panels(sections, columns, gap=0.04, rows_gap=gap)
+    looks = governor_looks(report)
+    sections, members = rows_by_workload(
+        report, lambda g: bool(g.state_pj) and g.machine is not None
+    )
+    columns, height, gap = raster(len(sections), 220)
+    layout = grid_of_panels(sections, columns, gap=0.04, rows_gap=gap)
     data: list[Trace] = []
     seen: set[str] = set()
     most = 1.0
@@ -543,20 +277,20 @@ def latency(report: Report) -> Chart:
                     "name": safe(group.governor),
                     "legendgroup": safe(group.governor),
                     "showlegend": group.governor not in seen,
-                    "xaxis": _axis(n, "x"),
-                    "yaxis": _axis(n, "y"),
-                    "x": [0.32, *(max(_LEAST_US, us) for us, _ in points), 10 * most],
+                    "xaxis": axis_name(n, "x"),
+                    "yaxis": axis_name(n, "y"),
+                    "x": [0.32, *(max(LEAST_US, us) for us, _ in points), 10 * most],
                     "y": [0, *(round(share, 4) for _, share in points), 100],
                     "hovertemplate": f"<b>{safe(group.governor)}</b><br>%{{y:.1f}} % of the "
                     "wake-ups within %{x:g} us<extra></extra>",
                 }
             )
             seen.add(group.governor)
-    _each_axis(layout, "x", _latency_ticks(most) | {"title": {"text": "at most, us"}})
-    _each_axis(layout, "y", {"range": [0, 103]})
+    each_axis(layout, "x", latency_ticks(most) | {"title": {"text": "at most, us"}})
+    each_axis(layout, "y", {"range": [0, 103]})
     for n in range(0, len(sections), columns):
-        layout[_key(n, "y")]["title"] = {"text": "% of wake-ups"}
-    _legend_above(layout, height)
+        layout[axis_key(n, "y")]["title"] = {"text": "% of wake-ups"}
+    legend_above(layout, height)
     return Chart(
         "latency",
         "Wake-up latency",
@@ -591,11 +325,13 @@ def _by_name(
         for name, count in counts_of(group).items():
             totals[name] = totals.get(name, 0) + count
     ordered = sorted(totals, key=lambda name: -totals[name])
-    colours = {name: _REASON_COLOURS[n % len(_REASON_COLOURS)] for n, name in enumerate(ordered)}
-    return _bars(
+    colours = {name: REASON_COLOURS[n % len(REASON_COLOURS)] for n, name in enumerate(ordered)}
+    return stacked_bars(
         report,
         lambda group: bool(counts_of(group)),
-        lambda group: _shares(list(counts_of(group)), list(map(float, counts_of(group).values()))),
+        lambda group: percentages(
+            list(counts_of(group)), list(map(float, counts_of(group).values()))
+        ),
         colours,
         axis,
     )
@@ -638,7 +374,7 @@ def chosen_ideal(report: Report) -> Chart:
             for k, count in enumerate(counts):
                 row[k] += count
     columns = min(5, max(1, len(panels)))
-    layout = _panels(list(panels), columns, gap=0.07, rows_gap=0.26)
+    layout = grid_of_panels(list(panels), columns, gap=0.07, rows_gap=0.26)
     data: list[Trace] = []
     for n, (names, sums) in enumerate(panels.values()):
         shares = [[100 * count / sum(row) if sum(row) else None for count in row] for row in sums]
@@ -649,11 +385,11 @@ def chosen_ideal(report: Report) -> Chart:
                 "z": shares,
                 "x": shown,
                 "y": shown,
-                "xaxis": _axis(n, "x"),
-                "yaxis": _axis(n, "y"),
+                "xaxis": axis_name(n, "x"),
+                "yaxis": axis_name(n, "y"),
                 "zmin": 0,
                 "zmax": 100,
-                "colorscale": _HEAT,
+                "colorscale": HEAT,
                 "showscale": False,
                 "xgap": 2,
                 "ygap": 2,
@@ -668,10 +404,10 @@ def chosen_ideal(report: Report) -> Chart:
                 "(%{customdata:,})<extra></extra>",
             }
         )
-    _each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
-    _each_axis(layout, "x", {"showgrid": False, "title": {"text": "ideal"}, "type": "category"})
+    each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
+    each_axis(layout, "x", {"showgrid": False, "title": {"text": "ideal"}, "type": "category"})
     for n in range(0, len(panels), columns):
-        layout[_key(n, "y")]["title"] = {"text": "chosen"}
+        layout[axis_key(n, "y")]["title"] = {"text": "chosen"}
     rows = -(-len(panels) // columns)
     layout["margin"] = {"t": 40, "b": 56}
     return Chart(
@@ -708,14 +444,14 @@ def weights(report: Report) -> Chart | None:
             head = f"{group.governor}, " if several else ""
             where = f"{head}{report.section(group)}, CPU {cpu}\n" if row == 0 else ""
             titles.append(f"{where}row {name}" if name else "")
-    layout = _panels(titles, len(found), gap=0.05, rows_gap=0.22 / most)
+    layout = grid_of_panels(titles, len(found), gap=0.05, rows_gap=0.22 / most)
     data: list[Trace] = []
     for at, (group, (_, numbers, rows)) in enumerate(found):
         span = (group.end_ns - group.start_ns) / SLICES
         times = [_short(span * (n + 1)) for n in range(SLICES)]
         for row, values in enumerate(rows):
             n = row * len(found) + at
-            layout[_key(n, "x")]["range"] = [0, times[-1]]
+            layout[axis_key(n, "x")]["range"] = [0, times[-1]]
             data.append(
                 {
                     "type": "heatmap",
@@ -724,19 +460,19 @@ def weights(report: Report) -> Chart | None:
                     "z": values,
                     "zmin": 0,
                     "zmax": 10000,
-                    "colorscale": _HEAT,
+                    "colorscale": HEAT,
                     "hoverongaps": False,
-                    "xaxis": _axis(n, "x"),
-                    "yaxis": _axis(n, "y"),
+                    "xaxis": axis_name(n, "x"),
+                    "yaxis": axis_name(n, "y"),
                     "showscale": False,
                     "hovertemplate": f"row {numbers[row]}, column %{{y}}<br>%{{x:.1f}} "
                     "ms: %{z}<extra></extra>",
                 }
             )
-    _each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "type": "category"})
-    _each_axis(layout, "x", {"showgrid": False, "showticklabels": False})
+    each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "type": "category"})
+    each_axis(layout, "x", {"showgrid": False, "showticklabels": False})
     for n in range((most - 1) * len(found), most * len(found)):
-        layout[_key(n, "x")].update({"showticklabels": True, "title": {"text": "ms"}})
+        layout[axis_key(n, "x")].update({"showticklabels": True, "title": {"text": "ms"}})
     layout["margin"] = {"t": 56, "b": 52}
     return Chart(
         "weights",
@@ -758,17 +494,20 @@ def strips(report: Report) -> Chart:
     codes = {name: number + 1 for number, name in enumerate(names)}
     count = len(names) + 1
     scale = []
-    for number, colour in enumerate([_BUSY_COLOUR, *(colours[name] for name in names)]):
+    for number, colour in enumerate([BUSY_COLOUR, *(colours[name] for name in names)]):
         scale += [(number / count, colour), ((number + 1) / count, colour)]
     sections = report.sections()
-    height = 70 + len(report.groups) * _ROW_PX + len(sections) * 60
-    layout = _panels(list(sections), 1, rows_gap=0.0)
+    height = 70 + len(report.groups) * ROW_PX + len(sections) * 60
+    layout = grid_of_panels(list(sections), 1, rows_gap=0.0)
     usable = height - 92
     top, data = 1.0, []
     for n, groups in enumerate(sections.values()):
-        share = (len(groups) * _ROW_PX) / usable
+        share = (len(groups) * ROW_PX) / usable
         layout["annotations"][n]["y"] = top - 24 / usable
-        layout[_key(n, "y")]["domain"] = [max(0.0, top - 24 / usable - share), top - 24 / usable]
+        layout[axis_key(n, "y")]["domain"] = [
+            max(0.0, top - 24 / usable - share),
+            top - 24 / usable,
+        ]
         top -= (24 + 36) / usable + share
         rows, shown, labels = [], [], []
         for group in groups:
@@ -789,12 +528,12 @@ def strips(report: Report) -> Chart:
                 "zmax": count - 0.5,
                 "colorscale": scale,
                 "showscale": False,
-                "xaxis": _axis(n, "x"),
-                "yaxis": _axis(n, "y"),
+                "xaxis": axis_name(n, "x"),
+                "yaxis": axis_name(n, "y"),
                 "hovertemplate": "<b>%{y}</b><br>%{x:.1f} ms: %{text}<extra></extra>",
             }
         )
-    for name, colour in [("busy", _BUSY_COLOUR), *((name, colours[name]) for name in names)]:
+    for name, colour in [("busy", BUSY_COLOUR), *((name, colours[name]) for name in names)]:
         data.append(
             {
                 "type": "scatter",
@@ -806,7 +545,7 @@ def strips(report: Report) -> Chart:
                 "hoverinfo": "skip",
             }
         )
-    _each_axis(
+    each_axis(
         layout,
         "y",
         {
@@ -817,7 +556,7 @@ def strips(report: Report) -> Chart:
             "ticksuffix": "  ",
         },
     )
-    _each_axis(layout, "x", {"showgrid": False, "ticksuffix": " ms", "zeroline": False})
+    each_axis(layout, "x", {"showgrid": False, "ticksuffix": " ms", "zeroline": False})
     layout["margin"] = {"t": 40, "b": 52}
     layout["legend"] = {"orientation": "h", "y": 1 + 8 / usable, "yanchor": "bottom", "x": 0}
     return Chart(

@@ -11,7 +11,8 @@ from plotly.offline import get_plotlyjs
 
 from cpuidle_lab import __version__
 from cpuidle_lab.metrics import FEW_INTERVALS, Group, costs, definitions, scalars
-from cpuidle_lab.report.charts import Chart, all_charts, state_colours
+from cpuidle_lab.report.charts import all_charts
+from cpuidle_lab.report.drawing import Chart, state_colours
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.trace import Integrity, Machine, Trace
 
@@ -45,11 +46,13 @@ _MAIN = (
 )
 
 
-def _cell(text: str, kind: str = "") -> str:
+def table_cell(text: str, kind: str = "") -> str:
+    """Return a cell of a table; the text is HTML, `kind` a class of the style sheet."""
     return f'<td class="{kind}">{text}</td>' if kind else f"<td>{text}</td>"
 
 
-def _head(title: str, unit: str = "", kind: str = "") -> str:
+def table_head(title: str, unit: str = "", kind: str = "") -> str:
+    """Return a heading of a table's column, its unit below it."""
     below = f'<br><span class="soft">{escape(unit)}</span>' if unit else ""
     return (
         f'<th class="{kind}">{escape(title)}{below}</th>'
@@ -68,45 +71,47 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _value(key: str, value: float | None, best: float | None = None) -> str:
     if value is None:
-        return _cell("unknown", "unknown")
+        return table_cell("unknown", "unknown")
     text = definitions()[key].show(value)
     same = best is not None and text == definitions()[key].show(best)
-    return _cell(text, "best" if same else "")
+    return table_cell(text, "best" if same else "")
 
 
-def _best(values: Iterable[float | None]) -> float | None:
+def best_of(values: Iterable[float | None]) -> float | None:
+    """Return the least value, if there is more than one to choose from."""
     known = {value for value in values if value is not None}
     return min(known) if len(known) > 1 else None
 
 
 def _summary(report: Report) -> str:
     lines = report.summaries()
-    best_mean = _best(line.mean_regret for line in lines)
-    best_worst = _best(line.worst_regret for line in lines)
-    best_p99 = _best(line.worst_p99_us for line in lines)
+    best_mean = best_of(line.mean_regret for line in lines)
+    best_worst = best_of(line.worst_regret for line in lines)
+    best_p99 = best_of(line.worst_p99_us for line in lines)
     heads = [
-        _head("Governor"),
-        _head("Worst regret", "%"),
-        _head("in workload", kind="text"),
-        _head("Mean regret", "%"),
-        _head("Worst wake-up latency p99", "us"),
-        _head("Workloads judged"),
+        table_head("Governor"),
+        table_head("Worst regret", "%"),
+        table_head("in workload", kind="text"),
+        table_head("Mean regret", "%"),
+        table_head("Worst wake-up latency p99", "us"),
+        table_head("Workloads judged"),
     ]
     rows = [
         [
-            _cell(escape(line.governor)),
+            table_cell(escape(line.governor)),
             _value("regret", line.worst_regret, best_worst),
-            _cell(escape(line.worst_workload), "text"),
+            table_cell(escape(line.worst_workload), "text"),
             _value("regret", line.mean_regret, best_mean),
             _value("latency_p99_us", line.worst_p99_us, best_p99),
-            _cell(str(line.workloads)),
+            table_cell(str(line.workloads)),
         ]
         for line in lines
     ]
     return _table(heads, rows)
 
 
-def _card(chart: Chart) -> str:
+def chart_card(chart: Chart) -> str:
+    """Return the place of a chart in the page, with its title and caption."""
     kind = "card wide" if chart.wide else "card"
     label = escape(f"{chart.title}. {chart.caption}", quote=True)
     return (
@@ -119,12 +124,15 @@ def _card(chart: Chart) -> str:
 def _main_table(groups: Sequence[Group]) -> str:
     metrics = definitions()
     judged = [g for g in groups if g.judged_regret is not None or g.values["regret"] is None]
-    best = {key: _best(group.values[key] for group in judged) for key in _LOWER_IS_BETTER}
+    best = {key: best_of(group.values[key] for group in judged) for key in _LOWER_IS_BETTER}
     keys = known_columns(_MAIN, groups)
-    heads = [_head("Governor"), *(_head(metrics[key].title, metrics[key].unit) for key in keys)]
+    heads = [
+        table_head("Governor"),
+        *(table_head(metrics[key].title, metrics[key].unit) for key in keys),
+    ]
     rows = [
         [
-            _cell(escape(group.governor)),
+            table_cell(escape(group.governor)),
             *(_value(key, group.values[key], best.get(key)) for key in keys),
         ]
         for group in groups
@@ -134,7 +142,7 @@ def _main_table(groups: Sequence[Group]) -> str:
 
 def _state_table(groups: Sequence[Group], colours: dict[str, str]) -> str:
     names = list(dict.fromkeys(name for group in groups for name in group.names))
-    heads = [_head("Governor")] + [
+    heads = [table_head("Governor")] + [
         f'<th><span class="swatch" style="background:{colours[name]}"></span>{escape(name)}<br>'
         '<span class="soft">% time · % entries</span></th>'
         for name in names
@@ -142,12 +150,12 @@ def _state_table(groups: Sequence[Group], colours: dict[str, str]) -> str:
     rows = []
     for group in groups:
         time, count = sum(group.residency_ns), sum(group.entries)
-        cells = dict.fromkeys(names, _cell(""))
+        cells = dict.fromkeys(names, table_cell(""))
         for name, ns, entries in zip(group.names, group.residency_ns, group.entries, strict=True):
             share = 100 * ns / time if time else 0
             often = 100 * entries / count if count else 0
-            cells[name] = _cell(f"{share:.1f} · {often:.1f}")
-        rows.append([_cell(escape(group.governor)), *cells.values()])
+            cells[name] = table_cell(f"{share:.1f} · {often:.1f}")
+        rows.append([table_cell(escape(group.governor)), *cells.values()])
     return _table(heads, rows)
 
 
@@ -156,18 +164,18 @@ def _zone_table(name: str, groups: Sequence[Group]) -> str:
     zones = {zone.zone: zone for group in groups for zone in group.zones}
     if not zones:
         return ""
-    heads = [_head("Governor")] + [
+    heads = [table_head("Governor")] + [
         f"<th>{escape(zone.zone)}<br>{escape(zone.name)}<br>"
         f'<span class="soft">{escape(zone.role)}<br>mJ · mW</span></th>'
         for zone in zones.values()
     ]
     rows = []
     for group in groups:
-        cells = dict.fromkeys(zones, _cell("unknown", "unknown"))
+        cells = dict.fromkeys(zones, table_cell("unknown", "unknown"))
         for zone in group.zones:
             if zone.energy_mj is not None and zone.power_mw is not None:
-                cells[zone.zone] = _cell(f"{zone.energy_mj:,.1f} · {zone.power_mw:,.1f}")
-        rows.append([_cell(escape(group.governor)), *cells.values()])
+                cells[zone.zone] = table_cell(f"{zone.energy_mj:,.1f} · {zone.power_mw:,.1f}")
+        rows.append([table_cell(escape(group.governor)), *cells.values()])
     return f"<h3>{escape(name)}: energy counters</h3>{_table(heads, rows)}"
 
 
@@ -199,25 +207,26 @@ def _us(ns: int) -> str:
     return f"{ns / 1000:g}"
 
 
-def _machine_table(machine: Machine) -> str:
+def machine_table(machine: Machine) -> str:
+    """Return the table of a machine's idle states, as the model knows them."""
     model = costs(machine)
     source = "derived, illustrative" if model.derived else "as recorded"
     heads = [
-        _head("Idle state"),
-        _head("Exit latency", "us"),
-        _head("Target residency", "us"),
-        _head("Power", f"mW, {source}"),
-        _head("Price of an entry", "nJ"),
-        _head("Polling"),
+        table_head("Idle state"),
+        table_head("Exit latency", "us"),
+        table_head("Target residency", "us"),
+        table_head("Power", f"mW, {source}"),
+        table_head("Price of an entry", "nJ"),
+        table_head("Polling"),
     ]
     rows = [
         [
-            _cell(escape(name)),
-            _cell(_us(machine.exit_latency_ns[k])),
-            _cell(_us(machine.target_residency_ns[k])),
-            _cell(f"{model.power_mw[k]:.0f}"),
-            _cell(f"{model.entry_pj[k] / 1000:,.1f}"),
-            _cell("yes" if machine.polling[k] else ""),
+            table_cell(escape(name)),
+            table_cell(_us(machine.exit_latency_ns[k])),
+            table_cell(_us(machine.target_residency_ns[k])),
+            table_cell(f"{model.power_mw[k]:.0f}"),
+            table_cell(f"{model.entry_pj[k] / 1000:,.1f}"),
+            table_cell("yes" if machine.polling[k] else ""),
         ]
         for k, name in enumerate(machine.names)
     ]
@@ -234,7 +243,7 @@ def _machines(item: Trace) -> str:
         kinds.setdefault(machine, []).append(cpu)
     return "".join(
         f"<p class='soft'>{_cpus(cpus)}; tick every "
-        f"{machine.tick_ns / 1e6:g} ms</p>{_machine_table(machine)}"
+        f"{machine.tick_ns / 1e6:g} ms</p>{machine_table(machine)}"
         for machine, cpus in kinds.items()
     )
 
@@ -267,14 +276,18 @@ def _settings(item: Trace) -> str:
             name = item.name_of("config", "governor", governor)
             rows.append(
                 [
-                    _cell(escape(name)),
-                    _cell(escape(base), "text"),
-                    _cell(f"<code>{escape(tunables)}</code>", "wrap"),
+                    table_cell(escape(name)),
+                    table_cell(escape(base), "text"),
+                    table_cell(f"<code>{escape(tunables)}</code>", "wrap"),
                 ]
             )
     if not rows:
         return ""
-    heads = [_head("Governor"), _head("base", kind="text"), _head("tunables", kind="text")]
+    heads = [
+        table_head("Governor"),
+        table_head("base", kind="text"),
+        table_head("tunables", kind="text"),
+    ]
     return f"<h3>Tunables</h3>{_table(heads, rows)}"
 
 
@@ -284,17 +297,17 @@ def _changes(item: Trace) -> str:
         return ""
     start = int(str(min(int(str(f["ts"].min())) for f in item.tables.values() if f.height)))
     heads = [
-        _head("Time", "s"),
-        _head("Governor", kind="text"),
-        _head("Tunable", kind="text"),
-        _head("New value", kind="text"),
+        table_head("Time", "s"),
+        table_head("Governor", kind="text"),
+        table_head("Tunable", kind="text"),
+        table_head("New value", kind="text"),
     ]
     rows = [
         [
-            _cell(f"{(ts - start) / 1e9:.3f}"),
-            _cell(escape(item.name_of("tunable", "governor", governor)), "text"),
-            _cell(escape(name), "text"),
-            _cell(escape(value), "text"),
+            table_cell(f"{(ts - start) / 1e9:.3f}"),
+            table_cell(escape(item.name_of("tunable", "governor", governor)), "text"),
+            table_cell(escape(name), "text"),
+            table_cell(escape(value), "text"),
         ]
         for ts, governor, name, value in events.sort("ts")
         .select("ts", "governor", "name", "value")
@@ -363,7 +376,8 @@ def _energy_line(report: Report) -> str:
     return "All energy is modelled, not measured."
 
 
-def _embed(charts: Sequence[Chart]) -> str:
+def embedded(charts: Sequence[Chart]) -> str:
+    """Return the charts as JSON that may stand in a script element."""
     figures = [
         {"key": c.key, "data": c.data, "layout": c.layout, "height": c.height} for c in charts
     ]
@@ -391,13 +405,13 @@ def render(report: Report) -> str:
         summary_caption="Regret: modelled idle energy above that of an oracle that knows the "
         "future. Sorted by the worst workload; green is the best of its column.",
         summary=_summary(report),
-        cards="\n".join(_card(chart) for chart in charts),
+        cards="\n".join(chart_card(chart) for chart in charts),
         tables=_tables(report),
         recording=_recording(report),
         definitions=_definitions(),
         footer=f"cpuidle-lab {__version__}, {escape(report.start)}: "
         f"<code>{escape(report.command)}</code><br>{_energy_line(report)}",
-        charts=_embed(charts),
+        charts=embedded(charts),
         plotly=get_plotlyjs(),
         script=(HERE / "page.js").read_text(encoding="utf-8"),
     )
