@@ -438,6 +438,7 @@ def modules(series: str, changes: Mapping[str, str] | None = None) -> Modules:
     version = kernel(series).version
     tarball = build_root(flavour, version)
     sources = source_files(changes or {})
+    plain = flavour.release != RUNTIME_RELEASE
 
     def build(target: Path) -> None:
         unpacked = target / "source"
@@ -454,13 +455,28 @@ def modules(series: str, changes: Mapping[str, str] | None = None) -> Modules:
         shutil.rmtree(unpacked)
         (target / "mount").rmdir()
         decompress(target / "root", target / "plain")
+        if plain:
+            use_plain(target / "root", target / "plain")
 
     recipe: list[str | bytes] = [version, str(tarball.parent.name)]
     recipe += [script.read_bytes() for script in (DKMS_SCRIPT, ROOT_SCRIPT)]
+    recipe += ["plain"] * plain
     for name, data in sorted(sources.items()):
         recipe += [name, data]
     path = cached(f"modules-{series}", recipe, f"Building the modules for {version} by DKMS", build)
     return Modules(path / "root", path / "plain", path / "dkms.log")
+
+
+def use_plain(root: Path, plain: Path) -> None:
+    """Put uncompressed modules in the place of those that an older release's DKMS compressed.
+
+    That release's kmod unpacks them; the guest's lets the kernel do it, which knows no checksum
+    of xz but CRC32, and refuses others.
+    """
+    for path in plain.iterdir():
+        (compressed,) = root.rglob(f"{path.name}*")
+        compressed.unlink()
+        shutil.copy(path, compressed.with_name(path.name))
 
 
 def module_sources() -> list[Path]:
