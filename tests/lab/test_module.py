@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The module comes and goes, and leaves the kernel as it was."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,37 @@ def test_hotplug_starts_afresh(kernel: str, tmp_path: Path) -> None:
     assert int(said["before"]) > 100
     assert int(said["after"] or 0) < int(said["before"]) / 2
     assert complaints(result) == []
+
+
+@pytest.mark.full
+@every_kernel
+def test_suspend_is_no_idle_period(kernel: str, tmp_path: Path) -> None:
+    """The sleep is nobody's decision: no outcome has its length, and deciding goes on."""
+    result = guest(
+        tmp_path,
+        """
+        load cpuidle_emul machine=skx
+        load cpuidle_lab
+        governor wteo
+        for cpu in 0 1; do taskset -c $cpu sh -c 'while :; do usleep 5000; done' & done
+        usleep 500000
+        time_us() { cat /sys/devices/system/cpu/cpu0/cpuidle/state3/time; }
+        begun=$(time_us)
+        trace_start 16 cpuidle_lab:outcome
+        for i in 1 2 3; do suspend || fail "no suspend: $(dmesg | tail -n 1)"; usleep 100000; done
+        trace-cmd stop
+        echo "slept: $(($(time_us) - begun))"
+        cp $tracing/trace /results/trace
+        """,
+        kernel=kernel,
+        real_time=True,
+    )
+    assert complaints(result) == []
+    trace = (result.files / "trace").read_text()
+    lengths = [int(n) for n in re.findall(r"entered .* residency_ns=(\d+)", trace)]
+    assert len(lengths) > 50
+    assert int(answers(result)["slept"]) > 300_000, "the driver's own account has it"
+    assert max(lengths) < 150_000_000
 
 
 @pytest.mark.full

@@ -140,13 +140,7 @@ op_trace() {
 	echo >$tracing/trace
 }
 
-# op_suspend: all tasks are frozen, all devices suspended, idle states paused.
-# From real suspend nothing would wake this machine: QEMU's clock does it only
-# for a machine whose firmware suspended it.
-op_suspend() {
-	echo platform >/sys/power/pm_test
-	echo freeze >/sys/power/state
-}
+op_suspend() { suspend; }
 
 op_burst() { hackbench --pipe --groups 1 --fds 4 --loops $1 >/dev/null; }
 
@@ -209,7 +203,6 @@ begin() {
 		sleep 1000000 &
 		echo $!
 	done >/tmp/sleepers
-	echo 0 >/sys/module/suspend/parameters/pm_test_delay
 	kmemleak /dev/null
 	[ ! -e $leaks ] || echo clear >$leaks
 	modprobe cpuidle_emul machine=skx

@@ -33,6 +33,9 @@ SAID = re.compile(r"^lab: (.*?)\r?$")
 PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
 CONSOLE_LINES_SHOWN = 8
 POLL_S = 0.05
+# What a guest says before and after it sleeps; meanwhile somebody presses a key so often.
+SLEEPERS = {"sleeps": 1, "awake": -1}
+KEY_S = 0.5
 START_LIMIT_S = 20
 # How QEMU names the thread that runs all CPUs in turns.
 CPUS_THREAD = "/TCG"
@@ -142,28 +145,33 @@ class Machine:
         finally:
             if process.poll() is None:
                 stop_group(process)
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
         if process.returncode != 0:
             said_last = complaints.read_text(errors="replace").strip()
             raise UserError(f"QEMU failed: {said_last or f'exit code {process.returncode}'}")
 
     def _start(self, process: "subprocess.Popen[bytes]", host_cpu: int | None) -> None:
-        assert process.stdin is not None
-        # A QEMU that has ended already is found out by whoever follows it.
-        with process.stdin as monitor, contextlib.suppress(BrokenPipeError):
-            if host_cpu is not None:
-                put_threads_in_order(process, host_cpu)
-            monitor.write(b"cont\n")
-            monitor.flush()
+        if host_cpu is not None:
+            put_threads_in_order(process, host_cpu)
+        tell(process, "cont")
 
     def _follow(self, process: "subprocess.Popen[bytes]", said: Callable[[str], None]) -> None:
         deadline = time.monotonic() + self.time_limit_s
+        asleep, pressed = 0, 0.0
         with self.console.open(errors="replace", newline="\n") as stream:
             pending = ""
             while True:
                 ended = process.poll() is not None
                 *lines, pending = (pending + stream.read()).split("\n")
                 for match in filter(None, map(SAID.match, lines)):
-                    said(match[1])
+                    asleep += SLEEPERS.get(match[1], 0)
+                    if match[1] not in SLEEPERS:
+                        said(match[1])
+                if asleep and time.monotonic() > pressed + KEY_S:
+                    tell(process, "sendkey ret")
+                    pressed = time.monotonic()
                 if ended:
                     return
                 if time.monotonic() > deadline:
@@ -182,6 +190,14 @@ class Machine:
         lines = self.console.read_text(errors="replace").splitlines()
         shown = [line.rstrip() for line in lines if line.strip()][-CONSOLE_LINES_SHOWN:]
         return "last lines of its console:\n" + "\n".join(f"    {line}" for line in shown)
+
+
+def tell(process: "subprocess.Popen[bytes]", command: str) -> None:
+    """Give QEMU's monitor a command; one that has ended is found out by whoever follows it."""
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.write(f"{command}\n".encode())
+        process.stdin.flush()
 
 
 @contextlib.contextmanager
