@@ -18,7 +18,7 @@ from tests.matrix.builds import apt_root
 
 from cpuidle_lab import apt
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabResult, images
+from cpuidle_lab.lab import LabResult, emulator, images
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab.machine import Machine
@@ -128,8 +128,8 @@ class ForeignMachine(Machine):
         """Return the part that the machine's device tree depends on."""
         bus = f",bus={self.architecture.bus}" if self.architecture.bus else ""
         return [
-            *program(self.architecture.emulator),
-            *("-L", str(emulators() / "usr/share/qemu")),
+            *emulator.command(emulators(), self.architecture.emulator),
+            *("-L", str(emulators() / emulator.DATA)),
             *self.architecture.machine,
             *("-accel", "tcg"),
             *("-smp", str(self.cpus)),
@@ -145,20 +145,7 @@ class ForeignMachine(Machine):
 def emulators() -> Path:
     """Return the root with QEMU for other architectures and the device tree compiler."""
     packages = ["qemu-system-ppc", "qemu-system-arm", "device-tree-compiler"]
-
-    def build(target: Path) -> None:
-        images.extracted(packages, target)
-
-    title = f"Getting Debian {RELEASE}'s QEMU for other architectures"
-    return cached("emulators", [RELEASE, *packages], title, build) / "root"
-
-
-def program(name: str) -> list[str]:
-    """Return the command for a program of emulators(), which may need newer libraries than ours."""
-    root = emulators()
-    loader = root / images.LOADER
-    libraries = ":".join(str(root / folder) for folder in images.LIBRARY_FOLDERS)
-    return [str(loader), "--library-path", libraries, str(root / "usr/bin" / name)]
+    return emulator.unpacked("emulators", packages)
 
 
 # -- Debian's kernel -------------------------------------------------------------------------
@@ -319,10 +306,11 @@ def device_tree(machine: ForeignMachine, scratch: Path) -> Path:
     """Return a machine's device tree with the idle states of its architecture."""
     found, overlay, whole = (scratch / name for name in ("own.dtb", "overlay.dtbo", "whole.dtb"))
     source = HERE / machine.architecture.idle_states
+    compiler, merger = (emulator.command(emulators(), name) for name in ("dtc", "fdtoverlay"))
     for command in (
         [*machine.hardware(), "-machine", f"dumpdtb={found}"],
-        [*program("dtc"), "-q", "-I", "dts", "-O", "dtb", "-o", str(overlay), str(source)],
-        [*program("fdtoverlay"), "-i", str(found), "-o", str(whole), str(overlay)],
+        [*compiler, "-q", "-I", "dts", "-O", "dtb", "-o", str(overlay), str(source)],
+        [*merger, "-i", str(found), "-o", str(whole), str(overlay)],
     ):
         run_logged(command, CACHE / "device-tree.log", "adding idle states to the device tree")
     return whole

@@ -89,6 +89,7 @@ OPERATIONS = (
         "disable", 3, lambda r, cpus: f"{r.randrange(cpus)} {r.randrange(5)} {r.choice('001')}"
     ),
     Operation("trace", 5, lambda r, _: f"{r.choice(EVENTS)} {r.choice((1, 20, 200))}"),
+    Operation("functions", 2, lambda r, _: f"{r.choice((0, 20, 200))}"),
     Operation("suspend", 1, lambda r, _: ""),
     Operation("burst", 3, lambda r, _: f"{r.randint(1, 40)}"),
 )

@@ -56,6 +56,7 @@ class Machine:
         real_time: see above.
         time_limit_s: of wall-clock time; then the machine is stopped.
         options: further words of the kernel's command line.
+        emulator: the command that runs QEMU, without its options.
     """
 
     kernel: Path
@@ -68,6 +69,7 @@ class Machine:
     real_time: bool
     time_limit_s: float
     options: tuple[str, ...] = ()
+    emulator: tuple[str, ...] = (QEMU,)
 
     def command(self) -> list[str]:
         """Return QEMU's command line."""
@@ -88,7 +90,7 @@ class Machine:
             *self.options,
         ]
         return [
-            QEMU,
+            *self.emulator,
             *time_source,
             *("-seed", str(self.seed)),
             *("-cpu", CPU),

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import built, images
+from cpuidle_lab.lab import built, emulator, images
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, step
-from cpuidle_lab.lab.machine import Machine
+from cpuidle_lab.lab.machine import QEMU, Machine
 
 GUEST = Path(__file__).parent / "guest"
 SCRIPT_BEGINS = "lab: script begins"
@@ -145,6 +145,7 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             real_time=real_time,
             time_limit_s=run.time_limit_s,
             options=run.options,
+            emulator=tuple(emulator.x86()) if real_time else (QEMU,),
         )
         start = time.monotonic()
         try:
