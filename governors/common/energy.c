@@ -68,9 +68,10 @@ static s64 residency(const struct cil_machine *machine, u32 index)
  * @power_mw: power of each state
  *
  * If not every state has a power, powers are derived from the target
- * residencies. Where a table names equal residencies and no powers, the deeper
- * state is taken to draw a sixteenth less: a driver lists it for a reason. A
- * deeper state never draws more than a shallower one.
+ * residencies. A driver lists a deeper state for a reason, so each is taken to
+ * draw at least a sixteenth less than the one before it, also where residencies
+ * are equal, and where powers contradict the order of the states: nobody can
+ * tell which figure is wrong, and the target residencies still hold.
  */
 void cil_energy_set(struct cil_energy *energy,
 		    const struct cil_machine *machine, const u32 *power_mw)
@@ -92,7 +93,7 @@ void cil_energy_set(struct cil_energy *energy,
 		if (k)
 			energy->entry[k] = energy->entry[k - 1] +
 				(u64)(energy->power[k - 1] - power) * pays_ns;
-		limit = known ? power : power - power / 16;
+		limit = power - power / 16;
 	}
 }
 

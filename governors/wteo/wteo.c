@@ -28,15 +28,19 @@
  * was left running and a polling state whose time is over are its own doing:
  * they wake the CPU only because the governor let them, and learning from them
  * would teach it its own habits. The interval then goes on with the next
- * decision, unless that comes more than %RESUME_NS after the wake-up: then a
- * task ran in between, and the tick had brought work. An interval is learned
- * once, at its end.
+ * decision, unless that comes more than %WTEO_RESUME_NS after the wake-up: then
+ * a task ran in between, and the tick had brought work. It goes on, too, where
+ * the driver refused a state and the governor is asked again at once. An interval
+ * is learned once, at its end.
  *
  * The *column* of an interval is the deepest state whose target residency is
- * within its duration. As with TEO, half of the exit latency is not part of the
- * duration. If the timer that was known ended the interval, all that is known
- * is that nothing else did before: it counts in one more column, *never*, which
- * stands for "not before the timer", whenever that is.
+ * within its duration. The exit latency is not part of the duration. TEO takes
+ * off half of it; but a latency that is left in makes intervals look longer the
+ * deeper the state is that they were spent in, and so a state too deep looks
+ * right for ever, while one too shallow is found out. If the timer that was
+ * known ended the interval, all that is known is that nothing else did before:
+ * it counts in one more column, *never*, which stands for "not before the timer",
+ * whenever that is.
  *
  * The *condition* of an interval is what was known when it began: the columns
  * of the two intervals before it, in which patterns show, and the octave of the
@@ -61,6 +65,11 @@
  *   since then, and written back by learning only, so that looking changes
  *   nothing. An aged row is soon overruled by what happens, and until it has
  *   learned anew nobody asks it.
+ * - *Surprise.* A row that knows its condition and gives a column less than an
+ *   eighth of its weight does not expect it. Rare columns are in the nature of
+ *   things, but where more than one interval in three surprises its row, the load
+ *   is another one. From a count of %ALARM on, a row that is surprised forgets
+ *   seven eighths; the base row, which learns all that surprises, stands in.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *
@@ -87,31 +96,45 @@
  * 5. The *outlook* is computed from the row: the expected time till the
  *    interval ends, how much of it is before the next tick, and the *late*
  *    weight of intervals that will last beyond that. Nothing lasts beyond the
- *    timer. If this decision resumes an interval, columns that are over by now
- *    are left out, and the time that has passed is taken off the others: the
- *    longer the CPU has been idle, the more weight the long columns have. If
- *    hardly any column is left, the interval is expected to last as long again
- *    as it has lasted already. One in 16384 is taken to last until the timer.
+ *    timer; but that nothing came before the timers that the base row has seen
+ *    says nothing of one that is more than two octaves further away. If this
+ *    decision resumes an interval, columns that are over by now are left out,
+ *    and the time that has passed is taken off the others: the longer the CPU
+ *    has been idle, the more weight the long columns have. If hardly any column
+ *    is left, the interval is expected to last as long again as it has lasted
+ *    already. One in 16384 is taken to last until the timer, and one in
+ *    256 if the tick is stopped, so that nothing would correct a mistake.
  *
  * 6. The cheapest usable state is found for the whole of the expected time, and
  *    for the part of it before the tick: the deepest one that pays within the
- *    mean. Break-even points are those of the lower envelope of the costs; a
- *    state above it counts only if not all that are on it are usable.
+ *    mean. Break-even points are those of the lower envelope of the costs. If not
+ *    all states on it are usable, costs are compared. How they compare rests on
+ *    powers that may be guesses, so a state is taken half-way between the point
+ *    from which on it is cheaper and its target residency, and never one whose
+ *    target residency is beyond the timer.
  *
  * 7. The tick is stopped if that costs less than to keep it, be woken by it in
  *    the late share of cases and enter the cheapest state for what is left then;
  *    and if at least one in %LATE_PART intervals is late, because otherwise
  *    the tick is not in the way. A polling state never stops it.
  *
- * 8. If the tick is stopped already, the timer is more than two tick periods
- *    away and the state pays within one, nothing would correct a mistake soon.
- *    So the deepest usable state that pays until the timer is taken.
+ * 8. Polling gives up at the target residency of the next state, if that is
+ *    from 10 us to a sixteenth of a tick, and asks again. Where the first column
+ *    has half of the weight, it is enough to poll at first and to choose for what
+ *    is left then, if that costs less.
  *
  * latency_bias adds to the cost of each state what its exit latency is worth,
  * so the break-even points move up.
  */
 
 #include "wteo.h"
+
+/*
+ * The kernel's polling state gives up at the target residency of the next
+ * enabled state, if that is within these bounds.
+ */
+#define POLL_MIN_NS	(10 * CIL_NSEC_PER_USEC)
+#define POLL_PART	16
 
 /* What a wake-up costs beside energy, as if it were energy. */
 static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
@@ -158,28 +181,17 @@ static void find_paying(struct wteo *w, u32 states)
 		w->paying |= 1u << k;
 		order[++top] = k;
 	}
+	w->deepest = order[top];
 }
 
-/*
- * The others count only where not all of those may be used: from their target
- * residency on, but in order.
- */
-static void find_substitutes(struct wteo *w, const struct cil_machine *machine)
+/* The others are passed over on the way to a deeper one. */
+static void pass_over_others(struct wteo *w)
 {
-	u32 next_ns = U32_MAX;
-	u32 k;
+	u32 k = w->deepest;
 
-	for (k = machine->state_count; k-- > 1;) {
-		u32 pays_ns = wteo_duration(machine->states[k]
-					    .target_residency_ns);
-
+	while (k-- > 1)
 		if (!(w->paying >> k & 1))
-			w->pays_ns[k] = pays_ns < next_ns ? pays_ns : next_ns;
-		next_ns = w->pays_ns[k];
-	}
-	for (k = 1; k < machine->state_count; k++)
-		if (w->pays_ns[k] < w->pays_ns[k - 1])
-			w->pays_ns[k] = w->pays_ns[k - 1];
+			w->pays_ns[k] = w->pays_ns[k + 1];
 }
 
 static void set_costs(struct wteo *w, const struct cil_machine *machine,
@@ -193,7 +205,10 @@ static void set_costs(struct wteo *w, const struct cil_machine *machine,
 	for (k = 0; k < machine->state_count; k++)
 		w->energy.entry[k] += wake_up_cost(w, machine, k);
 	find_paying(w, machine->state_count);
-	find_substitutes(w, machine);
+	pass_over_others(w);
+	/* One state leaves nothing to choose. */
+	if (machine->state_count < 2)
+		w->paying = 0;
 }
 
 static bool are_powers_set(const struct wteo *w, const struct wteo_tunables *t)
@@ -227,6 +242,28 @@ void wteo_refresh(struct wteo *w, const struct cil_machine *machine,
 		set_costs(w, machine, t);
 }
 
+/*
+ * Where columns end. An unsorted table has none between a state and a deeper
+ * one that pays sooner.
+ */
+static void set_bounds(struct wteo *w, const struct cil_machine *machine)
+{
+	u32 bound_ns = U32_MAX;
+	u32 k;
+
+	for (k = machine->state_count; k--;) {
+		s64 pays_ns = machine->states[k].target_residency_ns;
+
+		w->bounds_ns[k] = bound_ns;
+		if (pays_ns < bound_ns)
+			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
+	}
+	bound_ns = w->bounds_ns[0];
+	if (machine->states[0].polling && bound_ns >= POLL_MIN_NS &&
+	    bound_ns <= machine->tick_ns / POLL_PART)
+		w->poll_ns = bound_ns;
+}
+
 static void wteo_init(void *state, const struct cil_machine *machine,
 		      const void *tunables)
 {
@@ -245,6 +282,7 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 		if (machine->states[k].exit_latency_ns > w->greatest_latency_ns)
 			w->greatest_latency_ns =
 				machine->states[k].exit_latency_ns;
+	set_bounds(w, machine);
 	w->all_states = (1u << machine->state_count) - 1;
 	w->seed = t->seed;
 	w->random = cil_random_seed(t->seed, machine->cpu);

@@ -9,6 +9,12 @@
 #define WTEO_HISTORY_MAX	32
 
 /*
+ * A tick's handler takes some microseconds, on slow machines some tens. If the
+ * next decision comes later than this, a task must have run.
+ */
+#define WTEO_RESUME_NS		(100 * CIL_NSEC_PER_USEC)
+
+/*
  * Keys of rows: a condition made of an octave (bits 0 to 4) and two columns
  * (bits 8 to 15), or TEO's choice.
  */
@@ -96,8 +102,13 @@ struct wteo_interval {
  * @power_mw: the powers that @energy was prepared for
  * @aging: prepared for the half-life in use
  * @energy: cost model
- * @pays_ns: mean interval from which each state pays, in ascending order
+ * @bounds_ns: target residency of the state after each, in ascending order;
+ *	for the last one, U32_MAX
+ * @pays_ns: mean interval from which each state pays, in ascending order; a
+ *	state that never does has that of the next deeper one
  * @paying: bit k is set if state k is the cheapest for some mean interval
+ * @deepest: the deepest of those
+ * @poll_ns: how long polling lasts at most, 0 where it ends no column
  * @growth: of weights, for @learning_rate
  * @learning_rate: in use
  * @window: recent intervals
@@ -106,6 +117,7 @@ struct wteo_interval {
  * @history: condition of the next interval, without the timer
  * @intervals: number of intervals learned
  * @shorts: bit n tells whether the interval n before the last one was short
+ * @surprises: rises while known rows expect what does not happen
  * @base_knows: the base row knows more than TEO
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @teo_follows: TEO has seen the last outcome, so it may be asked
@@ -120,8 +132,11 @@ struct wteo {
 	u32 power_mw[CIL_STATE_MAX];
 	struct wteo_aging aging;
 	struct cil_energy energy;
+	u32 bounds_ns[CIL_STATE_MAX];
 	u32 pays_ns[CIL_STATE_MAX];
 	u32 paying;
+	u32 deepest;
+	u32 poll_ns;
 	u32 growth;
 	u32 learning_rate;
 	struct wteo_window window;
@@ -130,6 +145,7 @@ struct wteo {
 	u32 history;
 	u8 intervals;
 	u8 shorts;
+	u8 surprises;
 	bool base_knows;
 	u8 learned;
 	bool teo_follows;
@@ -149,7 +165,7 @@ static inline u32 wteo_state_used(u32 states)
 	return sizeof(struct wteo) -
 	       WTEO_ROWS * unused * sizeof(struct wteo_cell) -
 	       unused * (sizeof(struct teo_ng_bin) + sizeof(u64) +
-			 3 * sizeof(u32));
+			 4 * sizeof(u32));
 }
 
 void wteo_select(void *state, const struct cil_machine *machine,

@@ -207,10 +207,11 @@ static void a_stopped_tick_traps_nobody(struct kunit *test)
 	s.query.latency_req_ns = CIL_TIME_MAX;
 	s.query.tick_stopped = true;
 	bench_decide(b, &b->wteo, &s, &d);
-	KUNIT_EXPECT_EQ(test, 7, d.index);
-	s.query.disabled = 1u << 7;
-	bench_decide(b, &b->wteo, &s, &d);
+	/* 3.5 ms are a 256th of the time to the timer. */
 	KUNIT_EXPECT_EQ(test, 6, d.index);
+	s.query.disabled = 1u << 6;
+	bench_decide(b, &b->wteo, &s, &d);
+	KUNIT_EXPECT_EQ(test, 5, d.index);
 }
 
 /* The latency bias moves each break-even point up by what it says. */
@@ -270,10 +271,7 @@ static u32 paying_with(struct kunit *test, const u32 power_mw[5], u32 disabled,
 	return b->wteo.paying;
 }
 
-/*
- * A state that draws no less than a shallower one never pays, and stands in
- * nobody's way; but it is better than nothing where deeper ones are disabled.
- */
+/* Each state pays from its target residency on, whatever powers are named. */
 static void wrong_powers_block_no_state(struct kunit *test)
 {
 	static const u32 right[] = { 4000, 3000, 2000, 1000, 100 };
@@ -283,12 +281,12 @@ static void wrong_powers_block_no_state(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, 0x1f, paying_with(test, right, 0, &index));
 	KUNIT_EXPECT_EQ(test, 4, index);
-	KUNIT_EXPECT_EQ(test, 0x13, paying_with(test, equal, 0, &index));
+	KUNIT_EXPECT_EQ(test, 0x1f, paying_with(test, equal, 0, &index));
 	KUNIT_EXPECT_EQ(test, 4, index);
 	paying_with(test, equal, 1u << 4, &index);
 	KUNIT_EXPECT_EQ(test, 3, index);
-	KUNIT_EXPECT_EQ(test, 1, paying_with(test, rising, 0, &index));
-	KUNIT_EXPECT_EQ(test, 0, index);
+	KUNIT_EXPECT_EQ(test, 0x1f, paying_with(test, rising, 0, &index));
+	KUNIT_EXPECT_EQ(test, 4, index);
 }
 
 /* Where two states pay from the same time on, the deeper one is enough. */
@@ -301,24 +299,52 @@ static void of_equal_residencies_the_deeper_pays(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 800 * US, b->wteo.pays_ns[6]);
 }
 
-/* States that never pay stand in from their target residency on, but in order. */
-static void substitutes_are_in_order(struct kunit *test)
+/* States that never pay are passed over on the way to a deeper one. */
+static void others_are_passed_over(struct kunit *test)
 {
-	static const u32 equal[] = { 4000, 1000, 1000, 1000, 100 };
-	struct bench *b = bench_new(test, 5);
-	const u32 *pays_ns = b->wteo.pays_ns;
+	struct bench *b = bench_new(test, 7);
+	const struct wteo *w = &b->wteo;
 
-	memcpy(b->tunables.power_mw, equal, sizeof(equal));
+	KUNIT_EXPECT_EQ(test, 800 * US, w->pays_ns[5]);
+	KUNIT_EXPECT_EQ(test, 6, w->deepest);
+	/* As dear as to be awake for a second: worth it for nobody. */
+	b->machine.states[6].exit_latency_ns = 1000 * MS;
+	b->tunables.latency_bias = 1024;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 20 * US, pays_ns[2]);
-	KUNIT_EXPECT_EQ(test, 100 * US, pays_ns[3]);
-	KUNIT_EXPECT_EQ(test, 200 * US, pays_ns[4]);
-	/* A table that is not sorted. */
-	b->machine.states[2].target_residency_ns = 1 * US;
-	b->machine.states[3].target_residency_ns = 500 * US;
+	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX, w->pays_ns[6]);
+	bench_machine(b, 1);
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 2 * US, pays_ns[2]);
-	KUNIT_EXPECT_EQ(test, pays_ns[4], pays_ns[3]);
+	KUNIT_EXPECT_EQ(test, 0, w->paying);
+	KUNIT_EXPECT_EQ(test, 0, w->deepest);
+}
+
+/* Polling ends a column if that lasts from 10 us to a sixteenth of a tick. */
+static void polling_ends_a_column(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	struct cil_state *first = &b->machine.states[1];
+	static const struct {
+		s64 pays_ns;
+		u32 poll_ns;
+	} cases[] = {
+		{ 10 * US - 1, 0 },
+		{ 10 * US, 10 * US },
+		{ 250 * US, 250 * US },
+		{ 250 * US + 1, 0 },
+	};
+	u32 i;
+
+	b->machine.states[2].target_residency_ns = 300 * US;
+	b->machine.states[3].target_residency_ns = 300 * US;
+	for (i = 0; i < 4; i++) {
+		first->target_residency_ns = cases[i].pays_ns;
+		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+		KUNIT_EXPECT_EQ(test, cases[i].poll_ns, b->wteo.poll_ns);
+	}
+	first->target_residency_ns = 10 * US;
+	b->machine.states[0].polling = false;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	KUNIT_EXPECT_EQ(test, 0, b->wteo.poll_ns);
 }
 
 static struct kunit_case wteo_cases[] = {
@@ -336,7 +362,8 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(bias_moves_break_even),
 	KUNIT_CASE(wrong_powers_block_no_state),
 	KUNIT_CASE(of_equal_residencies_the_deeper_pays),
-	KUNIT_CASE(substitutes_are_in_order),
+	KUNIT_CASE(others_are_passed_over),
+	KUNIT_CASE(polling_ends_a_column),
 	{}
 };
 

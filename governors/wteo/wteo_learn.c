@@ -5,12 +5,6 @@
 #include "wteo.h"
 
 /*
- * A tick's handler takes some microseconds, on slow machines some tens. If the
- * next decision comes later than this, a task must have run.
- */
-#define RESUME_NS	(100 * CIL_NSEC_PER_USEC)
-
-/*
  * TEO decides until the base row remembers so many intervals. A mean of fewer
  * is chance, and with more, TEO decides for longer than it is the better one.
  */
@@ -25,6 +19,17 @@
 
 /* While conditions are known, it learns one interval of eight. */
 #define BASE_MASK	7
+
+/*
+ * A column with less than an eighth of its row's weight is a surprise. Each
+ * counts two, and anything else takes one off, so rare ones, which are in the
+ * nature of a row, never add up. When they do, conditions are not what they
+ * were: a row that is surprised keeps an eighth of what it knows, too little to
+ * be asked, until it has learned anew.
+ */
+#define SURPRISE_SHIFT	3
+#define ALARM		8
+#define KEPT_SHARE	(CIL_ONE / 8)
 
 /* Tunables that are dear to take over are looked at once in so many intervals. */
 #define REFRESH_MASK	63
@@ -41,7 +46,7 @@ static noinline bool is_own_doing(const struct wteo_interval *i,
 {
 	u64 woke_ns = i->decided_ns + outcome->residency_ns;
 
-	if (outcome->now_ns - woke_ns > RESUME_NS)
+	if (outcome->now_ns - woke_ns > WTEO_RESUME_NS)
 		return false;
 	if (outcome->poll_time_limit)
 		return true;
@@ -49,25 +54,30 @@ static noinline bool is_own_doing(const struct wteo_interval *i,
 	       sane(outcome->residency_ns) < i->sleep_length_ns;
 }
 
+/*
+ * Exit latencies are worst cases, so what is left may be too short. That heals
+ * by itself, since a shallower state tells better. To take off less would not:
+ * a deep state would make intervals look long enough for itself. In 2020 it was
+ * half, as in TEO.
+ */
 static u32 interval_duration(const struct cil_machine *machine,
 			     const struct wteo_interval *i, u32 index,
-			     s64 slept_ns)
+			     s64 slept_ns, bool by_half)
 {
 	s64 latency_ns = machine->states[index].exit_latency_ns;
 
-	slept_ns -= (slept_ns >= latency_ns ? latency_ns : slept_ns) >> 1;
+	slept_ns -= (slept_ns >= latency_ns ? latency_ns : slept_ns) >> by_half;
 	if (i->decided_ns > i->began_ns)
 		slept_ns += sane(i->decided_ns - i->began_ns);
 	return wteo_duration(slept_ns);
 }
 
-static u32 column_of(const struct cil_machine *machine, u32 duration_ns)
+static u32 column_of(const struct wteo *w, u32 states, u32 duration_ns)
 {
-	u32 k;
+	u32 k = states - 1;
 
-	for (k = machine->state_count - 1; k; k--)
-		if (machine->states[k].target_residency_ns <= duration_ns)
-			break;
+	while (k && w->bounds_ns[k - 1] > duration_ns)
+		k--;
 	return k;
 }
 
@@ -135,16 +145,37 @@ static void set_history(struct wteo *w, u32 column, u32 duration_ns)
 	w->shorts = (u8)(w->shorts << 1 | is_short);
 }
 
+/* Does a row that knows its condition expect this column? */
+static inline bool is_expected(struct wteo *w, u32 columns, u32 slot,
+			       u32 column)
+{
+	struct wteo_row *row = &w->rows.heads[slot];
+	struct wteo_cell *cells = w->rows.cells + slot * columns;
+
+	if (cells[column].weight >= row->total >> SURPRISE_SHIFT) {
+		if (w->surprises)
+			w->surprises--;
+		return true;
+	}
+	w->surprises += 2;
+	if (w->surprises >= ALARM) {
+		w->surprises = ALARM;
+		wteo_row_shrink(row, cells, columns, KEPT_SHARE);
+	}
+	return false;
+}
+
 static void end_interval(struct wteo *w, const struct cil_machine *machine,
 			 const struct wteo_tunables *t,
 			 const struct cil_outcome *outcome)
 {
 	struct wteo_interval *i = &w->interval;
+	bool is_drawn = t->selection == WTEO_SAMPLE;
 	u32 columns = machine->state_count + 1;
 	s64 slept_ns = sane(outcome->residency_ns);
 	u32 duration_ns = interval_duration(machine, i, outcome->index,
-					    slept_ns);
-	u32 column = column_of(machine, duration_ns);
+					    slept_ns, is_drawn);
+	u32 column = column_of(w, machine->state_count, duration_ns);
 	u32 now = wteo_steps(outcome->now_ns);
 	const struct wteo_row *row = &w->rows.heads[i->slot];
 	u32 learned = column;
@@ -156,14 +187,15 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 		learned = machine->state_count;
 	if (row->key == i->key ||
 	    wteo_row_claim(&w->rows, columns, i->slot, i->key)) {
-		is_known = row->total >= (u64)row->next * WTEO_KNOWN;
+		is_known = row->total >= (u64)row->next * WTEO_KNOWN &&
+			   (is_drawn || is_expected(w, columns, i->slot, learned));
 		learn(w, columns, i->slot, learned, duration_ns, now,
 		      w->growth);
 		w->learned = i->slot;
 	}
 	if (!is_known || !w->base_knows || !(w->intervals & BASE_MASK))
 		learn_base(w, columns, learned, duration_ns, now);
-	if (t->selection == WTEO_SAMPLE)
+	if (is_drawn)
 		remember(&w->window, t->history_size, column);
 	set_history(w, column, duration_ns);
 }

@@ -2,7 +2,7 @@
 /*
  * Properties of what wteo learns from one idle period, each at its edge:
  *
- * - the column of an interval: every bin edge, half of the exit latency, and
+ * - the column of an interval: every bin edge, less the exit latency, and
  *   "never" for what the timer ended;
  * - the tick and the end of polling resume an interval, unless a task ran;
  * - the base row learns what is new, and else one interval in eight;
@@ -85,15 +85,66 @@ static void bins_begin_at_residencies(struct kunit *test)
 	}
 }
 
-/* Half of the exit latency is taken off, or of what there was of it. */
+/* The exit latency is taken off, as far as there was any. */
+static void the_latency_is_taken_off(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	KUNIT_EXPECT_EQ(test, 3, column_of(b, 3, 170 * US, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 170 * US - 1, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 1, column_of(b, 3, 72 * US, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 0, column_of(b, 3, 72 * US - 1, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 0, column_of(b, 3, 40 * US, CIL_TIME_MAX));
+}
+
+/* In 2020 it was half of it. */
 static void half_of_the_latency_is_taken_off(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
 
+	b->tunables.selection = WTEO_SAMPLE;
 	KUNIT_EXPECT_EQ(test, 3, column_of(b, 3, 135 * US, CIL_TIME_MAX));
 	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 135 * US - 1, CIL_TIME_MAX));
 	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 40 * US, CIL_TIME_MAX));
 	KUNIT_EXPECT_EQ(test, 1, column_of(b, 3, 40 * US - 2, CIL_TIME_MAX));
+}
+
+/* A column of a table that is not sorted belongs to the deepest that pays. */
+static void columns_are_in_order(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	b->machine.states[2].target_residency_ns = 500 * US;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	KUNIT_EXPECT_EQ(test, 1, column_of(b, 0, 100 * US - 1, CIL_TIME_MAX));
+	KUNIT_EXPECT_EQ(test, 3, column_of(b, 0, 100 * US, CIL_TIME_MAX));
+}
+
+/* What a condition that knows 200 times 30 us makes of 1 ms. */
+static void surprises_make_forget(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	const struct wteo_row *row;
+	u32 i, total;
+
+	for (i = 0; i < 200; i++)
+		bench_sleep(b, 30 * US, 900 * MS, false);
+	KUNIT_EXPECT_EQ(test, 0, b->wteo.surprises);
+	row = bench_row(b, b->wteo.learned);
+	total = row->total;
+	/* One now and then is nothing special. */
+	b->wteo.surprises = 5;
+	bench_sleep(b, 1 * MS, 900 * MS, false);
+	KUNIT_EXPECT_EQ(test, 7, b->wteo.surprises);
+	KUNIT_EXPECT_GT(test, row->total, total);
+	for (i = 0; i < 3; i++)
+		bench_sleep(b, 30 * US, 900 * MS, false);
+	KUNIT_EXPECT_LT(test, b->wteo.surprises, 8);
+	b->wteo.surprises = 6;
+	total = row->total;
+	bench_sleep(b, 1 * MS, 900 * MS, false);
+	KUNIT_EXPECT_EQ(test, 8, b->wteo.surprises);
+	KUNIT_EXPECT_LT(test, row->total, total / 4);
 }
 
 /* What the timer ended counts as never, and nothing that ended before. */
@@ -181,7 +232,7 @@ static void set_row(struct bench *b, u32 slot, u32 total, u32 next)
 /* It learns what a row does not know that remembers less than six intervals. */
 static void the_base_row_learns_what_is_new(struct kunit *test)
 {
-	static const struct cil_outcome outcome = { .residency_ns = 30000 };
+	static const struct cil_outcome outcome = { .residency_ns = 1000 };
 	struct bench *b = bench_new(test, 4);
 	u32 less;
 
@@ -296,7 +347,10 @@ static void a_row_is_asked_from_six_on(struct kunit *test)
 
 static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(bins_begin_at_residencies),
+	KUNIT_CASE(the_latency_is_taken_off),
 	KUNIT_CASE(half_of_the_latency_is_taken_off),
+	KUNIT_CASE(columns_are_in_order),
+	KUNIT_CASE(surprises_make_forget),
 	KUNIT_CASE(the_timer_is_never),
 	KUNIT_CASE(own_doings_resume),
 	KUNIT_CASE(short_has_an_edge),

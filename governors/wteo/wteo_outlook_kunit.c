@@ -9,6 +9,8 @@
  *   that has passed is taken off the others; what outlasts all is taken to last
  *   as long again;
  * - the tick is stopped if a quarter is late, and a stopped one traps nobody;
+ * - where a neighbour is disabled, half-way to the target residency;
+ * - what polling may settle is polled for; a refused state is asked again;
  * - what is expected to be short needs no timer.
  */
 #include <kunit/test.h>
@@ -57,6 +59,7 @@ static struct cil_decision ask(struct bench *b, struct cil_query query,
 		s.query.latency_req_ns = CIL_TIME_MAX;
 	b->wteo.interval.began_ns = b->now_ns - passed_ns;
 	b->wteo.interval.resumed = passed_ns > 0;
+	b->wteo.interval.open = false;
 	b->wteo.interval.slot = 1;
 	b->wteo.interval.key = WTEO_KEY_HISTORY;
 	bench_decide(b, &b->wteo, &s, &d);
@@ -66,17 +69,16 @@ static struct cil_decision ask(struct bench *b, struct cil_query query,
 static const struct cil_query running;
 static const struct cil_query stopped = { .tick_stopped = true };
 
-/* With the tick stopped, and the timer so near that it traps nobody. */
+/* With the timer as near as the tick: what is unseen adds less than 200 ns. */
 static u32 choose(struct bench *b, s64 passed_ns)
 {
-	return ask(b, stopped, passed_ns, 8 * MS).index;
+	return ask(b, running, passed_ns, 3 * MS).index;
 }
 
 /* A state is chosen from its break-even point on, if it may be used. */
 static void the_mean_has_edges(struct kunit *test)
 {
 	static const struct cil_query limited = {
-		.tick_stopped = true,
 		.latency_req_ns = 10 * US,
 	};
 	struct cil_query tighter = limited;
@@ -84,13 +86,13 @@ static void the_mean_has_edges(struct kunit *test)
 
 	give(b, 2, ONE, 20 * US);
 	KUNIT_EXPECT_EQ(test, 2, choose(b, 0));
-	give(b, 2, ONE, 20 * US - 16);
+	give(b, 2, ONE, 20 * US - 200);
 	KUNIT_EXPECT_EQ(test, 1, choose(b, 0));
 	give(b, 3, 9 * ONE, 1 * MS);
 	KUNIT_EXPECT_EQ(test, 3, choose(b, 0));
-	KUNIT_EXPECT_EQ(test, 2, ask(b, limited, 0, 8 * MS).index);
+	KUNIT_EXPECT_EQ(test, 2, ask(b, limited, 0, 3 * MS).index);
 	tighter.latency_req_ns--;
-	KUNIT_EXPECT_EQ(test, 1, ask(b, tighter, 0, 8 * MS).index);
+	KUNIT_EXPECT_EQ(test, 1, ask(b, tighter, 0, 3 * MS).index);
 }
 
 /* Intervals of no length at all count with their full weight. */
@@ -119,11 +121,11 @@ static void time_that_passed_is_taken_off(struct kunit *test)
 	give(b, 2, ONE, 56 * US);
 	KUNIT_EXPECT_EQ(test, 1, choose(b, 45 * US));
 
-	/* Timers end one in 1024, 8 us on average; they have no bin. */
+	/* Timers end one in 1024, 3 us on average; they have no bin. */
 	give(b, 4, ONE / 1024, 0);
 	b->machine.states[4].target_residency_ns = 1000 * MS;
 	KUNIT_EXPECT_EQ(test, 1, choose(b, 45 * US));
-	give(b, 2, ONE, 58 * US);
+	give(b, 2, ONE, 64 * US);
 	KUNIT_EXPECT_EQ(test, 2, choose(b, 45 * US));
 }
 
@@ -207,24 +209,98 @@ static void a_kept_tick_shortens_the_mean(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, ask(b, running, 0, 100 * MS).index);
 }
 
-/* A stopped tick and a timer two ticks away: deeper, as far as that pays. */
+/* With the tick stopped, one in 256 is taken to last until the timer. */
 static void traps_have_edges(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
 
 	give(b, 1, ONE, 5 * US);
-	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 8 * MS).index);
-	KUNIT_EXPECT_EQ(test, 3, ask(b, stopped, 0, 8 * MS + 1).index);
+	/* A mean of 20 us: 256 * 15 + 20 us. */
+	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 3850 * US).index);
+	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 3870 * US).index);
+	/* And of 100 us. */
+	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 24400 * US).index);
+	KUNIT_EXPECT_EQ(test, 3, ask(b, stopped, 0, 24440 * US).index);
+	KUNIT_EXPECT_EQ(test, 1, ask(b, running, 0, 24420 * US).index);
+}
 
-	b->machine.states[3].target_residency_ns = 9 * MS;
-	KUNIT_EXPECT_EQ(test, 3, ask(b, stopped, 0, 9 * MS).index);
-	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 9 * MS - 1).index);
+/* The base row has seen timers after 30 us: one in 1 ms may be after 120 us. */
+static void timers_of_any_kind_tell_little(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
 
-	/* What pays after a tick is deep enough. */
-	b->machine.states[1].target_residency_ns = 4 * MS;
-	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 9 * MS).index);
-	b->machine.states[1].target_residency_ns--;
-	KUNIT_EXPECT_EQ(test, 3, ask(b, stopped, 0, 9 * MS).index);
+	give(b, 4, ONE, 24 * US);
+	KUNIT_EXPECT_EQ(test, 2, choose(b, 0));
+	give(b, 4, ONE, 25 * US + 100);
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 0));
+	/* A timer that is nearer is sure. */
+	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 99 * US).index);
+}
+
+/* Without state 2, state 3 is taken from half-way to its residency on. */
+static void a_missing_neighbour_is_met_half_way(struct kunit *test)
+{
+	static const struct cil_query without = { .disabled = 1u << 2 };
+	struct bench *b = bench_with_base(test);
+	const struct cil_energy *e = &b->wteo.energy;
+	s64 cheaper_ns = (s64)cil_divide(e->entry[3] - e->entry[1],
+					 e->power[1] - e->power[3]);
+	s64 edge_ns = (cheaper_ns + 100 * US) / 2;
+
+	KUNIT_EXPECT_LT(test, cheaper_ns, 90 * US);
+	give(b, 2, ONE, edge_ns - 300);
+	KUNIT_EXPECT_EQ(test, 1, ask(b, without, 0, 3 * MS).index);
+	give(b, 2, ONE, edge_ns + 300);
+	KUNIT_EXPECT_EQ(test, 3, ask(b, without, 0, 3 * MS).index);
+	/* Never if the timer is due sooner than it pays. */
+	KUNIT_EXPECT_EQ(test, 1, ask(b, without, 0, 99 * US).index);
+	KUNIT_EXPECT_EQ(test, 3, ask(b, without, 0, 100 * US).index);
+}
+
+/* Nine of ten end while the CPU polls: the tenth is worth asking again. */
+static void polling_comes_first(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	u32 k;
+
+	for (k = 1; k < 4; k++)
+		b->machine.states[k].target_residency_ns = 200 * US;
+	b->machine.state_count = 4;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	b->wteo.rows.heads[WTEO_BASE].next = 1;
+	b->wteo.rows.heads[WTEO_BASE].learned = wteo_steps(b->now_ns);
+	b->wteo.base_knows = true;
+	give(b, 0, 9 * ONE, 30 * US);
+	give(b, 3, ONE, 2900 * US);
+	KUNIT_EXPECT_EQ(test, 0, choose(b, 0));
+	/* Its time is over, and that of the nine. */
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 200 * US));
+	/* Three of four that last: polling would be in vain. */
+	give(b, 0, ONE, 30 * US);
+	give(b, 3, 3 * ONE, 2900 * US);
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 0));
+}
+
+/* A refused state does not end the interval; 100 us later, a task ran. */
+static void refusals_go_on(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	u64 began_ns = b->now_ns;
+	struct cil_decision d;
+	struct step s = {
+		.query = { .latency_req_ns = CIL_TIME_MAX },
+		.sleep_length_ns = 3 * MS,
+		.delta_tick_ns = 3 * MS,
+	};
+
+	give(b, 2, ONE, 50 * US);
+	ask(b, running, 0, 3 * MS);
+	s.query.now_ns = began_ns + 100 * US;
+	bench_decide(b, &b->wteo, &s, &d);
+	KUNIT_EXPECT_EQ(test, began_ns, b->wteo.interval.began_ns);
+	s.query.now_ns += 100 * US + 1;
+	bench_decide(b, &b->wteo, &s, &d);
+	KUNIT_EXPECT_EQ(test, s.query.now_ns, b->wteo.interval.began_ns);
 }
 
 /* After two short intervals a mean of up to 15 us spares the question. */
@@ -293,6 +369,10 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(a_quarter_is_late),
 	KUNIT_CASE(a_kept_tick_shortens_the_mean),
 	KUNIT_CASE(traps_have_edges),
+	KUNIT_CASE(timers_of_any_kind_tell_little),
+	KUNIT_CASE(a_missing_neighbour_is_met_half_way),
+	KUNIT_CASE(polling_comes_first),
+	KUNIT_CASE(refusals_go_on),
 	KUNIT_CASE(short_means_have_an_edge),
 	KUNIT_CASE(a_condition_has_two_places),
 	{}

@@ -17,12 +17,21 @@
 #define LATE_PART	4
 
 /*
- * As long as the tick can still be kept, one interval in 16384 is taken to last
- * until the timer whatever the row says: what happens so rarely has no weight in
- * a row, and a shallow state with the tick stopped would be a trap. If the timer
- * is a second away, that adds 60 us to the mean; more would be felt.
+ * One interval in 16384 is taken to last until the timer whatever the row says:
+ * what happens so rarely has no weight in a row, and a shallow state with the
+ * tick stopped would be a trap. If the timer is a second away, that adds 60 us
+ * to the mean; more would be felt. If the tick is stopped already, nothing will
+ * correct a mistake soon: then it is one in 256, and a timer that is a second
+ * away adds as much as a tick that is left running would make good.
  */
 #define UNSEEN_SHIFT	14
+#define STOPPED_SHIFT	8
+
+/*
+ * The base row has seen timers of any kind. That nothing came before those says
+ * little about one that is further away by more than two octaves.
+ */
+#define TIMER_SHIFT	2
 
 /*
  * One in fifty memoryless intervals outlasts four times the mean: one that does
@@ -68,30 +77,33 @@ static void decide_on(struct cil_decision *decision, u32 index, bool stop_tick,
 }
 
 /* Step 1: enabled states within the latency request. */
-static noinline u32 within_request(const struct cil_machine *machine,
-				   const struct cil_query *query, u32 enabled)
+static noinline u32 within_limits(const struct wteo *w,
+				  const struct cil_machine *machine,
+				  const struct cil_query *query)
 {
+	u32 enabled = ~query->disabled & w->all_states;
 	u32 usable = enabled;
 	u32 k;
 
+	if (!(enabled & (enabled - 1)))
+		return 0;
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > query->latency_req_ns)
 			usable &= ~(1u << k);
 	/* If none meets the request, the shallowest comes nearest. */
-	return usable ? usable : enabled & -enabled;
+	if (!usable)
+		usable = enabled & -enabled;
+	return w->paying & ~usable ? usable : w->paying;
 }
 
 /* Step 1: what there is to choose from, 0 if fewer than two are enabled. */
-static u32 find_usable(const struct wteo *w, const struct cil_machine *machine,
-		       const struct cil_query *query)
+static inline u32 find_usable(const struct wteo *w,
+			      const struct cil_machine *machine,
+			      const struct cil_query *query)
 {
-	u32 usable = ~query->disabled & w->all_states;
-
-	if (!(usable & (usable - 1)))
-		return 0;
-	if (query->latency_req_ns < w->greatest_latency_ns)
-		usable = within_request(machine, query, usable);
-	return w->paying & ~usable ? usable : w->paying;
+	if (!query->disabled && query->latency_req_ns >= w->greatest_latency_ns)
+		return w->paying;
+	return within_limits(w, machine, query);
 }
 
 /* Step 2. */
@@ -158,23 +170,34 @@ static inline void expect(struct outlook *o, u32 weight, u32 time)
 	o->time += time < until_timer ? time : until_timer;
 }
 
+/* Step 5: some weight of what lasts until the timer. */
+static inline void expect_timer(struct outlook *o, u32 weight)
+{
+	u32 time = wteo_product(weight, o->tick_ns);
+
+	o->early_time += time;
+	if (o->timer_ns != o->tick_ns) {
+		time = wteo_product(weight, o->timer_ns);
+		o->late += weight;
+	}
+	o->time += time;
+}
+
 /*
  * Step 5: an interval that begins. Columns that end before the tick and the
  * timer, the most frequent ones, need no more than an addition.
  */
-static void see_all(struct outlook *o, const struct cil_machine *machine,
-		    const struct wteo_cell *cells)
+static inline void see_all(struct outlook *o, const struct wteo *w, u32 states,
+			   const struct wteo_cell *cells)
 {
-	u32 n = machine->state_count;
+	u32 time = 0;
 	u32 k;
 
-	for (k = 0; k + 1 < n; k++) {
-		if (target_residency(machine, k + 1) > o->tick_ns)
-			break;
-		o->time += cells[k].time;
-	}
-	o->early_time = o->time;
-	for (; k < n; k++)
+	for (k = 0; w->bounds_ns[k] <= o->tick_ns; k++)
+		time += cells[k].time;
+	o->time = time;
+	o->early_time = time;
+	for (; k < states; k++)
 		expect(o, cells[k].weight, cells[k].time);
 }
 
@@ -215,20 +238,29 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 }
 
 /* Step 5: an interval that goes on. */
-static noinline void see_rest(struct outlook *o,
-			      const struct cil_machine *machine,
-			      const struct wteo_cell *cells, u32 total,
-			      u32 over_ns)
+static noinline struct outlook see_rest(struct outlook o,
+					const struct cil_machine *machine,
+					const struct wteo_cell *cells,
+					u32 total, u32 over_ns)
 {
 	u32 k;
 
 	for (k = 0; k < machine->state_count; k++)
 		if (cells[k].weight)
-			expect_rest(o, machine, k, cells[k], over_ns);
-	if (o->share + cells[k].weight >= total >> KNOWN_SHIFT)
-		return;
-	o->share = total;
-	expect(o, total, wteo_product(total, over_ns));
+			expect_rest(&o, machine, k, cells[k], over_ns);
+	if (o.share + cells[k].weight < total >> KNOWN_SHIFT) {
+		o.share = total;
+		expect(&o, total, wteo_product(total, over_ns));
+	}
+	return o;
+}
+
+/* Step 5: what the base row knows of intervals that a timer ended. */
+static u32 beyond(struct wteo_cell timers)
+{
+	u64 time = (u64)timers.time << TIMER_SHIFT;
+
+	return time < U32_MAX ? (u32)time : U32_MAX;
 }
 
 /* Step 5. */
@@ -240,49 +272,81 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 					row * (machine->state_count + 1);
 	u32 total = w->rows.heads[row].total;
 	u32 never = cells[machine->state_count].weight;
+	u32 unseen;
 
 	o->timer_ns = wteo_duration(query->sleep_length_ns);
 	o->tick_ns = wteo_duration(query->delta_tick_ns);
 	if (query->now_ns > w->interval.began_ns) {
-		see_rest(o, machine, cells, total,
-			 wteo_duration((s64)(query->now_ns -
-					     w->interval.began_ns)));
+		*o = see_rest(*o, machine, cells, total,
+			      wteo_duration((s64)(query->now_ns -
+						  w->interval.began_ns)));
 		o->share += never;
 	} else {
-		see_all(o, machine, cells);
+		see_all(o, w, machine->state_count, cells);
 		o->share = total;
+		if (row == WTEO_BASE) {
+			expect(o, never, beyond(cells[machine->state_count]));
+			never = 0;
+		}
 	}
-	if (!query->tick_stopped) {
-		total >>= UNSEEN_SHIFT;
-		never += total;
-		o->share += total;
+	unseen = total >> UNSEEN_SHIFT;
+	if (query->tick_stopped)
+		unseen = total >> STOPPED_SHIFT;
+	o->share += unseen;
+	expect_timer(o, never + unseen);
+}
+
+/*
+ * Step 6, where not all states that pay may be used. From when on one pays
+ * compared with a state that is not its neighbour depends on powers, and those
+ * are a guess; its target residency, where it pays compared with its neighbour,
+ * is sure to be late enough. Half-way between the two it is chosen: where it is
+ * cheaper for twice the mean less its target residency.
+ */
+static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
+				u32 share, u32 time)
+{
+	u32 best = (u32)__builtin_ctz(usable);
+	u32 rest;
+
+	for (rest = usable & (usable - 1); rest; rest &= rest - 1) {
+		u32 k = (u32)__builtin_ctz(rest);
+		u32 residency_ns = w->bounds_ns[k - 1];
+		u32 half, twice;
+
+		if (residency_ns > limit_ns)
+			break;
+		half = wteo_product(share, residency_ns) / 2;
+		if (half > time)
+			break;
+		twice = 2 * (time - half);
+		if (cil_energy_cost(&w->energy, k, share, twice) <=
+		    cil_energy_cost(&w->energy, best, share, twice))
+			best = k;
 	}
-	expect(o, never, U32_MAX);
+	return best;
 }
 
 /*
  * Step 6: the cheapest usable state, if the CPU will be in it with probability
- * @share, for @time: the deepest whose break-even point is within the mean.
- * @early is the same for @early_time, which is at most @time.
+ * @share, for @time, and the timer is due by @timer_ns: the deepest whose
+ * break-even point is within the mean. @early is the same for @early_time,
+ * which is at most @time.
  */
-static inline u32 cheapest(const struct wteo *w, u32 states, u32 usable,
+static inline u32 cheapest(const struct wteo *w, u32 usable, u32 timer_ns,
 			   u32 share, u32 time, u32 early_time, u32 *early)
 {
-	u32 best = (u32)__builtin_ctz(usable);
-	u32 k;
+	u32 best = w->deepest;
 
-	*early = best;
-	for (k = best + 1; k < states; k++) {
-		u32 pays = wteo_product(share, w->pays_ns[k]);
-
-		if (pays > time)
-			break;
-		if (!(usable >> k & 1))
-			continue;
-		best = k;
-		if (pays <= early_time)
-			*early = k;
+	if (usable != w->paying) {
+		*early = cheapest_of(w, usable, timer_ns, share, early_time);
+		return cheapest_of(w, usable, timer_ns, share, time);
 	}
+	while (best && wteo_product(share, w->pays_ns[best]) > time)
+		best--;
+	*early = best;
+	while (*early && wteo_product(share, w->pays_ns[*early]) > early_time)
+		--*early;
 	return best;
 }
 
@@ -293,12 +357,13 @@ static u64 tick_cost(const struct wteo *w, u32 share)
 }
 
 /* Step 7: is it cheaper to stop the tick than to be asked again by it? */
-static bool is_stop_cheaper(const struct wteo *w, u32 states, u32 usable,
+static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 			    const struct outlook *o, u32 stop, u32 keep)
 {
 	u32 late_time = o->time - o->early_time;
 	u32 unused;
-	u32 after = cheapest(w, states, usable, o->late, late_time, 0, &unused);
+	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time, 0,
+			     &unused);
 
 	return cil_energy_cost(&w->energy, stop, o->share, o->time) +
 	       tick_cost(w, o->share - o->late) <
@@ -306,21 +371,31 @@ static bool is_stop_cheaper(const struct wteo *w, u32 states, u32 usable,
 	       cil_energy_cost(&w->energy, after, o->late, late_time);
 }
 
-/* Step 8: nothing would soon correct a state that is too shallow. */
-static noinline u32 unstick(const struct cil_machine *machine,
-			    const struct cil_query *query, u32 usable,
-			    u32 index)
+/*
+ * Step 8: is it cheaper to poll at first? When its time is over, polling asks
+ * again, and those that end in the first column are gone by then.
+ */
+static noinline bool is_poll_cheaper(const struct wteo *w, u32 usable,
+				     struct outlook o, struct wteo_cell first,
+				     u32 best)
 {
-	u32 k;
+	u32 late = o.share - first.weight;
+	u32 polled = first.time + wteo_product(late, w->poll_ns);
+	u32 rest = o.time > polled ? o.time - polled : 0;
+	u32 unused;
+	u32 after = cheapest(w, usable, o.timer_ns, late, rest, 0, &unused);
 
-	if (query->sleep_length_ns <= 2 * machine->tick_ns ||
-	    target_residency(machine, index) >= machine->tick_ns)
-		return index;
-	for (k = machine->state_count - 1; k > index; k--)
-		if ((usable >> k & 1) &&
-		    target_residency(machine, k) <= query->sleep_length_ns)
-			return k;
-	return index;
+	return cil_energy_cost(&w->energy, 0, o.share, polled) +
+	       cil_energy_cost(&w->energy, after, late, rest) <
+	       cil_energy_cost(&w->energy, best, o.share, o.time);
+}
+
+/* Step 8: is this where polling is worth a thought? */
+static inline bool may_poll(const struct wteo *w, u32 usable,
+			    const struct outlook *o, struct wteo_cell first)
+{
+	return w->poll_ns && (usable & 1) && !w->interval.resumed &&
+	       first.weight >= o->share / 2;
 }
 
 /* Steps 5 to 8. */
@@ -328,19 +403,25 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 		     u32 row, u32 usable, const struct cil_query *query,
 		     struct cil_decision *decision)
 {
-	u32 n = machine->state_count;
+	const struct wteo_cell *first = w->rows.cells +
+					row * (machine->state_count + 1);
 	struct outlook o = { 0 };
 	u32 keep, stop;
 
 	look_ahead(&o, w, machine, query, row);
-	stop = cheapest(w, n, usable, o.share, o.time, o.early_time, &keep);
+	stop = cheapest(w, usable, o.timer_ns, o.share, o.time, o.early_time,
+			&keep);
 	decision->row = (u8)row;
+	if (may_poll(w, usable, &o, *first) &&
+	    is_poll_cheaper(w, usable, o, *first, stop)) {
+		stop = 0;
+		keep = 0;
+	}
 	if (query->tick_stopped) {
-		decide_on(decision, unstick(machine, query, usable, stop), true,
-			  CIL_REASON_WTEO_EXPECTED);
+		decide_on(decision, stop, true, CIL_REASON_WTEO_EXPECTED);
 	} else if (o.late >= o.share / LATE_PART &&
 		   !machine->states[stop].polling &&
-		   is_stop_cheaper(w, n, usable, &o, stop, keep)) {
+		   is_stop_cheaper(w, usable, &o, stop, keep)) {
 		decide_on(decision, stop, true, CIL_REASON_WTEO_EXPECTED);
 	} else {
 		decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
@@ -366,7 +447,7 @@ static noinline bool decide_short(const struct wteo *w,
 	if (time > wteo_product(total, CIL_RESIDENCY_THRESHOLD_NS))
 		return false;
 	decision->row = (u8)row;
-	decide_on(decision, cheapest(w, n, usable, total, (u32)time, 0, &k),
+	decide_on(decision, cheapest(w, usable, CIL_DURATION_MAX, total, (u32)time, 0, &k),
 		  false, CIL_REASON_WTEO_EXPECTED_TICK);
 	return true;
 }
@@ -447,6 +528,9 @@ void wteo_select(void *state, const struct cil_machine *machine,
 		ask_teo(w, machine, query, decision);
 		return;
 	}
+	/* The driver refused, or there was work that is done already. */
+	if (i->open && query->now_ns - i->decided_ns <= WTEO_RESUME_NS)
+		i->resumed = true;
 	i->open = true;
 	i->decided_ns = query->now_ns;
 	if (!i->resumed)
