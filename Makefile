@@ -9,6 +9,9 @@ LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
 # Two at once: one boots machines, one does all else (conftest.py).
 PYTEST := $(PYTHON) -m pytest -n 2 --dist loadgroup
+STORMS := storm-debug storm-kcsan storm-rt storm-stock
+# What pytest has short forms of only.
+LONG := mutants faults fuzz matrix $(STORMS) soak
 
 help:	## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -21,9 +24,10 @@ test:	## what a change must pass, in minutes: unit, equality, tools, the lab's m
 	@tools/setup.sh
 	@$(PYTEST) $(PYTEST_ARGS)
 
-test-full:	## everything that can fail, in hours
+test-full:	## everything that can fail, in many hours
 	@tools/setup.sh
 	@$(PYTEST) --full $(PYTEST_ARGS)
+	@$(MAKE) --keep-going --no-print-directory $(LONG)
 
 equality:	## 10 million idle periods: the same decisions as mainline's teo and menu?
 	@tools/setup.sh
@@ -53,11 +57,20 @@ storm:	## random operations on both modules in kernels with checkers (STORM_ARGS
 	@tools/setup.sh
 	@$(PYTHON) tests/storm/run.py $(STORM_ARGS)
 
+$(STORMS): storm-%:
+	@$(MAKE) --no-print-directory storm STORM_ARGS="--flavour $*"
+
 faults:	## each allocation fails once, at load, governor switch and hints
 	@tools/setup.sh
 	@$(PYTHON) tests/storm/faults.py $(FAULTS_ARGS)
 
-.PHONY: storm faults
+fuzz:	## random operations on every file of the modules in a kernel with checkers
+	@tools/setup.sh
+	@$(PYTHON) tests/fuzz/files.py $(FUZZ_ARGS)
+
+soak:	## 24 virtual hours under a light load, one under a heavy one: nothing may be lost (SOAK_ARGS)
+	@tools/setup.sh
+	@$(PYTHON) tests/soak/run.py $(SOAK_ARGS)
 
 tunables-doc:	## write docs/tunables.md from the governors' source
 	@$(PYTHON) tests/tunables.py
@@ -102,5 +115,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full equality fidelity bench bench-gate determinism matrix tunables-doc coverage mutants lint \
-	modules kunit-modules latnice deb dkms-roots dkms-sources clean
+.PHONY: help demo test test-full equality fidelity bench bench-gate determinism matrix storm $(STORMS) faults fuzz soak \
+	tunables-doc coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean

@@ -17,6 +17,9 @@ SENT = {
     signal.SIGQUIT: signal.SIG_DFL,
 }
 
+# Commands of the Makefile of which tests have short forms only.
+LONG = ("mutants", "faults", "fuzz", "matrix", "storm", "soak")
+
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -76,3 +79,4 @@ def pytest_terminal_summary(
     terminalreporter.section("not run: make test-full runs these, too")
     for path, count in sorted(left_out.items()):
         terminalreporter.write_line(f"{path}: {count}")
+    terminalreporter.write_line("and at length: " + ", ".join(LONG))

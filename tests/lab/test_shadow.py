@@ -258,6 +258,7 @@ def test_gate_over_a_kernel_governor_has_shadows(tmp_path: Path) -> None:
         assert max(depth[key] for key in free) > 1
 
 
+@pytest.mark.full
 def test_no_change_disturbs(tmp_path: Path) -> None:
     """Lists, governors and CPUs come and go; the module leaves with a list in force."""
     result = guest(
