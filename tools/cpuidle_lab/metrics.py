@@ -112,16 +112,16 @@ class Costs:
 def costs(machine: Machine) -> Costs:
     """Return the energy model of a machine, as governors/common/energy.c has it.
 
-    Each state breaks even with the next shallower one at its target residency. A state that claims
-    more power than a shallower one is taken to have that one's. Unless every state has a power,
-    powers fall with the square root of the target residency, by a sixteenth at least.
+    Each state breaks even with the next shallower one at its target residency. Unless every state
+    has a power, powers fall with the square root of the target residency. From state to state they
+    fall by a sixteenth at least, whatever is said.
     """
     derived = not all(machine.power_mw)
     powers: list[float] = []
     for target, power in zip(machine.target_residency_ns, machine.power_mw, strict=True):
         value = 1000.0 / (1 + math.sqrt(target / _HALF_POWER_NS)) if derived else float(power)
         if powers:
-            value = min(value, powers[-1] * (15 / 16 if derived else 1))
+            value = min(value, powers[-1] * 15 / 16)
         powers.append(value)
     entry = [0.0]
     for k in range(1, machine.count):
