@@ -31,6 +31,7 @@ def test_a_hint_buys_latency_for_less_than_performance_mode(tmp_path: Path) -> N
     assert power[PERFORMANCE] == pytest.approx(guest.CPUS * 4000)
 
 
+@pytest.mark.full
 def test_the_power_worked_out_here_is_the_modules_own(tmp_path: Path) -> None:
     from cpuidle_lab.lab import LabRun, run_lab
 

@@ -77,6 +77,7 @@ def test_stock_kernel_runs_the_modules_that_dkms_installed(kernel: str, tmp_path
     assert driver == "cpuidle_emul"
 
 
+@pytest.mark.full
 def test_the_clock_is_the_machines_own(tmp_path: Path) -> None:
     """Two idle minutes and the boot are over within the time limit, and to the same microsecond."""
     script = "sleep 120; cut -d ' ' -f 1 /proc/uptime; cat /proc/interrupts"

@@ -187,6 +187,7 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
     assert not re.search(r"tunable: teo_ng", sample)
 
 
+@pytest.mark.full
 def test_list_is_taken_or_refused_as_a_whole(tmp_path: Path) -> None:
     lines = ["nosuch", "wteo nosuch", "wteo wteo", "gate", "menu", "wteo none", "x" * 300]
     result = guest(
@@ -226,6 +227,7 @@ def test_list_is_taken_or_refused_as_a_whole(tmp_path: Path) -> None:
     assert shadows == {}, "switched off, there are no events"
 
 
+@pytest.mark.full
 def test_gate_over_a_kernel_governor_has_shadows(tmp_path: Path) -> None:
     """They are told PM QoS and hints, also where the governor that decides is not."""
     result = guest(
