@@ -8,7 +8,7 @@ DKMS_SOURCES = $(DESTDIR)/usr/src/cpuidle-lab-$(VERSION)
 LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
 # Two at once: one boots machines, one does all else (conftest.py).
-PYTEST := $(PYTHON) -m pytest -n 2 --dist loadgroup
+PYTEST := $(PYTHON) -m pytest -n 2
 STORMS := storm-debug storm-kcsan storm-rt storm-stock
 # What pytest has short forms of only.
 LONG := mutants faults fuzz matrix $(STORMS) soak

@@ -20,6 +20,9 @@ SENT = {
 # Commands of the Makefile of which tests have short forms only.
 LONG = ("mutants", "faults", "fuzz", "matrix", "storm", "soak")
 
+# Whose tests boot machines.
+MACHINES = "tests/lab/"
+
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
@@ -38,11 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.full = True
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, unless they are wanted, and say which go one after the other."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
+    """Leave out the long tests, unless they are wanted."""
     if config.getoption("--full"):
         return
     long = [item for item in items if item.get_closest_marker("full")]
@@ -54,13 +54,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
-def group(item: pytest.Item) -> str:
-    """Return what goes one after the other: all machines, for they wait for the same host CPU.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Say what goes one after the other: all machines, for they wait for the same host CPU.
 
     Of the others each file, for its tests share what they have made ready.
     """
-    folder = item.path.parent
-    return str(folder if folder.name == "lab" else item.path)
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::")[0]
+            return MACHINES if path.startswith(MACHINES) else path
+
+    return Groups(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
