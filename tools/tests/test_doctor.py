@@ -312,7 +312,11 @@ def test_the_running_kernels_configuration_says_nothing_about_others(tmp_path: P
     assert "CONFIG_KPROBES" not in findings
 
 
-@pytest.mark.parametrize("data", [b"", b"no gzip", gzip.compress(b"CONFIG_A=y")[:-9]])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no gzip", gzip.compress(b"CONFIG_A=y", mtime=0)[:-9]],
+    ids=["empty", "no gzip", "truncated"],
+)
 def test_a_damaged_configuration_is_none(data: bytes, tmp_path: Path) -> None:
     recorded.unfold("debian13", tmp_path)
     (tmp_path / "boot" / "config-6.12.107+deb13-amd64").unlink()
