@@ -277,6 +277,7 @@ static void wrong_powers_block_no_state(struct kunit *test)
 	static const u32 right[] = { 4000, 3000, 2000, 1000, 100 };
 	static const u32 equal[] = { 4000, 1000, 1000, 1000, 100 };
 	static const u32 rising[] = { 1000, 2000, 3000, 4000, 5000 };
+	static const u32 nothing[] = { 1u << 30, 1, 1, 1, 1 };
 	u8 index;
 
 	KUNIT_EXPECT_EQ(test, 0x1f, paying_with(test, right, 0, &index));
@@ -287,6 +288,9 @@ static void wrong_powers_block_no_state(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, index);
 	KUNIT_EXPECT_EQ(test, 0x1f, paying_with(test, rising, 0, &index));
 	KUNIT_EXPECT_EQ(test, 4, index);
+	/* Less than nothing no state can draw. */
+	KUNIT_EXPECT_EQ(test, 0x3, paying_with(test, nothing, 0, &index));
+	KUNIT_EXPECT_EQ(test, 1, index);
 }
 
 /* Where two states pay from the same time on, the deeper one is enough. */

@@ -125,7 +125,7 @@ static void surprises_make_forget(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
 	const struct wteo_row *row;
-	u32 i, total;
+	u32 i, total, next;
 
 	for (i = 0; i < 200; i++)
 		bench_sleep(b, 30 * US, 900 * MS, false);
@@ -142,9 +142,34 @@ static void surprises_make_forget(struct kunit *test)
 	KUNIT_EXPECT_LT(test, b->wteo.surprises, 8);
 	b->wteo.surprises = 6;
 	total = row->total;
+	next = row->next;
 	bench_sleep(b, 1 * MS, 900 * MS, false);
 	KUNIT_EXPECT_EQ(test, 8, b->wteo.surprises);
-	KUNIT_EXPECT_LT(test, row->total, total / 4);
+	/* Each of its columns is rounded down. */
+	KUNIT_EXPECT_LE(test, row->total - next, total / 8);
+	KUNIT_EXPECT_GE(test, row->total - next, total / 8 - 5);
+}
+
+/* An eighth of the weight is expected, a bit less is not. */
+static void a_surprise_has_an_edge(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	const struct wteo_row *row;
+	struct wteo_cell *cell;
+	u32 i;
+
+	for (i = 0; i < 200; i++)
+		bench_sleep(b, 30 * US, 900 * MS, false);
+	row = bench_row(b, b->wteo.learned);
+	cell = &b->wteo.rows.cells[b->wteo.learned * 5 + 3];
+	cell->weight = row->total >> 3;
+	bench_sleep(b, 1 * MS, 900 * MS, false);
+	KUNIT_EXPECT_EQ(test, 0, b->wteo.surprises);
+	for (i = 0; i < 3; i++)
+		bench_sleep(b, 30 * US, 900 * MS, false);
+	cell->weight = (row->total >> 3) - 1;
+	bench_sleep(b, 1 * MS, 900 * MS, false);
+	KUNIT_EXPECT_EQ(test, 2, b->wteo.surprises);
 }
 
 /* What the timer ended counts as never, and nothing that ended before. */
@@ -351,6 +376,7 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(half_of_the_latency_is_taken_off),
 	KUNIT_CASE(columns_are_in_order),
 	KUNIT_CASE(surprises_make_forget),
+	KUNIT_CASE(a_surprise_has_an_edge),
 	KUNIT_CASE(the_timer_is_never),
 	KUNIT_CASE(own_doings_resume),
 	KUNIT_CASE(short_has_an_edge),

@@ -257,6 +257,16 @@ static void a_missing_neighbour_is_met_half_way(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, ask(b, without, 0, 100 * US).index);
 }
 
+/* What only the timer ends is not over when all else is. */
+static void the_timer_outlasts_all(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+
+	give(b, 0, ONE, 1 * US);
+	give(b, 4, ONE, 0);
+	KUNIT_EXPECT_EQ(test, 3, ask(b, running, 50 * US, 120 * US).index);
+}
+
 /* Nine of ten end while the CPU polls: the tenth is worth asking again. */
 static void polling_comes_first(struct kunit *test)
 {
@@ -275,6 +285,10 @@ static void polling_comes_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, choose(b, 0));
 	/* Its time is over, and that of the nine. */
 	KUNIT_EXPECT_EQ(test, 3, choose(b, 200 * US));
+	/* The six of ten take nearly as long as polling does. */
+	give(b, 0, 6 * ONE, 150 * US);
+	give(b, 3, 4 * ONE, 2900 * US);
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 0));
 	/* Three of four that last: polling would be in vain. */
 	give(b, 0, ONE, 30 * US);
 	give(b, 3, 3 * ONE, 2900 * US);
@@ -371,6 +385,7 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(traps_have_edges),
 	KUNIT_CASE(timers_of_any_kind_tell_little),
 	KUNIT_CASE(a_missing_neighbour_is_met_half_way),
+	KUNIT_CASE(the_timer_outlasts_all),
 	KUNIT_CASE(polling_comes_first),
 	KUNIT_CASE(refusals_go_on),
 	KUNIT_CASE(short_means_have_an_edge),
