@@ -18,7 +18,10 @@ FAULTS = {
         "\tkfree(gone);\n\tseq_putc(seq, *(volatile char *)gone);\n",
         "",
     ),
-    "sleep": ("\tpreempt_disable();\n\tmsleep(1);\n\tpreempt_enable();\n", ""),
+    "sleep": (
+        "\tpreempt_disable();\n\tmsleep(1);\n\tpreempt_enable();\n",
+        "#include <linux/delay.h>\n\n",
+    ),
     "leak": ("\tlost = kmalloc(64, GFP_KERNEL);\n\tlost = NULL;\n", "static void *lost;\n"),
     "lock": (
         "\tmutex_lock(&first);\n\tmutex_lock(&second);\n"
