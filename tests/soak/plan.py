@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a soak is made of: operations drawn from a seed, and who decides in which segment."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
+
+from storm.operations import Operation
 
 OURS = ("teo_ng", "menu_ng", "wteo", "gate")
 KERNELS = ("menu", "ladder")
@@ -25,57 +25,43 @@ HOMES = (
     ("gate", "wteo"),
     ("gate", "teo_ng"),
 )
+CPUS = 2  # of the machine
 LENGTH = 3000  # of a plan, which begins again at its end
 
 
-@dataclass(frozen=True)
-class Operation:
-    """Something to do.
-
-    Attributes:
-        name: of the guest's function, without "op_".
-        weight: how often it is drawn, beside the others.
-        arguments: draws its arguments.
-    """
-
-    name: str
-    weight: int
-    arguments: Callable[[Random], str]
-
-
 OPERATIONS = (
-    Operation("control", 12, lambda r: f"{r.randint(1, 4)}"),
-    Operation("hackbench", 6, lambda r: f"{r.choice((20, 100, 400))}"),
-    Operation("timers", 5, lambda r: f"{r.choice((200, 1000, 3000))} {r.randint(50, 2000)}"),
-    Operation("switch", 3, lambda r: f"{r.randint(200, 5000)}"),
-    Operation("sleep", 3, lambda r: f"{r.randint(1, 3)}"),
-    Operation("spin", 2, lambda r: f"{r.randint(1, 2)} 1"),
+    Operation("control", 12, lambda r, _: f"{r.randint(1, 4)}"),
+    Operation("hackbench", 6, lambda r, _: f"{r.choice((20, 100, 400))}"),
+    Operation("timers", 5, lambda r, _: f"{r.choice((200, 1000, 3000))} {r.randint(50, 2000)}"),
+    Operation("switch", 3, lambda r, _: f"{r.randint(200, 5000)}"),
+    Operation("sleep", 3, lambda r, _: f"{r.randint(1, 3)}"),
+    Operation("spin", 2, lambda r, _: f"{r.randint(1, 2)} 1"),
     Operation(
-        "periodic", 5, lambda r: f"{r.choice((470, 1700, 3000, 7100, 23000))} {r.randint(2, 30)}"
+        "periodic", 5, lambda r, _: f"{r.choice((470, 1700, 3000, 7100, 23000))} {r.randint(2, 30)}"
     ),
-    Operation("pipes", 4, lambda r: f"{r.randint(100, 2000)}"),
-    Operation("files", 4, lambda r: f"{r.randint(10, 2000)}"),
-    Operation("governor", 4, lambda r: r.choice((*OURS, *KERNELS))),
-    Operation("home", 3, lambda _: ""),
-    Operation("base", 2, lambda r: r.choice((*OURS[:3], *KERNELS))),
-    Operation("tune", 4, lambda r: r.choice(TUNES)),
-    Operation("poke", 2, lambda r: f"{r.choice(OURS)} {r.choice(('reset', 'defaults'))}"),
-    Operation("parameter", 1, lambda r: r.choice(PARAMETERS)),
-    Operation("shadow", 3, lambda r: " ".join(r.sample(OURS[:3], r.randint(0, 2))) or "none"),
-    Operation("trace", 1, lambda r: f"{r.randint(1, 5)}"),
-    Operation("swap", 5, lambda r: f"{r.randrange(8)} {r.choice(HINTS)}"),
-    Operation("hint", 4, lambda r: f"{r.randrange(8)} {r.choice(HINTS)}"),
-    Operation("group", 3, lambda r: f"{r.randrange(8)} {r.choice(HINTS)}"),
-    Operation("latnice", 2, lambda r: f"{r.randint(-20, 19)}"),
-    Operation("qos", 1, lambda r: f"{r.randrange(2)} {r.choice((1, 9, 150))}"),
-    Operation("disable", 1, lambda r: f"{r.randrange(2)} {r.randint(1, 3)}"),
+    Operation("pipes", 4, lambda r, _: f"{r.randint(100, 2000)}"),
+    Operation("files", 4, lambda r, _: f"{r.randint(10, 2000)}"),
+    Operation("governor", 4, lambda r, _: r.choice((*OURS, *KERNELS))),
+    Operation("home", 3, lambda *_: ""),
+    Operation("base", 2, lambda r, _: r.choice((*OURS[:3], *KERNELS))),
+    Operation("tune", 4, lambda r, _: r.choice(TUNES)),
+    Operation("poke", 2, lambda r, _: f"{r.choice(OURS)} {r.choice(('reset', 'defaults'))}"),
+    Operation("parameter", 1, lambda r, _: r.choice(PARAMETERS)),
+    Operation("shadow", 3, lambda r, _: " ".join(r.sample(OURS[:3], r.randint(0, 2))) or "none"),
+    Operation("trace", 1, lambda r, _: f"{r.randint(1, 5)}"),
+    Operation("swap", 5, lambda r, _: f"{r.randrange(8)} {r.choice(HINTS)}"),
+    Operation("hint", 4, lambda r, _: f"{r.randrange(8)} {r.choice(HINTS)}"),
+    Operation("group", 3, lambda r, _: f"{r.randrange(8)} {r.choice(HINTS)}"),
+    Operation("latnice", 2, lambda r, _: f"{r.randint(-20, 19)}"),
+    Operation("qos", 1, lambda r, _: f"{r.randrange(2)} {r.choice((1, 9, 150))}"),
+    Operation("disable", 1, lambda r, _: f"{r.randrange(2)} {r.randint(1, 3)}"),
 )
 # To be busy for long without many instructions of other kinds, which take the host longer.
-SPIN = Operation("spin", 40, lambda r: f"2 {r.randint(2, 8)}")
+SPIN = Operation("spin", 40, lambda r, _: f"2 {r.randint(2, 8)}")
 
 
 def _line(operation: Operation, rng: Random) -> str:
-    return f"{operation.name} {operation.arguments(rng)}".strip()
+    return f"{operation.name} {operation.arguments(rng, CPUS)}".strip()
 
 
 def warm_up(seed: int) -> list[str]:

@@ -32,7 +32,6 @@ from cpuidle_lab.lab import LabRun, built, images, programs, run_lab  # noqa: E4
 from cpuidle_lab.lab.cache import digest  # noqa: E402
 
 GUEST = Path(__file__).parent / "guest.sh"
-CPUS = 2
 OPTIONS = ("slab_nomerge",)  # each cache under its own name
 SAMPLES = 24  # of a segment, beside the one at its begin
 DONE = "soak.json"  # in the folder of a segment that is finished
@@ -117,7 +116,7 @@ def lab_run(segment: Segment, args: argparse.Namespace) -> LabRun:
     return LabRun(
         script=head + GUEST.read_text(),
         kernel=args.kernel,
-        cpus=CPUS,
+        cpus=plan.CPUS,
         seed=args.seed,
         files=files | programs.file(programs.LATNICE),
         real_time=False,
