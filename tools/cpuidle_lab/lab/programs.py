@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The project's own C programs for the guest, linked statically: the guest needs no library."""
+"""The project's own C programs, linked statically: the guest needs no library."""
 
 import shutil
 import subprocess
@@ -39,8 +39,12 @@ LATNICE = Program(
 )
 
 
-def file(program: Program) -> dict[str, bytes]:
-    """Return the file that the guest needs for a program, by path; compiled at the first use.
+# Runs on the host.
+TSC = Program("tsc", "tools/cpuidle_lab/lab/tsc.c")
+
+
+def compiled(program: Program) -> Path:
+    """Return a program's file; compiled at the first use.
 
     Raises:
         UserError: there is no compiler, or it refuses the program.
@@ -60,5 +64,13 @@ def file(program: Program) -> dict[str, bytes]:
     sources = (program.source, *program.headers)
     parts: list[str | bytes] = [*_FLAGS, *program.flags]
     parts += [(TOP / name).read_bytes() for name in sources]
-    folder = cached(program.name, parts, f"Compiling {program.name}", build)
-    return {f"usr/bin/{program.name}": (folder / program.name).read_bytes()}
+    return cached(program.name, parts, f"Compiling {program.name}", build) / program.name
+
+
+def file(program: Program) -> dict[str, bytes]:
+    """Return the file that the guest needs for a program, by path.
+
+    Raises:
+        UserError: see compiled().
+    """
+    return {f"usr/bin/{program.name}": compiled(program).read_bytes()}

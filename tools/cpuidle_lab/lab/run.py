@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import built, emulator, images
+from cpuidle_lab.lab import built, emulator, images, programs
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, step
 from cpuidle_lab.lab.machine import QEMU, Machine
@@ -144,7 +144,7 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             seed=run.seed,
             real_time=real_time,
             time_limit_s=run.time_limit_s,
-            options=run.options,
+            options=(*run.options, *clock_options()) if real_time else run.options,
             emulator=tuple(emulator.x86()) if real_time else (QEMU,),
         )
         start = time.monotonic()
@@ -178,6 +178,21 @@ def is_real_time(run: LabRun) -> bool:
             USAGE,
         )
     return stalls if run.real_time is None else run.real_time
+
+
+def clock_options() -> tuple[str, ...]:
+    """Return what tells the guest's kernel how fast its time-stamp counter is.
+
+    In real time it is the host's. The kernel would measure it while it boots, against a timer that
+    QEMU serves late on a crowded host; then all its clocks run at a wrong rate.
+
+    Raises:
+        UserError: there is no compiler.
+    """
+    khz = subprocess.run(
+        [programs.compiled(programs.TSC)], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    return () if khz == "0" else (f"tsc_early_khz={khz}",)
 
 
 def quiet(_line: str) -> None:
