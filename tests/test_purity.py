@@ -16,7 +16,7 @@ SOURCES = sorted(p for p in GOVERNORS.glob("**/*.c") if not p.stem.endswith("_ku
 HEADERS = sorted(p for p in GOVERNORS.glob("**/*.h") if not p.stem.endswith("_kunit"))
 
 ENVIRONMENT = {"cil_env_sleep_length", "cil_env_print"}
-MEMORY = {"memset", "memcpy", "memmove"}
+MEMORY = {"memcmp", "memset", "memcpy", "memmove"}
 CC = os.environ.get("CC", "gcc")
 FLAGS = [
     "-std=gnu11",

@@ -39,6 +39,7 @@ typedef int64_t s64;
 #endif
 
 /* Freestanding: the environment provides them, no header is needed. */
+int memcmp(const void *s1, const void *s2, size_t n);
 void *memset(void *s, int c, size_t n);
 void *memcpy(void *dest, const void *src, size_t n);
 void *memmove(void *dest, const void *src, size_t n);

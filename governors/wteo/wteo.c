@@ -123,8 +123,11 @@
  *    has half of the weight, it is enough to poll at first and to choose for what
  *    is left then, if that costs less.
  *
- * latency_bias adds to the cost of each state what its exit latency is worth,
- * so the break-even points move up.
+ * Near a break-even point the energy hardly differs between two states, but
+ * the exit latency does, and programs feel it. So a state that wakes up later
+ * than the one before it is chosen only from latency_margin beyond that point,
+ * or from where half that share of the energy is at stake. latency_bias goes
+ * further: it adds to the cost of each state what its exit latency is worth.
  */
 
 #include "wteo.h"
@@ -141,20 +144,44 @@ static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 			u32 index)
 {
 	u32 latency_ns = wteo_duration(machine->states[index].exit_latency_ns);
-	u64 worth_ns = (u64)latency_ns * w->latency_bias >> 10;
+	u64 worth_ns = (u64)latency_ns * w->tunables.latency_bias >> 10;
 
 	return (u64)w->energy.power[0] * wteo_duration((s64)worth_ns);
 }
 
-/* Mean interval from which state k costs less than the shallower state j. */
-static u32 break_even(const struct cil_energy *e, u32 j, u32 k)
+/*
+ * How much longer a state must be worth it that wakes up later than the one
+ * before it: a share of its break-even point, as that is known whatever the
+ * powers are; less if only half that share of the energy is at stake by then.
+ */
+static u64 margin(const struct wteo *w, u32 k, u64 pays_ns, u64 saved)
 {
+	const struct cil_energy *e = &w->energy;
+	u64 spent = e->entry[k] + e->power[k] * pays_ns;
+	u64 by_time_ns = pays_ns * w->tunables.latency_margin >> 10;
+	u64 by_energy_ns = cil_divide(spent * w->tunables.latency_margin, saved << 11);
+
+	return by_time_ns < by_energy_ns ? by_time_ns : by_energy_ns;
+}
+
+/* Mean interval from which state k is chosen rather than the shallower state j. */
+static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
+		      u32 j, u32 k)
+{
+	const struct cil_energy *e = &w->energy;
+	u64 pays_ns, saved;
+
 	if (e->power[k] >= e->power[j])
 		return U32_MAX;
 	if (e->entry[k] <= e->entry[j])
 		return 0;
-	return wteo_duration((s64)cil_divide(e->entry[k] - e->entry[j],
-					     e->power[j] - e->power[k]));
+	saved = e->power[j] - e->power[k];
+	pays_ns = wteo_duration((s64)cil_divide(e->entry[k] - e->entry[j],
+						saved));
+	if (machine->states[j].exit_latency_ns <
+	    machine->states[k].exit_latency_ns)
+		pays_ns += margin(w, k, pays_ns, saved);
+	return wteo_duration((s64)pays_ns);
 }
 
 /*
@@ -162,18 +189,18 @@ static u32 break_even(const struct cil_energy *e, u32 j, u32 k)
  * lower envelope of the costs. A state that begins to pay no later than the
  * one before it takes its place; one that never pays is left out.
  */
-static void find_paying(struct wteo *w, u32 states)
+static void find_paying(struct wteo *w, const struct cil_machine *machine)
 {
 	u32 order[CIL_STATE_MAX] = { 0 };
 	u32 top = 0, k, pays_ns;
 
 	w->paying = 1;
 	w->pays_ns[0] = 0;
-	for (k = 1; k < states; k++) {
-		pays_ns = break_even(&w->energy, order[top], k);
+	for (k = 1; k < machine->state_count; k++) {
+		pays_ns = break_even(w, machine, order[top], k);
 		while (top && pays_ns <= w->pays_ns[order[top]]) {
 			w->paying &= ~(1u << order[top]);
-			pays_ns = break_even(&w->energy, order[--top], k);
+			pays_ns = break_even(w, machine, order[--top], k);
 		}
 		if (pays_ns == U32_MAX)
 			continue;
@@ -194,31 +221,27 @@ static void pass_over_others(struct wteo *w)
 			w->pays_ns[k] = w->pays_ns[k + 1];
 }
 
-static void set_costs(struct wteo *w, const struct cil_machine *machine,
-		      const struct wteo_tunables *t)
+static void set_costs(struct wteo *w, const struct cil_machine *machine)
 {
 	u32 k;
 
-	memcpy(w->power_mw, t->power_mw, sizeof(w->power_mw));
-	w->latency_bias = t->latency_bias;
-	cil_energy_set(&w->energy, machine, t->power_mw);
+	cil_energy_set(&w->energy, machine, w->tunables.power_mw);
 	for (k = 0; k < machine->state_count; k++)
 		w->energy.entry[k] += wake_up_cost(w, machine, k);
-	find_paying(w, machine->state_count);
+	find_paying(w, machine);
 	pass_over_others(w);
 	/* One state leaves nothing to choose. */
 	if (machine->state_count < 2)
 		w->paying = 0;
 }
 
-static bool are_powers_set(const struct wteo *w, const struct wteo_tunables *t)
+static void prepare(struct wteo *w, const struct cil_machine *machine,
+		    const struct wteo_tunables *t)
 {
-	u32 k;
-
-	for (k = 0; k < CIL_STATE_MAX; k++)
-		if (w->power_mw[k] != t->power_mw[k])
-			return false;
-	return true;
+	w->tunables = *t;
+	w->growth = wteo_growth(t->learning_rate);
+	wteo_aging_init(&w->aging, t->half_life_ms);
+	set_costs(w, machine);
 }
 
 /**
@@ -232,14 +255,8 @@ static bool are_powers_set(const struct wteo *w, const struct wteo_tunables *t)
 void wteo_refresh(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t)
 {
-	if (w->learning_rate != t->learning_rate) {
-		w->learning_rate = t->learning_rate;
-		w->growth = wteo_growth(t->learning_rate);
-	}
-	if (w->aging.half_life_ms != t->half_life_ms)
-		wteo_aging_init(&w->aging, t->half_life_ms);
-	if (w->latency_bias != t->latency_bias || !are_powers_set(w, t))
-		set_costs(w, machine, t);
+	if (memcmp(&w->tunables, t, sizeof(*t)))
+		prepare(w, machine, t);
 }
 
 /*
@@ -273,11 +290,8 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 
 	memset(w, 0, sizeof(*w));
 	teo_ng_init(&w->teo);
-	w->learning_rate = t->learning_rate;
-	w->growth = wteo_growth(t->learning_rate);
-	wteo_aging_init(&w->aging, t->half_life_ms);
 	wteo_rows_init(&w->rows);
-	set_costs(w, machine, t);
+	prepare(w, machine, t);
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > w->greatest_latency_ns)
 			w->greatest_latency_ns =
@@ -464,6 +478,12 @@ static const struct cil_tunable wteo_tunables[] = {
 		.what = "What a us of exit latency costs, in us at full power.",
 		.why = "0: energy alone; PM QoS and hints bound latency.",
 		.min = 0, .max = 65536, .def = 0,
+	}, {
+		.name = "latency_margin",
+		.unit = "per 1024",
+		.what = "How much later a state pays that wakes up later than the one before.",
+		.why = "Near a break-even point energy does not decide, so let latency.",
+		.min = 0, .max = 1024, .def = 48,
 	},
 	POWER(0), POWER(1), POWER(2), POWER(3), POWER(4),
 	POWER(5), POWER(6), POWER(7), POWER(8), POWER(9),

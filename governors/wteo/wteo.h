@@ -42,6 +42,7 @@ enum wteo_selection {
  * @row_context: 0: rows by TEO's choice, 1: by timer and the intervals before
  * @seed: of the random draw
  * @latency_bias: what waking up costs beside energy, per mille of full power
+ * @latency_margin: energy that a shorter exit latency may cost, per 1024
  * @power_mw: power of each state, 0 where it is to be derived
  */
 struct wteo_tunables {
@@ -52,6 +53,7 @@ struct wteo_tunables {
 	u32 row_context;
 	u32 seed;
 	u32 latency_bias;
+	u32 latency_margin;
 	u32 power_mw[CIL_STATE_MAX];
 };
 
@@ -98,8 +100,7 @@ struct wteo_interval {
  * @interval: the interval in progress
  * @random: random sequence
  * @seed: the seed that it was started with
- * @latency_bias: the bias that @energy was prepared for
- * @power_mw: the powers that @energy was prepared for
+ * @tunables: what aging, costs and growth were prepared for
  * @aging: prepared for the half-life in use
  * @energy: cost model
  * @bounds_ns: target residency of the state after each, in ascending order;
@@ -109,8 +110,7 @@ struct wteo_interval {
  * @paying: bit k is set if state k is the cheapest for some mean interval
  * @deepest: the deepest of those
  * @poll_ns: how long polling lasts at most, 0 where it ends no column
- * @growth: of weights, for @learning_rate
- * @learning_rate: in use
+ * @growth: of weights, for the learning rate
  * @window: recent intervals
  * @greatest_latency_ns: exit latency that no state exceeds
  * @all_states: bit k is set for each state k
@@ -128,8 +128,7 @@ struct wteo {
 	struct wteo_interval interval;
 	u64 random;
 	u32 seed;
-	u32 latency_bias;
-	u32 power_mw[CIL_STATE_MAX];
+	struct wteo_tunables tunables;
 	struct wteo_aging aging;
 	struct cil_energy energy;
 	u32 bounds_ns[CIL_STATE_MAX];
@@ -138,7 +137,6 @@ struct wteo {
 	u32 deepest;
 	u32 poll_ns;
 	u32 growth;
-	u32 learning_rate;
 	struct wteo_window window;
 	s64 greatest_latency_ns;
 	u32 all_states;

@@ -50,7 +50,7 @@ static u32 count_hits(struct bench *b, const u32 *pattern_us, u32 length,
 /* A pattern that two intervals tell is foreseen. */
 static void patterns_are_foreseen(struct kunit *test)
 {
-	static const u32 alternating[] = { 30, 900 };
+	static const u32 alternating[] = { 40, 900 };
 	static const u32 of_three[] = { 50, 50, 900 };
 	static const s64 timers_ns[] = { 900 * MS, 900 * MS, 900 * MS };
 
@@ -68,7 +68,7 @@ static void timeouts_tell_what_is_waited_for(struct kunit *test)
 
 	for (i = 0; i < 2000; i++) {
 		bool disk = bench_below(b, 2);
-		struct cil_decision d = bench_sleep(b, disk ? 30 * US : 900 * US,
+		struct cil_decision d = bench_sleep(b, disk ? 40 * US : 900 * US,
 						  disk ? 30 * MS : 900 * MS,
 						  false);
 
@@ -222,6 +222,7 @@ static void bias_moves_break_even(struct kunit *test)
 	u32 k;
 
 	b->tunables.latency_bias = 0;
+	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	for (k = 1; k < 6; k++)
 		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
@@ -239,6 +240,70 @@ static void bias_moves_break_even(struct kunit *test)
 		KUNIT_EXPECT_LE(test, moved_ns * saved,
 				more_ns * w->energy.power[0]);
 	}
+}
+
+/* Energy of an interval of d_ns in state k, as wteo sees it. */
+static u64 spent(const struct wteo *w, u32 k, u64 d_ns)
+{
+	return w->energy.entry[k] + w->energy.power[k] * d_ns;
+}
+
+/*
+ * The latency margin moves each break-even point up, by no more than its share
+ * of it, nor by more than costs half that share of the energy, and by as much
+ * as that allows.
+ */
+static void margin_moves_break_even(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 6);
+	const struct wteo *w = &b->wteo;
+	u32 by_time = 0, by_energy = 0;
+	u32 m, k;
+
+	for (k = 0; k < 6; k++)
+		b->tunables.power_mw[k] = k < 3 ? 10000 - 1000 * k : 1000 - 100 * k;
+	for (m = 16; m <= 1024; m *= 4) {
+		b->tunables.latency_margin = m;
+		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+		for (k = 1; k < 6; k++) {
+			u64 even_ns = bench_residencies_us[k] * US;
+			u64 pays_ns = w->pays_ns[k];
+			u64 more = spent(w, k - 1, pays_ns) - spent(w, k, pays_ns);
+			u64 most = (spent(w, k, even_ns) * m) >> 11;
+			/* Of a ns, in energy. */
+			u64 grain = w->energy.power[k - 1] - w->energy.power[k];
+
+			KUNIT_EXPECT_LE(test, pays_ns, even_ns + (even_ns * m >> 10));
+			KUNIT_EXPECT_LE(test, more, most);
+			if (pays_ns == even_ns + (even_ns * m >> 10))
+				by_time++;
+			else
+				by_energy += more + grain > most;
+		}
+	}
+	/* Each limit decides somewhere, and one of them everywhere. */
+	KUNIT_EXPECT_GT(test, by_time, 0);
+	KUNIT_EXPECT_GT(test, by_energy, 0);
+	KUNIT_EXPECT_EQ(test, 4 * 5, by_time + by_energy);
+}
+
+/* There is no margin for a state that wakes up no later than the one before. */
+static void margin_is_for_latency(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	const struct wteo *w = &b->wteo;
+	u32 k;
+
+	for (k = 0; k < 4; k++)
+		b->machine.states[k].exit_latency_ns = 5 * US;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	for (k = 1; k < 4; k++)
+		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
+				w->pays_ns[k]);
+	b->machine.states[3].exit_latency_ns = 5 * US + 1;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	KUNIT_EXPECT_GT(test, w->pays_ns[3],
+			b->machine.states[3].target_residency_ns);
 }
 
 /* Which states may be the cheapest, and what a long interval gets. */
@@ -298,6 +363,8 @@ static void of_equal_residencies_the_deeper_pays(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 7);
 
+	b->tunables.latency_margin = 0;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* States 5 and 6 both pay from 800 us on. */
 	KUNIT_EXPECT_EQ(test, 0x5f, b->wteo.paying);
 	KUNIT_EXPECT_EQ(test, 800 * US, b->wteo.pays_ns[6]);
@@ -309,6 +376,8 @@ static void others_are_passed_over(struct kunit *test)
 	struct bench *b = bench_new(test, 7);
 	const struct wteo *w = &b->wteo;
 
+	b->tunables.latency_margin = 0;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, 800 * US, w->pays_ns[5]);
 	KUNIT_EXPECT_EQ(test, 6, w->deepest);
 	/* As dear as to be awake for a second: worth it for nobody. */
@@ -364,6 +433,8 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(outlasting_goes_deeper),
 	KUNIT_CASE(a_stopped_tick_traps_nobody),
 	KUNIT_CASE(bias_moves_break_even),
+	KUNIT_CASE(margin_moves_break_even),
+	KUNIT_CASE(margin_is_for_latency),
 	KUNIT_CASE(wrong_powers_block_no_state),
 	KUNIT_CASE(of_equal_residencies_the_deeper_pays),
 	KUNIT_CASE(others_are_passed_over),

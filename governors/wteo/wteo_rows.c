@@ -49,7 +49,6 @@ void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms)
 {
 	u64 half_life_ns = half_life_ms * (u64)CIL_NSEC_PER_MSEC;
 
-	aging->half_life_ms = half_life_ms;
 	aging->shift = 0;
 	aging->rate = 0;
 	aging->grain = S32_MAX;

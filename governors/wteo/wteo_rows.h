@@ -68,13 +68,11 @@ struct wteo_row {
 
 /**
  * struct wteo_aging - how fast rows age, in a form that needs no division
- * @half_life_ms: what the rest was made for
  * @shift: turns ns into units of which a half-life has about a million
  * @rate: half-lives in one unit, 40 fraction bits
  * @grain: younger rows, by a 64th of a half-life, have not aged; in steps
  */
 struct wteo_aging {
-	u32 half_life_ms;
 	u32 shift;
 	u32 rate;
 	s32 grain;

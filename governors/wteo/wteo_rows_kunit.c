@@ -303,6 +303,7 @@ static void a_busy_tick_ends_the_interval(struct kunit *test)
 static void changes_are_taken_over(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
+	struct wteo_aging aging;
 	u32 i;
 
 	b->tunables.latency_bias = 512;
@@ -312,8 +313,9 @@ static void changes_are_taken_over(struct kunit *test)
 		b->tunables.power_mw[i] = 4000 - 1000 * i;
 	for (i = 0; i < 64; i++)
 		bench_sleep(b, 300 * US, 100 * MS, false);
-	KUNIT_EXPECT_EQ(test, 512, b->wteo.latency_bias);
-	KUNIT_EXPECT_EQ(test, 5000, b->wteo.aging.half_life_ms);
+	KUNIT_EXPECT_EQ(test, 512, b->wteo.tunables.latency_bias);
+	wteo_aging_init(&aging, 5000);
+	KUNIT_EXPECT_EQ(test, aging.rate, b->wteo.aging.rate);
 	KUNIT_EXPECT_EQ(test, wteo_growth(100), b->wteo.growth);
 	KUNIT_EXPECT_EQ(test, 65536 / 4, b->wteo.energy.power[3]);
 	/* If one is unknown, all are derived, and the shape is another. */
@@ -323,24 +325,37 @@ static void changes_are_taken_over(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 65536 / 4, b->wteo.energy.power[3]);
 }
 
+/* Bias and powers show in the one, bias and margin in the other. */
+static u64 prepared(const struct wteo *w)
+{
+	return w->energy.entry[3] + w->pays_ns[3];
+}
+
 /* Each tunable by itself is taken over with the 64th interval, not before. */
 static void each_change_is_taken_over(struct kunit *test)
 {
 	u32 which, i;
 
-	for (which = 0; which < 2; which++) {
+	for (which = 0; which < 3; which++) {
 		struct bench *b = bench_new(test, 4);
-		u64 entry = b->wteo.energy.entry[3];
+		u64 before = prepared(&b->wteo);
 
-		for (i = 0; which && i < CIL_STATE_MAX; i++)
-			b->tunables.power_mw[i] = 4000 - 100 * i;
-		if (!which)
+		switch (which) {
+		case 0:
 			b->tunables.latency_bias = 512;
+			break;
+		case 1:
+			b->tunables.latency_margin = 0;
+			break;
+		default:
+			for (i = 0; i < CIL_STATE_MAX; i++)
+				b->tunables.power_mw[i] = 4000 - 100 * i;
+		}
 		for (i = 0; i < 63; i++)
 			bench_sleep(b, 300 * US, 100 * MS, false);
-		KUNIT_EXPECT_EQ(test, entry, b->wteo.energy.entry[3]);
+		KUNIT_EXPECT_EQ(test, before, prepared(&b->wteo));
 		bench_sleep(b, 300 * US, 100 * MS, false);
-		KUNIT_EXPECT_NE(test, entry, b->wteo.energy.entry[3]);
+		KUNIT_EXPECT_NE(test, before, prepared(&b->wteo));
 	}
 }
 
