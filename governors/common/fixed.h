@@ -37,15 +37,18 @@ static inline s64 cil_clamp(s64 value, s64 low, s64 high)
 }
 
 /**
- * cil_divide() - quotient by shift and subtract
+ * cil_divide() - quotient
  * @dividend: the dividend
  * @divisor: not 0
  *
- * For rare paths only, where it is worth more to need no library function on a
- * 32-bit kernel than to be quick.
+ * For rare paths only. Where a register does not hold the dividend, it is worth
+ * more to need no library function than to be quick.
  */
 static inline u64 cil_divide(u64 dividend, u64 divisor)
 {
+#if __SIZEOF_LONG__ == 8
+	return dividend / divisor;
+#else
 	u64 quotient = 0, rest = 0;
 	int bit;
 
@@ -59,6 +62,7 @@ static inline u64 cil_divide(u64 dividend, u64 divisor)
 		}
 	}
 	return quotient;
+#endif
 }
 
 /**
