@@ -16,7 +16,7 @@ from cpuidle_lab import metrics, trace
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabRun, corpus, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP, digest
-from cpuidle_lab.lab.session import TRACE, Phase, Session
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.metrics import Group
 
@@ -26,6 +26,9 @@ TEO, MENU = "teo_ng", "menu_ng"
 KERNEL = "6.12"
 
 _WARM = "warm"
+
+# What tells the regret, and no more: `weights`, which one governor has, costs time of its programs.
+_EVENTS = tuple(f"{OUR_EVENTS}:{name}" for name in ("config", "state", "decision", "outcome"))
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ def _runs(program: Program, groups: Sequence[Group], outputs: Path) -> list[Run]
 def lab_run(program: Program, governors: Sequence[str], size: Size) -> LabRun:
     """Return the boot for a program."""
     return LabRun(
-        Session(program.machine, rounds(program, governors, size)).script(),
+        Session(program.machine, rounds(program, governors, size), _EVENTS).script(),
         kernel=KERNEL,
         files=workloads.files([program.workload]),
         real_time=False,
