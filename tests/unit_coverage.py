@@ -20,6 +20,7 @@ from tests.equality.harness import run  # noqa: E402
 from tests.gcov import Coverage, read  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
+from tests import runner  # noqa: E402
 
 NEEDED_LINES = 95.0
 NEEDED_BRANCHES = 90.0
@@ -85,19 +86,16 @@ def table(found: dict[str, Coverage]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; return the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None, epilog=EPILOG
-    )
+    parser = runner.parser(__doc__, EPILOG)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--missed", action="store_true", help="print what was not reached, too")
     args = parser.parse_args(argv)
-    try:
-        found = measure()
-    except UserError as error:
-        print(f"coverage: error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    return runner.run("coverage", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Measure, show, return the exit code."""
+    found = measure()
     wrong = low(found)
     if args.json:
         lines, branches = total(found)

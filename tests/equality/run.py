@@ -9,7 +9,6 @@ whether the tick may be stopped, and whether the sleep length was asked for.
 
 import argparse
 import json
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -35,6 +34,7 @@ from tests.gcov import read  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.linux_source import NEWEST, fetch  # noqa: E402
+from tests import runner  # noqa: E402
 
 PERIODS = 10_000_000
 # Most mutants are found within hundreds of periods.
@@ -56,11 +56,7 @@ exit code: 0 if everything is identical (each mutant noticed, coverage reached),
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = runner.parser(__doc__, EPILOG)
     parser.add_argument("--seed", type=int, default=1, help="of the stream (default: 1)")
     parser.add_argument("--periods", type=int, help=f"idle periods (default: {PERIODS})")
     parser.add_argument("--kernel", default=NEWEST, help="version (default: %(default)s)")
@@ -224,22 +220,18 @@ def coverage(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; return the exit code."""
     args = parse(argv)
-    # Whatever ends the run, its folder and its processes go with it.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGPIPE, signal.default_int_handler)
-    try:
-        chosen = choose(args)
-        sources, origin = find_sources(args, list(chosen))
-        if not args.json:
-            names = ", ".join(sorted(path.name for path in sources.values()))
-            print(f"compared with {names} from {origin}", flush=True)
-        job = mutation if args.mutants else coverage if args.coverage else equality
-        result = job(args, chosen, sources)
-    except UserError as error:
-        print(f"equality: error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    return runner.run("equality", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Do what the command line says; return the exit code."""
+    chosen = choose(args)
+    sources, origin = find_sources(args, list(chosen))
+    if not args.json:
+        names = ", ".join(sorted(path.name for path in sources.values()))
+        print(f"compared with {names} from {origin}", flush=True)
+    job = mutation if args.mutants else coverage if args.coverage else equality
+    result = job(args, chosen, sources)
     if args.json:
         print(json.dumps({"origin": origin, "seed": args.seed, **result}, indent=1))
     return 0 if result["passed"] else 1

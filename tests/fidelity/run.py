@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP / "tools")]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
+
+import runner  # noqa: E402
 
 from cpuidle_lab import columns  # noqa: E402
-from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
 from cpuidle_lab.replay import points  # noqa: E402
 
@@ -103,11 +104,7 @@ def show(found: list[points.Fidelity], gaps: int) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Record, replay, compare."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
     add("--seconds", type=int, default=8, help="of each governor (default: %(default)s)")
     add("--kernel", default="6.12", help="series (default: %(default)s)")
@@ -117,17 +114,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--keep", type=Path, metavar="FILE", help="leave the trace here")
     add("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(argv)
-    try:
-        with tempfile.TemporaryDirectory(prefix="fidelity-", dir=TOP / "build") as folder:
-            trace = args.trace or record(args, Path(folder))
-            if args.keep:
-                shutil.copy(trace, args.keep)
-            found, gaps = judge(trace)
-    except UserError as error:
-        print(f"fidelity: error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    return runner.run("fidelity", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Record, judge, show, return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="fidelity-", dir=TOP / "build") as folder:
+        trace = args.trace or record(args, Path(folder))
+        if args.keep:
+            shutil.copy(trace, args.keep)
+        found, gaps = judge(trace)
     if args.json:
         result = {"gaps": gaps, "governors": {one.governor: one.as_json() for one in found}}
         print(json.dumps(result, indent=2))

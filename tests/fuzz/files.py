@@ -24,9 +24,9 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
+import runner  # noqa: E402
 from storm import sabotage, verdict  # noqa: E402
 
-from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, built, programs, run_lab  # noqa: E402
 
 FUZZER = programs.Program(
@@ -41,12 +41,8 @@ SLICE = 50_000
 # One in so many operations is for the events' files: most of these wait for a grace period.
 EVENTS = 20
 LEAST = 1000
-# Refused parameters have a line each, and none of them may push out what came before.
-LOG = "log_buf_len=64M"
 # Most of the time would pass with waiting for the ends of grace periods.
-EXPEDITED = "rcupdate.rcu_expedited=1"
-# A host that does other things, too, is no stall of the guest's.
-OPTIONS = (LOG, EXPEDITED, "rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+OPTIONS = (*verdict.OPTIONS, "rcupdate.rcu_expedited=1")
 # What a refused write may log, whatever its text was: our parameters, and the kernel's uevents.
 REFUSALS = (
     r"cpuidle_lab: \w+: no tunable |cpuidle_lab: gate: there is no base governor "
@@ -218,11 +214,7 @@ def show(found: verdict.Verdict, answers: Answers, args: argparse.Namespace, wal
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Fuzz the files and judge what came of it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
     add("--operations", type=int, default=1_000_000, help="of all processes (default: a million)")
     add("--seed", type=int, help="of what is drawn (default: a new one, printed)")
@@ -245,15 +237,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.operations < LEAST or args.operations % args.processes:
         parser.error(f"at least {LEAST} operations, and a multiple of the processes")
     args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
+    return runner.run("fuzz", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Fuzz, show, return the exit code."""
     print(f"seed {args.seed}", file=sys.stderr, flush=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix="fuzz-", dir=TOP / "build") as folder:
-            found, answers, result = fuzz(args, args.keep or Path(folder))
-    except UserError as error:
-        print(f"files.py: error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=TOP / "build") as folder:
+        found, answers, result = fuzz(args, args.keep or Path(folder))
     if args.json:
         about = {"seed": args.seed, "flavour": args.flavour, "seconds": round(result.wall_s)}
         files = {path: vars(file) for path, file in answers.files.items()}

@@ -22,6 +22,7 @@ from tests.matrix import rows, table  # noqa: E402
 
 from cpuidle_lab.errors import USAGE, UserError  # noqa: E402
 from cpuidle_lab.lab.cache import step  # noqa: E402
+from tests import runner  # noqa: E402
 
 # What a row's result depends on.
 TRIED = ("Kbuild", "VERSION", "module", "governors", "emul", "tests/matrix")
@@ -38,11 +39,7 @@ exit code: 0 if all that was run passed, 1 if not, 2 usage
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
     add("--row", action="append", metavar="NAME", help="only this one; repeatable")
     add("--list", action="store_true", help="print the names of the rows")
@@ -108,20 +105,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.list:
         print("\n".join(rows.ROWS))
         return 0
+    return runner.run("matrix", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Run the rows, write the table, return the exit code."""
     failed = False
     try:
         if not args.dry_run:
             table.section(args.readme)  # before the hours, not after
         for name in args.row or rows.ROWS:
             failed |= not tried(name, None if args.dry_run else args.readme)
-    except UserError as error:
-        print(f"matrix: error: {error.message}", file=sys.stderr)
-        return error.exit_code
     except OSError as error:
-        print(f"matrix: error: {error}", file=sys.stderr)
-        return USAGE
-    except KeyboardInterrupt:
-        return 130
+        raise UserError(str(error), USAGE) from error
     return 1 if failed else 0
 
 

@@ -29,6 +29,7 @@ sys.path[:0] = [str(TOP), str(TOP / "tools")]
 from tests.mutation.mutants import Mutant, find  # noqa: E402
 
 from cpuidle_lab.errors import USAGE, UserError  # noqa: E402
+from tests import runner  # noqa: E402
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 BUILD = TOP / "build/mutation"
@@ -125,11 +126,7 @@ class Copy:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = runner.parser(__doc__, EPILOG)
     parser.add_argument("--only", metavar="FILE", help="change this source only")
     parser.add_argument("--list", action="store_true", help="only list the mutants")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -291,16 +288,8 @@ def work(args: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; return the exit code."""
     args = parse(argv)
-    # Whatever ends the run, its copies go with it; and others may have the machine first.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    os.nice(10)
-    try:
-        return work(args)
-    except UserError as error:
-        print(f"mutants: error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    os.nice(10)  # others may have the machine first
+    return runner.run("mutants", lambda: work(args))
 
 
 if __name__ == "__main__":

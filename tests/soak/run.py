@@ -22,11 +22,11 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
+import runner  # noqa: E402
 from hints_guest import program  # noqa: E402
 from soak import judge, plan  # noqa: E402
 from storm import sabotage  # noqa: E402
 
-from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.files import write_whole  # noqa: E402
 from cpuidle_lab.lab import LabRun, built, images, programs, run_lab  # noqa: E402
 from cpuidle_lab.lab.cache import digest  # noqa: E402
@@ -160,11 +160,7 @@ def soak(segment: Segment, args: argparse.Namespace) -> judge.Verdict:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a soak and judge it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
     add("--hours", type=float, default=24, help="of virtual time (default: %(default)g)")
     add("--segment-hours", type=float, default=4, help="of one boot (default: %(default)g)")
@@ -182,16 +178,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("hours are positive numbers")
     if not 0.01 <= args.load <= 90 or not 0.01 <= args.loaded_load <= 90:
         parser.error("a load is 0.01 to 90 percent")
-    try:
-        return run(args)
-    except UserError as error:
-        print(f"soak: error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    return runner.run("soak", lambda: work(args))
 
 
-def run(args: argparse.Namespace) -> int:
+def work(args: argparse.Namespace) -> int:
     """Soak, show, return the exit code."""
     verdicts = []
     for segment in segments(args):

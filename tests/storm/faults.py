@@ -15,10 +15,10 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
+import runner  # noqa: E402
 from hints_guest import program  # noqa: E402
 from storm import sabotage, verdict  # noqa: E402
 
-from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab  # noqa: E402
 
 SCRIPT = Path(__file__).parent / "faults.sh"
@@ -64,26 +64,21 @@ def inject(folder: Path, fault: str, limit_s: float, title: str) -> LabResult:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Inject faults and judge."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.splitlines()[0] if __doc__ else None,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
     add("--limit", type=float, default=60, metavar="MINUTES", help="for the guest (default: 60)")
     add("--sabotage", default="", choices=("", *sabotage.FAULTS), help="put this fault in")
     add("--keep", type=Path, metavar="FOLDER", help="leave the guest's files and log here")
     args = parser.parse_args(argv)
-    try:
-        with tempfile.TemporaryDirectory(prefix="faults-", dir=TOP / "build") as scratch:
-            folder = args.keep or Path(scratch) / "lab"
-            result = inject(folder, args.sabotage, 60 * args.limit, "Failing allocations")
-            found = verdict.judge(result, verdict.SPLAT)
-    except UserError as error:
-        print(f"faults: error: {error.message}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
+    return runner.run("faults", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Inject, show, return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="faults-", dir=TOP / "build") as scratch:
+        folder = args.keep or Path(scratch) / "lab"
+        result = inject(folder, args.sabotage, 60 * args.limit, "Failing allocations")
+        found = verdict.judge(result, verdict.SPLAT)
     print(result.output.strip())
     if found.failure:
         print("\n".join([found.failure, *(f"    {line}" for line in found.report)]))
