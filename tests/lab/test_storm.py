@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Storms in a kernel with checkers: silence for the module, a report for one with a fault."""
 
+import argparse
 import json
 import re
 import subprocess
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from storm import operations, sabotage, verdict
+from storm import operations, run, sabotage, verdict
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import built
@@ -61,6 +62,38 @@ def test_a_race_counts_if_a_module_of_ours_has_part_in_it() -> None:
     ours = [rule, head, "<3>[ 1.0]  a+0x1/0x2 [cpuidle_lab]", rule]
     assert verdict.first_report(theirs) == (None, 1)
     assert verdict.first_report([*theirs, *ours]) == (4, 1)
+
+
+OOPS = """\
+lab: round 49
+lab: round 50
+lab: checked 50
+lab: round 51
+[   24.616476] Oops: int3: 0000 [#1] PREEMPT SMP
+[   24.616993] RIP: 0010:__schedule+0x4cf/0x880
+[   24.617161] Code: 4c 89 e2 {before} <7d> 7c c1 1e
+"""
+
+
+@pytest.mark.parametrize(
+    ("console", "checked"),
+    [
+        (OOPS.format(before="e8"), 50),
+        (OOPS.format(before="e8").replace("lab: checked 50\n", ""), 0),
+        (OOPS.format(before="cc"), None),
+        (OOPS.format(before="e8").replace("int3", "0002"), None),
+        ("lab: checked 50\n", None),
+    ],
+)
+def test_a_breakpoint_where_none_is_is_the_emulators(console: str, checked: int | None) -> None:
+    assert verdict.checked_before_stale_code(console) == checked
+
+
+def test_a_storm_goes_on_after_the_rounds_that_were_checked() -> None:
+    args = argparse.Namespace(seed=7, rounds=60, cpus=4, flavour="debug")
+    whole, rest = run.script(args, 0), run.script(args, 50)
+    assert "\nround 50 " in whole and "\nround 50 " not in rest
+    assert whole.partition("\nround 51 ")[2] == rest.partition("\nround 51 ")[2] != ""
 
 
 def test_an_option_that_cannot_be_set_is_named() -> None:

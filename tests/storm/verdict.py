@@ -8,13 +8,19 @@ from pathlib import Path
 
 from cpuidle_lab.lab import LabResult
 
+# Of the machine that is judged: its log is kept whole, and a host that does other things is no
+# stall of the guest's.
+OPTIONS = ("log_buf_len=64M", "rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
+
 # What is logged as a warning and is none: foreign modules, refused parameters, a starved host, on
-# which the firmware's loops give up, too, when the disk resumes.
+# which the firmware's loops give up, too, when the disk resumes, and interrupts for all CPUs, which
+# QEMU gives to one that is just starting, too.
 EXPECTED = (
     r"out-of-tree module|module verification failed|no longer affine to cpu"
     r"|hrtimer: interrupt took|perf: interrupt took too long"
     r"|clocksource: |sched: DL replenish|FAULT_INJECTION"
     r"|cpuidle_lab: \w+: no tunable \w+, or its value|cpuidle_lab: gate: there is no base governor"
+    r"|APIC: Stale IRR: "
     r"|AE_AML_LOOP_TIMEOUT|derive routing for PCI INT A|PCI INT A: no GSI"
 )
 # What the checkers say, where any other warning is expected because memory is refused.
@@ -22,6 +28,10 @@ SPLAT = re.compile(r"WARNING: |BUG: |INFO: |UBSAN: |ODEBUG: |Oops: |corruption|g
 OPERATION = re.compile(r"^<\d+>\[.*?\] storm: (.*)")
 LINE = re.compile(r"^<(\d+)>(.*)")
 WARNING_LEVEL = 4
+# An int3 that the kernel does not know of, and the code around it: the byte before the marked one.
+BREAKPOINT = re.compile(r"Oops: int3: .*?\bCode: [^<]*?([0-9a-f]{2}) <", re.DOTALL)
+INT3 = "cc"
+CHECKED = re.compile(r"^lab: checked (\d+)", re.MULTILINE)
 RACE = "BUG: KCSAN:"
 RULE = "=" * 20
 MODULES = ("[cpuidle_lab]", "[cpuidle_emul]")
@@ -40,6 +50,7 @@ class Verdict:
         foreign: data races in which no module of ours has a part.
         recounts: times that the counts of hints were compared, and agreed.
         done: per operation, how often it ran and how often it succeeded.
+        boots: of which this is the last one; see checked_before_stale_code().
     """
 
     failure: str
@@ -48,6 +59,26 @@ class Verdict:
     foreign: int
     recounts: int
     done: dict[str, tuple[int, int]]
+    boots: int = 1
+
+
+def checked_before_stale_code(console: str) -> int | None:
+    """Return how many rounds a machine was checked after that its emulator ended.
+
+    A CPU of QEMU may translate code while another one writes to it, after that looked for what was
+    translated and before it writes, and then runs what was there before. The kernel replaces
+    instructions by way of an int3: it dies of one where its memory has none any more.
+
+    Args:
+        console: of the machine.
+
+    Returns:
+        None if it did not die of that.
+    """
+    found = BREAKPOINT.search(console)
+    if not found or found[1] == INT3:
+        return None
+    return max(map(int, CHECKED.findall(console)), default=0)
 
 
 def judge(result: LabResult, only: re.Pattern[str] | None = None) -> Verdict:
