@@ -69,7 +69,7 @@
  *   eighth of its weight does not expect it. Rare columns are in the nature of
  *   things, but where more than one interval in three surprises its row, the load
  *   is another one. From a count of %ALARM on, a row that is surprised forgets
- *   seven eighths; the base row, which learns all that surprises, stands in.
+ *   nearly all; the base row, which learns all that surprises, stands in.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *

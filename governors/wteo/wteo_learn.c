@@ -24,12 +24,12 @@
  * A column with less than an eighth of its row's weight is a surprise. Each
  * counts two, and anything else takes one off, so rare ones, which are in the
  * nature of a row, never add up. When they do, conditions are not what they
- * were: a row that is surprised keeps an eighth of what it knows, too little to
+ * were: a row that is surprised keeps a 64th of what it knows, too little to
  * be asked, until it has learned anew.
  */
 #define SURPRISE_SHIFT	3
 #define ALARM		8
-#define KEPT_SHARE	(CIL_ONE / 8)
+#define KEPT_SHARE	(CIL_ONE / 64)
 
 /* Tunables that are dear to take over are looked at once in so many intervals. */
 #define REFRESH_MASK	63

@@ -146,8 +146,8 @@ static void surprises_make_forget(struct kunit *test)
 	bench_sleep(b, 1 * MS, 900 * MS, false);
 	KUNIT_EXPECT_EQ(test, 8, b->wteo.surprises);
 	/* Each of its columns is rounded down. */
-	KUNIT_EXPECT_LE(test, row->total - next, total / 8);
-	KUNIT_EXPECT_GE(test, row->total - next, total / 8 - 5);
+	KUNIT_EXPECT_LE(test, row->total - next, total / 64);
+	KUNIT_EXPECT_GE(test, row->total - next, total / 64 - 5);
 }
 
 /* An eighth of the weight is expected, a bit less is not. */
