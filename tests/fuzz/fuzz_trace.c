@@ -22,6 +22,7 @@ static void __attribute__((noreturn)) give_up(int code)
 
 #define main reader_main
 #define _exit give_up
+#include "../../tools/native/trace_formats.c"
 #include "../../tools/native/trace_columns.c"
 #undef main
 #undef _exit
@@ -48,8 +49,8 @@ static void open_once(void)
 		exit(1);
 	}
 	open_trace(&reader, path);
-	prepare_tables(&reader);
-	write_schema(&reader);
+	cil_prepare_tables(&reader);
+	cil_write_schema(&reader);
 }
 
 /* An event of one of our tables, or of none. */
