@@ -233,11 +233,12 @@ def test_bayes_does_not_depend_on_wteo_but_wteo_on_teo() -> None:
     assert not {"wteo.c", "wteo.h"} & {path.name for path in memo._own("bayes")}
 
 
-def test_a_copy_goes_on_as_the_original_does() -> None:
+@pytest.mark.parametrize("name", ["wteo", "bayes"])
+def test_a_copy_goes_on_as_the_original_does(name: str) -> None:
     part = stream("bimodal-even", 2000).intervals[0]
     head = {name: values[:1000] for name, values in part.items()}
     rest = {name: values[1000:] for name, values in part.items()}
-    governor = who("wteo").governor
+    governor = who(name).governor
     with Run(governor, SKX) as run:
         run.play(head, choices=False)
         with run.copy() as other:

@@ -218,13 +218,13 @@ static u64 context_key(const struct forecast *f, enum context context)
 	return 0;
 }
 
-static struct row *row_of(struct forecast *f, u32 i)
+static u32 row_of(const struct forecast *f, u32 i)
 {
 	u64 key = f->key[i];
 
 	if (key >= experts[i].rows)
 		key = (key * 0x9e3779b97f4a7c15ull) >> 40;
-	return &f->rows[f->first_row[i] + (key & (experts[i].rows - 1))];
+	return f->first_row[i] + (key & (experts[i].rows - 1));
 }
 
 static void blend(float *restrict hazard, const float *restrict parent,
@@ -247,7 +247,7 @@ static void ask(struct forecast *f, u32 i)
 
 	f->key[i] = context_key(f, experts[i].context);
 	f->row[i] = row_of(f, i);
-	row = f->row[i];
+	row = &f->rows[f->row[i]];
 	if (row->key == f->key[i] + 1) {
 		f->faith[i] = row->faith;
 		blend(f->hazard[i], parent, row, i ? TRUST : PRIOR_TRUST,
@@ -392,7 +392,7 @@ static void reweigh(struct forecast *f, u32 bin, bool by_timer)
 
 static void row_learn(struct forecast *f, u32 i, u32 bin, bool by_timer)
 {
-	struct row *row = f->row[i];
+	struct row *row = &f->rows[f->row[i]];
 	float keep = 1 - 1 / experts[i].window;
 	size_t first, j;
 

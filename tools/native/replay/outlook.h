@@ -61,7 +61,7 @@ struct outlook {
  * @rows: rows of all experts, one expert after the other
  * @prior: hazards before anything is known
  * @first_row: first row of each expert
- * @row: row of each expert in the present context
+ * @row: row of each expert in the present context; a number, so that a copy is one
  * @key: the present context of each expert
  * @hazard: what each expert says about the present interval
  * @survival: its probability to reach each bin
@@ -82,7 +82,7 @@ struct forecast {
 	struct row rows[ROWS];
 	float prior[BINS];
 	u32 first_row[EXPERTS];
-	struct row *row[EXPERTS];
+	u32 row[EXPERTS];
 	u64 key[EXPERTS];
 	float hazard[EXPERTS][BINS];
 	float survival[EXPERTS][BINS + 1];
