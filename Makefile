@@ -10,7 +10,7 @@ PYTHON := build/venv/bin/python
 # Two at once: one boots machines, one does all else (conftest.py).
 PYTEST := $(PYTHON) -m pytest -n 2
 STORMS := storm-debug storm-kcsan storm-rt storm-stock
-# What pytest has short forms of only.
+# What pytest has short forms of only; conftest.py names them where they are left out.
 LONG := mutants faults fuzz matrix $(STORMS) soak
 
 help:	## show this list
@@ -85,8 +85,8 @@ mutants:	## would the unit tests notice a wrong comparison in the governors?
 
 lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
 	@tools/setup.sh
-	@$(PYTHON) -m ruff check tools tests
-	@$(PYTHON) -m ruff format --check tools tests
+	@$(PYTHON) -m ruff check tools tests packaging conftest.py
+	@$(PYTHON) -m ruff format --check tools tests packaging conftest.py
 	@$(PYTHON) -m mypy tools/cpuidle_lab
 
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)

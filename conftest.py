@@ -4,6 +4,7 @@
 Tests marked `full` run only with --full, or if they are named on the command line.
 """
 
+import re
 import signal
 from collections import Counter
 from typing import Any
@@ -16,9 +17,6 @@ SENT = {
     signal.SIGHUP: signal.SIG_DFL,
     signal.SIGQUIT: signal.SIG_DFL,
 }
-
-# Commands of the Makefile of which tests have short forms only.
-LONG = ("mutants", "faults", "fuzz", "matrix", "storm", "soak")
 
 # Whose tests boot machines.
 MACHINES = "tests/lab/"
@@ -86,4 +84,7 @@ def pytest_terminal_summary(
     terminalreporter.section("not run: make test-full runs these, too")
     for path, count in sorted(left_out.items()):
         terminalreporter.write_line(f"{path}: {count}")
-    terminalreporter.write_line("and at length: " + ", ".join(LONG))
+    makefile = (config.rootpath / "Makefile").read_text(encoding="utf-8")
+    if long := re.search(r"^LONG := (.*)$", makefile, re.MULTILINE):
+        commands = long[1].replace("$(STORMS)", "storm").split()
+        terminalreporter.write_line("and at length: make " + ", ".join(commands))
