@@ -63,13 +63,15 @@
  * - *Aging.* The evidence of a row that learns nothing is halved every
  *   half_life_ms. It is computed from the sum at its last learning and the time
  *   since then, and written back by learning only, so that looking changes
- *   nothing. An aged row is soon overruled by what happens, and until it has
- *   learned anew nobody asks it.
+ *   nothing. A row that was untouched for a 64th of that time keeps no more
+ *   than %WTEO_KNOWN intervals when it learns again, so that it is soon overruled
+ *   by what happens; one that has aged further is not asked until then.
  * - *Surprise.* A row that knows its condition and gives a column less than an
  *   eighth of its weight does not expect it. Rare columns are in the nature of
  *   things, but where more than one interval in three surprises its row, the load
- *   is another one. From a count of %ALARM on, a row that is surprised forgets
- *   nearly all; the base row, which learns all that surprises, stands in.
+ *   is another one. From a count of %ALARM on, or if it was untouched for that
+ *   long, a row that is surprised forgets nearly all; the base row, which learns
+ *   all that surprises, stands in.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *

@@ -25,7 +25,8 @@
  * counts two, and anything else takes one off, so rare ones, which are in the
  * nature of a row, never add up. When they do, conditions are not what they
  * were: a row that is surprised keeps a 64th of what it knows, too little to
- * be asked, until it has learned anew.
+ * be asked, until it has learned anew. So does one that is old enough to have
+ * aged: nobody knows what happened since.
  */
 #define SURPRISE_SHIFT	3
 #define ALARM		8
@@ -145,24 +146,31 @@ static void set_history(struct wteo *w, u32 column, u32 duration_ns)
 	w->shorts = (u8)(w->shorts << 1 | is_short);
 }
 
+/* A row that is no good any more, or may be none, forgets. */
+static noinline void be_surprised(struct wteo *w, u32 columns, u32 slot,
+				  u32 now)
+{
+	struct wteo_row *row = &w->rows.heads[slot];
+
+	w->surprises += 2;
+	if (w->surprises > ALARM)
+		w->surprises = ALARM;
+	if (w->surprises == ALARM || (s32)(now - row->learned) > w->aging.grain)
+		wteo_row_shrink(row, w->rows.cells + slot * columns, columns,
+				KEPT_SHARE);
+}
+
 /* Does a row that knows its condition expect this column? */
 static inline bool is_expected(struct wteo *w, u32 columns, u32 slot,
 			       u32 column)
 {
-	struct wteo_row *row = &w->rows.heads[slot];
-	struct wteo_cell *cells = w->rows.cells + slot * columns;
+	const struct wteo_cell *cells = w->rows.cells + slot * columns;
 
-	if (cells[column].weight >= row->total >> SURPRISE_SHIFT) {
-		if (w->surprises)
-			w->surprises--;
-		return true;
-	}
-	w->surprises += 2;
-	if (w->surprises >= ALARM) {
-		w->surprises = ALARM;
-		wteo_row_shrink(row, cells, columns, KEPT_SHARE);
-	}
-	return false;
+	if (cells[column].weight < w->rows.heads[slot].total >> SURPRISE_SHIFT)
+		return false;
+	if (w->surprises)
+		w->surprises--;
+	return true;
 }
 
 static void end_interval(struct wteo *w, const struct cil_machine *machine,
@@ -187,8 +195,12 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 		learned = machine->state_count;
 	if (row->key == i->key ||
 	    wteo_row_claim(&w->rows, columns, i->slot, i->key)) {
-		is_known = row->total >= (u64)row->next * WTEO_KNOWN &&
-			   (is_drawn || is_expected(w, columns, i->slot, learned));
+		if (row->total >= (u64)row->next * WTEO_KNOWN) {
+			is_known = is_drawn ||
+				   is_expected(w, columns, i->slot, learned);
+			if (!is_known)
+				be_surprised(w, columns, i->slot, now);
+		}
 		learn(w, columns, i->slot, learned, duration_ns, now,
 		      w->growth);
 		w->learned = i->slot;

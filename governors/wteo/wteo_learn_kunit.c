@@ -315,6 +315,60 @@ static void young_rows_do_not_age(struct kunit *test)
 	}
 }
 
+/*
+ * When a row learns that was untouched for long, what it knew weighs as much as
+ * six intervals, however much it was; less stays less.
+ */
+static void old_rows_keep_six_intervals(struct kunit *test)
+{
+	static const struct cil_outcome outcome = { 0 };
+	struct bench *b = bench_new(test, 4);
+	s32 grain = b->wteo.aging.grain;
+	u32 i;
+	static const struct {
+		u32 total, least, most;
+	} cases[] = {
+		{ 1000000, 6995, 7000 },
+		{ 6100, 7000 - 6, 7000 },
+		/* A 64th of a half-life takes one per cent. */
+		{ 6000, 1000 + 5930, 1000 + 5940 },
+		{ 3000, 1000 + 2960, 1000 + 2970 },
+	};
+
+	b->now_ns = 10 * 3600000 * MS;
+	for (i = 0; i < 4; i++) {
+		set_row(b, 1, cases[i].total, 1000);
+		b->wteo.rows.heads[1].learned -= grain + 1;
+		begin(b, CIL_TIME_MAX);
+		end(b, outcome, 0);
+		KUNIT_EXPECT_GE(test, bench_row(b, 1)->total, cases[i].least);
+		KUNIT_EXPECT_LE(test, bench_row(b, 1)->total, cases[i].most);
+	}
+}
+
+/* One surprise is enough for a row that was untouched for long. */
+static void old_rows_that_are_surprised_forget(struct kunit *test)
+{
+	static const struct cil_outcome outcome = { .residency_ns = 30000 };
+	struct bench *b = bench_new(test, 4);
+	s32 grain = b->wteo.aging.grain;
+	u32 older;
+
+	b->now_ns = 10 * 3600000 * MS;
+	for (older = 0; older < 2; older++) {
+		set_row(b, 1, 6000, 1000);
+		b->wteo.surprises = 0;
+		b->wteo.rows.heads[1].learned -= grain + older;
+		begin(b, CIL_TIME_MAX);
+		end(b, outcome, 0);
+		KUNIT_EXPECT_EQ(test, 2, b->wteo.surprises);
+		if (older)
+			KUNIT_EXPECT_LT(test, bench_row(b, 1)->total, 1000 + 6000 / 60);
+		else
+			KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, 7000);
+	}
+}
+
 /* At the limit a total stands, beyond it all is divided by eight. */
 static void totals_are_divided_at_their_limit(struct kunit *test)
 {
@@ -384,6 +438,8 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(the_base_row_learns_what_is_new),
 	KUNIT_CASE(three_intervals_are_known),
 	KUNIT_CASE(young_rows_do_not_age),
+	KUNIT_CASE(old_rows_keep_six_intervals),
+	KUNIT_CASE(old_rows_that_are_surprised_forget),
 	KUNIT_CASE(totals_are_divided_at_their_limit),
 	KUNIT_CASE(a_row_is_given_up_below_three),
 	KUNIT_CASE(a_row_is_asked_from_six_on),

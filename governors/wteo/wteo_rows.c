@@ -115,14 +115,21 @@ void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
  * @aging: as prepared
  * @age: time since it learned last, in steps of 2^WTEO_STEP_SHIFT ns
  *
- * The next interval keeps its weight, so it counts for more.
+ * The next interval keeps its weight, so it counts for more. However much the row
+ * knew, what was left untouched for so long is soon overruled: it keeps no more
+ * than it takes to be asked.
  *
- * Context: any.
+ * Context: any, but rarely: it may divide.
  */
 void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		  const struct wteo_aging *aging, u32 age)
 {
-	wteo_row_shrink(row, cells, columns, rest_of(aging, age));
+	u64 most = (u64)row->next * WTEO_KNOWN;
+	u32 share = rest_of(aging, age);
+
+	if (cil_scale(row->total, share) > most)
+		share = (u32)cil_divide(most << 30, row->total);
+	wteo_row_shrink(row, cells, columns, share);
 }
 
 /**
