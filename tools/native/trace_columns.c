@@ -18,7 +18,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,35 +32,6 @@
  * were it counted, the library would take a map that fails for the file's end.
  */
 #define MEMORY_MAX		(1024ull * 1024 * 1024)
-
-/**
- * cil_fail() - tell the caller what is wrong, and end
- * @r: the run
- * @format: as for printf(); the text goes on after the name of the trace
- */
-void cil_fail(struct reader *r, const char *format, ...)
-{
-	char text[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	cil_message_write(r->out, CIL_MESSAGE_ERROR, text);
-	/* Not exit(): the library's state may be in any condition. */
-	_exit(1);
-}
-
-/**
- * cil_check_stream() - give up if the columns cannot be written
- * @r: the run
- * @error: not 0 if they could not
- */
-void cil_check_stream(struct reader *r, int error)
-{
-	if (error)
-		cil_fail(r, "the columns cannot be written: %s", strerror(errno));
-}
 
 /* ---- Opening: what is not a trace is said so before the library looks. ---- */
 

@@ -3,9 +3,12 @@
  * The tables of trace-columns: what they are made of, where their columns are
  * in the records of this trace, and the schema that tells the caller.
  */
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "trace_formats.h"
 
@@ -100,6 +103,37 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_INTERVAL] = { "interval", NULL, NULL, { INTERVAL_COLUMNS } },
 	[TABLE_IDLE] = { "idle", NULL, NULL, { INTERVAL_COLUMNS } },
 };
+
+/* ---- Giving up. ---- */
+
+/**
+ * cil_fail() - tell the caller what is wrong, and end
+ * @r: the run
+ * @format: as for printf(); the text goes on after the name of the trace
+ */
+void cil_fail(struct reader *r, const char *format, ...)
+{
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	cil_message_write(r->out, CIL_MESSAGE_ERROR, text);
+	/* Not exit(): the library's state may be in any condition. */
+	_exit(1);
+}
+
+/**
+ * cil_check_stream() - give up if the columns cannot be written
+ * @r: the run
+ * @error: not 0 if they could not
+ */
+void cil_check_stream(struct reader *r, int error)
+{
+	if (error)
+		cil_fail(r, "the columns cannot be written: %s", strerror(errno));
+}
 
 /* ---- Formats: from names to places in a record. ---- */
 

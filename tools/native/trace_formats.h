@@ -129,11 +129,9 @@ struct reader {
 	u64 events;
 };
 
-/* What ends the run: trace_columns.c. */
 void cil_fail(struct reader *r, const char *format, ...)
 	__attribute__((noreturn, format(printf, 2, 3)));
 void cil_check_stream(struct reader *r, int error);
-/* Formats and schema: trace_formats.c. */
 void cil_prepare_tables(struct reader *r);
 void cil_write_schema(struct reader *r);
 
