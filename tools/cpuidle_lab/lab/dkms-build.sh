@@ -18,7 +18,8 @@ name=$(field PACKAGE_NAME)
 version=$(field PACKAGE_VERSION)
 
 root=$target/mount
-. "$(dirname "$0")/root.sh"
+here=$(dirname "$0")
+. "$here/root.sh"
 mount_root "$tarball" "$root"
 
 cp -R "$sources" "$root/usr/src/$name-$version"
