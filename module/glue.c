@@ -19,6 +19,7 @@
 #include "gate.h"
 #include "glue.h"
 #include "placement.h"
+#include "probes.h"
 #include "registry.h"
 #include "shadow.h"
 #include "symbols.h"
@@ -370,10 +371,16 @@ void cil_glue_restart(const struct cil_governor *governor)
  * Some drivers keep their devices registered while a CPU is offline. What was
  * learned before is stale then, and a decision from before has no outcome.
  */
-static int cpu_came_online(unsigned int n)
+static int cpu_comes_online(unsigned int n)
 {
 	WRITE_ONCE(per_cpu_ptr(cil_cpus, n)->restart, true);
 	cil_placement_cpu_online(n);
+	return 0;
+}
+
+static int cpu_died(unsigned int n)
+{
+	cil_probes_cpu_died();
 	return 0;
 }
 
@@ -402,8 +409,8 @@ int cil_glue_init(void)
 		}
 	}
 
-	ret = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "cpuidle_lab:online",
-					cpu_came_online, NULL);
+	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "cpuidle_lab:online",
+					cpu_comes_online, cpu_died);
 	if (ret < 0) {
 		cil_glue_exit();
 		return ret;

@@ -357,6 +357,18 @@ static void move(struct cil_hint *hint, int cpu)
 	tell(hint, CIL_HINT_MOVE);
 }
 
+/* Where no migration was seen, the task is where it says. */
+static void settle(struct cil_hint *hint, const struct task_struct *task)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&hint->lock, flags);
+	if (hint->task && (!task || hint->task == task) && !hint->moved &&
+	    hint->cpu != task_cpu(hint->task))
+		move(hint, task_cpu(hint->task));
+	raw_spin_unlock_irqrestore(&hint->lock, flags);
+}
+
 /**
  * cil_hint_settle() - make sure of the CPU of a hint that is new
  * @task: the task
@@ -372,14 +384,33 @@ static void move(struct cil_hint *hint, int cpu)
 void cil_hint_settle(struct task_struct *task)
 {
 	struct cil_hint *hint = cil_hint_find(task);
-	unsigned long flags;
 
-	if (!hint)
-		return;
-	raw_spin_lock_irqsave(&hint->lock, flags);
-	if (hint->task == task && !hint->moved && hint->cpu != task_cpu(task))
-		move(hint, task_cpu(task));
-	raw_spin_unlock_irqrestore(&hint->lock, flags);
+	if (hint)
+		settle(hint, task);
+}
+
+/**
+ * cil_hints_settle_all() - make sure of the CPU of all hints
+ *
+ * Some tasks may have migrated unseen, but none does so any more.
+ *
+ * Context: process, may sleep; cil_hints_lock is held, the table has been made.
+ */
+void cil_hints_settle_all(void)
+{
+	struct cil_hint *end = cil_hint_pool + CIL_HINTS_MAX;
+	struct cil_hint *hint;
+
+	lockdep_assert_held(&cil_hints_lock);
+	for (hint = cil_hint_pool; hint < end; hint++) {
+		raw_spin_lock_irq(&hint->lock);
+		hint->moved = false;
+		raw_spin_unlock_irq(&hint->lock);
+	}
+	/* See cil_hint_settle(). */
+	synchronize_rcu();
+	for (hint = cil_hint_pool; hint < end; hint++)
+		settle(hint, NULL);
 }
 
 /**

@@ -27,7 +27,7 @@ struct cil_user;
  * @cpu: where the task is counted
  * @level: by which level, after the group has had its say
  * @relaxed: after the group has had its say, the value is above 0
- * @moved: a migration was seen since the hint was set
+ * @moved: a migration was seen since the hint was set, or since all are settled
  * @sleeps: it stopped running in order to sleep
  *
  * Hints are never freed while anybody may look for one: memory that is used
@@ -59,6 +59,7 @@ void cil_hints_free_table(void);
 struct cil_hint *cil_hint_find(const struct task_struct *task);
 int cil_hint_set(struct task_struct *task, const struct cil_request *own);
 void cil_hint_settle(struct task_struct *task);
+void cil_hints_settle_all(void);
 void cil_hint_inherit(struct task_struct *parent, struct task_struct *child);
 void cil_hint_join(struct task_struct *task, const struct cil_group_value *group);
 void cil_hint_move(struct task_struct *task, int cpu);

@@ -279,7 +279,7 @@ void cil_placement_refresh(void)
 }
 
 /**
- * cil_placement_cpu_online() - a CPU came online
+ * cil_placement_cpu_online() - a CPU is about to come online
  * @cpu: the CPU
  *
  * Its timer may have moved elsewhere, where it wakes nobody who needs it.

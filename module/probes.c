@@ -208,6 +208,44 @@ void cil_probes_detach_soon(void)
 		schedule_delayed_work(&detach_work, DETACH_AFTER);
 }
 
+static void settle(struct work_struct *work)
+{
+	mutex_lock(&cil_hints_lock);
+	if (attached)
+		cil_hints_settle_all();
+	mutex_unlock(&cil_hints_lock);
+}
+
+static DECLARE_WORK(settle_work, settle);
+
+/**
+ * cil_probes_cpu_died() - a CPU is offline and does nothing any more
+ *
+ * Tracepoints are silent on a CPU that is not online. But the last thing that
+ * one does is to wake whoever waits for it to stop, or for its stopper to move
+ * him elsewhere, and those may go elsewhere unseen.
+ *
+ * Context: process, may sleep. The lock of CPU hotplug is held, which whoever
+ * holds cil_hints_lock may wait for; so hints are settled later.
+ */
+void cil_probes_cpu_died(void)
+{
+	rcu_read_lock();
+	if (READ_ONCE(attached))
+		schedule_work(&settle_work);
+	rcu_read_unlock();
+}
+
+/**
+ * cil_probes_settle() - wait until hints are settled after CPUs have died
+ *
+ * Context: process, may sleep; cil_hints_lock is not held.
+ */
+void cil_probes_settle(void)
+{
+	flush_work(&settle_work);
+}
+
 /**
  * cil_probes_attached() - is anybody listening?
  *
@@ -241,4 +279,7 @@ void cil_probes_exit(void)
 	mutex_unlock(&cil_hints_lock);
 	cil_groups_exit();
 	cancel_delayed_work_sync(&detach_work);
+	/* Whoever saw that they were attached. */
+	synchronize_rcu();
+	cancel_work_sync(&settle_work);
 }

@@ -150,6 +150,7 @@ int cil_recount_show(struct seq_file *seq)
 	recount->placed = kvcalloc(nr_cpu_ids * (CIL_LEVELS + 1), sizeof(u32),
 				   GFP_KERNEL);
 	if (recount->placed) {
+		cil_probes_settle();
 		mutex_lock(&cil_hints_lock);
 		ret = stop_machine(recount_stopped, recount, NULL);
 		mutex_unlock(&cil_hints_lock);

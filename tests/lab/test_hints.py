@@ -13,6 +13,8 @@ from cpuidle_lab.replay.points import fidelity
 
 pytestmark = pytest.mark.lab
 
+TOP = Path(__file__).resolve().parents[2]
+
 # For how long a task sleeps, and linger_max_ms: a while, and an hour with the gate as it comes.
 SLEEPS = [(120, 0), pytest.param(3600, 30_000, marks=pytest.mark.full)]
 
@@ -105,6 +107,39 @@ def test_interface_and_privileges(kernel: str, tmp_path: Path) -> None:
     assert said["mode"] == "666"
     assert said["end"] == "# tracepoints attached: no"
     assert kernel == "6.1" or said["namespace"] == "tried"
+
+
+SEEN = "\tcil_hint_move(task, cpu);\n"
+SEEN_WHILE_ACTIVE = "\tif (cpu_active(raw_smp_processor_id()))\n\t\tcil_hint_move(task, cpu);\n"
+
+
+def test_who_leaves_a_dying_cpu_unseen_is_found(tmp_path: Path) -> None:
+    """Tracepoints are silent on a CPU that is not online; here, as soon as it prepares for that."""
+    source = (TOP / "module/probes.c").read_text()
+    assert source.count(SEEN) == 1
+    said = guest(
+        tmp_path,
+        """
+        spin() { exec taskset -c $1 sh -c 'while :; do :; done'; }
+        for i in 1 2 3; do
+            spin 0,1 & pids="${pids:-} $!"
+            usleep 20000
+            expect ok hint $! set -5
+        done
+        left=0
+        for i in 1 2 3 4 5; do
+            usleep 50000
+            there=$(placed 1)
+            left=$((left + ${there:-0}))
+            online 1 0; agrees "CPU 1 is off"
+            online 1 1; agrees "CPU 1 is on"
+        done
+        echo "left: $left"
+        kill $pids
+        """,
+        changes={"module/probes.c": source.replace(SEEN, SEEN_WHILE_ACTIVE)},
+    )
+    assert int(said["left"]) > 0
 
 
 def test_groups(tmp_path: Path) -> None:
