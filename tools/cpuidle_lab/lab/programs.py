@@ -20,13 +20,18 @@ class Program:
         name: as the guest calls it.
         source: its source, below the top of the tree.
         headers: of the project, that it includes.
-        flags: further ones of the compiler.
+        says_version: it is compiled with the project's version.
     """
 
     name: str
     source: str
     headers: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    says_version: bool = False
+
+    def flags(self) -> list[str]:
+        """Return the compiler's options."""
+        version = (TOP / "VERSION").read_text().strip() if self.says_version else ""
+        return [*_FLAGS, *([f'-DVERSION="{version}"'] if version else [])]
 
 
 WAKEBENCH = Program("wakebench", "tools/cpuidle_lab/lab/guest/wakebench.c")
@@ -35,7 +40,7 @@ LATNICE = Program(
     "latnice",
     "tools/latnice/latnice.c",
     ("module/uapi/cpuidle_latency.h",),
-    (f'-DVERSION="{(TOP / "VERSION").read_text().strip()}"',),
+    says_version=True,
 )
 
 
@@ -54,7 +59,7 @@ def compiled(program: Program) -> Path:
         compiler = shutil.which("cc") or shutil.which("gcc")
         if not compiler:
             raise UserError(f"{program.name} must be compiled first: apt install gcc libc6-dev")
-        command = [compiler, *_FLAGS, *program.flags, "-o", str(target / program.name)]
+        command = [compiler, *program.flags(), "-o", str(target / program.name)]
         command.append(str(TOP / program.source))
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -62,7 +67,7 @@ def compiled(program: Program) -> Path:
             raise UserError(f"{program.name} does not compile: {first or done.stderr.strip()}")
 
     sources = (program.source, *program.headers)
-    parts: list[str | bytes] = [*_FLAGS, *program.flags]
+    parts: list[str | bytes] = [*program.flags()]
     parts += [(TOP / name).read_bytes() for name in sources]
     return cached(program.name, parts, f"Compiling {program.name}", build) / program.name
 
