@@ -37,18 +37,14 @@ static inline s64 cil_clamp(s64 value, s64 low, s64 high)
 }
 
 /**
- * cil_divide() - quotient
+ * cil_divide_by_shifts() - quotient without a division
  * @dividend: the dividend
  * @divisor: not 0
  *
- * For rare paths only. Where a register does not hold the dividend, it is worth
- * more to need no library function than to be quick.
+ * Return: @dividend / @divisor, rounded down.
  */
-static inline u64 cil_divide(u64 dividend, u64 divisor)
+static inline u64 cil_divide_by_shifts(u64 dividend, u64 divisor)
 {
-#if __SIZEOF_LONG__ == 8
-	return dividend / divisor;
-#else
 	u64 quotient = 0, rest = 0;
 	int bit;
 
@@ -62,6 +58,24 @@ static inline u64 cil_divide(u64 dividend, u64 divisor)
 		}
 	}
 	return quotient;
+}
+
+/**
+ * cil_divide() - quotient
+ * @dividend: the dividend
+ * @divisor: not 0
+ *
+ * For rare paths only. Where a register does not hold the dividend, it is worth
+ * more to need no library function than to be quick.
+ *
+ * Return: @dividend / @divisor, rounded down.
+ */
+static inline u64 cil_divide(u64 dividend, u64 divisor)
+{
+#if __SIZEOF_LONG__ == 8
+	return dividend / divisor;
+#else
+	return cil_divide_by_shifts(dividend, divisor);
 #endif
 }
 

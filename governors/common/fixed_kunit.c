@@ -28,19 +28,21 @@ static void quotients_are_rounded_down(struct kunit *test)
 	for (i = 0; i < 4000; i++) {
 		u64 a = draw_u64(&state) >> i % 63;
 		u64 c = draw_u64(&state) >> i % 64 | 1;
-		u64 rest = a - cil_divide(a, c) * c;
+		u64 rest = a - cil_divide_by_shifts(a, c) * c;
 
 		KUNIT_ASSERT_LE(test, rest, a);
 		KUNIT_ASSERT_LT(test, rest, c);
+		KUNIT_ASSERT_EQ(test, cil_divide(a, c),
+				cil_divide_by_shifts(a, c));
 	}
-	KUNIT_EXPECT_EQ(test, cil_divide(0, 7), 0ULL);
-	KUNIT_EXPECT_EQ(test, cil_divide(7, 7), 1ULL);
-	KUNIT_EXPECT_EQ(test, cil_divide(6, 7), 0ULL);
-	KUNIT_EXPECT_EQ(test, cil_divide(U64_MAX, 1), U64_MAX);
-	KUNIT_EXPECT_EQ(test, cil_divide(U64_MAX, U64_MAX), 1ULL);
+	KUNIT_EXPECT_EQ(test, cil_divide_by_shifts(0, 7), 0ULL);
+	KUNIT_EXPECT_EQ(test, cil_divide_by_shifts(7, 7), 1ULL);
+	KUNIT_EXPECT_EQ(test, cil_divide_by_shifts(6, 7), 0ULL);
+	KUNIT_EXPECT_EQ(test, cil_divide_by_shifts(U64_MAX, 1), U64_MAX);
+	KUNIT_EXPECT_EQ(test, cil_divide_by_shifts(U64_MAX, U64_MAX), 1ULL);
 	/* The rest outgrows 64 bits on the way. */
-	KUNIT_EXPECT_EQ(test, cil_divide(U64_MAX - 1, U64_MAX), 0ULL);
-	KUNIT_EXPECT_EQ(test, cil_divide(U64_MAX, (1ULL << 63) + 1), 1ULL);
+	KUNIT_EXPECT_EQ(test, cil_divide_by_shifts(U64_MAX - 1, U64_MAX), 0ULL);
+	KUNIT_EXPECT_EQ(test, cil_divide_by_shifts(U64_MAX, (1ULL << 63) + 1), 1ULL);
 }
 
 /* A root is the greatest whose square fits. */
