@@ -41,8 +41,8 @@ enum wteo_selection {
  * @selection: enum wteo_selection
  * @row_context: 0: rows by TEO's choice, 1: by timer and the intervals before
  * @seed: of the random draw
- * @latency_bias: what waking up costs beside energy, per mille of full power
- * @latency_margin: energy that a shorter exit latency may cost, per 1024
+ * @latency_bias: what waking up costs beside energy, per 1024 of full power
+ * @latency_margin: how much later a state pays that wakes up later, per 1024
  * @power_mw: power of each state, 0 where it is to be derived
  */
 struct wteo_tunables {
