@@ -128,8 +128,9 @@
  * Near a break-even point the energy hardly differs between two states, but
  * the exit latency does, and programs feel it. So a state that wakes up later
  * than the one before it is chosen only from latency_margin beyond that point,
- * or from where half that share of the energy is at stake. latency_bias goes
- * further: it adds to the cost of each state what its exit latency is worth.
+ * at most %MARGIN_MAX_NS, or from where half that share of the energy is at
+ * stake. latency_bias goes further: it adds to the cost of each state what its
+ * exit latency is worth.
  */
 
 #include "wteo.h"
@@ -152,6 +153,12 @@ static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 }
 
 /*
+ * Who waits for longer than a millisecond or two waits for a device or a clock
+ * rather than for another program, and feels the exit latency less.
+ */
+#define MARGIN_MAX_NS	(128 * CIL_NSEC_PER_USEC)
+
+/*
  * How much longer a state must be worth it that wakes up later than the one
  * before it: a share of its break-even point, as that is known whatever the
  * powers are; less if only half that share of the energy is at stake by then.
@@ -160,10 +167,12 @@ static u64 margin(const struct wteo *w, u32 k, u64 pays_ns, u64 saved)
 {
 	const struct cil_energy *e = &w->energy;
 	u64 spent = e->entry[k] + e->power[k] * pays_ns;
-	u64 by_time_ns = pays_ns * w->tunables.latency_margin >> 10;
 	u64 by_energy_ns = cil_divide(spent * w->tunables.latency_margin, saved << 11);
+	u64 margin_ns = pays_ns * w->tunables.latency_margin >> 10;
 
-	return by_time_ns < by_energy_ns ? by_time_ns : by_energy_ns;
+	if (by_energy_ns < margin_ns)
+		margin_ns = by_energy_ns;
+	return margin_ns < MARGIN_MAX_NS ? margin_ns : MARGIN_MAX_NS;
 }
 
 /* Mean interval from which state k is chosen rather than the shallower state j. */
@@ -485,7 +494,7 @@ static const struct cil_tunable wteo_tunables[] = {
 		.unit = "per 1024",
 		.what = "How much later a state pays that wakes up later than the one before.",
 		.why = "Near a break-even point energy does not decide, so let latency.",
-		.min = 0, .max = 1024, .def = 48,
+		.min = 0, .max = 1024, .def = 96,
 	},
 	POWER(0), POWER(1), POWER(2), POWER(3), POWER(4),
 	POWER(5), POWER(6), POWER(7), POWER(8), POWER(9),
