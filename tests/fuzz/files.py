@@ -113,7 +113,8 @@ def slices(seed: int, operations: int) -> Iterator[tuple[int, int]]:
 def script(seed: int, operations: int, processes: int) -> str:
     """Return the guest's script."""
     expected = f"{verdict.EXPECTED}|{REFUSALS}"
-    lines = [f"EXPECTED={shlex.quote(expected)}", STORM.read_text(), GUEST.read_text()]
+    head = f"EXPECTED={shlex.quote(expected)}"
+    lines = [head, verdict.LEFT, STORM.read_text(), GUEST.read_text()]
     lines.append("begin_fuzz")
     for number, (drawn, size) in enumerate(slices(seed, operations), 1):
         events = size // EVENTS // processes * processes

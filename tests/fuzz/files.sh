@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# Runs in the guest, after the functions of a storm (tests/storm/guest.sh):
+# Runs in the guest, after the functions of a storm (tests/storm/guest.sh, left.sh):
 # random calls on every file of both modules, in slices, and what must be true
 # after each of them.
 # shellcheck shell=sh disable=SC2154
@@ -15,6 +15,7 @@ begin_fuzz() {
 	echo 0 >/proc/sys/kernel/panic_on_oops
 	mount -t cgroup2 none $groups
 	mkdir $groups/fuzz
+	remember
 	kmemleak /dev/null
 	[ ! -e $leaks ] || echo clear >$leaks
 	load cpuidle_emul machine=skx
@@ -103,6 +104,6 @@ finish_fuzz() {
 	away
 	rmmod cpuidle_lab || fail "cpuidle_lab cannot go: $(lsmod)"
 	rmmod cpuidle_emul || fail "cpuidle_emul cannot go: $(lsmod)"
-	left >/results/left 2>/dev/null
+	left
 	kmemleak /results/leaks-gone
 }

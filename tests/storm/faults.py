@@ -50,7 +50,7 @@ def inject(folder: Path, fault: str, limit_s: float, title: str) -> LabResult:
         UserError: the guest's kernel died, or the time is up.
     """
     run = LabRun(
-        script=SCRIPT.read_text(),
+        script=verdict.LEFT + SCRIPT.read_text(),
         kernel="debug",
         cpus=2,
         files={"lab/bin/hint": program("hint"), **programs.file(FAILNTH)},

@@ -49,6 +49,7 @@ scan() {
 	cat $leaks
 }
 
+remember
 scan >/dev/null
 echo clear >$leaks
 load cpuidle_emul machine=skx
@@ -76,5 +77,5 @@ scan >/results/leaks-loaded
 governor menu
 rmmod cpuidle_lab || stop "rmmod" "$(lsmod)"
 rmmod cpuidle_emul || stop "rmmod" "$(lsmod)"
-[ ! -e $knobs ] || echo $knobs >/results/left
+left
 scan >/results/leaks-gone

@@ -212,6 +212,7 @@ begin() {
 	echo 0 >/proc/sys/kernel/panic_on_oops
 	echo on >/proc/sys/kernel/printk_devkmsg
 	mount -t cgroup2 none $groups
+	remember
 	for n in $(seq $sleepers); do
 		sleep 1000000 &
 		echo $!
@@ -241,20 +242,6 @@ kmemleak() {
 	cat $leaks >$1
 }
 
-# left: what the modules left behind.
-left() {
-	for name in teo_ng menu_ng wteo gate; do
-		grep -qw $name $cpuidle/available_governors && echo "governor $name"
-	done
-	for path in $knobs /sys/kernel/debug/cpuidle_emul /dev/cpuidle_latency \
-		$tracing/events/cpuidle_lab /sys/module/cpuidle_lab /sys/module/cpuidle_emul \
-		$powercap/cpuidle-emul; do
-		[ ! -e $path ] || echo $path
-	done
-	[ "$(cat $cpuidle/current_driver)" = none ] || echo "driver $(cat $cpuidle/current_driver)"
-	grep -q kallsyms /sys/kernel/debug/kprobes/list && echo kprobe
-}
-
 # finish: all tasks end, both modules go, nothing is left.
 finish() {
 	kill $load
@@ -268,6 +255,6 @@ finish() {
 	away
 	rmmod cpuidle_lab || fail "cpuidle_lab cannot go: $(lsmod)"
 	rmmod cpuidle_emul || fail "cpuidle_emul cannot go: $(lsmod)"
-	left >/results/left 2>/dev/null
+	left
 	kmemleak /results/leaks-gone
 }

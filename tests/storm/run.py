@@ -49,7 +49,7 @@ def script(args: argparse.Namespace, before: int) -> str:
     """Return the guest's script, without the first rounds."""
     # Races are reported in blocks, which only the judge can tell apart.
     expected = "." if args.flavour == "kcsan" else verdict.EXPECTED
-    lines = [f"EXPECTED={shlex.quote(expected)}", GUEST.read_text(), "begin"]
+    lines = [f"EXPECTED={shlex.quote(expected)}", verdict.LEFT, GUEST.read_text(), "begin"]
     drawn = enumerate(operations.rounds(args.seed, args.rounds, args.cpus), 1)
     lines += [f"round {number} {shlex.join(each)}" for number, each in drawn if number > before]
     return "\n".join([*lines, "finish"])

@@ -12,6 +12,9 @@ from cpuidle_lab.lab import LabResult
 # stall of the guest's.
 OPTIONS = ("log_buf_len=64M", "rcupdate.rcu_cpu_stall_timeout=120", "watchdog_thresh=60")
 
+# For the guest: what is left when both modules have gone.
+LEFT = Path(__file__).with_name("left.sh").read_text()
+
 # What is logged as a warning and is none: foreign modules, refused parameters, a starved host, on
 # which the firmware's loops give up, too, when the disk resumes, and interrupts for all CPUs, which
 # QEMU gives to one that is just starting, too.
