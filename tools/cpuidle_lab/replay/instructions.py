@@ -4,7 +4,8 @@
 A program (tools/native/count) plays some intervals of a recording, and valgrind's callgrind counts
 what runs inside of the governor, and nothing else: not the replay, and not what makes a governor of
 the kernel a policy. The program is linked from the same sources as the library, but without
-position-independent code, so that no governor pays for how a shared library finds its data.
+position-independent code, so that no governor pays for how a shared library finds its data, and
+without vectors, which a kernel does not use.
 """
 
 import ctypes
@@ -39,7 +40,7 @@ _COUNT = build.NATIVE / "count"
 _PROGRAM = build.Product(
     file="count",
     title="the counter of instructions",
-    flags=("-fPIE",),
+    flags=("-fPIE", "-fno-tree-vectorize"),
     kernel_flags=("-Wl,--wrap=cpuidle_register_governor",),
     own=(_COUNT / "main.c", _COUNT / "policy.c"),
     kernel=(_COUNT / "main.c", _COUNT / "kernel.c"),
