@@ -196,6 +196,29 @@ static void a_quarter_is_late(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ask(b, running, 0, 100 * MS).index, 3);
 }
 
+/* Who ends right after the tick has little to gain without it, and others pay. */
+static void a_tick_near_the_end_is_kept(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+
+	give(b, 1, ONE / 2, 5 * US);
+	give(b, 3, ONE / 2, 3001 * US);
+	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 4 * MS).stop_tick);
+	give(b, 3, ONE / 2, 3900 * US);
+	KUNIT_EXPECT_TRUE(test, ask(b, running, 0, 4 * MS).stop_tick);
+}
+
+/* What would end after the timer ends with it. */
+static void a_near_timer_ends_all(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+
+	give(b, 2, ONE, 60 * US);
+	KUNIT_EXPECT_EQ(test, 0, ask(b, stopped, 0, 1 * US).index);
+	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 10 * US).index);
+	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 30 * US).index);
+}
+
 /* With the tick kept, the state has to pay in the time before it. */
 static void a_kept_tick_shortens_the_mean(struct kunit *test)
 {
@@ -384,6 +407,8 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(one_in_128_is_known),
 	KUNIT_CASE(late_is_beyond_the_tick),
 	KUNIT_CASE(a_quarter_is_late),
+	KUNIT_CASE(a_tick_near_the_end_is_kept),
+	KUNIT_CASE(a_near_timer_ends_all),
 	KUNIT_CASE(a_kept_tick_shortens_the_mean),
 	KUNIT_CASE(traps_have_edges),
 	KUNIT_CASE(timers_of_any_kind_tell_little),

@@ -183,13 +183,26 @@ static inline void expect_timer(struct outlook *o, u32 weight)
 	o->time += time;
 }
 
+/* Step 5: columns that may end after the tick or the timer. */
+static noinline struct outlook see_some(struct outlook o,
+					const struct wteo_cell *cells, u32 count)
+{
+	u32 k;
+
+	for (k = 0; k < count; k++)
+		expect(&o, cells[k].weight, cells[k].time);
+	return o;
+}
+
 /*
  * Step 5: an interval that begins. Columns that end before the tick and the
- * timer, the most frequent ones, need no more than an addition.
+ * timer, the most frequent ones, need no more than an addition. The last one has
+ * no end.
  */
 static inline void see_all(struct outlook *o, const struct wteo *w, u32 states,
 			   const struct wteo_cell *cells)
 {
+	u32 last = states - 1;
 	u32 time = 0;
 	u32 k;
 
@@ -197,8 +210,9 @@ static inline void see_all(struct outlook *o, const struct wteo *w, u32 states,
 		time += cells[k].time;
 	o->time = time;
 	o->early_time = time;
-	for (; k < states; k++)
-		expect(o, cells[k].weight, cells[k].time);
+	if (k < last)
+		*o = see_some(*o, cells + k, last - k);
+	expect(o, cells[last].weight, cells[last].time);
 }
 
 /*
@@ -330,23 +344,17 @@ static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 /*
  * Step 6: the cheapest usable state, if the CPU will be in it with probability
  * @share, for @time, and the timer is due by @timer_ns: the deepest whose
- * break-even point is within the mean. @early is the same for @early_time,
- * which is at most @time.
+ * break-even point is within the mean.
  */
 static inline u32 cheapest(const struct wteo *w, u32 usable, u32 timer_ns,
-			   u32 share, u32 time, u32 early_time, u32 *early)
+			   u32 share, u32 time)
 {
 	u32 best = w->deepest;
 
-	if (usable != w->paying) {
-		*early = cheapest_of(w, usable, timer_ns, share, early_time);
+	if (usable != w->paying)
 		return cheapest_of(w, usable, timer_ns, share, time);
-	}
 	while (best && wteo_product(share, w->pays_ns[best]) > time)
 		best--;
-	*early = best;
-	while (*early && wteo_product(share, w->pays_ns[*early]) > early_time)
-		--*early;
 	return best;
 }
 
@@ -361,9 +369,7 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 			    const struct outlook *o, u32 stop, u32 keep)
 {
 	u32 late_time = o->time - o->early_time;
-	u32 unused;
-	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time, 0,
-			     &unused);
+	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time);
 
 	return cil_energy_cost(&w->energy, stop, o->share, o->time) +
 	       tick_cost(w, o->share - o->late) <
@@ -376,14 +382,13 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
  * again, and those that end in the first column are gone by then.
  */
 static noinline bool is_poll_cheaper(const struct wteo *w, u32 usable,
-				     struct outlook o, struct wteo_cell first,
-				     u32 best)
+				     struct outlook o, struct wteo_cell first)
 {
 	u32 late = o.share - first.weight;
 	u32 polled = first.time + wteo_product(late, w->poll_ns);
 	u32 rest = o.time > polled ? o.time - polled : 0;
-	u32 unused;
-	u32 after = cheapest(w, usable, o.timer_ns, late, rest, 0, &unused);
+	u32 best = cheapest(w, usable, o.timer_ns, o.share, o.time);
+	u32 after = cheapest(w, usable, o.timer_ns, late, rest);
 
 	return cil_energy_cost(&w->energy, 0, o.share, polled) +
 	       cil_energy_cost(&w->energy, after, late, rest) <
@@ -409,23 +414,25 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 	u32 keep, stop;
 
 	look_ahead(&o, w, machine, query, row);
-	stop = cheapest(w, usable, o.timer_ns, o.share, o.time, o.early_time,
-			&keep);
 	decision->row = (u8)row;
 	if (may_poll(w, usable, &o, *first) &&
-	    is_poll_cheaper(w, usable, o, *first, stop)) {
-		stop = 0;
-		keep = 0;
+	    is_poll_cheaper(w, usable, o, *first)) {
+		decide_on(decision, 0, query->tick_stopped,
+			  query->tick_stopped ? CIL_REASON_WTEO_EXPECTED :
+						CIL_REASON_WTEO_EXPECTED_TICK);
+		return;
 	}
-	if (query->tick_stopped) {
-		decide_on(decision, stop, true, CIL_REASON_WTEO_EXPECTED);
-	} else if (o.late >= o.share / LATE_PART &&
-		   !machine->states[stop].polling &&
-		   is_stop_cheaper(w, usable, &o, stop, keep)) {
-		decide_on(decision, stop, true, CIL_REASON_WTEO_EXPECTED);
-	} else {
-		decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
+	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
+	if (query->tick_stopped || o.late >= o.share / LATE_PART) {
+		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
+		if (query->tick_stopped ||
+		    (!machine->states[stop].polling &&
+		     is_stop_cheaper(w, usable, &o, stop, keep))) {
+			decide_on(decision, stop, true, CIL_REASON_WTEO_EXPECTED);
+			return;
+		}
 	}
+	decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
 }
 
 /* Step 3: such a short interval is expected that no timer matters. */
@@ -447,7 +454,8 @@ static noinline bool decide_short(const struct wteo *w,
 	if (time > wteo_product(total, CIL_RESIDENCY_THRESHOLD_NS))
 		return false;
 	decision->row = (u8)row;
-	decide_on(decision, cheapest(w, usable, CIL_DURATION_MAX, total, (u32)time, 0, &k),
+	decide_on(decision,
+		  cheapest(w, usable, CIL_DURATION_MAX, total, (u32)time),
 		  false, CIL_REASON_WTEO_EXPECTED_TICK);
 	return true;
 }
@@ -544,5 +552,5 @@ void wteo_select(void *state, const struct cil_machine *machine,
 	i->resumed = false;
 	i->sleep_length_ns = query->asked ? query->sleep_length_ns :
 					    CIL_TIME_MAX;
-	i->keeps_tick = !query->tick_stopped && !decision->stop_tick;
+	i->keeps_tick = !(query->tick_stopped | decision->stop_tick);
 }
