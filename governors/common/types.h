@@ -29,6 +29,9 @@ typedef int64_t s64;
 
 #ifndef noinline
 #define noinline __attribute__((__noinline__))
+#ifndef __always_inline
+#define __always_inline inline __attribute__((__always_inline__))
+#endif
 #endif
 
 #ifndef U32_MAX

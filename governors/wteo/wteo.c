@@ -60,18 +60,19 @@
  *   exactly, and everything is divided by eight when they reach their limit.
  * - *Evidence.* The sum of a row's weights over the weight that its next
  *   interval will have is how many intervals it remembers.
- * - *Aging.* The evidence of a row that learns nothing is halved every
- *   half_life_ms. It is computed from the sum at its last learning and the time
- *   since then, and written back by learning only, so that looking changes
- *   nothing. A row that was untouched for a 64th of that time keeps no more
- *   than %WTEO_KNOWN intervals when it learns again, so that it is soon overruled
- *   by what happens; one that has aged further is not asked until then.
- * - *Surprise.* A row that knows its condition and gives a column less than an
- *   eighth of its weight does not expect it. Rare columns are in the nature of
- *   things, but where more than one interval in three surprises its row, the load
- *   is another one. From a count of %ALARM on, or if it was untouched for that
- *   long, a row that is surprised forgets nearly all; the base row, which learns
- *   all that surprises, stands in.
+ * - *Aging.* What a row knew fades by half in half_life_ms. But what happened to
+ *   a row that was untouched for a 64th of that time, nobody knows: it is not
+ *   asked, and when it learns again, keeps no more than %WTEO_DORMANT interval.
+ *   This is computed from what it was at its last learning and the time since
+ *   then, and written back by learning only, so that looking changes nothing.
+ * - *Doubt.* Rare columns are in the nature of things, but when the load becomes
+ *   another one, conditions no longer mean what they did. Then the base row, which
+ *   forgets soon, gives what happens more weight than the rows that know. From the
+ *   first interval on whose column has less than a quarter of its row's weight,
+ *   the base row learns every interval, and the logarithm of the ratio of the two
+ *   shares is summed up, until the sum is negative (a CUSUM test, Page 1954). At
+ *   %DOUBT_MAX, odds of 256 to one, all conditions are forgotten, and the base row
+ *   stands in until they are known again.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *
@@ -385,7 +386,7 @@ static void dump_row(const struct wteo *w, u32 states, u32 slot, u64 now_ns,
 
 	age = age > 0 ? age : 0;
 	if (age > w->aging.grain)
-		left = wteo_left(&w->aging, left, (u32)age);
+		left = wteo_row_left(row, &w->aging, (u32)age);
 	wteo_row_view(cells, states + 1, weights);
 
 	cil_env_print(sink, "%3u ", slot);
@@ -393,7 +394,7 @@ static void dump_row(const struct wteo *w, u32 states, u32 slot, u64 now_ns,
 	for (k = 0; k <= states; k++)
 		cil_env_print(sink, " %5u", weights[k]);
 	cil_env_print(sink, " | %8llu %9llu |",
-		      (unsigned long long)cil_divide(left, row->next),
+		      (unsigned long long)cil_divide(left + row->next / 2, row->next),
 		      ((unsigned long long)age << WTEO_STEP_SHIFT) >> 20);
 	dump_means(cells, states, sink);
 	cil_env_print(sink, "\n");
@@ -455,7 +456,7 @@ static const struct cil_tunable wteo_tunables[] = {
 		.name = "half_life_ms",
 		.unit = "ms",
 		.what = "Time in which an untouched row loses half of its evidence; 0: never.",
-		.why = "An hour: a load finds its rows again after a pause, not the next day.",
+		.why = "An hour: after a 64th of it, a minute, a load begins anew; sooner it goes on.",
 		.min = 0, .max = 86400000, .def = 3600000,
 	}, {
 		.name = "history_size",

@@ -21,16 +21,14 @@
 #define BASE_MASK	7
 
 /*
- * A column with less than an eighth of its row's weight is a surprise. Each
- * counts two, and anything else takes one off, so rare ones, which are in the
- * nature of a row, never add up. When they do, conditions are not what they
- * were: a row that is surprised keeps a 64th of what it knows, too little to
- * be asked, until it has learned anew. So does one that is old enough to have
- * aged: nobody knows what happened since.
+ * Conditions stop to mean what they did when the load changes. Then the base
+ * row, which forgets soon, foresees what happens better than the rows that know.
+ * How much better is summed up, as the logarithm of the odds, from the first
+ * column that has less than a quarter of its row's weight, and until the sum is
+ * negative. At 256 to one, all conditions are forgotten.
  */
-#define SURPRISE_SHIFT	3
-#define ALARM		8
-#define KEPT_SHARE	(CIL_ONE / 64)
+#define SURPRISE_SHIFT	2
+#define DOUBT_MAX	(8 * CIL_LOG2_ONE)
 
 /* Tunables that are dear to take over are looked at once in so many intervals. */
 #define REFRESH_MASK	63
@@ -102,6 +100,17 @@ static noinline void remember(struct wteo_window *window, u32 size, u32 column)
 		window->next = 0;
 }
 
+/* What a row knows by now. */
+static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
+{
+	struct wteo_row *row = &w->rows.heads[slot];
+	s32 age = (s32)(now - row->learned);
+
+	if (age > w->aging.grain)
+		wteo_row_age(row, w->rows.cells + slot * columns, columns,
+			     &w->aging, (u32)age);
+}
+
 /*
  * Instead of taking something from all other columns, each interval weighs more
  * than the one before it. The sum is kept, and everything is divided by eight
@@ -112,11 +121,8 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 {
 	struct wteo_row *row = &w->rows.heads[slot];
 	struct wteo_cell *cells = w->rows.cells + slot * columns;
-	s32 age = (s32)(now - row->learned);
 	u32 weight = row->next;
 
-	if (age > w->aging.grain)
-		wteo_row_age(row, cells, columns, &w->aging, (u32)age);
 	cells[column].weight += weight;
 	cells[column].time += wteo_product(weight, duration_ns);
 	row->total += weight;
@@ -133,6 +139,7 @@ static void learn_base(struct wteo *w, u32 columns, u32 column, u32 duration_ns,
 {
 	const struct wteo_row *base = &w->rows.heads[WTEO_BASE];
 
+	grow_old(w, columns, WTEO_BASE, now);
 	learn(w, columns, WTEO_BASE, column, duration_ns, now, BASE_GROWTH);
 	w->base_knows = base->total >= (u64)base->next * BASE_COUNT;
 }
@@ -146,18 +153,31 @@ static void set_history(struct wteo *w, u32 column, u32 duration_ns)
 	w->shorts = (u8)(w->shorts << 1 | is_short);
 }
 
-/* A row that is no good any more, or may be none, forgets. */
-static noinline void be_surprised(struct wteo *w, u32 columns, u32 slot,
-				  u32 now)
+/*
+ * Is the row of a condition still as good as the base row? Each column is taken
+ * to have been seen once more than it was (Laplace's rule of succession), so a
+ * row that knows little is not far out.
+ */
+static noinline bool is_trusted(struct wteo *w, u32 columns, u32 slot, u32 column)
 {
-	struct wteo_row *row = &w->rows.heads[slot];
+	const struct wteo_row *base = &w->rows.heads[WTEO_BASE];
+	const struct wteo_row *row = &w->rows.heads[slot];
+	const struct wteo_cell *cells = w->rows.cells;
+	/* Their shares of the column, each times both totals. */
+	u64 by_base = (cells[column].weight + (u64)base->next) *
+		      (row->total + columns * row->next);
+	u64 by_row = (cells[slot * columns + column].weight + (u64)row->next) *
+		     (base->total + columns * base->next);
+	s32 doubt = w->doubt + cil_log2(by_base) - cil_log2(by_row);
 
-	w->surprises += 2;
-	if (w->surprises > ALARM)
-		w->surprises = ALARM;
-	if (w->surprises == ALARM || (s32)(now - row->learned) > w->aging.grain)
-		wteo_row_shrink(row, w->rows.cells + slot * columns, columns,
-				KEPT_SHARE);
+	if (doubt >= DOUBT_MAX) {
+		wteo_rows_forget(&w->rows);
+		wteo_row_claim(&w->rows, columns, slot, w->interval.key);
+		w->doubt = 0;
+		return false;
+	}
+	w->doubt = doubt > 0 ? (u8)doubt : 0;
+	return !w->doubt;
 }
 
 /* Does a row that knows its condition expect this column? */
@@ -166,19 +186,19 @@ static inline bool is_expected(struct wteo *w, u32 columns, u32 slot,
 {
 	const struct wteo_cell *cells = w->rows.cells + slot * columns;
 
-	if (cells[column].weight < w->rows.heads[slot].total >> SURPRISE_SHIFT)
-		return false;
-	if (w->surprises)
-		w->surprises--;
-	return true;
+	if (!w->doubt &&
+	    cells[column].weight >= w->rows.heads[slot].total >> SURPRISE_SHIFT)
+		return true;
+	return is_trusted(w, columns, slot, column);
 }
 
-static void end_interval(struct wteo *w, const struct cil_machine *machine,
-			 const struct wteo_tunables *t,
-			 const struct cil_outcome *outcome)
+static __always_inline void end_interval(struct wteo *w,
+					 const struct cil_machine *machine,
+					 const struct wteo_tunables *t,
+					 const struct cil_outcome *outcome,
+					 bool is_drawn)
 {
 	struct wteo_interval *i = &w->interval;
-	bool is_drawn = t->selection == WTEO_SAMPLE;
 	u32 columns = machine->state_count + 1;
 	s64 slept_ns = sane(outcome->residency_ns);
 	u32 duration_ns = interval_duration(machine, i, outcome->index,
@@ -187,20 +207,20 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 	u32 now = wteo_steps(outcome->now_ns);
 	const struct wteo_row *row = &w->rows.heads[i->slot];
 	u32 learned = column;
-	bool is_known = false;
+	bool is_mine = true, is_known = false;
 
 	if (!(++w->intervals & REFRESH_MASK))
 		wteo_refresh(w, machine, t);
 	if (slept_ns >= i->sleep_length_ns)
 		learned = machine->state_count;
-	if (row->key == i->key ||
-	    wteo_row_claim(&w->rows, columns, i->slot, i->key)) {
-		if (row->total >= (u64)row->next * WTEO_KNOWN) {
-			is_known = is_drawn ||
-				   is_expected(w, columns, i->slot, learned);
-			if (!is_known)
-				be_surprised(w, columns, i->slot, now);
-		}
+	if (row->key == i->key) {
+		grow_old(w, columns, i->slot, now);
+		is_known = row->total >= (u64)row->next * WTEO_KNOWN &&
+			   (is_drawn || is_expected(w, columns, i->slot, learned));
+	} else {
+		is_mine = wteo_row_claim(&w->rows, columns, i->slot, i->key);
+	}
+	if (is_mine) {
 		learn(w, columns, i->slot, learned, duration_ns, now,
 		      w->growth);
 		w->learned = i->slot;
@@ -210,6 +230,14 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 	if (is_drawn)
 		remember(&w->window, t->history_size, column);
 	set_history(w, column, duration_ns);
+}
+
+/* Compiled twice, so that nobody else pays for the draw. */
+static noinline void end_drawn(struct wteo *w, const struct cil_machine *machine,
+			       const struct wteo_tunables *t,
+			       const struct cil_outcome *outcome)
+{
+	end_interval(w, machine, t, outcome, true);
 }
 
 /**
@@ -224,6 +252,7 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 void wteo_update(void *state, const struct cil_machine *machine,
 		 const void *tunables, const struct cil_outcome *outcome)
 {
+	const struct wteo_tunables *t = tunables;
 	struct wteo *w = state;
 
 	if (w->teo_follows)
@@ -235,6 +264,8 @@ void wteo_update(void *state, const struct cil_machine *machine,
 	if ((outcome->tick_wakeup || outcome->poll_time_limit) &&
 	    is_own_doing(&w->interval, outcome))
 		w->interval.resumed = true;
+	else if (t->selection == WTEO_SAMPLE)
+		end_drawn(w, machine, t, outcome);
 	else
-		end_interval(w, machine, tunables, outcome);
+		end_interval(w, machine, t, outcome, false);
 }

@@ -72,17 +72,31 @@ static u32 rest_of(const struct wteo_aging *aging, u32 age)
 	return cil_half_to_the(units * aging->rate >> 20);
 }
 
-/**
- * wteo_left() - what is left of a weight
- * @aging: as prepared
- * @weight: the weight
- * @age: time since its row learned last, in steps of 2^WTEO_STEP_SHIFT ns
- *
- * Context: any.
- */
-u32 wteo_left(const struct wteo_aging *aging, u32 weight, u32 age)
+/* What a row keeps of its weights. */
+static u32 share_left(const struct wteo_row *row, const struct wteo_aging *aging,
+		      u32 age)
 {
-	return cil_scale(weight, rest_of(aging, age));
+	u64 most = (u64)row->next * WTEO_DORMANT;
+	u32 share = rest_of(aging, age);
+
+	if (cil_scale(row->total, share) > most)
+		share = (u32)cil_divide(most << 30, row->total);
+	return share;
+}
+
+/**
+ * wteo_row_left() - what is left of a row's evidence
+ * @row: the row
+ * @aging: as prepared
+ * @age: time since it learned last, in steps of 2^WTEO_STEP_SHIFT ns
+ *
+ * Context: any, but rarely: it may divide.
+ * Return: the weight, to be compared with @row->next.
+ */
+u32 wteo_row_left(const struct wteo_row *row, const struct wteo_aging *aging,
+		  u32 age)
+{
+	return cil_scale(row->total, share_left(row, aging, age));
 }
 
 /**
@@ -116,20 +130,26 @@ void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
  * @age: time since it learned last, in steps of 2^WTEO_STEP_SHIFT ns
  *
  * The next interval keeps its weight, so it counts for more. However much the row
- * knew, what was left untouched for so long is soon overruled: it keeps no more
- * than it takes to be asked.
+ * knew, nobody knows what happened since: it keeps too little to be asked, until
+ * some more intervals agree or overrule it.
  *
  * Context: any, but rarely: it may divide.
  */
 void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		  const struct wteo_aging *aging, u32 age)
 {
-	u64 most = (u64)row->next * WTEO_KNOWN;
-	u32 share = rest_of(aging, age);
+	wteo_row_shrink(row, cells, columns, share_left(row, aging, age));
+}
 
-	if (cil_scale(row->total, share) > most)
-		share = (u32)cil_divide(most << 30, row->total);
-	wteo_row_shrink(row, cells, columns, share);
+/**
+ * wteo_rows_forget() - all rows but the base row are free again
+ * @rows: all rows
+ *
+ * Context: any.
+ */
+void wteo_rows_forget(struct wteo_rows *rows)
+{
+	memset(rows->heads + 1, 0, WTEO_KEYED * sizeof(*rows->heads));
 }
 
 /**

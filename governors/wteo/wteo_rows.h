@@ -24,6 +24,9 @@
 /* A row that remembers so many intervals knows its condition. */
 #define WTEO_KNOWN		6
 
+/* What was untouched for long knows no more than so many could have told. */
+#define WTEO_DORMANT		1
+
 /* Ages are counted in steps of 17 ms, so that 32 bits last for two years. */
 #define WTEO_STEP_SHIFT		24
 
@@ -91,12 +94,14 @@ struct wteo_rows {
 
 void wteo_rows_init(struct wteo_rows *rows);
 void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms);
-u32 wteo_left(const struct wteo_aging *aging, u32 weight, u32 age);
+u32 wteo_row_left(const struct wteo_row *row, const struct wteo_aging *aging,
+		  u32 age);
 u32 wteo_growth(u32 per_mille);
 void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		     u32 share);
 void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		  const struct wteo_aging *aging, u32 age);
+void wteo_rows_forget(struct wteo_rows *rows);
 bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key);
 void wteo_row_view(const struct wteo_cell *cells, u32 columns, u16 *weights);
 
@@ -152,19 +157,17 @@ static inline u32 wteo_steps(u64 now_ns)
  * @aging: as prepared
  * @key: the condition
  * @now_ns: time; a clock that went back ages nothing
+ *
+ * Return: whether it is for that condition, has not aged, and remembers enough.
  */
 static inline bool wteo_knows(const struct wteo_row *row,
 			      const struct wteo_aging *aging, u32 key,
 			      u64 now_ns)
 {
 	s32 age = (s32)(wteo_steps(now_ns) - row->learned);
-	u32 total = row->total;
 
-	if (row->key != key)
-		return false;
-	if (age > aging->grain)
-		total = wteo_left(aging, total, (u32)age);
-	return total >= (u64)row->next * WTEO_KNOWN;
+	return row->key == key && age <= aging->grain &&
+	       row->total >= (u64)row->next * WTEO_KNOWN;
 }
 
 #endif /* CIL_WTEO_ROWS_H */
