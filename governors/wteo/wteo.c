@@ -456,7 +456,7 @@ static const struct cil_tunable wteo_tunables[] = {
 		.name = "half_life_ms",
 		.unit = "ms",
 		.what = "Time in which an untouched row loses half of its evidence; 0: never.",
-		.why = "An hour: after a 64th of it, a minute, a load begins anew; sooner it goes on.",
+		.why = "An hour: after a 64th of it, a minute, a row begins anew.",
 		.min = 0, .max = 86400000, .def = 3600000,
 	}, {
 		.name = "history_size",

@@ -99,9 +99,17 @@ _SHELL = Workload(
     "usleep 50000; done",
 )
 
+# It prints its time in milliseconds, so bursts as short as those of the corpus tell nothing.
+_HACKBENCH = Workload(
+    "hackbench-long",
+    "longer bursts: 8 processes pass messages through pipes, three times a second",
+    "for i in $(seq $((3 * DURATION))); do hackbench --pipe --groups 1 --fds 4 --loops 600; "
+    "usleep 200000; done",
+)
+
 PROGRAMS = (
     Program(workloads.find("cyclictest-1700us"), "skx", r"C:\s*(\d+)"),
-    Program(workloads.find("hackbench-pipe"), "icx", r"Time: ([\d.]+)", True),
+    Program(_HACKBENCH, "icx", r"Time: ([\d.]+)", True),
     Program(_STRESS, "gnr", r"metrc: \[\d+\] (?:timer|switch|cpu) +(\d+)"),
     Program(_SHELL, "skl"),
     Program(workloads.find("pgbench-1"), "skx", r"transactions actually processed: (\d+)"),
