@@ -188,6 +188,10 @@ class Run:
         """
         self.call("rp_drive", *(ctypes.c_uint32(n) for n in (demoted, rejected, every)))
 
+    def conceal(self) -> None:
+        """Do not tell the governor that the tick or the end of polling woke the CPU."""
+        self.call("rp_conceal")
+
     def call(self, function: str, *arguments: object) -> None:
         """Call a function of the library on this run."""
         getattr(self._library, function)(ctypes.c_void_p(self._handle), *arguments)

@@ -149,7 +149,8 @@ def _load(path: Path) -> ctypes.CDLL:
     library.rp_policy.restype = ctypes.POINTER(CPolicy)
     library.rp_open.restype = ctypes.c_void_p
     library.rp_copy.restype = ctypes.c_void_p
-    for name in ("rp_close", "rp_drive", "rp_play", "rp_totals", "rp_repeat", "rp_checks"):
+    quiet = ("close", "drive", "conceal", "play", "totals", "repeat", "checks")
+    for name in (f"rp_{word}" for word in quiet):
         getattr(library, name).restype = None
     return library
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each part of the algorithm is worth: one tunable moved at a time."""
+"""What each part of the algorithm is worth: one thing moved at a time, mostly a tunable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.study.memo import Memo
-from cpuidle_lab.study.streams import AS_TOLD, SYNTH, Stream, grouped, play_all
+from cpuidle_lab.study.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, play_all
 from cpuidle_lab.study.tables import ABSENT, Cell, Section, Table, Verdict, show
 
 PART = "ablation"
@@ -26,6 +26,13 @@ AXES: dict[str, Sequence[str]] = {
 
 # They change what is random, or who wins what: not a part of the algorithm.
 _SKIPPED = ("seed", "latency_bias", "power_mw")
+
+
+@dataclass(frozen=True)
+class _Case:
+    value: str
+    label: str
+    twist: Twist = AS_TOLD
 
 
 @dataclass(frozen=True)
@@ -72,9 +79,18 @@ def axes(who: Candidate) -> tuple[list[Axis], list[str]]:
     there = {tunable.name: tunable for tunable in who.governor.tunables}
     found = [_axis(tunable) for name, tunable in there.items() if name not in _SKIPPED]
     absent = [f"no tunable {name}" for name in AXES if name not in there]
-    if not any("tick" in tunable.name or "censor" in tunable.name for tunable in there.values()):
-        absent.append("merged against tick-censored learning: no tunable changes it")
     return [one for one in found if one], absent
+
+
+def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Case], str]]:
+    """Return what is moved, what it is set to, and which of these is the default."""
+    found = [
+        (axis.name, [_Case(value, f"{subject}:{axis.name}={value}") for value in axis.values],
+         axis.default)
+        for axis in axes
+    ]  # fmt: skip
+    ends = [_Case("events", subject), _Case("tick and polling, too", subject, Twist(conceals=True))]
+    return [*found, ("what ends an interval", ends, ends[0].value)]
 
 
 def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
@@ -87,37 +103,34 @@ def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -
         phase: shows progress.
     """
     section = Section(PART, TITLE)
-    mine = parse(subject, False)[0]
-    found, absent = axes(mine)
-    labels = [f"{subject}:{axis.name}={value}" for axis in found for value in axis.values]
-    governors = [parse(label, False)[0] for label in labels]
-    references = [parse(label, False)[0] for label in MAINLINE]
-    everybody = [*governors, *references]
-    jobs = [(s, who, AS_TOLD) for who in everybody for s in streams]
+    found, absent = axes(parse(subject, False)[0])
+    tables = _tables(subject, found)
+    references = [_Case("", label) for label in MAINLINE]
+    cases = [*references, *(case for _, cases, _ in tables for case in cases)]
+    parsed = {case.label: parse(case.label, False)[0] for case in cases}
+    jobs = [(s, parsed[case.label], case.twist) for case in cases for s in streams]
     figures = iter(play_all(jobs, memo, phase, "Ablations"))
-    regret = {
-        who.label: {s: next(figures).regret for s in streams} for who in (*governors, *references)
-    }
+    regret = {case: {s: next(figures).regret for s in streams} for case in cases}
     places = [
         (table if group == SYNTH else "corpus", mine) for group, table, mine in grouped(streams)
     ]
-    better = {s: min(regret[label][s] for label in MAINLINE) for s in streams}
+    better = {s: min(regret[case][s] for case in references) for s in streams}
     data = []
-    for axis in found:
+    for name, row_cases, default in tables:
         rows: list[list[Cell]] = []
-        for value in axis.values:
-            of = regret[f"{subject}:{axis.name}={value}"]
+        for case in row_cases:
+            of = regret[case]
             means = [fmean(of[s] for s in members) for _, members in places]
             worst = max(streams, key=lambda s: of[s] - better[s])
-            name = f"{value} (default)" if value == axis.default else value
+            value = f"{case.value} (default)" if case.value == default else case.value
             harm = f"{show(of[worst] - better[worst], 1)} on {worst.table} {worst.name}"
-            rows.append([name, *means, harm])
+            rows.append([value, *means, harm])
             data.append({
-                "tunable": axis.name, "value": value, "default": value == axis.default,
-                "regret": dict(zip((name for name, _ in places), means, strict=True)),
+                "tunable": name, "value": case.value, "default": case.value == default,
+                "regret": dict(zip((place for place, _ in places), means, strict=True)),
             })  # fmt: skip
-        heads = (axis.name, *(f"{name} %" for name, _ in places), "most above the better mainline")
-        section.tables.append(Table(f"Mean regret by {axis.name}", heads, rows))
+        heads = (name, *(f"{place} %" for place, _ in places), "most above the better mainline")
+        section.tables.append(Table(f"Mean regret by {name}", heads, rows))
     section.verdicts += [Verdict(ABSENT, line, "") for line in absent]
     section.data["values"] = data
     return section

@@ -200,12 +200,14 @@ class Twist:
             all states that follow; 0: not known. The machine claims them, and the tunables POWERS
             where a governor has them; (): tunables have their defaults, the machine is right.
         demoted, rejected, every: as of engine.Run.drive(); every 0: the driver does as it is told.
+        conceals: the governor is not told that the tick or the end of polling woke the CPU.
     """
 
     powers: tuple[float, ...] = ()
     demoted: int = 0
     rejected: int = 0
     every: int = 0
+    conceals: bool = False
 
     def told(self, machine: Machine) -> Machine:
         """Return the machine as the governor sees it."""
@@ -246,6 +248,8 @@ def play(stream: Stream, candidate: Candidate, twist: Twist = AS_TOLD) -> Figure
         with Run(candidate.governor, twist.told(machine), settings, cpu, costs=machine) as run:
             if twist.every:
                 run.drive(twist.demoted, twist.rejected, twist.every)
+            if twist.conceals:
+                run.conceal()
             run.play({name: values[:head] for name, values in part.items()}, choices=False)
             before = run.totals()
             run.play({name: values[head:] for name, values in part.items()}, choices=False)

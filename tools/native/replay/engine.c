@@ -210,6 +210,18 @@ void rp_drive(struct rp_run *run, u32 demoted, u32 rejected, u32 every)
 	};
 }
 
+/**
+ * rp_conceal() - do not tell what a wake-up was
+ * @run: the run
+ *
+ * From now on the governor does not learn that the tick or the end of polling
+ * woke the CPU: each of them ends an interval for it.
+ */
+void rp_conceal(struct rp_run *run)
+{
+	run->conceals = true;
+}
+
 /* Time until the tick is due next. */
 static s64 next_tick(const struct rp_run *run, u64 now_ns)
 {
@@ -427,6 +439,8 @@ static bool stay(struct rp_run *run, struct interval *in)
 	judge(run, in->disabled, index, stay_ns, outcome.residency_ns);
 
 	run->outcome = outcome;
+	run->outcome.tick_wakeup &= !run->conceals;
+	run->outcome.poll_time_limit &= !run->conceals;
 	run->reflected = true;
 	in->now_ns += outcome.residency_ns;
 	if (outcome.tick_wakeup && !ended)

@@ -242,6 +242,7 @@ struct rp_run *rp_open(const struct cil_policy *policy,
 		       const struct rp_model *model, const u32 *tunables);
 struct rp_run *rp_copy(const struct rp_run *run);
 void rp_drive(struct rp_run *run, u32 demoted, u32 rejected, u32 every);
+void rp_conceal(struct rp_run *run);
 void rp_close(struct rp_run *run);
 
 void rp_play(struct rp_run *run, const struct rp_intervals *intervals,

@@ -27,6 +27,7 @@ struct rp_driver {
  * @tunables: values in force
  * @state: the policy's state
  * @driver: what becomes of a choice
+ * @conceals: see rp_conceal()
  * @poll_limit_ns: how long the polling state polls, by the states disabled
  * @poll_disabled: the disabled states that @poll_limit_ns is for
  * @ready_ns: the CPU wakes up, or is busy, until then
@@ -45,6 +46,7 @@ struct rp_run {
 	u32 tunables[CIL_TUNABLE_MAX];
 	void *state;
 	struct rp_driver driver;
+	bool conceals;
 	s64 poll_limit_ns;
 	u32 poll_disabled;
 	u64 ready_ns;
