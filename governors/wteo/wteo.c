@@ -60,18 +60,18 @@
  *   exactly, and everything is divided by eight when they reach their limit.
  * - *Evidence.* The sum of a row's weights over the weight that its next
  *   interval will have is how many intervals it remembers.
- * - *Aging.* What a row knew fades by half in half_life_ms. But what happened to
- *   a row that was untouched for a 64th of that time, nobody knows: it is not
- *   asked, and when it learns again, keeps no more than %WTEO_DORMANT interval.
- *   This is computed from what it was at its last learning and the time since
- *   then, and written back by learning only, so that looking changes nothing.
+ * - *Aging.* What a row knows fades by half in half_life_ms. When it was untouched
+ *   for that long, nobody knows what happened since: it is not asked, and when it
+ *   learns again, keeps no more than %WTEO_DORMANT interval. This is computed from
+ *   what it was at its last learning and the time since then, and written back by
+ *   learning only, so that looking changes nothing.
  * - *Doubt.* Rare columns are in the nature of things, but when the load becomes
  *   another one, conditions no longer mean what they did. Then the base row, which
  *   forgets soon, gives what happens more weight than the rows that know. From the
  *   first interval on whose column has less than a quarter of its row's weight,
  *   the base row learns every interval, and the logarithm of the ratio of the two
  *   shares is summed up, until the sum is negative (a CUSUM test, Page 1954). At
- *   %DOUBT_MAX, odds of 256 to one, all conditions are forgotten, and the base row
+ *   %DOUBT_MAX, odds of 4096 to one, all conditions are forgotten, and the base row
  *   stands in until they are known again.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
@@ -381,12 +381,10 @@ static void dump_row(const struct wteo *w, u32 states, u32 slot, u64 now_ns,
 	const struct wteo_cell *cells = w->rows.cells + slot * (states + 1);
 	s32 age = (s32)(wteo_steps(now_ns) - row->learned);
 	u16 weights[WTEO_COLUMNS];
-	u32 left = row->total;
-	u32 k;
+	u32 left, k;
 
 	age = age > 0 ? age : 0;
-	if (age > w->aging.grain)
-		left = wteo_row_left(row, &w->aging, (u32)age);
+	left = wteo_row_left(row, &w->aging, age);
 	wteo_row_view(cells, states + 1, weights);
 
 	cil_env_print(sink, "%3u ", slot);
@@ -455,9 +453,9 @@ static const struct cil_tunable wteo_tunables[] = {
 	}, {
 		.name = "half_life_ms",
 		.unit = "ms",
-		.what = "Time in which an untouched row loses half of its evidence; 0: never.",
-		.why = "An hour: after a 64th of it, a minute, a row begins anew.",
-		.min = 0, .max = 86400000, .def = 3600000,
+		.what = "Time in which an untouched row loses half, then the rest; 0: never.",
+		.why = "A minute: whether a load is the same after a longer pause, nobody knows.",
+		.min = 0, .max = 86400000, .def = 60000,
 	}, {
 		.name = "history_size",
 		.unit = "intervals",

@@ -25,10 +25,10 @@
  * row, which forgets soon, foresees what happens better than the rows that know.
  * How much better is summed up, as the logarithm of the odds, from the first
  * column that has less than a quarter of its row's weight, and until the sum is
- * negative. At 256 to one, all conditions are forgotten.
+ * negative. At 4096 to one, all conditions are forgotten.
  */
 #define SURPRISE_SHIFT	2
-#define DOUBT_MAX	(8 * CIL_LOG2_ONE)
+#define DOUBT_MAX	(12 * CIL_LOG2_ONE)
 
 /* Tunables that are dear to take over are looked at once in so many intervals. */
 #define REFRESH_MASK	63
@@ -108,7 +108,7 @@ static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 
 	if (age > w->aging.grain)
 		wteo_row_age(row, w->rows.cells + slot * columns, columns,
-			     &w->aging, (u32)age);
+			     &w->aging, age);
 }
 
 /*

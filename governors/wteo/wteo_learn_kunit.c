@@ -248,7 +248,7 @@ static void young_rows_do_not_age(struct kunit *test)
 	u32 older;
 
 	KUNIT_EXPECT_EQ(test, grain,
-			(s32)(3600000 * MS / 64 >> WTEO_STEP_SHIFT));
+			(s32)(60000 * MS / 64 >> WTEO_STEP_SHIFT));
 	b->now_ns = 10 * 3600000 * MS;
 	for (older = 0; older < 2; older++) {
 		set_row(b, 1, 1000000, 1000);
@@ -265,34 +265,54 @@ static void young_rows_do_not_age(struct kunit *test)
 }
 
 /*
- * When a row learns that was untouched for long, what it knew weighs as much as
- * one interval, however much it was; less stays less.
+ * When a row learns that was untouched for more than a half-life, what it knew
+ * weighs as much as one interval, however much it was; less stays less.
  */
 static void old_rows_keep_one_interval(struct kunit *test)
 {
 	static const struct cil_outcome outcome = { 0 };
 	struct bench *b = bench_new(test, 4);
-	s32 grain = b->wteo.aging.grain;
 	u32 i;
 	static const struct {
-		u32 total, least, most;
+		u32 total, older, least, most;
 	} cases[] = {
-		{ 1000000, 1995, 2000 },
-		{ 1100, 2000 - 6, 2000 },
-		/* A 64th of a half-life takes one per cent. */
-		{ 1000, 1000 + 985, 1000 + 990 },
-		{ 500, 1000 + 490, 1000 + 495 },
+		{ 1000000, 0, 501000, 501030 },
+		{ 1000000, 1, 2000 - 5, 2000 },
+		{ 2100, 0, 1000 + 1045, 1000 + 1050 },
+		{ 2100, 1, 2000 - 5, 2000 },
+		{ 1500, 0, 1000 + 745, 1000 + 750 },
+		{ 1500, 1, 1000 + 744, 1000 + 750 },
+		{ 0, 1, 1000, 1000 },
 	};
 
 	b->now_ns = 10 * 3600000 * MS;
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 7; i++) {
 		set_row(b, 1, cases[i].total, 1000);
-		b->wteo.rows.heads[1].learned -= grain + 1;
+		b->wteo.rows.heads[1].learned -=
+			(u32)b->wteo.aging.dormant + cases[i].older;
 		begin(b, CIL_TIME_MAX);
 		end(b, outcome, 0);
 		KUNIT_EXPECT_GE(test, bench_row(b, 1)->total, cases[i].least);
 		KUNIT_EXPECT_LE(test, bench_row(b, 1)->total, cases[i].most);
 	}
+}
+
+/* From then on it is not asked, however much it knew. */
+static void rows_are_asked_for_a_half_life(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	const struct wteo_aging *aging = &b->wteo.aging;
+	u64 half_life_ns = (u64)aging->dormant << WTEO_STEP_SHIFT;
+
+	b->now_ns = 1ULL << 40;
+	set_row(b, 1, 13000, 1000);
+	KUNIT_EXPECT_TRUE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
+	b->now_ns += half_life_ns;
+	KUNIT_EXPECT_TRUE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
+	b->now_ns += 1ULL << WTEO_STEP_SHIFT;
+	KUNIT_EXPECT_FALSE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
+	wteo_aging_init(&b->wteo.aging, 0);
+	KUNIT_EXPECT_TRUE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
 }
 
 #define SHARE	(1u << 20)
@@ -378,7 +398,7 @@ static void doubt_has_a_beginning(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, base_learned(b));
 }
 
-/* At 256 to one all conditions are forgotten, and the base row is not. */
+/* At 4096 to one all conditions are forgotten, and the base row is not. */
 static void doubt_has_an_end(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
@@ -390,9 +410,9 @@ static void doubt_has_an_end(struct kunit *test)
 		struct wteo_row *other = &b->wteo.rows.heads[7];
 
 		*other = (struct wteo_row){ .key = 9, .total = SHARE, .next = 1 };
-		b->wteo.doubt = 128 - once - less;
+		b->wteo.doubt = 192 - once - less;
 		tell(b, 0, 64);
-		KUNIT_EXPECT_EQ(test, less ? 127 : 0, b->wteo.doubt);
+		KUNIT_EXPECT_EQ(test, less ? 191 : 0, b->wteo.doubt);
 		KUNIT_EXPECT_EQ(test, less ? 9 : 0, other->key);
 		KUNIT_EXPECT_EQ(test, KEY, bench_row(b, 1)->key);
 		KUNIT_EXPECT_TRUE(test, base_learned(b));
@@ -418,7 +438,7 @@ static void draws_are_not_doubted(struct kunit *test)
 
 /*
  * Half of the intervals were long, and now none is. That the short ones are as
- * frequent as ever in their rows' eyes does not hide it: one in six is of a kind
+ * frequent as ever in their rows' eyes does not hide it: one in three is of a kind
  * that was not there.
  */
 static void a_new_load_is_noticed(struct kunit *test)
@@ -435,7 +455,7 @@ static void a_new_load_is_noticed(struct kunit *test)
 				       900 * MS, false).index == 3;
 	KUNIT_EXPECT_GT(test, deep[0], 4900);
 	for (i = 0; i < 192; i++)
-		deep[1] += bench_sleep(b, bench_below(b, 6) ? 50 * US : 10 * US,
+		deep[1] += bench_sleep(b, bench_below(b, 3) ? 50 * US : 10 * US,
 				       900 * MS, false).index == 3 && i >= 64;
 	KUNIT_EXPECT_LT(test, deep[1], 10);
 }
@@ -508,6 +528,7 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(three_intervals_are_known),
 	KUNIT_CASE(young_rows_do_not_age),
 	KUNIT_CASE(old_rows_keep_one_interval),
+	KUNIT_CASE(rows_are_asked_for_a_half_life),
 	KUNIT_CASE(doubt_is_the_odds),
 	KUNIT_CASE(doubt_has_a_beginning),
 	KUNIT_CASE(doubt_has_an_end),

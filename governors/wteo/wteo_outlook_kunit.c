@@ -217,6 +217,9 @@ static void a_near_timer_ends_all(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, ask(b, stopped, 0, 1 * US).index);
 	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 10 * US).index);
 	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 30 * US).index);
+	give(b, 2, ONE / 2, 60 * US);
+	give(b, 3, ONE / 2, 500 * US);
+	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 15 * US).index);
 }
 
 /* With the tick kept, the state has to pay in the time before it. */

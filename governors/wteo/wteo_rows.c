@@ -52,9 +52,11 @@ void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms)
 	aging->shift = 0;
 	aging->rate = 0;
 	aging->grain = S32_MAX;
+	aging->dormant = S32_MAX;
 	if (!half_life_ms)
 		return;
 	aging->grain = (s32)(half_life_ns >> (WTEO_STEP_SHIFT + 6));
+	aging->dormant = (s32)(half_life_ns >> WTEO_STEP_SHIFT);
 	while (half_life_ns >> aging->shift >= 1 << 21)
 		aging->shift++;
 	aging->rate = cil_divide(1ULL << 40, half_life_ns >> aging->shift);
@@ -72,31 +74,26 @@ static u32 rest_of(const struct wteo_aging *aging, u32 age)
 	return cil_half_to_the(units * aging->rate >> 20);
 }
 
-/* What a row keeps of its weights. */
-static u32 share_left(const struct wteo_row *row, const struct wteo_aging *aging,
-		      u32 age)
-{
-	u64 most = (u64)row->next * WTEO_DORMANT;
-	u32 share = rest_of(aging, age);
-
-	if (cil_scale(row->total, share) > most)
-		share = (u32)cil_divide(most << 30, row->total);
-	return share;
-}
-
 /**
- * wteo_row_left() - what is left of a row's evidence
+ * wteo_row_faded() - what is left of the evidence of a row that has aged
  * @row: the row
  * @aging: as prepared
  * @age: time since it learned last, in steps of 2^WTEO_STEP_SHIFT ns
  *
- * Context: any, but rarely: it may divide.
+ * However much a row knew, nobody knows what happened since when it was
+ * untouched for a half-life: what is left is too little to be asked, until some
+ * more intervals agree or overrule it.
+ *
+ * Context: any.
  * Return: the weight, to be compared with @row->next.
  */
-u32 wteo_row_left(const struct wteo_row *row, const struct wteo_aging *aging,
-		  u32 age)
+u32 wteo_row_faded(const struct wteo_row *row, const struct wteo_aging *aging,
+		   s32 age)
 {
-	return cil_scale(row->total, share_left(row, aging, age));
+	u32 left = cil_scale(row->total, rest_of(aging, (u32)age));
+	u64 most = (u64)row->next * WTEO_DORMANT;
+
+	return age > aging->dormant && left > most ? (u32)most : left;
 }
 
 /**
@@ -129,16 +126,18 @@ void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
  * @aging: as prepared
  * @age: time since it learned last, in steps of 2^WTEO_STEP_SHIFT ns
  *
- * The next interval keeps its weight, so it counts for more. However much the row
- * knew, nobody knows what happened since: it keeps too little to be asked, until
- * some more intervals agree or overrule it.
+ * The next interval keeps its weight, so it counts for more.
  *
- * Context: any, but rarely: it may divide.
+ * Context: any, but rarely: it divides.
  */
 void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
-		  const struct wteo_aging *aging, u32 age)
+		  const struct wteo_aging *aging, s32 age)
 {
-	wteo_row_shrink(row, cells, columns, share_left(row, aging, age));
+	u64 left = wteo_row_left(row, aging, age);
+
+	if (row->total)
+		wteo_row_shrink(row, cells, columns,
+				(u32)cil_divide(left << 30, row->total));
 }
 
 /**

@@ -74,11 +74,13 @@ struct wteo_row {
  * @shift: turns ns into units of which a half-life has about a million
  * @rate: half-lives in one unit, 40 fraction bits
  * @grain: younger rows, by a 64th of a half-life, have not aged; in steps
+ * @dormant: older rows, by a half-life, begin anew; in steps
  */
 struct wteo_aging {
 	u32 shift;
 	u32 rate;
 	s32 grain;
+	s32 dormant;
 };
 
 /**
@@ -94,13 +96,13 @@ struct wteo_rows {
 
 void wteo_rows_init(struct wteo_rows *rows);
 void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms);
-u32 wteo_row_left(const struct wteo_row *row, const struct wteo_aging *aging,
-		  u32 age);
+u32 wteo_row_faded(const struct wteo_row *row, const struct wteo_aging *aging,
+		   s32 age);
 u32 wteo_growth(u32 per_mille);
 void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		     u32 share);
 void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
-		  const struct wteo_aging *aging, u32 age);
+		  const struct wteo_aging *aging, s32 age);
 void wteo_rows_forget(struct wteo_rows *rows);
 bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key);
 void wteo_row_view(const struct wteo_cell *cells, u32 columns, u16 *weights);
@@ -152,13 +154,31 @@ static inline u32 wteo_steps(u64 now_ns)
 }
 
 /**
+ * wteo_row_left() - what is left of a row's evidence
+ * @row: the row
+ * @aging: as prepared
+ * @age: time since it learned last, in steps
+ *
+ * Return: the weight, to be compared with @row->next.
+ */
+static inline u32 wteo_row_left(const struct wteo_row *row,
+				const struct wteo_aging *aging, s32 age)
+{
+	u32 left = row->total;
+
+	if (age > aging->grain)
+		left = wteo_row_faded(row, aging, age);
+	return left;
+}
+
+/**
  * wteo_knows() - does a row know enough of a condition to be asked?
  * @row: the row
  * @aging: as prepared
  * @key: the condition
  * @now_ns: time; a clock that went back ages nothing
  *
- * Return: whether it is for that condition, has not aged, and remembers enough.
+ * Return: whether it is for that condition, and still remembers enough.
  */
 static inline bool wteo_knows(const struct wteo_row *row,
 			      const struct wteo_aging *aging, u32 key,
@@ -166,8 +186,9 @@ static inline bool wteo_knows(const struct wteo_row *row,
 {
 	s32 age = (s32)(wteo_steps(now_ns) - row->learned);
 
-	return row->key == key && age <= aging->grain &&
-	       row->total >= (u64)row->next * WTEO_KNOWN;
+	if (row->key != key)
+		return false;
+	return wteo_row_left(row, aging, age) >= (u64)row->next * WTEO_KNOWN;
 }
 
 #endif /* CIL_WTEO_ROWS_H */

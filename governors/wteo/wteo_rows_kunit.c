@@ -170,6 +170,8 @@ static void aging_halves(struct kunit *test)
 	u32 left, last = CIL_ONE, i;
 
 	wteo_aging_init(&aging, 100000);
+	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_row_left(&row, &aging, aging.grain));
+	KUNIT_EXPECT_GT(test, CIL_ONE, wteo_row_left(&row, &aging, aging.grain + 1));
 	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_row_left(&row, &aging, 0));
 	for (i = 1; i < 6; i++) {
 		left = wteo_row_left(&row, &aging, steps(i * 100000));
@@ -182,11 +184,11 @@ static void aging_halves(struct kunit *test)
 		last = left;
 	}
 	KUNIT_EXPECT_EQ(test, 0, wteo_row_left(&row, &aging, steps(10000000)));
-	KUNIT_EXPECT_EQ(test, 0, wteo_row_left(&row, &aging, U32_MAX));
+	KUNIT_EXPECT_EQ(test, 0, wteo_row_left(&row, &aging, S32_MAX));
 	wteo_aging_init(&aging, 0);
-	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_row_left(&row, &aging, U32_MAX));
+	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_row_left(&row, &aging, S32_MAX));
 	wteo_aging_init(&aging, 1);
-	KUNIT_EXPECT_EQ(test, 0, wteo_row_left(&row, &aging, U32_MAX));
+	KUNIT_EXPECT_EQ(test, 0, wteo_row_left(&row, &aging, S32_MAX));
 }
 
 /* Looking at a row changes nothing, however old it is. */
@@ -432,11 +434,11 @@ static void dump_shows_rows(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, dump_at(b, b->now_ns), wanted);
 }
 
-/* From a 64th of a half-life on one interval is left; a clock may go back. */
+/* Evidence fades, and in the end one interval is left; a clock may go back. */
 static void dump_shows_ages(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 3);
-	u64 grain_ns = (u64)b->wteo.aging.grain << WTEO_STEP_SHIFT;
+	u64 half_life_ns = (u64)b->wteo.aging.dormant << WTEO_STEP_SHIFT;
 	u64 step_ns = 1ULL << WTEO_STEP_SHIFT;
 
 	/* So that a time in steps is exact. */
@@ -444,11 +446,11 @@ static void dump_shows_ages(struct kunit *test)
 	fill_row(b, WTEO_BASE, 0, 0x4);
 	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns - step_ns),
 					   "|        4         0 |"));
-	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns + grain_ns),
-					   "|        4     53632 |"));
-	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns + grain_ns +
+	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns + half_life_ns),
+					   "|        2     57216 |"));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns + half_life_ns +
 						      step_ns),
-					   "|        1     53648 |"));
+					   "|        1     57232 |"));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns), "\nTEO\n"));
 }
 
