@@ -25,9 +25,9 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
 import runner  # noqa: E402
-from storm import sabotage, verdict  # noqa: E402
+from storm import options, sabotage, verdict  # noqa: E402
 
-from cpuidle_lab.lab import LabResult, LabRun, built, programs, run_lab  # noqa: E402
+from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab  # noqa: E402
 
 FUZZER = programs.Program(
     "fuzz_files",
@@ -36,7 +36,6 @@ FUZZER = programs.Program(
 )
 STORM = TOP / "tests/storm/guest.sh"
 GUEST = Path(__file__).with_name("files.sh")
-STOCK = "stock"
 SLICE = 50_000
 # One in so many operations is for the events' files: most of these wait for a grace period.
 EVENTS = 20
@@ -177,7 +176,7 @@ def fuzz(args: argparse.Namespace, folder: Path) -> tuple[verdict.Verdict, Answe
     """Run it; return the verdict, what the files said, and the guest's result."""
     run = LabRun(
         script=script(args.seed, args.operations, args.processes),
-        kernel=args.kernel if args.flavour == STOCK else args.flavour,
+        kernel=options.kernel(args),
         cpus=args.cpus,
         seed=args.seed % (1 << 31),
         files=programs.file(FUZZER),
@@ -218,20 +217,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
     add("--operations", type=int, default=1_000_000, help="of all processes (default: a million)")
-    add("--seed", type=int, help="of what is drawn (default: a new one, printed)")
-    add("--flavour", choices=(*built.FLAVOURS, STOCK), default="debug", help="(default: debug)")
-    add("--kernel", default="6.12", help="series of the stock kernel (default: %(default)s)")
-    add("--cpus", type=int, default=2, help="of the machine (default: %(default)s)")
     add("--processes", type=int, default=4, help="at once, 1 to 16 (default: %(default)s)")
-    add("--limit", type=float, default=120, metavar="MINUTES", help="for the guest (default: 120)")
-    add(
-        "--sabotage",
-        default="",
-        choices=("", *sabotage.FAULTS),
-        help="put this fault into the module",
-    )
-    add("--keep", type=Path, metavar="FOLDER", help="leave the guest's files and log here")
-    add("--json", action="store_true", help="print the result as JSON")
+    options.add(parser, cpus=2, limit_min=120)
     args = parser.parse_args(argv)
     if not 1 <= args.processes <= 16:
         parser.error("1 to 16 processes")

@@ -24,13 +24,12 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
 import runner  # noqa: E402
 from hints_guest import program  # noqa: E402
-from storm import operations, sabotage, verdict  # noqa: E402
+from storm import operations, options, sabotage, verdict  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
-from cpuidle_lab.lab import LabRun, built, programs, run_lab  # noqa: E402
+from cpuidle_lab.lab import LabRun, programs, run_lab  # noqa: E402
 
 GUEST = Path(__file__).parent / "guest.sh"
-STOCK = "stock"
 # A storm that gets nowhere must end.
 BOOTS = 20
 
@@ -60,7 +59,7 @@ def lab_run(args: argparse.Namespace, before: int) -> LabRun:
     files = {f"lab/bin/{name}": program(name) for name in ("hint", "storm", "fuzz")}
     return LabRun(
         script=script(args, before),
-        kernel=args.kernel if args.flavour == STOCK else args.flavour,
+        kernel=options.kernel(args),
         cpus=args.cpus,
         seed=args.seed,
         files=files | programs.file(programs.LATNICE),
@@ -121,21 +120,8 @@ def show(found: verdict.Verdict, args: argparse.Namespace, wall_s: float) -> Non
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a storm and judge it."""
     parser = runner.parser(__doc__, EPILOG)
-    add = parser.add_argument
-    add("--rounds", type=int, default=1000, help="of operations (default: %(default)s)")
-    add("--seed", type=int, help="of what is drawn (default: a new one, printed)")
-    add("--flavour", choices=(*built.FLAVOURS, STOCK), default="debug", help="(default: debug)")
-    add("--kernel", default="6.12", help="series of the stock kernel (default: %(default)s)")
-    add("--cpus", type=int, default=4, help="of the machine, at least 2 (default: %(default)s)")
-    add("--limit", type=float, default=60, metavar="MINUTES", help="for the guest (default: 60)")
-    add(
-        "--sabotage",
-        default="",
-        choices=("", *sabotage.FAULTS),
-        help="put this fault into the module",
-    )
-    add("--keep", type=Path, metavar="FOLDER", help="leave the guest's files and log here")
-    add("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--rounds", type=int, default=1000, help="of operations (default: 1000)")
+    options.add(parser, cpus=4, limit_min=60)
     args = parser.parse_args(argv)
     if args.rounds < 1 or args.cpus < 2:
         parser.error("at least 1 round and 2 CPUs")
