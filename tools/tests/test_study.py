@@ -540,6 +540,18 @@ def command(folder: Path, *more: str) -> list[str]:
             "--count", "2000", "--quick", "--corpus", str(folder / "corpus"), *more]  # fmt: skip
 
 
+def test_more_variations_are_more_streams(
+    scratch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(scratch, "--only", "unseen", "--variations", "2", "--json")) == 0
+    (section,) = json.loads(capsys.readouterr().out)["sections"]
+    assert [one["stream"] for one in section["streams"]] == [
+        "poisson-1ms~1", "poisson-1ms~2", "bursts~1", "bursts~2"
+    ]  # fmt: skip
+    with pytest.raises(SystemExit):
+        main(command(scratch, "--variations", "0"))
+
+
 def test_the_whole_way(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = scratch / "page.md"
     begin = time.monotonic()

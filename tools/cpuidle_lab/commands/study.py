@@ -51,7 +51,7 @@ FOLDER = TOP / "docs" / "experiments"
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of intervals")
+        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
     return int(text)
 
 
@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--full", action="store_true", help="all state tables of the emulator")
     add("--count", type=_positive, metavar="N", help="intervals of each stream (default: 50000)")
     add("--streams", metavar="NAME[,NAME]", help="of synth's (default: all)")
+    add("--variations", type=_positive, metavar="N", help="of each stream, unseen (default: 3)")
     add("--corpus", type=Path, metavar="DIR", default=TOP / "build" / "corpus",
         help="directory of traces (default: build/corpus)")  # fmt: skip
     add("--lab", action="store_true", help="boot the lab for what it has not recorded yet: minutes")
@@ -127,7 +128,7 @@ def _command(args: argparse.Namespace) -> str:
     """Return the command that writes the same page, without what selects a part."""
     words = ["cpuidle-lab", "study", args.subject]
     words += ["--full"] if args.full else []
-    for name in ("machines", "count", "streams", "programs"):
+    for name in ("machines", "count", "streams", "variations", "programs"):
         if (value := getattr(args, name)) is not None:
             words += [f"--{name}", str(value)]
     return shlex.join([*words, *(["--quick"] if args.quick else [])])
@@ -140,7 +141,8 @@ def _target(args: argparse.Namespace, plan: "Plan") -> Path | None:
         UserError: there is no such directory.
     """
     target: Path | None = args.output
-    asked = (args.only, args.machines, args.count, args.streams, args.programs)
+    sizes = (args.count, args.variations)
+    asked = (args.only, args.machines, args.streams, args.programs, *sizes)
     if target is None and not args.quick and asked == (None,) * len(asked):
         if ":" in plan.subject:
             return None
@@ -165,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
         machines=_list(args.machines),
         streams=_list(args.streams),
         count=args.count,
+        variations=args.variations,
         quick=args.quick,
         full=args.full,
         corpus=args.corpus,

@@ -108,6 +108,7 @@ class Plan:
         machines: Sequence[str] | None,
         streams: Sequence[str] | None,
         count: int | None,
+        variations: int | None,
         quick: bool,
         full: bool,
         corpus: Path,
@@ -135,6 +136,7 @@ class Plan:
             synth.machine(name, HZ)
         sizes = QUICK if quick else FULL
         sizes = sizes if count is None else replace(sizes, intervals=count)
+        sizes = sizes if variations is None else replace(sizes, variations=variations)
         for name in streams or ():
             synth.check(name, sizes.intervals, 0)
         known = [program.name for program in lab_programs.PROGRAMS]
