@@ -154,8 +154,8 @@ static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 }
 
 /*
- * Who waits for longer than a millisecond or two waits for a device or a clock
- * rather than for another program, and feels the exit latency less.
+ * Where pauses are long, a margin in proportion would cost much energy, whatever
+ * a program makes of it.
  */
 #define MARGIN_MAX_NS	(128 * CIL_NSEC_PER_USEC)
 

@@ -36,7 +36,8 @@ enum wteo_selection {
 /**
  * struct wteo_tunables - the tunables, in the order of their table
  * @learning_rate: least rate of learning, per mille
- * @half_life_ms: time in which an untouched row loses half of what it knows
+ * @half_life_ms: time in which an untouched row loses half of what it knows,
+ *	and after which it begins anew
  * @history_size: with WTEO_SAMPLE, intervals that must mostly be short
  * @selection: enum wteo_selection
  * @row_context: 0: rows by TEO's choice, 1: by timer and the intervals before
