@@ -42,10 +42,10 @@
  * it counts in one more column, *never*, which stands for "not before the timer",
  * whenever that is.
  *
- * The *condition* of an interval is what was known when it began: the columns
- * of the two intervals before it, in which patterns show, and the octave of the
- * sleep length, since a program that waits with a timeout tells by it what it
- * waits for.
+ * The *condition* of an interval is what was known when it began: its history,
+ * which is the columns of the two intervals before it, in which patterns show,
+ * and the octave of the sleep length, since a program that waits with a timeout
+ * tells by it what it waits for.
  *
  * **The data.** A *row* holds what followed one condition: for each column a
  * *weight*, how often an interval fitted it, and a *time*, what these intervals
@@ -93,8 +93,10 @@
  *    worth the question and so is the mean of the row for that: then the
  *    cheapest state for this mean is the answer.
  *
- * 4. The row is the condition's, if it remembers %WTEO_KNOWN intervals, else
- *    the base row.
+ * 4. The row is the condition's, if it remembers %WTEO_KNOWN intervals. Else it
+ *    is that for the same history and a timer that is further away by one octave
+ *    or two, if that row has learned of late: what comes before the later timer
+ *    is likely to come before this one, too. Else it is the base row.
  *
  * 5. The *outlook* is computed from the row: the expected time till the
  *    interval ends, how much of it is before the next tick, and the *late*

@@ -168,8 +168,11 @@ static noinline bool is_trusted(struct wteo *w, u32 columns, u32 slot, u32 colum
 		      (row->total + columns * row->next);
 	u64 by_row = (cells[slot * columns + column].weight + (u64)row->next) *
 		     (base->total + columns * base->next);
-	s32 doubt = w->doubt + cil_log2(by_base) - cil_log2(by_row);
+	s32 doubt;
 
+	if (!w->doubt && by_base <= by_row)
+		return true;
+	doubt = w->doubt + cil_log2(by_base) - cil_log2(by_row);
 	if (doubt >= DOUBT_MAX) {
 		wteo_rows_forget(&w->rows);
 		wteo_row_claim(&w->rows, columns, slot, w->interval.key);

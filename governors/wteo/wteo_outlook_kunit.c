@@ -3,7 +3,8 @@
  * Properties of steps 3 to 8 of wteo's decision, each at its edge, with a base
  * row that is made for it:
  *
- * - the row of a condition has one of two places;
+ * - the row of a condition has one of two places, and if it knows too little,
+ *   that of a timer further away stands in;
  * - the mean decides, from the break-even point of a state on;
  * - of an interval that goes on, columns that are over are left out, and time
  *   that has passed is taken off the others; what outlasts all is taken to last
@@ -47,14 +48,15 @@ static void give(struct bench *b, u32 column, u32 weight, u32 mean_ns)
 }
 
 /* Decides about an interval that has lasted for some time, with such timers. */
-static struct cil_decision ask(struct bench *b, struct cil_query query,
-			       s64 passed_ns, s64 sleep_length_ns)
+static struct cil_decision ask_by_tick(struct bench *b, struct cil_query query,
+				       s64 passed_ns, s64 sleep_length_ns,
+				       s64 delta_tick_ns)
 {
 	struct cil_decision d;
 	struct step s = {
 		.query = query,
 		.sleep_length_ns = sleep_length_ns,
-		.delta_tick_ns = query.tick_stopped ? sleep_length_ns : 3 * MS,
+		.delta_tick_ns = delta_tick_ns,
 	};
 
 	s.query.now_ns = b->now_ns;
@@ -67,6 +69,14 @@ static struct cil_decision ask(struct bench *b, struct cil_query query,
 	b->wteo.interval.key = WTEO_KEY_HISTORY;
 	bench_decide(b, &b->wteo, &s, &d);
 	return d;
+}
+
+/* The same, and a tick that is running comes in 3 ms. */
+static struct cil_decision ask(struct bench *b, struct cil_query query,
+			       s64 passed_ns, s64 sleep_length_ns)
+{
+	return ask_by_tick(b, query, passed_ns, sleep_length_ns,
+			   query.tick_stopped ? sleep_length_ns : 3 * MS);
 }
 
 static const struct cil_query running;
@@ -220,6 +230,32 @@ static void a_near_timer_ends_all(struct kunit *test)
 	give(b, 2, ONE / 2, 60 * US);
 	give(b, 3, ONE / 2, 500 * US);
 	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 15 * US).index);
+	/* A mean of 20 us: 10 us of a half, the timer for two quarters. */
+	give(b, 1, ONE / 2, 10 * US);
+	give(b, 2, ONE / 4, 60 * US);
+	give(b, 3, ONE / 4, 500 * US);
+	KUNIT_EXPECT_EQ(test, 1, ask(b, stopped, 0, 29900).index);
+	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 29950).index);
+}
+
+/* With the tick in 15 us, each column counts once, whether it ends before or after. */
+static void columns_may_end_after_the_tick(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	struct cil_decision d;
+
+	/* A mean of 48 us. */
+	give(b, 1, ONE / 4, 10 * US);
+	give(b, 2, ONE / 4 * 3, 60 * US);
+	d = ask_by_tick(b, running, 0, 100 * MS, 15 * US);
+	KUNIT_EXPECT_TRUE(test, d.stop_tick);
+	KUNIT_EXPECT_EQ(test, 2, d.index);
+	/* And of 68 us, of which 45 us are in the last column. */
+	give(b, 2, ONE / 2, 40 * US);
+	give(b, 3, ONE / 4, 180 * US);
+	d = ask_by_tick(b, running, 0, 100 * MS, 15 * US);
+	KUNIT_EXPECT_TRUE(test, d.stop_tick);
+	KUNIT_EXPECT_EQ(test, 2, d.index);
 }
 
 /* With the tick kept, the state has to pay in the time before it. */
@@ -367,39 +403,152 @@ static void short_means_have_an_edge(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, cil_test_env_asked());
 }
 
+/* The row for such a timer, with what is in them now. */
+static u32 slot_for(struct bench *b, s64 sleep_length_ns)
+{
+	ask(b, running, 0, sleep_length_ns);
+	return b->wteo.interval.slot;
+}
+
 /* Which row is taken for the condition, with such keys in its two places? */
-static u32 slot_with(struct bench *b, u32 intervals, u32 place, u32 key,
+static u32 slot_with(struct bench *b, u32 intervals, const u32 *places, u32 key,
 		     u32 other_key)
 {
-	u32 other = ((place - 1) ^ 1) + 1;
-
-	b->wteo.rows.heads[place].key = key;
-	b->wteo.rows.heads[other].key = other_key;
+	b->wteo.rows.heads[places[0]].key = key;
+	b->wteo.rows.heads[places[1]].key = other_key;
 	b->wteo.intervals = intervals;
-	ask(b, running, 0, 100 * MS);
-	return b->wteo.interval.slot;
+	return slot_for(b, 100 * MS);
 }
 
 /* Its own place, else a free one; where both are taken, now this, now that. */
 static void a_condition_has_two_places(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
-	u32 key, place, other, foreign = 0x1234;
+	u32 key, foreign = 0x1234;
+	u32 places[2];
 
 	give(b, 1, ONE, 5 * US);
-	ask(b, running, 0, 100 * MS);
+	places[0] = slot_for(b, 100 * MS);
 	key = b->wteo.interval.key;
-	place = b->wteo.interval.slot;
-	other = ((place - 1) ^ 1) + 1;
+	b->wteo.rows.heads[places[0]].key = foreign;
+	places[1] = slot_for(b, 100 * MS);
+	KUNIT_ASSERT_NE(test, places[0], places[1]);
 
-	KUNIT_EXPECT_EQ(test, place, slot_with(b, 0, place, key, 0));
-	KUNIT_EXPECT_EQ(test, place, slot_with(b, 1, place, key, foreign));
-	KUNIT_EXPECT_EQ(test, other, slot_with(b, 0, place, foreign, key));
-	KUNIT_EXPECT_EQ(test, other, slot_with(b, 0, place, 0, key));
-	KUNIT_EXPECT_EQ(test, place, slot_with(b, 1, place, 0, foreign));
-	KUNIT_EXPECT_EQ(test, other, slot_with(b, 0, place, foreign, 0));
-	KUNIT_EXPECT_EQ(test, place, slot_with(b, 0, place, foreign, foreign));
-	KUNIT_EXPECT_EQ(test, other, slot_with(b, 1, place, foreign, foreign));
+	KUNIT_EXPECT_EQ(test, places[0], slot_with(b, 0, places, key, 0));
+	KUNIT_EXPECT_EQ(test, places[0], slot_with(b, 1, places, key, foreign));
+	KUNIT_EXPECT_EQ(test, places[1], slot_with(b, 0, places, foreign, key));
+	KUNIT_EXPECT_EQ(test, places[1], slot_with(b, 0, places, 0, key));
+	KUNIT_EXPECT_EQ(test, places[0], slot_with(b, 1, places, 0, foreign));
+	KUNIT_EXPECT_EQ(test, places[1], slot_with(b, 0, places, foreign, 0));
+	KUNIT_EXPECT_EQ(test, places[0],
+			slot_with(b, 0, places, foreign, foreign));
+	KUNIT_EXPECT_EQ(test, places[1],
+			slot_with(b, 1, places, foreign, foreign));
+}
+
+/* Places of keys are spread over all rows, and the two are not neighbours. */
+static void places_are_spread(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	u64 first = 0, second = 0;
+	u32 i, same = 0;
+
+	give(b, 1, ONE, 5 * US);
+	b->wteo.intervals = 0;
+	for (i = 0; i < 30 * 16; i++) {
+		u32 slot, other;
+
+		b->wteo.history = WTEO_KEY_HISTORY | (i / 30 % 4) << 8 |
+				  (i / 120) << 12;
+		slot = slot_for(b, (1LL << (i % 30)));
+		b->wteo.rows.heads[slot].key = 0x1234;
+		other = slot_for(b, (1LL << (i % 30)));
+		b->wteo.rows.heads[slot].key = 0;
+		first |= 1ULL << slot;
+		second |= 1ULL << other;
+		same += slot == other;
+	}
+	KUNIT_EXPECT_EQ(test, ((1ULL << WTEO_KEYED) - 1) << 1, first);
+	KUNIT_EXPECT_EQ(test, ((1ULL << WTEO_KEYED) - 1) << 1, second);
+	KUNIT_EXPECT_LT(test, same, 30);
+}
+
+/* What a row knows for the tests of a timer that is alike: all of 1 ms. */
+static void know(struct bench *b, u32 slot, u32 key)
+{
+	struct wteo_cell *cells = wteo_cells(&b->wteo.rows, 4, slot);
+
+	b->wteo.rows.heads[slot] = (struct wteo_row) {
+		.key = key,
+		.total = WTEO_KNOWN * ONE / 8,
+		.next = ONE / 8,
+		.learned = wteo_steps(b->now_ns),
+	};
+	cells[3].weight = WTEO_KNOWN * ONE / 8;
+	cells[3].time = wteo_product(cells[3].weight, 1 * MS);
+}
+
+/* Where a condition is new, the same with a timer up to two octaves further. */
+static void a_later_timer_stands_in(struct kunit *test)
+{
+	/* The timer of 100 ms is in octave 27. */
+	static const s64 alike[] = { 150 * MS, 300 * MS };
+	static const s64 unlike[] = { 50 * MS, 600 * MS };
+	struct bench *b = bench_with_base(test);
+	u32 key, i;
+
+	give(b, 1, ONE, 5 * US);
+	slot_for(b, 100 * MS);
+	key = b->wteo.interval.key;
+	for (i = 0; i < 2; i++) {
+		u32 slot = slot_for(b, alike[i]);
+		struct wteo_row *row = &b->wteo.rows.heads[slot];
+		struct cil_decision d;
+
+		KUNIT_ASSERT_EQ(test, key + 1 + i, b->wteo.interval.key);
+		know(b, slot, key + 1 + i);
+		d = ask(b, running, 0, 100 * MS);
+		KUNIT_EXPECT_EQ(test, slot, d.row);
+		KUNIT_EXPECT_EQ(test, 3, d.index);
+		/* It has to know as much as its own condition's. */
+		row->total--;
+		KUNIT_EXPECT_EQ(test, WTEO_BASE,
+				ask(b, running, 0, 100 * MS).row);
+		row->total++;
+		row->learned -= b->wteo.aging.grain;
+		KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
+		row->learned--;
+		KUNIT_EXPECT_EQ(test, WTEO_BASE,
+				ask(b, running, 0, 100 * MS).row);
+		row->key = 0;
+	}
+	for (i = 0; i < 2; i++) {
+		u32 slot = slot_for(b, unlike[i]);
+
+		know(b, slot, b->wteo.interval.key);
+		KUNIT_EXPECT_EQ(test, WTEO_BASE,
+				ask(b, running, 0, 100 * MS).row);
+		b->wteo.rows.heads[slot].key = 0;
+	}
+}
+
+/* That row, too, has two places; and the nearer one of two comes first. */
+static void a_later_timer_is_looked_for_in_both_places(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	u32 first, second, further;
+
+	give(b, 1, ONE, 5 * US);
+	further = slot_for(b, 300 * MS);
+	know(b, further, b->wteo.interval.key);
+	first = slot_for(b, 150 * MS);
+	b->wteo.rows.heads[first].key = 0x1234;
+	second = slot_for(b, 150 * MS);
+	KUNIT_ASSERT_NE(test, first, second);
+	know(b, second, b->wteo.interval.key);
+	KUNIT_EXPECT_EQ(test, second, ask(b, running, 0, 100 * MS).row);
+	b->wteo.rows.heads[second].key = 0;
+	KUNIT_EXPECT_EQ(test, further, ask(b, running, 0, 100 * MS).row);
 }
 
 static struct kunit_case wteo_outlook_cases[] = {
@@ -412,6 +561,7 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(a_quarter_is_late),
 	KUNIT_CASE(a_tick_near_the_end_is_kept),
 	KUNIT_CASE(a_near_timer_ends_all),
+	KUNIT_CASE(columns_may_end_after_the_tick),
 	KUNIT_CASE(a_kept_tick_shortens_the_mean),
 	KUNIT_CASE(traps_have_edges),
 	KUNIT_CASE(timers_of_any_kind_tell_little),
@@ -421,6 +571,9 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(refusals_go_on),
 	KUNIT_CASE(short_means_have_an_edge),
 	KUNIT_CASE(a_condition_has_two_places),
+	KUNIT_CASE(places_are_spread),
+	KUNIT_CASE(a_later_timer_stands_in),
+	KUNIT_CASE(a_later_timer_is_looked_for_in_both_places),
 	{}
 };
 

@@ -33,6 +33,9 @@
  */
 #define TIMER_SHIFT	2
 
+/* Timers within so many octaves are alike, for a row that knows too little. */
+#define SIMILAR_OCTAVES	2
+
 /*
  * One in fifty memoryless intervals outlasts four times the mean: one that does
  * is of another kind.
@@ -116,19 +119,35 @@ static void ask_teo(struct wteo *w, const struct cil_machine *machine,
 	teo_ng_select(&w->teo, machine, query, decision);
 }
 
+/* Step 3: the two places for the row of a condition; they may be the same. */
+static inline u32 first_place(u32 key)
+{
+	return (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
+}
+
+static inline u32 second_place(u32 key)
+{
+	u32 hash = key * 2654435761u;
+
+	return (u64)(hash << 16 | hash >> 16) * WTEO_KEYED >> 32;
+}
+
 /*
- * Step 3: the row of a condition. It has one of two places. If it is in neither
- * and both are taken, it tries for the one or the other, as it comes.
+ * Step 3: the row of a condition. If it is in neither place and both are taken,
+ * it tries for the one or the other, as it comes.
  */
 static inline void set_row(struct wteo *w, u32 key)
 {
-	u32 place = (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
 	const struct wteo_row *rows = w->rows.heads + 1;
+	u32 place = first_place(key);
 
-	if (rows[place].key != key &&
-	    (rows[place ^ 1].key == key ||
-	     (rows[place].key && (!rows[place ^ 1].key || (w->intervals & 1)))))
-		place ^= 1;
+	if (rows[place].key != key) {
+		u32 other = second_place(key);
+
+		if (rows[other].key == key ||
+		    (rows[place].key && (!rows[other].key || (w->intervals & 1))))
+			place = other;
+	}
 	w->interval.key = key;
 	w->interval.slot = (u8)(1 + place);
 }
@@ -141,13 +160,44 @@ static inline u32 octave(const struct cil_query *query)
 	return 32 - (u32)__builtin_clz(sleep_ns | 1);
 }
 
-/* Step 4: the row to go by. */
+/* Step 4: the condition's row, if it knows enough. */
 static inline u32 find_row(const struct wteo *w, u64 now_ns)
 {
 	const struct wteo_interval *i = &w->interval;
 
 	if (wteo_knows(&w->rows.heads[i->slot], &w->aging, i->key, now_ns))
 		return i->slot;
+	return WTEO_BASE;
+}
+
+/* Step 4: does a row know this condition, and has it learned of late? */
+static inline bool knows_now(const struct wteo_row *row, u32 key, u32 since)
+{
+	return row->key == key && (s32)(row->learned - since) >= 0 &&
+	       row->total >= (u64)row->next * WTEO_KNOWN;
+}
+
+/*
+ * Step 4: the row to go by if the condition's own knows too little: that for the
+ * same history and a timer that is further away. What comes before that one is
+ * likely to come before this one, too, or else this one comes first.
+ */
+static noinline u32 find_similar(const struct wteo *w, u64 now_ns)
+{
+	const struct wteo_row *rows = w->rows.heads + 1;
+	u32 since = wteo_steps(now_ns) - (u32)w->aging.grain;
+	u32 key = w->interval.key;
+	u32 end = key + SIMILAR_OCTAVES;
+
+	while (key++ != end) {
+		u32 place = first_place(key);
+
+		if (knows_now(&rows[place], key, since))
+			return 1 + place;
+		place = second_place(key);
+		if (knows_now(&rows[place], key, since))
+			return 1 + place;
+	}
 	return WTEO_BASE;
 }
 
@@ -183,7 +233,7 @@ static inline void expect_timer(struct outlook *o, u32 weight)
 	o->time += time;
 }
 
-/* Step 5: columns that may end after the tick or the timer. */
+/* Step 5: columns that may end after the tick. */
 static noinline struct outlook see_some(struct outlook o,
 					const struct wteo_cell *cells, u32 count)
 {
@@ -196,23 +246,30 @@ static noinline struct outlook see_some(struct outlook o,
 
 /*
  * Step 5: an interval that begins. Columns that end before the tick and the
- * timer, the most frequent ones, need no more than an addition. The last one has
- * no end.
+ * timer, the most frequent ones, need no more than an addition. If the timer
+ * comes before the tick, it ends all columns that begin later: their weight is
+ * returned. The last column has no end.
  */
-static inline void see_all(struct outlook *o, const struct wteo *w, u32 states,
-			   const struct wteo_cell *cells)
+static inline u32 see_all(struct outlook *o, const struct wteo *w, u32 states,
+			  const struct wteo_cell *cells)
 {
 	u32 last = states - 1;
-	u32 time = 0;
+	u32 cut = 0, time = 0;
 	u32 k;
 
 	for (k = 0; w->bounds_ns[k] <= o->tick_ns; k++)
 		time += cells[k].time;
 	o->time = time;
 	o->early_time = time;
-	if (k < last)
-		*o = see_some(*o, cells + k, last - k);
+	if (k < last) {
+		if (o->timer_ns != o->tick_ns)
+			*o = see_some(*o, cells + k, last - k);
+		else
+			for (; last > k; last--)
+				cut += cells[last].weight;
+	}
 	expect(o, cells[last].weight, cells[last].time);
+	return cut;
 }
 
 /*
@@ -286,6 +343,7 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 					row * (machine->state_count + 1);
 	u32 total = w->rows.heads[row].total;
 	u32 never = cells[machine->state_count].weight;
+	u32 cut = 0;
 	u32 unseen;
 
 	o->timer_ns = wteo_duration(query->sleep_length_ns);
@@ -296,7 +354,7 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 						  w->interval.began_ns)));
 		o->share += never;
 	} else {
-		see_all(o, w, machine->state_count, cells);
+		cut = see_all(o, w, machine->state_count, cells);
 		o->share = total;
 		if (row == WTEO_BASE) {
 			expect(o, never, beyond(cells[machine->state_count]));
@@ -307,7 +365,7 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 	if (query->tick_stopped)
 		unseen = total >> STOPPED_SHIFT;
 	o->share += unseen;
-	expect_timer(o, never + unseen);
+	expect_timer(o, cut + never + unseen);
 }
 
 /*
@@ -465,6 +523,8 @@ static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
 			  u32 usable, struct cil_query *query,
 			  struct cil_decision *decision)
 {
+	u32 row;
+
 	w->teo_follows = false;
 	if ((w->shorts & 3) == 3 && !w->interval.resumed &&
 	    !query->tick_stopped) {
@@ -475,7 +535,8 @@ static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
 	cil_sleep_length(query);
 	if (!w->interval.resumed)
 		set_row(w, w->history | octave(query));
-	return find_row(w, query->now_ns);
+	row = find_row(w, query->now_ns);
+	return row != WTEO_BASE ? row : find_similar(w, query->now_ns);
 }
 
 /*
