@@ -18,19 +18,21 @@ import yaml
 from cpuidle_lab import energy, wakers
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.intervals import (
+    lookup,
+    model_of,
+    with_costs,
+    with_intervals,
+    with_misses,
+    with_wakeups,
+)
 from cpuidle_lab.trace import Machine, Trace
-
-# A tick is inferred if the idle period lasted until it was due, less this: the way into the state.
-TICK_TOLERANCE_NS = 20_000
 
 DECISIONS = "decisions"
 CPU_IDLE = "cpu_idle"
 
 # A regret over fewer intervals is chance; it is shown in the tables only.
 FEW_INTERVALS = 100
-
-# A state of unknown power that pays after so long is taken to draw half of what polling does.
-_HALF_POWER_NS = 10_000
 
 _PJ_PER_MJ = 1e9
 
@@ -92,42 +94,6 @@ TABLES = (
 def scalars() -> list[str]:
     """Return the keys of the metrics that are one number, in the order shown."""
     return [key for key in definitions() if key not in TABLES]
-
-
-@dataclass(frozen=True)
-class Costs:
-    """The energy model of a machine.
-
-    Attributes:
-        power_mw: power in each state.
-        entry_pj: price of entering and leaving each state.
-        derived: the powers are derived from the target residencies: illustrative.
-    """
-
-    power_mw: tuple[float, ...]
-    entry_pj: tuple[float, ...]
-    derived: bool
-
-
-def costs(machine: Machine) -> Costs:
-    """Return the energy model of a machine, as governors/common/energy.c has it.
-
-    Each state breaks even with the next shallower one at its target residency. Unless every state
-    has a power, powers fall with the square root of the target residency. From state to state they
-    fall by a sixteenth at least, whatever is said.
-    """
-    derived = not all(machine.power_mw)
-    powers: list[float] = []
-    for target, power in zip(machine.target_residency_ns, machine.power_mw, strict=True):
-        value = 1000.0 / (1 + math.sqrt(target / _HALF_POWER_NS)) if derived else float(power)
-        if powers:
-            value = min(value, powers[-1] * 15 / 16)
-        powers.append(value)
-    entry = [0.0]
-    for k in range(1, machine.count):
-        saved = (powers[k - 1] - powers[k]) * machine.target_residency_ns[k]
-        entry.append(entry[-1] + saved)
-    return Costs(tuple(powers), tuple(entry), derived)
 
 
 @dataclass(frozen=True)
@@ -268,143 +234,6 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_wakeups(periods: pl.DataFrame) -> pl.DataFrame:
-    """Add what ended each period, as far as it is known or follows."""
-    entered = pl.col("out_kind") == tr.ENTERED
-    unknown = entered & (pl.col("out_tick") == tr.TICK_UNKNOWN)
-    kept = (pl.col("stop_tick") == 0) & (pl.col("flags") & tr.TICK_STOPPED == 0)
-    residency = pl.col("out_residency_ns").cast(pl.Float64)
-    due = residency >= pl.col("delta_tick_ns") - TICK_TOLERANCE_NS
-    # A tick that came with or after a timer of somebody else's did not end the period.
-    first = pl.col("delta_tick_ns") < pl.col("sleep_length_ns")
-    told = pl.col("out_tick") == tr.TICK_YES
-    tick = entered & first & (told | (unknown & kept & due))
-    return periods.with_columns(
-        entered=entered.fill_null(False),
-        residency=pl.when(entered).then(residency),
-        tick=tick.fill_null(False),
-        tick_unknown=unknown.fill_null(False),
-        again=(tick | (entered & (pl.col("out_poll_time_limit") != 0))).fill_null(False),
-    )
-
-
-def _timer_due() -> pl.Expr:
-    sleep = pl.max_horizontal(pl.col("sleep_length_ns"), 0).cast(pl.Float64)
-    return pl.col("now_ns").cast(pl.Float64) + sleep
-
-
-def _with_intervals(periods: pl.DataFrame) -> pl.DataFrame:
-    """Merge periods into exogenous intervals; see Regret in metrics.yaml.
-
-    Adds `interval` (its number), `interval_ns`, `left_ns` (what was left of it when the period
-    began), and `first` and `cut` (its end is missing).
-    """
-    same = (
-        (pl.col("cpu") == pl.col("cpu").shift(1))
-        & (pl.col("seq") == pl.col("seq").shift(1) + 1)
-        & pl.col("entered").shift(1)
-        & pl.col("again").shift(1)
-        # A timer that came due before the CPU was idle again ended the interval.
-        & (_timer_due().shift(1) > pl.col("now_ns").cast(pl.Float64))
-    )
-    idle = (
-        periods.with_columns(continues=same.fill_null(False))
-        .filter("entered")
-        .with_columns(interval=(~pl.col("continues")).cum_sum())
-    )
-    before = pl.col("residency").cum_sum().over("interval") - pl.col("residency")
-    total = pl.col("residency").sum().over("interval")
-    followed = (
-        (pl.col("cpu") == pl.col("cpu").shift(-1)) & (pl.col("seq") + 1 == pl.col("seq").shift(-1))
-    ).fill_null(False)
-    idle = idle.with_columns(
-        interval_ns=total,
-        left_ns=total - before,
-        first=~pl.col("continues"),
-        last=(pl.col("interval") != pl.col("interval").shift(-1)).fill_null(True),
-    )
-    # The neighbour must be sought among all decisions: an aborted one may follow.
-    follows = periods.select("cpu", "seq", followed=followed)
-    idle = idle.join(follows, on=["cpu", "seq"], how="left", maintain_order="left")
-    return idle.with_columns(cut=pl.col("last") & pl.col("again") & ~pl.col("followed")).drop(
-        "continues", "followed"
-    )
-
-
-def _lookup(column: str, values: Sequence[float]) -> pl.Expr:
-    table = {k: float(value) for k, value in enumerate(values)}
-    return pl.col(column).replace_strict(table, default=None, return_dtype=pl.Float64)
-
-
-def _candidates(machine: Machine, model: Costs, duration: str) -> list[pl.Expr]:
-    """Cost of each state for `duration` at the interval's limits, infinite where not allowed."""
-    allowed = [
-        (pl.col("off") & (1 << k) == 0)
-        & ((pl.col("limit") >= machine.exit_latency_ns[k]) | (k == 0))
-        for k in range(machine.count)
-    ]
-    nothing_else = pl.lit(True)
-    for expression in allowed[1:]:
-        nothing_else = nothing_else & ~expression
-    allowed[0] = allowed[0] | nothing_else
-    return [
-        pl.when(allowed[k])
-        .then(model.entry_pj[k] + model.power_mw[k] * pl.col(duration))
-        .otherwise(math.inf)
-        for k in range(machine.count)
-    ]
-
-
-def _cheapest(candidates: list[pl.Expr]) -> pl.Expr:
-    """Index of the cheapest candidate, the shallowest of equals."""
-    least = pl.min_horizontal(candidates)
-    index = pl.lit(len(candidates) - 1)
-    for k in reversed(range(len(candidates) - 1)):
-        index = pl.when(candidates[k] <= least).then(pl.lit(k)).otherwise(index)
-    return index.cast(pl.UInt8)
-
-
-def _with_costs(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
-    """Add `cost`, `oracle` (once for each interval, else 0) and `ideal`, the state to be in now."""
-    model = costs(machine)
-    # What a base of ours was told includes the hint; PM QoS then asked for no less than that.
-    hinted = (pl.col("hint_ns") >= 0) & (pl.col("latency_req_ns") == pl.col("hint_ns"))
-    unknown = hinted & (pl.col("base_index") == tr.BASE_NONE)
-    limit = pl.when(unknown).then(tr.TIME_MAX).otherwise(pl.col("latency_req_ns"))
-    idle = idle.with_columns(
-        off=pl.col("disabled").first().over("interval"),
-        limit=limit.first().over("interval"),
-        cost=_lookup("out_index", model.entry_pj)
-        + _lookup("out_index", model.power_mw) * pl.col("residency"),
-    )
-    whole = pl.min_horizontal(_candidates(machine, model, "interval_ns"))
-    return idle.with_columns(
-        oracle=pl.when("first").then(whole).otherwise(0.0),
-        ideal=_cheapest(_candidates(machine, model, "left_ns")),
-        exit_latency=_lookup("out_index", machine.exit_latency_ns),
-    ).drop("off", "limit")
-
-
-def _with_misses(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
-    """Add `above` and `below`, by the kernel's rule."""
-    above = below = pl.lit(False)
-    for k in range(machine.count):
-        here = pl.col("out_index") == k
-        short = pl.col("residency") < machine.target_residency_ns[k]
-        shallower = pl.col("disabled").cast(pl.Int64).or_(-1 << k) != -1
-        above = above | (here & short & shallower)
-        deeper = pl.coalesce(
-            *(
-                pl.when(pl.col("disabled") & (1 << j) == 0).then(machine.target_residency_ns[j])
-                for j in range(k + 1, machine.count)
-            ),
-            None,
-        )
-        less = pl.col("residency") - machine.exit_latency_ns[k]
-        below = below | (here & ~short & (less > 0) & (less >= deeper).fill_null(False))
-    return idle.with_columns(above=above, below=below)
-
-
 def _machine_of(trace: Trace, cpu: int) -> Machine | None:
     kinds = set(trace.machines.values())
     if cpu in trace.machines or len(kinds) != 1:
@@ -427,7 +256,7 @@ def _decided(trace: Trace) -> pl.DataFrame:
     """Return every decision with outcome, label and wake-up."""
     if not trace.tables["decision"].height:
         return pl.DataFrame()
-    return _with_wakeups(_with_label(trace, trace.periods()))
+    return with_wakeups(_with_label(trace, trace.periods()))
 
 
 # ---- Figures of one group. ----
@@ -494,7 +323,7 @@ def _decision_notes(idle: pl.DataFrame, parts: Iterable[Machine | None]) -> list
             "the kernel governor used as base hides what ended an idle period; tick wake-ups are "
             "inferred"
         )
-    if any(machine and costs(machine).derived for machine in parts):
+    if any(machine and model_of(machine).derived for machine in parts):
         notes.append("state powers are derived from target residencies: illustrative")
     return notes
 
@@ -508,7 +337,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
                 f"{trace.path}: the CPUs differ in their idle states, and no cpuidle_lab:config "
                 f"event tells those of CPU {part['cpu'][0]}"
             )
-        pieces.append(_with_misses(_with_costs(_with_intervals(part), machine), machine))
+        pieces.append(with_misses(with_costs(with_intervals(part), machine), machine))
     idle = pl.concat(pieces)
     group = Group(
         trace.path,
@@ -574,11 +403,11 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
                     f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which the "
                     "machine does not have"
                 )
-            model = costs(machine)
+            model = model_of(machine)
             part = part.with_columns(
-                cost=_lookup("index", model.entry_pj)
-                + _lookup("index", model.power_mw) * pl.col("residency"),
-                exit_latency=_lookup("index", machine.exit_latency_ns),
+                cost=lookup("index", model.entry_pj)
+                + lookup("index", model.power_mw) * pl.col("residency"),
+                exit_latency=lookup("index", machine.exit_latency_ns),
             )
         pieces.append(part)
     known = all(kinds)
@@ -605,7 +434,7 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
         "only power:cpu_idle events tell of it: regret, above, below, reasons and tick wake-ups "
         "are unknown (for the figures of a kernel governor record it as the base of gate)"
     ]
-    if any(kind and costs(kind).derived for kind in kinds):
+    if any(kind and model_of(kind).derived for kind in kinds):
         group.notes.append("state powers are derived from target residencies: illustrative")
     return group
 

@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpuidle_lab import columns, metrics
+from cpuidle_lab import columns
 from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.intervals import model_of
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.trace import TIME_MAX, Machine
 
@@ -553,7 +554,7 @@ def floor_regret(made: Made, machine: Machine) -> float | None:
     _, member = np.unique(group, return_inverse=True)
     count = np.bincount(member)
     time = np.bincount(member, weights=made.length_ns)
-    model = metrics.costs(machine)
+    model = model_of(machine)
     states = list(zip(model.entry_pj, model.power_mw, strict=True))
     known = np.min([entry * count + power * time for entry, power in states], axis=0).sum()
     oracle = np.min([entry + power * made.length_ns for entry, power in states], axis=0).sum()

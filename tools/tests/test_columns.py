@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import bench_reader, cli, metrics
+from cpuidle_lab import bench_reader, cli, intervals, metrics
 from cpuidle_lab import columns as co
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
@@ -311,7 +311,7 @@ def test_periods(tmp_path: Path, stream: list[Decided]) -> None:
 def merged(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the intervals of the columns, and those that the report makes of the same trace."""
     trace = tr.load(path)
-    theirs = metrics._with_intervals(metrics._decided(trace))
+    theirs = intervals.with_intervals(metrics._decided(trace))
     with co.opened(path) as recording:
         return recording.table("interval"), theirs
 

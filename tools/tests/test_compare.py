@@ -22,10 +22,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpuidle_lab import columns, metrics
+from cpuidle_lab import columns
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import figures, model, reasons, spec, terminal
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.intervals import model_of
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.trace import TIME_MAX, Machine
@@ -323,7 +324,7 @@ def test_the_worst_decisions_are_found_with_their_inputs(
     choices = engine.counterfactual(recording, library.governor("teo_ng"), choices=True).choices
     excess = np.concatenate([np.subtract(c["cost_pj"], c["oracle_pj"]) for c in choices.values()])
     assert [bad.excess_uj * 1e6 for bad in found] == pytest.approx(sorted(excess)[:-8:-1])
-    costs = metrics.costs(MACHINE)
+    costs = model_of(MACHINE)
     assert any(bad.row > 300 for bad in found)
     for bad in found:
         parts = list(recording.intervals(bad.cpu))

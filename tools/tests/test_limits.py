@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cpuidle_lab import metrics, synth
+from cpuidle_lab import synth
+from cpuidle_lab.intervals import model_of
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Array, Run
 from cpuidle_lab.synth import MS, US, Draw, Floats, S
@@ -79,7 +80,7 @@ def deaf(name: str) -> Machine:
 
 def envelope(machine: Machine) -> list[tuple[float, float, float, float]]:
     """Return (from, to, entry, power) of the state that is best between these lengths."""
-    model = metrics.costs(machine)
+    model = model_of(machine)
     ends = [*machine.target_residency_ns[1:], math.inf]
     begins = machine.target_residency_ns
     return [
@@ -93,7 +94,7 @@ def envelope(machine: Machine) -> list[tuple[float, float, float, float]]:
 
 def least(machine: Machine, mean_ns: float) -> float:
     """Return the least expected cost of a choice before the length is known, by its mean."""
-    model = metrics.costs(machine)
+    model = model_of(machine)
     return min(e + p * mean_ns for e, p in zip(model.entry_pj, model.power_mw, strict=True))
 
 

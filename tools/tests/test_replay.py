@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpuidle_lab import cli, columns, metrics
+from cpuidle_lab import cli, columns
 from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.intervals import model_of
 from cpuidle_lab.replay import engine, library, points
 from cpuidle_lab.trace import TIME_MAX, Machine
 
@@ -367,7 +368,7 @@ def test_reports_and_governors_have_one_cost_model(known: bool) -> None:
     energy = CEnergy()
     governors = library.governor("wteo").library
     governors.cil_energy_init(ctypes.byref(energy), ctypes.byref(engine.c_machine(on)))
-    costs = metrics.costs(on)
+    costs = model_of(on)
     most = costs.power_mw[0]
     for k in range(on.count):
         assert energy.power[k] / 65536 == pytest.approx(costs.power_mw[k] / most, abs=1e-3)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from cpuidle_lab import metrics, trace
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.intervals import model_of
 from cpuidle_lab.metrics import Group
 from cpuidle_lab.report import export, model, page
 from cpuidle_lab.trace import TIME_MAX, Machine
@@ -126,8 +127,8 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_costs_are_as_computed_by_hand() -> None:
-    assert metrics.costs(MACHINE).entry_pj == ENTRY
-    assert not metrics.costs(MACHINE).derived
+    assert model_of(MACHINE).entry_pj == ENTRY
+    assert not model_of(MACHINE).derived
 
 
 # Each state costs the same as the next shallower one exactly at its target residency.
@@ -141,7 +142,7 @@ def test_break_even(targets: list[int], powers: list[int]) -> None:
         tuple(f"S{k}" for k in range(count)), (0,) * count, tuple(sorted(targets)),
         tuple(powers[:count]), (False,) * count, 1,
     )  # fmt: skip
-    model = metrics.costs(machine)
+    model = model_of(machine)
     for k in range(1, count):
         target = machine.target_residency_ns[k]
         deeper = model.entry_pj[k] + model.power_mw[k] * target
@@ -152,7 +153,7 @@ def test_break_even(targets: list[int], powers: list[int]) -> None:
 
 def test_unknown_powers_are_derived_and_said_so(scratch: Path) -> None:
     silent = replace(MACHINE, power_mw=(0, 0, 0))
-    assert metrics.costs(silent).derived
+    assert model_of(silent).derived
     group = analyse(scratch, [Period(1, 500 * US)], silent)
     assert any("illustrative" in note for note in group.notes)
 
@@ -254,7 +255,7 @@ def test_all_states_disabled(scratch: Path) -> None:
 
 
 def reference(periods: Sequence[Period], machine: Machine) -> dict[str, float]:
-    model = metrics.costs(machine)
+    model = model_of(machine)
 
     def cost(k: int, d: float) -> float:
         return model.entry_pj[k] + model.power_mw[k] * d

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab import metrics
 from cpuidle_lab.columns import UNKNOWN, Recording
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.intervals import model_of
 from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
 from cpuidle_lab.trace import Machine
 
@@ -229,7 +229,7 @@ def c_machine(machine: Machine, cpu: int = 0) -> CMachine:
 
 def c_model(machine: Machine) -> CModel:
     """Return the cost model of a machine as C has it."""
-    costs = metrics.costs(machine)
+    costs = model_of(machine)
     model = CModel()
     for k in range(machine.count):
         model.power_mw[k] = costs.power_mw[k]

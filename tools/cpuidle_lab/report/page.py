@@ -10,7 +10,8 @@ from string import Template
 from plotly.offline import get_plotlyjs
 
 from cpuidle_lab import __version__
-from cpuidle_lab.metrics import FEW_INTERVALS, Group, costs, definitions, scalars
+from cpuidle_lab.intervals import model_of
+from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions, scalars
 from cpuidle_lab.report.charts import all_charts
 from cpuidle_lab.report.drawing import Chart, state_colours
 from cpuidle_lab.report.model import Report, known_columns
@@ -209,7 +210,7 @@ def _us(ns: int) -> str:
 
 def machine_table(machine: Machine) -> str:
     """Return the table of a machine's idle states, as the model knows them."""
-    model = costs(machine)
+    model = model_of(machine)
     source = "derived, illustrative" if model.derived else "as recorded"
     heads = [
         table_head("Idle state"),
