@@ -105,6 +105,13 @@ def test_panic_is_reported_with_its_reason(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["console"]
 
 
+def test_an_early_end_is_reported_with_the_last_words(tmp_path: Path) -> None:
+    run = LabRun("echo the last words >/dev/console; poweroff -f", with_modules=False)
+    with pytest.raises(UserError, match=r"ended without leaving its results.*\n.*last words"):
+        run_lab(run, tmp_path / "out")
+    assert "the last words" in (tmp_path / "out/console").read_text()
+
+
 def test_a_log_without_its_beginning_is_no_log(tmp_path: Path) -> None:
     """What the kernel's buffer did not hold may have been a warning."""
     for name, text in (("status", "0"), ("output", ""), ("uptime", "1.0")):

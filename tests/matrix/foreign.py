@@ -22,7 +22,7 @@ from cpuidle_lab.lab import LabResult, emulator, images
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab.machine import Machine
-from cpuidle_lab.lab.run import GUEST, keep, read_results, unpack
+from cpuidle_lab.lab.run import GUEST, keep, read_results
 
 HERE = Path(__file__).parent
 RELEASE = images.RUNTIME_RELEASE
@@ -296,9 +296,9 @@ def boot(
         start = time.monotonic()
         machine.run(said)
         wall_s = time.monotonic() - start
-        unpack(machine.disk, scratch / "results")
-        shutil.copy(machine.console, scratch / "results/console")
-        files = keep(scratch / "results", output)
+        results = machine.unpack(scratch / "results")
+        shutil.copy(machine.console, results / "console")
+        files = keep(results, output)
     return read_results(files, found.version, wall_s)
 
 

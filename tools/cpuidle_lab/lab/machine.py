@@ -183,6 +183,27 @@ class Machine:
                     )
                 time.sleep(POLL_S)
 
+    def unpack(self, target: Path) -> Path:
+        """Unpack the tar archive that the guest wrote to its disk.
+
+        Args:
+            target: directory to make.
+
+        Returns:
+            The directory.
+
+        Raises:
+            UserError: it is not there or not whole; the message has the console's end.
+        """
+        target.mkdir()
+        command = ["tar", "--no-same-owner", "-C", str(target), "-xf", str(self.disk)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not (target / "uptime").is_file():
+            raise UserError(f"the guest ended without leaving its results; {self._last_lines()}")
+        if done.returncode != 0:
+            raise UserError(f"the guest's results cannot be unpacked: {done.stderr.strip()}")
+        return target
+
     def _check_console(self) -> None:
         panic = PANIC.search(self.console.read_text(errors="replace"))
         if panic:

@@ -151,14 +151,13 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
         try:
             with step(title) if title else nullcontext(quiet) as say:
                 machine.run(say)
+            wall_s = time.monotonic() - start
+            results = machine.unpack(scratch / "results")
         except UserError:
             if output is not None:
                 output.mkdir(parents=True, exist_ok=True)
                 shutil.copy(console, output / "console")
             raise
-        wall_s = time.monotonic() - start
-        results = scratch / "results"
-        unpack(disk, results)
         shutil.copy(console, results / "console")
         files = keep(results, output)
     return read_results(files, kernel.version, wall_s)
@@ -209,17 +208,6 @@ def write_overlay(cpio: CpioWriter, run: LabRun, modules: Path | None) -> None:
     if modules is not None:
         cpio.tree(modules, ".")
     cpio.close()
-
-
-def unpack(disk: Path, target: Path) -> None:
-    """Unpack the tar archive that the guest wrote to its disk."""
-    target.mkdir()
-    command = ["tar", "--no-same-owner", "-C", str(target), "-xf", str(disk)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not (target / "uptime").is_file():
-        raise UserError("the guest ended without leaving its results")
-    if done.returncode != 0:
-        raise UserError(f"the guest's results cannot be unpacked: {done.stderr.strip()}")
 
 
 def keep(results: Path, output: Path | None) -> Path:
