@@ -222,6 +222,16 @@ def test_session_switches_tunes_and_marks() -> None:
     assert not any("trace" in line for line in Session("icx", phases, ()).script().splitlines())
 
 
+def test_other_tunables_begin_anew() -> None:
+    rate = Tunable.parse("wteo.learning_rate=50")
+    phases = [Phase("wteo", "a", "true"), Phase("wteo", "b", "true", [rate])]
+    script = Session("icx", phases, trace_mib=7).script().splitlines()
+    assert "trace_start 7 cpuidle_lab" in script
+    assert script[-4:-1] == [
+        "tune wteo learning_rate 50", "reset wteo", "phase b sh -c true",
+    ]  # fmt: skip
+
+
 def test_workloads_are_complete() -> None:
     for name, workload in workloads.WORKLOADS.items():
         assert re.fullmatch(r"[a-z0-9-]+", name)

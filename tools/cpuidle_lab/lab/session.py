@@ -76,11 +76,13 @@ class Session:
         machine: a name of MACHINES.
         phases: in their order.
         events: event systems or events to record; none: no trace.
+        trace_mib: room for them.
     """
 
     machine: str
     phases: Sequence[Phase]
     events: Sequence[str] = field(default=(OUR_EVENTS,))
+    trace_mib: int = TRACE_MIB
 
     def script(self) -> str:
         """Return the guest's script.
@@ -100,7 +102,7 @@ class Session:
             "usleep $((LAB_SEED * 7919 % 4000 + 1000))",
         ]
         if self.events:
-            lines.append(f"trace_start {TRACE_MIB} {shlex.join(self.events)}")
+            lines.append(f"trace_start {self.trace_mib} {shlex.join(self.events)}")
         current = ""
         for phase in self.phases:
             if phase.governor not in GOVERNORS:
@@ -111,6 +113,9 @@ class Session:
             if phase.governor != current:
                 lines.append(f"governor {phase.governor}")
                 current = phase.governor
+            elif phase.tunables:
+                # What it learned with the others is not to count.
+                lines.append(f"reset {phase.governor}")
             lines.append(f"phase {shlex.quote(phase.workload)} sh -c {shlex.quote(phase.command)}")
         if self.events:
             lines.append(f"trace_stop {TRACE}")
