@@ -2,8 +2,8 @@
 """Programs in the lab: one boot for each, in which every governor has its turns.
 
 Every seed is a round in which each governor runs the same commands, in an order that rotates from
-round to round. Before the first there is a run that is not judged, so that nobody pays for caches
-that were still cold.
+round to round. A governor can have several turns, with other tunables in each. Before the first
+there is a run that is not judged, so that nobody pays for caches that were still cold.
 """
 
 import re
@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab import metrics, trace
+from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabRun, corpus, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP, digest
-from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.metrics import Group
 
@@ -26,6 +27,9 @@ TEO, MENU = "teo_ng", "menu_ng"
 KERNEL = "6.12"
 
 _WARM = "warm"
+
+# fio leaves the most.
+_TRACE_MIB = 192
 
 # What tells the regret, and no more: `weights`, which one governor has, costs time of its programs.
 _EVENTS = tuple(f"{OUR_EVENTS}:{name}" for name in ("config", "state", "decision", "outcome"))
@@ -126,7 +130,7 @@ class Run:
     Attributes:
         program: name.
         machine: idle states.
-        governor: who decided.
+        governor: who decided, with its tunables.
         seed: of the round.
         regret: recorded regret, %; None if there were too few intervals.
         energy_mj: that the emulated machine took, busy time included.
@@ -146,25 +150,44 @@ class Run:
     p99_us: float | None
 
 
-def rounds(program: Program, governors: Sequence[str], size: Size) -> list[Phase]:
+def _tunables(candidate: Candidate, candidates: Sequence[Candidate]) -> list[Tunable]:
+    """Return what is set before a turn: also what only other turns of the governor move."""
+    name = candidate.governor.spec
+    moved = {key for one in candidates if one.governor.spec == name for key, _ in one.settings}
+    values = {one.name: str(one.default) for one in candidate.governor.tunables}
+    values.update(candidate.settings)
+    return [Tunable(name, key, values[key]) for key in sorted(moved)]
+
+
+def _workload(seed: int, turn: int) -> str:
+    return f"{seed}-{turn}"
+
+
+def rounds(program: Program, candidates: Sequence[Candidate], size: Size) -> list[Phase]:
     """Return all runs of a program in one boot, the first of them to warm up."""
-    found = []
+    setup = program.workload.setup
+    found = [Phase(MENU, _WARM, program.workload.shell(1, 1), setup=setup)]
+    turns = list(enumerate(candidates))
     for seed in range(1, size.seeds + 1):
-        first = seed % len(governors)
-        for governor in (*governors[first:], *governors[:first]):
-            command = program.workload.shell(size.seconds, seed)
-            # Each round meets the tick at another point.
-            command = f"usleep $(({seed} * 7919 % 4000 + 1000)); {command}"
-            found.append(Phase(governor, str(seed), command, setup=program.workload.setup))
-    warm = program.workload.shell(1, 1)
-    return [Phase(MENU, _WARM, warm, setup=program.workload.setup), *found]
+        # Each round meets the tick at another point.
+        command = f"usleep $(({seed} * 7919 % 4000 + 1000)); "
+        command += program.workload.shell(size.seconds, seed)
+        first = seed % len(turns)
+        for turn, candidate in (*turns[first:], *turns[:first]):
+            tunables = _tunables(candidate, candidates)
+            name = candidate.governor.spec
+            found.append(Phase(name, _workload(seed, turn), command, tunables, setup))
+    return found
 
 
-def _runs(program: Program, groups: Sequence[Group], outputs: Path) -> list[Run]:
+def _runs(
+    program: Program, candidates: Sequence[Candidate], groups: Sequence[Group], outputs: Path
+) -> list[Run]:
     found = []
     for group in groups:
         if group.workload == _WARM or not group.workload:
             continue
+        seed, turn = map(int, group.workload.split("-"))
         seconds = (group.end_ns - group.start_ns) / 1e9
         printed = (outputs / group.governor / group.workload).read_text(errors="replace")
         throughput = program.throughput(printed, seconds)
@@ -174,8 +197,8 @@ def _runs(program: Program, groups: Sequence[Group], outputs: Path) -> list[Run]
             Run(
                 program.name,
                 program.machine,
-                group.governor,
-                int(group.workload),
+                candidates[turn].label,
+                seed,
                 group.judged_regret,
                 group.values.get("emulated_mj"),
                 seconds,
@@ -186,10 +209,10 @@ def _runs(program: Program, groups: Sequence[Group], outputs: Path) -> list[Run]
     return found
 
 
-def lab_run(program: Program, governors: Sequence[str], size: Size) -> LabRun:
+def lab_run(program: Program, candidates: Sequence[Candidate], size: Size) -> LabRun:
     """Return the boot for a program."""
     return LabRun(
-        Session(program.machine, rounds(program, governors, size), _EVENTS).script(),
+        Session(program.machine, rounds(program, candidates, size), _EVENTS, _TRACE_MIB).script(),
         kernel=KERNEL,
         files=workloads.files([program.workload]),
         real_time=False,
@@ -197,8 +220,8 @@ def lab_run(program: Program, governors: Sequence[str], size: Size) -> LabRun:
     )
 
 
-def boot(program: Program, run: LabRun) -> list[Run]:
-    """Boot the lab.
+def boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list[Run]:
+    """Boot the lab for the run of these candidates.
 
     Raises:
         UserError: a program failed in the guest, events were lost, or an output says nothing.
@@ -208,7 +231,7 @@ def boot(program: Program, run: LabRun) -> list[Run]:
         recorded = trace.load(result.files / TRACE)
         if not recorded.integrity.complete:
             raise UserError(f"{program.name}: events were lost while it was recorded")
-        return _runs(program, metrics.analyse(recorded), result.files)
+        return _runs(program, candidates, metrics.analyse(recorded), result.files)
 
 
 def key_of(program: Program, run: LabRun) -> str:
