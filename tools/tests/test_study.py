@@ -344,7 +344,7 @@ def test_a_regime_meets_the_tick_as_before() -> None:
 
 
 def test_teo_has_nothing_to_unlearn_from_its_own_regime() -> None:
-    world = regimes._World(SKX, 5)
+    world = regimes._World(SKX, ["poisson-5ms"], 5)
     with world.taught(who("teo_ng"), [("poisson-5ms", 30)]) as clock:
         base = world.meets(clock, "poisson-5ms")
     with world.taught(who("teo_ng"), [("poisson-5ms", 60)]) as clock:
@@ -598,6 +598,16 @@ def test_more_variations_are_more_streams(
         main(command(scratch, "--variations", "0"))
 
 
+def test_other_regimes_change_into_each_other(
+    scratch: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(scratch, "--only", "learning", "--regimes", "drift,timer-10ms",
+                        "--json")) == 0  # fmt: skip
+    (section,) = json.loads(capsys.readouterr().out)["sections"]
+    changes = {(*one["past"], one["new"]) for one in section["changes"] if one["kind"] == "switch"}
+    assert changes == {("drift", "timer-10ms"), ("timer-10ms", "drift")}
+
+
 def test_the_whole_way(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = scratch / "page.md"
     begin = time.monotonic()
@@ -643,6 +653,8 @@ def test_a_part_alone_writes_nothing(scratch: Path, capsys: pytest.CaptureFixtur
         (["wteo", "--machines", "abacus"], "unknown machine"),
         (["wteo", "--streams", "river"], "unknown stream"),
         (["wteo", "--programs", "doom"], "unknown program"),
+        (["wteo", "--regimes", "river,timer-1ms"], "unknown stream"),
+        (["wteo", "--regimes", "timer-1ms"], "nothing to change to"),
         (["wteo", "--machines", "skx", "--full"], "exclude each other"),
         (["wteo", "--only", "regret,"], "missing"),
         (["wteo", "-o", "/nowhere/at/all.md"], "cannot be written"),

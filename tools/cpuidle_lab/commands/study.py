@@ -66,6 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--count", type=_positive, metavar="N", help="intervals of each stream (default: 50000)")
     add("--streams", metavar="NAME[,NAME]", help="of synth's (default: all)")
     add("--variations", type=_positive, metavar="N", help="of each stream, unseen (default: 3)")
+    add("--regimes", metavar="NAME,NAME[,NAME]", help="streams that change into each other: those "
+        "of which no interval depends on another (default: 5 of synth's)")  # fmt: skip
     add("--corpus", type=Path, metavar="DIR", default=TOP / "build" / "corpus",
         help="directory of traces (default: build/corpus)")  # fmt: skip
     add("--lab", action="store_true", help="boot the lab for what it has not recorded yet: minutes")
@@ -128,7 +130,7 @@ def _command(args: argparse.Namespace) -> str:
     """Return the command that writes the same page, without what selects a part."""
     words = ["cpuidle-lab", "study", args.subject]
     words += ["--full"] if args.full else []
-    for name in ("machines", "count", "streams", "variations", "programs"):
+    for name in ("machines", "count", "streams", "variations", "regimes", "programs"):
         if (value := getattr(args, name)) is not None:
             words += [f"--{name}", str(value)]
     return shlex.join([*words, *(["--quick"] if args.quick else [])])
@@ -141,7 +143,7 @@ def _target(args: argparse.Namespace, plan: "Plan") -> Path | None:
         UserError: there is no such directory.
     """
     target: Path | None = args.output
-    sizes = (args.count, args.variations)
+    sizes = (args.count, args.variations, args.regimes)
     asked = (args.only, args.machines, args.streams, args.programs, *sizes)
     if target is None and not args.quick and asked == (None,) * len(asked):
         if ":" in plan.subject:
@@ -168,6 +170,7 @@ def run(args: argparse.Namespace) -> int:
         streams=_list(args.streams),
         count=args.count,
         variations=args.variations,
+        regimes=_list(args.regimes),
         quick=args.quick,
         full=args.full,
         corpus=args.corpus,

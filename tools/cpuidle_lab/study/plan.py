@@ -73,6 +73,13 @@ def _load(subject: str) -> None:
     check_sources()
 
 
+def _among(sizes: Sizes, regimes: Sequence[str]) -> learning.Size:
+    if len(regimes) < 2:
+        raise UserError(f"--regimes: there is nothing to change to from {regimes[0]}", USAGE)
+    changed = replace(sizes.learning.regimes, regimes=tuple(regimes))
+    return replace(sizes.learning, regimes=changed)
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is asked for.
@@ -109,6 +116,7 @@ class Plan:
         streams: Sequence[str] | None,
         count: int | None,
         variations: int | None,
+        regimes: Sequence[str] | None,
         quick: bool,
         full: bool,
         corpus: Path,
@@ -137,7 +145,8 @@ class Plan:
         sizes = QUICK if quick else FULL
         sizes = sizes if count is None else replace(sizes, intervals=count)
         sizes = sizes if variations is None else replace(sizes, variations=variations)
-        for name in streams or ():
+        sizes = sizes if regimes is None else replace(sizes, learning=_among(sizes, regimes))
+        for name in (*(streams or ()), *(regimes or ())):
             synth.check(name, sizes.intervals, 0)
         known = [program.name for program in lab_programs.PROGRAMS]
         chosen = list(programs or known)

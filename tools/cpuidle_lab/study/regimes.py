@@ -58,11 +58,13 @@ class Size:
         switches: for each pair of regimes.
         before_s: how long the old regime lasts, in seconds of virtual time.
         away_s: how long rows have become stale.
+        regimes: streams of synth's, each of which changes to each other one.
     """
 
     switches: int
     before_s: int
     away_s: int
+    regimes: tuple[str, ...] = REGIMES
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,13 @@ class Met:
 class _World:
     """All regimes on one machine."""
 
-    def __init__(self, machine: Machine, switches: int) -> None:
+    def __init__(self, machine: Machine, regimes: Sequence[str], switches: int) -> None:
         self.machine = machine
+        self.regimes = regimes
         self.switches = switches
-        self._old = {name: _Regime.of(name, machine, _BLOCK, SEED) for name in REGIMES}
+        self._old = {name: _Regime.of(name, machine, _BLOCK, SEED) for name in regimes}
         self._new = {
-            name: _Regime.of(name, machine, switches * _AFTER, SEED + 1) for name in REGIMES
+            name: _Regime.of(name, machine, switches * _AFTER, SEED + 1) for name in regimes
         }
 
     @contextmanager
@@ -202,12 +205,12 @@ class Change:
 def _switches(world: _World, table: str, who: Candidate, size: Size) -> list[Change]:
     """Compare a run that comes out of another regime with one that knows the new one."""
     base, found = {}, []
-    for new in REGIMES:
+    for new in world.regimes:
         with world.taught(who, [(new, world.known_s(new))]) as clock:
             base[new] = world.meets(clock, new)
-    for old in REGIMES:
+    for old in world.regimes:
         with world.taught(who, [(old, size.before_s)]) as clock:
-            for new in REGIMES:
+            for new in world.regimes:
                 if new != old:
                     met = world.meets(clock, new)
                     found.append(Change.of(table, [old], new, met, base[new], SETTLED))
@@ -217,10 +220,10 @@ def _switches(world: _World, table: str, who: Candidate, size: Size) -> list[Cha
 def _stale(world: _World, table: str, who: Candidate, size: Size) -> list[Change]:
     """Compare a run that knew another regime long ago with one that did not."""
     found = []
-    for between in REGIMES:
+    for between in world.regimes:
         with world.taught(who, [(between, size.away_s)]) as clock:
-            base = {new: world.meets(clock, new) for new in REGIMES if new != between}
-        for old in REGIMES:
+            base = {new: world.meets(clock, new) for new in world.regimes if new != between}
+        for old in world.regimes:
             if old == between:
                 continue
             past = [(old, size.before_s), (between, size.away_s)]
@@ -243,12 +246,12 @@ def _changes(
     def key(kind: str, table: str, who: Candidate) -> str:
         values = who.governor.values(dict(who.settings))
         spec = who.governor.spec
-        what = [kind, repr(machines[table]), repr(size), repr(REGIMES), repr((_AFTER, _KNOWN))]
+        what = [kind, repr(machines[table]), repr(size), repr((_AFTER, _KNOWN))]
         return digest(["change", code, *what, spec, sources(spec), repr(values)])
 
     def one(kind: str, table: str, who: Candidate) -> list[dict[str, Any]]:
         measure, switches = kinds[kind]
-        world = _World(machines[table], switches)
+        world = _World(machines[table], size.regimes, switches)
         return [asdict(change) for change in measure(world, table, who, size)]
 
     values = memo.fill({key(*job): partial(one, *job) for job in jobs}, phase, "Regimes")
