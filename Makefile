@@ -87,7 +87,7 @@ lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
 	@tools/setup.sh
 	@$(PYTHON) -m ruff check tools tests packaging conftest.py
 	@$(PYTHON) -m ruff format --check tools tests packaging conftest.py
-	@$(PYTHON) -m mypy tools/cpuidle_lab
+	@$(PYTHON) -m mypy tools tests packaging conftest.py
 
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules

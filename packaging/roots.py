@@ -17,7 +17,7 @@ TOP = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TOP / "tools")]
 
 from cpuidle_lab import apt  # noqa: E402
-from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.errors import UserError as UserError  # noqa: E402
 from cpuidle_lab.lab import images  # noqa: E402
 from cpuidle_lab.lab.cache import CACHE, cached, run_logged  # noqa: E402
 

@@ -44,8 +44,9 @@ def waived(source: str) -> set[str]:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_checkpatch_is_content(source: str, tmp_path: Path) -> None:
-    command = ["perl", fetch().folder / "checkpatch.pl", "--no-tree", "--strict", "--terse"]
-    command += ["--no-summary", "--show-types", "--max-line-length=100", "--file", TOP / source]
+    script = str(fetch().folder / "checkpatch.pl")
+    command = ["perl", script, "--no-tree", "--strict", "--terse", "--no-summary", "--show-types"]
+    command += ["--max-line-length=100", "--file", str(TOP / source)]
     if kinds := waived(source):
         command += [f"--ignore={','.join(sorted(kinds))}"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import unit_coverage
+from gcov import Coverage
 
 TOP = Path(__file__).resolve().parents[1]
 BUILD = TOP / "build" / "unit"
@@ -70,8 +71,8 @@ def test_coverage(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_low_coverage_is_noticed() -> None:
     """A share below its limit is named, of one source as of all."""
-    poor = unit_coverage.Coverage("poor.c", 100, 94, 100, 91, [], [])
-    good = unit_coverage.Coverage("good.c", 100, 96, 100, 90, [], [])
+    poor = Coverage("poor.c", 100, 94, 100, 91, [], [])
+    good = Coverage("good.c", 100, 96, 100, 90, [], [])
     assert unit_coverage.low({"good.c": good}) == []
     assert unit_coverage.low({"good.c": good, "poor.c": poor}) == [
         "poor.c: 94.0 % of the lines, 91.0 % of the branches"

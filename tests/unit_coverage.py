@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TOP), str(TOP / "tools")]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
-from tests.equality.harness import run  # noqa: E402
-from tests.gcov import Coverage, read  # noqa: E402
+import runner  # noqa: E402
+from equality.harness import run  # noqa: E402
+from gcov import Coverage, read  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
-from tests import runner  # noqa: E402
 
 NEEDED_LINES = 95.0
 NEEDED_BRANCHES = 90.0

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.equality.compare import Comparison, Verdict
-from tests.equality.harness import Build
+from equality.compare import Comparison, Verdict
+from equality.harness import Build
 
 from cpuidle_lab.errors import UserError
 

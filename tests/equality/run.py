@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP), str(TOP / "tools")]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
-from tests.equality.compare import Comparison, Verdict  # noqa: E402
-from tests.equality.harness import (  # noqa: E402
+import runner  # noqa: E402
+from equality.compare import Comparison, Verdict  # noqa: E402
+from equality.harness import (  # noqa: E402
     BUILD,
     CLAIMS,
     COVERAGE,
@@ -29,12 +30,11 @@ from tests.equality.harness import (  # noqa: E402
     Build,
     Kind,
 )
-from tests.equality.mutants import run_mutants  # noqa: E402
-from tests.gcov import read  # noqa: E402
+from equality.mutants import run_mutants  # noqa: E402
+from gcov import read  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.linux_source import NEWEST, fetch  # noqa: E402
-from tests import runner  # noqa: E402
 
 PERIODS = 10_000_000
 # Most mutants are found within hundreds of periods.

@@ -32,7 +32,7 @@ def build_module(folder: Path) -> bytes:
         shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("*.o", ".*"))
     for name in ("Kbuild", "Makefile", "VERSION"):
         shutil.copy(TOP / name, folder)
-    command = ["make", "-C", folder, f"KDIR={built.build_tree(FLAVOUR)}", "kunit-modules"]
+    command = ["make", "-C", str(folder), f"KDIR={built.build_tree(FLAVOUR)}", "kunit-modules"]
     made = subprocess.run(command, capture_output=True, text=True)
     assert made.returncode == 0, made.stdout + made.stderr
     assert "warning" not in made.stderr, made.stderr

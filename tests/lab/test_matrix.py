@@ -6,16 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from matrix import builds, rows, run, table
+from matrix.table import FAIL, OK, Cell, Outcome
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import LabResult, images
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP))
-
-from tests.matrix import builds, rows, run, table  # noqa: E402
-from tests.matrix.table import FAIL, OK, Cell, Outcome  # noqa: E402
-
-from cpuidle_lab.errors import UserError  # noqa: E402
-from cpuidle_lab.lab import LabResult, images  # noqa: E402
-
 RUN = TOP / "tests/matrix/run.py"
 ORDER = ("first", "second", "third")
 

@@ -371,7 +371,7 @@ def boots(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(run, "lab_run", lambda segment, args: None)
     monkeypatch.setattr(run, "key", lambda lab: "key")
     monkeypatch.setattr(run, "run_lab", boot)
-    monkeypatch.setattr(run.judge, "judge", lambda folder: VERDICT)
+    monkeypatch.setattr(judge, "judge", lambda folder: VERDICT)
     return folders
 
 
@@ -390,7 +390,7 @@ def test_a_soak_goes_on_where_it_was_stopped(boots: list[Path], tmp_path: Path) 
 def test_a_segment_that_failed_fails_the_soak(
     boots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run.judge, "judge", lambda folder: replace(VERDICT, failures=["lost"]))
+    monkeypatch.setattr(judge, "judge", lambda folder: replace(VERDICT, failures=["lost"]))
     assert run.main(["--hours", "1", "--loaded-hours", "0", "--folder", str(tmp_path)]) == 1
 
 

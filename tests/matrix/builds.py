@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.matrix.table import FAIL, OK, Cell
+from matrix.table import FAIL, OK, Cell
 
 from cpuidle_lab import apt
 from cpuidle_lab.lab import images

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.matrix.builds import apt_root
+from matrix.builds import apt_root
 
 from cpuidle_lab import apt
 from cpuidle_lab.errors import UserError

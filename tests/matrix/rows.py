@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.matrix import builds, foreign
-from tests.matrix.table import ABSENT, FAIL, OK, STEPS, UNTRIED, WAYS, Cell, Outcome
+from matrix import builds, foreign
+from matrix.table import ABSENT, FAIL, OK, STEPS, UNTRIED, WAYS, Cell, Outcome
 
 from cpuidle_lab import columns
 from cpuidle_lab.errors import UserError

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP), str(TOP / "tools")]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
-from tests.matrix import rows, table  # noqa: E402
+import runner  # noqa: E402
+from matrix import rows, table  # noqa: E402
 
 from cpuidle_lab.errors import USAGE, UserError  # noqa: E402
 from cpuidle_lab.lab.cache import step  # noqa: E402
-from tests import runner  # noqa: E402
 
 # What a row's result depends on.
 TRIED = ("Kbuild", "VERSION", "module", "governors", "emul", "tests/matrix")

@@ -24,12 +24,12 @@ from pathlib import Path
 from threading import local
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TOP), str(TOP / "tools")]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
-from tests.mutation.mutants import Mutant, find  # noqa: E402
+import runner  # noqa: E402
+from mutation.mutants import Mutant, find  # noqa: E402
 
 from cpuidle_lab.errors import USAGE, UserError  # noqa: E402
-from tests import runner  # noqa: E402
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 BUILD = TOP / "build/mutation"

@@ -19,6 +19,7 @@ import pytest
 from cpuidle_lab.ab import circumstances, figures, record, session, words
 from cpuidle_lab.ab.record import StateTime
 from cpuidle_lab.cli import main
+from cpuidle_lab.commands.capture import Setting, Waiter
 from cpuidle_lab.energy import POWERCAP
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CPUIDLE, LAB, Machine
@@ -246,7 +247,7 @@ def test_long_runs_are_read_in_between(root: Path, monkeypatch: pytest.MonkeyPat
     counter.write_text("0\n")
     plan = session.Plan(("teo_ng",), 1, (), 1, 0, None, ("sh", "-c", command), None, "higher")
     (root / GOVERNOR[1:]).write_text("teo_ng\n")
-    with session.Waiter() as waiter:
+    with Waiter() as waiter:
         run = session.Runner(Machine(), plan, waiter).measure("teo_ng", 1, 1)
     assert run.zones[0].energy_mj == pytest.approx(2700)
 
@@ -510,14 +511,14 @@ def test_a_command_that_fails_later_keeps_what_is_complete(
 @pytest.mark.parametrize("text", ["expected", "wteo", "1"])
 def test_a_refused_write_undoes_what_was_done(text: str, root: Path) -> None:
     before = contents(root)
-    setting = session.Setting("wteo", "selection", "expected")
+    setting = Setting("wteo", "selection", "expected")
     with pytest.raises(UserError, match=f"cannot write '{text}'"):
         measure(Writes(root, text), settings=(setting,))
     assert contents(root) == before
 
 
 def test_one_failed_restoration_does_not_stop_the_others(root: Path) -> None:
-    setting = session.Setting("wteo", "selection", "expected")
+    setting = Setting("wteo", "selection", "expected")
     with pytest.raises(UserError, match="cannot write 'menu'"):
         measure(Writes(root, "menu"), settings=(setting,))
     assert (root / f"{LAB}/wteo/selection"[1:]).read_text() == "sample\n"

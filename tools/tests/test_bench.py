@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def test_instructions_are_counted_on_the_stream_that_is_named(tmp_path: Path) ->
 def test_without_valgrind_instructions_are_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(governors.shutil, "which", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
     code, out, _ = run("--only", "governors", "--corpus", str(tmp_path))
     assert code == 0 and "valgrind is missing" in out
     found = json.loads((tmp_path / "bench" / "bench.json").read_text())

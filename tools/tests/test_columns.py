@@ -193,7 +193,7 @@ def plainly(decided: list[Decided]) -> list[dict[str, int]]:
 @st.composite
 def streams(draw: st.DrawFn) -> list[Decided]:
     """Return decisions of one CPU, with everything that can go wrong."""
-    decided = []
+    decided: list[Decided] = []
     seq, now, governor = draw(st.integers(1, 5)), 10**9, 2
     rare = st.sampled_from([False] * 9 + [True])
     for _ in range(draw(st.integers(0, 12))):
@@ -279,7 +279,7 @@ def test_intervals_by_definition(tmp_path: Path, decided: list[list[Decided]]) -
         ({"residency": 250_000, "sleep": 270_000}, 2),
     ],
 )
-def test_hidden_tick(tmp_path: Path, changes: dict[str, int], intervals: int) -> None:
+def test_hidden_tick(tmp_path: Path, changes: dict[str, Any], intervals: int) -> None:
     first = replace(Decided(seq=1, now=10**9, delta=270_000, tick=2), **changes)
     trace = Trace()
     add(trace, 0, [first, Decided(seq=2, now=10**9 + 300_000, residency=500)])
@@ -426,7 +426,7 @@ def test_before_the_configuration(tmp_path: Path) -> None:
 # ---- Writer and Recording. ----
 
 
-def interval_rows(count: int, cpu: int = 0, **changes: object) -> pl.DataFrame:
+def interval_rows(count: int, cpu: int = 0, **changes: Any) -> pl.DataFrame:
     """Return intervals that can be."""
     columns: dict[str, Any] = {name: np.zeros(count, np.int64) for name in co.INTERVAL}
     columns |= {
@@ -445,7 +445,7 @@ def test_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(co, "PART_ROWS", 1000)
     with co.Writer(tmp_path / "c", META) as writer:
         for cpu, count in ((0, 700), (0, 700), (3, 10), (3, 2990)):
-            start = np.arange(count) * 1000 + writer.meta.get(f"end {cpu}", 0)
+            start = np.arange(count) * 1000 + int(str(writer.meta.get(f"end {cpu}", 0)))
             writer.meta[f"end {cpu}"] = int(start[-1])
             writer.add("interval", interval_rows(count, cpu, start_ns=start))
     recording = co.Recording(tmp_path / "c")
@@ -699,7 +699,7 @@ def test_damaged_columns(columns: Path) -> None:
     ],
 )
 def test_lying_columns(columns: Path, name: str, values: list[int], word: str) -> None:
-    rows = interval_rows(10, **{name: np.array(values)})
+    rows = interval_rows(10, 0, **{name: np.array(values)})
     rows.write_parquet(columns / "interval" / "00000.parquet")
     refused(lambda: read(columns), str(columns), word)
 

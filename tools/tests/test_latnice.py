@@ -177,11 +177,15 @@ def test_a_group_is_named_by_its_directory(latnice: Latnice, tmp_path: Path) -> 
     [(0, 0, "no hint"), (1, 0, "value -7"), (2, 50_000, "limit 50 us"), (2, 1500, "limit 1500 ns")],
 )
 def test_hints_are_shown(kind: int, limit_ns: int, shown: str, latnice: Latnice) -> None:
-    pid = os.getpid()
-    for words in (["--show", "-p", pid], ["-p", pid]):
-        assert latnice(*words, kind=kind, limit=limit_ns).stdout == f"pid {pid}: {shown}\n"
-    for words in ([], ["-s"]):
-        assert latnice(*words, kind=kind, limit=limit_ns).stdout == f"{shown}\n"
+    pid = str(os.getpid())
+    cases = {
+        ("--show", "-p", pid): f"pid {pid}: ",
+        ("-p", pid): f"pid {pid}: ",
+        (): "",
+        ("-s",): "",
+    }
+    for words, who in cases.items():
+        assert latnice(*words, kind=kind, limit=limit_ns).stdout == f"{who}{shown}\n"
 
 
 @pytest.mark.parametrize(

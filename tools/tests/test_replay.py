@@ -42,7 +42,7 @@ NO_POLLING = machine((1, 1, 1000), (100, 500, 100), polling=False)
 Frame = dict[str, Any]
 
 
-def intervals(lengths: Any, busy_ns: int = 300_000, timer_ns: int = 10**9, **given: Any) -> Frame:
+def intervals(lengths: Any, busy_ns: int = 300_000, timer_ns: Any = 10**9, **given: Any) -> Frame:
     """Return intervals of these lengths (ns), each followed by a busy time."""
     length = np.asarray(lengths, np.int64)
     count = len(length)
