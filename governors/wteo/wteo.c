@@ -50,8 +50,8 @@
  * **The data.** A *row* holds what followed one condition: for each column a
  * *weight*, how often an interval fitted it, and a *time*, what these intervals
  * contribute to the mean duration; time / weight is the mean of the column. The
- * *base row* is for any condition. Rows of conditions are found by a hash; each
- * condition has two places where it can be.
+ * *base row* is for any condition. Rows of conditions are found by two hashes;
+ * each condition has two places where it can be, rarely the same one.
  *
  * - *Learning.* Every interval weighs more than the one before it by the same
  *   share, so the influence of each fades. For conditions, learning_rate sets
@@ -95,8 +95,9 @@
  *
  * 4. The row is the condition's, if it remembers %WTEO_KNOWN intervals. Else it
  *    is that for the same history and a timer that is further away by one octave
- *    or two, if that row has learned of late: what comes before the later timer
- *    is likely to come before this one, too. Else it is the base row.
+ *    or two, if that one does and has learned within a 64th of half_life_ms: what
+ *    comes before the later timer is likely to come before this one, too. Else
+ *    it is the base row.
  *
  * 5. The *outlook* is computed from the row: the expected time till the
  *    interval ends, how much of it is before the next tick, and the *late*
@@ -362,7 +363,7 @@ static void dump_means(const struct wteo_cell *cells, u32 states,
 /* Whose row it is: the columns before, the later one last, and the timer. */
 static void dump_key(u32 key, struct cil_sink *sink)
 {
-	u32 octave = key & 0x1f;
+	u32 octave = key & WTEO_KEY_OCTAVE;
 
 	if (!key)
 		cil_env_print(sink, "%-20s", "any");

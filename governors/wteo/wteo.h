@@ -15,9 +15,10 @@
 #define WTEO_RESUME_NS		(100 * CIL_NSEC_PER_USEC)
 
 /*
- * Keys of rows: a condition made of an octave (bits 0 to 4) and two columns
- * (bits 8 to 15), or TEO's choice.
+ * Keys of rows: a condition made of an octave (bits 0 to 4; 0 for a timer that
+ * was not asked for) and two columns (bits 8 to 15), or TEO's choice.
  */
+#define WTEO_KEY_OCTAVE		0x1fu
 #define WTEO_KEY_HISTORY	0x10000u
 #define WTEO_KEY_CHOICE		0x20000u
 

@@ -446,12 +446,12 @@ static void a_condition_has_two_places(struct kunit *test)
 			slot_with(b, 1, places, foreign, foreign));
 }
 
-/* Places of keys are spread over all rows, and the two are not neighbours. */
+/* Places of keys are spread over all rows, and the two are rarely neighbours. */
 static void places_are_spread(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
 	u64 first = 0, second = 0;
-	u32 i, same = 0;
+	u32 i, same = 0, neighbours = 0;
 
 	give(b, 1, ONE, 5 * US);
 	b->wteo.intervals = 0;
@@ -467,10 +467,12 @@ static void places_are_spread(struct kunit *test)
 		first |= 1ULL << slot;
 		second |= 1ULL << other;
 		same += slot == other;
+		neighbours += ((slot - 1) ^ 1) == other - 1;
 	}
 	KUNIT_EXPECT_EQ(test, ((1ULL << WTEO_KEYED) - 1) << 1, first);
 	KUNIT_EXPECT_EQ(test, ((1ULL << WTEO_KEYED) - 1) << 1, second);
 	KUNIT_EXPECT_LT(test, same, 30);
+	KUNIT_EXPECT_LT(test, neighbours, 30);
 }
 
 /* What a row knows for the tests of a timer that is alike: all of 1 ms. */
@@ -520,6 +522,9 @@ static void a_later_timer_stands_in(struct kunit *test)
 		row->learned--;
 		KUNIT_EXPECT_EQ(test, WTEO_BASE,
 				ask(b, running, 0, 100 * MS).row);
+		/* A clock that went back ages nothing. */
+		row->learned = wteo_steps(b->now_ns) + 1000;
+		KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
 		row->key = 0;
 	}
 	for (i = 0; i < 2; i++) {
@@ -530,6 +535,48 @@ static void a_later_timer_stands_in(struct kunit *test)
 				ask(b, running, 0, 100 * MS).row);
 		b->wteo.rows.heads[slot].key = 0;
 	}
+}
+
+/* Without a half-life, too, and if the clock went back. */
+static void a_later_timer_stands_in_for_ever(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	u32 slot;
+
+	b->tunables.half_life_ms = 0;
+	wteo_refresh(&b->wteo, &b->machine, &b->tunables);
+	give(b, 1, ONE, 5 * US);
+	slot = slot_for(b, 150 * MS);
+	know(b, slot, b->wteo.interval.key);
+	KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
+	b->wteo.rows.heads[slot].learned++;
+	KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
+}
+
+/* What came before overdue timers tells nothing where none was asked for. */
+static void what_was_not_asked_is_no_timer(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	struct cil_decision d;
+	struct step s = {
+		.query = { .latency_req_ns = CIL_TIME_MAX },
+		.sleep_length_ns = 100 * MS,
+		.delta_tick_ns = 3 * MS,
+	};
+	u32 slot;
+
+	give(b, 1, ONE, 5 * US);
+	b->wteo.history = WTEO_KEY_HISTORY;
+	slot = slot_for(b, 0);
+	KUNIT_ASSERT_EQ(test, WTEO_KEY_HISTORY + 1, b->wteo.interval.key);
+	know(b, slot, WTEO_KEY_HISTORY + 1);
+	b->wteo.interval.key = WTEO_KEY_HISTORY;
+	b->wteo.interval.resumed = true;
+	b->wteo.interval.open = false;
+	b->wteo.interval.began_ns = b->now_ns;
+	s.query.now_ns = b->now_ns;
+	bench_decide(b, &b->wteo, &s, &d);
+	KUNIT_EXPECT_EQ(test, WTEO_BASE, d.row);
 }
 
 /* That row, too, has two places; and the nearer one of two comes first. */
@@ -573,6 +620,8 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(a_condition_has_two_places),
 	KUNIT_CASE(places_are_spread),
 	KUNIT_CASE(a_later_timer_stands_in),
+	KUNIT_CASE(a_later_timer_stands_in_for_ever),
+	KUNIT_CASE(what_was_not_asked_is_no_timer),
 	KUNIT_CASE(a_later_timer_is_looked_for_in_both_places),
 	{}
 };

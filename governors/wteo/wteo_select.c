@@ -171,9 +171,10 @@ static inline u32 find_row(const struct wteo *w, u64 now_ns)
 }
 
 /* Step 4: does a row know this condition, and has it learned of late? */
-static inline bool knows_now(const struct wteo_row *row, u32 key, u32 since)
+static inline bool knows_now(const struct wteo_row *row, u32 key, u32 now,
+			     s32 grain)
 {
-	return row->key == key && (s32)(row->learned - since) >= 0 &&
+	return row->key == key && (s32)(now - row->learned) <= grain &&
 	       row->total >= (u64)row->next * WTEO_KNOWN;
 }
 
@@ -185,17 +186,21 @@ static inline bool knows_now(const struct wteo_row *row, u32 key, u32 since)
 static noinline u32 find_similar(const struct wteo *w, u64 now_ns)
 {
 	const struct wteo_row *rows = w->rows.heads + 1;
-	u32 since = wteo_steps(now_ns) - (u32)w->aging.grain;
+	u32 now = wteo_steps(now_ns);
+	s32 grain = w->aging.grain;
 	u32 key = w->interval.key;
 	u32 end = key + SIMILAR_OCTAVES;
 
+	/* The next octaves after "not asked" are those of overdue timers. */
+	if (!(key & WTEO_KEY_OCTAVE))
+		return WTEO_BASE;
 	while (key++ != end) {
 		u32 place = first_place(key);
 
-		if (knows_now(&rows[place], key, since))
+		if (knows_now(&rows[place], key, now, grain))
 			return 1 + place;
 		place = second_place(key);
-		if (knows_now(&rows[place], key, since))
+		if (knows_now(&rows[place], key, now, grain))
 			return 1 + place;
 	}
 	return WTEO_BASE;
