@@ -251,4 +251,5 @@ module_exit(emul_exit);
 
 MODULE_DESCRIPTION("Emulated machine with idle states");
 MODULE_AUTHOR("The cpuidle-lab authors");
+MODULE_VERSION(CIL_VERSION);
 MODULE_LICENSE("GPL");
