@@ -2,8 +2,9 @@
 """Target 3: what learning costs after a change of regime, and by rows that are stale.
 
 A run can be copied (engine.Run.copy), so what an hour of one regime has taught is learned once and
-then meets the next regime many times. Energies of two runs are compared on the same intervals, at
-the same phase of the tick.
+then meets the next regime many times. Each time it first lives through some more of the old one,
+for what the last few intervals have taught is chance. Energies of two runs are compared on the
+same intervals, at the same phase of the tick.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,8 +41,9 @@ STALE_PERCENT = 2.0
 # Streams of synth's whose intervals do not depend on each other, so that they can be cut.
 REGIMES = ("poisson-100us", "poisson-5ms", "periodic-3ms", "timer-1ms", "bimodal-even")
 
-# Intervals played after a change, and before the new regime counts as known.
+# Intervals played just before a change and after it, and before the new regime counts as known.
 _AFTER = 256
+_TURNS = 8
 _KNOWN = 20_000
 _BLOCK = 1 << 16
 _BIN = 16
@@ -67,6 +69,13 @@ class Size:
     regimes: tuple[str, ...] = REGIMES
 
 
+def _span_ns(part: Mapping[str, Any], machine: Machine) -> int:
+    """Return how long intervals from 0 on take, in whole ticks."""
+    last = {name: int(values[-1]) for name, values in part.items()}
+    span = last["start_ns"] + last["length_ns"] + last["busy_ns"]
+    return -(-span // machine.tick_ns) * machine.tick_ns
+
+
 @dataclass(frozen=True)
 class _Regime:
     """Intervals of one law on one machine, to be played at any time."""
@@ -80,9 +89,7 @@ class _Regime:
         part = fitting({c: frame[c].to_numpy() for c in INTERVAL_TYPES}, INTERVAL_TYPES)
         begin = int(part["start_ns"][0])
         part["start_ns"] = part["start_ns"] - np.uint64(begin)
-        last = {name: int(values[-1]) for name, values in part.items()}
-        span = last["start_ns"] + last["length_ns"] + last["busy_ns"]
-        return cls(part, -(-span // machine.tick_ns) * machine.tick_ns)
+        return cls(part, _span_ns(part, machine))
 
     def piece(self, number: int, count: int) -> dict[str, Any]:
         """Return so many intervals, the first of which begins at 0."""
@@ -155,13 +162,17 @@ class _World:
                 clock.last(self._old[name], seconds)
             yield clock
 
-    def meets(self, clock: _Clock, name: str) -> Met:
-        """Return what the first intervals of a new regime cost."""
+    def meets(self, clock: _Clock, old: str, name: str) -> Met:
+        """Return what the first intervals of a new regime cost, after some more of the old one."""
         cost, oracle = [], []
         for number in range(self.switches):
+            # Not always as many, for some learning takes turns.
+            more = self._old[old].piece(number, _AFTER - number % _TURNS)
+            piece = self._new[name].piece(number, _AFTER)
             with clock.run.copy() as run:
-                piece = self._new[name].piece(number, _AFTER)
-                part = _Clock(run, clock.now_ns).play(piece, 0, choices=True)
+                later = _Clock(run, clock.now_ns)
+                later.play(more, _span_ns(more, self.machine))
+                part = later.play(piece, 0, choices=True)
             cost.append(part["cost_pj"])
             oracle.append(part["oracle_pj"])
         return Met(np.array(cost), np.array(oracle))
@@ -207,12 +218,12 @@ def _switches(world: _World, table: str, who: Candidate, size: Size) -> list[Cha
     base, found = {}, []
     for new in world.regimes:
         with world.taught(who, [(new, world.known_s(new))]) as clock:
-            base[new] = world.meets(clock, new)
+            base[new] = world.meets(clock, new, new)
     for old in world.regimes:
         with world.taught(who, [(old, size.before_s)]) as clock:
             for new in world.regimes:
                 if new != old:
-                    met = world.meets(clock, new)
+                    met = world.meets(clock, old, new)
                     found.append(Change.of(table, [old], new, met, base[new], SETTLED))
     return found
 
@@ -222,14 +233,15 @@ def _stale(world: _World, table: str, who: Candidate, size: Size) -> list[Change
     found = []
     for between in world.regimes:
         with world.taught(who, [(between, size.away_s)]) as clock:
-            base = {new: world.meets(clock, new) for new in world.regimes if new != between}
+            others = [new for new in world.regimes if new != between]
+            base = {new: world.meets(clock, between, new) for new in others}
         for old in world.regimes:
             if old == between:
                 continue
             past = [(old, size.before_s), (between, size.away_s)]
             with world.taught(who, past) as clock:
                 for new, other in base.items():
-                    met = world.meets(clock, new)
+                    met = world.meets(clock, between, new)
                     found.append(Change.of(table, [old, between], new, met, other, 0))
     return found
 
