@@ -346,9 +346,9 @@ def test_a_regime_meets_the_tick_as_before() -> None:
 def test_teo_has_nothing_to_unlearn_from_its_own_regime() -> None:
     world = regimes._World(SKX, ["poisson-5ms"], 5)
     with world.taught(who("teo_ng"), [("poisson-5ms", 30)]) as clock:
-        base = world.meets(clock, "poisson-5ms")
+        base = world.meets(clock, "poisson-5ms", "poisson-5ms")
     with world.taught(who("teo_ng"), [("poisson-5ms", 60)]) as clock:
-        again = world.meets(clock, "poisson-5ms")
+        again = world.meets(clock, "poisson-5ms", "poisson-5ms")
     assert abs(again.above(base, regimes.SETTLED)) < 2
 
 
@@ -420,6 +420,9 @@ def test_what_a_program_got_done() -> None:
     assert by_name["hackbench-long"].throughput("Time: 0.5\nTime: 1.5\n", 9) == 0.5
     assert by_name["cyclictest-1700us"].throughput("T: 0 C:   1180 Min: 3", 2) == 590
     assert by_name["fio-1"].throughput("it failed", 2) is None
+    # All bursts are done, however long they take.
+    assert by_name["redis"].amount("") == by_name["hackbench-long"].amount("Time: 0.5\n") == 1
+    assert by_name["cyclictest-1700us"].amount("T: 0 C:   1180 Min: 3\nT: 1 C: 20") == 1200
 
 
 def test_every_governor_is_first_in_turn() -> None:
@@ -430,6 +433,8 @@ def test_every_governor_is_first_in_turn() -> None:
     assert len(found) == 1 + 9
     by_seed = [[p for p in found if p.workload.startswith(f"{seed}-")] for seed in (1, 2, 3)]
     assert sorted(order[0].governor for order in by_seed) == sorted(names)
+    for sizes in (kernel.FULL, kernel.QUICK):
+        assert sizes.seeds % len(kernel._candidates("wteo")) == 0
     assert len({p.command for p in by_seed[1]}) == 1
     assert not any(p.tunables for p in found)
 
@@ -451,7 +456,7 @@ def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
 def run_of(
     governor: str, seed: int, percent: float, work: float = 1.0, energy_mj: float = 5.0
 ) -> programs.Run:
-    return programs.Run("p", "skx", governor, seed, percent, energy_mj, 1.0, work, 10.0)
+    return programs.Run("p", "skx", governor, seed, percent, energy_mj, 1.0, work, work, 10.0)
 
 
 def test_more_regret_counts_beyond_the_spread_only() -> None:
@@ -601,11 +606,11 @@ def test_more_variations_are_more_streams(
 def test_other_regimes_change_into_each_other(
     scratch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(command(scratch, "--only", "learning", "--regimes", "drift,timer-10ms",
+    assert main(command(scratch, "--only", "learning", "--regimes", "uniform-3ms,timer-10ms",
                         "--json")) == 0  # fmt: skip
     (section,) = json.loads(capsys.readouterr().out)["sections"]
     changes = {(*one["past"], one["new"]) for one in section["changes"] if one["kind"] == "switch"}
-    assert changes == {("drift", "timer-10ms"), ("timer-10ms", "drift")}
+    assert changes == {("uniform-3ms", "timer-10ms"), ("timer-10ms", "uniform-3ms")}
 
 
 def test_the_whole_way(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:

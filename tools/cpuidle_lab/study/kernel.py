@@ -36,8 +36,9 @@ LEAST_THROUGHPUT = 0.99
 # What a microsecond of wake-up latency is worth where programs wait, per 1024 of full power.
 WAITING = f"{BIAS}=1024"
 
-FULL = Size(seeds=5, seconds=2)
-QUICK = Size(seeds=2, seconds=1)
+# So many seeds that each of four turns is the first as often as the others.
+FULL = Size(seeds=8, seconds=2)
+QUICK = Size(seeds=4, seconds=1)
 
 
 def _mean_and_spread(
@@ -55,7 +56,7 @@ def _mean(runs: Sequence[Run], value: Callable[[Run], float]) -> float:
 
 def _energy_of_work(run: Run) -> float:
     """Return the energy for a unit of work, mJ."""
-    return (run.energy_mj or 0.0) / (run.throughput * run.seconds)
+    return run.energy_mj / run.amount
 
 
 By = Mapping[tuple[str, str], Sequence[Run]]  # by program and governor, in the order of seeds
@@ -194,11 +195,11 @@ def measure(
     missing: list[str] = []
     for program in programs:
         run = lab_run(program, candidates, size)
-        key = key_of(program, run)
+        key = key_of(program, candidates, run)
         known: list[Mapping[str, Any]] | None = memo.get(key)
         if known is None and lab:
             known = [vars(one) for one in boot(program, candidates, run)]
-            if key_of(program, run) != key:
+            if key_of(program, candidates, run) != key:
                 raise UserError("the modules' sources changed while they ran; run it again")
             memo.put(key, known)
         if known is None:

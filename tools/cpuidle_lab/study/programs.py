@@ -83,10 +83,17 @@ class Program:
         """
         if not self.work:
             return 1 / seconds if seconds > 0 else None
-        total = sum(float(number) for number in re.findall(self.work, output))
+        total = self._total(output)
         if not total:
             return None
         return 1 / total if self.less_is_more else total / seconds
+
+    def amount(self, output: str) -> float:
+        """Return how much got done in all, in units of the program's own."""
+        return 1.0 if not self.work or self.less_is_more else self._total(output)
+
+    def _total(self, output: str) -> float:
+        return sum(float(number) for number in re.findall(self.work, output))
 
 
 _STRESS = Workload(
@@ -136,6 +143,7 @@ class Run:
         energy_mj: that the emulated machine took, busy time included.
         seconds: how long it took.
         throughput: as of Program.throughput().
+        amount: as of Program.amount().
         p99_us: p99 of the modelled wake-up latency.
     """
 
@@ -144,9 +152,10 @@ class Run:
     governor: str
     seed: int
     regret: float | None
-    energy_mj: float | None
+    energy_mj: float
     seconds: float
     throughput: float
+    amount: float
     p99_us: float | None
 
 
@@ -193,6 +202,9 @@ def _runs(
         throughput = program.throughput(printed, seconds)
         if throughput is None:
             raise UserError(f"{program.name}: its output does not say what it got done")
+        energy_mj = group.values.get("emulated_mj")
+        if energy_mj is None:
+            raise UserError(f"{program.name}: the trace does not say what energy it took")
         found.append(
             Run(
                 program.name,
@@ -200,9 +212,10 @@ def _runs(
                 candidates[turn].label,
                 seed,
                 group.judged_regret,
-                group.values.get("emulated_mj"),
+                energy_mj,
                 seconds,
                 throughput,
+                program.amount(printed),
                 group.values.get("latency_p99_us"),
             )
         )
@@ -234,8 +247,9 @@ def boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list
         return _runs(program, candidates, metrics.analyse(recorded), result.files)
 
 
-def key_of(program: Program, run: LabRun) -> str:
+def key_of(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
     """Return a hash of all that the runs depend on."""
     programs = corpus.programs_hash(dict(run.files))
     parts = [corpus.modules_hash(), programs, corpus.qemu_version(), run.script, repr(program)]
+    parts += [candidate.label for candidate in candidates]
     return digest(["kernel", Path(__file__).read_bytes(), *parts])
