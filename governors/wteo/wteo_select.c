@@ -29,9 +29,12 @@
 
 /*
  * The base row has seen timers of any kind. That nothing came before those says
- * little about one that is further away by more than two octaves.
+ * little about one that is further away by more than two octaves, unless less
+ * than one interval in sixteen ended before its timer: then timers are to be
+ * relied on, as TEO does.
  */
 #define TIMER_SHIFT	2
+#define RELIED_SHIFT	4
 
 /* Timers within so many octaves are alike, for a row that knows too little. */
 #define SIMILAR_OCTAVES	2
@@ -361,7 +364,7 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 	} else {
 		cut = see_all(o, w, machine->state_count, cells);
 		o->share = total;
-		if (row == WTEO_BASE) {
+		if (row == WTEO_BASE && total - never >= total >> RELIED_SHIFT) {
 			expect(o, never, beyond(cells[machine->state_count]));
 			never = 0;
 		}
