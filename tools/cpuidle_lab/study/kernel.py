@@ -121,13 +121,16 @@ def _judge(section: Section, by: By, subject: str, programs: Sequence[str]) -> N
 
 
 def _slow(by: By, governor: str, programs: Sequence[str]) -> list[str]:
-    """Return programs that get less done than promised."""
+    """Return programs that get less done than promised, with the 95 % interval."""
     found = []
     for program in programs:
-        both = (by[program, governor], by[program, TEO])
-        mine, base = (_mean(runs, lambda run: run.throughput) for runs in both)
-        if mine < LEAST_THROUGHPUT * base:
-            found.append(f"{program} {100 * mine / base:.2f} %")
+        both = (by[program, TEO], by[program, governor])
+        base, mine = ([run.throughput for run in runs] for runs in both)
+        share = fmean(mine) / fmean(base)
+        spread = statistics.compare(base, mine, statistics.Kind.RATIO, 1)
+        if share < LEAST_THROUGHPUT and spread:
+            low, high = spread.low or share, spread.high or share
+            found.append(f"{program} {100 * share:.2f} % ({100 * low:.1f} to {100 * high:.1f})")
     return found
 
 
