@@ -27,6 +27,19 @@ def storm(*arguments: str) -> tuple[int, dict[str, object]]:
     return done.returncode, json.loads(done.stdout)
 
 
+def test_a_machine_that_has_not_begun_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A kernel that cannot be built leaves no console to look at."""
+
+    def boot(*_arguments: object) -> None:
+        raise UserError("the kernel cannot be built")
+
+    monkeypatch.setattr(run, "run_lab", boot)
+    assert run.main(["--rounds", "1", "--seed", "3"]) == 1
+    assert "the kernel cannot be built" in capsys.readouterr().err
+
+
 def test_a_seed_draws_the_same_operations() -> None:
     first = list(operations.rounds(7, 50, 4))
     assert first == list(operations.rounds(7, 50, 4))

@@ -87,8 +87,10 @@ def storm(args: argparse.Namespace, folder: Path) -> tuple[verdict.Verdict, floa
             result = run_lab(lab_run(args, before), folder / "lab", title)
             break
         except UserError:
-            console = (folder / "lab/console").read_text(errors="replace")
-            checked = verdict.checked_before_stale_code(console)
+            console = folder / "lab/console"
+            # There is none if the machine has not begun.
+            said = console.read_text(errors="replace") if console.exists() else ""
+            checked = verdict.checked_before_stale_code(said)
             if checked is None or boot == BOOTS:
                 raise
             before = max(before, checked)

@@ -119,11 +119,11 @@ class Machine:
         Raises:
             UserError: no QEMU, a panic, or the time limit; the message has the console's end.
         """
+        self.console.touch()
         if shutil.which(QEMU) is None:
             raise UserError(f"{QEMU} was not found; tools/setup.sh packages installs it")
         if self.cpus < 1:
             raise UserError("the machine needs at least one CPU", USAGE)
-        self.console.touch()
         with contextlib.ExitStack() as stack:
             host_cpu = None if self.real_time else stack.enter_context(host_cpu_taken(said))
             self._run(said, host_cpu)
