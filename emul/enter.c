@@ -84,8 +84,9 @@ static void spend_exit_latency(struct emul_cpu *cpu, u64 latency_ns)
 	}
 
 	local_irq_enable();
+	/* No PAUSE: an emulator takes it for leave to run another CPU. */
 	while (local_clock() < end_ns)
-		cpu_relax();
+		barrier();
 	local_irq_disable();
 }
 

@@ -27,7 +27,6 @@ libtracecmd-dev             the trace reader
 libtraceevent-dev           the same
 libtracefs-dev              the same
 trace-cmd                   reading traces by hand, comparison in the tests
-qemu-system-x86             the lab's machine
 mmdebstrap                  the lab's images
 debian-archive-keyring      signatures of what the images are made of
 uidmap                      making them without being root

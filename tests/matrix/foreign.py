@@ -290,6 +290,7 @@ def boot(
             memory_mib=MEMORY_MIB,
             seed=0,
             time_limit_s=TIME_LIMIT_S,
+            emulator=(),  # its own, see command()
         )
         if architecture.idle_states:
             machine = replace(machine, tree=device_tree(machine, scratch))

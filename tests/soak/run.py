@@ -120,6 +120,8 @@ def lab_run(segment: Segment, args: argparse.Namespace) -> LabRun:
         seed=args.seed,
         files=files | programs.file(programs.LATNICE),
         real_time=False,
+        # A day that is nearly idle would take hours.
+        turn_us=0,
         options=OPTIONS,
         time_limit_s=60 * args.limit,
         changes=sabotage.changes(args.sabotage),

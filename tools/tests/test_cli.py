@@ -10,8 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -215,27 +217,41 @@ def test_session_switches_tunes_and_marks() -> None:
     ]
     script = Session("icx", phases).script().splitlines()
     assert "load cpuidle_emul machine=icx" in script
-    assert script.index("tune wteo learning_rate 50") < script.index("governor wteo")
-    assert script.count("governor wteo") == 1
+    assert script.index("tune wteo learning_rate 50") < script.index("afresh wteo")
     assert "phase a sh -c 'echo '\"'\"'x'\"'\"''" in script
     assert script[-1] == "trace_stop trace.dat"
     assert not any("trace" in line for line in Session("icx", phases, ()).script().splitlines())
 
 
-def test_other_tunables_begin_anew() -> None:
+def test_every_phase_begins_anew() -> None:
     rate = Tunable.parse("wteo.learning_rate=50")
     phases = [
         Phase("wteo", "a", "true"),
         Phase("wteo", "b", "true", [rate]),
         Phase("wteo", "c", "true", [rate]),
         Phase("menu", "d", "true", [rate]),
-        Phase("menu", "e", "true", [Tunable("wteo", "seed", "7")]),
+        Phase("menu", "e", "true"),
     ]
     script = Session("icx", phases, trace_mib=7).script().splitlines()
     assert "trace_start 7 cpuidle_lab" in script
-    # The third has the same, and a governor of the kernel has nothing to reset.
-    assert [line for line in script if line.startswith("reset")] == ["reset wteo"]
-    assert script[script.index("reset wteo") + 1] == "phase b sh -c true"
+    begun = [at for at, line in enumerate(script) if line.startswith("phase ")]
+    assert [script[at].split()[1] for at in begun] == list("abcde")
+    # Directly before the workload: between them there is nothing to learn from.
+    assert [script[at - 1] for at in begun] == [f"afresh {phase.governor}" for phase in phases]
+    assert not any(line.startswith(("governor ", "reset ")) for line in script)
+
+
+# A governor begins anew where the kernel switches to it, so there must be a switch in any case.
+@pytest.mark.parametrize("before", ["ladder", "menu", "wteo"])
+@pytest.mark.parametrize("name", ["ladder", "menu", "wteo"])
+def test_afresh_is_a_switch(tmp_path: Path, before: str, name: str) -> None:
+    (tmp_path / "current_governor").write_text(f"{before}\n")
+    code = f". {TOP}/tools/cpuidle_lab/lab/guest/functions; cpuidle={tmp_path}; " + (
+        'governor() { echo "$1" >>$cpuidle/switches; }; afresh "$1"'
+    )
+    subprocess.run(["sh", "-euc", code, "sh", name], check=True)
+    switches = [before, *(tmp_path / "switches").read_text().split()]
+    assert switches[-1] == name != switches[-2]
 
 
 def test_workloads_are_complete() -> None:
@@ -253,21 +269,36 @@ def test_virtual_time_by_default_where_the_kernel_can() -> None:
     assert is_real_time(LabRun("", kernel="7.2", real_time=True))
 
 
-def test_missing_emulator_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# Only machines in virtual time have turns, and only where there is another CPU to wait for one.
+@pytest.mark.parametrize(
+    ("changes", "interval"),
+    [
+        ({}, "100"),
+        ({"turn_us": 250}, "250"),
+        ({"turn_us": 0}, None),
+        ({"cpus": 1}, None),
+        ({"real_time": True}, None),
+    ],
+)
+def test_turns_are_bounded_in_virtual_time(
+    tmp_path: Path, changes: dict[str, Any], interval: str | None
+) -> None:
     machine = Machine(
         kernel=tmp_path / "kernel",
         root=tmp_path / "root",
         disk=tmp_path / "disk",
         console=tmp_path / "console",
-        cpus=1,
+        cpus=2,
         memory_mib=64,
         seed=1,
         real_time=False,
         time_limit_s=1,
+        emulator=("/where/loader", "/where/qemu"),
     )
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match=r"tools/setup\.sh packages"):
-        machine.run(lambda _line: None)
+    command = replace(machine, **changes).command()
+    assert command[:2] == ["/where/loader", "/where/qemu"]
+    found = re.findall(r" -object filter-buffer,\S*\binterval=(\d+)", " ".join(command))
+    assert found == ([] if interval is None else [interval])
 
 
 def test_an_error_of_several_files_is_one_sentence() -> None:

@@ -22,9 +22,8 @@ from pathlib import Path
 
 from cpuidle_lab import trace
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import images, workloads
+from cpuidle_lab.lab import emulator, images, workloads
 from cpuidle_lab.lab.cache import TOP, digest, locked
-from cpuidle_lab.lab.machine import QEMU
 from cpuidle_lab.lab.run import GUEST, LabRun, run_lab
 from cpuidle_lab.lab.session import TRACE, Session, sha256
 
@@ -341,5 +340,6 @@ def programs_hash(files: dict[str, bytes]) -> str:
 @cache
 def qemu_version() -> str:
     """Return the first line that QEMU says of its version."""
-    done = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=True)
+    command = [*emulator.x86(), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.partition("\n")[0]

@@ -15,7 +15,7 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import built, emulator, images, programs
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, step
-from cpuidle_lab.lab.machine import QEMU, Machine
+from cpuidle_lab.lab.machine import TURN_US, Machine
 
 GUEST = Path(__file__).parent / "guest"
 SCRIPT_BEGINS = "lab: script begins"
@@ -44,6 +44,7 @@ class LabRun:
             can start so many CPUs in it.
         time_limit_s: of wall-clock time, for the guest.
         options: further words of the kernel's command line.
+        turn_us: bound of a CPU's turn in virtual time, us (machine.TURN_US); 0: none.
         changes: files of the modules' sources to replace, by path below the top of the tree.
     """
 
@@ -57,6 +58,7 @@ class LabRun:
     real_time: bool | None = None
     time_limit_s: float = 600
     options: tuple[str, ...] = ()
+    turn_us: int = TURN_US
     changes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -145,7 +147,8 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             real_time=real_time,
             time_limit_s=run.time_limit_s,
             options=(*run.options, *clock_options()) if real_time else run.options,
-            emulator=tuple(emulator.x86()) if real_time else (QEMU,),
+            emulator=tuple(emulator.x86()),
+            turn_us=run.turn_us,
         )
         start = time.monotonic()
         try:

@@ -103,23 +103,14 @@ class Session:
         ]
         if self.events:
             lines.append(f"trace_start {self.trace_mib} {shlex.join(self.events)}")
-        current = ""
-        tuned: dict[str, list[Tunable]] = {}
         for phase in self.phases:
-            own = [one for one in phase.tunables if one.governor == phase.governor]
             if phase.governor not in GOVERNORS:
                 known = ", ".join(GOVERNORS)
                 raise UserError(f"unknown governor '{phase.governor}'; there are {known}", USAGE)
             for tunable in phase.tunables:
                 lines.append(f"tune {tunable.governor} {tunable.name} {tunable.value}")
-            if phase.governor != current:
-                lines.append(f"governor {phase.governor}")
-                current = phase.governor
-            elif own and own != tuned.get(phase.governor, []):
-                # What it learned with the others is not to count.
-                lines.append(f"reset {phase.governor}")
-            if own:
-                tuned[phase.governor] = own
+            # What was learned in another phase must not count in this one.
+            lines.append(f"afresh {phase.governor}")
             lines.append(f"phase {shlex.quote(phase.workload)} sh -c {shlex.quote(phase.command)}")
         if self.events:
             lines.append(f"trace_stop {TRACE}")
