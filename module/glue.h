@@ -69,6 +69,7 @@ struct cil_governor {
  * @base_stop_tick: likewise
  * @kind: CIL_OUTCOME_*
  * @tick: CIL_TICK_*
+ * @left: another task ran since the last traced decision
  * @state_name: name of the state decided on, or entered
  */
 struct cil_record {
@@ -86,6 +87,7 @@ struct cil_record {
 	bool base_stop_tick;
 	u8 kind;
 	u8 tick;
+	bool left;
 	const char *state_name;
 };
 
@@ -104,6 +106,7 @@ struct cil_record {
  * @afresh: learning has started afresh; the shadows have yet to follow
  * @module_held: .enable took a reference on the module
  * @epoch: value of the trace epoch when the configuration was last traced
+ * @switches: context switches of the idle task at the last traced decision
  *
  * Written by its own CPU with interrupts off, or under the cpuidle lock while
  * the device is not enabled; @restart is the exception.
@@ -122,6 +125,7 @@ struct cil_cpu {
 	bool afresh;
 	bool module_held;
 	u32 epoch;
+	unsigned long switches;
 };
 
 extern struct cil_governor cil_governors[CIL_POLICY_COUNT];

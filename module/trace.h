@@ -89,6 +89,7 @@ TRACE_EVENT_FN(decision,
 		__field(u8, reason)
 		__field(u8, row)
 		__field(u8, base_index)
+		__field(u8, left)
 		__array(char, state, CPUIDLE_NAME_LEN)
 	),
 
@@ -112,10 +113,11 @@ TRACE_EVENT_FN(decision,
 		__entry->reason = r->decision.reason;
 		__entry->row = r->decision.row;
 		__entry->base_index = r->base_index;
+		__entry->left = r->left;
 		memcpy(__entry->state, r->state_name, CPUIDLE_NAME_LEN);
 	),
 
-	TP_printk("seq=%llu %s: %s (%u) stop_tick=%u reason=%s sleep_length_ns=%lld%s delta_tick_ns=%lld latency_req_ns=%lld hint_ns=%lld disabled=0x%x%s%s row=%d base_index=%d generation=%u now_ns=%llu",
+	TP_printk("seq=%llu %s: %s (%u) stop_tick=%u reason=%s sleep_length_ns=%lld%s delta_tick_ns=%lld latency_req_ns=%lld hint_ns=%lld disabled=0x%x%s%s%s row=%d base_index=%d generation=%u now_ns=%llu",
 		  __entry->seq, cil_show_governor(__entry->governor),
 		  __entry->state, __entry->index, __entry->stop_tick,
 		  cil_show_reason(__entry->reason),
@@ -125,6 +127,7 @@ TRACE_EVENT_FN(decision,
 		  __entry->hint_ns, __entry->disabled,
 		  __entry->flags & CIL_DECISION_TICK_STOPPED ? " tick-stopped" : "",
 		  __entry->flags & CIL_DECISION_REJECTED ? " rejected" : "",
+		  __entry->left ? " left" : "",
 		  __entry->row == 0xff ? -1 : __entry->row,
 		  __entry->base_index == 0xff ? -1 : __entry->base_index,
 		  __entry->generation, __entry->now_ns),

@@ -2,6 +2,7 @@
 /*
  * From decisions to trace events.
  */
+#include <linux/sched.h>
 #include <linux/utsname.h>
 
 #include "glue.h"
@@ -137,7 +138,11 @@ void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 void cil_emit_decision(struct cil_cpu *cpu)
 {
 	struct cil_record *r = &cpu->record;
+	unsigned long switches = current->nvcsw + current->nivcsw;
 
+	/* The idle task counts a switch each time that it gives way. */
+	r->left = switches != cpu->switches;
+	cpu->switches = switches;
 	cil_glue_timers(r);
 	r->state_name = cpu->driver->states[r->decision.index].name;
 	trace_decision(r);
