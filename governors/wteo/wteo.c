@@ -100,17 +100,15 @@
  *    it is the base row.
  *
  * 5. The *outlook* is computed from the row: the expected time till the
- *    interval ends, how much of it is before the next tick, and the *late*
+ *    interval ends, how much of it is before the next tick, and the *late
  *    weight of intervals that will last beyond that. Nothing lasts beyond the
- *    timer; but that nothing came before the timers that the base row has seen
- *    says nothing of one that is more than two octaves further away, unless
- *    hardly an interval ended before its timer. If this decision resumes an
- *    interval, columns that are over by now are left out, and the time that has
- *    passed is taken off the others: the longer the CPU has been idle, the more
- *    weight the long columns have. If hardly any column is left, the interval is
- *    expected to last as long again as it has lasted already. One in 16384 is
- *    taken to last until the timer, and one in 256 if the tick is stopped, so
- *    that nothing would correct a mistake.
+ *    timer. If this decision resumes an interval, columns that are over by now
+ *    are left out, and the time that has passed is taken off the others: the
+ *    longer the CPU has been idle, the more weight the long columns have. If
+ *    hardly any column is left, the interval is expected to last as long again
+ *    as it has lasted already. One in 16384 is taken to last until the timer,
+ *    and one in 256 if the tick is stopped, so that nothing would correct a
+ *    mistake.
  *
  * 6. The cheapest usable state is found for the whole of the expected time, and
  *    for the part of it before the tick: the deepest one that pays within the

@@ -27,15 +27,6 @@
 #define UNSEEN_SHIFT	14
 #define STOPPED_SHIFT	8
 
-/*
- * The base row has seen timers of any kind. That nothing came before those says
- * little about one that is further away by more than two octaves, unless less
- * than one interval in sixteen ended before its timer: then timers are to be
- * relied on, as TEO does.
- */
-#define TIMER_SHIFT	2
-#define RELIED_SHIFT	4
-
 /* Timers within so many octaves are alike, for a row that knows too little. */
 #define SIMILAR_OCTAVES	2
 
@@ -334,14 +325,6 @@ static noinline struct outlook see_rest(struct outlook o,
 	return o;
 }
 
-/* Step 5: what the base row knows of intervals that a timer ended. */
-static u32 beyond(struct wteo_cell timers)
-{
-	u64 time = (u64)timers.time << TIMER_SHIFT;
-
-	return time < U32_MAX ? (u32)time : U32_MAX;
-}
-
 /* Step 5. */
 static void look_ahead(struct outlook *o, const struct wteo *w,
 		       const struct cil_machine *machine,
@@ -364,10 +347,6 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 	} else {
 		cut = see_all(o, w, machine->state_count, cells);
 		o->share = total;
-		if (row == WTEO_BASE && total - never >= total >> RELIED_SHIFT) {
-			expect(o, never, beyond(cells[machine->state_count]));
-			never = 0;
-		}
 	}
 	unseen = total >> UNSEEN_SHIFT;
 	if (query->tick_stopped)
