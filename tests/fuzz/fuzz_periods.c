@@ -8,6 +8,8 @@
  * @decisions: decisions that were taken
  * @periods: periods that came out
  * @in_intervals: periods that are in intervals
+ * @answers: answers since the last interval
+ * @answer_at_ns: when the last of them was given
  * @seq: number of the last period
  * @first_seq: of the last interval
  * @next_ns: no interval begins before
@@ -18,6 +20,8 @@ struct seen {
 	u64 decisions;
 	u64 periods;
 	u64 in_intervals;
+	u64 answers;
+	u64 answer_at_ns;
 	u64 seq;
 	u64 first_seq;
 	u64 next_ns;
@@ -34,6 +38,11 @@ static void see_period(void *context, const struct cil_period *d)
 	DEMAND(!seen->states || d->index < seen->states);
 	if (d->out_kind == CIL_KIND_NONE)
 		DEMAND(!d->residency_ns && !d->out_ts && !d->out_index);
+	if (d->out_kind != CIL_KIND_ENTERED)
+		DEMAND(!d->by_tick && !d->overslept && !d->interval);
+	DEMAND(d->interval <= d->seq);
+	if (d->by_tick)
+		DEMAND(d->delta_tick_ns < d->sleep_length_ns);
 	seen->seq = d->seq;
 	seen->periods++;
 }
@@ -49,6 +58,21 @@ static void see_any(const struct cil_interval *in, u64 *next_ns)
 	*next_ns = in->start_ns;
 }
 
+/* A time to a timer, or to a tick that had to go on. */
+static void see_timer(s64 timer_ns)
+{
+	DEMAND(timer_ns >= 0 || timer_ns <= CIL_TIMER_TICK(0));
+}
+
+static void see_answer(void *context, const struct cil_answer *answer)
+{
+	struct seen *seen = context;
+
+	see_timer(answer->timer_ns);
+	seen->answer_at_ns = answer->at_ns;
+	seen->answers++;
+}
+
 static void see_interval(void *context, const struct cil_interval *in)
 {
 	struct seen *seen = context;
@@ -57,8 +81,12 @@ static void see_interval(void *context, const struct cil_interval *in)
 	DEMAND(seen->states);
 	DEMAND(in->index < seen->states && in->last_index < seen->states);
 	DEMAND(!seen->in_intervals || in->first_seq > seen->first_seq);
-	DEMAND(in->timer_ns >= 0 && in->tick_phase_ns >= -1);
+	DEMAND(in->tick_phase_ns >= -1);
+	see_timer(in->timer_ns);
 	DEMAND(!(in->flags & CIL_INTERVAL_UNKNOWN));
+	/* Each decision but the first has one. */
+	DEMAND(seen->answers + 1 == in->periods);
+	seen->answers = 0;
 	seen->first_seq = in->first_seq;
 	seen->in_intervals += in->periods;
 }
@@ -104,6 +132,13 @@ static const char *feed_decision(struct input *in, struct cil_periods *p,
 	d.now_ns = wild ? take_wild(in) : ts + take_u8(in);
 	d.sleep_length_ns = take_wild(in);
 	d.delta_tick_ns = take_wild(in);
+	if (take_below(in, 2)) {
+		/* The next tick, and often nothing else. */
+		d.delta_tick_ns = (s64)(4000000 - d.now_ns % 4000000);
+		if (take_below(in, 2))
+			d.sleep_length_ns = d.delta_tick_ns;
+	}
+	d.left = take_below(in, 2);
 	d.governor = !take_below(in, 16);
 	d.index = wild ? d.index : d.index % (p->known ? p->machine.states : 3);
 	return cil_periods_decision(p, &d);
@@ -165,7 +200,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	struct input in = { data, size };
 	struct seen seen = { 0 };
 	struct cil_period_sink sink = {
-		see_period, see_interval, see_idle, &seen,
+		see_period, see_answer, see_interval, see_idle, &seen,
 	};
 	struct cil_period_counts counts = { 0 };
 	struct cil_periods p;

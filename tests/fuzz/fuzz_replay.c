@@ -14,6 +14,11 @@
 #define ROWS		48
 #define SETS		3
 #define STATES		2
+#define STAYS		(3 * ROWS)
+
+/* As many in an interval, and of all intervals. */
+#define ANSWERS_MAX	4
+#define ANSWERS		(ROWS * ANSWERS_MAX)
 
 /*
  * Sorted residencies, often equal ones; latencies in any order. No more is
@@ -73,9 +78,99 @@ static s64 take_length(struct input *in)
 	return 1 + (take_below(in, 16) ? take_time(in, 20) : take_time(in, 26));
 }
 
+/* The time to a timer; often one that is due, or a tick that had to go on. */
+static s64 take_timer(struct input *in, s64 length_ns)
+{
+	switch (take_below(in, 4)) {
+	case 0:
+		return length_ns;
+	case 1:
+		return RP_TIMER_TICK - (s64)take_time(in, 23);
+	case 2:
+		return take_time(in, 26);
+	default:
+		return take_wild(in);
+	}
+}
+
+/* Mostly in order and within the interval; else at any time. */
+static u32 take_answers(struct input *in, u64 start_ns, s64 length_ns,
+			u64 *at_ns, s64 *timer_ns)
+{
+	u32 count = take_below(in, 2) ? 0 : take_below(in, ANSWERS_MAX + 1);
+	u64 now_ns = start_ns;
+	u32 i;
+
+	for (i = 0; i < count; i++) {
+		now_ns += take_time(in, 24);
+		at_ns[i] = take_below(in, 16) ? now_ns : take_wild(in);
+		at_ns[i] &= CIL_TIME_BELIEVED - 1;
+		timer_ns[i] = take_timer(in, length_ns);
+	}
+	return count;
+}
+
+/*
+ * Recorded idle periods, mostly one after the other, else at any time. However
+ * they are split, all of an interval is charged, and no choice among the states
+ * that are allowed costs less than the oracle's.
+ */
+static void judge(struct input *in, struct rp_run *run,
+		  const struct rp_intervals *intervals)
+{
+	u32 periods[ROWS], disabled[STAYS];
+	u64 now_ns[STAYS], residency_ns[STAYS];
+	u8 chosen[STAYS], index[STAYS], tick[STAYS], poll[STAYS];
+	u8 ideal[STAYS], above[STAYS], below[STAYS];
+	double cost_pj[STAYS], oracle_pj[ROWS], whole_pj[ROWS];
+	struct rp_stays stays = {
+		periods, now_ns, residency_ns, disabled, chosen, index, tick,
+		poll,
+	};
+	struct rp_choices choices = {
+		.cost_pj = whole_pj, .oracle_pj = oracle_pj,
+	};
+	struct rp_verdicts verdicts = { cost_pj, ideal, above, below };
+	size_t i, k = 0;
+
+	memset(cost_pj, 0, sizeof(cost_pj));
+	for (i = 0; i < intervals->count; i++) {
+		u64 at_ns = intervals->start_ns[i];
+		size_t end;
+
+		periods[i] = 1 + take_below(in, STAYS / ROWS);
+		for (end = k + periods[i]; k < end; k++) {
+			now_ns[k] = take_below(in, 16) ? at_ns :
+				    take_wild(in) & (CIL_TIME_BELIEVED - 1);
+			residency_ns[k] = take_time(in, 26);
+			at_ns += residency_ns[k];
+			disabled[k] = take_below(in, 4) ? 0 : take_u64(in);
+			chosen[k] = take_below(in, run->machine.state_count);
+			index[k] = take_below(in, run->machine.state_count);
+			tick[k] = take_below(in, 3);
+			poll[k] = !take_below(in, 8);
+		}
+	}
+	rp_judge(run, intervals, &stays, &choices, &verdicts);
+	for (i = k = 0; i < intervals->count; i++) {
+		size_t end = k + periods[i];
+		double sum_pj = 0;
+
+		for (; k < end; k++)
+			sum_pj += cost_pj[k];
+		if (!intervals->disabled[i] &&
+		    intervals->latency_req_ns[i] == S64_MAX)
+			DEMAND(whole_pj[i] >= oracle_pj[i] * (1 - 1e-9));
+		DEMAND(sum_pj <= whole_pj[i] * (1 + 1e-9));
+		DEMAND(sum_pj >= whole_pj[i] * (1 - 1e-9));
+	}
+}
+
 static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 {
-	u64 start_ns[ROWS];
+	u64 start_ns[ROWS], answer_at_ns[ANSWERS];
+	s64 answer_timer_ns[ANSWERS];
+	u32 answers[ROWS];
 	s64 length_ns[ROWS], timer_ns[ROWS], tick_phase_ns[ROWS];
 	s64 busy_ns[ROWS], latency_req_ns[ROWS];
 	u32 disabled[ROWS], decisions[ROWS];
@@ -84,12 +179,14 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 	struct rp_intervals intervals = {
 		take_below(in, ROWS), start_ns, length_ns, timer_ns,
 		tick_phase_ns, busy_ns, latency_req_ns, disabled, flags,
+		answers, answer_at_ns, answer_timer_ns,
 	};
 	struct rp_choices choices = {
 		.cost_pj = cost_pj, .oracle_pj = oracle_pj,
 		.decisions = decisions, .index = index, .ideal = ideal,
 		.last = last,
 	};
+	size_t answer = 0;
 	size_t i;
 
 	for (i = 0; i < intervals.count; i++) {
@@ -98,7 +195,11 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 		*now_ns += jump ? take_wild(in) : take_time(in, 24);
 		start_ns[i] = *now_ns &= CIL_TIME_BELIEVED - 1;
 		length_ns[i] = take_length(in);
-		timer_ns[i] = take_below(in, 2) ? length_ns[i] : (s64)take_wild(in);
+		timer_ns[i] = take_timer(in, length_ns[i]);
+		answers[i] = take_answers(in, start_ns[i], length_ns[i],
+					  &answer_at_ns[answer],
+					  &answer_timer_ns[answer]);
+		answer += answers[i];
 		tick_phase_ns[i] = take_below(in, 8) ? -1 : (s64)take_time(in, 26);
 		busy_ns[i] = take_time(in, 24);
 		latency_req_ns[i] = take_below(in, 2) ? S64_MAX : (s64)take_wild(in);
@@ -108,6 +209,8 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 		if (jump)
 			flags[i] |= RP_GAP;
 	}
+	if (!take_below(in, 4))
+		judge(in, run, &intervals);
 	rp_play(run, &intervals, take_below(in, 2) ? &choices : NULL);
 	for (i = 0; i < intervals.count; i++)
 		DEMAND(rp_length_class(length_ns[i]) < RP_LENGTH_CLASSES);

@@ -94,12 +94,13 @@ static void feed(struct input *in)
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	static const struct cil_period_sink sink = {
-		put_period, put_interval, put_idle, &reader,
+		put_period, put_answer, put_interval, put_idle, &reader,
 	};
 	struct input in = { data, size };
 
 	open_once();
 	memset(&reader.counts, 0, sizeof(reader.counts));
+	reader.answers_size = 0;
 	cil_periods_begin(&reader.periods, 0, &sink, &reader.counts);
 	reader.swap = take_u8(&in) & 1;
 	if (!setjmp(given_up)) {

@@ -30,7 +30,7 @@ from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Integrity, Machine
 
-FORMAT = 1
+FORMAT = 2
 
 # Kinds of recording: of our events, of power:cpu_idle alone, and of no machine at all.
 TRACE = "trace"
@@ -45,6 +45,12 @@ UNCERTAIN = 0x08
 GAP = 0x10
 UNKNOWN = 0x20
 TICKED = 0x40
+OVERSLEPT = 0x80
+
+# In place of the time to a timer: unknown; the tick, which had to go on, in -2 less this.
+TIMER_UNKNOWN = -1
+TIMER_TICK = -2
+_TICK_MAX = 2**40
 
 # Rows of a part: what reader and writer have in memory at once, about 30 MB.
 PART_ROWS = 1 << 18
@@ -59,15 +65,21 @@ INTERVAL: Layout = {
     "cpu": _U16, "first_seq": _U64, "periods": _U32, "start_ns": _U64, "length_ns": _S64,
     "timer_ns": _S64, "tick_phase_ns": _S64, "busy_ns": _S64, "latency_req_ns": _S64,
     "hint_ns": _S64, "disabled": _U32, "flags": _U8, "index": _U8, "last_index": _U8,
-    "governor": _U8,
+    "governor": _U8, "answers": _U32, "answer_at_ns": pl.List(_U64),
+    "answer_timer_ns": pl.List(_S64),
 }  # fmt: skip
+
+# Of INTERVAL: several values a row, `answers` of them; in memory one after the other.
+ANSWERS = ("answer_at_ns", "answer_timer_ns")
 
 PERIOD: Layout = {
     "cpu": _U16, "seq": _U64, "ts": _U64, "now_ns": _U64, "latency_req_ns": _S64, "hint_ns": _S64,
     "sleep_length_ns": _S64, "delta_tick_ns": _S64, "generation": _U32, "disabled": _U32,
     "governor": _U8, "flags": _U8, "index": _U8, "stop_tick": _U8, "reason": _U8, "row": _U8,
-    "base_index": _U8, "out_kind": _U8, "out_ts": _U64, "out_now_ns": _U64, "residency_ns": _U64,
-    "out_index": _U8, "tick": _U8, "poll_time_limit": _U8, "lost": _U8,
+    "base_index": _U8, "left": _U8, "out_kind": _U8, "out_ts": _U64, "out_now_ns": _U64,
+    "residency_ns": _U64,
+    "out_index": _U8, "tick": _U8, "poll_time_limit": _U8, "lost": _U8, "by_tick": _U8,
+    "overslept": _U8, "interval": _U64,
 }  # fmt: skip
 
 _HEAD: Layout = {"ts": _U64, "cpu": _U16}
@@ -107,6 +119,58 @@ _BY_CPU = ("interval", "period", "idle")
 _META = "meta.json"
 
 Columns = dict[str, np.ndarray[Any, Any]]
+
+
+def sliced(columns: Mapping[str, np.ndarray[Any, Any]], first: int, end: int) -> Columns:
+    """Return some rows of intervals in memory, with their answers.
+
+    Args:
+        columns: of INTERVAL, those of ANSWERS with `answers` only.
+        first: number of the first row.
+        end: number of the row after the last.
+    """
+    part = {name: values[first:end] for name, values in columns.items() if name not in ANSWERS}
+    if "answers" in columns:
+        before = int(columns["answers"][:first].sum())
+        after = before + int(columns["answers"][first:end].sum())
+        part |= {name: columns[name][before:after] for name in ANSWERS}
+    return part
+
+
+def joined(parts: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> Columns:
+    """Return intervals in memory one after the other; there is at least one part."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def in_memory(frame: pl.DataFrame) -> Columns:
+    """Return the columns of a table as arrays, the answers one after the other."""
+    return {
+        name: frame[name].explode().drop_nulls().to_numpy()
+        if name in ANSWERS
+        else frame[name].to_numpy()
+        for name in frame.columns
+    }
+
+
+def with_answers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return intervals with the answers in columns: as the reader packs them, or none."""
+    if "answer_at_ns" in frame.columns:
+        return frame
+    packed = frame["answers"] if "answers" in frame.columns else pl.Series([b""] * frame.height)
+    counts = packed.bin.size().to_numpy() // 16
+    pairs = np.frombuffer(b"".join(packed.to_list()), [("at", "u8"), ("timer", "i8")])
+    rows = np.repeat(np.arange(frame.height, dtype=np.uint32), counts)
+    flat = pl.DataFrame(
+        {"row": rows, "answer_at_ns": pairs["at"].copy(), "answer_timer_ns": pairs["timer"].copy()}
+    )
+    lists = flat.group_by("row", maintain_order=True).agg(*ANSWERS)
+    return (
+        frame.with_columns(answers=pl.Series(counts))
+        .with_row_index("row")
+        .join(lists, on="row", how="left", maintain_order="left")
+        .with_columns(pl.col(name).fill_null(pl.lit([], INTERVAL[name])) for name in ANSWERS)
+        .drop("row")
+    )
 
 
 def describe(machine: Machine) -> dict[str, object]:
@@ -196,6 +260,8 @@ class Writer:
         if not frame.height:
             return
         layout = _LAYOUTS[table]
+        if layout is INTERVAL:
+            frame = with_answers(frame)
         frame = frame.select(*layout)
         if frame.schema != pl.Schema(layout):
             frame = frame.cast(layout)  # type: ignore[arg-type]
@@ -305,13 +371,24 @@ def _check_frame(path: Path, frame: pl.DataFrame, layout: Layout) -> None:
             raise UserError(f"{path}: its column '{name}' is not of the type {kind}, or has gaps")
 
 
+def _check_answers(path: Path, frame: pl.DataFrame) -> None:
+    for name in ANSWERS:
+        if name not in frame.columns:
+            continue
+        other = (frame[name].list.len() != frame["answers"]).any()
+        if other or frame[name].explode().drop_nulls().len() != frame["answers"].sum():
+            raise UserError(f"{path}: has another number of {name} than of answers")
+
+
 # What can be: least value and the first that cannot. Whoever plays a recording relies on it.
 _BOUNDS = {
     "start_ns": (0, 2**62),
     "now_ns": (0, 2**62),
     "length_ns": (1, 2**52),
     "busy_ns": (0, 2**62),
-    "timer_ns": (-1, 2**63),
+    "timer_ns": (TIMER_TICK - _TICK_MAX, 2**63),
+    "answer_at_ns": (0, 2**62),
+    "answer_timer_ns": (TIMER_TICK - _TICK_MAX, 2**63),
     "tick_phase_ns": (-1, 2**62),
 }
 
@@ -331,6 +408,8 @@ def _contradiction(columns: Columns, states: int | None, last: dict[str, int]) -
         last: where the rows before these ended; updated.
     """
     for name, values in columns.items():
+        if not len(values):
+            continue
         least, most = int(values.min()), int(values.max())
         if name in _BOUNDS and not _BOUNDS[name][0] <= least <= most < _BOUNDS[name][1]:
             return f"has an impossible {name}: {least if least < _BOUNDS[name][0] else most}"
@@ -359,6 +438,16 @@ def _unexplained(columns: Columns, last: dict[str, int]) -> str | None:
     last["over"] = int(over[-1])
     far = (start - before >= _WAY_OUT_MAX) & (flags & GAP == 0)
     return f"does not say what came before {start[far][0]} ns" if far.any() else None
+
+
+def _fill_phase(columns: Columns) -> None:
+    """Let the grid of the tick be known before the kernel told of it: a CPU has one."""
+    phase = columns.get("tick_phase_ns")
+    if phase is None:
+        return
+    known = np.flatnonzero(phase >= 0)
+    if len(known) and known[0]:
+        columns["tick_phase_ns"] = np.where(phase < 0, phase[known[0]], phase)
 
 
 class Recording:
@@ -455,10 +544,12 @@ class Recording:
         machine = self.machines.get(cpu)
         last: dict[str, int] = {}
         for frame in self.frames(table, cpu, columns):
-            values = {name: frame[name].to_numpy() for name in frame.columns}
+            _check_answers(self.path, frame)
+            values = in_memory(frame)
             wrong = _contradiction(values, machine.count if machine else None, last)
             if wrong:
                 raise UserError(f"{self.path}: its table '{table}' of CPU {cpu} {wrong}")
+            _fill_phase(values)
             yield values
 
     def frames(

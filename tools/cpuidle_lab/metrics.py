@@ -17,15 +17,11 @@ import yaml
 
 from cpuidle_lab import energy, wakers
 from cpuidle_lab import trace as tr
+from cpuidle_lab.columns import CUT, OVERSLEPT
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.intervals import (
-    lookup,
-    model_of,
-    with_costs,
-    with_intervals,
-    with_misses,
-    with_wakeups,
-)
+from cpuidle_lab.intervals import judged, lookup, with_energy, with_intervals
+from cpuidle_lab.phases import Phase, phases_of
 from cpuidle_lab.trace import Machine, Trace
 
 DECISIONS = "decisions"
@@ -96,23 +92,6 @@ def scalars() -> list[str]:
     return [key for key in definitions() if key not in TABLES]
 
 
-@dataclass(frozen=True)
-class Phase:
-    """A part of the recording, from one marker to the next.
-
-    Attributes:
-        governor: as the marker says, None without markers.
-        workload: likewise, "" without markers.
-        start_ns: time of its beginning.
-        end_ns: time of its end.
-    """
-
-    governor: str | None
-    workload: str
-    start_ns: int
-    end_ns: int
-
-
 @dataclass
 class Group:
     """One governor under one workload.
@@ -174,36 +153,14 @@ class Group:
         return known + [f"state {k}" for k in range(len(known), len(self.entries))]
 
 
-# ---- Phases: which governor ran when, under which workload. ----
-
-_MARK = re.compile(r"phase\s+(?:(end)\b|(.*))", re.DOTALL)
-
-
 def _last_ts(trace: Trace) -> int:
     last = [int(str(frame["ts"].max())) for frame in trace.tables.values() if frame.height]
     return max(last, default=0)
 
 
 def phases(trace: Trace) -> list[Phase]:
-    """Return the phases that markers in the trace delimit; none without markers.
-
-    A marker is the line "phase governor=NAME workload=NAME" written to trace_marker; "phase end"
-    or the next marker ends the phase.
-    """
-    found: list[Phase] = []
-    running: tuple[int, dict[str, str]] | None = None
-    marks = trace.tables["marker"]
-    rows = marks.sort("ts").select("ts", "text").rows() if marks.height else []
-    for ts, text in [*rows, (_last_ts(trace) + 1, "phase end")]:
-        match = _MARK.match(text.strip())
-        if not match:
-            continue
-        if running:
-            start, words = running
-            found.append(Phase(words.get("governor"), words.get("workload", ""), start, ts))
-        words = dict(word.split("=", 1) for word in (match[2] or "").split() if "=" in word)
-        running = (ts, words) if "governor" in words else None
-    return found
+    """Return the phases that markers in the trace delimit; none without markers."""
+    return phases_of(trace.tables["marker"], _last_ts(trace) + 1)
 
 
 # ---- Periods: decisions with their outcomes, and what they cost. ----
@@ -256,7 +213,7 @@ def _decided(trace: Trace) -> pl.DataFrame:
     """Return every decision with outcome, label and wake-up."""
     if not trace.tables["decision"].height:
         return pl.DataFrame()
-    return with_wakeups(_with_label(trace, trace.periods()))
+    return with_intervals(trace, _with_label(trace, trace.periods()))
 
 
 # ---- Figures of one group. ----
@@ -307,7 +264,8 @@ def _common_values(group: Group, idle: pl.DataFrame) -> dict[str, float | None]:
 def _add_heat(group: Group, idle: pl.DataFrame) -> None:
     count = len(group.entries)
     group.chosen_ideal = [[0] * count for _ in range(count)]
-    for chosen, ideal, n in idle.group_by("index", "ideal").agg(n=pl.len()).rows():
+    known = idle.filter(pl.col("ideal").is_not_null())
+    for chosen, ideal, n in known.group_by("index", "ideal").agg(n=pl.len()).rows():
         group.chosen_ideal[chosen][ideal] = n
 
 
@@ -330,15 +288,18 @@ def _decision_notes(idle: pl.DataFrame, parts: Iterable[Machine | None]) -> list
 
 def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame) -> Group:
     parts = list(_by_machine(trace, decisions))
-    pieces = []
+    pieces, rows = [], []
     for machine, part in parts:
         if machine is None:
             raise UserError(
                 f"{trace.path}: the CPUs differ in their idle states, and no cpuidle_lab:config "
                 f"event tells those of CPU {part['cpu'][0]}"
             )
-        pieces.append(with_misses(with_costs(with_intervals(part), machine), machine))
-    idle = pl.concat(pieces)
+        intervals, verdicts = judged(trace, part, machine)
+        rows.append(intervals)
+        entered = with_energy(part.filter("entered"), machine)
+        pieces.append(entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left"))
+    idle, intervals = pl.concat(pieces), pl.concat(rows)
     group = Group(
         trace.path,
         label,
@@ -355,23 +316,28 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
     group.wakers = wakers.counts(trace, decisions)
     group.notes = _decision_notes(idle, (machine for machine, _ in parts))
 
-    oracle, time = float(idle["oracle"].sum()), sum(group.residency_ns)
-    cost = sum(group.state_pj)
+    oracle, cost = (float(intervals[name].sum()) for name in ("oracle_pj", "cost_pj"))
+    length = float(intervals.filter("judged")["length_ns"].sum())
+    time = sum(group.residency_ns)
+    overslept = float(idle.filter("overslept")["residency"].sum())
     seconds = (phase.end_ns - phase.start_ns) / 1e9
     rejected = int((decisions["flags"] & tr.REJECTED != 0).sum())
     aborted = int((~decisions["entered"]).sum())
     group.values = _common_values(group, idle) | {
         "regret": 100 * (cost / oracle - 1) if oracle else None,
-        "oracle_mw": oracle / time if time else None,
-        "intervals": int(idle["first"].sum()),
-        "cut_intervals": int(idle["cut"].sum()),
+        "power_mw": cost / length if length else None,
+        "oracle_mw": oracle / length if length else None,
+        "intervals": intervals.height,
+        "cut_intervals": int((intervals["flags"] & CUT != 0).sum()),
+        "overslept_intervals": int((intervals["flags"] & OVERSLEPT != 0).sum()),
+        "overslept": _percent(overslept, time),
         "decisions": decisions.height,
         "decisions_per_s": decisions.height / seconds if seconds else None,
         "tick_wakeups": _percent(int(idle["tick"].sum()), idle.height),
         "aborted": _percent(aborted, decisions.height),
         "rejected": _percent(rejected, decisions.height),
-        "above": _percent(int(idle["above"].sum()), idle.height),
-        "below": _percent(int(idle["below"].sum()), idle.height),
+        "above": _percent(int(idle["above"].sum()), int(idle["above"].count())),
+        "below": _percent(int(idle["below"].sum()), int(idle["below"].count())),
     }
     return group
 

@@ -21,8 +21,8 @@ import polars as pl
 
 from cpuidle_lab import columns
 from cpuidle_lab.columns import Recording, Writer
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.intervals import model_of
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.trace import TIME_MAX, Machine
 
@@ -586,6 +586,8 @@ def frame(made: Made) -> pl.DataFrame:
         index=0,
         last_index=0,
         governor=255,
+        answers=0,
+        **{name: pl.lit([], columns.INTERVAL[name]) for name in columns.ANSWERS},
     )
 
 

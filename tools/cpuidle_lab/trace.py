@@ -624,7 +624,7 @@ def load(path: Path, *, with_state: bool = False) -> Trace:
         UserError: the file cannot be read, is no trace, is damaged, contradicts itself, or has
             neither our events nor power:cpu_idle.
     """
-    wanted = [name for name in TABLES if name != "state" or with_state]
+    wanted = [name for name in (*TABLES, "period", "interval") if name != "state" or with_state]
     schema, tables, events = _collect(path, wanted)
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))

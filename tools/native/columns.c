@@ -75,6 +75,31 @@ static int make_room(struct cil_buffer *b, size_t size)
 }
 
 /**
+ * cil_append_content() - add to the bytes of the row being filled
+ * @chunk: the table
+ * @column: its column
+ * @data: what comes next
+ * @size: number of bytes
+ *
+ * The caller puts the whole length of the bytes as the column's number.
+ *
+ * Return: 0, or -1 if there is no memory.
+ */
+int cil_append_content(struct cil_chunk *chunk, size_t column,
+		       const void *data, size_t size)
+{
+	struct cil_buffer *b = &chunk->buffers[column];
+
+	if (make_room(b, size))
+		return -1;
+	if (size)
+		memcpy(b->content + b->content_size, data, size);
+	b->content_size += size;
+	chunk->full |= b->content_size >= CIL_CHUNK_CONTENT;
+	return 0;
+}
+
+/**
  * cil_put_content() - set an array, a text or bytes of the row being filled
  * @chunk: the table
  * @column: its column
@@ -92,12 +117,8 @@ int cil_put_content(struct cil_chunk *chunk, size_t column, const void *data,
 		memcpy(b->values + chunk->rows * b->width, data, b->width);
 		return 0;
 	}
-	if (make_room(b, size))
+	if (cil_append_content(chunk, column, data, size))
 		return -1;
-	if (size)
-		memcpy(b->content + b->content_size, data, size);
-	b->content_size += size;
-	chunk->full |= b->content_size >= CIL_CHUNK_CONTENT;
 	cil_put_number(chunk, column, size);
 	return 0;
 }

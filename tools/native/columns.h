@@ -140,6 +140,8 @@ static inline bool cil_chunk_full(const struct cil_chunk *chunk)
 size_t cil_kind_width(enum cil_kind kind);
 int cil_chunk_init(struct cil_chunk *chunk);
 void cil_chunk_free(struct cil_chunk *chunk);
+int cil_append_content(struct cil_chunk *chunk, size_t column,
+		       const void *data, size_t size);
 int cil_put_content(struct cil_chunk *chunk, size_t column, const void *data,
 		    size_t size);
 int cil_chunk_write(struct cil_chunk *chunk, FILE *stream);

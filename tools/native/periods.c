@@ -12,6 +12,12 @@
  */
 #define TOLERANCE_NS		20000
 
+/* What a timer of a task may come early, by default, that its expiry allows. */
+#define SLACK_NS		50000
+
+/* A wake-up that is so late is not the state's doing: see docs/replay.md. */
+#define OVERSLEPT_NS		100000
+
 #define NO_SUCH_STATE	"names idle state %u, which its machine does not have"
 
 /* The clocks of a residency and of the events may differ by 1 % and this. */
@@ -63,10 +69,51 @@ static const char *check_index(struct cil_periods *p, const char *what,
 
 /* ---- Intervals. ---- */
 
+static s64 exit_latency(const struct cil_periods *p, const struct cil_period *d)
+{
+	return p->machine.exit_latency_ns[d->out_index];
+}
+
+static bool is_polling(const struct cil_periods *p, const struct cil_period *d)
+{
+	return p->machine.polling >> d->out_index & 1;
+}
+
 /*
- * Did the tick end the period? A tick beside a timer that was due did not.
- * Where a kernel governor hides it, it follows: the tick was kept, and the
- * period lasted until it was due.
+ * Did the kernel answer with the tick, because the tick had to go on? Then the
+ * two times that it told are the same, and meet the grid of the tick.
+ */
+static bool is_tick(const struct cil_periods *p, const struct cil_period *d)
+{
+	s64 tick_ns = p->machine.tick_ns;
+	u64 phase_ns;
+	s64 off_ns;
+
+	if (d->flags & CIL_FLAG_TICK_STOPPED || p->tick_phase_ns < 0 ||
+	    d->sleep_length_ns != d->delta_tick_ns ||
+	    d->sleep_length_ns < 0 || d->sleep_length_ns > tick_ns)
+		return false;
+	phase_ns = (d->now_ns + (u64)d->sleep_length_ns) % (u64)tick_ns;
+	off_ns = (s64)phase_ns - p->tick_phase_ns;
+	if (off_ns < 0)
+		off_ns = -off_ns;
+	return off_ns <= TOLERANCE_NS || tick_ns - off_ns <= TOLERANCE_NS;
+}
+
+/* The time to the next timer event, as intervals have it. */
+static s64 timer_of(const struct cil_periods *p, const struct cil_period *d)
+{
+	if (is_tick(p, d))
+		return CIL_TIMER_TICK(d->sleep_length_ns);
+	/* A timer that is overdue is due at once. */
+	return d->sleep_length_ns < 0 ? 0 : d->sleep_length_ns;
+}
+
+/*
+ * Did the tick end the period? Not where a timer was due before it. Nor is it
+ * the tick's doing, or the governor's, where the tick had to go on: that wakes
+ * the CPU as a timer does. Where a kernel governor hides the tick, it follows:
+ * the tick was kept, and the period lasted until it was due.
  */
 static bool ended_by_tick(const struct cil_period *d)
 {
@@ -76,6 +123,23 @@ static bool ended_by_tick(const struct cil_period *d)
 		return d->tick == CIL_TICK_WAKEUP;
 	return !d->stop_tick && !(d->flags & CIL_FLAG_TICK_STOPPED) &&
 	       (s64)d->residency_ns + TOLERANCE_NS >= d->delta_tick_ns;
+}
+
+/*
+ * Was the CPU woken by nothing of its own? Its next event is the timer, or the
+ * tick where that goes on. Interrupts do not end a poll.
+ */
+static bool has_overslept(const struct cil_periods *p, const struct cil_period *d)
+{
+	bool stopped = d->stop_tick || d->flags & CIL_FLAG_TICK_STOPPED;
+	s64 next_ns = stopped ? d->sleep_length_ns : d->delta_tick_ns;
+
+	if (is_polling(p, d) || next_ns >= (s64)CIL_LENGTH_BELIEVED)
+		return false;
+	if (next_ns < 0)
+		next_ns = 0;
+	return (s64)d->residency_ns >
+	       next_ns + exit_latency(p, d) + OVERSLEPT_NS;
 }
 
 /* The interval is over. What follows it begins at @next_ns, 0 if unknown. */
@@ -101,6 +165,21 @@ static void cut_interval(struct cil_periods *p)
 	p->gap = true;
 }
 
+/*
+ * The idle loop was not left before the decision. Where a tick that was stopped
+ * runs again all the same, it was, if only to find nothing to run.
+ */
+static bool is_continued(const struct cil_periods *p, const struct cil_period *d)
+{
+	const struct cil_period *last = &p->last;
+	bool stopped = last->flags & CIL_FLAG_TICK_STOPPED ||
+		       (last->stop_tick && p->last_timer_ns > CIL_TIMER_TICK(0));
+
+	if (d->flags & CIL_FLAG_TICK_STOPPED)
+		return true;
+	return !d->left && !p->gap && !d->lost && !stopped;
+}
+
 static void begin_interval(struct cil_periods *p, const struct cil_period *d)
 {
 	struct cil_interval *in = &p->interval;
@@ -109,15 +188,14 @@ static void begin_interval(struct cil_periods *p, const struct cil_period *d)
 	in->ts = d->ts;
 	in->first_seq = d->seq;
 	in->start_ns = d->now_ns;
-	/* A timer that is overdue is due at once. */
-	in->timer_ns = d->sleep_length_ns < 0 ? 0 : d->sleep_length_ns;
+	in->timer_ns = timer_of(p, d);
 	in->tick_phase_ns = p->tick_phase_ns;
 	in->latency_req_ns = d->latency_req_ns;
 	in->hint_ns = d->hint_ns;
 	in->disabled = d->disabled;
 	in->index = d->index;
 	in->governor = d->governor;
-	if (d->flags & CIL_FLAG_TICK_STOPPED)
+	if (is_continued(p, d))
 		in->flags |= CIL_INTERVAL_CONTINUED;
 	if (p->gap || d->lost)
 		in->flags |= CIL_INTERVAL_GAP;
@@ -125,49 +203,122 @@ static void begin_interval(struct cil_periods *p, const struct cil_period *d)
 	p->has_interval = true;
 }
 
-/* The interval lasts until its newest period ended, less the way out of it. */
-static void extend_interval(struct cil_periods *p, const struct cil_period *d)
+/*
+ * The interval lasts until its newest period ended, less the way out of it. That
+ * is when the CPU was woken, as its governor was told: less the way into the
+ * state, and with what the driver counts of the interrupt.
+ */
+static void end_interval(struct cil_periods *p, const struct cil_period *d)
 {
 	struct cil_interval *in = &p->interval;
-	s64 exit_ns = p->machine.exit_latency_ns[d->out_index];
+	s64 stay_ns = (s64)d->residency_ns - exit_latency(p, d);
+	bool due = stay_ns + TOLERANCE_NS >= d->sleep_length_ns;
 	s64 length_ns;
 
+	if (!p->goes_on &&
+	    (d->tick == CIL_TICK_WAKEUP ||
+	     (is_tick(p, d) && due)))
+		in->flags |= CIL_INTERVAL_TICKED;
+	if (!p->goes_on && !is_tick(p, d) && d->sleep_length_ns > 0 && due)
+		in->flags |= CIL_INTERVAL_TIMER;
 	p->end_ns = d->now_ns + d->residency_ns;
-	length_ns = p->end_ns - in->start_ns;
-	length_ns = length_ns > exit_ns ? length_ns - exit_ns : 1;
-	in->length_ns = length_ns;
-	in->periods++;
+	length_ns = (s64)(d->now_ns - in->start_ns) + stay_ns;
+	in->length_ns = length_ns > 0 ? length_ns : 1;
+}
+
+/* What the kernel answered at a later decision it would have at the wake-up. */
+static void tell_answer(struct cil_periods *p, const struct cil_period *d)
+{
+	const struct cil_period *last = &p->last;
+	u64 at_ns = p->end_ns - exit_latency(p, last);
+	struct cil_answer answer;
+	s64 timer_ns;
+
+	if (last->by_tick && last->now_ns + (u64)last->delta_tick_ns < at_ns)
+		at_ns = last->now_ns + last->delta_tick_ns;
+	if (at_ns > d->now_ns)
+		at_ns = d->now_ns;
+	answer.at_ns = at_ns;
+	timer_ns = timer_of(p, d);
+	answer.timer_ns = timer_ns;
+	if (timer_ns < 0)
+		answer.timer_ns -= (s64)(d->now_ns - at_ns);
+	else if (timer_ns < (s64)CIL_LENGTH_BELIEVED)
+		answer.timer_ns += (s64)(d->now_ns - at_ns);
+	p->sink.answer(p->sink.context, &answer);
+}
+
+static void extend_interval(struct cil_periods *p, struct cil_period *d)
+{
+	struct cil_interval *in = &p->interval;
+	s64 exit_ns = exit_latency(p, d);
+
+	if (in->periods++)
+		tell_answer(p, d);
 	in->last_index = d->out_index;
 	in->flags &= ~(CIL_INTERVAL_TIMER | CIL_INTERVAL_UNCERTAIN |
 		       CIL_INTERVAL_TICKED);
-	if (in->timer_ns != S64_MAX && length_ns >= in->timer_ns - TOLERANCE_NS)
-		in->flags |= CIL_INTERVAL_TIMER;
 	if ((s64)d->residency_ns - exit_ns < exit_ns)
 		in->flags |= CIL_INTERVAL_UNCERTAIN;
-	p->goes_on = (ended_by_tick(d) || d->poll_time_limit) &&
-		     length_ns < (s64)CIL_LENGTH_BELIEVED;
-	if (!p->goes_on && d->tick == CIL_TICK_WAKEUP)
-		in->flags |= CIL_INTERVAL_TICKED;
-	p->due_ns = U64_MAX;
-	if (d->sleep_length_ns < (s64)CIL_LENGTH_BELIEVED)
-		p->due_ns = d->now_ns +
-			    (d->sleep_length_ns > 0 ? d->sleep_length_ns : 0);
+	d->interval = in->first_seq;
+	d->by_tick = ended_by_tick(d);
+	d->overslept = has_overslept(p, d);
+	if (d->overslept)
+		in->flags |= CIL_INTERVAL_OVERSLEPT;
+	p->goes_on = (d->by_tick || d->poll_time_limit) &&
+		     d->now_ns - in->start_ns + d->residency_ns <
+			     CIL_LENGTH_BELIEVED;
+	end_interval(p, d);
+	p->last = *d;
+	p->last_timer_ns = timer_of(p, d);
 }
 
 /*
- * The tick had woken the CPU, and before it could go idle again the next timer
- * was due: that timer ended the interval.
+ * The timer that the last period knew of: has it come since the CPU woke up, or
+ * while it polled? One that passed before that had been moved or cancelled. A
+ * timer of a task that allows it slack may come that much early.
  */
-static void end_by_timer(struct cil_periods *p)
+static bool timer_came(const struct cil_periods *p, const struct cil_period *d,
+		       u64 *due_ns)
+{
+	const struct cil_period *last = &p->last;
+	u64 woken_ns = p->end_ns - exit_latency(p, last);
+	s64 timer_ns = p->last_timer_ns;
+
+	if (timer_ns < 0 || timer_ns >= (s64)CIL_LENGTH_BELIEVED)
+		return false;
+	*due_ns = last->now_ns + timer_ns;
+	if (!is_polling(p, last) && *due_ns + TOLERANCE_NS < woken_ns)
+		return false;
+	if (*due_ns > d->now_ns && d->left && *due_ns <= d->now_ns + SLACK_NS)
+		*due_ns = d->now_ns;
+	return *due_ns <= d->now_ns;
+}
+
+/*
+ * The tick, or the end of polling, had ended the last period. Did the interval
+ * end before the next decision? It did if another task ran, or if the timer
+ * came.
+ */
+static void look_between(struct cil_periods *p, const struct cil_period *d)
 {
 	struct cil_interval *in = &p->interval;
+	u64 due_ns;
 
-	p->goes_on = false;
-	in->flags |= CIL_INTERVAL_TIMER;
-	if (in->length_ns < (s64)(p->due_ns - in->start_ns))
-		in->length_ns = p->due_ns - in->start_ns;
-	if (p->end_ns < p->due_ns)
-		p->end_ns = p->due_ns;
+	if (timer_came(p, d, &due_ns)) {
+		p->goes_on = false;
+		in->flags |= CIL_INTERVAL_TIMER;
+		if (p->last.by_tick && d->left)
+			in->flags |= CIL_INTERVAL_TICKED;
+		if (in->length_ns < (s64)(due_ns - in->start_ns))
+			in->length_ns = due_ns - in->start_ns;
+		if (p->end_ns < due_ns)
+			p->end_ns = due_ns;
+	} else if (d->left) {
+		p->goes_on = false;
+		if (p->last.by_tick)
+			in->flags |= CIL_INTERVAL_TICKED;
+	}
 }
 
 static bool is_plausible(const struct cil_period *d)
@@ -179,19 +330,50 @@ static bool is_plausible(const struct cil_period *d)
 	       d->residency_ns <= span_ns + span_ns / 100 + CLOCK_TOLERANCE_NS;
 }
 
+/*
+ * The kernel tells the grid of the tick where the tick comes before the timer. As
+ * long as it has not, a tick that woke the CPU when the next event was due tells.
+ */
 static void note_tick_phase(struct cil_periods *p, const struct cil_period *d)
 {
-	if (d->flags & CIL_FLAG_TICK_STOPPED ||
-	    d->delta_tick_ns >= d->sleep_length_ns || d->delta_tick_ns < 0)
+	bool told = d->delta_tick_ns < d->sleep_length_ns;
+	bool came = p->tick_phase_ns < 0 && d->out_kind == CIL_KIND_ENTERED &&
+		    d->tick == CIL_TICK_WAKEUP && !d->stop_tick &&
+		    (s64)d->residency_ns >= d->delta_tick_ns;
+
+	if (d->flags & CIL_FLAG_TICK_STOPPED || d->delta_tick_ns < 0 ||
+	    !(told || came))
 		return;
 	p->tick_phase_ns = (d->now_ns + (u64)d->delta_tick_ns) %
 			   (u64)p->machine.tick_ns;
 }
 
+/* The period joins the last interval, or begins one. */
+static void place(struct cil_periods *p, struct cil_period *d, bool usable)
+{
+	note_tick_phase(p, d);
+	if (!usable) {
+		cut_interval(p);
+		return;
+	}
+	if (p->goes_on)
+		look_between(p, d);
+	if (d->out_kind == CIL_KIND_ABORTED) {
+		/* Something else than the tick had come. */
+		p->goes_on = false;
+		return;
+	}
+	if (!p->goes_on) {
+		release_interval(p, d->now_ns);
+		begin_interval(p, d);
+	}
+	extend_interval(p, d);
+}
+
 /* The last decision is complete. */
 static void settle(struct cil_periods *p)
 {
-	const struct cil_period *d = &p->pending;
+	struct cil_period *d = &p->pending;
 	bool has_outcome = d->out_kind != CIL_KIND_NONE;
 	bool usable = has_outcome && is_plausible(d);
 
@@ -200,26 +382,11 @@ static void settle(struct cil_periods *p)
 	p->is_pending = false;
 	p->counts->without_outcome += !usable;
 	p->counts->implausible += has_outcome && !usable;
-	p->sink.period(p->sink.context, d);
-	if (!p->known) {
+	if (p->known)
+		place(p, d, usable);
+	else
 		p->counts->unplaced++;
-		return;
-	}
-	note_tick_phase(p, d);
-	if (!usable) {
-		cut_interval(p);
-	} else if (d->out_kind == CIL_KIND_ABORTED) {
-		/* Something else than the tick had come. */
-		p->goes_on = false;
-	} else {
-		if (p->goes_on && p->due_ns <= d->now_ns)
-			end_by_timer(p);
-		if (!p->goes_on) {
-			release_interval(p, d->now_ns);
-			begin_interval(p, d);
-		}
-		extend_interval(p, d);
-	}
+	p->sink.period(p->sink.context, d);
 }
 
 /* ---- Intervals of which only power:cpu_idle tells. ---- */
@@ -420,6 +587,9 @@ const char *cil_periods_decision(struct cil_periods *p,
 	d->out_index = 0;
 	d->tick = 0;
 	d->poll_time_limit = 0;
+	d->by_tick = 0;
+	d->overslept = 0;
+	d->interval = 0;
 	compare(p, &last, d);
 	p->begun = true;
 	p->is_pending = true;

@@ -22,6 +22,11 @@
 #define CIL_INTERVAL_GAP	0x10
 #define CIL_INTERVAL_UNKNOWN	0x20
 #define CIL_INTERVAL_TICKED	0x40
+#define CIL_INTERVAL_OVERSLEPT	0x80
+
+/* In place of the time to a timer: unknown; the tick, which had to go on. */
+#define CIL_TIMER_UNKNOWN	(-1)
+#define CIL_TIMER_TICK(ns)	(-2 - (ns))
 
 /* Numbers of the events, as module/trace.h has them. */
 #define CIL_FLAG_TICK_STOPPED	0x01
@@ -68,6 +73,7 @@
  * @reason: why
  * @row: row of the matrix that was consulted
  * @base_index: answer of a kernel governor under the gate
+ * @left: the idle loop was left since the decision before
  * @out_kind: CIL_KIND_*; the members below are 0 for CIL_KIND_NONE
  * @out_ts: when the outcome was recorded
  * @out_now_ns: when it was accounted
@@ -76,6 +82,9 @@
  * @tick: whether the tick ended the idle period
  * @poll_time_limit: the polling state gave up
  * @lost: events before the decision are missing
+ * @by_tick: the tick ended the idle period, as far as it is known or follows
+ * @overslept: the CPU was not woken by its own next event
+ * @interval: number of the first decision of its interval, 0 if it is in none
  */
 struct cil_period {
 	u64 ts;
@@ -94,6 +103,7 @@ struct cil_period {
 	u8 reason;
 	u8 row;
 	u8 base_index;
+	u8 left;
 	u8 out_kind;
 	u64 out_ts;
 	u64 out_now_ns;
@@ -102,6 +112,9 @@ struct cil_period {
 	u8 tick;
 	u8 poll_time_limit;
 	u8 lost;
+	u8 by_tick;
+	u8 overslept;
+	u64 interval;
 };
 
 /**
@@ -136,7 +149,7 @@ struct cil_period_outcome {
  * @start_ns: when the CPU went idle
  * @length_ns: until it was woken; at least 1
  * @timer_ns: from the start to the next timer event, the tick left out; the
- *	largest s64 if there was none, -1 if unknown
+ *	largest s64 if there was none, CIL_TIMER_UNKNOWN, or CIL_TIMER_TICK
  * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
  * @busy_ns: from the last period's end to the next interval, 0 if unknown
  * @latency_req_ns: latency request, -1 if unknown
@@ -163,6 +176,16 @@ struct cil_interval {
 	u8 index;
 	u8 last_index;
 	u8 governor;
+};
+
+/**
+ * struct cil_answer - the kernel's answer to a later question for the timer
+ * @at_ns: when a later decision of the interval was made
+ * @timer_ns: as in struct cil_interval, from then
+ */
+struct cil_answer {
+	u64 at_ns;
+	s64 timer_ns;
 };
 
 /**
@@ -206,12 +229,14 @@ struct cil_period_counts {
 /**
  * struct cil_period_sink - where the rows go
  * @period: takes a period
+ * @answer: takes an answer within the interval that is given next
  * @interval: takes an interval made of periods
  * @idle: takes an interval that only power:cpu_idle tells of
  * @context: passed to all of them
  */
 struct cil_period_sink {
 	void (*period)(void *context, const struct cil_period *period);
+	void (*answer)(void *context, const struct cil_answer *answer);
 	void (*interval)(void *context, const struct cil_interval *interval);
 	void (*idle)(void *context, const struct cil_interval *interval);
 	void *context;
@@ -233,9 +258,10 @@ struct cil_period_sink {
  * @tick_phase_ns: time of the tick modulo its period, -1 while unknown
  * @interval: the last interval, which may go on
  * @has_interval: @interval is valid
- * @goes_on: the next period belongs to @interval
- * @end_ns: end of the last period of @interval
- * @due_ns: when the timer is due that its decision knew of, U64_MAX: none
+ * @last: the last period of @interval
+ * @last_timer_ns: the timer that its decision was told of, as intervals have it
+ * @goes_on: the tick or the end of polling ended @last
+ * @end_ns: end of @last
  * @idle: the last interval by power:cpu_idle
  * @has_idle: @idle is over, and was not given to the sink yet
  * @is_idle: @idle is under way
@@ -258,9 +284,10 @@ struct cil_periods {
 	s64 tick_phase_ns;
 	struct cil_interval interval;
 	bool has_interval;
+	struct cil_period last;
+	s64 last_timer_ns;
 	bool goes_on;
 	u64 end_ns;
-	u64 due_ns;
 	struct cil_interval idle;
 	bool has_idle;
 	bool is_idle;

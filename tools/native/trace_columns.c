@@ -232,7 +232,8 @@ static void put_members(struct reader *r, size_t table, u64 ts,
 	if (!r->wanted[table])
 		return;
 	begin_row(chunk, ts, r->periods.cpu);
-	for (i = 2; i < chunk->columns; i++, column++) {
+	for (i = 2; i < chunk->columns && column->kind != CIL_BYTES;
+	     i++, column++) {
 		size_t width = chunk->buffers[i].width;
 
 		cil_put_number(chunk, i, load((const u8 *)from + column->member,
@@ -246,14 +247,40 @@ static void put_period(void *context, const struct cil_period *period)
 	put_members(context, TABLE_PERIOD, period->ts, period);
 }
 
+/* The answers within an interval are the last column of its table. */
+static void put_answer(void *context, const struct cil_answer *answer)
+{
+	struct reader *r = context;
+	struct cil_chunk *chunk = &r->chunks[TABLE_INTERVAL];
+
+	if (!r->wanted[TABLE_INTERVAL])
+		return;
+	if (cil_append_content(chunk, chunk->columns - 1, answer, sizeof(*answer)))
+		cil_fail(r, "needs more memory than there is");
+	r->answers_size += sizeof(*answer);
+}
+
+static void put_lasted(struct reader *r, size_t table, size_t answers_size,
+		       const struct cil_interval *interval)
+{
+	struct cil_chunk *chunk = &r->chunks[table];
+
+	if (r->wanted[table])
+		cil_put_number(chunk, chunk->columns - 1, answers_size);
+	put_members(r, table, interval->ts, interval);
+}
+
 static void put_interval(void *context, const struct cil_interval *interval)
 {
-	put_members(context, TABLE_INTERVAL, interval->ts, interval);
+	struct reader *r = context;
+
+	put_lasted(r, TABLE_INTERVAL, r->answers_size, interval);
+	r->answers_size = 0;
 }
 
 static void put_idle(void *context, const struct cil_interval *interval)
 {
-	put_members(context, TABLE_IDLE, interval->ts, interval);
+	put_lasted(context, TABLE_IDLE, 0, interval);
 }
 
 static const struct source *config_source(const struct reader *r,
@@ -423,6 +450,7 @@ static void read_cpu(struct reader *r, int cpu)
 {
 	const struct cil_period_sink sink = {
 		.period = put_period,
+		.answer = put_answer,
 		.interval = put_interval,
 		.idle = put_idle,
 		.context = r,

@@ -29,7 +29,8 @@
 	LASTED(busy_ns, CIL_S64), LASTED(latency_req_ns, CIL_S64),	\
 	LASTED(hint_ns, CIL_S64), LASTED(disabled, CIL_U32),		\
 	LASTED(flags, CIL_U8), LASTED(index, CIL_U8),			\
-	LASTED(last_index, CIL_U8), LASTED(governor, CIL_U8)
+	LASTED(last_index, CIL_U8), LASTED(governor, CIL_U8),		\
+	SAME(answers, CIL_BYTES)
 
 /* The columns that a decision and its period share. */
 #define DECISION_COLUMNS						\
@@ -40,7 +41,8 @@
 	DECIDED(disabled, CIL_U32), DECIDED(governor, CIL_U8),		\
 	DECIDED(flags, CIL_U8), DECIDED(index, CIL_U8),			\
 	DECIDED(stop_tick, CIL_U8), DECIDED(reason, CIL_U8),		\
-	DECIDED(row, CIL_U8), DECIDED(base_index, CIL_U8)
+	DECIDED(row, CIL_U8), DECIDED(base_index, CIL_U8),		\
+	DECIDED(left, CIL_U8)
 
 const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_DECISION] = { "decision", "cpuidle_lab", "decision", {
@@ -99,7 +101,9 @@ const struct table cil_tables[TABLE_COUNT] = {
 		DECIDED(out_kind, CIL_U8), DECIDED(out_ts, CIL_U64),
 		DECIDED(out_now_ns, CIL_U64), DECIDED(residency_ns, CIL_U64),
 		DECIDED(out_index, CIL_U8), DECIDED(tick, CIL_U8),
-		DECIDED(poll_time_limit, CIL_U8), DECIDED(lost, CIL_U8) } },
+		DECIDED(poll_time_limit, CIL_U8), DECIDED(lost, CIL_U8),
+		DECIDED(by_tick, CIL_U8), DECIDED(overslept, CIL_U8),
+		DECIDED(interval, CIL_U64) } },
 	[TABLE_INTERVAL] = { "interval", NULL, NULL, { INTERVAL_COLUMNS } },
 	[TABLE_IDLE] = { "idle", NULL, NULL, { INTERVAL_COLUMNS } },
 };

@@ -110,6 +110,7 @@ struct source {
  * @sources: where the columns of each table come from
  * @least: size of the shortest record of each table that has all its numbers
  * @periods: periods and intervals of the CPU being read
+ * @answers_size: bytes of the answers within the interval to come
  * @counts: what is missing
  * @events: events read, those of no table included
  */
@@ -125,6 +126,7 @@ struct reader {
 	struct source sources[TABLE_COUNT][CIL_COLUMNS_MAX];
 	size_t least[TABLE_COUNT];
 	struct cil_periods periods;
+	size_t answers_size;
 	struct cil_period_counts counts;
 	u64 events;
 };

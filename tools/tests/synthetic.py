@@ -5,7 +5,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from cpuidle_lab import columns
 from tests.tracedat import Trace
 
 TICK = 4_000_000
@@ -15,6 +19,9 @@ TARGET = (0, 2_000, 20_000, 600_000)
 POWER = (1000, 450, 300, 60)
 
 NUMBER = {"teo_ng": 0, "menu_ng": 1, "wteo": 2, "gate": 3}
+
+# Columns of an interval that have one number a row.
+PLAIN = tuple(name for name in columns.INTERVAL if name not in ("answers", *columns.ANSWERS))
 
 Law = Callable[[random.Random], float]
 
@@ -36,7 +43,17 @@ class Cpu:
     number: int
     now: int
     seq: int = 0
+    left: bool = True
     weights: list[list[float]] = field(default_factory=list)
+
+
+def no_answers(count: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the columns of intervals in memory during which the kernel was asked only once."""
+    return {
+        "answers": np.zeros(count, np.uint32),
+        "answer_at_ns": np.zeros(0, np.uint64),
+        "answer_timer_ns": np.zeros(0, np.int64),
+    }
 
 
 def _fit(interval: float, limit: int = 2**63 - 1) -> int:
@@ -104,6 +121,7 @@ class Session:
     def _interval(self, cpu: Cpu, governor: str, workload: str, hints: bool) -> None:
         r = self._random
         left = max(1000.0, WORKLOADS[workload](r))
+        cpu.left = True
         while left > 0:
             guess = left * r.lognormvariate(0, SKILL[governor])
             index = _fit(guess, 2000 if hints else 2**63 - 1)
@@ -135,6 +153,7 @@ class Session:
                 self._decision(cpu, governor, index, stop, left, hints)
                 cpu.now += 2000
                 self._outcome(cpu, governor, index, 0, kind=1)
+                cpu.left = True
             self._decision(cpu, governor, index, stop, left, hints)
         self.trace.add(cpu.number, cpu.now + 300, "cpu_idle", state=index, cpu_id=cpu.number)
         cpu.now += 300 + spent
@@ -174,8 +193,10 @@ class Session:
             reason=reason,
             row=255,
             base_index=index if governor == "gate" else 255,
+            left=int(cpu.left),
             state=NAMES[index],
         )
+        cpu.left = False
 
     def _outcome(self, cpu: Cpu, governor: str, index: int, residency: int, **values: int) -> None:
         self.trace.add(

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import bench_reader, cli, intervals, metrics
+from cpuidle_lab import bench_reader, cli, metrics
 from cpuidle_lab import columns as co
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
@@ -27,6 +27,7 @@ from tests.tracedat import Trace
 TIME_MAX = 2**63 - 1
 TICK = 4_000_000
 NEAR = 20_000
+SLACK = 50_000
 EXIT = (0, 2_000, 133_000)
 MACHINE = Machine(
     ("POLL", "C1", "C6"), EXIT, (0, 2_000, 600_000), (1000, 400, 50), (True, False, False), TICK
@@ -72,6 +73,7 @@ class Decided:
     flags: int = 0
     index: int = 1
     stop_tick: int = 0
+    left: int = 1
     kind: int | None = 0
     residency: int = 0
     entered: int = 1
@@ -85,109 +87,189 @@ class Decided:
         return self.kind is not None
 
     @property
+    def stopped(self) -> bool:
+        """Whether the tick was stopped already."""
+        return bool(self.flags & tr.TICK_STOPPED)
+
+    @property
+    def by_tick(self) -> bool:
+        """Whether the tick ended it, and not a timer that was due no later."""
+        if self.kind != 0 or self.delta >= self.sleep:
+            return False
+        if self.tick == 2:
+            return not (self.stop_tick or self.stopped) and self.residency >= self.delta - NEAR
+        return self.tick == 1
+
+    @property
     def again(self) -> bool:
         """Whether the tick or the poll time limit ended it."""
-        if not self.usable or self.kind == 1:
+        return self.by_tick or bool(self.kind == 0 and self.poll)
+
+    @property
+    def overslept(self) -> bool:
+        """Whether the CPU was to be woken by itself long before."""
+        due = self.sleep if self.stop_tick or self.stopped else self.delta
+        if self.kind != 0 or self.entered == POLLING or due >= 2**50:
             return False
-        tick = self.tick == 1
-        if self.tick == 2:
-            kept = not self.stop_tick and not self.flags & tr.TICK_STOPPED
-            tick = kept and self.residency >= self.delta - NEAR
-        return bool((tick and self.delta < self.sleep) or self.poll)
+        return self.residency > max(due, 0) + EXIT[self.entered] + 100_000
 
 
-def _apart(before: Decided | None, after: Decided) -> bool:
-    """Tell whether it is unknown what the CPU did between two decisions."""
-    return (
-        before is None
-        or after.seq != before.seq + 1
-        or after.governor != before.governor
-        or not before.usable
-    )
+POLLING = 0
 
 
-def _due(before: Decided) -> int | None:
-    """Return when the timer was due that a decision was told of; None if there was none."""
-    return None if before.sleep >= 2**50 else before.now + max(before.sleep, 0)
+class Story:
+    """What the decisions of a CPU tell, each from itself and those beside it."""
+
+    def __init__(self, decided: list[Decided]) -> None:
+        self.decided = decided
+        self.phases: list[int] = []
+        phase = -1
+        for d in decided:
+            # The kernel tells; before it has, a tick that came when it was due tells, too.
+            told = d.delta < d.sleep
+            came = d.kind == 0 and d.tick == 1 and not d.stop_tick and d.residency >= d.delta
+            if not d.stopped and d.delta >= 0 and (told or (phase < 0 and came)):
+                phase = (d.now + d.delta) % TICK
+            self.phases.append(phase)
+
+    def held(self, i: int) -> bool:
+        """Tell whether the kernel answered with the tick, since it could not be stopped."""
+        d, phase = self.decided[i], self.phases[i]
+        if phase < 0 or d.stopped or d.sleep != d.delta or not 0 <= d.sleep <= TICK:
+            return False
+        off = (d.now + d.sleep - phase) % TICK
+        return min(off, TICK - off) <= NEAR
+
+    def told(self, i: int, earlier: int = 0) -> int:
+        """Return the kernel's answer, as it had been so much earlier."""
+        d = self.decided[i]
+        if self.held(i):
+            return co.TIMER_TICK - (d.sleep + earlier)
+        return max(d.sleep, 0) + (earlier if d.sleep < 2**50 else 0)
+
+    def answer(self, i: int) -> tuple[int, int]:
+        """Return since when the answer holds that decision i was given, and how it was then."""
+        last, d = self.decided[i - 1], self.decided[i]
+        since = [d.now, last.now + last.residency - EXIT[last.entered]]
+        since += [last.now + last.delta] if last.by_tick else []
+        return min(since), self.told(i, d.now - min(since))
+
+    def apart(self, i: int) -> bool:
+        """Tell whether it is unknown what the CPU did between decision i - 1 and decision i."""
+        if not i:
+            return True
+        before, after = self.decided[i - 1], self.decided[i]
+        strange = after.seq != before.seq + 1 or after.governor != before.governor
+        return strange or not before.usable
+
+    def came(self, i: int) -> int | None:
+        """Return when the timer came that decision i was told of, after its period, if it did."""
+        d, after = self.decided[i], self.decided[i + 1]
+        if self.held(i) or d.sleep >= 2**50:
+            return None
+        due, woken = d.now + max(d.sleep, 0), d.now + d.residency - EXIT[d.entered]
+        if d.entered != POLLING and woken - due > NEAR:
+            return None  # it had passed before, so it had been moved
+        if after.left and 0 < due - after.now <= SLACK:
+            return after.now
+        return due if due <= after.now else None
+
+    def fate(self, i: int) -> str:
+        """Return what followed a period that the tick or the end of polling ended."""
+        if i + 1 == len(self.decided) or self.apart(i + 1) or not self.decided[i + 1].usable:
+            return "unknown"
+        if self.came(i) is not None:
+            return "timer"
+        if self.decided[i + 1].left:
+            return "work"
+        return "aborted" if self.decided[i + 1].kind == 1 else "more"
+
+    def groups(self) -> list[list[int]]:
+        """Return the decisions of each interval."""
+        found: list[list[int]] = []
+        more = False
+        for i, d in enumerate(self.decided):
+            if d.kind != 0:
+                continue
+            if more:
+                found[-1].append(i)
+            else:
+                found.append([i])
+            more = d.again and self.fate(i) == "more"
+        return found
+
+    def end(self, group: list[int]) -> tuple[int, int, int]:
+        """Return the length of an interval, when the CPU was awake again, and flags of its end."""
+        i = group[-1]
+        start, d = self.decided[group[0]].now, self.decided[i]
+        stay, flags = d.residency - EXIT[d.entered], 0
+        length, awake = max(1, d.now + stay - start), d.now + d.residency
+        if not d.again:
+            until_due = stay >= d.sleep - NEAR
+            if d.tick == 1 or (self.held(i) and until_due):
+                flags |= co.TICKED
+            if not self.held(i) and d.sleep > 0 and until_due:
+                flags |= co.TIMER
+            return length, awake, flags
+        fate = self.fate(i)
+        if fate == "unknown":
+            flags |= co.CUT
+        if fate == "timer":
+            due = self.came(i)
+            assert due is not None
+            length, awake = max(length, due - start), max(awake, due)
+            flags |= co.TIMER
+        if fate in ("timer", "work") and d.by_tick and self.decided[i + 1].left:
+            flags |= co.TICKED
+        return length, awake, flags
 
 
-def _timer_came(before: Decided, after: Decided) -> bool:
-    """Tell whether that timer was due by the time of the next decision."""
-    due = _due(before)
-    return due is not None and due <= after.now
-
-
-def _phases(decided: list[Decided]) -> Iterator[int]:
-    phase = -1
-    for d in decided:
-        if not d.flags & tr.TICK_STOPPED and 0 <= d.delta < d.sleep:
-            phase = (d.now + d.delta) % TICK
-        yield phase
-
-
-def plainly(decided: list[Decided]) -> list[dict[str, int]]:
+def plainly(decided: list[Decided]) -> list[dict[str, Any]]:
     """Return the intervals of one CPU."""
-    phases = list(_phases(decided))
-    groups: list[list[int]] = []
-    for i, d in enumerate(decided):
-        if not d.usable or d.kind == 1:
-            continue
-        follows = i > 0 and decided[i - 1].again and not _apart(decided[i - 1], d)
-        if follows and not _timer_came(decided[i - 1], d):
-            groups[-1].append(i)
-        else:
-            groups.append([i])
+    story = Story(decided)
+    groups = story.groups()
     rows = []
     for number, group in enumerate(groups):
         first, last = decided[group[0]], decided[group[-1]]
-        start = first.now
-        end = last.now + last.residency - EXIT[last.entered]
-        timer = max(first.sleep, 0)
+        length, awake, flags = story.end(group)
         # What lies between the last interval and this one, and between this one and the next?
         earlier = groups[number - 1][-1] if number else -1
-        known_before = number > 0 and not any(
-            _apart(decided[i - 1], decided[i]) for i in range(earlier + 1, group[0] + 1)
-        )
+        known_before = number > 0 and not any(map(story.apart, range(earlier + 1, group[0] + 1)))
         after = groups[number + 1][0] if number + 1 < len(groups) else len(decided)
         known_after = after < len(decided) and not any(
-            _apart(decided[i - 1], decided[i]) for i in range(group[-1] + 1, after + 1)
+            map(story.apart, range(group[-1] + 1, after + 1))
         )
-        next_one = decided[group[-1] + 1] if group[-1] + 1 < len(decided) else None
-        answered = next_one is not None and not _apart(last, next_one) and next_one.usable
-        length, awake = max(1, end - start), last.now + last.residency
-        flags = 0
-        if timer != TIME_MAX and length >= timer - NEAR:
-            flags |= co.TIMER
-        if last.again and answered and next_one is not None and next_one.kind == 0:
-            # The tick woke the CPU, but the timer was due before the next decision.
-            due = _due(last)
-            assert due is not None
-            flags |= co.TIMER
-            length, awake = max(length, due - start), max(awake, due)
-        if last.again and not answered:
-            flags |= co.CUT
-        if first.flags & tr.TICK_STOPPED:
+        stayed = known_before and not first.lost and not first.left
+        before = decided[earlier]
+        halted = before.stopped or (before.stop_tick and not story.held(earlier))
+        if first.stopped or (stayed and not halted):
             flags |= co.CONTINUED
         if last.residency < 2 * EXIT[last.entered]:
             flags |= co.UNCERTAIN
-        if last.tick == 1 and not last.again:
-            flags |= co.TICKED
+        if any(decided[i].overslept for i in group):
+            flags |= co.OVERSLEPT
         if not known_before or first.lost:
             flags |= co.GAP
         rows.append({
             "first_seq": first.seq,
             "periods": len(group),
-            "start_ns": start,
+            "start_ns": first.now,
             "length_ns": length,
-            "timer_ns": timer,
-            "tick_phase_ns": phases[group[0]],
+            "timer_ns": story.told(group[0]),
+            "tick_phase_ns": story.phases[group[0]],
             "busy_ns": max(0, decided[after].now - awake) if known_after else 0,
             "flags": flags,
             "index": first.index,
             "last_index": last.entered,
             "governor": first.governor,
+            "answers": len(group) - 1,
+            "answer_at_ns": [story.answer(i)[0] for i in group[1:]],
+            "answer_timer_ns": [story.answer(i)[1] for i in group[1:]],
         })  # fmt: skip
     return rows
+
+
+PHASE = 1_234_567
 
 
 @st.composite
@@ -196,43 +278,73 @@ def streams(draw: st.DrawFn) -> list[Decided]:
     decided: list[Decided] = []
     seq, now, governor = draw(st.integers(1, 5)), 10**9, 2
     rare = st.sampled_from([False] * 9 + [True])
+    edge = st.sampled_from([-1, 0, 1])
     for _ in range(draw(st.integers(0, 12))):
         seq += draw(st.integers(2, 4)) if draw(rare) else 1
         governor = 1 - governor if draw(rare) and governor < 2 else governor
-        residency = draw(st.sampled_from([1, 900, 60_000, 200_000, 255_000, TICK, 9_000_000]))
         kind = draw(st.sampled_from([0] * 6 + [1, None]))
         index = draw(st.integers(0, 2))
+        entered = draw(st.integers(0, 2)) if draw(rare) else index
+        flags = draw(st.sampled_from([0, 0, 0, tr.TICK_STOPPED]))
+        stop_tick = draw(st.integers(0, 1))
+        # The tick is mostly where it is due, and then the timer often says the same.
+        off = draw(st.sampled_from([0, 0, 0, 1, -NEAR - 1, -NEAR, NEAR, NEAR + 1]))
+        delta = draw(st.sampled_from([(PHASE - now) % TICK + off] * 3 + [-1, 0, 50_000, TICK]))
+        length = [1, 900, 60_000, 200_000, 255_000, TICK, 9_000_000, delta - NEAR, delta]
+        residency = max(0, draw(st.sampled_from(length)))
+        awake = draw(st.sampled_from([0, 700, 20_000, 60_000, 3_000_000]))
+        woken = residency - EXIT[entered]
+        timers = [
+            delta, delta, -5, 0, 50_000, TICK, TICK + 1, TIME_MAX, TIME_MAX,
+            woken - NEAR, woken + NEAR, residency + awake, residency + awake + SLACK,
+        ]  # fmt: skip
+        sleep = draw(st.sampled_from(timers))
+        if sleep not in (delta, TIME_MAX):
+            sleep += draw(edge)
+        if draw(rare):
+            due = sleep if stop_tick or flags else delta
+            if due < TICK:
+                residency = max(due, 0) + EXIT[entered] + 100_000 + max(0, draw(edge))
         decided.append(
             Decided(
                 seq=seq,
                 now=now,
-                sleep=draw(st.sampled_from([-5, 0, 50_000, 219_000, TICK, TICK + 1, TIME_MAX])),
-                delta=draw(st.sampled_from([-1, 0, 50_000, 270_000, TICK])),
+                sleep=sleep,
+                delta=delta,
                 governor=draw(st.sampled_from([2, 2, 2, 1])) if draw(rare) else governor,
-                flags=draw(st.sampled_from([0, 0, 0, tr.TICK_STOPPED])),
+                flags=flags,
                 index=index,
-                stop_tick=draw(st.integers(0, 1)),
+                stop_tick=stop_tick,
+                left=draw(st.sampled_from([0, 0, 1])),
                 kind=kind,
                 residency=residency if kind == 0 else 0,
-                entered=draw(st.integers(0, 2)) if draw(rare) else index,
+                entered=entered,
                 tick=draw(st.sampled_from([0, 1, 1, 2, 2])) if kind == 0 else 0,
                 poll=int(kind == 0 and draw(rare)),
                 lost=bool(decided) and draw(rare),
             )
         )
-        now += residency + draw(st.sampled_from([0, 700, 20_000, 3_000_000]))
+        now += residency + awake
     return decided
 
 
-def add(trace: Trace, cpu: int, decided: list[Decided]) -> None:
-    """Add a CPU's decisions to a trace, and its configuration before them."""
+def add(trace: Trace, cpu: int, decided: list[Decided], *, free: bool = False) -> None:
+    """Add a CPU's decisions to a trace, and its configuration before them.
+
+    Args:
+        trace: added to.
+        cpu: the CPU.
+        decided: its decisions.
+        free: nothing limits them; else the limits are such that each can be told from the others.
+    """
     trace.put(cpu, 1_000, "config", {**CONFIG, "cpu": cpu})
     for d in decided:
         trace.add(
             cpu, d.now, "decision", lost=3 if d.lost else 0, seq=d.seq, now_ns=d.now,
-            latency_req_ns=d.seq * 7, hint_ns=-1, sleep_length_ns=d.sleep, delta_tick_ns=d.delta,
-            governor=d.governor, flags=d.flags, index=d.index, stop_tick=d.stop_tick,
-            disabled=d.seq % 4,
+            latency_req_ns=TIME_MAX if free else d.seq * 7, hint_ns=-1,
+            sleep_length_ns=d.sleep, delta_tick_ns=d.delta, governor=d.governor, flags=d.flags,
+            index=d.index, stop_tick=d.stop_tick,
+            disabled=0 if free else d.seq % 4, left=d.left,
         )  # fmt: skip
         if d.kind is not None:
             trace.add(
@@ -244,7 +356,7 @@ def add(trace: Trace, cpu: int, decided: list[Decided]) -> None:
 
 # The reader's intervals are those of the definition, in every column.
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(decided=st.lists(streams(), min_size=1, max_size=6))
 def test_intervals_by_definition(tmp_path: Path, decided: list[list[Decided]]) -> None:
@@ -260,6 +372,11 @@ def test_intervals_by_definition(tmp_path: Path, decided: list[list[Decided]]) -
         assert [{name: row[name] for name in expected[0]} for row in got] == expected or (
             not got and not expected
         )
+        periods = recording.table("period").filter(pl.col("cpu") == cpu)
+        of = {i: stream[group[0]].seq for group in Story(stream).groups() for i in group}
+        assert periods.select("left", "by_tick", "overslept", "interval").rows() == [
+            (d.left, d.by_tick, d.overslept, of.get(i, 0)) for i, d in enumerate(stream)
+        ]
         for row in got:
             assert row["latency_req_ns"] == row["first_seq"] * 7
             assert row["disabled"] == row["first_seq"] % 4
@@ -282,7 +399,7 @@ def test_intervals_by_definition(tmp_path: Path, decided: list[list[Decided]]) -
 def test_hidden_tick(tmp_path: Path, changes: dict[str, Any], intervals: int) -> None:
     first = replace(Decided(seq=1, now=10**9, delta=270_000, tick=2), **changes)
     trace = Trace()
-    add(trace, 0, [first, Decided(seq=2, now=10**9 + 300_000, residency=500)])
+    add(trace, 0, [first, Decided(seq=2, now=10**9 + 300_000, residency=500, left=0)])
     assert made(trace, tmp_path).rows("interval") == intervals
 
 
@@ -308,24 +425,232 @@ def test_periods(tmp_path: Path, stream: list[Decided]) -> None:
     assert co.Recording(tmp_path / "columns").integrity == loaded.integrity
 
 
-def merged(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the intervals of the columns, and those that the report makes of the same trace."""
-    trace = tr.load(path)
-    theirs = intervals.with_intervals(metrics._decided(trace))
-    with co.opened(path) as recording:
-        return recording.table("interval"), theirs
-
-
-# The report merges the same periods into the same intervals.
+# The report counts the intervals of the recording, each under the governor that began it.
 def test_intervals_as_in_the_report(tmp_path: Path) -> None:
-    ours, theirs = merged(synthetic.demo(tmp_path / "t.dat", length=30_000_000))
-    groups = theirs.group_by("interval", maintain_order=True).agg(
-        pl.col("cpu").first(), pl.col("seq").first().alias("first_seq"), pl.len().alias("periods")
-    )
-    key = ["cpu", "first_seq", "periods"]
+    path = synthetic.demo(tmp_path / "t.dat", length=30_000_000)
+    groups = [g for g in metrics.analyse(tr.load(path)) if g.source == metrics.DECISIONS]
+    with co.opened(path) as recording:
+        ours = recording.table("interval")
     assert ours.height > 1000
     assert int(ours["periods"].sum()) > ours.height + 50
-    assert ours.select(key).rows() == groups.select(key).rows()
+    for flag, name in ((0, "intervals"), (co.CUT, "cut_intervals")):
+        count = ours.filter(pl.col("flags") & flag == flag).height
+        assert count == sum(int(g.values[name] or 0) for g in groups), name
+    assert sum(int(g.values["periods"] or 0) for g in groups) == int(ours["periods"].sum())
+
+
+# ---- The rules one by one. ----
+
+
+def rows_of(folder: Path, *decided: Decided) -> list[dict[str, Any]]:
+    """Return the intervals that some decisions come to."""
+    trace = Trace()
+    add(trace, 0, list(decided))
+    return made(trace, folder).table("interval").to_dicts()
+
+
+def test_an_interval_ends_where_the_idle_loop_was_left(tmp_path: Path) -> None:
+    # The tick comes after 1 ms, and nothing tells of a timer; 50 us later all begins again.
+    first = Decided(seq=1, now=10**9, delta=10**6, residency=10**6, tick=1)
+    again = Decided(seq=2, now=10**9 + 1_050_000, residency=500)
+    stayed = rows_of(tmp_path, first, replace(again, left=0))
+    assert [(row["periods"], row["length_ns"]) for row in stayed] == [(2, 1_050_000 + 500 - 2_000)]
+    gone = rows_of(tmp_path, first, again)
+    assert [(row["periods"], row["length_ns"]) for row in gone] == [(1, 998_000), (1, 1)]
+    # The tick brought what ended it: the same for a governor, but no wake-up of its own.
+    assert gone[0]["flags"] & co.TICKED and not gone[0]["flags"] & (co.TIMER | co.CUT)
+    assert [bool(row["flags"] & co.CONTINUED) for row in gone] == [False, False]
+
+
+# Where the idle loop was not left, the tick is what it was; where it was, it runs again.
+@pytest.mark.parametrize(
+    ("before", "changes", "continued"),
+    [
+        ({}, {"left": 0}, True),
+        ({}, {"left": 1}, False),
+        ({"stop_tick": 1}, {"left": 0}, False),
+        ({"stop_tick": 1}, {"left": 0, "flags": tr.TICK_STOPPED}, True),
+        ({"stop_tick": 1}, {"left": 1, "flags": tr.TICK_STOPPED}, True),
+        # The tick had been stopped before, and runs again: the loop was left for nothing.
+        ({"flags": tr.TICK_STOPPED}, {"left": 0}, False),
+        ({}, {"left": 0, "seq": 3}, False),
+        ({}, {"left": 0, "lost": True}, False),
+    ],
+)
+def test_continued(
+    tmp_path: Path, before: dict[str, Any], changes: dict[str, Any], continued: bool
+) -> None:
+    first = replace(Decided(seq=1, now=10**9, residency=300_000), **before)
+    second = replace(Decided(seq=2, now=10**9 + 400_000, residency=500), **changes)
+    rows = rows_of(tmp_path, first, second)
+    assert len(rows) == 2
+    assert bool(rows[1]["flags"] & co.CONTINUED) == continued
+
+
+# A timer that was due while the CPU was awake ended the interval; one that had passed before was
+# moved; and one of a task that runs next may have come early, by its slack.
+@pytest.mark.parametrize(
+    ("sleep", "left", "length"),
+    [
+        (1_020_000, 0, 1_020_000),
+        (1_050_000, 0, 1_050_000),
+        (1_050_001, 0, None),
+        (1_050_001, 1, 1_050_000),
+        (1_100_000, 1, 1_050_000),
+        (1_100_001, 1, 998_000),
+        (1_100_000, 0, None),
+        (978_000, 0, 998_000),
+        (977_999, 0, None),
+    ],
+)
+def test_a_timer_between_two_decisions(
+    tmp_path: Path, sleep: int, left: int, length: int | None
+) -> None:
+    # The tick is due after 970 us; the CPU wakes at 998 us and decides again at 1050 us.
+    first = Decided(seq=1, now=10**9, sleep=sleep, delta=970_000, residency=10**6, tick=1)
+    rows = rows_of(tmp_path, first, Decided(seq=2, now=10**9 + 1_050_000, residency=500, left=left))
+    assert len(rows) == (1 if length is None else 2)
+    if length is not None:
+        assert rows[0]["length_ns"] == length
+        timer = sleep != 1_100_001
+        assert bool(rows[0]["flags"] & co.TIMER) == timer
+        assert bool(rows[0]["flags"] & co.TICKED) == bool(left)
+
+
+# Interrupts do not end a poll: a timer that passed in it came all the same.
+@pytest.mark.parametrize(("entered", "intervals"), [(0, 2), (1, 1)])
+def test_a_timer_within_a_period(tmp_path: Path, entered: int, intervals: int) -> None:
+    first = Decided(seq=1, now=10**9, sleep=300_000, residency=10**6, entered=entered, poll=1)
+    second = Decided(seq=2, now=10**9 + 1_050_000, residency=500, left=0)
+    rows = rows_of(tmp_path, first, second)
+    assert len(rows) == intervals
+    assert bool(rows[0]["flags"] & co.TIMER) == (intervals == 2)
+
+
+def on_grid(now: int) -> int:
+    """Return the time to the tick, as test_held_tick has it."""
+    return (PHASE - now) % TICK
+
+
+# The kernel answers with the tick where it cannot be stopped: that ends an interval as a timer
+# would, but no timer is known. Nothing but the grid tells such an answer from a timer.
+@pytest.mark.parametrize(
+    ("off", "flags", "held"),
+    [
+        (0, 0, True),
+        (NEAR, 0, True),
+        (-NEAR, 0, True),
+        (NEAR + 1, 0, False),
+        (-NEAR - 1, 0, False),
+        (0, tr.TICK_STOPPED, False),
+    ],
+)
+def test_held_tick(tmp_path: Path, off: int, flags: int, held: bool) -> None:
+    # The first decision tells where the ticks are.
+    first = Decided(seq=1, now=10**9, delta=on_grid(10**9), residency=500)
+    now = 10**9 + 100_000
+    due = on_grid(now) + off
+    second = Decided(seq=2, now=now, sleep=due, delta=due, flags=flags, residency=due + 2_000)
+    row = rows_of(tmp_path, first, second)[1]
+    assert row["timer_ns"] == (co.TIMER_TICK - due if held else due)
+    assert row["length_ns"] == due
+    assert row["flags"] & (co.TIMER | co.TICKED) == (co.TICKED if held else co.TIMER)
+    # Woken long before, it is neither.
+    third = replace(second, residency=due - 30_000)
+    assert not rows_of(tmp_path, first, third)[1]["flags"] & (co.TIMER | co.TICKED)
+
+
+def test_no_tick_is_held_where_no_tick_is_known(tmp_path: Path) -> None:
+    due = Decided(seq=1, now=10**9, sleep=300_000, delta=300_000, residency=302_000)
+    (row,) = rows_of(tmp_path, due)
+    assert (row["timer_ns"], row["tick_phase_ns"]) == (300_000, -1)
+    # A tick that came when the next event was due was that event, and tells where the ticks are.
+    phase = (10**9 + 300_000) % TICK
+    (row,) = rows_of(tmp_path, replace(due, tick=1))
+    assert (row["timer_ns"], row["tick_phase_ns"]) == (co.TIMER_TICK - 300_000, phase)
+    came = replace(due, tick=1)
+    for other in (
+        replace(came, stop_tick=1),
+        replace(came, residency=299_999),
+        replace(came, flags=tr.TICK_STOPPED),
+    ):
+        (row,) = rows_of(tmp_path, other)
+        assert (row["timer_ns"], row["tick_phase_ns"]) == (300_000, -1)
+
+
+# A CPU has one grid of ticks: it was there before the kernel told of it.
+def test_the_grid_is_known_backwards(tmp_path: Path) -> None:
+    with co.Writer(tmp_path / "c", META) as writer:
+        writer.add("interval", interval_rows(4, tick_phase_ns=np.array([-1, -1, 7, 8])))
+    (chunk,) = co.Recording(tmp_path / "c").intervals(0)
+    assert chunk["tick_phase_ns"].tolist() == [7, 7, 7, 8]
+
+
+# The CPU's own next event is the tick where that goes on, else the timer.
+@pytest.mark.parametrize(
+    ("changes", "bound"),
+    [
+        ({}, 270_000),
+        ({"stop_tick": 1}, 900_000),
+        ({"flags": tr.TICK_STOPPED}, 900_000),
+        ({"sleep": 200_000, "delta": 200_000}, 200_000),
+        ({"sleep": -5, "delta": -5}, 0),
+        ({"stop_tick": 1, "sleep": TIME_MAX}, None),
+        ({"entered": 0}, None),
+    ],
+)
+def test_overslept(tmp_path: Path, changes: dict[str, Any], bound: int | None) -> None:
+    one = replace(Decided(seq=1, now=10**9, sleep=900_000, delta=270_000), **changes)
+    latest = (10**6 if bound is None else bound) + EXIT[one.entered] + 100_000
+    for residency, overslept in ((latest, False), (latest + 1, bound is not None)):
+        (row,) = rows_of(tmp_path, replace(one, residency=residency))
+        assert bool(row["flags"] & co.OVERSLEPT) == overslept
+        period = co.Recording(tmp_path / "columns").table("period")
+        assert period["overslept"].to_list() == [overslept]
+
+
+# Of an interval of several periods, one is enough.
+def test_one_overslept_period_spoils_the_interval(tmp_path: Path) -> None:
+    first = Decided(seq=1, now=10**9, delta=10**6, residency=1_200_000, tick=1)
+    second = Decided(seq=2, now=10**9 + 1_210_000, residency=500, left=0)
+    (row,) = rows_of(tmp_path, first, second)
+    assert row["periods"] == 2 and row["flags"] & co.OVERSLEPT
+
+
+# A later answer is kept as it would have been at the wake-up before it: a tick that is late, and
+# what follows it, are no part of when a timer is due.
+def test_answers(tmp_path: Path) -> None:
+    start = 10**9
+    first = Decided(seq=1, now=start, sleep=10**7, delta=10**6, residency=1_010_000, tick=1)
+    # Woken by a tick that came on time: at 1 ms; asked again at 1.05 ms; the timer was moved.
+    moved = Decided(
+        seq=2, now=start + 1_050_000, sleep=7 * 10**6, delta=10**6, residency=60_000, poll=1,
+        entered=0, left=0,
+    )  # fmt: skip
+    # The poll ended at 1.11 ms; no timer is left.
+    none = Decided(seq=3, now=start + 1_115_000, sleep=TIME_MAX, residency=500, left=0)
+    (row,) = rows_of(tmp_path, first, moved, none)
+    assert (row["timer_ns"], row["answers"]) == (10**7, 2)
+    assert row["answer_at_ns"] == [start + 10**6, start + 1_110_000]
+    assert row["answer_timer_ns"] == [7 * 10**6 + 50_000, TIME_MAX]
+
+
+# Answers that wait for the end of their interval belong to no other row.
+def test_answers_are_not_those_of_power_cpu_idle(tmp_path: Path) -> None:
+    trace = Trace()
+    trace.add(0, 100, "cpu_idle", state=1, cpu_id=0)
+    trace.add(0, 200, "cpu_idle", state=2**32 - 1, cpu_id=0)
+    decided = [
+        Decided(seq=s, now=10**9 + s * 100_000, delta=50_000, residency=50_000, tick=1, left=0)
+        for s in range(1, 5)
+    ]
+    add(trace, 0, decided)
+    # The kernel lost events here; no decision is missing.
+    trace.add(0, decided[-1].now + 60_000, "tunable", lost=3, name="a", value="1")
+    add(trace, 0, [replace(decided[-1], seq=5, now=decided[-1].now + 100_000)])
+    (row,) = made(trace, tmp_path).table("interval").to_dicts()
+    assert row["periods"] == 5
+    assert len(row["answer_at_ns"]) == row["answers"] == 4
 
 
 # ---- power:cpu_idle alone. ----
@@ -428,8 +753,10 @@ def test_before_the_configuration(tmp_path: Path) -> None:
 
 def interval_rows(count: int, cpu: int = 0, **changes: Any) -> pl.DataFrame:
     """Return intervals that can be."""
-    columns: dict[str, Any] = {name: np.zeros(count, np.int64) for name in co.INTERVAL}
+    columns: dict[str, Any] = {name: np.zeros(count, np.int64) for name in synthetic.PLAIN}
     columns |= {
+        "answers": 0,
+        **{name: [[]] * count for name in co.ANSWERS},
         "cpu": np.full(count, cpu),
         "start_ns": np.arange(count) * 1000,
         "length_ns": np.full(count, 500),
@@ -692,7 +1019,7 @@ def test_damaged_columns(columns: Path) -> None:
         ("start_ns", [*range(9), 2**62], "impossible start_ns"),
         ("start_ns", [*range(9), 0], "runs backwards in start_ns"),
         ("busy_ns", [-1] * 10, "impossible busy_ns: -1"),
-        ("timer_ns", [-2] * 10, "impossible timer_ns"),
+        ("timer_ns", [-3 - 2**40] * 10, f"impossible timer_ns: {-3 - 2**40}"),
         ("start_ns", [*range(9), 2**45], f"what came before {2**45} ns"),
         ("index", [3] * 10, "idle state 3"),
         ("last_index", [0] * 9 + [255], "idle state 255"),
@@ -702,6 +1029,93 @@ def test_lying_columns(columns: Path, name: str, values: list[int], word: str) -
     rows = interval_rows(10, 0, **{name: np.array(values)})
     rows.write_parquet(columns / "interval" / "00000.parquet")
     refused(lambda: read(columns), str(columns), word)
+
+
+def answered(counts: list[int], first: int = 0) -> dict[str, Any]:
+    """Return answers, so many for each interval, all of them different."""
+    numbers = iter(range(first, first + sum(counts)))
+    lists = [[next(numbers) for _ in range(count)] for count in counts]
+    return {
+        "answers": counts,
+        "answer_at_ns": lists,
+        "answer_timer_ns": [[number - 2 for number in some] for some in lists],
+    }
+
+
+# What is played counts the answers of each interval: one too many would be another memory's.
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"answers": [2, 0, 0]}, "number of answer_at_ns"),
+        ({"answers": [0, 0, 0]}, "number of answer_at_ns"),
+        ({"answer_timer_ns": [[], [], []]}, "number of answer_timer_ns"),
+        ({"answer_timer_ns": [[1], [], [2]]}, "number of answer_timer_ns"),
+        ({"answer_at_ns": [[None], [], []]}, "number of answer_at_ns"),
+        ({"answer_at_ns": [None, [], []]}, "answer_at_ns"),
+        ({"answer_at_ns": [[2**62], [], []]}, f"impossible answer_at_ns: {2**62}"),
+        ({"answer_timer_ns": [[-3 - 2**40], [], []]}, "impossible answer_timer_ns"),
+    ],
+)
+def test_lying_answers(tmp_path: Path, changes: dict[str, Any], word: str) -> None:
+    with co.Writer(tmp_path / "c", META) as writer:
+        writer.add("interval", interval_rows(3, **answered([1, 0, 0])))
+    read(tmp_path / "c")
+    rows = interval_rows(3, **{**answered([1, 0, 0]), **changes})
+    rows.write_parquet(tmp_path / "c" / "interval" / "00000.parquet")
+    refused(lambda: read(tmp_path / "c"), str(tmp_path / "c"), word)
+
+
+# In memory the answers of all rows follow each other; parts of it are cut and joined with them.
+@given(counts=st.lists(st.integers(0, 3), min_size=1, max_size=12), data=st.data())
+def test_answers_in_memory(counts: list[int], data: st.DataObject) -> None:
+    frame = interval_rows(len(counts), **answered(counts))
+    whole = co.in_memory(frame)
+    assert whole["answers"].tolist() == counts
+    assert whole["answer_at_ns"].tolist() == list(range(sum(counts)))
+    assert {name: whole[name].dtype for name in ("answer_at_ns", "answer_timer_ns")} == {
+        "answer_at_ns": np.uint64,
+        "answer_timer_ns": np.int64,
+    }
+    first = data.draw(st.integers(0, len(counts)))
+    end = data.draw(st.integers(first, len(counts)))
+    part, same = co.sliced(whole, first, end), co.in_memory(frame[first:end])
+    assert part.keys() == same.keys()
+    assert all(np.array_equal(part[name], same[name]) for name in same)
+    pieces = [co.sliced(whole, 0, first), part, co.sliced(whole, end, len(counts))]
+    again = co.joined(pieces)
+    assert all(np.array_equal(again[name], whole[name]) for name in whole)
+
+
+# The reader packs them into bytes; a table without them has none.
+@given(counts=st.lists(st.integers(0, 3), min_size=1, max_size=12))
+def test_packed_answers(counts: list[int]) -> None:
+    given = answered(counts)
+    packed = [
+        b"".join(
+            at.to_bytes(8, "little") + timer.to_bytes(8, "little", signed=True)
+            for at, timer in zip(*some, strict=True)
+        )
+        for some in zip(given["answer_at_ns"], given["answer_timer_ns"], strict=True)
+    ]
+    plain = interval_rows(len(counts)).drop("answers", *co.ANSWERS)
+    found = co.with_answers(plain.with_columns(answers=pl.Series(packed, dtype=pl.Binary)))
+    for name, values in given.items():
+        assert found[name].to_list() == values, name
+    assert co.with_answers(plain)["answers"].to_list() == [0] * len(counts)
+    assert co.with_answers(plain)["answer_at_ns"].to_list() == [[] for _ in counts]
+
+
+# Parts are cut between rows, wherever their answers are.
+def test_answers_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(co, "PART_ROWS", 4)
+    counts = [0, 2, 1, 0, 3, 0, 0, 1, 5, 0]
+    with co.Writer(tmp_path / "c", META) as writer:
+        writer.add("interval", interval_rows(10, **answered(counts)))
+    chunks = list(co.Recording(tmp_path / "c").intervals(0))
+    assert [chunk["answers"].tolist() for chunk in chunks] == [counts[:4], counts[4:8], counts[8:]]
+    assert [chunk["answer_at_ns"].tolist() for chunk in chunks] == [
+        [0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10, 11],
+    ]  # fmt: skip
 
 
 def test_time_runs_backwards_between_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -725,6 +1139,7 @@ def test_bad_meta(columns: Path) -> None:
         refused(lambda: co.Recording(columns), str(columns), *words)
 
     lying("format 99", format=99)
+    lying("format 1", "reads 2", "make it again from the trace", format=1)
     lying("damaged", parts=None)
     lying("damaged", parts={"interval": [[0]]})
     lying("damaged", cpus="x")

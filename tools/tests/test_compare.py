@@ -25,11 +25,12 @@ from hypothesis import strategies as st
 from cpuidle_lab import columns
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import figures, model, reasons, spec, terminal
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.intervals import model_of
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.trace import TIME_MAX, Machine
+from tests.synthetic import PLAIN
 
 US = 1_000
 MACHINE = Machine(
@@ -66,7 +67,7 @@ def write(target: Path, law: str, count: int = 3000, cpus: int = 2, **changes: A
             far = (length + rng.exponential(50_000 * US, count)).astype(np.int64)
             busy = np.full(count, 30 * US)
             start = 10**9 + np.cumsum(length + busy + 200 * US) - length - busy
-            rows = {name: np.zeros(count, np.int64) for name in columns.INTERVAL} | {
+            rows = {name: np.zeros(count, np.int64) for name in PLAIN} | {
                 "cpu": np.full(count, cpu),
                 "start_ns": start,
                 "length_ns": length,

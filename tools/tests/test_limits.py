@@ -9,12 +9,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cpuidle_lab import synth
-from cpuidle_lab.intervals import model_of
+from cpuidle_lab import columns, synth
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Array, Run
 from cpuidle_lab.synth import MS, US, Draw, Floats, S
 from cpuidle_lab.trace import TIME_MAX, Machine
+from tests.synthetic import no_answers
 
 OTHERS = ("teo_ng", "menu_ng", "wteo")
 MACHINES = ("skx", "skl", "power9")
@@ -36,8 +37,7 @@ def regret(chosen: dict[str, Array]) -> float:
 def stream(name: str, machine: str, count: int) -> Columns:
     states = synth.machine(machine, 250)
     made = synth.make(name, count, 1, max(states.exit_latency_ns))
-    frame = synth.frame(made)
-    return {column: frame[column].to_numpy() for column in INTERVAL_TYPES}
+    return columns.in_memory(synth.frame(made).select(*INTERVAL_TYPES))
 
 
 # ---- The oracle. ----
@@ -215,6 +215,7 @@ def intervals_of(length_ns: Floats, timer_ns: Floats) -> Columns:
         "latency_req_ns": np.full(count, TIME_MAX),
         "disabled": np.zeros(count, np.uint32),
         "flags": np.zeros(count, np.uint8),
+        **no_answers(count),
     }
 
 
@@ -338,9 +339,7 @@ def test_chunks_make_no_difference() -> None:
     whole = play("bayes", states, intervals)
     with Run(library.governor("bayes"), states) as run:
         parts = [
-            run.play(
-                {name: column[start : start + 777] for name, column in intervals.items()}, True
-            )
+            run.play(columns.sliced(intervals, start, start + 777), True)
             for start in range(0, 3000, 777)
         ]
     for column, found in whole.items():

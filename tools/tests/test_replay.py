@@ -14,9 +14,10 @@ import pytest
 
 from cpuidle_lab import cli, columns
 from cpuidle_lab.columns import Recording, Writer
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.intervals import model_of
 from cpuidle_lab.replay import engine, library, points
+from cpuidle_lab.replay.engine import CTotals
 from cpuidle_lab.trace import TIME_MAX, Machine
 
 TICK_NS = 4_000_000
@@ -202,6 +203,179 @@ def test_what_is_not_known_is_left_out(make: Make) -> None:
     assert (found.skipped, found.intervals) == (1, 3)
 
 
+# ---- What the kernel answers in replay. ----
+
+
+class Probe:
+    """A governor that notes what it is told, and keeps the tick so many times."""
+
+    def __init__(self, keep: int = 0, index: int = 0) -> None:
+        self.governor = library.governor(f"menu@{PROBE}")
+        self._number("keep").value = keep
+        self._number("index").value = index
+        self._number("count").value = 0
+
+    def _number(self, name: str) -> ctypes.c_int:
+        return ctypes.c_int.in_dll(self.governor.library, f"probe_{name}")
+
+    @property
+    def told(self) -> list[tuple[int, int, bool]]:
+        """Return sleep length, the same with the tick, and whether that was stopped."""
+        table = (ctypes.c_longlong * 3 * 64).in_dll(self.governor.library, "probe_told")
+        return [(row[0], row[1], bool(row[2])) for row in table[: self._number("count").value]]
+
+
+PROBE = Path(__file__).parent / "probe"
+MS = 1_000_000
+# No polling, and all but nothing until the CPU runs again.
+QUICK = machine((1, 1, 1000), (100, 500, 100), polling=False)
+# From the tick to the next question: the way out of the first state, and the tick's handler.
+BACK = 1_000 + 2_000
+START = 10**9
+
+
+def asked(
+    length_ns: int,
+    timer_ns: int,
+    answers: list[tuple[int, int]],
+    *,
+    keep: int = 0,
+    flags: int = 0,
+    phase: int = (10**9 + MS) % TICK_NS,
+    on: Machine = QUICK,
+) -> tuple[list[tuple[int, int, bool]], CTotals]:
+    """Return what a governor is told in one interval, whose first tick comes after 1 ms.
+
+    Args:
+        length_ns: of the interval.
+        timer_ns: the first answer.
+        answers: later ones: when, since the beginning, and the time to the timer then.
+        keep: so many decisions keep the tick.
+        flags: of the interval.
+        phase: of the tick.
+        on: the machine.
+    """
+    probe = Probe(keep)
+    frame = intervals([length_ns], flags=np.array([flags], np.uint8))
+    frame["timer_ns"] = np.array([timer_ns])
+    frame["tick_phase_ns"] = np.array([phase])
+    frame["answers"] = np.array([len(answers)], np.uint32)
+    frame["answer_at_ns"] = np.array([START + at for at, _ in answers], np.uint64)
+    frame["answer_timer_ns"] = np.array([timer for _, timer in answers], np.int64)
+    with engine.Run(probe.governor, on) as run:
+        run.play(frame, False)
+        return probe.told, run.totals()
+
+
+def test_the_first_answer_is_the_recorded_one() -> None:
+    assert asked(6 * MS, 10 * MS, [])[0] == [(10 * MS, MS, False)]
+    assert asked(6 * MS, TIME_MAX, [])[0] == [(TIME_MAX, MS, False)]
+    # It was overdue when the kernel told of it.
+    assert asked(6 * MS, 0, [])[0] == [(0, 0, False)]
+
+
+def test_a_tick_whose_grid_is_unknown_does_not_come() -> None:
+    told, totals = asked(6 * MS, 10 * MS, [], keep=5, phase=-1)
+    assert told == [(10 * MS, 10 * MS, False)]
+    assert totals.ticks == 0
+
+
+# Where a timer and a tick are so near to each other that the grid does not tell which was first,
+# the recording does: no tick came with this end, so none came before it.
+@pytest.mark.parametrize(
+    ("length", "flags", "decisions"),
+    [
+        (MS, columns.TIMER, 1),
+        (MS + 19_999, columns.TIMER, 1),
+        (MS + 20_000, columns.TIMER, 2),
+        (MS + 19_999, 0, 2),
+    ],
+)
+def test_a_timer_beside_a_tick(length: int, flags: int, decisions: int) -> None:
+    told, totals = asked(length, length, [], keep=1, flags=flags)
+    assert (len(told), totals.ticks) == (decisions, decisions - 1)
+
+
+# A timer that was moved while the CPU was awake is where it was moved to.
+def test_later_answers_are_followed() -> None:
+    told, _ = asked(9 * MS, 10 * MS, [(MS, 6 * MS), (5 * MS, 7 * MS)], keep=2)
+    assert told == [
+        (10 * MS, MS, False),
+        (6 * MS - BACK, 4 * MS - BACK, False),
+        (7 * MS - BACK, 4 * MS - BACK, False),
+    ]
+    # Until then the old answer holds.
+    told, _ = asked(9 * MS, 10 * MS, [(MS + BACK + 1, 6 * MS)], keep=1)
+    assert told[1][0] == 9 * MS - BACK
+
+
+# A timer that passed without ending the interval was moved: a governor is not told 0.
+@pytest.mark.parametrize(
+    ("answers", "flags", "sleep"),
+    [
+        ([(3 * MS, 4 * MS)], 0, 6 * MS),
+        # The first of the two is not due yet at 1 ms.
+        ([(3 * MS, MS), (3 * MS, 5 * MS)], 0, 3 * MS),
+        ([], columns.TIMER, 5 * MS),
+        ([], 0, TIME_MAX),
+    ],
+)
+def test_a_timer_that_has_passed(answers: list[tuple[int, int]], flags: int, sleep: int) -> None:
+    told, _ = asked(6 * MS, MS + 1_000, answers, keep=1, flags=flags)
+    assert len(told) == 2
+    assert told[1][0] == (sleep if sleep == TIME_MAX else sleep - BACK)
+
+
+# Where the kernel answered with the tick because it had to go on, it does so again: there is no
+# timer, and the governor cannot stop that tick. It ends the interval.
+def test_a_held_tick() -> None:
+    told, totals = asked(MS, columns.TIMER_TICK - MS, [], flags=columns.TICKED)
+    assert told == [(MS, MS, False)]
+    assert (totals.intervals, totals.ticks) == (1, 0)
+    # A later answer, when this governor has not stopped its tick, either.
+    held = (MS, columns.TIMER_TICK - 4 * MS)
+    told, totals = asked(5 * MS, 10 * MS, [held], keep=1, flags=columns.TICKED)
+    assert told == [(10 * MS, MS, False), (4 * MS - BACK, 4 * MS - BACK, False)]
+    assert totals.ticks == 1
+
+
+# The governor of the recording kept the tick, and was told of it; this one has stopped it.
+def test_a_held_tick_is_no_answer_where_the_tick_was_stopped() -> None:
+    # State 0 polls, until 20 us have passed, so the governor is asked again.
+    held = [(15_000, columns.TIMER_TICK - (MS - 15_000))]
+    told, _ = asked(30_000, 10 * MS, held, on=SKX)
+    assert told == [(10 * MS, MS, False), (TIME_MAX, TIME_MAX, True)]
+    told, _ = asked(30_000, 10 * MS, held, keep=2, on=SKX)
+    assert told[1] == (MS - 20_000, MS - 20_000, False)
+
+
+# What came with the tick may have been recorded 70 us after it.
+@pytest.mark.parametrize(
+    ("late", "flags", "decisions"),
+    [
+        (70_000, columns.TICKED, 1),
+        (70_001, columns.TICKED, 2),
+        (70_000, 0, 2),
+        (0, 0, 1),
+    ],
+)
+def test_an_end_that_came_with_the_tick(late: int, flags: int, decisions: int) -> None:
+    told, totals = asked(MS + late, 10 * MS, [], keep=1, flags=flags)
+    assert len(told) == decisions
+    assert totals.ticks == decisions - 1
+
+
+# It counts nowhere, though the governor meets it and learns from it.
+def test_overslept_intervals_do_not_count() -> None:
+    told, totals = asked(6 * MS, 10 * MS, [], flags=columns.OVERSLEPT)
+    assert len(told) == 1
+    assert (totals.skipped, totals.intervals, totals.decisions) == (1, 0, 0)
+    assert (totals.cost_pj, totals.oracle_pj) == (0, 0)
+
+
+# ---- All in all. ----
+
+
 def test_chunks_threads_and_order_change_nothing(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +430,13 @@ def test_absurd_columns_do_no_harm() -> None:
     frame["timer_ns"] = np.full(200, np.iinfo(np.int64).min)
     frame["busy_ns"] = np.full(200, -(10**12))
     frame["tick_phase_ns"] = np.full(200, np.iinfo(np.int64).max)
+    counts = np.random.default_rng(5).integers(0, 3, 200).astype(np.uint32)
+    wild = np.array([0, 1, 2**63, 2**64 - 1, 10**9], np.uint64)
+    frame |= {
+        "answers": counts,
+        "answer_at_ns": np.resize(wild, counts.sum()),
+        "answer_timer_ns": np.resize(wild, counts.sum()).astype(np.int64),
+    }
     for name in (*library.LIMITS, *OWN):
         with engine.Run(library.governor(name), SKX) as run:
             run.play(frame, True)

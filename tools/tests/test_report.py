@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from cpuidle_lab import metrics, trace
 from cpuidle_lab.cli import main
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.intervals import model_of
 from cpuidle_lab.metrics import Group
 from cpuidle_lab.report import export, model, page
 from cpuidle_lab.trace import TIME_MAX, Machine
@@ -56,6 +56,7 @@ class Period:
     base: int = 255
     stop_tick: int = 1
     flags: int = 0
+    left: int = 1
     sleep: int = 2 * 10**9
     delta_tick: int = 10**9
     skip: int = 0
@@ -95,7 +96,7 @@ class Builder:
             "seq": self.seq, "now_ns": self.now, "latency_req_ns": p.latency, "hint_ns": p.hint,
             "sleep_length_ns": p.sleep, "delta_tick_ns": p.delta_tick, "disabled": p.disabled,
             "index": p.index, "stop_tick": p.stop_tick, "reason": p.reason, "flags": p.flags,
-            "base_index": p.base, "governor": p.governor, "row": 255,
+            "base_index": p.base, "governor": p.governor, "row": 255, "left": p.left,
         }  # fmt: skip
         self.trace.put(0, self.now, "decision", decision)
         self.now += p.residency + 1_000
@@ -167,14 +168,15 @@ def regret(*periods: Period, path: Path, machine: Machine = MACHINE) -> float:
     return value
 
 
-# 1 ms in C1: 1.2 + 400 uJ/ms = 401.2 uJ; the oracle's C6: 181.2 + 100 = 281.2 uJ.
+# 1 ms in C1: 1.2 + 400 uJ/ms = 401.2 uJ; the oracle's C6: 181.2 + 100 = 281.2 uJ. The time to
+# leave C1, 2 us, is no part of the interval.
 def test_regret_of_too_shallow(scratch: Path) -> None:
-    assert regret(Period(1, 1000 * US), path=scratch) == pytest.approx(100 * (401.2 / 281.2 - 1))
+    assert regret(Period(1, 1002 * US), path=scratch) == pytest.approx(100 * (401.2 / 281.2 - 1))
 
 
-# 10 us in C6: 181.2 + 1 uJ; the oracle's C1: 1.2 + 4 uJ.
+# 10 us in C6, and 100 us to leave it: 181.2 + 1 uJ; the oracle's C1: 1.2 + 4 uJ.
 def test_regret_of_too_deep(scratch: Path) -> None:
-    assert regret(Period(2, 10 * US), path=scratch) == pytest.approx(100 * (182.2 / 5.2 - 1))
+    assert regret(Period(2, 110 * US), path=scratch) == pytest.approx(100 * (182.2 / 5.2 - 1))
 
 
 def test_the_ideal_choice_has_no_regret(scratch: Path) -> None:
@@ -183,18 +185,52 @@ def test_the_ideal_choice_has_no_regret(scratch: Path) -> None:
 
 
 # A wake-up by the tick is the governor's doing: the oracle sleeps through it, the governor pays
-# twice for entering C1.
+# twice for entering C1. Until it decides again, 2 us after the tick, C1 is charged.
 @pytest.mark.parametrize("again", [{"tick": 1}, {"poll": 1}])
 def test_own_wakeups_are_merged(scratch: Path, again: dict[str, int]) -> None:
     first = replace(Period(1, 400 * US), **again)
-    group = analyse(scratch, [first, Period(1, 600 * US)])
+    group = analyse(scratch, [first, Period(1, 600 * US, left=0)])
     assert group.values["intervals"] == 1
     assert group.values["regret"] == pytest.approx(100 * (402.4 / 281.2 - 1))
 
 
+# What the tick found to do ended the interval, though the tick is what woke the CPU.
+@pytest.mark.parametrize("again", [{"tick": 1}, {"poll": 1}])
+def test_no_merging_where_another_task_ran(scratch: Path, again: dict[str, int]) -> None:
+    first = replace(Period(1, 402 * US), **again)
+    group = analyse(scratch, [first, Period(1, 602 * US)])
+    assert group.values["intervals"] == 2
+    # 400 us and 600 us in C1, each of them ideal there: C6 pays from 600 us on.
+    assert group.values["regret"] == pytest.approx(0, abs=1e-9)
+
+
+# Nothing the governor knew explains such a period: it has no regret, and the others have theirs.
+def test_overslept_intervals_are_left_out(scratch: Path) -> None:
+    late = Period(1, 1002 * US, sleep=899 * US, delta_tick=899 * US)
+    alone = analyse(scratch, [late]).values
+    assert (alone["regret"], alone["oracle_mw"]) == (None, None)
+    assert (alone["overslept"], alone["overslept_intervals"]) == (100, 1)
+    both = analyse(scratch, [late, Period(1, 3006 * US)]).values
+    assert both["regret"] == pytest.approx(100 * ((1.2 + 1201.6) / (181.2 + 300.4) - 1))
+    assert both["oracle_mw"] == pytest.approx((181.2 + 300.4) / 3.004)
+    assert both["overslept"] == pytest.approx(100 * 1002 / 4008)
+    assert (both["intervals"], both["overslept_intervals"], both["cut_intervals"]) == (2, 1, 0)
+    # On time by the exit latency and 100 us.
+    in_time = replace(late, sleep=900 * US)
+    assert regret(in_time, path=scratch) == pytest.approx(100 * (401.2 / 281.2 - 1))
+
+
+# A phase in which the CPU never entered a state has decisions, and no regret.
+@pytest.mark.parametrize("kind", [1, None])
+def test_no_interval_at_all(scratch: Path, kind: int | None) -> None:
+    values = analyse(scratch, [Period(1, 0, kind=kind)] * 3).values
+    assert (values["decisions"], values["periods"], values["intervals"]) == (3, 0, 0)
+    assert values["regret"] is None
+
+
 # A tick that comes with another timer did not end the period: that timer would have.
 def test_a_tick_beside_a_timer_ends_the_interval(scratch: Path) -> None:
-    periods = [Period(1, 400 * US, tick=1, sleep=10**9), Period(1, 600 * US)]
+    periods = [Period(1, 400 * US, tick=1, sleep=10**9), Period(1, 600 * US, left=0)]
     group = analyse(scratch, periods)
     assert group.values["intervals"] == 2
     assert group.values["tick_wakeups"] == 0
@@ -203,9 +239,9 @@ def test_a_tick_beside_a_timer_ends_the_interval(scratch: Path) -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        [Period(1, 10 * US, skip=1)],  # an event was lost
-        [Period(1, 0, kind=1), Period(1, 10 * US)],  # work came
-        [Period(1, 10 * US, kind=None), Period(1, 10 * US)],  # its outcome is missing
+        [Period(1, 10 * US, skip=1, left=0)],  # an event was lost
+        [Period(1, 0, kind=1, left=0), Period(1, 10 * US, left=0)],  # work came
+        [Period(1, 10 * US, kind=None, left=0), Period(1, 10 * US, left=0)],  # no outcome
     ],
 )
 def test_no_merging_over(scratch: Path, between: list[Period]) -> None:
@@ -238,7 +274,7 @@ def test_the_oracle_is_bound(scratch: Path, bound: dict[str, int]) -> None:
     ],
 )
 def test_hints_do_not_bind_the_oracle(scratch: Path, hinted: dict[str, int]) -> None:
-    period = replace(Period(1, 1000 * US), **hinted)
+    period = replace(Period(1, 1002 * US), **hinted)
     assert regret(period, path=scratch) == pytest.approx(100 * (401.2 / 281.2 - 1))
 
 
@@ -254,37 +290,62 @@ def test_all_states_disabled(scratch: Path) -> None:
 # ---- A second opinion: the same figures, written down the slow way. ----
 
 
+def merge(periods: Sequence[Period]) -> list[tuple[list[int], bool]]:
+    """Return the periods of each interval, and whether its end is missing; timers are far away."""
+    found: list[tuple[list[int], bool]] = []
+    run: list[int] = []
+    for i, p in enumerate(periods):
+        known = p.kind is not None and not p.skip
+        if run and (not known or p.left or p.kind == 1):
+            found.append((run, not known))
+            run = []
+        if p.kind != 0:
+            continue
+        run.append(i)
+        if not ((p.tick == 1 and p.delta_tick < p.sleep) or p.poll):
+            found.append((run, False))
+            run = []
+    return [*found, *([(run, True)] if run else [])]
+
+
 def reference(periods: Sequence[Period], machine: Machine) -> dict[str, float]:
     model = model_of(machine)
+    begins = [0]
+    for p in periods:
+        begins.append(begins[-1] + p.residency + 2_000)
 
     def cost(k: int, d: float) -> float:
         return model.entry_pj[k] + model.power_mw[k] * d
 
-    spent = oracle = above = below = 0.0
-    run: list[Period] = []
-    runs = []
-    for p in periods:
-        if p.kind != 0 or p.skip:
-            runs.append(run)
-            run = []
-        if p.kind == 0:
-            run.append(p)
-            if not ((p.tick == 1 and p.delta_tick < p.sleep) or p.poll):
-                runs.append(run)
-                run = []
-    for one in [r for r in [*runs, run] if r]:
-        d = sum(p.residency for p in one)
+    def entered(p: Period) -> int:
+        return p.index if p.entered is None else p.entered
+
+    energy = spent = oracle = above = below = 0.0
+    judged: set[int] = set()
+    for run, cut in merge(periods):
+        if cut:
+            continue
+        first, last = periods[run[0]], periods[run[-1]]
+        woken = begins[run[-1]] + last.residency - machine.exit_latency_ns[entered(last)]
+        end = max(woken, begins[run[0]] + 1)
+        # Each state is charged until the next one is chosen, or the CPU is woken.
+        times = [min(begins[i], end) for i in run] + [end]
+        for i, since, until in zip(run, times, times[1:], strict=False):
+            spent += cost(entered(periods[i]), until - since)
         may = [
             k for k in range(machine.count)
-            if not one[0].disabled >> k & 1
-            and (k == 0 or machine.exit_latency_ns[k] <= one[0].latency)
+            if not first.disabled >> k & 1
+            and (k == 0 or machine.exit_latency_ns[k] <= first.latency)
         ] or [0]  # fmt: skip
-        oracle += min(cost(k, d) for k in may)
-    for p in periods:
+        oracle += min(cost(k, end - begins[run[0]]) for k in may)
+        judged |= set(run)
+    for i, p in enumerate(periods):
         if p.kind != 0:
             continue
-        k = p.index if p.entered is None else p.entered
-        spent += cost(k, p.residency)
+        k = entered(p)
+        energy += cost(k, p.residency)
+        if i not in judged:
+            continue
         enabled = [s for s in range(machine.count) if not p.disabled >> s & 1]
         shallower = [s for s in enabled if s < k]
         deeper = [s for s in enabled if s > k]
@@ -293,7 +354,10 @@ def reference(periods: Sequence[Period], machine: Machine) -> dict[str, float]:
             above += bool(shallower)
         elif after > 0 and deeper:
             below += after >= machine.target_residency_ns[deeper[0]]
-    return {"spent": spent, "oracle": oracle, "above": above, "below": below}
+    return {
+        "energy": energy, "spent": spent, "oracle": oracle, "above": above, "below": below,
+        "judged": len(judged),
+    }  # fmt: skip
 
 
 _periods = st.builds(
@@ -311,6 +375,7 @@ _periods = st.builds(
     disabled=st.sampled_from([0, 0, 1, 2, 4, 6, 7]),
     latency=st.sampled_from([TIME_MAX, 0, 2_000, 50_000]),
     skip=st.sampled_from([0, 0, 0, 2]),
+    left=st.sampled_from([0, 0, 1]),
 )
 
 
@@ -323,13 +388,19 @@ def test_against_the_reference(scratch: Path, periods: list[Period]) -> None:
     values = group.values
     assert values["periods"] == entered
     assert values["aborted"] == pytest.approx(100 * (1 - entered / len(periods)))
-    assert sum(group.state_pj) == pytest.approx(want["spent"])
+    assert sum(group.state_pj) == pytest.approx(want["energy"])
+    runs = merge(periods)
+    assert values["intervals"] == len(runs)
+    assert values["cut_intervals"] == sum(cut for _, cut in runs)
     if entered:
-        assert values["above"] == pytest.approx(100 * want["above"] / entered)
-        assert values["below"] == pytest.approx(100 * want["below"] / entered)
+        for key in ("above", "below"):
+            share = 100 * want[key] / want["judged"] if want["judged"] else None
+            assert values[key] == pytest.approx(share)
     if want["oracle"]:
         assert values["regret"] == pytest.approx(100 * (want["spent"] / want["oracle"] - 1))
-    assert sum(map(sum, group.chosen_ideal)) == entered
+    else:
+        assert values["regret"] is None
+    assert sum(map(sum, group.chosen_ideal)) == want["judged"]
     assert sum(group.reasons.values()) == len(periods)
 
 
@@ -358,7 +429,7 @@ def test_latency_of_what_happened(scratch: Path) -> None:
 
 
 def test_chosen_and_ideal_counts_what_is_left(scratch: Path) -> None:
-    group = analyse(scratch, [Period(1, 700 * US, tick=1), Period(1, 300 * US)])
+    group = analyse(scratch, [Period(1, 700 * US, tick=1), Period(1, 300 * US, left=0)])
     # At the first choice 1 ms was left (C6), at the second 300 us (C1).
     assert group.chosen_ideal == [[0, 0, 0], [0, 1, 1], [0, 0, 0]]
 

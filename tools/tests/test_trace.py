@@ -61,7 +61,7 @@ def test_fields(tmp_path: Path, order: str) -> None:
         "seq": 2**40, "now_ns": 9_000, "latency_req_ns": S64_MAX, "hint_ns": -1,
         "sleep_length_ns": -5, "delta_tick_ns": 77, "generation": 2**32 - 1, "disabled": 6,
         "governor": 3, "flags": 15, "index": 2, "stop_tick": 1, "reason": 49, "row": 255,
-        "base_index": 7,
+        "base_index": 7, "left": 1,
     }  # fmt: skip
     outcome = {"seq": 2**40, "now_ns": 1, "residency_ns": 123, "governor": 3, "kind": 0,
                "index": 1, "tick": 2, "poll_time_limit": 1}  # fmt: skip
@@ -242,7 +242,7 @@ def test_lies(tmp_path: Path) -> None:
     config(trace)
     period(trace, 1)
     period(trace, 1)
-    refused(trace.write(tmp_path / "t.dat"), "twice")
+    refused(trace.write(tmp_path / "t.dat"), "decision 1 of CPU 0 comes after 1")
 
 
 def test_time_runs_backwards(tmp_path: Path) -> None:

@@ -29,9 +29,10 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine, library
 from cpuidle_lab.trace import Machine
 from cpuidle_lab.tune import job, search
-from cpuidle_lab.tune.pieces import Figures, Piece, gather
+from cpuidle_lab.tune.pieces import Figures, Piece, gather, spread
 from cpuidle_lab.tune.result import PICKS, front, judge
 from cpuidle_lab.tune.space import Range, ranges
+from tests.synthetic import PLAIN
 
 TOP = Path(__file__).resolve().parents[2]
 US = 1000
@@ -67,9 +68,7 @@ def stream(cpu: int, seed: int, rows: int) -> pl.DataFrame:
         "latency_req_ns": 2**63 - 1,
         "hint_ns": 2**63 - 1,
     }
-    return pl.DataFrame(
-        {name: np.broadcast_to(given.get(name, 0), rows) for name in columns.INTERVAL}
-    )
+    return pl.DataFrame({name: np.broadcast_to(given.get(name, 0), rows) for name in PLAIN})
 
 
 def recording(target: Path, seed: int, *, cpus: int = 1, rows: int = ROWS) -> Path:
@@ -435,6 +434,32 @@ def test_nonsense_is_one_sentence(
 
 def starts(piece: Piece) -> list[int]:
     return [int(start) for cpu in piece.cpus for start in piece.column(cpu, "start_ns")]
+
+
+# The answers of an interval stay with it: where a piece begins, theirs begin.
+@pytest.mark.parametrize("most", [0, 3])
+def test_pieces_have_their_answers(tmp_path: Path, most: int) -> None:
+    counts = np.random.default_rng(1).integers(0, most + 1, 500).tolist()
+    numbers = iter(range(10**9, 2 * 10**9))
+    lists = [[next(numbers) for _ in range(count)] for count in counts]
+    meta = {"kind": columns.SYNTH, "source": "", "machines": {"0": columns.describe(MACHINE)}}
+    answers = {"answers": counts, "answer_at_ns": lists, "answer_timer_ns": lists}
+    with columns.Writer(tmp_path / "c", meta) as writer:
+        writer.add("interval", stream(0, 1, 500).with_columns(**{
+            name: pl.Series(values, dtype=columns.INTERVAL[name])
+            for name, values in answers.items()
+        }))  # fmt: skip
+    whole = spread(columns.Recording(tmp_path / "c"), tmp_path / "c", tmp_path / "spread")
+    rows = []
+    for piece in whole.cut(0.3):
+        (chunk,) = piece.intervals(0)
+        rows.append(len(chunk["flags"]))
+        first = rows[0] if len(rows) == 2 else 0
+        expected = [number for some in lists[first : first + rows[-1]] for number in some]
+        assert chunk["answers"].tolist() == counts[first : first + rows[-1]]
+        assert chunk["answer_at_ns"].tolist() == expected
+        assert chunk["answer_timer_ns"].tolist() == expected
+    assert sum(rows) == 500 and all(rows)
 
 
 def test_single_trace_is_cut_in_time(traces: list[Path], tmp_path: Path) -> None:

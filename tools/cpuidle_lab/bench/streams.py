@@ -74,7 +74,7 @@ def _stream(name: str, group: str, recording: Recording) -> Stream:
     if cpu not in recording.machines:
         raise UserError(f"{recording.path}: the idle states of CPU {cpu} are unknown")
     chunk = next(recording.intervals(cpu, list(INTERVAL_TYPES)))
-    first = {name: values[:MOST] for name, values in chunk.items()}
+    first = columns.sliced(chunk, 0, MOST)
     return Stream(name, group, recording.machines[cpu], recording, first)
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab.columns import UNKNOWN, Recording
+from cpuidle_lab.columns import UNKNOWN, Recording, sliced
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.intervals import model_of
 from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
 from cpuidle_lab.trace import Machine
 
@@ -34,6 +34,9 @@ INTERVAL_TYPES: dict[str, type[np.generic]] = {
     "latency_req_ns": np.int64,
     "disabled": np.uint32,
     "flags": np.uint8,
+    "answers": np.uint32,
+    "answer_at_ns": np.uint64,
+    "answer_timer_ns": np.int64,
 }
 CHOICE_TYPES: dict[str, type[np.generic]] = {
     "cost_pj": np.float64,
@@ -206,6 +209,23 @@ class Run:
         into = c_columns(CHOICE_TYPES, found) if choices else None
         self.call("rp_play", c_columns(INTERVAL_TYPES, columns, count=count), into)
         return found
+
+    def restore(self, state: bytes) -> None:
+        """Go on with a recorded state; of another size, or damaged, it leads astray.
+
+        Raises:
+            UserError: it has another size than the governor's.
+        """
+        if len(state) != self.governor.state_size:
+            raise UserError(
+                f"a recorded state of {self.governor.spec} has {len(state)} bytes, not "
+                f"{self.governor.state_size}: other sources of the governor made it"
+            )
+        self.call("rp_restore", state)
+
+    def forget_totals(self) -> None:
+        """Count from here on."""
+        self.call("rp_forget_totals")
 
     def totals(self) -> CTotals:
         """Return what the run came to so far."""
@@ -436,27 +456,8 @@ def counterfactual(
     return outcome
 
 
-def recorded_agreement(recording: Recording, governor: Governor) -> tuple[int, int]:
-    """Play a recording with the governor that made it, and compare the first choices.
-
-    How near the counterfactual comes to what happened is a test of its assumptions.
-
-    Returns:
-        Intervals in which the first choice is the recorded one, and intervals played.
-    """
-    outcome = counterfactual(recording, governor, choices=True)
-    same = played = 0
-    for cpu, choices in outcome.choices.items():
-        parts = [chunk["index"] for chunk in recording.intervals(cpu, ["index"])]
-        recorded = np.concatenate(parts) if parts else np.empty(0, np.uint8)
-        reached = choices["decisions"] > 0
-        played += int(reached.sum())
-        same += int((recorded[reached] == choices["index"][reached]).sum())
-    return same, played
-
-
 def chunks_of(columns: Mapping[str, Array], rows: int) -> Iterator[dict[str, Array]]:
     """Cut columns into chunks of at most `rows` rows."""
     count = len(next(iter(columns.values())))
     for start in range(0, count, rows):
-        yield {name: values[start : start + rows] for name, values in columns.items()}
+        yield sliced(columns, start, start + rows)

@@ -17,9 +17,7 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
-
-from cpuidle_lab.columns import Columns, Recording
+from cpuidle_lab.columns import Columns, Recording, joined, sliced
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.engine import (
@@ -66,12 +64,12 @@ def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
     parts: list[Columns] = []
     for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
         rows = len(chunk["flags"])
-        parts.append({name: values[skip : skip + sample] for name, values in chunk.items()})
+        parts.append(sliced(chunk, skip, skip + sample))
         sample -= len(parts[-1]["flags"])
         skip = max(0, skip - rows)
         if sample <= 0:
             break
-    return cpu, {name: np.concatenate([part[name] for part in parts]) for name in INTERVAL_TYPES}
+    return cpu, joined(parts)
 
 
 def _write(

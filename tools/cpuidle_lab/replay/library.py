@@ -149,7 +149,18 @@ def _load(path: Path) -> ctypes.CDLL:
     library.rp_policy.restype = ctypes.POINTER(CPolicy)
     library.rp_open.restype = ctypes.c_void_p
     library.rp_copy.restype = ctypes.c_void_p
-    quiet = ("close", "drive", "conceal", "play", "totals", "repeat", "checks")
+    quiet = (
+        "close",
+        "drive",
+        "conceal",
+        "play",
+        "judge",
+        "restore",
+        "forget_totals",
+        "totals",
+        "repeat",
+        "checks",
+    )
     for name in (f"rp_{word}" for word in quiet):
         getattr(library, name).restype = None
     return library

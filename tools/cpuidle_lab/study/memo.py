@@ -32,6 +32,9 @@ _SHIM = build.NATIVE / "mainline"
 # Figures are kept so often, in s.
 _KEEP_S = 1.0
 
+# What drives every governor.
+_ENGINE = [_REPLAY / name for name in ("engine.c", "play.c")]
+
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -51,16 +54,15 @@ def closure(roots: Iterable[Path]) -> list[Path]:
 
 
 def _own(name: str) -> list[Path]:
-    engine = [_REPLAY / "engine.c"]
     if name in LIMITS:
-        return closure([*engine, _REPLAY / f"{name}.c"])
-    return closure([*engine, *sorted((_GOVERNORS / name).glob("[!.]*.[ch]"))])
+        return closure([*_ENGINE, _REPLAY / f"{name}.c"])
+    return closure([*_ENGINE, *sorted((_GOVERNORS / name).glob("[!.]*.[ch]"))])
 
 
 def _kernel(name: str, series: str) -> list[Path]:
     folder = fetch(series).folder
     theirs = [folder / file for file in KERNEL_FILES if file in (f"{name}.c", "gov.h")]
-    return closure([*theirs, *sorted(_SHIM.rglob("*.[ch]")), _REPLAY / "engine.c"])
+    return closure([*theirs, *sorted(_SHIM.rglob("*.[ch]")), *_ENGINE])
 
 
 def fingerprint(spec: str) -> str:

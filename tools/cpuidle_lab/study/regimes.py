@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cpuidle_lab import synth
+from cpuidle_lab.columns import in_memory, sliced
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.lab.cache import digest
@@ -71,8 +72,7 @@ class Size:
 
 def _span_ns(part: Mapping[str, Any], machine: Machine) -> int:
     """Return how long intervals from 0 on take, in whole ticks."""
-    last = {name: int(values[-1]) for name, values in part.items()}
-    span = last["start_ns"] + last["length_ns"] + last["busy_ns"]
+    span = sum(int(part[name][-1]) for name in ("start_ns", "length_ns", "busy_ns"))
     return -(-span // machine.tick_ns) * machine.tick_ns
 
 
@@ -86,7 +86,7 @@ class _Regime:
     @classmethod
     def of(cls, name: str, machine: Machine, count: int, seed: int) -> "_Regime":
         frame = synth.frame(synth.make(name, count, seed, max(machine.exit_latency_ns)))
-        part = fitting({c: frame[c].to_numpy() for c in INTERVAL_TYPES}, INTERVAL_TYPES)
+        part = fitting(in_memory(frame), INTERVAL_TYPES)
         begin = int(part["start_ns"][0])
         part["start_ns"] = part["start_ns"] - np.uint64(begin)
         return cls(part, _span_ns(part, machine))
@@ -94,7 +94,7 @@ class _Regime:
     def piece(self, number: int, count: int) -> dict[str, Any]:
         """Return so many intervals, the first of which begins at 0."""
         first = number * count
-        part = {name: values[first : first + count] for name, values in self.part.items()}
+        part = sliced(self.part, first, first + count)
         return {**part, "start_ns": part["start_ns"] - part["start_ns"][0]}
 
 

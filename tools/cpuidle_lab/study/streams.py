@@ -14,8 +14,6 @@ from os import cpu_count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cpuidle_lab import columns, synth
 from cpuidle_lab.bench.streams import corpus_files
 from cpuidle_lab.columns import Columns, Recording
@@ -77,8 +75,7 @@ def synthetic(law: synth.Stream, machine: Machine, table: str, count: int) -> St
     """Return a stream of synth's on any machine."""
     made = synth.made_from(law, count, SEED, max(machine.exit_latency_ns))
     frame = synth.frame(made)
-    part = {column: frame[column].to_numpy() for column in INTERVAL_TYPES}
-    part = fitting(part, INTERVAL_TYPES)
+    part = fitting(columns.in_memory(frame), INTERVAL_TYPES)
     floor = synth.floor_regret(made, machine)
     return Stream(law.name, SYNTH, table, {0: machine}, {0: part}, floor)
 
@@ -120,8 +117,7 @@ def _columns_of(trace: Path) -> Recording:
 def whole(recording: Recording, cpu: int) -> Columns:
     """Return all intervals of a CPU."""
     parts = list(recording.intervals(cpu, list(INTERVAL_TYPES)))
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in INTERVAL_TYPES}
-    return fitting(joined, INTERVAL_TYPES)
+    return fitting(columns.joined(parts), INTERVAL_TYPES)
 
 
 def corpus(folder: Path) -> list[Stream]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cpuidle_lab.columns import PART_ROWS, Columns, Recording, describe, opened
+from cpuidle_lab.columns import ANSWERS, PART_ROWS, Columns, Recording, describe, opened
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine
 from cpuidle_lab.replay.library import Governor
@@ -47,7 +47,12 @@ class Piece(Recording):
     def column(self, cpu: int, name: str) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
         """Return a column of a CPU, mapped into memory."""
         whole = np.load(_file(self._folder, cpu, name), mmap_mode="r")
-        return whole[self._stretches[cpu]]  # type: ignore[no-any-return]
+        rows = self._stretches[cpu]
+        if name in ANSWERS:
+            counts = np.load(_file(self._folder, cpu, "answers"), mmap_mode="r")
+            before = int(counts[: rows.start].sum())
+            rows = slice(before, before + int(counts[rows].sum()))
+        return whole[rows]  # type: ignore[no-any-return]
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
         """Yield the intervals of a CPU: the columns that are replayed, or some of them."""
@@ -121,18 +126,25 @@ def spread(recording: Recording, path: Path, folder: Path) -> Piece:
         if not rows:
             continue
         stretches[cpu] = slice(0, rows)
+        answers = sum(
+            int(chunk["answers"].sum()) for chunk in recording.intervals(cpu, ["answers"])
+        )
         into = {
             column: np.lib.format.open_memmap(
-                _file(folder, cpu, column), mode="w+", dtype=kind, shape=(rows,)
+                _file(folder, cpu, column),
+                mode="w+",
+                dtype=kind,
+                # An empty file cannot be mapped.
+                shape=(max(1, answers) if column in ANSWERS else rows,),
             )
             for column, kind in engine.INTERVAL_TYPES.items()
         }
-        done = 0
+        done = dict.fromkeys(into, 0)
         for chunk in recording.intervals(cpu, list(engine.INTERVAL_TYPES)):
-            count = len(chunk["flags"])
             for column, values in into.items():
-                values[done : done + count] = chunk[column]
-            done += count
+                count = len(chunk[column])
+                values[done[column] : done[column] + count] = chunk[column]
+                done[column] += count
     if not stretches:
         raise UserError(f"{path}: holds no idle interval")
     for cpu in stretches:

@@ -42,6 +42,7 @@ static struct rp_intervals columns(FILE *file)
 {
 	size_t count = *(u64 *)get(file, sizeof(u64));
 	struct rp_intervals in = { .count = count };
+	size_t answers = 0, i;
 
 	in.start_ns = get(file, count * sizeof(*in.start_ns));
 	in.length_ns = get(file, count * sizeof(*in.length_ns));
@@ -51,6 +52,11 @@ static struct rp_intervals columns(FILE *file)
 	in.latency_req_ns = get(file, count * sizeof(*in.latency_req_ns));
 	in.disabled = get(file, count * sizeof(*in.disabled));
 	in.flags = get(file, count * sizeof(*in.flags));
+	in.answers = get(file, count * sizeof(*in.answers));
+	for (i = 0; i < count; i++)
+		answers += in.answers[i];
+	in.answer_at_ns = get(file, answers * sizeof(*in.answer_at_ns));
+	in.answer_timer_ns = get(file, answers * sizeof(*in.answer_timer_ns));
 	return in;
 }
 

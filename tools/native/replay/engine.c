@@ -8,6 +8,9 @@
  *
  * - A kept tick wakes the CPU when it is due. Its handler runs, and the policy
  *   is asked again, for what is left of the interval.
+ * - The kernel tells of the next timer as it did in the recording, at that time.
+ *   Where it told of the tick, because the tick had to go on, the tick goes on
+ *   here, too, and ends the interval.
  * - Timers in units of the tick expire in its handler, and kernels tell that
  *   governors as a wake-up by the tick. It ends the interval all the same.
  * - The polling state gives up after its time limit, and the policy is asked
@@ -35,8 +38,15 @@
 /* A driver that refuses a state costs so much time, awake. */
 #define REJECTION_NS		2000
 
-/* So much later than the tick its end may have been recorded. */
-#define TICK_TOLERANCE_NS	20000
+/* The grid of the tick is known to this, or better. */
+#define GRID_TOLERANCE_NS	20000
+
+/*
+ * An end that came with the tick may have been recorded so much later: a timer
+ * with the usual slack of 50 us goes off in a tick that is so near, and the way
+ * there and back takes its time.
+ */
+#define TICK_TOLERANCE_NS	70000
 
 /* The bounds within which the kernel's polling state stays. */
 #define POLL_MIN_NS		10000
@@ -105,8 +115,12 @@ u32 rp_best(const struct cil_machine *machine, const struct rp_model *model,
 	return best == CIL_STATE_MAX ? 0 : best;
 }
 
-/* As the kernel computes it: until the next state would have paid. */
-static void set_poll_limit(struct rp_run *run, u32 disabled)
+/**
+ * rp_set_poll_limit() - until the next state would have paid, as in the kernel
+ * @run: the run
+ * @disabled: bit k is set if state k must not be used
+ */
+void rp_set_poll_limit(struct rp_run *run, u32 disabled)
 {
 	const struct cil_machine *m = &run->machine;
 	s64 limit_ns = m->tick_ns / 16;
@@ -150,9 +164,10 @@ struct rp_run *rp_open(const struct cil_policy *policy,
 	run->policy = policy;
 	run->machine = *machine;
 	run->model = *model;
+	run->tick_phase_ns = -1;
 	memcpy(run->tunables, tunables,
 	       policy->tunable_count * sizeof(*tunables));
-	set_poll_limit(run, 0);
+	rp_set_poll_limit(run, 0);
 	rp_now.model = &run->model;
 	policy->init(run->state, &run->machine, run->tunables);
 	return run;
@@ -195,6 +210,16 @@ struct rp_run *rp_copy(const struct rp_run *run)
 }
 
 /**
+ * rp_restore() - go on with a recorded state
+ * @run: the run, of a policy that keeps all that it knows in its state
+ * @state: its bytes, as many as the policy says
+ */
+void rp_restore(struct rp_run *run, const void *state)
+{
+	memcpy(run->state, state, run->policy->state_size);
+}
+
+/**
  * rp_drive() - have the driver do something else than it is told
  * @run: the run
  * @demoted: bit k: the enabled state below is entered instead of state k
@@ -222,45 +247,16 @@ void rp_conceal(struct rp_run *run)
 	run->conceals = true;
 }
 
-/* Time until the tick is due next. */
+/* Time until the tick is due next: never, as long as its grid is unknown. */
 static s64 next_tick(const struct rp_run *run, u64 now_ns)
 {
 	s64 tick_ns = run->machine.tick_ns;
 	s64 since_ns = (s64)(now_ns % (u64)tick_ns) - run->tick_phase_ns;
 
+	if (run->tick_phase_ns < 0)
+		return S64_MAX;
 	return since_ns < 0 ? -since_ns : tick_ns - since_ns;
 }
-
-/**
- * struct interval - the interval being played
- * @now_ns: where time stands
- * @charged_ns: the interval is charged up to here, at first from its recorded
- *	beginning
- * @end_ns: when the CPU is woken
- * @timer_ns: when the next timer is due, CIL_TIME_MAX if there is none
- * @latency_req_ns: latency request
- * @disabled: disabled states
- * @ticked: its end counts as a wake-up by the tick, too
- * @cost_pj: cost so far
- * @decisions: decisions so far
- * @first: the first decision
- * @ideal: best state at the first decision
- * @last: state of the last idle period
- */
-struct interval {
-	u64 now_ns;
-	u64 charged_ns;
-	u64 end_ns;
-	u64 timer_ns;
-	s64 latency_req_ns;
-	u32 disabled;
-	bool ticked;
-	double cost_pj;
-	u32 decisions;
-	struct cil_decision first;
-	u32 ideal;
-	u32 last;
-};
 
 /**
  * rp_learn() - let the policy learn from the last idle period, if there is one
@@ -278,7 +274,56 @@ void rp_learn(struct rp_run *run, u64 now_ns)
 				    &run->outcome);
 }
 
-static void decide(struct rp_run *run, struct interval *in, s64 tick_due_ns,
+/**
+ * rp_due() - when a timer is due
+ * @at_ns: when the kernel told of it
+ * @timer_ns: in so much time, or RP_TIMER_*
+ *
+ * Return: CIL_TIME_MAX if there is none, or it is the tick.
+ */
+u64 rp_due(u64 at_ns, s64 timer_ns)
+{
+	if (timer_ns < 0 || timer_ns >= CIL_TIME_MAX - (s64)at_ns)
+		return CIL_TIME_MAX;
+	return at_ns + timer_ns;
+}
+
+static void next_answer(struct rp_interval *in)
+{
+	u64 at_ns = *in->at_ns++;
+	s64 told_ns = *in->told_ns++;
+
+	in->answers--;
+	in->timer_ns = rp_due(at_ns, told_ns);
+	in->tick_ns = told_ns <= RP_TIMER_TICK ?
+		      at_ns + (u64)(RP_TIMER_TICK - told_ns) : 0;
+}
+
+/*
+ * What the kernel answers now: the newest recorded answer. A timer that passed
+ * without ending the interval was moved or cancelled; then the next answer
+ * holds, and after the last one the timer that did end the interval. Only what
+ * was overdue when it was told is told as such. The tick that had to go on is no
+ * answer where this policy has stopped the tick.
+ */
+static void ask(struct rp_run *run, struct rp_interval *in)
+{
+	while (in->answers && *in->at_ns <= in->now_ns)
+		next_answer(in);
+	in->held = in->tick_ns && !run->tick_stopped;
+	if (in->held) {
+		run->tick_phase_ns = in->tick_ns % (u64)run->machine.tick_ns;
+		return;
+	}
+	if (in->overdue && !in->decisions)
+		return;
+	while (in->answers && (in->timer_ns <= in->now_ns || in->tick_ns))
+		next_answer(in);
+	if (in->timer_ns <= in->now_ns || in->tick_ns)
+		in->timer_ns = in->by_timer ? in->end_ns : CIL_TIME_MAX;
+}
+
+static void decide(struct rp_run *run, struct rp_interval *in, s64 tick_due_ns,
 		   struct cil_decision *decision)
 {
 	struct rp_totals *t = &run->totals;
@@ -291,7 +336,8 @@ static void decide(struct rp_run *run, struct interval *in, s64 tick_due_ns,
 	u32 best;
 
 	rp_learn(run, in->now_ns);
-	rp_now.sleep_length_ns = in->timer_ns == CIL_TIME_MAX ? CIL_TIME_MAX :
+	rp_now.sleep_length_ns = in->held ? tick_due_ns :
+				 in->timer_ns == CIL_TIME_MAX ? CIL_TIME_MAX :
 				 in->timer_ns <= in->now_ns ? 0 :
 				 (s64)(in->timer_ns - in->now_ns);
 	rp_now.delta_tick_ns = rp_now.sleep_length_ns;
@@ -317,9 +363,16 @@ static void decide(struct rp_run *run, struct interval *in, s64 tick_due_ns,
 	t->heat[decision->index][best]++;
 }
 
-/* Was the state too deep or too shallow, as the kernel counts it? */
-static void judge(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
-		  s64 residency_ns)
+/**
+ * rp_judge_misses() - was the state too deep or too shallow, as the kernel counts
+ * @run: its totals are added to
+ * @disabled: bit k is set if state k must not be used
+ * @index: the state
+ * @stay_ns: time in it
+ * @residency_ns: the same with the way out
+ */
+void rp_judge_misses(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
+		     s64 residency_ns)
 {
 	const struct cil_machine *m = &run->machine;
 	u32 k;
@@ -338,7 +391,7 @@ static void judge(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
 }
 
 /* Time has passed until now or the end. Returns what is to be charged of it. */
-static u64 elapsed(struct interval *in)
+static u64 elapsed(struct rp_interval *in)
 {
 	u64 until_ns = in->now_ns < in->end_ns ? in->now_ns : in->end_ns;
 	u64 time_ns = until_ns > in->charged_ns ? until_ns - in->charged_ns : 0;
@@ -347,8 +400,13 @@ static u64 elapsed(struct interval *in)
 	return time_ns;
 }
 
-/* The state was entered, and time has passed. */
-static void charge(struct rp_run *run, struct interval *in, u32 index)
+/**
+ * rp_charge() - the state was entered, and time has passed
+ * @run: its totals are added to
+ * @in: the interval; its time stands where the state was left
+ * @index: the state
+ */
+void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index)
 {
 	struct rp_totals *t = &run->totals;
 	u64 time_ns = elapsed(in);
@@ -384,7 +442,7 @@ static bool driver_enters(struct rp_run *run, u32 disabled, u32 *index)
  * The driver refused: there is no outcome, the CPU stays awake for a moment,
  * and the policy is asked again. Returns whether the interval is over.
  */
-static bool stay_awake(struct rp_run *run, struct interval *in)
+static bool stay_awake(struct rp_run *run, struct rp_interval *in)
 {
 	in->now_ns += REJECTION_NS;
 	in->cost_pj += run->model.power_mw[0] * elapsed(in);
@@ -395,21 +453,32 @@ static bool stay_awake(struct rp_run *run, struct interval *in)
 	return true;
 }
 
-/* One idle period. Returns whether it ended the interval. */
-static bool stay(struct rp_run *run, struct interval *in)
+/**
+ * rp_stay() - one idle period
+ * @run: the run
+ * @in: the interval
+ *
+ * Return: whether it ended the interval.
+ */
+bool rp_stay(struct rp_run *run, struct rp_interval *in)
 {
 	struct rp_totals *t = &run->totals;
 	s64 left_ns = in->end_ns - in->now_ns;
-	s64 tick_due_ns = next_tick(run, in->now_ns);
-	s64 stay_ns = left_ns, latency_ns, poll_ns, same_ns;
+	s64 stay_ns = left_ns, tick_due_ns, latency_ns, poll_ns;
 	struct cil_outcome outcome = { 0 };
 	struct cil_decision decision;
 	bool polling, ended;
 	u32 index;
 
+	ask(run, in);
+	tick_due_ns = next_tick(run, in->now_ns);
+	/* Of a timer and a tick so near to it the recording tells the order. */
+	if (in->by_timer && !in->ticked && tick_due_ns <= left_ns &&
+	    tick_due_ns + GRID_TOLERANCE_NS > left_ns)
+		tick_due_ns = left_ns + 1;
 	decide(run, in, tick_due_ns, &decision);
 	index = decision.index;
-	if (decision.stop_tick)
+	if (decision.stop_tick && !in->held)
 		run->tick_stopped = true;
 	if (!driver_enters(run, in->disabled, &index))
 		return stay_awake(run, in);
@@ -422,21 +491,22 @@ static bool stay(struct rp_run *run, struct interval *in)
 		stay_ns = poll_ns;
 		outcome.poll_time_limit = true;
 	}
-	/* The tick that brings the end is not another one before it. */
-	same_ns = in->ticked ? TICK_TOLERANCE_NS : 0;
-	if (!run->tick_stopped && tick_due_ns + same_ns < stay_ns) {
+	ended = stay_ns == left_ns;
+	if (!run->tick_stopped && tick_due_ns < stay_ns) {
 		outcome.tick_wakeup = true;
-		if (!polling)
+		/* The tick that brings the end is not another one before it. */
+		ended = in->held ||
+			(in->ticked && tick_due_ns + TICK_TOLERANCE_NS >= left_ns);
+		if (!polling && !(ended && !in->by_timer))
 			stay_ns = tick_due_ns;
 	}
 
-	ended = stay_ns == left_ns;
-	t->ticks += outcome.tick_wakeup && !polling;
+	t->ticks += outcome.tick_wakeup && !polling && !ended;
 	outcome.tick_wakeup |= ended && in->ticked;
 	outcome.index = index;
 	outcome.residency_ns = stay_ns + latency_ns;
 	t->polls += outcome.poll_time_limit;
-	judge(run, in->disabled, index, stay_ns, outcome.residency_ns);
+	rp_judge_misses(run, in->disabled, index, stay_ns, outcome.residency_ns);
 
 	run->outcome = outcome;
 	run->outcome.tick_wakeup &= !run->conceals;
@@ -445,151 +515,12 @@ static bool stay(struct rp_run *run, struct interval *in)
 	in->now_ns += outcome.residency_ns;
 	if (outcome.tick_wakeup && !ended)
 		in->now_ns += TICK_HANDLER_NS;
-	charge(run, in, index);
+	if (ended && in->now_ns < in->end_ns)
+		in->now_ns = in->end_ns;
+	rp_charge(run, in, index);
 	if (!ended && in->now_ns < in->end_ns)
 		return false;
 	t->wakeups[index]++;
 	in->last = index;
 	return true;
-}
-
-static void account(struct rp_run *run, const struct interval *in,
-		    s64 length_ns, const struct rp_choices *c, size_t i)
-{
-	struct rp_totals *t = &run->totals;
-	double oracle_pj = rp_cost(&run->model, in->ideal, length_ns);
-	u32 length_class = rp_length_class(length_ns);
-
-	t->idle_ns += length_ns;
-	t->cost_pj += in->cost_pj;
-	t->oracle_pj += oracle_pj;
-	t->length_count[length_class]++;
-	t->length_pj[length_class] += in->cost_pj;
-	t->length_oracle_pj[length_class] += oracle_pj;
-	if (!c)
-		return;
-	if (c->cost_pj)
-		c->cost_pj[i] = in->cost_pj;
-	if (c->oracle_pj)
-		c->oracle_pj[i] = oracle_pj;
-	if (c->decisions)
-		c->decisions[i] = in->decisions;
-	if (c->index)
-		c->index[i] = in->first.index;
-	if (c->stop_tick)
-		c->stop_tick[i] = in->first.stop_tick;
-	if (c->reason)
-		c->reason[i] = in->first.reason;
-	if (c->ideal)
-		c->ideal[i] = in->ideal;
-	if (c->last)
-		c->last[i] = in->last;
-}
-
-/* Nothing can be said of the interval. */
-static void leave_out(const struct rp_choices *c, size_t i)
-{
-	if (!c)
-		return;
-	if (c->cost_pj)
-		c->cost_pj[i] = 0;
-	if (c->oracle_pj)
-		c->oracle_pj[i] = 0;
-	if (c->decisions)
-		c->decisions[i] = 0;
-	if (c->index)
-		c->index[i] = 0;
-	if (c->stop_tick)
-		c->stop_tick[i] = 0;
-	if (c->reason)
-		c->reason[i] = 0;
-	if (c->ideal)
-		c->ideal[i] = 0;
-	if (c->last)
-		c->last[i] = 0;
-}
-
-/* The interval was over before the CPU had woken from the one before. */
-static void miss(struct rp_run *run, struct interval *in, s64 length_ns)
-{
-	in->ideal = rp_best(&run->machine, &run->model, in->latency_req_ns,
-			    in->disabled, length_ns);
-	in->cost_pj = rp_cost(&run->model, in->ideal, length_ns);
-}
-
-static u64 timer_of(const struct rp_intervals *in, size_t i)
-{
-	s64 timer_ns = in->timer_ns[i];
-
-	if (timer_ns < 0 || timer_ns >= CIL_TIME_MAX - (s64)in->start_ns[i])
-		return CIL_TIME_MAX;
-	return in->start_ns[i] + timer_ns;
-}
-
-static void play_one(struct rp_run *run, const struct rp_intervals *in,
-		     const struct rp_choices *c, size_t i)
-{
-	struct interval interval = {
-		.now_ns = in->start_ns[i],
-		.charged_ns = in->start_ns[i],
-		.end_ns = in->start_ns[i] + in->length_ns[i],
-		.timer_ns = timer_of(in, i),
-		.latency_req_ns = in->latency_req_ns[i],
-		.disabled = in->disabled[i],
-		.ticked = in->flags[i] & RP_TICKED,
-	};
-
-	if (in->flags[i] & RP_GAP)
-		run->ready_ns = 0;
-	if (in->tick_phase_ns[i] >= 0)
-		run->tick_phase_ns = in->tick_phase_ns[i];
-	if (in->flags[i] & (RP_CUT | RP_UNKNOWN)) {
-		run->totals.skipped++;
-		run->ready_ns = 0;
-		leave_out(c, i);
-		return;
-	}
-	if (!(in->flags[i] & RP_CONTINUED))
-		run->tick_stopped = false;
-	if (run->poll_disabled != interval.disabled)
-		set_poll_limit(run, interval.disabled);
-
-	if (run->ready_ns)
-		interval.now_ns = run->ready_ns;
-	if (interval.now_ns < interval.end_ns) {
-		run->totals.intervals++;
-		while (!stay(run, &interval))
-			;
-	} else {
-		run->totals.missed++;
-		miss(run, &interval, in->length_ns[i]);
-	}
-	run->ready_ns = interval.now_ns + in->busy_ns[i];
-	account(run, &interval, in->length_ns[i], c, i);
-}
-
-/**
- * rp_play() - counterfactual replay of some intervals
- * @run: the run
- * @intervals: the next intervals of its CPU
- * @choices: where to put what was decided in each, or NULL
- */
-void rp_play(struct rp_run *run, const struct rp_intervals *intervals,
-	     const struct rp_choices *choices)
-{
-	size_t i;
-
-	rp_now.model = &run->model;
-	for (i = 0; i < intervals->count; i++)
-		play_one(run, intervals, choices, i);
-}
-
-/**
- * rp_totals() - what a run came to so far
- * @run: the run
- * @totals: filled
- */
-void rp_totals(const struct rp_run *run, struct rp_totals *totals)
-{
-	*totals = run->totals;
 }

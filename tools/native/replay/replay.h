@@ -33,6 +33,14 @@
 #define RP_GAP			0x10	/* events before it were lost */
 #define RP_UNKNOWN		0x20	/* timer and limits are not known */
 #define RP_TICKED		0x40	/* what ended it came with the tick */
+#define RP_OVERSLEPT		0x80	/* its own next event did not end it */
+
+/*
+ * In place of the time to a timer: it is unknown; or the tick had to go on, and
+ * was due in -2 less this.
+ */
+#define RP_TIMER_UNKNOWN	(-1)
+#define RP_TIMER_TICK		(-2)
 
 /* Flags of a point, as the decision event has them. */
 #define RP_TICK_STOPPED		0x01
@@ -67,12 +75,16 @@ struct rp_model {
  * @start_ns: when the CPU went idle
  * @length_ns: time until something other than the tick woke it, exit latency
  *	not included; at least 1
- * @timer_ns: time until the next timer event, the tick left out
+ * @timer_ns: time until the next timer event, the tick left out; or one of
+ *	RP_TIMER_*
  * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
  * @busy_ns: time from the end of the wake-up to the next interval
  * @latency_req_ns: latency request
  * @disabled: bit k is set if state k was disabled
  * @flags: RP_*
+ * @answers: what the kernel answered later in the interval, so many times
+ * @answer_at_ns: when; the answers of all intervals, one after the other
+ * @answer_timer_ns: as @timer_ns, from then
  */
 struct rp_intervals {
 	size_t count;
@@ -84,6 +96,45 @@ struct rp_intervals {
 	const s64 *latency_req_ns;
 	const u32 *disabled;
 	const u8 *flags;
+	const u32 *answers;
+	const u64 *answer_at_ns;
+	const s64 *answer_timer_ns;
+};
+
+/**
+ * struct rp_stays - recorded idle periods, in columns
+ * @periods: of each interval: how many it has, at least one
+ * @now_ns: when the decision was made
+ * @residency_ns: time spent in the state, the exit latency included
+ * @disabled: bit k is set if state k was disabled
+ * @chosen: the state decided on
+ * @index: the state entered
+ * @tick: 1 if the kept tick ended it
+ * @poll_time_limit: the polling state gave up
+ */
+struct rp_stays {
+	const u32 *periods;
+	const u64 *now_ns;
+	const u64 *residency_ns;
+	const u32 *disabled;
+	const u8 *chosen;
+	const u8 *index;
+	const u8 *tick;
+	const u8 *poll_time_limit;
+};
+
+/**
+ * struct rp_verdicts - what each recorded idle period came to, in columns
+ * @cost_pj: its part of the cost of the interval
+ * @ideal: best state for what was left of the interval
+ * @above: shorter than the target residency
+ * @below: long enough for a deeper state
+ */
+struct rp_verdicts {
+	double *cost_pj;
+	u8 *ideal;
+	u8 *above;
+	u8 *below;
 };
 
 /**
@@ -241,12 +292,17 @@ struct rp_run *rp_open(const struct cil_policy *policy,
 		       const struct cil_machine *machine,
 		       const struct rp_model *model, const u32 *tunables);
 struct rp_run *rp_copy(const struct rp_run *run);
+void rp_restore(struct rp_run *run, const void *state);
 void rp_drive(struct rp_run *run, u32 demoted, u32 rejected, u32 every);
 void rp_conceal(struct rp_run *run);
 void rp_close(struct rp_run *run);
 
 void rp_play(struct rp_run *run, const struct rp_intervals *intervals,
 	     const struct rp_choices *choices);
+void rp_judge(struct rp_run *run, const struct rp_intervals *intervals,
+	      const struct rp_stays *stays, const struct rp_choices *choices,
+	      const struct rp_verdicts *verdicts);
+void rp_forget_totals(struct rp_run *run);
 void rp_totals(const struct rp_run *run, struct rp_totals *totals);
 
 void rp_repeat(struct rp_run *run, const struct rp_points *points,

@@ -31,7 +31,7 @@ struct rp_driver {
  * @poll_limit_ns: how long the polling state polls, by the states disabled
  * @poll_disabled: the disabled states that @poll_limit_ns is for
  * @ready_ns: the CPU wakes up, or is busy, until then
- * @tick_phase_ns: time of the tick modulo its period
+ * @tick_phase_ns: time of the tick modulo its period, -1 as long as unknown
  * @tick_stopped: the tick is stopped
  * @outcome: the last idle period, to be learned from
  * @reflected: @outcome is valid
@@ -83,6 +83,53 @@ struct rp_moment {
 	bool base_stop_tick;
 };
 
+/**
+ * struct rp_interval - the interval being played
+ * @now_ns: where time stands
+ * @charged_ns: the interval is charged up to here, at first from its recorded
+ *	beginning
+ * @end_ns: when the CPU is woken
+ * @timer_ns: when the next timer is due that the kernel told of, CIL_TIME_MAX:
+ *	none
+ * @tick_ns: when the tick was due that the kernel told of because it had to go
+ *	on; 0: it told of a timer
+ * @overdue: the first timer was overdue when the kernel told of it
+ * @answers: what the kernel told later, so many times more
+ * @at_ns: when
+ * @told_ns: the time to the timer then
+ * @held: the tick cannot be stopped now
+ * @latency_req_ns: latency request
+ * @disabled: disabled states
+ * @by_timer: a timer that the kernel told of ends it
+ * @ticked: its end counts as a wake-up by the tick, too
+ * @cost_pj: cost so far
+ * @decisions: decisions so far
+ * @first: the first decision
+ * @ideal: best state at the first decision
+ * @last: state of the last idle period
+ */
+struct rp_interval {
+	u64 now_ns;
+	u64 charged_ns;
+	u64 end_ns;
+	u64 timer_ns;
+	u64 tick_ns;
+	bool overdue;
+	u32 answers;
+	const u64 *at_ns;
+	const s64 *told_ns;
+	bool held;
+	bool by_timer;
+	s64 latency_req_ns;
+	u32 disabled;
+	bool ticked;
+	double cost_pj;
+	u32 decisions;
+	struct cil_decision first;
+	u32 ideal;
+	u32 last;
+};
+
 extern __thread struct rp_moment rp_now;
 
 /**
@@ -99,6 +146,12 @@ static inline double rp_cost(const struct rp_model *model, u32 k,
 	return model->entry_pj[k] + model->power_mw[k] * length_ns;
 }
 
+void rp_set_poll_limit(struct rp_run *run, u32 disabled);
+u64 rp_due(u64 at_ns, s64 timer_ns);
+void rp_judge_misses(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
+		     s64 residency_ns);
+void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index);
+bool rp_stay(struct rp_run *run, struct rp_interval *in);
 void rp_learn(struct rp_run *run, u64 now_ns);
 u32 rp_best(const struct cil_machine *machine, const struct rp_model *model,
 	    s64 latency_req_ns, u32 disabled, double length_ns);

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What recorded idle periods came to, charged as replayed ones are: by the same code.
+
+Energies are in pJ (1 mW * 1 ns), times in ns.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cpuidle_lab.columns import Columns, joined, sliced
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.replay.engine import (
+    CHOICE_TYPES,
+    INTERVAL_TYPES,
+    CTotals,
+    Outcome,
+    Run,
+    c_columns,
+    check_machine,
+    fitting,
+)
+from cpuidle_lab.replay.library import governor
+from cpuidle_lab.trace import Machine
+
+Array = npt.NDArray[Any]
+
+RECORDED = "recorded"
+
+STAY_TYPES: dict[str, type[np.generic]] = {
+    "periods": np.uint32,
+    "now_ns": np.uint64,
+    "residency_ns": np.uint64,
+    "disabled": np.uint32,
+    "index": np.uint8,
+    "out_index": np.uint8,
+    "by_tick": np.uint8,
+    "poll_time_limit": np.uint8,
+}
+VERDICT_TYPES: dict[str, type[np.generic]] = {
+    "cost_pj": np.float64,
+    "ideal": np.uint8,
+    "above": np.uint8,
+    "below": np.uint8,
+}
+
+
+class Source(Protocol):
+    """What can be judged: a recording, or a part of one."""
+
+    @property
+    def path(self) -> Path:
+        """Where it came from, for messages."""
+
+    @property
+    def cpus(self) -> list[int]:
+        """The CPUs that have rows."""
+
+    @property
+    def machines(self) -> dict[int, Machine]:
+        """Idle states by CPU."""
+
+    def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the intervals of a CPU."""
+
+    def periods(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the decisions of a CPU with their outcomes."""
+
+
+class Judge:
+    """Charges the recorded idle periods of one CPU; closed by `with`."""
+
+    def __init__(self, machine: Machine) -> None:
+        # The policy is not asked.
+        self._run = Run(governor("oracle"), machine)
+
+    def __enter__(self) -> "Judge":
+        self._run.__enter__()
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self._run.__exit__(*why)
+
+    def judge(
+        self, intervals: Mapping[str, Array], periods: Mapping[str, Array]
+    ) -> tuple[Columns, Columns]:
+        """Charge intervals of the CPU.
+
+        Args:
+            intervals: columns of columns.INTERVAL.
+            periods: columns of columns.PERIOD, of the periods in these intervals and no others.
+
+        Returns:
+            What each interval came to, by CHOICE_TYPES, and each period, by VERDICT_TYPES.
+        """
+        stays = {**periods, "periods": intervals["periods"]}
+        given, told = fitting(intervals, INTERVAL_TYPES), fitting(stays, STAY_TYPES)
+        if int(told["periods"].sum()) != len(told["now_ns"]) or not told["periods"].all():
+            raise ValueError("the periods are not those of the intervals")
+        count = len(given["flags"])
+        choices: Columns = {name: np.zeros(count, kind) for name, kind in CHOICE_TYPES.items()}
+        verdicts: Columns = {
+            name: np.zeros(len(told["now_ns"]), kind) for name, kind in VERDICT_TYPES.items()
+        }
+        self._run.call(
+            "rp_judge",
+            c_columns(INTERVAL_TYPES, given, count=count),
+            c_columns(STAY_TYPES, told),
+            c_columns(CHOICE_TYPES, choices),
+            c_columns(VERDICT_TYPES, verdicts),
+        )
+        return choices, verdicts
+
+    def totals(self) -> CTotals:
+        """Return what all of it came to so far."""
+        return self._run.totals()
+
+
+_PERIOD = ["interval", *(name for name in STAY_TYPES if name != "periods")]
+
+
+def _together(recording: Source, cpu: int) -> Iterator[tuple[Columns, Columns]]:
+    """Yield intervals of a CPU with the periods in them."""
+    periods = recording.periods(cpu, _PERIOD)
+    waiting: Columns = {}
+    for chunk in recording.intervals(cpu, ["periods", *INTERVAL_TYPES]):
+        need = int(chunk["periods"].sum())
+        while not waiting or len(waiting["now_ns"]) < need:
+            more = next(periods, None)
+            if more is None:
+                raise UserError(
+                    f"{recording.path}: its table 'period' lacks some of what its intervals hold"
+                )
+            placed = more["interval"] != 0
+            more = {name: values[placed] for name, values in more.items()}
+            waiting = joined([waiting, more]) if waiting else more
+        yield chunk, sliced(waiting, 0, need)
+        waiting = sliced(waiting, need, len(waiting["now_ns"]))
+
+
+def outcome(recording: Source) -> Outcome:
+    """Return what a recording came to under the governor that made it.
+
+    Args:
+        recording: with decisions, of machines that are known.
+
+    Raises:
+        UserError: it contradicts itself.
+    """
+    machines = recording.machines.values()
+    found = Outcome(RECORDED, max(machines, key=lambda machine: machine.count))
+    for cpu in recording.cpus:
+        machine = recording.machines[cpu]
+        check_machine(str(recording.path), machine)
+        with Judge(machine) as judge:
+            for intervals, periods in _together(recording, cpu):
+                judge.judge(intervals, periods)
+            found.add(judge.totals(), machine)
+    return found
