@@ -29,6 +29,10 @@ test-full:	## everything that can fail, in many hours
 	@$(PYTEST) --full $(PYTEST_ARGS)
 	@$(MAKE) --keep-going --no-print-directory $(LONG)
 
+crossval:	## what replay predicts beside what the kernel then does, every workload, five seeds
+	@tools/setup.sh
+	@$(LAB) crossval --record $(CROSSVAL_ARGS)
+
 equality:	## 10 million idle periods: the same decisions as mainline's teo and menu?
 	@tools/setup.sh
 	@$(PYTHON) tests/equality/run.py $(EQUALITY_ARGS)
@@ -115,5 +119,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full equality fidelity bench bench-gate determinism matrix storm $(STORMS) faults fuzz soak \
+.PHONY: help demo test test-full crossval equality fidelity bench bench-gate determinism matrix storm $(STORMS) faults fuzz soak \
 	tunables-doc coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean

@@ -26,6 +26,11 @@ FILES = [f"drivers/cpuidle/governors/{name}" for name in GOVERNORS] + [
 ]
 
 
+def series(release: str) -> str:
+    """Return the series of a kernel's release: "6.12" of "6.12.107+deb13-amd64"."""
+    return ".".join(release.split(".")[:2])
+
+
 @dataclass(frozen=True)
 class Mainline:
     """The governors of one kernel.

@@ -11,6 +11,7 @@ import lzma
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -34,6 +35,7 @@ examples:
   sudo cpuidle-lab doctor                the running kernel
   cpuidle-lab doctor --kernel 6.12.107+deb13-amd64
                                          another installed kernel, before booting it
+  cpuidle-lab doctor --trace trace.dat   is this recording whole, and can replay be trusted on it?
   cpuidle-lab doctor --json | jq .can_run
 
 exit codes: 0 the module can run, 1 something must be done first, 2 wrong usage
@@ -484,7 +486,7 @@ def can_run(findings: list[Finding]) -> bool:
     return all(finding.status != FAIL for finding in findings)
 
 
-def _print_text(findings: list[Finding]) -> None:
+def _print_findings(findings: list[Finding]) -> Console:
     console = Console(highlight=False, soft_wrap=True)
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
@@ -493,6 +495,11 @@ def _print_text(findings: list[Finding]) -> None:
         if finding.remedy:
             line.append(f"\n{'':{width + 8}}→ {finding.remedy}", style="not bold cyan")
         console.print(line)
+    return console
+
+
+def _print_text(findings: list[Finding]) -> None:
+    console = _print_findings(findings)
     failed = sum(finding.status == FAIL for finding in findings)
     warned = sum(finding.status == WARN for finding in findings)
     verdict = f"cannot run the module: {failed} to be mended" if failed else "can run the module"
@@ -505,11 +512,70 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernel", metavar="VERSION", help="examine this installed kernel, not the running one"
     )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="examine this recording, not the machine"
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
+# Of the idle time, in percent: more oversleeping says that the clock or the emulator is at fault.
+_OVERSLEPT_MOST = 0.1
+
+
+def examine_trace(path: Path) -> list[Finding]:
+    """Examine a recording: what is missing, what overslept, how its own governors replay.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    # Here, so that the machine can be examined where only Python is.
+    from cpuidle_lab import columns
+    from cpuidle_lab.crossval import trust
+
+    with columns.opened(path) as recording:
+        known = recording.kind == columns.TRACE
+        kind = "decisions of the module" if known else "power:cpu_idle events alone"
+        remedy = "" if known else "record -e cpuidle_lab, then governors can be replayed"
+        found = [Finding("events", OK if known else WARN, kind, remedy)]
+        lost = recording.integrity
+        found.append(
+            Finding("complete", OK, f"{lost.events:,} events, none lost")
+            if lost.complete
+            else Finding("complete", WARN, "events were lost", "record into a larger buffer (-b)")
+        )
+        share = trust.overslept_share(recording)
+        status = OK if share <= _OVERSLEPT_MOST else WARN
+        remedy = (
+            "" if status == OK else "these intervals have no regret; look for what delays timers"
+        )
+        found.append(Finding("overslept", status, f"{share:.3f} % of the idle time", remedy))
+        held = (
+            f"the tick had to go on at the beginning of {trust.held_share(recording):.1f} % of the "
+        )
+        found.append(Finding("tick", OK, f"{held}intervals"))
+        own, why = trust.trust(recording, path)
+        for one in own:
+            status = WARN if one.doubtful else OK
+            found.append(Finding("replay", status, one.line()))
+        if why:
+            found.append(Finding("replay", WARN, f"cannot be checked: {why}"))
+        return found
+
+
 def run(args: argparse.Namespace) -> int:
-    """Examine the machine and print what was found."""
+    """Examine the machine, or a recording, and print what was found."""
+    if args.trace is not None:
+        if args.kernel is not None:
+            raise UserError("give one of --kernel and --trace", USAGE)
+        findings = examine_trace(args.trace)
+        if args.json:
+            told = [asdict(finding) for finding in findings]
+            print(
+                json.dumps({"command": NAME, "trace": str(args.trace), "findings": told}, indent=2)
+            )
+        else:
+            _print_findings(findings)
+        return 0
     machine = Machine()
     findings = examine(machine, args.kernel)
     if args.json:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.errors import FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
     from cpuidle_lab.columns import Recording
@@ -33,6 +33,9 @@ recording is a trace.dat with cpuidle_lab events, or a directory of columns (col
 
 Without further options the intervals of the recording are played, and the governor's own choices
 decide when it is asked again (counterfactual). docs/replay.md says what that cannot know.
+
+--check also plays the recording with the governors that made it, from the state that they began
+with, and fails where their energy differs from the recorded one by more than 1 %.
 
 exit codes: 0 done, 1 the recording cannot be replayed or --check found a difference, 2 wrong usage
 """
@@ -149,6 +152,7 @@ def show_outcomes(outcomes: list["Outcome"]) -> None:
 def _counterfactuals(
     recording: "Recording", chosen: list["Governor"], args: argparse.Namespace
 ) -> int:
+    from cpuidle_lab.crossval import trust
     from cpuidle_lab.replay.engine import counterfactual
 
     settings = settings_of(args.set)
@@ -160,8 +164,10 @@ def _counterfactuals(
             )
     if args.json:
         print(json.dumps([as_json(one) for one in outcomes], indent=2))
-    else:
-        show_outcomes(outcomes)
+        return 0
+    show_outcomes(outcomes)
+    for line in trust.remarks(recording, args.trace):
+        print(line)
     return 0
 
 
@@ -185,9 +191,8 @@ def _agreements(recording: "Recording", chosen: list["Governor"], args: argparse
 
 
 def _check(recording: "Recording", chosen: list["Governor"], args: argparse.Namespace) -> int:
+    from cpuidle_lab.crossval import trust
     from cpuidle_lab.replay import points
-    from cpuidle_lab.replay.engine import recorded_agreement
-    from cpuidle_lab.replay.library import governor
 
     names = [one.name for one in chosen] or points.recorded_policies(recording)
     found = []
@@ -202,10 +207,14 @@ def _check(recording: "Recording", chosen: list["Governor"], args: argparse.Name
         for one in found:
             for line in one.lines():
                 print(line)
-        if len(found) == 1 and found[0].tunables <= 1 and found[0].governor != points.BASE:
-            same, played = recorded_agreement(recording, governor(found[0].governor))
-            share = 100 * same / played if played else 0.0
-            print(f"  played as a counterfactual: {share:.2f} % of {played} first choices the same")
+    own, why = trust.trust(recording, args.trace)
+    if not args.json:
+        for each in own:
+            print(each.line())
+        if why:
+            print(f"energy was not compared: {why}")
+    if any(each.doubtful for each in own):
+        return FAILURE
     return 0 if all(one.identical == one.compared for one in found) else 1
 
 

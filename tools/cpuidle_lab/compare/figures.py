@@ -276,6 +276,7 @@ def notes(comparison: Comparison) -> list[str]:
                 f"before, charged as the oracle: {missed}"
             )
         found += [f"{source.label}: {line}" for line in losses(source.integrity)]
+        found += [f"{source.label}: {line}" for line in comparison.remarks.get(source.label, [])]
     if not comparison.counted:
         found.append("instructions were not counted (--no-instructions, or valgrind is missing)")
     return found

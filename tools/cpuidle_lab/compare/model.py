@@ -14,6 +14,7 @@ from cpuidle_lab import columns
 from cpuidle_lab.columns import Recording
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
+from cpuidle_lab.crossval import trust
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
@@ -83,6 +84,7 @@ class Comparison:
         start: when it began, ISO 8601.
         counted: whether instructions were counted.
         bad: how many of the worst decisions were kept.
+        remarks: by label of the recording, how far its predictions can be trusted.
     """
 
     sources: list[Source]
@@ -92,6 +94,7 @@ class Comparison:
     start: str
     counted: bool
     bad: int
+    remarks: dict[str, list[str]] = field(default_factory=dict)
 
     def of_trace(self, trace: str) -> list[Result]:
         """Return the results of a recording, in the order of the governors."""
@@ -256,6 +259,11 @@ def build(
                 results += _compare(recording, source.label, work, pool, done)
         if count:
             _count(results, opened, work, pool, phase)
+        with phase("Replaying the recorders themselves", len(opened)) as done:
+            remarks = {}
+            for source, recording in opened:
+                remarks[source.label] = trust.remarks(recording, source.path)
+                done(1)
     for source, _ in opened:
         best = _best_mainline([item for item in results if item.trace == source.label])
         results += [best] if best else []
@@ -268,6 +276,7 @@ def build(
         start,
         any(item.instructions is not None for item in results),
         bad,
+        remarks,
     )
 
 

@@ -40,7 +40,12 @@ class Candidate:
         return MAINLINE_KIND if "@" in self.governor.spec else OWN_KIND
 
 
-def _candidate(text: str) -> Candidate:
+def candidate(text: str) -> Candidate:
+    """Return a governor with its tunables, of "wteo:learning_rate=50".
+
+    Raises:
+        UserError: the governor, a tunable or a value is unknown.
+    """
     spec, *settings = text.split(":")
     pairs = []
     for setting in settings:
@@ -68,4 +73,4 @@ def parse(text: str | None, mainline: bool) -> list[Candidate]:
     if not all(named):
         raise UserError("--governors: a name is missing before or after a comma", USAGE)
     wanted: Iterable[str] = [*named, *(MAINLINE if mainline else ()), BAYES, ORACLE]
-    return [_candidate(item) for item in dict.fromkeys(wanted)]
+    return [candidate(item) for item in dict.fromkeys(wanted)]

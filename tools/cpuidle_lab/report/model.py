@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from cpuidle_lab import energy, metrics, trace
+from cpuidle_lab.crossval import trust
 from cpuidle_lab.metrics import Group, Summary
 from cpuidle_lab.trace import Trace
 
@@ -89,6 +90,11 @@ class Report:
                 zone for group in self.groups if group.file == item.path for zone in group.zones
             )
         ]
+
+    def prediction_errors(self) -> list[str]:
+        """Return for each workload how well replay predicts other governors on it, where known."""
+        names = dict.fromkeys(group.workload for group in self.groups)
+        return [text for name in names if (text := trust.known_error(name))]
 
     def trace_of(self, group: Group) -> Trace:
         """Return the recording that a group is part of."""

@@ -10,7 +10,8 @@ from string import Template
 from plotly.offline import get_plotlyjs
 
 from cpuidle_lab import __version__
-from cpuidle_lab.intervals import model_of
+from cpuidle_lab.costs import model_of
+from cpuidle_lab.crossval import trust
 from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions, scalars
 from cpuidle_lab.report.charts import all_charts
 from cpuidle_lab.report.drawing import Chart, state_colours
@@ -181,11 +182,14 @@ def _zone_table(name: str, groups: Sequence[Group]) -> str:
 
 
 def _notes(groups: Sequence[Group]) -> str:
+    names = dict.fromkeys(group.workload for group in groups)
+    known_errors = [text for name in names if (text := trust.known_error(name))]
     lines = [
         f"<li>{escape(group.governor)}: {escape(note)}.</li>"
         for group in groups
         for note in group.notes
     ]
+    lines += [f"<li>{escape(known)}.</li>" for known in known_errors]
     if any(g.judged_regret is None and g.values["regret"] is not None for g in groups):
         lines.append(
             f"<li>Runs of fewer than {FEW_INTERVALS} idle intervals are too short to judge; they "

@@ -113,6 +113,7 @@ def show(report: Report) -> None:
         for line in losses(item.integrity):
             notes[f"{item.path}: {line}"] = None
     notes |= dict.fromkeys(report.energy_sources())
+    notes |= dict.fromkeys(report.prediction_errors())
     for note in notes:
         console.print(Text(f"note: {note}", style="dim"))
     console.print(

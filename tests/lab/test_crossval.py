@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A small cross-validation: what replay predicts is what the kernel then does.
+
+Property: a governor replayed on its own recording comes to what was recorded, within 0.3 points of
+regret or 1 % of the figure; on another governor's recording of a load whose wake-ups do not depend
+on the governor (timers), within 2 points. `make crossval` does this with every workload.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab import columns
+from cpuidle_lab.crossval import pairs, plan, targets
+from cpuidle_lab.crossval.pairs import Pair
+from cpuidle_lab.crossval.parts import parts
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+
+BOOT = plan.Boot(
+    "skx",
+    plan.KERNEL,
+    1,
+    (("cyclictest-470us", 1), ("stress-timer", 1)),
+    ("gate", "menu_ng", "wteo"),
+)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Pair]:
+    """Record and replay all pairs."""
+    path: Path = BOOT.record(tmp_path_factory.mktemp("crossval"))
+    with columns.opened(path) as recording:
+        phases = parts(recording, path)
+    pairs.check(phases)
+    return pairs.pairs(phases)
+
+
+def test_all_pairs_are_there(found: Sequence[Pair]) -> None:
+    """Each of three governors is replayed on each one's recording of each of two workloads."""
+    labels = {pair.recorded for pair in found}
+    assert labels == {"menu@6.12", "menu_ng", "wteo"}
+    assert len(found) == 2 * 3 * 3
+
+
+def test_a_governor_meets_its_own_recording(found: Sequence[Pair]) -> None:
+    """The model alone: recorded outcomes are not used again."""
+    for pair in found:
+        if pair.own:
+            assert abs(pair.error) <= targets.own_limit(pair), pair
+
+
+def test_another_governor_is_predicted(found: Sequence[Pair]) -> None:
+    """Regret within 2 points, and the same state at the 99th percentile of the exit latency."""
+    for pair in found:
+        assert abs(pair.error) <= targets.PAIR_POINTS, pair
+        assert pair.predicted[0].p99 == pair.real[0].p99, pair
+
+
+def test_nothing_overslept(found: Sequence[Pair]) -> None:
+    """The lab gives a woken CPU its turn: hardly an interval is left out."""
+    assert found
+    for pair in found:
+        assert pair.real[0].overslept <= 0.1, pair

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab crossval`: predictions of replay beside what the kernel then did."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuidle_lab.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.lab.cache import TOP
+
+if TYPE_CHECKING:
+    from cpuidle_lab.crossval.parts import Part
+
+NAME = "crossval"
+HELP = "set what replay predicts of a governor beside that governor's own recording"
+EPILOG = """\
+examples:
+  cpuidle-lab crossval build/demo/trace.dat       the phases of one recording
+  cpuidle-lab crossval run1.dat run2.dat          the same session with two seeds
+  cpuidle-lab crossval --record                   recordings made in the lab, all workloads
+  cpuidle-lab crossval --record --only idle redis --seeds 2
+
+A recording holds the same workloads under several governors, as phases (the lab's demo does, and
+capture). Each governor is replayed on each phase, and compared with the phase that it recorded
+itself. docs/replay.md says how good the predictions must be, and how good they are.
+
+With --record, or -o, the results are in DIR: crossval.json, crossval.svg, crossval.md.
+
+exit codes: 0 done, 1 a target is missed or a recording cannot be used, 2 wrong usage,
+130 interrupted
+"""
+
+DEFAULT_OUTPUT = TOP / "build" / "crossval"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add = parser.add_argument
+    add("traces", nargs="*", type=Path, metavar="TRACE", help="trace.dat, or directory of columns")
+    add("--record", action="store_true", help="make the recordings in the lab")
+    add("--only", nargs="+", default=[], metavar="WORKLOAD", help="with --record: these alone")
+    add("--seeds", type=int, metavar="N", help="with --record: how many (default: 5; --full: 3)")
+    add("--full", action="store_true", help="with --record: all workloads on all machines, on "
+        "6.12 and 7.2")  # fmt: skip
+    add("-o", "--output", type=Path, metavar="DIR", help="where results go (build/crossval)")
+    add("--json", action="store_true", help="print the results as JSON")
+
+
+def recordings(args: argparse.Namespace) -> list["Part"]:
+    """Return all phases, recorded now or given.
+
+    Raises:
+        UserError: a recording cannot be made or used.
+    """
+    from cpuidle_lab import columns
+    from cpuidle_lab.crossval import parts, plan
+
+    paths: list[Path] = args.traces
+    if args.record:
+        folder = (args.output or DEFAULT_OUTPUT) / "traces"
+        folder.mkdir(parents=True, exist_ok=True)
+        boots = list(plan.boots(full=args.full, only=args.only, seeds=args.seeds))
+        paths = [boot.record(folder) for boot in boots]
+    found = []
+    for path in dict.fromkeys(paths):
+        with columns.opened(path) as recording:
+            found += parts.parts(recording, path)
+    return found
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record or read, replay, judge, write."""
+    from cpuidle_lab.commands.replay import progress
+    from cpuidle_lab.crossval import page, pairs, targets
+    from cpuidle_lab.study.tables import console
+
+    if bool(args.traces) == args.record:
+        raise UserError("give recordings, or --record", USAGE)
+    if not args.record and (args.only or args.seeds or args.full):
+        raise UserError("--only, --seeds and --full go with --record", USAGE)
+    if args.seeds is not None and args.seeds <= 0:
+        raise UserError("--seeds must be above 0", USAGE)
+    found = recordings(args)
+    pairs.check(found)
+    with progress("Replaying", pairs.count(found)) as done:
+        judged = pairs.pairs(found, done)
+    verdicts = targets.judge(judged)
+    output = args.output or (DEFAULT_OUTPUT if args.record else None)
+    if output is not None:
+        page.write(output, judged, verdicts)
+    if args.json:
+        print(json.dumps(targets.as_json(judged, verdicts), indent=2))
+    else:
+        out = console()
+        targets.by_workload(judged).print(out)
+        missed = targets.beyond(judged)
+        if missed.rows:
+            missed.print(out)
+        for one in verdicts:
+            out.print(str(one))
+        if output is not None:
+            out.print(f"written: {output}/crossval.json, crossval.svg, crossval.md")
+    return 0 if targets.held(verdicts) else FAILURE

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Predictions of replay beside what the kernel then did.
+
+parts    the phases of a recording, each a recording of its own
+pairs    predictions and facts, for each two governors under one workload
+targets  how good they must be, and whether they are
+plan     recordings that have every workload under every governor, made in the lab
+page     table and plot
+"""

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The phases of a recording, each with the governor that decided in it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from cpuidle_lab.columns import GAP, INTERVAL, PERIOD, TRACE, Columns, Recording, in_memory
+from cpuidle_lab.compare.spec import Candidate, candidate
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.host import project_governors
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.linux_source import series
+from cpuidle_lab.phases import Phase, phases_of
+from cpuidle_lab.trace import Machine
+
+GATE = "gate"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A phase of a recording, which replay takes for a recording.
+
+    Attributes:
+        path: the recording, for messages.
+        workload: what ran.
+        recorder: the governor that decided, with its tunables; under the gate, the base.
+        kernel: release of the kernel.
+        machines: idle states by CPU.
+        seconds: length of the phase.
+        kept: by CPU, its intervals and its periods in memory.
+        before: by CPU, the intervals from the last recorded state to the phase.
+        states: by CPU, that state, as its bytes; nothing where the governor is the kernel's.
+    """
+
+    path: Path
+    workload: str
+    recorder: Candidate
+    kernel: str
+    machines: dict[int, Machine]
+    seconds: float
+    kept: dict[int, tuple[Columns, Columns]]
+    before: dict[int, Columns]
+    states: dict[int, bytes]
+
+    @property
+    def cpus(self) -> list[int]:
+        """The CPUs that have intervals."""
+        return sorted(self.kept)
+
+    @cached_property
+    def count(self) -> int:
+        """Number of intervals."""
+        return sum(len(intervals["flags"]) for intervals, _ in self.kept.values())
+
+    def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the intervals of a CPU."""
+        kept = self.kept[cpu][0]
+        yield {name: kept[name] for name in columns or kept}
+
+    def periods(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the decisions of a CPU with their outcomes."""
+        kept = self.kept[cpu][1]
+        yield {name: kept[name] for name in columns or kept}
+
+    def rows(self, _table: str, cpu: int | None = None) -> int:
+        """Return the number of intervals of one CPU or of all."""
+        return self.count if cpu is None else len(self.kept[cpu][0]["flags"])
+
+
+def parts(recording: Recording, path: Path) -> list[Part]:
+    """Return the phases of a recording in which one of the module's governors decided.
+
+    Args:
+        recording: what is read.
+        path: as the user knows it.
+
+    Raises:
+        UserError: it has no phases, lost events, or used hints.
+    """
+    if recording.kind != TRACE:
+        raise UserError(f"{path}: holds no decisions, only power:cpu_idle events")
+    if not recording.integrity.complete:
+        raise UserError(f"{path}: events were lost while it was recorded")
+    frames = {cpu: _frames(recording, cpu) for cpu in recording.cpus}
+    last = max(int(str(periods["ts"].max())) for _, periods in frames.values())
+    wanted = phases_of(recording.table("marker"), last + 1)
+    found = [part for phase in wanted if (part := _part(recording, path, phase, frames))]
+    if not found:
+        raise UserError(
+            f"{path}: has no phases (markers 'phase governor=NAME workload=NAME', as the "
+            "lab and capture write them)"
+        )
+    return found
+
+
+def whole(recording: Recording, path: Path) -> list[Part]:
+    """Return the phases of a recording; without phases, all of it.
+
+    Raises:
+        UserError: as parts(), or several governors decided and nothing says when.
+    """
+    frames = {cpu: _frames(recording, cpu) for cpu in recording.cpus}
+    last = max((int(str(periods["ts"].max() or 0)) for _, periods in frames.values()), default=0)
+    if phases_of(recording.table("marker"), last + 1):
+        return parts(recording, path)
+    configs = recording.table("config").select("governor", "base", "tunables").n_unique()
+    if configs != 1:
+        raise UserError(f"{path}: has several governors, or tunables, and no phases")
+    part = _part(recording, path, Phase(None, "", 0, last + 1), frames)
+    return [part] if part else []
+
+
+def _frames(recording: Recording, cpu: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    intervals = pl.concat([pl.DataFrame(schema=INTERVAL), *recording.frames("interval", cpu)])
+    phase = pl.when(pl.col("tick_phase_ns") >= 0).then("tick_phase_ns")
+    intervals = intervals.with_columns(tick_phase_ns=phase.backward_fill().fill_null(-1))
+    periods = pl.concat([pl.DataFrame(schema=PERIOD), *recording.frames("period", cpu)])
+    return intervals, periods
+
+
+def _part(
+    recording: Recording,
+    path: Path,
+    phase: Phase,
+    frames: dict[int, tuple[pl.DataFrame, pl.DataFrame]],
+) -> Part | None:
+    kept: dict[int, tuple[Columns, Columns]] = {}
+    before: dict[int, Columns] = {}
+    states: dict[int, bytes] = {}
+    recorder: Candidate | None = None
+    for cpu, (intervals, periods) in frames.items():
+        mine = periods.filter((pl.col("ts") >= phase.start_ns) & (pl.col("ts") < phase.end_ns))
+        if not mine.height:
+            continue
+        if (mine["hint_ns"] >= 0).any():
+            raise UserError(f"{path}: {phase.workload} ran with latency hints")
+        first, end = (int(str(value)) for value in (mine["seq"].min(), mine["seq"].max()))
+        inside = intervals.filter(pl.col("first_seq").is_between(first, end))
+        if not inside.height:
+            continue
+        placed = periods.filter(pl.col("interval").is_in(inside["first_seq"].implode()))
+        columns = in_memory(inside)
+        # What came before the phase does not delay its first interval.
+        columns["flags"] = columns["flags"].copy()
+        columns["flags"][0] |= np.uint8(GAP)
+        kept[cpu] = columns, in_memory(placed)
+        recorder = recorder or _recorder(recording, cpu, first)
+        start = _checkpoint(recording, cpu, first)
+        before[cpu] = in_memory(intervals.filter(pl.col("first_seq").is_between(start, first - 1)))
+        states[cpu] = _state(recording, cpu, start)
+    if recorder is None:
+        return None
+    return Part(
+        path,
+        phase.workload,
+        recorder,
+        recording.kernel,
+        recording.machines,
+        (phase.end_ns - phase.start_ns) / 1e9,
+        kept,
+        before,
+        states,
+    )
+
+
+def _checkpoint(recording: Recording, cpu: int, seq: int) -> int:
+    """Return the number of the last decision, up to one, before which the state was recorded."""
+    config = recording.table("config").filter((pl.col("cpu") == cpu) & (pl.col("seq") <= seq))
+    return int(str(config["seq"].max())) if config.height else seq
+
+
+def _state(recording: Recording, cpu: int, seq: int) -> bytes:
+    pieces = recording.table("state").filter((pl.col("cpu") == cpu) & (pl.col("seq") == seq))
+    return b"".join(pieces.sort("offset")["data"].to_list())
+
+
+def _recorder(recording: Recording, cpu: int, seq: int) -> Candidate:
+    """Return the governor, with its tunables, that decided on a CPU from a number on."""
+    config = recording.table("config").filter((pl.col("cpu") == cpu) & (pl.col("seq") <= seq))
+    row = config.sort("seq").row(-1, named=True)
+    name = recording.name_of("decision", "governor", int(row["governor"]))
+    if name == GATE:
+        name = str(row["base"])
+        if name not in project_governors(TOP):
+            return candidate(f"{name}@{series(recording.kernel)}")
+    told = dict(word.split("=", 1) for word in str(row["tunables"]).split() if "=" in word)
+    plain = candidate(name)
+    defaults = {one.name: one for one in plain.governor.tunables}
+    changed = [
+        f"{key}={value}"
+        for key, value in told.items()
+        if key in defaults and defaults[key].parse(value) != defaults[key].default
+    ]
+    return candidate(":".join([name, *changed]))

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recordings for a cross-validation: every workload under every governor, in few boots.
+
+A boot is one emulated machine, one seed and one kernel; its workloads run under each governor in
+turn, which begins afresh each time. What is recorded stays, by a hash of all that made it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.lab import images, workloads
+from cpuidle_lab.lab.cache import digest, locked
+from cpuidle_lab.lab.corpus import modules_hash, programs_hash
+from cpuidle_lab.lab.run import LabRun, run_lab
+from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable
+
+# Who records: the kernel's own menu through the gate, and the module's.
+GOVERNORS: dict[str, tuple[Tunable, ...]] = {
+    "gate": (Tunable("gate", "base", "menu"),),
+    "menu_ng": (),
+    "teo_ng": (),
+    "wteo": (Tunable("wteo", "latency_bias", "0"),),
+    "wteo latency_bias=1024": (Tunable("wteo", "latency_bias", "1024"),),
+}
+
+# Workloads by the machine that has them by default, and their seconds: enough for some hundred
+# intervals of the least busy phase.
+TABLES: dict[str, dict[str, int]] = {
+    "skx": {
+        "idle": 45,
+        "cyclictest-470us": 1,
+        "cyclictest-1700us": 1,
+        "hackbench-pipe": 3,
+        "stress-cpu": 2,
+        "stress-timer": 1,
+        "pgbench-1": 1,
+    },
+    "spr": {
+        "cyclictest-1ms": 1,
+        "cyclictest-150us": 1,
+        "stress-sleep": 1,
+        "stress-mix": 1,
+        "pgbench-44": 1,
+    },
+    "skl": {
+        "cyclictest-100us": 1,
+        "cyclictest-500us": 1,
+        "cyclictest-2ms": 1,
+        "stress-switch": 1,
+        "nginx-wrk": 1,
+    },
+    "power9": {
+        "cyclictest-10us": 1,
+        "cyclictest-10ms": 4,
+        "hackbench-socket": 3,
+        "fio-1": 1,
+        "redis": 1,
+    },
+}
+
+KERNEL = "6.12"
+SEEDS = 5
+FULL_SEEDS = 3
+FULL_KERNELS = ("6.12", "7.2")
+
+# Room for the busiest boot.
+_TRACE_MIB = 1024
+_MEMORY_MIB = 3072
+_LIMIT_S = 1800
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One boot of the lab.
+
+    Attributes:
+        machine: the emulated machine.
+        kernel: series of the kernel.
+        seed: of the machine and the workloads.
+        chosen: workloads and their seconds.
+        governors: names of GOVERNORS.
+    """
+
+    machine: str
+    kernel: str
+    seed: int
+    chosen: tuple[tuple[str, int], ...]
+    governors: tuple[str, ...] = tuple(GOVERNORS)
+
+    @property
+    def name(self) -> str:
+        """Name of its recording."""
+        return f"{self.machine}-{self.kernel}-{self.seed}"
+
+    def script(self) -> str:
+        """Return the script that the guest runs."""
+        phases = [
+            Phase(label.split()[0], found.name, found.shell(seconds, self.seed), tunables,
+                  found.setup)
+            for name, seconds in self.chosen
+            for found in (workloads.find(name),)
+            for label, tunables in GOVERNORS.items()
+            if label in self.governors
+        ]  # fmt: skip
+        return Session(self.machine, phases, trace_mib=_TRACE_MIB).script()
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files that the guest needs, by path."""
+        return workloads.files(workloads.find(name) for name, _ in self.chosen)
+
+    def hash(self) -> str:
+        """Return a short hash of all that makes the recording."""
+        kernel = images.kernel(self.kernel)
+        parts = [self.script(), f"{self.seed} {kernel.version}", modules_hash()]
+        return digest([*parts, programs_hash(self.files())])
+
+    def record(self, folder: Path) -> Path:
+        """Return the recording, made unless it is there.
+
+        Raises:
+            UserError: it cannot be made.
+        """
+        target = folder / f"{self.name}-{self.hash()}.trace.dat"
+        if target.is_file():
+            return target
+        run = LabRun(
+            self.script(),
+            kernel=self.kernel,
+            seed=self.seed,
+            files=self.files(),
+            memory_mib=_MEMORY_MIB,
+            real_time=False,
+            time_limit_s=_LIMIT_S,
+        )
+        title = f"Recording {self.name}: {', '.join(name for name, _ in self.chosen)}"
+        with locked(folder / ".lock"):
+            result = run_lab(run, folder / "results", title).check()
+            for old in folder.glob(f"{self.name}-*.trace.dat"):
+                old.unlink()
+            (result.files / TRACE).replace(target)
+        return target
+
+
+def boots(
+    *, full: bool = False, only: Sequence[str] = (), seeds: int | None = None
+) -> Iterator[Boot]:
+    """Yield the boots of a cross-validation, seed by seed.
+
+    Args:
+        full: all workloads on all machines, on two kernels.
+        only: these workloads alone.
+        seeds: how many; by default SEEDS, or FULL_SEEDS.
+
+    Raises:
+        UserError: a workload is unknown.
+    """
+    every = {name: seconds for table in TABLES.values() for name, seconds in table.items()}
+    for name in only:
+        if name not in every:
+            raise UserError(f"unknown workload '{name}'; there are {', '.join(every)}", USAGE)
+    for seed in range(1, (seeds or (FULL_SEEDS if full else SEEDS)) + 1):
+        for kernel in FULL_KERNELS if full else (KERNEL,):
+            for machine, table in TABLES.items():
+                wanted = every if full else table
+                chosen = tuple((n, s) for n, s in wanted.items() if not only or n in only)
+                if chosen:
+                    yield Boot(machine, kernel, seed, chosen)

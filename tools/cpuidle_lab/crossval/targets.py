@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How near predictions must come to the facts, and whether they do."""
+
+import statistics as stdlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cpuidle_lab.crossval.pairs import Pair
+from cpuidle_lab.study.plots import Line, Plot
+from cpuidle_lab.study.tables import MISSED, Cell, Table, Verdict, verdict
+
+# Of a governor on its own recording: points of regret, or share of the figure, the larger.
+OWN_POINTS, OWN_SHARE, OWN_CASES = 0.3, 0.01, 0.95
+
+# Of a governor on another's recording.
+MEAN_POINTS, PAIR_POINTS, PAIR_CASES, P99_CASES = 0.7, 2.0, 0.95, 0.95
+
+# Where two governors differ by so many points, the sign of the prediction must be right.
+DIFFER_POINTS, SIGN_CASES = 1.0, 0.98
+
+
+def own_limit(pair: Pair) -> float:
+    """Return the largest error that a governor's replay on its own recordings may have, points."""
+    return max(OWN_POINTS, OWN_SHARE * pair.real_regret)
+
+
+def is_missed(pair: Pair) -> bool:
+    """Tell whether a pair is beyond its limit."""
+    return pair.judged_error > (own_limit(pair) if pair.own else PAIR_POINTS)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two governors under one workload: by how much the second has more regret than the first.
+
+    Attributes:
+        workload, machine, kernel: as of a Pair.
+        first, second: labels.
+        predicted: on the recordings of the first, points.
+        real: by their own recordings, points.
+    """
+
+    workload: str
+    machine: str
+    kernel: str
+    first: str
+    second: str
+    predicted: float
+    real: float
+
+    @property
+    def right(self) -> bool:
+        """Whether the sign is right."""
+        return self.predicted * self.real > 0
+
+
+def differences(pairs: Sequence[Pair]) -> list[Difference]:
+    """Return all pairs of governors that really differ by more than DIFFER_POINTS.
+
+    Both stand on the same recordings: those that the first one made, as somebody has them who
+    wants to know whether the second would be better there.
+    """
+    own = {(p.workload, p.machine, p.kernel, p.recorded): p for p in pairs if p.own}
+    found = []
+    for pair in pairs:
+        mine = own.get((pair.workload, pair.machine, pair.kernel, pair.recorded))
+        theirs = own.get((pair.workload, pair.machine, pair.kernel, pair.replayed))
+        if pair.own or mine is None or theirs is None:
+            continue
+        real = theirs.real_regret - mine.real_regret
+        # What the seeds alone make of it is no real difference.
+        if abs(real) > max(DIFFER_POINTS, mine.spread, theirs.spread):
+            found.append(
+                Difference(pair.workload, pair.machine, pair.kernel, pair.recorded, pair.replayed,
+                           pair.predicted_regret - mine.predicted_regret, real)
+            )  # fmt: skip
+    return found
+
+
+def _share(hits: int, count: int) -> str:
+    return f"{hits} of {count} ({100 * hits / count:.1f} %)" if count else "none"
+
+
+def judge(pairs: Sequence[Pair]) -> list[Verdict]:
+    """Return whether each target is held."""
+    own, cross = [p for p in pairs if p.own], [p for p in pairs if not p.own]
+    near = sum(not is_missed(p) for p in own)
+    within = sum(not is_missed(p) for p in cross)
+    same = sum(p.predicted[n].p99 == p.real[n].p99 for p in cross for n in range(len(p.real)))
+    seeds = sum(len(p.real) for p in cross)
+    differ = differences(pairs)
+    right = sum(d.right for d in differ)
+    mean = stdlib.fmean(p.judged_error for p in cross) if cross else 0.0
+    raw = stdlib.fmean(abs(p.error) for p in cross) if cross else 0.0
+    worst = max((abs(p.error) for p in own), default=0.0)
+    return [
+        verdict(
+            near >= OWN_CASES * len(own),
+            f"on its own recordings within {OWN_POINTS} points or {100 * OWN_SHARE:.0f} % of the "
+            f"figure, in {100 * OWN_CASES:.0f} % of the cases",
+            f"{_share(near, len(own))}; mean error "
+            f"{stdlib.fmean(abs(p.error) for p in own) if own else 0:.2f}, worst {worst:.2f}",
+        ),
+        verdict(
+            mean <= MEAN_POINTS,
+            f"on another's recordings a mean error of at most {MEAN_POINTS} points",
+            f"{mean:.2f} (errors within the spread of the seeds counted, too: {raw:.2f})",
+        ),
+        verdict(
+            within >= PAIR_CASES * len(cross),
+            f"on another's recordings within {PAIR_POINTS:.0f} points, in "
+            f"{100 * PAIR_CASES:.0f} % of the pairs",
+            _share(within, len(cross)),
+        ),
+        verdict(
+            same >= P99_CASES * seeds,
+            "on another's recordings the 99th percentile of the exit latency is of the same "
+            f"state, in {100 * P99_CASES:.0f} % of the cases",
+            _share(same, seeds),
+        ),
+        verdict(
+            right >= SIGN_CASES * len(differ),
+            f"where two governors really differ by more than {DIFFER_POINTS:.0f} point, the right "
+            f"one is predicted to be better, in {100 * SIGN_CASES:.0f} % of the cases",
+            _share(right, len(differ)),
+        ),
+    ]
+
+
+def held(verdicts: Sequence[Verdict]) -> bool:
+    """Tell whether no target is missed."""
+    return all(one.state != MISSED for one in verdicts)
+
+
+def by_workload(pairs: Sequence[Pair]) -> Table:
+    """Return the errors, workload by workload."""
+    rows: list[list[Cell]] = []
+    for key in dict.fromkeys((p.workload, p.machine, p.kernel) for p in pairs):
+        mine = [p for p in pairs if (p.workload, p.machine, p.kernel) == key]
+        own, cross = [p for p in mine if p.own], [p for p in mine if not p.own]
+        worst = max(cross, key=lambda p: abs(p.error), default=None)
+        rows.append(
+            [
+                key[0],
+                key[1].split()[-1],
+                key[2].split("-")[0],
+                stdlib.fmean(p.real_regret for p in own),
+                stdlib.fmean(p.spread for p in own),
+                stdlib.fmean(abs(p.error) for p in own),
+                stdlib.fmean(abs(p.error) for p in cross) if cross else None,
+                worst.error if worst else None,
+                f"{worst.recorded} -> {worst.replayed}" if worst else "",
+            ]
+        )
+    heads = ("workload", "deepest", "kernel", "regret %", "spread", "own error", "cross error",
+             "worst", "recorded -> replayed")  # fmt: skip
+    return Table("Regret predicted less regret recorded, points", heads, rows, digits=2)
+
+
+def beyond(pairs: Sequence[Pair]) -> Table:
+    """Return the pairs beyond their limit, the worst first."""
+    rows: list[list[Cell]] = [
+        [p.workload, p.machine.split()[-1], p.recorded, p.replayed, p.predicted_regret,
+         p.real_regret, p.error, p.spread]
+        for p in sorted(pairs, key=lambda p: -abs(p.error))
+        if is_missed(p)
+    ]  # fmt: skip
+    heads = ("workload", "deepest", "recorded", "replayed", "predicted %", "real %", "error",
+             "spread")  # fmt: skip
+    return Table("Beyond the limit", heads, rows, digits=2)
+
+
+def plot(pairs: Sequence[Pair]) -> Plot:
+    """Return predicted against real regret, one dot a pair."""
+    least = 0.1
+
+    def dots(wanted: Callable[[Pair], bool]) -> list[tuple[float, float]]:
+        return [
+            (max(least, p.real_regret), max(least, p.predicted_regret)) for p in pairs if wanted(p)
+        ]
+
+    most = max([least * 10, *(max(p.real_regret, p.predicted_regret) for p in pairs)])
+    return Plot(
+        "crossval",
+        f"Regret, predicted against recorded (below {least} % shown as {least} %)",
+        "recorded, %",
+        "predicted, %",
+        [
+            Line("another's recording", dots(lambda p: not p.own), joined=False),
+            Line("its own recording", dots(lambda p: p.own), joined=False),
+            Line("equal", [(least, least), (most, most)]),
+        ],
+        log_x=True,
+        log_y=True,
+    )
+
+
+def measured(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
+    """Return how much predictions err on another's recordings, points, as trust.py reads it."""
+    found = {}
+    for workload in dict.fromkeys(p.workload for p in pairs):
+        errors = [abs(p.error) for p in pairs if p.workload == workload and not p.own]
+        mean, worst = round(stdlib.fmean(errors), 2), round(max(errors), 2)
+        found[workload] = {"mean": mean, "worst": worst}
+    return found
+
+
+def as_json(pairs: Sequence[Pair], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return everything, units in the names."""
+    return {
+        "summary": [vars(one) for one in verdicts],
+        "pairs": [
+            {
+                "workload": p.workload,
+                "states": p.machine,
+                "kernel": p.kernel,
+                "recorded": p.recorded,
+                "replayed": p.replayed,
+                "error_points": p.error,
+                "spread_points": p.spread,
+                "beyond_limit": is_missed(p),
+                "predicted": [asdict(one) for one in p.predicted],
+                "real": [asdict(one) for one in p.real],
+            }
+            for p in pairs
+        ],
+        "differences": [{**asdict(d), "right": d.right} for d in differences(pairs)],
+    }

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How far the predictions on a recording can be trusted, said where they are read.
+
+A governor that is replayed on its own recording, from the state that it began with, should come to
+what was recorded. What it does not is the error of the model. How much more other governors'
+predictions err was measured by `make crossval`, workload by workload: measured.json.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from cpuidle_lab.columns import OVERSLEPT, TIMER_TICK, TRACE, Recording
+from cpuidle_lab.crossval.own import play
+from cpuidle_lab.crossval.parts import whole
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.phases import phases_of
+from cpuidle_lab.replay import recorded
+from cpuidle_lab.replay.engine import Outcome
+from cpuidle_lab.replay.points import apart
+
+MEASURED = Path(__file__).parent / "measured.json"
+
+# Of the recorder's own energy, replayed; beyond it other figures of that recording are doubtful.
+DOUBT = 0.01
+
+
+@dataclass(frozen=True)
+class Trust:
+    """A governor replayed on its own recording, beside that recording.
+
+    Attributes:
+        recorder: its label.
+        recorded_pj: modelled energy of the intervals, as recorded.
+        replayed_pj: as replayed.
+        oracle_pj: of the oracle.
+        intervals: how many.
+    """
+
+    recorder: str
+    recorded_pj: float
+    replayed_pj: float
+    oracle_pj: float
+    intervals: int
+
+    @property
+    def share(self) -> float:
+        """The error: replayed energy by recorded energy, less 1."""
+        return self.replayed_pj / self.recorded_pj - 1 if self.recorded_pj else 0.0
+
+    @property
+    def regrets(self) -> tuple[float, float]:
+        """Regret as recorded and as replayed, %."""
+        if not self.oracle_pj:
+            return 0.0, 0.0
+        energies = self.recorded_pj, self.replayed_pj
+        recorded_regret, replayed_regret = (100 * (one / self.oracle_pj - 1) for one in energies)
+        return recorded_regret, replayed_regret
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a reader must be warned."""
+        return abs(self.share) > DOUBT
+
+    def line(self) -> str:
+        """Return one sentence."""
+        recorded_regret, replayed_regret = self.regrets
+        text = (
+            f"the recorder itself, {self.recorder}: {100 * self.share:+.1f} % energy replayed "
+            f"against recorded, regret {replayed_regret:.2f} against {recorded_regret:.2f} %"
+        )
+        return f"{text}; WARNING: the other figures err as much" if self.doubtful else text
+
+
+def trust_of(columns: Path, path: Path) -> list[Trust]:
+    """Return one Trust for each governor that recorded, of a directory of columns."""
+    found: dict[str, list[tuple[Outcome, Outcome]]] = {}
+    for part in whole(Recording(columns), path):
+        both = recorded.outcome(part), play(part, part, restore=True)
+        found.setdefault(part.recorder.label, []).append(both)
+    return [
+        Trust(
+            label,
+            sum(fact.cost_pj for fact, _ in both),
+            sum(replayed.cost_pj for _, replayed in both),
+            sum(fact.oracle_pj for fact, _ in both),
+            sum(fact.intervals for fact, _ in both),
+        )
+        for label, both in found.items()
+    ]
+
+
+def trust(recording: Recording, path: Path) -> tuple[list[Trust], str]:
+    """Return how the governors that recorded come out on their own recordings.
+
+    Args:
+        recording: what is read; its states are used in a process of its own.
+        path: as the user knows it.
+
+    Returns:
+        One Trust for each; or none, and why.
+    """
+    if recording.kind != TRACE:
+        return [], "no governor of the project recorded it"
+    try:
+        return apart(path, trust_of, recording.path, path), ""
+    except UserError as error:
+        return [], error.message.removeprefix(f"{path}: ")
+
+
+@cache
+def measured() -> dict[str, dict[str, float]]:
+    """Return what `make crossval` measured, by workload: points of regret."""
+    found: dict[str, dict[str, float]] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    return found
+
+
+def known_error(workload: str) -> str:
+    """Return how much predictions for a workload of the lab err, "" for others."""
+    found = measured().get(workload)
+    if not found:
+        return ""
+    return (
+        f"another governor's regret on a recording of {workload} was predicted within "
+        f"{found['mean']:.1f} points on average, {found['worst']:.1f} at worst (make crossval)"
+    )
+
+
+def overslept_share(recording: Recording) -> float:
+    """Return the share of the idle time in overslept intervals, %."""
+    total = late = 0
+    for cpu in recording.cpus:
+        for chunk in recording.intervals(cpu, ["length_ns", "flags"]):
+            total += int(chunk["length_ns"].sum())
+            late += int(chunk["length_ns"][(chunk["flags"] & OVERSLEPT) != 0].sum())
+    return 100 * late / total if total else 0.0
+
+
+def held_share(recording: Recording) -> float:
+    """Return the share of the intervals that began while the tick could not be stopped, %."""
+    total = held = 0
+    for cpu in recording.cpus:
+        for chunk in recording.intervals(cpu, ["timer_ns"]):
+            total += len(chunk["timer_ns"])
+            held += int((chunk["timer_ns"] <= TIMER_TICK).sum())
+    return 100 * held / total if total else 0.0
+
+
+def remarks(recording: Recording, path: Path) -> list[str]:
+    """Return one sentence for each thing that a reader must know of a recording."""
+    found, why = trust(recording, path)
+    said = [one.line() for one in found]
+    if why and recording.kind == TRACE:
+        said.append(f"the recorder itself cannot be replayed: {why}")
+    if share := overslept_share(recording):
+        said.append(f"{share:.3f} % of the idle time is overslept, and has no regret")
+    marks = recording.table("marker")
+    workloads = dict.fromkeys(phase.workload for phase in phases_of(marks, 2**63))
+    return said + [text for name in workloads if (text := known_error(name))]
