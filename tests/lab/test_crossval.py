@@ -16,14 +16,15 @@ from cpuidle_lab.crossval import pairs, plan, targets
 from cpuidle_lab.crossval.pairs import Pair
 from cpuidle_lab.crossval.parts import parts
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.lab
 
 BOOT = plan.Boot(
     "skx",
     plan.KERNEL,
     1,
-    (("cyclictest-470us", 1), ("stress-timer", 1)),
+    (("cyclictest-470us", 1), ("cyclictest-1700us", 1)),
     ("gate", "menu_ng", "wteo"),
+    trace_mib=64,
 )
 
 

@@ -462,7 +462,7 @@ def test_an_interval_ends_where_the_idle_loop_was_left(tmp_path: Path) -> None:
     assert [bool(row["flags"] & co.CONTINUED) for row in gone] == [False, False]
 
 
-# Where the idle loop was not left, the tick is what it was; where it was, it runs again.
+# The tick stays as it was unless the idle loop was left; then it runs again.
 @pytest.mark.parametrize(
     ("before", "changes", "continued"),
     [

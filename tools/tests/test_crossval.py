@@ -54,7 +54,6 @@ def pair(
         replayed=replayed,
         predicted=tuple(figures(value, more.get("p99", "C6")) for value in predicted),
         real=tuple(figures(value) for value in real),
-        facts_of_a=tuple(figures(value) for value in real),
     )
 
 

@@ -207,7 +207,7 @@ def test_what_is_not_known_is_left_out(make: Make) -> None:
 
 
 class Probe:
-    """A governor that notes what it is told, and keeps the tick so many times."""
+    """A governor that notes its inputs, and keeps the tick so many times."""
 
     def __init__(self, keep: int = 0, index: int = 0) -> None:
         self.governor = library.governor(f"menu@{PROBE}")

@@ -84,7 +84,6 @@ class Pair:
         replayed: label of the governor B.
         predicted: figures of B by replay, one for each seed.
         real: figures of B by its own recordings, likewise.
-        facts_of_a: figures of A by its own recordings, likewise.
     """
 
     workload: str
@@ -94,7 +93,6 @@ class Pair:
     replayed: str
     predicted: tuple[Figures, ...]
     real: tuple[Figures, ...]
-    facts_of_a: tuple[Figures, ...]
 
     @property
     def own(self) -> bool:
@@ -126,9 +124,6 @@ class Pair:
     def judged_error(self) -> float:
         """The error, points; 0 where it lies within the spread of the seeds."""
         return 0.0 if not self.own and abs(self.error) <= self.spread else abs(self.error)
-
-
-Replayer = Callable[[Part, Part], Outcome]
 
 
 def check(parts: Sequence[Part]) -> None:
@@ -181,14 +176,12 @@ def count(parts: Iterable[Part]) -> int:
 def pairs(
     parts: Iterable[Part],
     progress: Callable[[int], None] = lambda _count: None,
-    replayer: Replayer = own.play,
 ) -> list[Pair]:
     """Return all pairs.
 
     Args:
         parts: the phases. Those of one recording have one seed.
         progress: called with the number of replays done.
-        replayer: makes a prediction.
 
     Raises:
         UserError: a governor cannot be replayed.
@@ -213,7 +206,7 @@ def pairs(
                         )
 
                     def predict(seed: str, mine=mine, theirs=theirs) -> Figures:  # type: ignore[no-untyped-def]
-                        outcome = replayer(mine[seed], theirs[seed])
+                        outcome = own.play(mine[seed], theirs[seed])
                         progress(1)
                         return Figures.of(outcome, mine[seed].seconds)
 
@@ -226,7 +219,6 @@ def pairs(
                             b,
                             tuple(pool.map(predict, both)),
                             tuple(real[b][seed] for seed in both),
-                            tuple(real[a][seed] for seed in both),
                         )
                     )
     return found

@@ -65,9 +65,9 @@ SEEDS = 5
 FULL_SEEDS = 3
 FULL_KERNELS = ("6.12", "7.2")
 
-# Room for the busiest boot.
+# Room for the events of the busiest boot, and for all else.
 _TRACE_MIB = 1024
-_MEMORY_MIB = 3072
+_REST_MIB = 2048
 _LIMIT_S = 1800
 
 
@@ -81,6 +81,7 @@ class Boot:
         seed: of the machine and the workloads.
         chosen: workloads and their seconds.
         governors: names of GOVERNORS.
+        trace_mib: room for its events.
     """
 
     machine: str
@@ -88,6 +89,7 @@ class Boot:
     seed: int
     chosen: tuple[tuple[str, int], ...]
     governors: tuple[str, ...] = tuple(GOVERNORS)
+    trace_mib: int = _TRACE_MIB
 
     @property
     def name(self) -> str:
@@ -104,7 +106,7 @@ class Boot:
             for label, tunables in GOVERNORS.items()
             if label in self.governors
         ]  # fmt: skip
-        return Session(self.machine, phases, trace_mib=_TRACE_MIB).script()
+        return Session(self.machine, phases, trace_mib=self.trace_mib).script()
 
     def files(self) -> dict[str, bytes]:
         """Return the files that the guest needs, by path."""
@@ -130,7 +132,7 @@ class Boot:
             kernel=self.kernel,
             seed=self.seed,
             files=self.files(),
-            memory_mib=_MEMORY_MIB,
+            memory_mib=self.trace_mib + _REST_MIB,
             real_time=False,
             time_limit_s=_LIMIT_S,
         )

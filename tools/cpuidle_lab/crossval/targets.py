@@ -58,8 +58,7 @@ class Difference:
 def differences(pairs: Sequence[Pair]) -> list[Difference]:
     """Return all pairs of governors that really differ by more than DIFFER_POINTS.
 
-    Both stand on the same recordings: those that the first one made, as somebody has them who
-    wants to know whether the second would be better there.
+    Both predictions stand on the same recordings: those that the first governor made.
     """
     own = {(p.workload, p.machine, p.kernel, p.recorded): p for p in pairs if p.own}
     found = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """How far the predictions on a recording can be trusted, said where they are read.
 
-A governor that is replayed on its own recording, from the state that it began with, should come to
-what was recorded. What it does not is the error of the model. How much more other governors'
-predictions err was measured by `make crossval`, workload by workload: measured.json.
+A governor that is replayed on its own recording, from the state that it began with, should meet the
+recorded energy. The difference is the error of the model. The errors for other governors were
+measured by `make crossval`, workload by workload: measured.json.
 """
 
 import json
