@@ -47,8 +47,8 @@ UNKNOWN = 0x20
 TICKED = 0x40
 OVERSLEPT = 0x80
 
-# In place of the time to a timer: unknown; the tick, which had to go on, in -2 less this.
-TIMER_UNKNOWN = -1
+# In place of the time to a timer, from this down: the tick, which had to go on, in -2 less this.
+# -1: unknown.
 TIMER_TICK = -2
 _TICK_MAX = 2**40
 

@@ -232,19 +232,20 @@ static void tell_answer(struct cil_periods *p, const struct cil_period *d)
 	const struct cil_period *last = &p->last;
 	u64 at_ns = p->end_ns - exit_latency(p, last);
 	struct cil_answer answer;
-	s64 timer_ns;
+	s64 earlier_ns;
 
 	if (last->by_tick && last->now_ns + (u64)last->delta_tick_ns < at_ns)
 		at_ns = last->now_ns + last->delta_tick_ns;
 	if (at_ns > d->now_ns)
 		at_ns = d->now_ns;
+	earlier_ns = d->now_ns - at_ns;
 	answer.at_ns = at_ns;
-	timer_ns = timer_of(p, d);
-	answer.timer_ns = timer_ns;
-	if (timer_ns < 0)
-		answer.timer_ns -= (s64)(d->now_ns - at_ns);
-	else if (timer_ns < (s64)CIL_LENGTH_BELIEVED)
-		answer.timer_ns += (s64)(d->now_ns - at_ns);
+	answer.timer_ns = timer_of(p, d);
+	/* The time to a tick that had to go on counts down from -2. */
+	if (answer.timer_ns < 0)
+		answer.timer_ns -= earlier_ns;
+	else if (answer.timer_ns < (s64)CIL_LENGTH_BELIEVED)
+		answer.timer_ns += earlier_ns;
 	p->sink.answer(p->sink.context, &answer);
 }
 

@@ -2,6 +2,8 @@
 """Predictions of replay beside what the kernel then did.
 
 parts    the phases of a recording, each a recording of its own
+own      replay of a phase, from a recorded state or afresh
+trust    how far predictions on a recording can be trusted
 pairs    predictions and facts, for each two governors under one workload
 targets  how good they must be, and whether they are
 plan     recordings that have every workload under every governor, made in the lab

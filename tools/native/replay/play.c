@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Intervals one after the other: played, played on all CPUs together, or charged
- * as they were recorded. engine.c has what happens in one of them.
+ * Intervals one after the other: played, or charged as they were recorded. What
+ * happens within one of them is in engine.c.
  */
 #include <string.h>
 
 #include "run.h"
 
-/* Nothing can be played where one of these is missing, nor judged. */
+/* Flags of intervals that cannot be played, and of those that have no regret. */
 #define NOT_PLAYED		(RP_CUT | RP_UNKNOWN)
 #define NOT_JUDGED		(NOT_PLAYED | RP_OVERSLEPT)
 

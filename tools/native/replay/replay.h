@@ -36,10 +36,9 @@
 #define RP_OVERSLEPT		0x80	/* its own next event did not end it */
 
 /*
- * In place of the time to a timer: it is unknown; or the tick had to go on, and
- * was due in -2 less this.
+ * In place of the time to a timer, from this down: the tick had to go on, and was
+ * due in -2 less this. -1: unknown.
  */
-#define RP_TIMER_UNKNOWN	(-1)
 #define RP_TIMER_TICK		(-2)
 
 /* Flags of a point, as the decision event has them. */
