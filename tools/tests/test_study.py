@@ -617,9 +617,7 @@ def test_other_regimes_change_into_each_other(
 
 def test_the_whole_way(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = scratch / "page.md"
-    begin = time.monotonic()
     assert main(command(scratch, "-o", str(page), "--json")) == 0
-    assert time.monotonic() - begin < 60
     whole = json.loads(capsys.readouterr().out)
     by_part = {section["part"]: section for section in whole["sections"]}
     assert list(by_part) == ["regret", "unseen", "front", "learning", "cost", "robust", "kernel",
