@@ -73,9 +73,6 @@ CHANGES = (
            ENGINE, "\tif (polling && poll_ns < stay_ns) {", "\tif (0) {"),
     Change("stopped", "a tick is always running at the beginning of an interval",
            "tools/native/replay/play.c", "if (!(in->flags[i] & RP_CONTINUED))", "if (1)"),
-    Change("missed", "a CPU is ready when the recording says that it went idle",
-           "tools/native/replay/play.c", "\tif (run->ready_ns)\n\t\tinterval.now_ns",
-           "\tif (0)\n\t\tinterval.now_ns"),
 )  # fmt: skip
 
 

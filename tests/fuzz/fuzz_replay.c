@@ -172,13 +172,13 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 	s64 answer_timer_ns[ANSWERS];
 	u32 answers[ROWS];
 	s64 length_ns[ROWS], timer_ns[ROWS], tick_phase_ns[ROWS];
-	s64 busy_ns[ROWS], latency_req_ns[ROWS];
+	s64 latency_req_ns[ROWS];
 	u32 disabled[ROWS], decisions[ROWS];
 	u8 flags[ROWS], index[ROWS], ideal[ROWS], last[ROWS];
 	double cost_pj[ROWS], oracle_pj[ROWS];
 	struct rp_intervals intervals = {
 		take_below(in, ROWS), start_ns, length_ns, timer_ns,
-		tick_phase_ns, busy_ns, latency_req_ns, disabled, flags,
+		tick_phase_ns, latency_req_ns, disabled, flags,
 		answers, answer_at_ns, answer_timer_ns,
 	};
 	struct rp_choices choices = {
@@ -201,13 +201,9 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 					  &answer_timer_ns[answer]);
 		answer += answers[i];
 		tick_phase_ns[i] = take_below(in, 8) ? -1 : (s64)take_time(in, 26);
-		busy_ns[i] = take_time(in, 24);
 		latency_req_ns[i] = take_below(in, 2) ? S64_MAX : (s64)take_wild(in);
 		disabled[i] = take_below(in, 4) ? 0 : take_u64(in);
 		flags[i] = take_below(in, 2) ? 0 : take_u8(in);
-		/* The border of columns lets no unexplained jump pass. */
-		if (jump)
-			flags[i] |= RP_GAP;
 	}
 	if (!take_below(in, 4))
 		judge(in, run, &intervals);

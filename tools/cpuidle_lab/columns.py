@@ -419,25 +419,7 @@ def _contradiction(columns: Columns, states: int | None, last: dict[str, int]) -
             if int(values[0]) < last.get(name, 0) or bool((values[1:] < values[:-1]).any()):
                 return f"runs backwards in {name}"
             last[name] = int(values[-1])
-    return _unexplained(columns, last)
-
-
-# An interval begins where the last one's end, the way out and the busy time leave off, unless
-# something is missing between them; so much may be the way out.
-_WAY_OUT_MAX = 2**44
-
-
-def _unexplained(columns: Columns, last: dict[str, int]) -> str | None:
-    if not {"start_ns", "length_ns", "busy_ns", "flags"} <= columns.keys():
-        return None
-    start, flags = columns["start_ns"].astype(np.int64), columns["flags"]
-    over = start + columns["length_ns"] + columns["busy_ns"]
-    # After these the next one begins afresh.
-    over[flags & (CUT | UNKNOWN) != 0] = 2**63 - 1
-    before = np.concatenate(([last.get("over", 2**63 - 1)], over[:-1]))
-    last["over"] = int(over[-1])
-    far = (start - before >= _WAY_OUT_MAX) & (flags & GAP == 0)
-    return f"does not say what came before {start[far][0]} ns" if far.any() else None
+    return None
 
 
 def _fill_phase(columns: Columns) -> None:

@@ -75,7 +75,6 @@ def test_phases_are_recordings_of_their_own(tmp_path: Path) -> None:
     for part in found:
         for cpu in part.cpus:
             intervals, periods = part.kept[cpu]
-            assert intervals["flags"][0] & columns.GAP
             assert int(intervals["periods"].sum()) == len(periods["now_ns"])
 
 

@@ -45,15 +45,21 @@ MACHINE = Machine(
     4_000_000,
 )
 ROWS = 8000
+TURN = 500
 
 
 def stream(cpu: int, seed: int, rows: int) -> pl.DataFrame:
-    """Return intervals of which one in twenty, without any pattern, is long."""
+    """Return intervals of which one in twenty, without any pattern, is long.
+
+    The others are short and longer in turn, so that a window has to span the former and not the
+    turns.
+    """
     random = np.random.default_rng([seed, cpu])
+    turn = np.where(np.arange(rows) // TURN % 2, 20, 1)
     lengths = np.where(
         random.random(rows) < 0.05,
         random.uniform(1500 * US, 3000 * US, rows),
-        random.uniform(20 * US, 60 * US, rows),
+        random.uniform(20 * US, 60 * US, rows) * turn,
     ).astype(np.int64)
     busy = random.integers(200 * US, 250 * US, rows)
     start = 10**9 + np.concatenate([[0], np.cumsum(lengths + busy)[:-1]])

@@ -103,7 +103,6 @@ def as_json(outcome: "Outcome") -> dict[str, Any]:
         "above_percent": outcome.share(outcome.above),
         "below_percent": outcome.share(outcome.below),
         "intervals": outcome.intervals,
-        "missed": outcome.missed,
         "skipped": outcome.skipped,
         "decisions": outcome.decisions,
         "asked": outcome.asked,
@@ -126,7 +125,7 @@ def show_outcomes(outcomes: list["Outcome"]) -> None:
     table = Table(box=None, pad_edge=False)
     table.add_column("governor", no_wrap=True)
     for title in ("regret %", "energy mJ", "p50 us", "p99 us", "max us", "above %", "below %",
-                  "ticks %", "decisions", "intervals", "missed"):  # fmt: skip
+                  "ticks %", "decisions", "intervals"):  # fmt: skip
         table.add_column(title, justify="right", no_wrap=True)
     for one in outcomes:
         table.add_row(
@@ -137,7 +136,6 @@ def show_outcomes(outcomes: list["Outcome"]) -> None:
             *(_number(one.share(count)) for count in (one.above, one.below, one.ticks)),
             f"{one.decisions:,}",
             f"{one.intervals:,}",
-            f"{one.missed:,}",
         )
     console = Console()
     if not console.is_terminal:

@@ -17,9 +17,6 @@ _SEED = 1
 # Percentages that differ by less are equal: sums of floating-point numbers.
 _SAME = 1e-6
 
-# Intervals missed, in %, that a reader must know of.
-_MANY = 5
-
 # Percentage points that can be seen in the tables.
 _WORSE = 0.05
 
@@ -37,7 +34,6 @@ KEYS = (
     "instructions",
     "decisions_per_interval",
     "intervals",
-    "missed",
     "skipped",
 )
 
@@ -73,7 +69,7 @@ def regret(result: Result) -> float | None:
 def values(result: Result) -> dict[str, float | None]:
     """Return the figures of one governor on one recording, by the keys of KEYS."""
     outcome = result.outcome
-    rows = outcome.intervals + outcome.missed + outcome.skipped
+    rows = outcome.intervals + outcome.skipped
     return {
         "regret": regret(result),
         "power_mw": outcome.cost_pj / outcome.idle_ns if outcome.idle_ns else None,
@@ -89,7 +85,6 @@ def values(result: Result) -> dict[str, float | None]:
             outcome.decisions / outcome.intervals if outcome.intervals else None
         ),
         "intervals": outcome.intervals,
-        "missed": _percent(outcome.missed, rows),
         "skipped": _percent(outcome.skipped, rows),
     }
 
@@ -243,12 +238,6 @@ def front(points: Sequence[tuple[float, float]]) -> list[int]:
     ]
 
 
-def _missed(results: Sequence[Result]) -> str:
-    """Return which governors miss many intervals, "" if none does."""
-    shares = {item.label: values(item)["missed"] or 0 for item in results if item.kind != BEST_KIND}
-    return ", ".join(f"{label} {share:.0f} %" for label, share in shares.items() if share >= _MANY)
-
-
 def _below_floor(results: Sequence[Result]) -> str:
     """Return which governors come out below the floor estimate, "" if none does."""
     found = {item.label: value for item in results if (value := regret(item)) is not None}
@@ -270,11 +259,6 @@ def notes(comparison: Comparison) -> list[str]:
             found.append(f"{source.label}: {skipped:.1f} % of the intervals cannot be played")
         if below := _below_floor(results):
             found.append(f"{source.label}: the floor estimate is too high; below it: {below}")
-        if missed := _missed(results):
-            found.append(
-                f"{source.label}: intervals that were over before the CPU had woken from the one "
-                f"before, charged as the oracle: {missed}"
-            )
         found += [f"{source.label}: {line}" for line in losses(source.integrity)]
         found += [f"{source.label}: {line}" for line in comparison.remarks.get(source.label, [])]
     if not comparison.counted:

@@ -66,7 +66,7 @@ class Figures:
             p99_us=named[0.99],
             decisions_per_s=outcome.decisions / seconds,
             residency=tuple(100 * float(value) / total for value in time),
-            overslept=100 * outcome.skipped / (outcome.intervals + outcome.missed + outcome.skipped)
+            overslept=100 * outcome.skipped / (outcome.intervals + outcome.skipped)
             if outcome.skipped
             else 0.0,
         )

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from cpuidle_lab.columns import GAP, INTERVAL, PERIOD, TRACE, Columns, Recording, in_memory
+from cpuidle_lab.columns import INTERVAL, PERIOD, TRACE, Columns, Recording, in_memory
 from cpuidle_lab.compare.spec import Candidate, candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import project_governors
@@ -145,9 +144,6 @@ def _part(
             continue
         placed = periods.filter(pl.col("interval").is_in(inside["first_seq"].implode()))
         columns = in_memory(inside)
-        # What came before the phase does not delay its first interval.
-        columns["flags"] = columns["flags"].copy()
-        columns["flags"][0] |= np.uint8(GAP)
         kept[cpu] = columns, in_memory(placed)
         recorder = recorder or _recorder(recording, cpu, first)
         start = _checkpoint(recording, cpu, first)

@@ -30,7 +30,6 @@ INTERVAL_TYPES: dict[str, type[np.generic]] = {
     "length_ns": np.int64,
     "timer_ns": np.int64,
     "tick_phase_ns": np.int64,
-    "busy_ns": np.int64,
     "latency_req_ns": np.int64,
     "disabled": np.uint32,
     "flags": np.uint8,
@@ -89,7 +88,6 @@ class CTotals(ctypes.Structure):
         ("oracle_pj", ctypes.c_double),
         ("idle_ns", ctypes.c_double),
         ("intervals", ctypes.c_uint64),
-        ("missed", ctypes.c_uint64),
         ("skipped", ctypes.c_uint64),
         ("decisions", ctypes.c_uint64),
         ("asked", ctypes.c_uint64),
@@ -280,7 +278,6 @@ class Outcome:
         oracle_pj: least cost for whoever knows each interval.
         idle_ns: length of the intervals played.
         intervals: intervals played.
-        missed: intervals that were over before the CPU had woken from the one before.
         skipped: intervals without end, or with unknown inputs.
         decisions: decisions made.
         asked: decisions that asked for the sleep length.
@@ -307,7 +304,6 @@ class Outcome:
     oracle_pj: float = 0.0
     idle_ns: float = 0.0
     intervals: int = 0
-    missed: int = 0
     skipped: int = 0
     decisions: int = 0
     asked: int = 0

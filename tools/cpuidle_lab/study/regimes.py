@@ -71,8 +71,8 @@ class Size:
 
 
 def _span_ns(part: Mapping[str, Any], machine: Machine) -> int:
-    """Return how long intervals from 0 on take, in whole ticks."""
-    span = sum(int(part[name][-1]) for name in ("start_ns", "length_ns", "busy_ns"))
+    """Return how long intervals from 0 on take with the last way out, in whole ticks."""
+    span = int(part["start_ns"][-1]) + int(part["length_ns"][-1]) + max(machine.exit_latency_ns)
     return -(-span // machine.tick_ns) * machine.tick_ns
 
 

@@ -140,7 +140,7 @@ class Figures:
         cost_pj, oracle_pj: modelled energy, and the oracle's.
         warm_cost_pj, warm_oracle_pj: the same without the first WARM of each CPU's intervals.
         idle_ns: length of all intervals.
-        intervals, missed, decisions, asked, ticks: counts, as of engine.Outcome.
+        intervals, decisions, asked, ticks: counts, as of engine.Outcome.
         latency: wake-ups by their modelled latency in ns, as pairs.
     """
 
@@ -150,7 +150,6 @@ class Figures:
     warm_oracle_pj: float = 0.0
     idle_ns: float = 0.0
     intervals: int = 0
-    missed: int = 0
     decisions: int = 0
     asked: int = 0
     ticks: int = 0
@@ -255,7 +254,7 @@ def play(stream: Stream, candidate: Candidate, twist: Twist = AS_TOLD) -> Figure
         found.warm_oracle_pj += totals.oracle_pj - before.oracle_pj
     for name in ("cost_pj", "oracle_pj", "idle_ns"):
         setattr(found, name, float(getattr(outcome, name)))
-    for name in ("intervals", "missed", "decisions", "asked", "ticks"):
+    for name in ("intervals", "decisions", "asked", "ticks"):
         setattr(found, name, int(getattr(outcome, name)))
     found.latency = sorted(outcome.latency_ns.items())
     return found
@@ -325,5 +324,4 @@ def as_json(figures: Figures) -> dict[str, Any]:
         "latency_p99_us": figures.latency_us(0.99),
         "latency_mean_us": figures.mean_latency_us,
         "decisions_per_interval": figures.decisions / figures.intervals if figures.intervals else 0,
-        "missed": figures.missed,
     }

@@ -48,7 +48,6 @@ static struct rp_intervals columns(FILE *file)
 	in.length_ns = get(file, count * sizeof(*in.length_ns));
 	in.timer_ns = get(file, count * sizeof(*in.timer_ns));
 	in.tick_phase_ns = get(file, count * sizeof(*in.tick_phase_ns));
-	in.busy_ns = get(file, count * sizeof(*in.busy_ns));
 	in.latency_req_ns = get(file, count * sizeof(*in.latency_req_ns));
 	in.disabled = get(file, count * sizeof(*in.disabled));
 	in.flags = get(file, count * sizeof(*in.flags));

@@ -22,6 +22,8 @@ static void enable(const char *name, const struct cil_machine *machine)
 	}
 	mainline_use(name);
 	mainline_enable(machine->tick_ns, machine->state_count, states);
+	/* On a device without a residency menu takes its first call for a refusal. */
+	mainline_leave_behind(-1, 1, false);
 }
 
 static void mainline_policy_select(void *state,

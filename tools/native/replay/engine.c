@@ -15,17 +15,16 @@
  *   governors as a wake-up by the tick. It ends the interval all the same.
  * - The polling state gives up after its time limit, and the policy is asked
  *   again. Interrupts do not end a poll.
- * - Leaving a state takes its exit latency, in full. What the CPU does next is
- *   delayed by it, so the policy meets the next interval later. Its end stays
- *   where it was recorded: less is left of it, or nothing (missed).
+ * - Leaving a state takes its exit latency, in full, of which the policy
+ *   learns. The next interval begins where it was recorded: what a late CPU
+ *   sets off is late by as much, so intervals keep their lengths.
  *
- * So the ends of intervals do not move, whatever is decided (open loop).
+ * So intervals do not move, whatever is decided (open loop).
  *
- * Everybody is charged for the same intervals, those of the recording: each
+ * All policies are charged for the same intervals, those of the recording: each
  * entry costs E, and every moment of an interval is charged to the state that
- * was entered last, the first moments to the first state. An interval that was
- * missed is charged what the oracle pays for it, since nobody decided anything
- * there. So waking up late gains nothing, and no cost is below the oracle's.
+ * was entered last, the first moments to the first state. So waking up late
+ * gains nothing, and no cost is below the oracle's.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -67,14 +67,6 @@ static void leave_out(const struct rp_choices *c, size_t i)
 		c->last[i] = 0;
 }
 
-/* The interval was over before the CPU had woken from the one before. */
-static void miss(struct rp_run *run, struct rp_interval *in, s64 length_ns)
-{
-	in->ideal = rp_best(&run->machine, &run->model, in->latency_req_ns,
-			    in->disabled, length_ns);
-	in->cost_pj = rp_cost(&run->model, in->ideal, length_ns);
-}
-
 /* Interval @i, whose answers begin at @answer. */
 static struct rp_interval interval_of(const struct rp_intervals *in, size_t i,
 				   size_t answer)
@@ -99,7 +91,7 @@ static struct rp_interval interval_of(const struct rp_intervals *in, size_t i,
 	};
 }
 
-/* An interval that can be played, from where the CPU was ready. */
+/* An interval that can be played. */
 static void play_one(struct rp_run *run, const struct rp_intervals *in,
 		     const struct rp_choices *c, size_t i, size_t answer)
 {
@@ -110,17 +102,9 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 	if (run->poll_disabled != interval.disabled)
 		rp_set_poll_limit(run, interval.disabled);
 
-	if (run->ready_ns)
-		interval.now_ns = run->ready_ns;
-	if (interval.now_ns < interval.end_ns) {
-		run->totals.intervals++;
-		while (!rp_stay(run, &interval))
-			;
-	} else {
-		run->totals.missed++;
-		miss(run, &interval, in->length_ns[i]);
-	}
-	run->ready_ns = interval.now_ns + in->busy_ns[i];
+	run->totals.intervals++;
+	while (!rp_stay(run, &interval))
+		;
 	account(run, &interval, in->length_ns[i], c, i);
 }
 
@@ -137,17 +121,15 @@ static void play_aside(struct rp_run *run, const struct rp_intervals *in,
 static void play_any(struct rp_run *run, const struct rp_intervals *in,
 		     const struct rp_choices *c, size_t i, size_t answer)
 {
-	if (in->flags[i] & RP_GAP)
-		run->ready_ns = 0;
+	bool played = !(in->flags[i] & NOT_PLAYED) && in->length_ns[i] > 0;
+
 	if (in->tick_phase_ns[i] >= 0)
 		run->tick_phase_ns = in->tick_phase_ns[i];
-	if (!(in->flags[i] & NOT_JUDGED)) {
+	if (played && !(in->flags[i] & RP_OVERSLEPT)) {
 		play_one(run, in, c, i, answer);
 		return;
 	}
-	if (in->flags[i] & NOT_PLAYED)
-		run->ready_ns = 0;
-	else
+	if (played)
 		play_aside(run, in, i, answer);
 	run->totals.skipped++;
 	leave_out(c, i);

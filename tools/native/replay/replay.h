@@ -77,7 +77,6 @@ struct rp_model {
  * @timer_ns: time until the next timer event, the tick left out; or one of
  *	RP_TIMER_*
  * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
- * @busy_ns: time from the end of the wake-up to the next interval
  * @latency_req_ns: latency request
  * @disabled: bit k is set if state k was disabled
  * @flags: RP_*
@@ -91,7 +90,6 @@ struct rp_intervals {
 	const s64 *length_ns;
 	const s64 *timer_ns;
 	const s64 *tick_phase_ns;
-	const s64 *busy_ns;
 	const s64 *latency_req_ns;
 	const u32 *disabled;
 	const u8 *flags;
@@ -140,7 +138,7 @@ struct rp_verdicts {
  * struct rp_choices - what was decided in each interval, in columns
  * @cost_pj: modelled cost of the interval
  * @oracle_pj: cost of the best state for it
- * @decisions: decisions made in it, 0 if it was missed or left out
+ * @decisions: decisions made in it, 0 if it was left out
  * @index: state that was chosen first
  * @stop_tick: whether the tick was to be stopped with it
  * @reason: why, enum cil_reason
@@ -164,10 +162,8 @@ struct rp_choices {
  * struct rp_totals - what a run came to
  * @cost_pj: modelled cost of all idle periods
  * @oracle_pj: least cost for whoever knows each interval
- * @idle_ns: length of all intervals, those missed included
+ * @idle_ns: length of all intervals
  * @intervals: intervals played
- * @missed: intervals that were over before the CPU had woken from the last;
- *	they are charged what the oracle pays
  * @skipped: intervals without an end or with unknown inputs
  * @decisions: decisions made
  * @asked: decisions that asked for the sleep length
@@ -190,7 +186,6 @@ struct rp_totals {
 	double oracle_pj;
 	double idle_ns;
 	u64 intervals;
-	u64 missed;
 	u64 skipped;
 	u64 decisions;
 	u64 asked;

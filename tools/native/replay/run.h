@@ -30,7 +30,6 @@ struct rp_driver {
  * @conceals: see rp_conceal()
  * @poll_limit_ns: how long the polling state polls, by the states disabled
  * @poll_disabled: the disabled states that @poll_limit_ns is for
- * @ready_ns: the CPU wakes up, or is busy, until then
  * @tick_phase_ns: time of the tick modulo its period, -1 as long as unknown
  * @tick_stopped: the tick is stopped
  * @outcome: the last idle period, to be learned from
@@ -49,7 +48,6 @@ struct rp_run {
 	bool conceals;
 	s64 poll_limit_ns;
 	u32 poll_disabled;
-	u64 ready_ns;
 	s64 tick_phase_ns;
 	bool tick_stopped;
 	struct cil_outcome outcome;
