@@ -39,7 +39,9 @@ static void see_period(void *context, const struct cil_period *d)
 	if (d->out_kind == CIL_KIND_NONE)
 		DEMAND(!d->residency_ns && !d->out_ts && !d->out_index);
 	if (d->out_kind != CIL_KIND_ENTERED)
-		DEMAND(!d->by_tick && !d->overslept && !d->interval);
+		DEMAND(!d->by_tick && !d->overslept);
+	if (d->out_kind == CIL_KIND_NONE)
+		DEMAND(!d->interval);
 	DEMAND(d->interval <= d->seq);
 	if (d->by_tick)
 		DEMAND(d->delta_tick_ns < d->sleep_length_ns);
@@ -52,8 +54,8 @@ static void see_any(const struct cil_interval *in, u64 *next_ns)
 	u64 end_ns = in->start_ns + in->length_ns;
 
 	DEMAND(in->periods > 0);
-	DEMAND(in->length_ns > 0 && in->busy_ns >= 0);
-	DEMAND(in->start_ns < CIL_TIME_BELIEVED && end_ns > in->start_ns);
+	DEMAND(in->length_ns >= 0 && in->busy_ns >= 0);
+	DEMAND(in->start_ns < CIL_TIME_BELIEVED && end_ns >= in->start_ns);
 	DEMAND(in->flags & CIL_INTERVAL_GAP || in->start_ns >= *next_ns);
 	*next_ns = in->start_ns;
 }
@@ -69,6 +71,7 @@ static void see_answer(void *context, const struct cil_answer *answer)
 	struct seen *seen = context;
 
 	see_timer(answer->timer_ns);
+	DEMAND(answer->served_ns >= 0 && answer->back_ns >= 0);
 	seen->answer_at_ns = answer->at_ns;
 	seen->answers++;
 }

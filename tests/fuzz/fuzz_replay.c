@@ -75,6 +75,8 @@ static void take_tunables(struct input *in, const struct cil_policy *policy,
 /* Long enough for wheels and windows to turn; more only takes longer. */
 static s64 take_length(struct input *in)
 {
+	if (!take_below(in, 16))
+		return 0;
 	return 1 + (take_below(in, 16) ? take_time(in, 20) : take_time(in, 26));
 }
 
@@ -93,19 +95,33 @@ static s64 take_timer(struct input *in, s64 length_ns)
 	}
 }
 
+/* What the kernel answered later, in columns. */
+struct answers {
+	u64 at_ns[ANSWERS];
+	s64 timer_ns[ANSWERS];
+	s64 served_ns[ANSWERS];
+	s64 back_ns[ANSWERS];
+	s64 phase_ns[ANSWERS];
+};
+
 /* Mostly in order and within the interval; else at any time. */
 static u32 take_answers(struct input *in, u64 start_ns, s64 length_ns,
-			u64 *at_ns, s64 *timer_ns)
+			struct answers *a, size_t first)
 {
 	u32 count = take_below(in, 2) ? 0 : take_below(in, ANSWERS_MAX + 1);
 	u64 now_ns = start_ns;
 	u32 i;
 
 	for (i = 0; i < count; i++) {
+		size_t k = first + i;
+
 		now_ns += take_time(in, 24);
-		at_ns[i] = take_below(in, 16) ? now_ns : take_wild(in);
-		at_ns[i] &= CIL_TIME_BELIEVED - 1;
-		timer_ns[i] = take_timer(in, length_ns);
+		a->at_ns[k] = take_below(in, 16) ? now_ns : take_wild(in);
+		a->at_ns[k] &= CIL_TIME_BELIEVED - 1;
+		a->timer_ns[k] = take_timer(in, length_ns);
+		a->served_ns[k] = take_time(in, take_below(in, 8) ? 16 : 52);
+		a->back_ns[k] = take_time(in, take_below(in, 8) ? 16 : 52);
+		a->phase_ns[k] = take_below(in, 8) ? -1 : (s64)take_time(in, 26);
 	}
 	return count;
 }
@@ -168,8 +184,8 @@ static void judge(struct input *in, struct rp_run *run,
 
 static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 {
-	u64 start_ns[ROWS], answer_at_ns[ANSWERS];
-	s64 answer_timer_ns[ANSWERS];
+	u64 start_ns[ROWS];
+	struct answers a;
 	u32 answers[ROWS];
 	s64 length_ns[ROWS], timer_ns[ROWS], tick_phase_ns[ROWS];
 	s64 latency_req_ns[ROWS];
@@ -179,7 +195,8 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 	struct rp_intervals intervals = {
 		take_below(in, ROWS), start_ns, length_ns, timer_ns,
 		tick_phase_ns, latency_req_ns, disabled, flags,
-		answers, answer_at_ns, answer_timer_ns,
+		answers, a.at_ns, a.timer_ns, a.served_ns, a.back_ns,
+		a.phase_ns,
 	};
 	struct rp_choices choices = {
 		.cost_pj = cost_pj, .oracle_pj = oracle_pj,
@@ -196,9 +213,8 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 		start_ns[i] = *now_ns &= CIL_TIME_BELIEVED - 1;
 		length_ns[i] = take_length(in);
 		timer_ns[i] = take_timer(in, length_ns[i]);
-		answers[i] = take_answers(in, start_ns[i], length_ns[i],
-					  &answer_at_ns[answer],
-					  &answer_timer_ns[answer]);
+		answers[i] = take_answers(in, start_ns[i], length_ns[i], &a,
+					  answer);
 		answer += answers[i];
 		tick_phase_ns[i] = take_below(in, 8) ? -1 : (s64)take_time(in, 26);
 		latency_req_ns[i] = take_below(in, 2) ? S64_MAX : (s64)take_wild(in);

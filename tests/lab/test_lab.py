@@ -8,14 +8,17 @@ import subprocess
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.intervals import with_energy, with_intervals
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.lab.run import SCRIPT_BEGINS, read_results
 from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable, sha256
+from cpuidle_lab.trace import load
 
 pytestmark = pytest.mark.lab
 
@@ -166,6 +169,51 @@ def test_the_report_holds_the_emulated_energy(
     assert next(iter(run["wakers"])) == "timer hrtimer_wakeup"
     assert sum(run["wakers"].values()) == sum(state["entries"] for state in run["states"])
     assert found["emulated_mw"] == pytest.approx(found["emulated_mj"] / run["seconds"], rel=0.01)
+
+
+ACCOUNTS = """
+. /lab/functions
+load cpuidle_emul machine=skx
+load cpuidle_lab
+trace_start 64 cpuidle_lab
+for governor in wteo menu_ng; do
+    afresh $governor
+    mark "account"
+    cat /sys/kernel/debug/cpuidle_emul/energy >/results/$governor-begin
+    cyclictest --quiet --interval=700 --loops=4000 --policy=other >/dev/null
+    mark "account"
+    cat /sys/kernel/debug/cpuidle_emul/energy >/results/$governor-end
+done
+trace_stop trace.dat
+"""
+
+
+def slots(path: Path) -> dict[tuple[int, str], tuple[int, int, int]]:
+    """Return power (mW), entry energy and energy of each CPU's idle states: nJ times entries."""
+    rows = [line.split() for line in path.read_text().splitlines()[1:]]
+    return {
+        (int(cpu), state): (int(mw) * int(ns), int(nj) * int(entries) * 1000, int(entries))
+        for cpu, state, mw, nj, ns, entries, _ in rows
+        if cpu.isdigit() and state not in ("busy", "offline")
+    }
+
+
+def test_modelled_energy_is_the_machines_own_account(tmp_path: Path) -> None:
+    """The energy of the recorded idle periods is that of the emulated machine's idle slots."""
+    result = run_lab(LabRun(ACCOUNTS), tmp_path / "out").check()
+    trace = load(result.files / TRACE)
+    periods = with_intervals(trace, trace.periods()).filter("entered")
+    energy = with_energy(periods, trace.machines[0])
+    start, length = pl.col("ts").cast(pl.Float64), pl.col("residency")
+    marks = trace.tables["marker"].filter(pl.col("text") == "account")["ts"].to_list()
+    for governor, begin, end in zip(("wteo", "menu_ng"), marks[::2], marks[1::2], strict=True):
+        inside = pl.min_horizontal(start + length, end) - pl.max_horizontal(start, begin)
+        share = (inside / length).clip(0, 1)
+        modelled_pj = energy.select((share * pl.col("cost")).sum()).item()
+        before, after = (slots(result.files / f"{governor}-{x}") for x in ("begin", "end"))
+        account_pj = sum(sum(after[key][:2]) - sum(before[key][:2]) for key in after)
+        assert sum(after[key][2] - before[key][2] for key in after) > 4000
+        assert modelled_pj == pytest.approx(account_pj, rel=0.001), governor
 
 
 def test_command_line_brings_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,11 +66,14 @@ INTERVAL: Layout = {
     "timer_ns": _S64, "tick_phase_ns": _S64, "busy_ns": _S64, "latency_req_ns": _S64,
     "hint_ns": _S64, "disabled": _U32, "flags": _U8, "index": _U8, "last_index": _U8,
     "governor": _U8, "answers": _U32, "answer_at_ns": pl.List(_U64),
-    "answer_timer_ns": pl.List(_S64),
+    "answer_timer_ns": pl.List(_S64), "answer_served_ns": pl.List(_S64),
+    "answer_back_ns": pl.List(_S64), "answer_phase_ns": pl.List(_S64),
 }  # fmt: skip
 
 # Of INTERVAL: several values a row, `answers` of them; in memory one after the other.
-ANSWERS = ("answer_at_ns", "answer_timer_ns")
+ANSWERS = ("answer_at_ns", "answer_timer_ns", "answer_served_ns", "answer_back_ns",
+           "answer_phase_ns")  # fmt: skip
+_ANSWER = np.dtype([(name, "i8" if n else "u8") for n, name in enumerate(ANSWERS)])
 
 PERIOD: Layout = {
     "cpu": _U16, "seq": _U64, "ts": _U64, "now_ns": _U64, "latency_req_ns": _S64, "hint_ns": _S64,
@@ -157,12 +160,10 @@ def with_answers(frame: pl.DataFrame) -> pl.DataFrame:
     if "answer_at_ns" in frame.columns:
         return frame
     packed = frame["answers"] if "answers" in frame.columns else pl.Series([b""] * frame.height)
-    counts = packed.bin.size().to_numpy() // 16
-    pairs = np.frombuffer(b"".join(packed.to_list()), [("at", "u8"), ("timer", "i8")])
+    counts = packed.bin.size().to_numpy() // _ANSWER.itemsize
+    told = np.frombuffer(b"".join(packed.to_list()), _ANSWER)
     rows = np.repeat(np.arange(frame.height, dtype=np.uint32), counts)
-    flat = pl.DataFrame(
-        {"row": rows, "answer_at_ns": pairs["at"].copy(), "answer_timer_ns": pairs["timer"].copy()}
-    )
+    flat = pl.DataFrame({"row": rows, **{name: told[name].copy() for name in ANSWERS}})
     lists = flat.group_by("row", maintain_order=True).agg(*ANSWERS)
     return (
         frame.with_columns(answers=pl.Series(counts))
@@ -384,11 +385,14 @@ def _check_answers(path: Path, frame: pl.DataFrame) -> None:
 _BOUNDS = {
     "start_ns": (0, 2**62),
     "now_ns": (0, 2**62),
-    "length_ns": (1, 2**52),
+    "length_ns": (0, 2**52),
     "busy_ns": (0, 2**62),
     "timer_ns": (TIMER_TICK - _TICK_MAX, 2**63),
     "answer_at_ns": (0, 2**62),
     "answer_timer_ns": (TIMER_TICK - _TICK_MAX, 2**63),
+    "answer_served_ns": (0, 2**52),
+    "answer_back_ns": (0, 2**52),
+    "answer_phase_ns": (-1, 2**62),
     "tick_phase_ns": (-1, 2**62),
 }
 

@@ -112,7 +112,8 @@ def judged(
             )
         rows.append(
             part.select("cpu", "first_seq", "length_ns", "flags").with_columns(
-                judged=pl.col("flags") & (columns.CUT | columns.OVERSLEPT) == 0,
+                judged=(pl.col("flags") & (columns.CUT | columns.OVERSLEPT) == 0)
+                & (pl.col("length_ns") > 0),
                 **{name: pl.Series(each[name]) for name in ("cost_pj", "oracle_pj")},
             )
         )

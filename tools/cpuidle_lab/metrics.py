@@ -327,7 +327,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
         "regret": 100 * (cost / oracle - 1) if oracle else None,
         "power_mw": cost / length if length else None,
         "oracle_mw": oracle / length if length else None,
-        "intervals": intervals.height,
+        "intervals": int((intervals["length_ns"] > 0).sum()),
         "cut_intervals": int((intervals["flags"] & CUT != 0).sum()),
         "overslept_intervals": int((intervals["flags"] & OVERSLEPT != 0).sum()),
         "overslept": _percent(overslept, time),

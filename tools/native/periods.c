@@ -213,11 +213,11 @@ static void end_interval(struct cil_periods *p, const struct cil_period *d)
 	struct cil_interval *in = &p->interval;
 	s64 stay_ns = (s64)d->residency_ns - exit_latency(p, d);
 	bool due = stay_ns + TOLERANCE_NS >= d->sleep_length_ns;
+	bool ticked = d->tick == CIL_TICK_HIDDEN ? is_tick(p, d) && due :
+						   d->tick == CIL_TICK_WAKEUP;
 	s64 length_ns;
 
-	if (!p->goes_on &&
-	    (d->tick == CIL_TICK_WAKEUP ||
-	     (is_tick(p, d) && due)))
+	if (!p->goes_on && ticked)
 		in->flags |= CIL_INTERVAL_TICKED;
 	if (!p->goes_on && !is_tick(p, d) && d->sleep_length_ns > 0 && due)
 		in->flags |= CIL_INTERVAL_TIMER;
@@ -226,26 +226,39 @@ static void end_interval(struct cil_periods *p, const struct cil_period *d)
 	in->length_ns = length_ns > 0 ? length_ns : 1;
 }
 
-/* What the kernel answered at a later decision it would have at the wake-up. */
-static void tell_answer(struct cil_periods *p, const struct cil_period *d)
+/* Did the tick go on in the last period? */
+static bool has_tick(const struct cil_periods *p)
+{
+	return p->last_timer_ns <= CIL_TIMER_TICK(0) ||
+	       !(p->last.stop_tick || p->last.flags & CIL_FLAG_TICK_STOPPED);
+}
+
+/*
+ * What the kernel answered at a decision it would have at the wake-up before it:
+ * at the tick, where that woke the CPU.
+ */
+static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 {
 	const struct cil_period *last = &p->last;
-	u64 at_ns = p->end_ns - exit_latency(p, last);
+	u64 left_ns = p->end_ns - exit_latency(p, last);
+	u64 at_ns = left_ns < now_ns ? left_ns : now_ns;
 	struct cil_answer answer;
 	s64 earlier_ns;
 
-	if (last->by_tick && last->now_ns + (u64)last->delta_tick_ns < at_ns)
+	if (last->by_tick && has_tick(p) &&
+	    last->now_ns + (u64)last->delta_tick_ns < at_ns)
 		at_ns = last->now_ns + last->delta_tick_ns;
-	if (at_ns > d->now_ns)
-		at_ns = d->now_ns;
-	earlier_ns = d->now_ns - at_ns;
-	answer.at_ns = at_ns;
-	answer.timer_ns = timer_of(p, d);
+	earlier_ns = now_ns - at_ns;
 	/* The time to a tick that had to go on counts down from -2. */
-	if (answer.timer_ns < 0)
-		answer.timer_ns -= earlier_ns;
-	else if (answer.timer_ns < (s64)CIL_LENGTH_BELIEVED)
-		answer.timer_ns += earlier_ns;
+	if (timer_ns < 0)
+		timer_ns -= earlier_ns;
+	else if (timer_ns < (s64)CIL_LENGTH_BELIEVED)
+		timer_ns += earlier_ns;
+	answer.at_ns = at_ns;
+	answer.timer_ns = timer_ns;
+	answer.served_ns = left_ns - at_ns;
+	answer.back_ns = now_ns > p->end_ns ? now_ns - p->end_ns : 0;
+	answer.tick_phase_ns = p->tick_phase_ns;
 	p->sink.answer(p->sink.context, &answer);
 }
 
@@ -255,7 +268,7 @@ static void extend_interval(struct cil_periods *p, struct cil_period *d)
 	s64 exit_ns = exit_latency(p, d);
 
 	if (in->periods++)
-		tell_answer(p, d);
+		tell_answer(p, d->now_ns, timer_of(p, d));
 	in->last_index = d->out_index;
 	in->flags &= ~(CIL_INTERVAL_TIMER | CIL_INTERVAL_UNCERTAIN |
 		       CIL_INTERVAL_TICKED);
@@ -270,6 +283,18 @@ static void extend_interval(struct cil_periods *p, struct cil_period *d)
 		     d->now_ns - in->start_ns + d->residency_ns <
 			     CIL_LENGTH_BELIEVED;
 	end_interval(p, d);
+	p->last = *d;
+	p->last_timer_ns = timer_of(p, d);
+}
+
+/* No idle period followed the decision: its interval has no length. */
+static void abort_interval(struct cil_periods *p, struct cil_period *d)
+{
+	p->interval.periods = 1;
+	p->interval.last_index = d->out_index;
+	p->interval.length_ns = 0;
+	p->end_ns = d->now_ns;
+	d->interval = d->seq;
 	p->last = *d;
 	p->last_timer_ns = timer_of(p, d);
 }
@@ -307,6 +332,10 @@ static void look_between(struct cil_periods *p, const struct cil_period *d)
 	u64 due_ns;
 
 	if (timer_came(p, d, &due_ns)) {
+		if (p->last.by_tick && has_tick(p))
+			tell_answer(p, p->end_ns,
+				    due_ns > p->end_ns ?
+				    (s64)(due_ns - p->end_ns) : 0);
 		p->goes_on = false;
 		in->flags |= CIL_INTERVAL_TIMER;
 		if (p->last.by_tick && d->left)
@@ -359,16 +388,17 @@ static void place(struct cil_periods *p, struct cil_period *d, bool usable)
 	}
 	if (p->goes_on)
 		look_between(p, d);
-	if (d->out_kind == CIL_KIND_ABORTED) {
-		/* Something else than the tick had come. */
+	/* Something else than the tick had come, and sent the CPU back to work. */
+	if (d->out_kind == CIL_KIND_ABORTED)
 		p->goes_on = false;
-		return;
-	}
 	if (!p->goes_on) {
 		release_interval(p, d->now_ns);
 		begin_interval(p, d);
 	}
-	extend_interval(p, d);
+	if (d->out_kind == CIL_KIND_ABORTED)
+		abort_interval(p, d);
+	else
+		extend_interval(p, d);
 }
 
 /* The last decision is complete. */

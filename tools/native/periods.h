@@ -147,7 +147,8 @@ struct cil_period_outcome {
  * @first_seq: number of its first decision
  * @periods: idle periods in it
  * @start_ns: when the CPU went idle
- * @length_ns: until it was woken; at least 1
+ * @length_ns: until it was woken; 0: the selection was aborted, so no idle
+ *	period followed
  * @timer_ns: from the start to the next timer event, the tick left out; the
  *	largest s64 if there was none, CIL_TIMER_UNKNOWN, or CIL_TIMER_TICK
  * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
@@ -180,12 +181,19 @@ struct cil_interval {
 
 /**
  * struct cil_answer - the kernel's answer to a later question for the timer
- * @at_ns: when a later decision of the interval was made
+ * @at_ns: when the CPU was woken to make a later decision of the interval
  * @timer_ns: as in struct cil_interval, from then
+ * @served_ns: how much longer the state lasted, its exit latency left out: the
+ *	tick was served in it
+ * @back_ns: from the end of the state to the decision
+ * @tick_phase_ns: as in struct cil_interval
  */
 struct cil_answer {
 	u64 at_ns;
 	s64 timer_ns;
+	s64 served_ns;
+	s64 back_ns;
+	s64 tick_phase_ns;
 };
 
 /**

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cpuidle_lab import columns
+from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from tests.tracedat import Trace
 
 TICK = 4_000_000
@@ -51,8 +52,7 @@ def no_answers(count: int) -> dict[str, np.ndarray[Any, Any]]:
     """Return the columns of intervals in memory during which the kernel was asked only once."""
     return {
         "answers": np.zeros(count, np.uint32),
-        "answer_at_ns": np.zeros(0, np.uint64),
-        "answer_timer_ns": np.zeros(0, np.int64),
+        **{name: np.zeros(0, INTERVAL_TYPES[name]) for name in columns.ANSWERS},
     }
 
 

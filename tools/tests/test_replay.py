@@ -239,6 +239,9 @@ def asked(
     flags: int = 0,
     phase: int = (10**9 + MS) % TICK_NS,
     on: Machine = QUICK,
+    served: int = 0,
+    back: int = 2_000,
+    grid: int = -1,
 ) -> tuple[list[tuple[int, int, bool]], CTotals]:
     """Return what a governor is told in one interval, whose first tick comes after 1 ms.
 
@@ -250,6 +253,9 @@ def asked(
         flags: of the interval.
         phase: of the tick.
         on: the machine.
+        served: how much longer the recorder's state lasted at each answer.
+        back: from the end of its state to its decision.
+        grid: of the tick, as the kernel told at each answer.
     """
     probe = Probe(keep)
     frame = intervals([length_ns], flags=np.array([flags], np.uint8))
@@ -258,6 +264,9 @@ def asked(
     frame["answers"] = np.array([len(answers)], np.uint32)
     frame["answer_at_ns"] = np.array([START + at for at, _ in answers], np.uint64)
     frame["answer_timer_ns"] = np.array([timer for _, timer in answers], np.int64)
+    frame["answer_served_ns"] = np.full(len(answers), served)
+    frame["answer_back_ns"] = np.full(len(answers), back)
+    frame["answer_phase_ns"] = np.full(len(answers), grid)
     with engine.Run(probe.governor, on) as run:
         run.play(frame, False)
         return probe.told, run.totals()
@@ -301,7 +310,7 @@ def test_later_answers_are_followed() -> None:
         (7 * MS - BACK, 4 * MS - BACK, False),
     ]
     # Until then the old answer holds.
-    told, _ = asked(9 * MS, 10 * MS, [(MS + BACK + 1, 6 * MS)], keep=1)
+    told, _ = asked(9 * MS, 10 * MS, [(MS + 30_000, 6 * MS)], keep=1)
     assert told[1][0] == 9 * MS - BACK
 
 
@@ -345,12 +354,16 @@ def test_a_held_tick_is_no_answer_where_the_tick_was_stopped() -> None:
     assert told[1] == (MS - 20_000, MS - 20_000, False)
 
 
-# What came with the tick may have been recorded 70 us after it.
+# The end came with the last tick before it; a timer of a task, with one 70 us before it,
+# counted from where the CPU has left its state.
 @pytest.mark.parametrize(
     ("late", "flags", "decisions"),
     [
         (70_000, columns.TICKED, 1),
-        (70_001, columns.TICKED, 2),
+        (4 * MS - 20_000, columns.TICKED, 1),
+        (4 * MS - 19_999, columns.TICKED, 2),
+        (71_000, columns.TICKED | columns.TIMER, 1),
+        (71_001, columns.TICKED | columns.TIMER, 2),
         (70_000, 0, 2),
         (0, 0, 1),
     ],
@@ -359,6 +372,42 @@ def test_an_end_that_came_with_the_tick(late: int, flags: int, decisions: int) -
     told, totals = asked(MS + late, 10 * MS, [], keep=1, flags=flags)
     assert len(told) == decisions
     assert totals.ticks == decisions - 1
+
+
+# Where a tick woke the recorder, too, replay knows when, how long it was served, and the way back.
+def test_the_recorded_way_back_from_a_tick() -> None:
+    came = [(MS + 15_000, 8 * MS)]
+    told, _ = asked(9 * MS, 10 * MS, came, keep=1, served=30_000, back=5_000)
+    # 1 us of exit latency.
+    at = MS + 15_000 + 30_000 + 1_000 + 5_000
+    assert told[1][0] == MS + 15_000 + 8 * MS - at
+    far = [(MS + 20_001, 8 * MS)]
+    told, _ = asked(9 * MS, 10 * MS, far, keep=1, served=30_000, back=5_000)
+    assert told[1][0] == 10 * MS - MS - BACK
+    # The kernel told of another grid then.
+    phase = (START + MS + 15_000 + 7_000) % TICK_NS
+    told, _ = asked(9 * MS, 10 * MS, came, keep=2, served=30_000, back=5_000, grid=phase)
+    assert told[1][1] == 4 * MS + MS + 15_000 + 7_000 - at
+
+
+# A selection that was aborted is made again, and the next one knows that no idle period followed.
+def test_aborted_selections_are_made(make: Make) -> None:
+    frame = intervals([40_000] * 40)
+    frame["length_ns"][::2] = 0
+    found = play(make(frame), "menu_ng", choices=True)
+    assert (found.intervals, found.skipped, found.decisions) == (20, 0, 20)
+    assert (found.choices[0]["decisions"][::2] == 0).all()
+    without = play(make({name: values[1::2] for name, values in frame.items()}), "menu_ng")
+    assert found.oracle_pj == without.oracle_pj
+    assert found.cost_pj != without.cost_pj, "menu takes an aborted selection for a long interval"
+
+
+# Interrupts do not end a poll, but what a timer sends the CPU to is done before the poll's limit.
+def test_a_timer_within_a_poll_ends_the_interval() -> None:
+    told, totals = asked(60_000, 5_000, [], on=SKX, flags=columns.TIMER)
+    assert (len(told), totals.polls) == (1, 0)
+    told, totals = asked(60_000, 25_000, [], on=SKX, flags=columns.TIMER)
+    assert totals.polls > 0
 
 
 # It counts nowhere, though the governor meets it and learns from it.
@@ -430,7 +479,11 @@ def test_absurd_columns_do_no_harm() -> None:
     frame |= {
         "answers": counts,
         "answer_at_ns": np.resize(wild, counts.sum()),
-        "answer_timer_ns": np.resize(wild, counts.sum()).astype(np.int64),
+        **{
+            name: np.resize(wild, counts.sum()).astype(np.int64)
+            for name in columns.ANSWERS
+            if name != "answer_at_ns"
+        },
     }
     for name in (*library.LIMITS, *OWN):
         with engine.Run(library.governor(name), SKX) as run:

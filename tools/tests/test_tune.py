@@ -449,7 +449,7 @@ def test_pieces_have_their_answers(tmp_path: Path, most: int) -> None:
     numbers = iter(range(10**9, 2 * 10**9))
     lists = [[next(numbers) for _ in range(count)] for count in counts]
     meta = {"kind": columns.SYNTH, "source": "", "machines": {"0": columns.describe(MACHINE)}}
-    answers = {"answers": counts, "answer_at_ns": lists, "answer_timer_ns": lists}
+    answers = {"answers": counts, **dict.fromkeys(columns.ANSWERS, lists)}
     with columns.Writer(tmp_path / "c", meta) as writer:
         writer.add("interval", stream(0, 1, 500).with_columns(**{
             name: pl.Series(values, dtype=columns.INTERVAL[name])
@@ -463,8 +463,7 @@ def test_pieces_have_their_answers(tmp_path: Path, most: int) -> None:
         first = rows[0] if len(rows) == 2 else 0
         expected = [number for some in lists[first : first + rows[-1]] for number in some]
         assert chunk["answers"].tolist() == counts[first : first + rows[-1]]
-        assert chunk["answer_at_ns"].tolist() == expected
-        assert chunk["answer_timer_ns"].tolist() == expected
+        assert all(chunk[name].tolist() == expected for name in columns.ANSWERS)
     assert sum(rows) == 500 and all(rows)
 
 

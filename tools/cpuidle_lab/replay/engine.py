@@ -36,6 +36,9 @@ INTERVAL_TYPES: dict[str, type[np.generic]] = {
     "answers": np.uint32,
     "answer_at_ns": np.uint64,
     "answer_timer_ns": np.int64,
+    "answer_served_ns": np.int64,
+    "answer_back_ns": np.int64,
+    "answer_phase_ns": np.int64,
 }
 CHOICE_TYPES: dict[str, type[np.generic]] = {
     "cost_pj": np.float64,

@@ -56,6 +56,9 @@ static struct rp_intervals columns(FILE *file)
 		answers += in.answers[i];
 	in.answer_at_ns = get(file, answers * sizeof(*in.answer_at_ns));
 	in.answer_timer_ns = get(file, answers * sizeof(*in.answer_timer_ns));
+	in.answer_served_ns = get(file, answers * sizeof(*in.answer_served_ns));
+	in.answer_back_ns = get(file, answers * sizeof(*in.answer_back_ns));
+	in.answer_phase_ns = get(file, answers * sizeof(*in.answer_phase_ns));
 	return in;
 }
 

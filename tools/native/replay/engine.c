@@ -31,8 +31,8 @@
 
 #include "run.h"
 
-/* The tick's handler, and going idle again. */
-#define TICK_HANDLER_NS		2000
+/* The way back to the next decision, where the recorder did not go it. */
+#define BACK_NS			2000
 
 /* A driver that refuses a state costs so much time, awake. */
 #define REJECTION_NS		2000
@@ -287,11 +287,16 @@ u64 rp_due(u64 at_ns, s64 timer_ns)
 	return at_ns + timer_ns;
 }
 
-static void next_answer(struct rp_interval *in)
+static void next_answer(struct rp_run *run, struct rp_interval *in)
 {
 	u64 at_ns = *in->at_ns++;
 	s64 told_ns = *in->told_ns++;
 
+	if (*in->phase_ns >= 0)
+		run->tick_phase_ns = *in->phase_ns;
+	in->phase_ns++;
+	in->served_ns++;
+	in->back_ns++;
 	in->answers--;
 	in->timer_ns = rp_due(at_ns, told_ns);
 	in->tick_ns = told_ns <= RP_TIMER_TICK ?
@@ -308,7 +313,7 @@ static void next_answer(struct rp_interval *in)
 static void ask(struct rp_run *run, struct rp_interval *in)
 {
 	while (in->answers && *in->at_ns <= in->now_ns)
-		next_answer(in);
+		next_answer(run, in);
 	in->held = in->tick_ns && !run->tick_stopped;
 	if (in->held) {
 		run->tick_phase_ns = in->tick_ns % (u64)run->machine.tick_ns;
@@ -317,7 +322,7 @@ static void ask(struct rp_run *run, struct rp_interval *in)
 	if (in->overdue && !in->decisions)
 		return;
 	while (in->answers && (in->timer_ns <= in->now_ns || in->tick_ns))
-		next_answer(in);
+		next_answer(run, in);
 	if (in->timer_ns <= in->now_ns || in->tick_ns)
 		in->timer_ns = in->by_timer ? in->end_ns : CIL_TIME_MAX;
 }
@@ -331,9 +336,11 @@ static void decide(struct rp_run *run, struct rp_interval *in, s64 tick_due_ns,
 		.latency_req_ns = in->latency_req_ns,
 		.disabled = in->disabled,
 		.tick_stopped = run->tick_stopped,
+		.rejected = run->rejected,
 	};
 	u32 best;
 
+	run->rejected = false;
 	rp_learn(run, in->now_ns);
 	rp_now.sleep_length_ns = in->held ? tick_due_ns :
 				 in->timer_ns == CIL_TIME_MAX ? CIL_TIME_MAX :
@@ -417,6 +424,39 @@ void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index)
 	t->state_pj[index] += cost_pj;
 }
 
+/* How an idle period ends: how long it lasts, and the way back. */
+struct wake {
+	s64 stay_ns;
+	s64 served_ns;
+	s64 back_ns;
+};
+
+/*
+ * Something wakes the CPU in @wake->stay_ns without ending the interval. Where it
+ * woke the recorder, too, the moment is known, and the way back to the next
+ * decision. Its first part is of the state: the handler of the tick may run before
+ * the CPU has left it.
+ */
+static void way_back(const struct rp_interval *in, struct wake *wake)
+{
+	u32 i;
+
+	wake->served_ns = 0;
+	wake->back_ns = BACK_NS;
+	for (i = 0; i < in->answers; i++) {
+		s64 at_ns = (s64)(in->at_ns[i] - in->now_ns);
+
+		if (at_ns > wake->stay_ns + GRID_TOLERANCE_NS)
+			break;
+		if (at_ns <= 0 || at_ns < wake->stay_ns - GRID_TOLERANCE_NS)
+			continue;
+		wake->stay_ns = at_ns;
+		wake->served_ns = in->served_ns[i];
+		wake->back_ns = in->back_ns[i];
+		break;
+	}
+}
+
 /* What the driver makes of the choice. Returns whether it enters a state. */
 static bool driver_enters(struct rp_run *run, u32 disabled, u32 *index)
 {
@@ -443,6 +483,7 @@ static bool driver_enters(struct rp_run *run, u32 disabled, u32 *index)
  */
 static bool stay_awake(struct rp_run *run, struct rp_interval *in)
 {
+	run->rejected = true;
 	in->now_ns += REJECTION_NS;
 	in->cost_pj += run->model.power_mw[0] * elapsed(in);
 	in->last = 0;
@@ -450,6 +491,35 @@ static bool stay_awake(struct rp_run *run, struct rp_interval *in)
 		return false;
 	run->totals.wakeups[0]++;
 	return true;
+}
+
+/*
+ * Is the tick the one that came with the end? That is the last one before it. A
+ * timer of a task goes off with it if it is near: within its slack from where the
+ * CPU has left its state, which is the last time that it looks.
+ */
+static bool brings_end(const struct rp_run *run, const struct rp_interval *in,
+		       s64 tick_due_ns, s64 latency_ns)
+{
+	s64 near_ns = in->by_timer ? latency_ns + TICK_TOLERANCE_NS :
+		      run->machine.tick_ns - GRID_TOLERANCE_NS;
+
+	return in->ticked &&
+	       tick_due_ns + near_ns >= (s64)(in->end_ns - in->now_ns);
+}
+
+/**
+ * rp_abort() - a selection that no idle period follows: there was work to do
+ * @run: the run
+ * @in: the interval, which has no length
+ */
+void rp_abort(struct rp_run *run, struct rp_interval *in)
+{
+	struct cil_decision decision;
+
+	ask(run, in);
+	decide(run, in, next_tick(run, in->now_ns), &decision);
+	run->rejected = true;
 }
 
 /**
@@ -463,7 +533,8 @@ bool rp_stay(struct rp_run *run, struct rp_interval *in)
 {
 	struct rp_totals *t = &run->totals;
 	s64 left_ns = in->end_ns - in->now_ns;
-	s64 stay_ns = left_ns, tick_due_ns, latency_ns, poll_ns;
+	struct wake wake = { .stay_ns = left_ns };
+	s64 tick_due_ns, latency_ns, poll_ns;
 	struct cil_outcome outcome = { 0 };
 	struct cil_decision decision;
 	bool polling, ended;
@@ -486,34 +557,34 @@ bool rp_stay(struct rp_run *run, struct rp_interval *in)
 
 	poll_ns = rp_now.poll_limit_ns ? rp_now.poll_limit_ns :
 					 run->poll_limit_ns;
-	if (polling && poll_ns < stay_ns) {
-		stay_ns = poll_ns;
+	if (polling && poll_ns < wake.stay_ns &&
+	    !(in->by_timer && in->timer_ns <= in->now_ns + poll_ns)) {
+		wake.stay_ns = poll_ns;
 		outcome.poll_time_limit = true;
 	}
-	ended = stay_ns == left_ns;
-	if (!run->tick_stopped && tick_due_ns < stay_ns) {
+	ended = wake.stay_ns == left_ns;
+	if (!run->tick_stopped && tick_due_ns < wake.stay_ns) {
 		outcome.tick_wakeup = true;
-		/* The tick that brings the end is not another one before it. */
-		ended = in->held ||
-			(in->ticked && tick_due_ns + TICK_TOLERANCE_NS >= left_ns);
+		ended = brings_end(run, in, tick_due_ns, latency_ns);
 		if (!polling && !(ended && !in->by_timer))
-			stay_ns = tick_due_ns;
+			wake.stay_ns = tick_due_ns;
 	}
 
 	t->ticks += outcome.tick_wakeup && !polling && !ended;
 	outcome.tick_wakeup |= ended && in->ticked;
 	outcome.index = index;
-	outcome.residency_ns = stay_ns + latency_ns;
+	if (outcome.tick_wakeup && wake.stay_ns < left_ns)
+		way_back(in, &wake);
+	outcome.residency_ns = wake.stay_ns + wake.served_ns + latency_ns;
 	t->polls += outcome.poll_time_limit;
-	rp_judge_misses(run, in->disabled, index, stay_ns, outcome.residency_ns);
+	rp_judge_misses(run, in->disabled, index, wake.stay_ns,
+			outcome.residency_ns);
 
 	run->outcome = outcome;
 	run->outcome.tick_wakeup &= !run->conceals;
 	run->outcome.poll_time_limit &= !run->conceals;
 	run->reflected = true;
-	in->now_ns += outcome.residency_ns;
-	if (outcome.tick_wakeup && !ended)
-		in->now_ns += TICK_HANDLER_NS;
+	in->now_ns += outcome.residency_ns + wake.back_ns;
 	if (ended && in->now_ns < in->end_ns)
 		in->now_ns = in->end_ns;
 	rp_charge(run, in, index);

@@ -44,6 +44,12 @@ static void account(struct rp_run *run, const struct rp_interval *in,
 		c->last[i] = in->last;
 }
 
+/* Has the interval a cost? A selection that was aborted has none. */
+static bool is_judged(const struct rp_intervals *in, size_t i)
+{
+	return !(in->flags[i] & NOT_JUDGED) && in->length_ns[i] > 0;
+}
+
 /* Nothing can be said of the interval. */
 static void leave_out(const struct rp_choices *c, size_t i)
 {
@@ -84,6 +90,9 @@ static struct rp_interval interval_of(const struct rp_intervals *in, size_t i,
 		.answers = in->answers[i],
 		.at_ns = in->answer_at_ns + answer,
 		.told_ns = in->answer_timer_ns + answer,
+		.served_ns = in->answer_served_ns + answer,
+		.back_ns = in->answer_back_ns + answer,
+		.phase_ns = in->answer_phase_ns + answer,
 		.by_timer = in->flags[i] & RP_TIMER,
 		.latency_req_ns = in->latency_req_ns[i],
 		.disabled = in->disabled[i],
@@ -102,6 +111,10 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 	if (run->poll_disabled != interval.disabled)
 		rp_set_poll_limit(run, interval.disabled);
 
+	if (!in->length_ns[i]) {
+		rp_abort(run, &interval);
+		return;
+	}
 	run->totals.intervals++;
 	while (!rp_stay(run, &interval))
 		;
@@ -121,17 +134,17 @@ static void play_aside(struct rp_run *run, const struct rp_intervals *in,
 static void play_any(struct rp_run *run, const struct rp_intervals *in,
 		     const struct rp_choices *c, size_t i, size_t answer)
 {
-	bool played = !(in->flags[i] & NOT_PLAYED) && in->length_ns[i] > 0;
+	bool played = !(in->flags[i] & NOT_PLAYED) && in->length_ns[i] >= 0;
 
 	if (in->tick_phase_ns[i] >= 0)
 		run->tick_phase_ns = in->tick_phase_ns[i];
-	if (played && !(in->flags[i] & RP_OVERSLEPT)) {
+	if (is_judged(in, i)) {
 		play_one(run, in, c, i, answer);
 		return;
 	}
 	if (played)
 		play_aside(run, in, i, answer);
-	run->totals.skipped++;
+	run->totals.skipped += in->length_ns[i] != 0;
 	leave_out(c, i);
 }
 
@@ -207,8 +220,8 @@ void rp_judge(struct rp_run *run, const struct rp_intervals *intervals,
 		struct rp_interval in = interval_of(intervals, i, 0);
 		size_t end = k + stays->periods[i];
 
-		if (intervals->flags[i] & NOT_JUDGED) {
-			run->totals.skipped++;
+		if (!is_judged(intervals, i)) {
+			run->totals.skipped += intervals->length_ns[i] != 0;
 			leave_out(choices, i);
 			k = end;
 			continue;

@@ -73,7 +73,7 @@ struct rp_model {
  * @count: number of rows
  * @start_ns: when the CPU went idle
  * @length_ns: time until something other than the tick woke it, exit latency
- *	not included; at least 1
+ *	not included; 0: the selection was aborted
  * @timer_ns: time until the next timer event, the tick left out; or one of
  *	RP_TIMER_*
  * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
@@ -83,6 +83,9 @@ struct rp_model {
  * @answers: what the kernel answered later in the interval, so many times
  * @answer_at_ns: when; the answers of all intervals, one after the other
  * @answer_timer_ns: as @timer_ns, from then
+ * @answer_served_ns: how much longer the state lasted, its exit latency left out
+ * @answer_back_ns: from the end of the state to the decision
+ * @answer_phase_ns: as @tick_phase_ns
  */
 struct rp_intervals {
 	size_t count;
@@ -96,6 +99,9 @@ struct rp_intervals {
 	const u32 *answers;
 	const u64 *answer_at_ns;
 	const s64 *answer_timer_ns;
+	const s64 *answer_served_ns;
+	const s64 *answer_back_ns;
+	const s64 *answer_phase_ns;
 };
 
 /**

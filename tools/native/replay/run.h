@@ -34,6 +34,7 @@ struct rp_driver {
  * @tick_stopped: the tick is stopped
  * @outcome: the last idle period, to be learned from
  * @reflected: @outcome is valid
+ * @rejected: no idle period followed the last decision
  * @unknowable: nothing can be decided until a state is known again
  * @checks: how recorded states compared
  * @totals: what the run came to so far
@@ -52,6 +53,7 @@ struct rp_run {
 	bool tick_stopped;
 	struct cil_outcome outcome;
 	bool reflected;
+	bool rejected;
 	bool unknowable;
 	struct rp_checks checks;
 	struct rp_totals totals;
@@ -95,6 +97,9 @@ struct rp_moment {
  * @answers: what the kernel told later, so many times more
  * @at_ns: when
  * @told_ns: the time to the timer then
+ * @served_ns: how much longer the recorder's state lasted then
+ * @back_ns: from the end of its state to its decision then
+ * @phase_ns: the time of the tick modulo its period, as the kernel told then
  * @held: the tick cannot be stopped now
  * @latency_req_ns: latency request
  * @disabled: disabled states
@@ -116,6 +121,9 @@ struct rp_interval {
 	u32 answers;
 	const u64 *at_ns;
 	const s64 *told_ns;
+	const s64 *served_ns;
+	const s64 *back_ns;
+	const s64 *phase_ns;
 	bool held;
 	bool by_timer;
 	s64 latency_req_ns;
@@ -149,6 +157,7 @@ u64 rp_due(u64 at_ns, s64 timer_ns);
 void rp_judge_misses(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
 		     s64 residency_ns);
 void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index);
+void rp_abort(struct rp_run *run, struct rp_interval *in);
 bool rp_stay(struct rp_run *run, struct rp_interval *in);
 void rp_learn(struct rp_run *run, u64 now_ns);
 u32 rp_best(const struct cil_machine *machine, const struct rp_model *model,
