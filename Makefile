@@ -87,11 +87,9 @@ mutants:	## would the unit tests notice a wrong comparison in the governors?
 	@tools/setup.sh
 	@$(PYTHON) tests/mutation/run.py $(MUTANTS_ARGS)
 
-lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
+lint:	## ruff, mypy, checkpatch, sparse, kernel-doc, shellcheck, codespell (also in make test)
 	@tools/setup.sh
-	@$(PYTHON) -m ruff check tools tests packaging conftest.py
-	@$(PYTHON) -m ruff format --check tools tests packaging conftest.py
-	@$(PYTHON) -m mypy tools tests packaging conftest.py
+	@$(PYTEST) -q tests/test_lint.py tests/test_style.py $(LINT_ARGS)
 
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's own style checker has nothing to say about the code that runs in the kernel."""
+"""The kernel's own style checker has nothing to say about the code that runs in the kernel.
+
+Of other C code it sees the newest change: what is not committed, with the last commit.
+"""
 
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -37,18 +41,59 @@ SOURCES = sorted(
 )
 
 
+# For C code that does not run in the kernel.
+USERSPACE = (
+    *WAIVED["governors/"],
+    "ARCH_DEFINES",
+    "AVOID_EXTERNS",
+    "CAMELCASE",
+    "VOLATILE",
+)
+
+CHECKPATCH = ("--no-tree", "--strict", "--terse", "--no-summary", "--show-types")
+
+
 def waived(source: str) -> set[str]:
     """Return the types that are waived for a file."""
     return {kind for start, kinds in WAIVED.items() if source.startswith(start) for kind in kinds}
 
 
+def complaints(kinds: Collection[str], folder: Path, *arguments: str, patch: str = "") -> str:
+    """Return what checkpatch says, in a folder where it may leave its cache.
+
+    Args:
+        kinds: types that are waived.
+        folder: where it runs.
+        arguments: what to look at.
+        patch: its input, if it is to look at that.
+    """
+    command = ["perl", str(fetch().folder / "checkpatch.pl"), *CHECKPATCH]
+    command += ["--max-line-length=100", *arguments]
+    if kinds:
+        command += [f"--ignore={','.join(sorted(kinds))}"]
+    done = subprocess.run(
+        command, input=patch, capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert done.stdout or done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_checkpatch_is_content(source: str, tmp_path: Path) -> None:
-    script = str(fetch().folder / "checkpatch.pl")
-    command = ["perl", script, "--no-tree", "--strict", "--terse", "--no-summary", "--show-types"]
-    command += ["--max-line-length=100", "--file", str(TOP / source)]
-    if kinds := waived(source):
-        command += [f"--ignore={','.join(sorted(kinds))}"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert result.stdout == "", result.stdout
-    assert result.returncode == 0, result.stderr
+    assert complaints(waived(source), tmp_path, "--file", str(TOP / source)) == ""
+
+
+def git(*arguments: str) -> str:
+    """Return what git says about the tree, or nothing where it fails."""
+    done = subprocess.run(["git", *arguments], cwd=TOP, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def test_checkpatch_is_content_with_the_newest_change(tmp_path: Path) -> None:
+    if not git("rev-parse", "HEAD"):
+        pytest.skip("not a git clone: what has changed is unknown")
+    base = "HEAD~1" if git("rev-parse", "--verify", "--quiet", "HEAD~1") else "HEAD"
+    others = [f":!{folder}" for folder in ("module", "emul", "governors")]
+    patch = git("diff", "--find-renames", base, "--", "*.c", "*.h", *others)
+    if patch:
+        assert complaints(USERSPACE, tmp_path, "--no-signoff", "-", patch=patch) == ""

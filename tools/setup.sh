@@ -37,6 +37,9 @@ bison                       kernels with checkers, for storms
 flex                        the same
 bc                          the same
 libelf-dev                  the same
+sparse                      make lint: types and locks of the kernel code
+shellcheck                  make lint: scripts
+codespell                   make lint: spelling
 mariadb-server-core         a database server for the tests of tune, started by them alone
 "
 
