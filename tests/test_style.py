@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel's own style checker has nothing to say about the code that runs in the kernel.
 
-Of other C code it sees the newest change: what is not committed, with the last commit.
+Of other C code it sees the newest change: what is not committed, with the last commit. Documents
+keep to a width and to the first rule of words in CONTRIBUTING.md; their links lead somewhere.
 """
 
+import re
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,59 @@ def test_checkpatch_is_content_with_the_newest_change(tmp_path: Path) -> None:
     patch = git("diff", "--find-renames", base, "--", "*.c", "*.h", *others)
     if patch:
         assert complaints(USERSPACE, tmp_path, "--no-signoff", "-", patch=patch) == ""
+
+
+WIDTH = 100
+PEOPLE = re.compile(r"\b(?:whoever|nobody|somebody)\b", re.IGNORECASE)
+DOCUMENTS = sorted(
+    path.relative_to(TOP).as_posix()
+    for path in [*TOP.glob("*.md"), *TOP.glob("docs/*.md"), *TOP.glob("governors/*.md")]
+    if path.name
+    not in {
+        "tunables.md",  # written from the governors' source
+        "hints.md",
+        "security.md",  # not rewritten by the rule yet
+    }
+)
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line that is no table, code, comment or picture."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith(("    ", "|", "<!--", "![")):
+            yield number, line
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_keep_to_the_width(document: str) -> None:
+    text = (TOP / document).read_text()
+    wide = [f"{document}:{n}" for n, line in prose(text) if len(line) > WIDTH]
+    assert wide == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_components_not_people(document: str) -> None:
+    text = (TOP / document).read_text()
+    if document == "CONTRIBUTING.md":  # states the rule, in quotation marks
+        text = re.sub(r'"[a-z]+"', "", text)
+    lines = enumerate(text.splitlines(), start=1)
+    assert [f"{document}:{n}: {line}" for n, line in lines if PEOPLE.search(line)] == []
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that a document's headings make."""
+    heads = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    folder = (TOP / document).parent
+    links = re.findall(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)", (TOP / document).read_text())
+    for name, anchor in links:
+        target = folder / name if name else TOP / document
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
