@@ -5,18 +5,17 @@
  * At any time a CPU is in exactly one slot: an idle state, busy, or offline.
  * Its account holds the time spent in each slot and how often the slot was
  * entered; only the CPU itself writes it, on its way into and out of idle.
- * Energy is worked out when somebody reads it:
+ * A read computes the energy:
  *
  *	energy = sum over slots of (time x power + entries x entry energy)
  *
- * with the time of what is going on now counted up to the moment of reading.
+ * The current slot's time counts up to the moment of reading.
  *
- * The entry energy is what makes a target residency true. Without it the
- * deepest state would be the cheapest for every idle period however short,
- * and a governor that always chooses it would look best. It is set such that
- * a state and the next shallower one cost the same when the CPU stays in them
- * for exactly the deeper one's target residency, exit latency included, which
- * is how the kernel measures residency:
+ * The entry energy makes target residencies true. Without it the deepest
+ * state would be the cheapest for each idle period however short, and a
+ * governor that always chooses it would look best. With it a state and the
+ * next shallower one cost the same for a stay of the deeper one's target
+ * residency. The stay includes the exit latency, as in the kernel's measure:
  *
  *	entry[k] = entry[k - 1] + (power[k - 1] - power[k]) x residency[k]
  *
@@ -42,9 +41,9 @@ void emul_account_init(struct emul_account *account)
 }
 
 /**
- * emul_account_switch - note that this CPU goes on to something else
+ * emul_account_switch - account for the current slot and enter another
  * @account: the account of the CPU this runs on; interrupts are disabled
- * @slot: what it does from now on
+ * @slot: the slot that begins now
  */
 void emul_account_switch(struct emul_account *account, int slot)
 {

@@ -12,8 +12,7 @@
 #include <linux/types.h>
 
 /*
- * What a CPU can be doing, as far as energy is concerned: one slot per idle
- * state, and two more.
+ * Slots of the energy account: one per idle state, busy, and offline.
  */
 #define EMUL_BUSY	CPUIDLE_STATE_MAX
 #define EMUL_OFFLINE	(CPUIDLE_STATE_MAX + 1)
@@ -30,10 +29,10 @@ struct emul_usage {
 };
 
 /**
- * struct emul_account - what one CPU has been doing
+ * struct emul_account - time and entries of one CPU's slots
  * @seq: lets other CPUs read while this one, the only writer, goes on
- * @slot: what the CPU is doing now
- * @since_ns: when it began to, by local_clock()
+ * @slot: the current slot
+ * @since_ns: when @slot began, by local_clock()
  * @past: everything before @since_ns, and the entry at @since_ns
  */
 struct emul_account {
@@ -44,7 +43,7 @@ struct emul_account {
 };
 
 /**
- * struct emul_power - what a slot costs
+ * struct emul_power - power and entry energy of a slot
  * @mw: power while in it
  * @entry_nj: energy of entering it once
  */
@@ -58,7 +57,7 @@ struct emul_power {
  * @dev: its cpuidle device
  * @timer: ends a modelled exit latency or a poll; armed only inside enter
  * @expired: @timer has fired since it was armed
- * @account: where its energy goes
+ * @account: its energy account
  */
 struct emul_cpu {
 	struct cpuidle_device	dev;

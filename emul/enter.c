@@ -4,9 +4,9 @@
  *
  * An idle state is modelled by two halts. The first is the idle period proper
  * and ends with an interrupt, whatever its reason. The second is the exit
- * latency: it is as long as the state's table says, interrupts are served in
- * it, but nothing shortens it, not even a task that waits for this CPU, as
- * nothing would shorten it in hardware.
+ * latency, which is as long as in the state's table. Interrupts are served in
+ * it. As in hardware nothing shortens it, not even a task that waits for this
+ * CPU.
  *
  * The exit latency is a halt and not a loop, because CPUs may have to share
  * one clock that counts instructions (a virtual machine in virtual time) or
@@ -105,7 +105,7 @@ int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 {
 	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
 
-	/* From here on whoever needs this CPU sends it an interrupt. */
+	/* From here on a CPU that needs this one sends it an interrupt. */
 	if (current_clr_polling_and_test())
 		return index;
 

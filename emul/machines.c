@@ -184,7 +184,7 @@ int emul_machine_parse(const char *text, struct emul_machine *machine)
 	return ret;
 }
 
-/* What is wrong with @state after its shallower neighbour, NULL if nothing. */
+/* Return the fault of @state after its shallower neighbour, NULL if none. */
 static const char *state_fault(const struct emul_machine *machine, int index)
 {
 	static const struct emul_state polling;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * cpuidle_emul: registers a cpuidle driver whose idle states are emulated, so
- * that a governor has something to choose where the machine offers nothing.
+ * cpuidle_emul: registers a cpuidle driver with emulated idle states, for a
+ * machine that has none.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -31,8 +31,8 @@ struct emul_cpu __percpu *emul_cpus;
 
 /*
  * No owner: with one, every registered device would hold a reference to this
- * module, and it could never be unloaded. emul_cpu_offline() sees to what the
- * reference would have been for.
+ * module, and it could never be unloaded. emul_cpu_offline() makes the unload
+ * safe without a reference.
  */
 struct cpuidle_driver emul_driver = {
 	.name = KBUILD_MODNAME,
@@ -41,7 +41,7 @@ struct cpuidle_driver emul_driver = {
 static struct emul_machine emulated;
 static int hotplug_state;
 
-/* Settle what is emulated; afterwards the parameters show it. */
+/* Choose the emulated machine; afterwards the parameters show it. */
 static int choose_machine(void)
 {
 	int ret;
@@ -88,7 +88,7 @@ static void fill_state(struct cpuidle_state *state,
 	state->enter = emul_enter;
 }
 
-/* Work out the driver's states and what each of them costs. */
+/* Compute the driver's states and the cost of each. */
 static void fill_driver(void)
 {
 	struct emul_power *power = &emul_power[0];
@@ -152,11 +152,11 @@ static int emul_cpu_online(unsigned int cpu)
  * goes or fails to load. Afterwards this CPU does not execute code of this
  * module in its idle loop, and does not use its device or driver there.
  *
- * cpuidle alone would not see to that: it waits for idle loops by
+ * cpuidle alone does not ensure that. It waits for idle loops by
  * synchronize_rcu(), which a CPU that halts with RCU not watching does not
- * hold up, and the way out of a halt can take a long exit latency. What does
- * see to it is that hotplug callbacks of online states run in a thread on the
- * CPU concerned. The idle task is never preempted, so when this function
+ * hold up, and the way out of a halt can take a long exit latency. Hotplug
+ * callbacks of online states ensure it: they run in a thread on the CPU
+ * concerned. The idle task is never preempted, so when this function
  * starts, the CPU's last pass through its idle loop is complete. While the
  * function blocks, cpuidle is paused and the idle loop finds no driver; once
  * cpuidle goes on, it finds no device on this CPU.

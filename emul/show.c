@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where the modelled energy can be read: a powercap zone like RAPL's, and a
- * table in debugfs.
+ * The modelled energy for readers: a powercap zone like RAPL's, and a table in
+ * debugfs.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
