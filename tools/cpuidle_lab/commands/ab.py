@@ -21,21 +21,21 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine
 
 NAME = _NAME
-HELP = "run governors in turns on this machine and say whether they differ"
+HELP = "compare governors on this machine: one command under each in turn, many rounds"
 EPILOG = """\
 examples:
   sudo cpuidle-lab ab --governors teo_ng,wteo -- hackbench -l 20000
   sudo cpuidle-lab ab --governors menu,teo_ng,wteo --tunables wteo:learning_rate=80 --seconds 60
   sudo cpuidle-lab ab --governors teo_ng,wteo --metric 'Time: ([0-9.]+)' --better lower \\
       -- hackbench -l 20000
-  cpuidle-lab ab --read ab.jsonl             the result once more, also of a session that was ended
+  cpuidle-lab ab --read ab.jsonl             print the result again, also of a session cut short
 
-Each round runs the command once under each governor, in a random order. The others are compared
-with the first governor within rounds. Governor and tunables are as before at the end, also after
-Ctrl-C and when the command fails; nothing else is changed. docs/ab.md says what to switch off.
+Each round runs the command once under each governor, in a random order. The other governors are
+compared with the first one within rounds. At the end ab restores governor and tunables, also after
+Ctrl-C and when the command fails. It changes nothing else. docs/ab.md lists what to switch off.
 
 exit codes: 0 done, 1 something is missing or the command failed, 2 wrong usage, 128 + N ended by
-signal N (Ctrl-C: 130). Runs that were complete are in the file in any case.
+signal N (Ctrl-C: 130). The file holds every complete run in any case.
 """
 
 _ROUNDS = 10

@@ -42,14 +42,14 @@ from cpuidle_lab.host import (
 )
 
 NAME = "capture"
-HELP = "record a session on the running system, then restore its governor and tunables"
+HELP = "record a session on this machine, then restore its governor and tunables"
 EPILOG = """\
 examples:
   sudo cpuidle-lab capture --duration 60 -o before.dat
   sudo cpuidle-lab capture --governor wteo --set wteo.selection=expected -o wteo.dat \\
       -- hackbench -l 1000
   sudo cpuidle-lab capture --events sched,power -o all.dat
-                                     until Ctrl-C, with the kernel's own events beside ours
+                                     until Ctrl-C, with the kernel's scheduler and power events
 
 exit codes: the workload's own; without a workload 0; 1 nothing could be recorded, 2 wrong usage,
 128 + N the capture or its workload was ended by signal N (Ctrl-C: 130). A capture that was cut

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from cpuidle_lab.columns import Recording
 
 NAME = "columns"
-HELP = "turn a trace into columns (Parquet): idle periods, exogenous intervals, all else recorded"
+HELP = "convert a trace into Parquet tables: idle periods, intervals, other events"
 EPILOG = """\
 examples:
   cpuidle-lab columns trace.dat -o trace.columns
   cpuidle-lab replay trace.columns --governor teo_ng
-                                        all commands that take a trace take its columns, too
+                                        each command that takes a trace takes its columns
   python3 -c 'import polars; print(polars.read_parquet("trace.columns/interval/*.parquet"))'
 
-The directory is replaced if it is one of columns already, and left alone if it is anything else.
-docs/replay.md says what the columns mean.
+DIR is replaced if it holds columns already, and left alone if it holds anything else.
+docs/replay.md describes the columns.
 
 exit codes: 0 done, 1 the file is no trace or is damaged, or DIR is something else, 2 wrong usage
 """

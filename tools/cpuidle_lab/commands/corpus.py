@@ -10,16 +10,16 @@ from cpuidle_lab.lab import workloads
 from cpuidle_lab.lab.corpus import DEFAULT_FOLDER, RECIPES, SUBSET, Corpus, Recipe, choose
 
 NAME = "corpus"
-HELP = "build the set of lab traces from real programs, or check that it can be built again"
+HELP = "record the set of lab traces of real programs, or check that it is reproducible"
 EPILOG = """\
 examples:
   cpuidle-lab corpus                                  build what is missing, in build/corpus
-  cpuidle-lab corpus --list                           what there is, and what it is
+  cpuidle-lab corpus --list                           the traces, with a description of each
   cpuidle-lab corpus --only skx-idle gnr-redis        these alone
-  cpuidle-lab corpus --subset --check                 make three again, compare bit by bit
+  cpuidle-lab corpus --subset --check                 record three again, compare bit by bit
 
-Each trace is one file, NAME.trace.dat, and corpus.json says how it was made and what its hash is.
-Interrupted, it goes on where it was the next time. To build a trace anew, remove its file.
+Each trace is one file, NAME.trace.dat. corpus.json has the recipe and the hash of each. After an
+interruption the next call continues. To record a trace again, remove its file.
 
 exit codes: 0 done, 1 failed or not identical, 2 wrong usage, 130 interrupted
 """

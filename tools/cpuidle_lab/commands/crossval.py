@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cpuidle_lab.crossval.parts import Part
 
 NAME = "crossval"
-HELP = "set what replay predicts of a governor beside that governor's own recording"
+HELP = "compare the regret that replay predicts with the regret of the kernel's recordings"
 EPILOG = """\
 examples:
   cpuidle-lab crossval build/demo/trace.dat       the phases of one recording
@@ -21,9 +21,9 @@ examples:
   cpuidle-lab crossval --record                   recordings made in the lab, all workloads
   cpuidle-lab crossval --record --only idle redis --seeds 2
 
-A recording holds the same workloads under several governors, as phases (the lab's demo does, and
-capture). Each governor is replayed on each phase, and compared with the phase that it recorded
-itself. docs/replay.md says how good the predictions must be, and how good they are.
+A recording holds the same workloads under several governors, as phases; the lab's demo and capture
+make such recordings. Each governor is replayed on each phase, and compared with the phase that it
+recorded itself. docs/replay.md has the targets of the errors, and the errors.
 
 With --record, or -o, the results are in DIR: crossval.json, crossval.svg, crossval.md.
 

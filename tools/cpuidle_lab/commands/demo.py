@@ -9,7 +9,7 @@ from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 
 NAME = "demo"
-HELP = "boot a stock Debian kernel in virtual time, compare the governors, write a report"
+HELP = "boot a stock Debian kernel in virtual time, run every governor, write a report"
 EPILOG = """\
 examples:
   cpuidle-lab demo

@@ -11,13 +11,14 @@ from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.session import TRACE, Phase, Session, sha256
 
 NAME = "determinism"
-HELP = "run the lab twice and compare the traces bit by bit, then once with another seed"
+HELP = "run the lab twice with one seed and once with another, compare the traces"
 EPILOG = """\
 examples:
   cpuidle-lab determinism
   cpuidle-lab determinism --kernel 7.2 --governor teo_ng
 
-exit codes: 0 equal hashes for equal seeds and another for another, 1 not so, 2 wrong usage
+exit codes: 0 equal seeds give equal traces and another seed another, 1 they do not,
+2 wrong usage
 """
 
 WORKLOADS = ("cyclictest-500us", "hackbench-pipe", "stress-timer")

@@ -29,13 +29,13 @@ from cpuidle_lab.host import (
 )
 
 NAME = "doctor"
-HELP = "can this machine run the module? one line each, with the remedy"
+HELP = "check that this machine can run the module; each finding has its remedy"
 EPILOG = """\
 examples:
   sudo cpuidle-lab doctor                the running kernel
   cpuidle-lab doctor --kernel 6.12.107+deb13-amd64
                                          another installed kernel, before booting it
-  cpuidle-lab doctor --trace trace.dat   is this recording whole, and can replay be trusted on it?
+  cpuidle-lab doctor --trace trace.dat   check a recording, and replay on it
   cpuidle-lab doctor --json | jq .can_run
 
 exit codes: 0 the module can run, 1 something must be done first, 2 wrong usage

@@ -16,7 +16,7 @@ from cpuidle_lab.lab.session import GOVERNORS, MACHINES, OUR_EVENTS, TRACE, Phas
 from cpuidle_lab.lab.session import sha256 as sha256_of
 
 NAME = "lab"
-HELP = "boot a stock Debian kernel in virtual time, run a workload under a governor, trace it"
+HELP = "boot a stock Debian kernel in virtual time, and trace a workload under a governor"
 DEFAULT_OUTPUT = TOP / "build" / "lab"
 DEFAULT_WORKLOAD = "cyclictest-2ms"
 EPILOG = f"""\
@@ -26,10 +26,10 @@ examples:
   cpuidle-lab lab --governor gate --set gate.base=menu --output out -- stress-ng --timer 1 -t 2
   cpuidle-lab lab --script my-test.sh --no-trace
 
-The same command twice gives the same trace.dat to the last bit; --seed gives another. A script
-runs as root with its own choice of modules and governor ('. /lab/functions' has helpers); all
-that it leaves in /results comes back. One second of a busy CPU takes some seconds here, an idle
-second next to nothing.
+The same command gives the same trace.dat to the last bit; another --seed gives another. A script
+runs as root, and loads modules and chooses governors itself ('. /lab/functions' has helpers). The
+lab copies /results to the host. One second of a busy CPU takes some seconds here, an idle second
+next to nothing.
 
 workloads:
 {chr(10).join(f"  {each.name:18}{each.summary}" for each in workloads.WORKLOADS.values())}

@@ -19,13 +19,13 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import project_directory, project_governors
 
 NAME = "new"
-HELP = "create a governor that builds, passes its tests and can be changed"
+HELP = "create a governor: a skeleton that builds and passes its tests"
 EPILOG = """\
 examples:
   cpuidle-lab new lazy           creates governors/lazy/ and adds it to the build
 
-The name is a C identifier in lower case of at most 15 characters. It becomes the name to write
-into current_governor. It works on the source tree that the current directory lies in.
+NAME is a C identifier in lower case of at most 15 characters, and the name for current_governor.
+The command changes the source tree that holds the current directory.
 
 exit codes: 0 created, 1 nothing was changed, 2 wrong usage
 """

@@ -12,7 +12,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.files import is_page_of, write_whole
 
 NAME = "report"
-HELP = "compare the governors of a trace: tables, and one HTML file that opens offline"
+HELP = "compare the governors in a trace: tables, and one HTML file that opens offline"
 EPILOG = """\
 examples:
   cpuidle-lab report trace.dat                  table here, pictures in report.html beside the trace
@@ -25,7 +25,7 @@ Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle. Lines such as
 "phase governor=wteo workload=idle" and "phase end" in trace_marker delimit the runs; without them
 the trace is divided by governor. `cpuidle-lab capture` and the lab write them.
 
-With --json or --csv the HTML file is written only where --html asks for it.
+With --json or --csv the HTML file is written only with --html.
 
 exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
 """

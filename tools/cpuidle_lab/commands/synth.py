@@ -9,7 +9,7 @@ from pathlib import Path
 from cpuidle_lab.errors import USAGE, UserError
 
 NAME = "synth"
-HELP = "make synthetic idle streams whose law is known, to be replayed like a trace"
+HELP = "write synthetic streams of intervals with a known law, for replay"
 EPILOG = """\
 examples:
   cpuidle-lab synth --list                      the streams
@@ -17,8 +17,8 @@ examples:
   cpuidle-lab synth --all --machine skl --seed 7 -o streams
   cpuidle-lab replay streams/bursts --governor wteo
 
-The same arguments give the same bytes. meta.json in each directory holds the law and, where it is
-known, the least regret of a choice that is made once for each interval.
+The same arguments give the same bytes. meta.json in each directory holds the law and, if it is
+known, the floor of a policy that decides once in each interval.
 
 exit codes: 0 done, 1 a stream cannot be written, 2 wrong usage
 """

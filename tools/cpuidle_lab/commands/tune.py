@@ -11,7 +11,7 @@ from pathlib import Path
 from cpuidle_lab.errors import USAGE, UserError
 
 NAME = "tune"
-HELP = "search a governor's tunables for less idle energy and less wake-up latency"
+HELP = "search a governor's tunables for less regret and less wake-up latency"
 EPILOG = """\
 examples:
   cpuidle-lab tune *.dat --governor wteo
@@ -22,11 +22,11 @@ examples:
                                 the same on any number of machines, which share the trials
 
 A trace is a trace.dat or a directory of columns. Each setting is replayed on every trace that is
-not held out; what counts is the mean regret against the oracle and the mean 99th percentile of the
-modelled wake-up latency. Held-out traces are replayed only with the points of the front.
+not held out. The two goals are the mean regret against the oracle and the mean 99th percentile of
+the modelled wake-up latency. Held-out traces are replayed only with the points of the front.
 
-What was tried stays in build/tune, or in the database of --storage: after Ctrl-C or a crash the
-same command goes on. docs/tune.md says more.
+Trials stay in build/tune, or in the database of --storage. After Ctrl-C or a crash the same command
+continues. docs/tune.md has the method.
 
 exit codes: 0 done, 1 a trace, the database or a process failed, 2 wrong usage, 130 interrupted
 """
@@ -34,8 +34,8 @@ exit codes: 0 done, 1 a trace, the database or a process failed, 2 wrong usage, 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="what to search on")
-    parser.add_argument("--governor", required=True, help="whose tunables")
+    parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="a recording")
+    parser.add_argument("--governor", required=True, help="governor to tune")
     parser.add_argument(
         "--tunable",
         action="append",

@@ -31,18 +31,18 @@ from cpuidle_lab.watch import (
 )
 
 NAME = "watch"
-HELP = "show live how each CPU idles, and what other governors would have decided"
+HELP = "show each CPU's idle states live, and the decisions of shadow governors"
 EPILOG = """\
 examples:
   cpuidle-lab watch                              idle states of each CPU, every 2 s
-  sudo cpuidle-lab watch --shadow wteo,menu_ng   beside the governor in use, two that only look on
+  sudo cpuidle-lab watch --shadow wteo,menu_ng   with two shadows beside the current governor
   sudo cpuidle-lab watch --json --count 10 | jq '.governors[] | {governor, regret}'
 
 The idle states need no permission and no module. Shadow governors decide on the same idle periods
-without acting, while one of cpuidle_lab's governors is in use (docs/tracing.md). Shares of time are
-those since the last refresh; the shadows' figures are counted from their start. Their regret is
-modelled, one idle period at a time. --shadow replaces the list of shadows, and the old list is
-restored at the end, also after Ctrl-C.
+without effect, while a governor of cpuidle_lab is current (docs/tracing.md). Shares of time are
+those since the last refresh. The shadows' figures count from their start; their regret is modelled,
+one idle period at a time. --shadow replaces the list of shadows; watch restores the old list at the
+end, also after Ctrl-C.
 
 Without a terminal one table is printed after one interval; with --json one line for each.
 
