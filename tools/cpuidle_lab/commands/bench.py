@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from cpuidle_lab.compare.model import Comparison
 
 NAME = "bench"
-HELP = "measure governors and tools beside mainline's menu and teo, and say where ours lose"
+HELP = "measure the cost of governors and tools beside mainline's, and list each loss"
 EPILOG = """\
 examples:
   cpuidle-lab bench                             everything, into build/bench/bench.json
   cpuidle-lab bench --only governors,corpus     these parts alone
   cpuidle-lab bench --quick --json | jq '.losses[]'
-  cpuidle-lab bench gate                        what hints are worth, into build/bench/gate.json
+  cpuidle-lab bench gate                        latency and energy with hints, build/bench/gate.json
 
 parts:
   governors  instructions and time of a decision, on synthetic streams and the corpus
@@ -44,8 +44,8 @@ whether targets are met; then the part gate. About a quarter of an hour.
 Times are CPU time and noisy; instructions and regret are the same in every run. docs/bench.md says
 how each figure is measured.
 
-exit codes: 0 done (also where ours lose or miss a target), 1 something cannot be measured, 2 wrong
-usage, 130 interrupted
+exit codes: 0 done (also with losses and missed targets), 1 a measurement failed, 2 wrong usage,
+130 interrupted
 """
 
 PARTS = ("governors", "gate", "reader", "replay", "corpus")

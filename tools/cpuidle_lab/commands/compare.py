@@ -13,7 +13,7 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.files import is_page_of, write_whole
 
 NAME = "compare"
-HELP = "replay governors on recordings: how far is each from the best possible"
+HELP = "replay governors on recordings, and rank them beside an oracle and a floor estimate"
 EPILOG = """\
 examples:
   cpuidle-lab compare trace.dat           table here, pictures in compare.html beside the trace
@@ -24,12 +24,12 @@ examples:
   cpuidle-lab compare *.dat --json | jq '.summary[] | {label, mean_regret, worst_trace}'
   cpuidle-lab compare *.dat --csv compare.csv   one row for each governor on each recording
 
-TRACE is a trace.dat of trace-cmd with the cpuidle_lab events, or a directory of columns. Beside the
-governors given stand always the newest kernel's menu and teo, the better of them on each recording
-(best mainline), bayes (an estimate of what the past and the timers allow) and the oracle.
-docs/compare.md says how to read the result.
+TRACE is a trace.dat of trace-cmd with the cpuidle_lab events, or a directory of columns. The table
+also shows the newest kernel's menu and teo, the better of them on each recording (best mainline),
+bayes (an estimate of the floor, from past and timers) and the oracle. docs/compare.md explains the
+result.
 
-With --json or --csv the HTML file is written only where --html asks for it.
+With --json or --csv the HTML file is written only with --html.
 
 exit codes: 0 done, 1 a recording cannot be replayed, 2 wrong usage
 """
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--governors",
         metavar="NAME[@KERNEL][:TUNABLE=VALUE]...[,...]",
-        help="who is replayed (default: all governors of the project)",
+        help="governors to replay (default: all governors of the project)",
     )
     parser.add_argument(
         "--no-mainline", action="store_true", help="without the newest kernel's menu and teo"

@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from cpuidle_lab.replay.library import Governor
 
 NAME = "replay"
-HELP = "what would a governor have done on this recording, and how far is it from the best?"
+HELP = "run governors on a recording's idle intervals, and print their regret"
 EPILOG = """\
 examples:
   cpuidle-lab replay trace.dat --governor wteo
   cpuidle-lab replay trace.dat --governor wteo --set learning_rate=80 --set selection=sample
   cpuidle-lab replay trace.dat --governor menu@7.2 --governor teo@6.12 --governor oracle
   cpuidle-lab replay trace.dat --governor teo@/usr/src/linux
-  cpuidle-lab replay trace.dat --check          does replay decide as the kernel did?
+  cpuidle-lab replay trace.dat --check          compare the decisions with the kernel's
   cpuidle-lab replay trace.dat --governor menu_ng --same-points
 
 Governors are those of the project, the limits (oracle, bayes), and the kernel's own, compiled from
 Debian's linux-source package or a kernel tree: menu, teo, ladder, haltpoll @ SERIES or PATH. A
 recording is a trace.dat with cpuidle_lab events, or a directory of columns (columns, synth).
 
-Without further options the intervals of the recording are played, and the governor's own choices
-decide when it is asked again (counterfactual). docs/replay.md says what that cannot know.
+Without further options replay plays the intervals of the recording, and the governor's own
+decisions determine the times of the next ones (counterfactual). docs/replay.md lists its limits.
 
---check also plays the recording with the governors that made it, from the state that they began
-with, and fails where their energy differs from the recorded one by more than 1 %.
+--check also plays the recording with the governors that made it, from their state at its start. It
+fails if their energy differs from the recorded energy by more than 1 %.
 
 exit codes: 0 done, 1 the recording cannot be replayed or --check found a difference, 2 wrong usage
 """
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
     add("trace", type=Path, metavar="TRACE", help="trace.dat, or a directory of columns")
-    add("--governor", action="append", default=[], metavar="NAME", help="who decides; repeatable")
+    add("--governor", action="append", default=[], metavar="NAME", help="governor; repeatable")
     add("--set", action="append", default=[], metavar="TUNABLE=VALUE", help="of that governor")
     add("--check", action="store_true", help="make the recorded decisions again and compare them")
     add("--same-points", action="store_true", help="decide at the recorded decisions only")

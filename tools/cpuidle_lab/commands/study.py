@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cpuidle_lab.study.tables import Section
 
 NAME = "study"
-HELP = "measure a governor against every promise made for it, and write the evidence down"
+HELP = "measure each promise of a governor, and write the page of evidence"
 EPILOG = """\
 examples:
   cpuidle-lab study wteo                        everything, into docs/experiments/wteo.md
@@ -39,10 +39,10 @@ parts:
   kernel    real programs in the lab; boots it with --lab only
   ablation  one tunable moved at a time
 
-What was measured before is not measured again: figures are kept in build/study, under a hash of
-the intervals, the machine, the tunables and the sources that decide.
+Figures are kept in build/study, under a hash of the intervals, the machine, the tunables and the
+sources of the decision logic. A rerun measures only what has changed.
 
-exit codes: 0 done (also where a promise is missed), 1 something cannot be measured, 2 wrong usage,
+exit codes: 0 done (also with missed promises), 1 a measurement failed, 2 wrong usage,
 130 interrupted
 """
 
