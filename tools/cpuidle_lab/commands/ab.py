@@ -94,6 +94,11 @@ def _parse_metric(text: str) -> str:
     return text
 
 
+def packages(_args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough."""
+    return ("rich",)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
