@@ -17,7 +17,6 @@ from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine, library, points
-from cpuidle_lab.replay.engine import CTotals
 from cpuidle_lab.trace import TIME_MAX, Machine
 
 TICK_NS = 4_000_000
@@ -239,7 +238,7 @@ def asked(
     flags: int = 0,
     phase: int = (10**9 + MS) % TICK_NS,
     on: Machine = QUICK,
-) -> tuple[list[tuple[int, int, bool]], CTotals]:
+) -> tuple[list[tuple[int, int, bool]], ctypes.Structure]:
     """Return what a governor is told in one interval, whose first tick comes after 1 ms.
 
     Args:
