@@ -9,6 +9,7 @@ LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
 # Two at once: one boots machines, one does all else (conftest.py).
 PYTEST := $(PYTHON) -m pytest -n 2
+PYTHON_SOURCES := tools experiments tests packaging conftest.py
 STORMS := storm-debug storm-kcsan storm-rt storm-stock
 # What pytest has short forms of only; conftest.py names them where they are left out.
 LONG := mutants faults fuzz matrix $(STORMS) soak
@@ -89,9 +90,9 @@ mutants:	## would the unit tests notice a wrong comparison in the governors?
 
 lint:	## ruff and mypy over the Python (checkpatch is part of the tests)
 	@tools/setup.sh
-	@$(PYTHON) -m ruff check tools tests packaging conftest.py
-	@$(PYTHON) -m ruff format --check tools tests packaging conftest.py
-	@$(PYTHON) -m mypy tools tests packaging conftest.py
+	@$(PYTHON) -m ruff check $(PYTHON_SOURCES)
+	@$(PYTHON) -m ruff format --check $(PYTHON_SOURCES)
+	@$(PYTHON) -m mypy $(PYTHON_SOURCES)
 
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.bench.gating import energy, figures, guest, wakes
-from cpuidle_lab.bench.gating.guest import FIXED, MENU, OURS, PERFORMANCE, RFC
+from experiments.bench.gating import energy, figures, guest, wakes
+from experiments.bench.gating.guest import FIXED, MENU, OURS, PERFORMANCE, RFC
 
 pytestmark = pytest.mark.lab
 

@@ -37,10 +37,20 @@ class Command(Protocol):
 
 
 def discover(wanted: str = "") -> Iterator[Command]:
-    """Yield every module of commands/, in alphabetical order; only `wanted` if it is there."""
-    names = sorted(info.name for info in pkgutil.iter_modules(commands.__path__))
-    for name in [wanted] if wanted in names else names:
-        yield cast(Command, importlib.import_module(f"{commands.__name__}.{name}"))
+    """Yield every module of commands/, in alphabetical order; only `wanted` if it is there.
+
+    In the tree those of experiments/commands/ are among them.
+    """
+    packages = [commands]
+    if find_spec("experiments"):
+        packages.append(importlib.import_module("experiments.commands"))
+    found = {
+        info.name: f"{package.__name__}.{info.name}"
+        for package in packages
+        for info in pkgutil.iter_modules(package.__path__)
+    }
+    for name in [wanted] if wanted in found else sorted(found):
+        yield cast(Command, importlib.import_module(found[name]))
 
 
 class Parser(argparse.ArgumentParser):

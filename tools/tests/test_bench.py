@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from cpuidle_lab import synth
-from cpuidle_lab.bench import corpus, gate, governors, losses, streams, throughput
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import bench
 from cpuidle_lab.compare.figures import regret as regret_of
 from cpuidle_lab.compare.terminal import phase
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
+from experiments.bench import corpus, gate, governors, losses, streams, throughput
+from experiments.commands import bench
 
 TINY = bench.Sizes(intervals=400, rounds=2, gate_s=1, events=3000, replayed=25_000)
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.bench import gate
-from cpuidle_lab.bench.gating import energy, figures, guest, terminal, wakes
-from cpuidle_lab.bench.gating.energy import Slot
-from cpuidle_lab.bench.gating.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
-from cpuidle_lab.bench.gating.wakes import Period, Wake
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import bench
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Machine
+from experiments.bench import gate
+from experiments.bench.gating import energy, figures, guest, terminal, wakes
+from experiments.bench.gating.energy import Slot
+from experiments.bench.gating.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
+from experiments.bench.gating.wakes import Period, Wake
+from experiments.commands import bench
 
 SKX = Machine(
     names=("POLL", "C1", "C1E", "C6"),

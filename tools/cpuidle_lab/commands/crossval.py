@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     """Record or read, replay, judge, write."""
     from cpuidle_lab.commands.replay import progress
     from cpuidle_lab.crossval import page, pairs, targets
-    from cpuidle_lab.study.tables import console
+    from cpuidle_lab.evidence.tables import console
 
     if bool(args.traces) == args.record:
         raise UserError("give recordings, or --record", USAGE)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cpuidle_lab.crossval import targets
 from cpuidle_lab.crossval.pairs import Pair
+from cpuidle_lab.evidence.plots import svg
+from cpuidle_lab.evidence.tables import Verdict
 from cpuidle_lab.files import write_whole
-from cpuidle_lab.study.plots import svg
-from cpuidle_lab.study.tables import Verdict
 
 
 def write(folder: Path, pairs: Sequence[Pair], verdicts: Sequence[Verdict]) -> None:

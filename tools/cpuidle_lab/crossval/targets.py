@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cpuidle_lab.crossval.pairs import Pair
-from cpuidle_lab.study.plots import Line, Plot
-from cpuidle_lab.study.tables import MISSED, Cell, Table, Verdict, verdict
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import MISSED, Cell, Table, Verdict, verdict
 
 # Of a governor on its own recording: points of regret, or share of the figure, the larger.
 OWN_POINTS, OWN_SHARE, OWN_CASES = 0.3, 0.01, 0.95

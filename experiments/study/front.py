@@ -7,10 +7,11 @@ from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.replay.library import TunableInfo
-from cpuidle_lab.study.memo import Memo
-from cpuidle_lab.study.plots import Line, Plot
-from cpuidle_lab.study.streams import (
+from experiments.study.memo import Memo
+from experiments.study.streams import (
     AS_TOLD,
     SYNTH,
     Figures,
@@ -19,7 +20,6 @@ from cpuidle_lab.study.streams import (
     latency_of,
     play_all,
 )
-from cpuidle_lab.study.tables import ABSENT, Cell, Section, Table, Verdict, verdict
 
 PART = "front"
 TITLE = "Energy against wake-up latency"

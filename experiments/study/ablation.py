@@ -7,10 +7,10 @@ from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
+from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, show
 from cpuidle_lab.replay.library import TunableInfo
-from cpuidle_lab.study.memo import Memo
-from cpuidle_lab.study.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, play_all
-from cpuidle_lab.study.tables import ABSENT, Cell, Section, Table, Verdict, show
+from experiments.study.memo import Memo
+from experiments.study.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, play_all
 
 PART = "ablation"
 TITLE = "Ablations"

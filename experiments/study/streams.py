@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import columns, synth
-from cpuidle_lab.bench.streams import corpus_files
 from cpuidle_lab.columns import Columns, Recording
 from cpuidle_lab.compare.model import Phase, labels
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
-from cpuidle_lab.study.memo import FOLDER, Memo, sources
 from cpuidle_lab.trace import Machine
+from experiments.bench.streams import corpus_files
+from experiments.study.memo import FOLDER, Memo, sources
 
 SEED = 1
 HZ = 250

@@ -17,8 +17,8 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab.cache import TOP
 
 if TYPE_CHECKING:
-    from cpuidle_lab.study.plan import Plan
-    from cpuidle_lab.study.tables import Section
+    from cpuidle_lab.evidence.tables import Section
+    from experiments.study.plan import Plan
 
 NAME = "study"
 HELP = "measure a governor against every promise made for it, and write the evidence down"
@@ -99,7 +99,7 @@ def _now() -> str:
 def _print(
     args: argparse.Namespace, sections: Sequence["Section"], plan: "Plan", start: str
 ) -> None:
-    from cpuidle_lab.study.tables import console
+    from cpuidle_lab.evidence.tables import console
 
     if args.json:
         whole = {
@@ -159,8 +159,8 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.compare.terminal import phase
-    from cpuidle_lab.study import page
-    from cpuidle_lab.study.plan import Plan, measure
+    from experiments.study import page
+    from experiments.study.plan import Plan, measure
 
     start = _now()
     plan = Plan.of(

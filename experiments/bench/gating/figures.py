@@ -16,9 +16,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cpuidle_lab.bench.gating import guest
-from cpuidle_lab.bench.gating.energy import BUSY, account, power_mw, seconds
-from cpuidle_lab.bench.gating.guest import (
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.trace import Machine
+from experiments.bench.gating import guest
+from experiments.bench.gating.energy import BUSY, account, power_mw, seconds
+from experiments.bench.gating.guest import (
     CONDITIONS,
     MENU,
     OURS,
@@ -30,10 +33,7 @@ from cpuidle_lab.bench.gating.guest import (
     cell_name,
     chosen,
 )
-from cpuidle_lab.bench.gating.wakes import Period, Wake, met, recorded, wakes
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
-from cpuidle_lab.trace import Machine
+from experiments.bench.gating.wakes import Period, Wake, met, recorded, wakes
 
 P99_TARGET = 1.2
 MAX_TARGET = 2.0

@@ -13,13 +13,13 @@ from cpuidle_lab import statistics, synth
 from cpuidle_lab.columns import Columns
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay.engine import Run
-from cpuidle_lab.study.memo import Memo, sources
-from cpuidle_lab.study.plots import Line, Plot
-from cpuidle_lab.study.streams import SEED, Stream
-from cpuidle_lab.study.tables import Cell, Section, Table, verdict
+from experiments.study.memo import Memo, sources
+from experiments.study.streams import SEED, Stream
 
 REFERENCE = f"teo@{NEWEST}"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
-from cpuidle_lab.bench.gating.guest import CONDITIONS, MENU, OURS
-from cpuidle_lab.bench.terminal import console, gate_costs, number, table
+from experiments.bench.gating.guest import CONDITIONS, MENU, OURS
+from experiments.bench.terminal import console, gate_costs, number, table
 
 TITLES = {each.name: each.title for each in CONDITIONS}
 

@@ -115,8 +115,8 @@ def _measure(
     chosen: Sequence[str], sizes: Sizes, corpus_folder: Path, envelope: dict[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], "Comparison | None"]:
     """Measure the parts, one after the other."""
-    from cpuidle_lab.bench import corpus, gate, governors, streams, throughput
     from cpuidle_lab.compare.terminal import phase
+    from experiments.bench import corpus, gate, governors, streams, throughput
 
     parts: dict[str, dict[str, Any]] = {}
     comparison = None
@@ -158,8 +158,8 @@ def _output(args: argparse.Namespace) -> Path:
 
 def _compare_gate(quick: bool) -> tuple[dict[str, Any], Callable[[], None]]:
     """Compare the gate with menu and performance mode; return what is written, and how shown."""
-    from cpuidle_lab.bench import gate
-    from cpuidle_lab.bench.gating import figures, guest, terminal
+    from experiments.bench import gate
+    from experiments.bench.gating import figures, guest, terminal
 
     sizes, seconds = (guest.QUICK, QUICK.gate_s) if quick else (guest.FULL, FULL.gate_s)
     costs = gate.measure(seconds)
@@ -172,7 +172,7 @@ def _compare_costs(
     args: argparse.Namespace, envelope: dict[str, Any]
 ) -> tuple[dict[str, Any], Callable[[], None]]:
     """Measure the parts; return what is written, and how it is shown."""
-    from cpuidle_lab.bench import losses, terminal
+    from experiments.bench import losses, terminal
 
     sizes = QUICK if args.quick else FULL
     parts, comparison = _measure(_chosen(args.only), sizes, args.corpus, envelope)

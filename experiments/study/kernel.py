@@ -12,9 +12,10 @@ from typing import Any
 from cpuidle_lab import statistics
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.study.front import BIAS
-from cpuidle_lab.study.memo import Memo
-from cpuidle_lab.study.programs import (
+from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
+from experiments.study.front import BIAS
+from experiments.study.memo import Memo
+from experiments.study.programs import (
     MENU,
     PROGRAMS,
     TEO,
@@ -25,7 +26,6 @@ from cpuidle_lab.study.programs import (
     key_of,
     lab_run,
 )
-from cpuidle_lab.study.tables import OPEN, Cell, Section, Table, Verdict, verdict
 
 PART = "kernel"
 TITLE = "In the kernel: real programs in the lab"

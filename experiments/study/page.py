@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cpuidle_lab.compare.spec import parse
+from cpuidle_lab.evidence.plots import svg
+from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.files import write_whole
 from cpuidle_lab.linux_source import NEWEST, fetch
-from cpuidle_lab.study import programs
-from cpuidle_lab.study.memo import sources
-from cpuidle_lab.study.plan import Plan
-from cpuidle_lab.study.plots import svg
-from cpuidle_lab.study.streams import HZ, SEED
-from cpuidle_lab.study.tables import Section, Table
+from experiments.study import programs
+from experiments.study.memo import sources
+from experiments.study.plan import Plan
+from experiments.study.streams import HZ, SEED
 
 TEMPLATE = Path(__file__).parent / "page.md"
 

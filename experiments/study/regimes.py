@@ -23,13 +23,13 @@ from cpuidle_lab import synth
 from cpuidle_lab.columns import in_memory, sliced
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
-from cpuidle_lab.study.memo import Memo, sources
-from cpuidle_lab.study.plots import Line, Plot
-from cpuidle_lab.study.streams import SEED
-from cpuidle_lab.study.tables import Cell, Section, Table, verdict
 from cpuidle_lab.trace import Machine
+from experiments.study.memo import Memo, sources
+from experiments.study.streams import SEED
 
 # Decides as mainline's teo, and can be copied.
 COPYABLE = "teo_ng"

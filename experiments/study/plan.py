@@ -10,11 +10,11 @@ from cpuidle_lab import synth
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import OWN_KIND, parse
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.study import ablation, cost, front, kernel, learning, regret, robust
-from cpuidle_lab.study import programs as lab_programs
-from cpuidle_lab.study.memo import Memo, check_sources, sources
-from cpuidle_lab.study.streams import HZ, Stream, corpus, laws, suite
-from cpuidle_lab.study.tables import Section
+from cpuidle_lab.evidence.tables import Section
+from experiments.study import ablation, cost, front, kernel, learning, regret, robust
+from experiments.study import programs as lab_programs
+from experiments.study.memo import Memo, check_sources, sources
+from experiments.study.streams import HZ, Stream, corpus, laws, suite
 
 MACHINES = ("skx", "skl", "power9", "spr")
 

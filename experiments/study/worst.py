@@ -8,9 +8,9 @@ import numpy as np
 
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.evidence.tables import Cell, Table
 from cpuidle_lab.replay.engine import Run
-from cpuidle_lab.study.streams import Stream
-from cpuidle_lab.study.tables import Cell, Table
+from experiments.study.streams import Stream
 
 # Columns by which decisions are of a kind.
 _KIND = ("index", "last", "ideal", "reason", "stop_tick")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import parse
-from cpuidle_lab.study import regimes, resets
-from cpuidle_lab.study.memo import Memo
-from cpuidle_lab.study.streams import Stream
-from cpuidle_lab.study.tables import Section
+from cpuidle_lab.evidence.tables import Section
 from cpuidle_lab.trace import Machine
+from experiments.study import regimes, resets
+from experiments.study.memo import Memo
+from experiments.study.streams import Stream
 
 PART = "learning"
 TITLE = "Learning: resets, changes of regime, stale rows"

@@ -8,15 +8,15 @@ from statistics import fmean
 import numpy as np
 
 from cpuidle_lab import synth
-from cpuidle_lab.bench.streams import shortened
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
+from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.linux_source import NEWEST
-from cpuidle_lab.study.memo import Memo
-from cpuidle_lab.study.streams import AS_TOLD, HZ, Figures, Stream, Twist, laws, play_all, suite
-from cpuidle_lab.study.streams import synthetic as make
-from cpuidle_lab.study.tables import Cell, Section, Table, verdict
 from cpuidle_lab.trace import Machine
+from experiments.bench.streams import shortened
+from experiments.study.memo import Memo
+from experiments.study.streams import AS_TOLD, HZ, Figures, Stream, Twist, laws, play_all, suite
+from experiments.study.streams import synthetic as make
 
 PART = "robust"
 TITLE = "Wrong powers, odd state tables, drivers that do something else"

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
-from cpuidle_lab.bench.streams import Stream
 from cpuidle_lab.compare import spec
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate
@@ -21,6 +20,7 @@ from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import Governor, governor
+from experiments.bench.streams import Stream
 
 REFERENCE = f"teo@{NEWEST}"
 

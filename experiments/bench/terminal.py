@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.bench.losses import REGRET, Figure
 from cpuidle_lab.compare import terminal as comparison_terminal
 from cpuidle_lab.compare.model import Comparison
+from experiments.bench.losses import REGRET, Figure
 
 # Width where there is no terminal: enough for every column.
 _PLAIN_WIDTH = 200

@@ -7,10 +7,11 @@ from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import BAYES, MAINLINE, Candidate, parse
-from cpuidle_lab.study import worst as worst_decisions
-from cpuidle_lab.study.memo import Memo
-from cpuidle_lab.study.plots import Line, Plot
-from cpuidle_lab.study.streams import (
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
+from experiments.study import worst as worst_decisions
+from experiments.study.memo import Memo
+from experiments.study.streams import (
     AS_TOLD,
     SYNTH,
     Figures,
@@ -20,7 +21,6 @@ from cpuidle_lab.study.streams import (
     latency_of,
     play_all,
 )
-from cpuidle_lab.study.tables import Cell, Section, Table, verdict
 
 PART = "regret"
 TITLE = "Mean regret, and harm on any stream"

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab.bench.streams import corpus_files
 from cpuidle_lab.compare import spec
 from cpuidle_lab.compare.figures import is_judged, is_worse, lines, notes, regret
 from cpuidle_lab.compare.model import Comparison, Phase, build
+from experiments.bench.streams import corpus_files
 
 HOW = "cpuidle-lab corpus"
 

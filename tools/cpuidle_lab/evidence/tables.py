@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from cpuidle_lab.study.plots import Plot
+from cpuidle_lab.evidence.plots import Plot
 
 Cell = str | float | int | None
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import synth
-from cpuidle_lab.bench.streams import HZ, shortened, write
 from cpuidle_lab.bench_reader import reader_speed
 from cpuidle_lab.columns import Recording
 from cpuidle_lab.compare.model import Phase
@@ -18,6 +17,7 @@ from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, counterfactual
 from cpuidle_lab.replay.library import Governor, governor
+from experiments.bench.streams import HZ, shortened, write
 
 # What is aimed at, on one core.
 READER_EVENTS_PER_S = 3_000_000

@@ -11,18 +11,18 @@ from shutil import which
 from statistics import fmean
 
 from cpuidle_lab import synth
-from cpuidle_lab.bench.streams import shortened
 from cpuidle_lab.columns import Columns
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
+from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.library import STATE_MAX
-from cpuidle_lab.study.memo import Memo, sources
-from cpuidle_lab.study.streams import HZ, Stream
-from cpuidle_lab.study.tables import OPEN, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.trace import Machine
+from experiments.bench.streams import shortened
+from experiments.study.memo import Memo, sources
+from experiments.study.streams import HZ, Stream
 
 PART = "cost"
 TITLE = "Cost of a decision"
