@@ -328,6 +328,36 @@ def test_machines_in_virtual_time_leave_a_host_cpu_to_others(
         assert again == 4
 
 
+# What several commands have, and how it is called and used in each of them.
+SHARED = {
+    "--output": ["-o", "--output"],
+    "--json": ["--json"],
+    "--csv": ["--csv"],
+    "--force": ["--force"],
+    "--governors": ["--governors"],
+    "--quick": ["--quick"],
+}
+FLAGS = {"--json", "--force", "--quick"}
+# One name each for what they would mean: --output, --json, --governors.
+OTHER_NAMES = {"--html", "--out", "--as-json", "--overwrite", "--shadows"}
+
+
+def test_the_same_option_has_the_same_name_everywhere() -> None:
+    seen = set()
+    for command in cli.discover():
+        parser = cli.Parser()
+        command.add_arguments(parser)
+        for action in parser._actions:
+            names = set(action.option_strings)
+            assert not names & OTHER_NAMES, command.NAME
+            assert "-o" not in names or "--output" in names, command.NAME
+            for name in names & set(SHARED):
+                seen.add(name)
+                assert action.option_strings == SHARED[name], command.NAME
+                assert (action.nargs == 0) == (name in FLAGS), command.NAME
+    assert seen == set(SHARED)
+
+
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the command's files without build/, as in a clone that was never used."""

@@ -754,7 +754,7 @@ def test_csv(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_several_files(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = demo(tmp_path / "other.dat", 5_000_000)
     html = tmp_path / "both.html"
-    assert main(["report", str(session), str(other), "--html", str(html)]) == 0
+    assert main(["report", str(session), str(other), "--output", str(html)]) == 0
     out = capsys.readouterr().out
     for name in ("trace: hackbench", "other: hackbench"):
         assert name in out
@@ -769,7 +769,7 @@ def test_foreign_files_are_not_overwritten(
 ) -> None:
     target = tmp_path / "thesis.html"
     target.write_text("five years of work")
-    command = ["report", str(session), "--html", str(target)]
+    command = ["report", str(session), "--output", str(target)]
     assert main(command) == 1
     out, err = capsys.readouterr()
     assert target.read_text() == "five years of work"
@@ -781,7 +781,7 @@ def test_foreign_files_are_not_overwritten(
 
 
 def test_a_directory_is_not_overwritten(session: Path, tmp_path: Path) -> None:
-    assert main(["report", str(session), "--html", str(tmp_path), "--force"]) == 1
+    assert main(["report", str(session), "--output", str(tmp_path), "--force"]) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -797,5 +797,5 @@ def test_an_error_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_missing_directory(
     session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", str(session), "--html", str(tmp_path / "no" / "x.html")]) == 1
+    assert main(["report", str(session), "--output", str(tmp_path / "no" / "x.html")]) == 1
     assert "no such directory" in capsys.readouterr().err

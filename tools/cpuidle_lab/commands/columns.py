@@ -17,7 +17,7 @@ HELP = "turn a trace into columns (Parquet): idle periods, exogenous intervals, 
 EPILOG = """\
 examples:
   cpuidle-lab columns trace.dat -o trace.columns
-  cpuidle-lab replay trace.columns --governor teo_ng
+  cpuidle-lab compare trace.columns --governors teo_ng
                                         all commands that take a trace take its columns, too
   python3 -c 'import polars; print(polars.read_parquet("trace.columns/interval/*.parquet"))'
 

@@ -29,7 +29,7 @@ governors given stand always the newest kernel's menu and teo, the better of the
 (best mainline), bayes (an estimate of what the past and the timers allow) and the oracle.
 docs/compare.md says how to read the result.
 
-With --json or --csv the HTML file is written only where --html asks for it.
+With --json or --csv the HTML file is written only where -o asks for it.
 
 exit codes: 0 done, 1 a recording cannot be replayed, 2 wrong usage
 """
@@ -67,15 +67,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-o",
-        "--html",
+        "--output",
         type=Path,
-        metavar="OUT",
+        metavar="FILE",
         help="the HTML file (default: compare.html beside the first TRACE)",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures as CSV")
     parser.add_argument(
-        "--force", action="store_true", help="overwrite OUT even if it is not one of our pages"
+        "--force", action="store_true", help="overwrite FILE even if it is not one of our pages"
     )
 
 
@@ -103,7 +103,7 @@ def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise UserError(f"{path.parent}: no such directory")
     if not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path.parent}: not writable; choose another place with --html")
+        raise UserError(f"{path.parent}: not writable; choose another place with -o")
     if path.is_dir():
         raise UserError(f"{path} is a directory")
 
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     from cpuidle_lab.compare import export, model, page, spec, terminal
 
     start = _now()
-    html: Path | None = args.html
+    html: Path | None = args.output
     if html is None and not args.json and args.csv is None:
         html = args.traces[0].resolve().parent / "compare.html"
     if html is not None:

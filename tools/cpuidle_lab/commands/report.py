@@ -16,7 +16,7 @@ HELP = "compare the governors of a trace: tables, and one HTML file that opens o
 EPILOG = """\
 examples:
   cpuidle-lab report trace.dat                  table here, pictures in report.html beside the trace
-  cpuidle-lab report skx.dat icx.dat --html both.html
+  cpuidle-lab report skx.dat icx.dat -o both.html
                                                 several recordings side by side
   cpuidle-lab report trace.dat --json | jq '.runs[] | {governor, workload, regret: .metrics.regret}'
   cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv, wakers.csv, …
@@ -25,7 +25,7 @@ Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle. Lines such as
 "phase governor=wteo workload=idle" and "phase end" in trace_marker delimit the runs; without them
 the trace is divided by governor. `cpuidle-lab capture` and the lab write them.
 
-With --json or --csv the HTML file is written only where --html asks for it.
+With --json or --csv the HTML file is written only where -o asks for it.
 
 exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
 """
@@ -34,15 +34,19 @@ exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="trace.dat of trace-cmd"
+        "traces", nargs="+", type=Path, metavar="TRACE", help="trace.dat of trace-cmd"
     )
     parser.add_argument(
-        "--html", type=Path, metavar="OUT", help="the HTML file (default: report.html beside FILE)"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the HTML file (default: report.html beside TRACE)",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="write CSV tables into DIR")
     parser.add_argument(
-        "--force", action="store_true", help="overwrite OUT even if it is not one of our reports"
+        "--force", action="store_true", help="overwrite FILE even if it is not one of our reports"
     )
 
 
@@ -74,12 +78,12 @@ def run(args: argparse.Namespace) -> int:
 
     start = _now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
-    html: Path | None = args.html
+    html: Path | None = args.output
     if html is None and not args.json and args.csv is None:
-        html = args.files[0].parent / "report.html"
+        html = args.traces[0].parent / "report.html"
     if html is not None and html.parent.is_dir():
         _check_target(html, args.force)
-    report = model.build(args.files, command, start)
+    report = model.build(args.traces, command, start)
     if html is not None:
         _check_target(html, args.force)
         write_whole(html, page.render(report))
