@@ -13,9 +13,18 @@ from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.trace import Machine
-from experiments.bench.streams import shortened
 from experiments.study.memo import Memo
-from experiments.study.streams import AS_TOLD, HZ, Figures, Stream, Twist, laws, play_all, suite
+from experiments.study.streams import (
+    AS_TOLD,
+    HZ,
+    Figures,
+    Stream,
+    Twist,
+    laws,
+    play_all,
+    shortened,
+    suite,
+)
 from experiments.study.streams import synthetic as make
 
 PART = "robust"

@@ -21,7 +21,6 @@ from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
 from cpuidle_lab.trace import Machine
-from experiments.bench.streams import corpus_files
 from experiments.study.memo import FOLDER, Memo, sources
 
 SEED = 1
@@ -325,3 +324,21 @@ def as_json(figures: Figures) -> dict[str, Any]:
         "latency_mean_us": figures.mean_latency_us,
         "decisions_per_interval": figures.decisions / figures.intervals if figures.intervals else 0,
     }
+
+
+def shortened(states: Machine, count: int) -> Machine:
+    """Return a machine that has the first idle states only."""
+    return replace(
+        states,
+        names=states.names[:count],
+        exit_latency_ns=states.exit_latency_ns[:count],
+        target_residency_ns=states.target_residency_ns[:count],
+        power_mw=states.power_mw[:count],
+        polling=states.polling[:count],
+    )
+
+
+def corpus_files(folder: Path) -> list[Path]:
+    """Return the recordings of a directory: traces and directories of columns, by name."""
+    found = [*folder.glob("*.trace.dat"), *(p for p in folder.glob("*") if columns.is_recording(p))]
+    return sorted(found)

@@ -418,7 +418,7 @@ def test_tables_and_where_the_json_is(lab: Callable[[], list[Any]], tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["gate", "--only", "reader"], "bench gate has none to choose"),
+        (["gate", "--only", "reader"], "unrecognized arguments: --only"),
         (["menu"], "invalid choice: 'menu'"),
         (["gate", "-o", "/nowhere/x"], "/nowhere: no such directory"),
         (["gate", "-o", "/"], "/ is a directory"),
@@ -432,3 +432,52 @@ def test_nonsense_is_refused_before_anything_runs(
     assert (out, lab()) == ("", [])
     assert sentence in err
     assert "Traceback" not in err
+
+
+# ---- What a decision costs ----
+
+
+def test_durations_are_read_from_the_tracer() -> None:
+    text = """\
+# tracer: function_graph
+#
+# CPU  DURATION                  FUNCTION CALLS
+ 0)   3.158 us    |  cil_glue_select [cpuidle_lab]();
+ 0) + 12.000 us   |  cil_glue_select [cpuidle_lab]();
+ ------------------------------------------
+ 0)    <idle>-0    =>  cyclict-90
+ ------------------------------------------
+ 0)   0.931 us    |  menu_select();
+"""
+    assert gate.durations(text) == [3158, 12000, 931]
+    with pytest.raises(UserError, match="of 4 calls of select in the guest, 3 were timed"):
+        gate.durations(text + " 0)               |  cil_glue_select [cpuidle_lab]() {\n")
+    with pytest.raises(UserError, match="of 0 calls"):
+        gate.durations("# tracer: function_graph\n")
+
+
+def test_what_gate_adds_is_beyond_its_base() -> None:
+    line = " 0)   {}.{} us    |  cil_glue_select [cpuidle_lab]();\n"
+    traces = [line.format(n, "000") + line.format(n, "100") for n in range(len(gate.CASES))]
+    cases = {case["case"]: case for case in gate.figures(traces)}
+    assert cases["wteo without gate"]["added"] is None
+    assert cases["wteo without gate"]["mean"] == 2050
+    assert cases["gate over wteo, no hint"]["added"] == 1000
+    assert cases["gate over wteo, 100 hinted tasks"]["added"] == 3000
+    assert cases["gate over wteo, 100 hinted tasks"]["max"] == 5100
+
+
+@pytest.mark.lab
+@pytest.mark.full
+def test_gate_is_cheap_in_the_lab() -> None:
+    found = gate.measure(seconds=1)
+    cases = {(case["governor"], case["hinted_tasks"], case["limits"]): case
+             for case in found["cases"]}  # fmt: skip
+    assert len(cases) == len(gate.CASES)
+    assert min(case["decisions"] for case in cases.values()) > 300
+    base = cases["wteo", 0, 0]["mean"]
+    # What else differs between two runs of a program is far less than a hundredth.
+    assert abs(cases["gate", 0, 0]["added"]) < base / 50
+    hinted = [case["added"] for case in cases.values() if case["hinted_tasks"]]
+    assert min(hinted) > 25  # they are in force
+    assert max(hinted) - min(hinted) < base / 50

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The gate's comparison as tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 
+from cpuidle_lab.evidence.tables import console, grid
 from experiments.bench.gating.guest import CONDITIONS, MENU, OURS
-from experiments.bench.terminal import console, gate_costs, number, table
 
 TITLES = {each.name: each.title for each in CONDITIONS}
 
@@ -26,6 +26,49 @@ _HEADS = (
     "power,\nW",
     "to\nmenu",
 )
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Return a number as people read it; a question mark where there is none."""
+    return "?" if value is None else f"{value:,.{digits}f}"
+
+
+def table(
+    out: Console,
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    left: Sequence[int],
+) -> None:
+    """Print a table; columns are aligned to the right but for those in `left`."""
+    right = [place not in left for place in range(len(heads))]
+    out.print(grid(out, title, list(zip(heads, right, strict=True)), rows))
+
+
+def gate_costs(out: Console, part: Mapping[str, Any]) -> None:
+    """Print what the gate adds to a decision.
+
+    Args:
+        out: where to print.
+        part: as of gate.measure().
+    """
+    title = (
+        f"select in the kernel {part['kernel']}, learning from the last period and the tick's "
+        f"answer included; {part['workload']} on {part['machine']}; instructions"
+    )
+    heads = ("case", "mean", "median", "max", "decisions", f"gate adds to {part['base']}")
+    cells = [
+        (
+            case["case"],
+            number(case["mean"]),
+            number(case["median"]),
+            number(case["max"]),
+            number(case["decisions"]),
+            "" if case["added"] is None else f"{case['added']:+,.0f}",
+        )
+        for case in part["cases"]
+    ]
+    table(out, title, heads, cells, (0,))
 
 
 def _micros(found: Mapping[str, float]) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tables, the same in the terminal, in JSON and in the document."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rich import box
@@ -14,7 +14,7 @@ from cpuidle_lab.evidence.plots import Plot
 Cell = str | float | int | None
 
 # Width where there is no terminal: enough for every column.
-_PLAIN_WIDTH = 180
+_PLAIN_WIDTH = 200
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,8 @@ class Table:
 
     def print(self, out: Console) -> None:
         """Print the table."""
-        grid = Grid(
-            title=Text(self.title),
-            title_justify="left",
-            title_style="bold",
-            caption=Text(self.note) if self.note else None,
-            caption_justify="left",
-            box=box.SIMPLE_HEAD if out.is_terminal else box.ASCII2,
-            pad_edge=False,
-        )
-        for head, right in zip(self.heads, self.right, strict=True):
-            grid.add_column(head, justify="right" if right else "left")
-        for row in self.text():
-            grid.add_row(*(Text(cell) for cell in row))
-        out.print(grid)
+        heads = list(zip(self.heads, self.right, strict=True))
+        out.print(grid(out, self.title, heads, self.text(), self.note))
 
 
 @dataclass(frozen=True)
@@ -112,6 +100,38 @@ class Section:
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     data: dict[str, object] = field(default_factory=dict)
+
+
+def grid(
+    out: Console,
+    title: str,
+    heads: Sequence[tuple[str, bool]],
+    rows: Iterable[Sequence[str]],
+    note: str = "",
+) -> Grid:
+    """Return a table to be printed on `out`.
+
+    Args:
+        out: a terminal gets thin lines, anything else plain characters.
+        title: above it; "" is none.
+        heads: title of each column, and whether it is aligned to the right.
+        rows: cells.
+        note: below it.
+    """
+    found = Grid(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        caption=Text(note) if note else None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD if out.is_terminal else box.ASCII2,
+        pad_edge=False,
+    )
+    for head, right in heads:
+        found.add_column(head, justify="right" if right else "left")
+    for row in rows:
+        found.add_row(*(Text(cell) for cell in row))
+    return found
 
 
 def show(cell: Cell, digits: int) -> str:

@@ -6,18 +6,22 @@ import shutil
 import subprocess
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab import synth
-from cpuidle_lab.bench_reader import reader_speed
-from cpuidle_lab.columns import Recording
+from throughput.reader import reader_speed
+
+from cpuidle_lab import columns, synth
+from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, counterfactual
 from cpuidle_lab.replay.library import Governor, governor
-from experiments.bench.streams import HZ, shortened, write
+from cpuidle_lab.trace import Machine
+from experiments.study.streams import HZ, SEED, shortened
+from tests import synthetic, tracedat
 
 # What is aimed at, on one core.
 READER_EVENTS_PER_S = 3_000_000
@@ -35,14 +39,25 @@ RUNS = 5
 _COLLECTED = re.compile(r"Collected : (\d+)")
 
 
+def write(target: Path, name: str, count: int, states: Machine, source: str) -> Recording:
+    """Write a synthetic stream as a recording, for any machine."""
+    made = synth.make(name, count, SEED, max(states.exit_latency_ns))
+    meta = {
+        "kind": columns.SYNTH,
+        "source": source,
+        "machines": {"0": asdict(states)},
+        "law": {"name": name, "count": count, "seed": SEED},
+    }
+    with Writer(target, meta) as writer:
+        writer.add("interval", synth.frame(made))
+    return Recording(target)
+
+
 def big_trace(folder: Path, events: int) -> Path:
     """Return a synthetic trace.dat with at least so many events, made once.
 
     Its events are those of module/trace.h as it is now.
     """
-    # The writer of traces is there for the tests; nothing else needs it.
-    from tests import synthetic, tracedat
-
     sources = [Path(str(module.__file__)) for module in (synthetic, tracedat)]
     sources.append(TOP / "module" / "trace.h")
     name = f"reader-{events}-{digest(source.read_bytes() for source in sources)}.dat"

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How fast the trace reader is, and how much memory it takes.
+"""How fast the trace reader is, and how much memory it takes."""
 
-PYTHONPATH=tools build/venv/bin/python -m cpuidle_lab.bench_reader trace.dat [SMALLER.dat]
-"""
-
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -39,11 +34,11 @@ def reader_speed(path: Path, counted: Path | None = None) -> dict[str, float | i
     Raises:
         UserError: the reader refuses the file.
     """
-    events = _events(path)
-    runs = [_run(path) for _ in range(RUNS)]
+    events = events_of(path)
+    runs = [measured(path) for _ in range(RUNS)]
     cpu, wall = min(run[0] for run in runs), min(run[1] for run in runs)
     instructions, by = _instructions(counted or path)
-    count = _events(counted) if counted else events
+    count = events_of(counted) if counted else events
     return {
         "events": events,
         "cpu_s": round(cpu, 3),
@@ -60,7 +55,8 @@ def _command(path: Path) -> list[str]:
     return [str(tr.native_reader()), str(path), *READ]
 
 
-def _events(path: Path) -> int:
+def events_of(path: Path) -> int:
+    """Return the number of events in a trace."""
     for piece in tr.read_chunks(path, ["lost"]):
         if isinstance(piece, tr.Ending):
             return piece.events
@@ -76,7 +72,7 @@ def _anonymous_kb(pid: int) -> int:
     return int(found[1]) if found else 0
 
 
-def _run(path: Path) -> tuple[float, float, int, int]:
+def measured(path: Path) -> tuple[float, float, int, int]:
     """Return CPU time and time in s, and the peaks of all memory and of the anonymous, in KiB."""
     start = time.monotonic()
     process = subprocess.Popen(_command(path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -120,10 +116,3 @@ def _quiet(command: list[str]) -> str:
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
     )
     return done.stderr
-
-
-if __name__ == "__main__":
-    try:
-        print(json.dumps(reader_speed(*map(Path, sys.argv[1:3])), indent=1))
-    except UserError as error:
-        sys.exit(error.message)

@@ -1,34 +1,31 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""`cpuidle-lab determinism`: the same run twice, and once with another seed."""
+"""Run the lab twice and compare the traces bit by bit, then once with another seed."""
 
 import argparse
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from cpuidle_lab.errors import FAILURE
-from cpuidle_lab.lab import LabRun, run_lab, workloads
-from cpuidle_lab.lab.cache import TOP
-from cpuidle_lab.lab.session import TRACE, Phase, Session, sha256
+TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
-NAME = "determinism"
-HELP = "run the lab twice and compare the traces bit by bit, then once with another seed"
+import runner  # noqa: E402
+
+from cpuidle_lab.errors import FAILURE  # noqa: E402
+from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
+from cpuidle_lab.lab.session import TRACE, Phase, Session, sha256  # noqa: E402
+
 EPILOG = """\
 examples:
-  cpuidle-lab determinism
-  cpuidle-lab determinism --kernel 7.2 --governor teo_ng
+  run.py
+  run.py --kernel 7.2 --governor teo_ng
 
 exit codes: 0 equal hashes for equal seeds and another for another, 1 not so, 2 wrong usage
 """
 
 WORKLOADS = ("cyclictest-500us", "hackbench-pipe", "stress-timer")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's options."""
-    parser.add_argument("--kernel", default="6.12", help="series (default: %(default)s)")
-    parser.add_argument("--cpus", type=int, default=2, help="default: %(default)s")
-    parser.add_argument("--governor", default="wteo", help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
 
 
 def trace_hash(args: argparse.Namespace, seed: int) -> str:
@@ -42,7 +39,7 @@ def trace_hash(args: argparse.Namespace, seed: int) -> str:
         return sha256(result.files / TRACE)
 
 
-def run(args: argparse.Namespace) -> int:
+def compare(args: argparse.Namespace) -> int:
     """Run thrice, compare."""
     hashes = []
     for seed in (args.seed, args.seed, args.seed + 1):
@@ -52,3 +49,18 @@ def run(args: argparse.Namespace) -> int:
     print("same seed:    ", "identical" if first == second else "DIFFERENT")
     print("another seed: ", "another trace" if first != other else "THE SAME TRACE")
     return 0 if first == second != other else FAILURE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the lab; return the exit code."""
+    parser = runner.parser(__doc__, EPILOG)
+    parser.add_argument("--kernel", default="6.12", help="series (default: %(default)s)")
+    parser.add_argument("--cpus", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--governor", default="wteo", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
+    args = parser.parse_args(argv)
+    return runner.run("determinism", lambda: compare(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
