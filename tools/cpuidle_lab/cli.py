@@ -17,6 +17,15 @@ from typing import NoReturn, Protocol, cast
 from cpuidle_lab import __version__, commands
 from cpuidle_lab.errors import FAILURE, INTERRUPTED, UserError
 
+# In which order the commands are listed, and under which heading; others come last.
+GROUPS = (
+    ("a machine", ("doctor", "capture", "watch", "ab")),
+    ("recordings", ("report", "compare", "replay", "crossval", "tune", "columns")),
+    ("the lab", ("demo", "lab", "corpus", "synth")),
+    ("governors", ("new",)),
+    ("the project's promises, in the tree only", ("study", "bench")),
+)
+
 
 class Command(Protocol):
     """What a module in commands/ provides.
@@ -78,17 +87,22 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 def build_parser(wanted: str = "") -> Parser:
     """Return the parser with all subcommands, or with `wanted` alone if it is one."""
+    found = list(discover(wanted))
     parser = Parser(
         prog="cpuidle-lab",
         description="CPU idle governors for the stock Linux kernel, and the tools to judge them.",
-        epilog="CPUIDLE_LAB_DEBUG=1 in the environment shows a traceback where a command fails.",
+        epilog=listing(found),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in discover(wanted):
+    subparsers = parser.add_subparsers(
+        metavar="COMMAND",
+        required=True,
+        help="see below; COMMAND --help has examples",
+    )
+    for command in found:
         sub = subparsers.add_parser(
             command.NAME,
-            help=command.HELP,
             description=command.HELP,
             epilog=command.EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -96,6 +110,18 @@ def build_parser(wanted: str = "") -> Parser:
         command.add_arguments(sub)
         sub.set_defaults(subcommand=command, parser=sub)
     return parser
+
+
+def listing(found: Sequence[Command]) -> str:
+    """Return the commands under their headings, one a line."""
+    left = {command.NAME: command.HELP for command in found}
+    lines = []
+    for title, names in GROUPS:
+        group = [f"  {name:10}{left.pop(name)}" for name in names if name in left]
+        lines += [f"{title}:", *group, ""] if group else []
+    if left:
+        lines += ["others:", *(f"  {name:10}{about}" for name, about in left.items()), ""]
+    return "\n".join([*lines, "CPUIDLE_LAB_DEBUG=1 shows a traceback where a command fails."])
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -328,6 +328,18 @@ def test_machines_in_virtual_time_leave_a_host_cpu_to_others(
         assert again == 4
 
 
+def test_help_lists_every_command_under_a_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "others:" not in lines
+    assert max(map(len, lines)) <= 100
+    for command in cli.discover():
+        assert [line for line in lines if line.split()[:1] == [command.NAME]] == [
+            f"  {command.NAME:10}{command.HELP}"
+        ]
+
+
 # What several commands have, and how it is called and used in each of them.
 SHARED = {
     "--output": ["-o", "--output"],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cpuidle_lab.columns import Recording
 
 NAME = "columns"
-HELP = "turn a trace into columns (Parquet): idle periods, exogenous intervals, all else recorded"
+HELP = "turn a trace into columns (Parquet): idle periods, exogenous intervals and all else"
 EPILOG = """\
 examples:
   cpuidle-lab columns trace.dat -o trace.columns

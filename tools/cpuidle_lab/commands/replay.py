@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from cpuidle_lab.compare.spec import Candidate
 
 NAME = "replay"
-HELP = (
-    "does replay decide as the kernel did, and where would another governor have decided otherwise?"
-)
+HELP = "make recorded decisions again: as the kernel did, or as other governors would have"
 EPILOG = """\
 examples:
   cpuidle-lab replay trace.dat --check          does replay decide as the kernel did?
