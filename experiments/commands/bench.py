@@ -80,7 +80,7 @@ def _output(args: argparse.Namespace) -> Path:
 def run(args: argparse.Namespace) -> int:
     """Measure, write, print."""
     from experiments.bench import gate
-    from experiments.bench.gating import figures, guest, terminal
+    from experiments.bench.gating import gate_text, guest, judgement
 
     output = _output(args)
     sizes, seconds = (guest.QUICK, QUICK_S) if args.quick else (guest.FULL, FULL_S)
@@ -92,13 +92,13 @@ def run(args: argparse.Namespace) -> int:
     }
     load = os.getloadavg()[0]
     costs = gate.measure(seconds)
-    parts = {"gating": figures.measure(sizes, costs["cases"]), "gate": costs}
+    parts = {"gating": judgement.measure(sizes, costs["cases"]), "gate": costs}
     whole |= {"end": _now(), "load_average": [load, os.getloadavg()[0]], "sizes": asdict(sizes)}
     text = json.dumps({**whole, "parts": parts}, indent=2) + "\n"
     write_whole(output, text)
     if args.json:
         print(text, end="")
         return 0
-    terminal.show(parts)
+    gate_text.show(parts)
     print(f"written: {output}")
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from cpuidle_lab import statistics
+from cpuidle_lab import resampling
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
@@ -74,7 +74,7 @@ def _beaten(by: By, subject: str, program: str) -> list[tuple[str, bool]]:
         if not pairs:
             continue
         base, more = zip(*pairs, strict=True)
-        excess = statistics.compare(base, more, statistics.Kind.DIFFERENCE, 1)
+        excess = resampling.compare(base, more, resampling.Kind.DIFFERENCE, 1)
         if excess and excess.mean > 0:
             found.append((f"{program} ({excess.mean:+.1f} to {other})", excess.excludes(0)))
     return found
@@ -127,7 +127,7 @@ def _slow(by: By, governor: str, programs: Sequence[str]) -> list[str]:
         both = (by[program, TEO], by[program, governor])
         base, mine = ([run.throughput for run in runs] for runs in both)
         share = fmean(mine) / fmean(base)
-        spread = statistics.compare(base, mine, statistics.Kind.RATIO, 1)
+        spread = resampling.compare(base, mine, resampling.Kind.RATIO, 1)
         if share < LEAST_THROUGHPUT and spread:
             low, high = spread.low or share, spread.high or share
             found.append(f"{program} {100 * share:.2f} % ({100 * low:.1f} to {100 * high:.1f})")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab import statistics, synth
+from cpuidle_lab import resampling, synth
 from cpuidle_lab.columns import Columns
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
@@ -133,8 +133,8 @@ def _tables(
         of = [(s, f) for s, f in zip(streams, found, strict=True) if s.table == table]
         excess = np.concatenate([f["mine"] - f["reset"] for _, f in of])
         warm = np.concatenate([f["mine"] - f["warm"] for _, f in of])
-        first = statistics.estimate(excess[:, 0].tolist(), SEED, _RESAMPLES)
-        by_warm = statistics.estimate(warm[:, 0].tolist(), SEED, _RESAMPLES)
+        first = resampling.estimate(excess[:, 0].tolist(), SEED, _RESAMPLES)
+        by_warm = resampling.estimate(warm[:, 0].tolist(), SEED, _RESAMPLES)
         means = excess.mean(axis=0)
         late = int(means.argmax())
         rows.append([
@@ -197,7 +197,7 @@ def _tables(
     ]
 
 
-def _range(estimate: statistics.Estimate) -> str:
+def _range(estimate: resampling.Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return "?"
     return f"{estimate.low:+.1f} to {estimate.high:+.1f}"

@@ -19,7 +19,7 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests"), str(TOP)]
 import runner  # noqa: E402
 from throughput import measure  # noqa: E402
 
-from cpuidle_lab.compare.terminal import phase  # noqa: E402
+from cpuidle_lab.compare.compare_text import phase  # noqa: E402
 from cpuidle_lab.errors import FAILURE  # noqa: E402
 from cpuidle_lab.evidence.tables import Table, Verdict, console, verdict  # noqa: E402
 

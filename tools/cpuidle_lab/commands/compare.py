@@ -89,7 +89,7 @@ def _check_html(path: Path, force: bool) -> None:
     Raises:
         UserError: `path` exists and is no such page, or its directory does not exist.
     """
-    from cpuidle_lab.compare.page import GENERATOR
+    from cpuidle_lab.compare.compare_page import GENERATOR
 
     _check_folder(path)
     if force or not path.exists() or is_page_of(path, GENERATOR):
@@ -111,7 +111,7 @@ def _check_folder(path: Path) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write what was asked for."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.compare import export, model, page, spec, terminal
+    from cpuidle_lab.compare import compare_page, compare_text, export, model, spec
 
     start = _now()
     html: Path | None = args.output
@@ -124,21 +124,21 @@ def run(args: argparse.Namespace) -> int:
     comparison = model.build(
         args.traces,
         spec.parse(args.governors, not args.no_mainline),
-        terminal.phase,
+        compare_text.phase,
         bad=args.worst,
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),
         start=start,
     )
     if html is not None:
-        write_whole(html, page.render(comparison))
+        write_whole(html, compare_page.render(comparison))
     if args.csv is not None:
         write_whole(args.csv, export.as_csv(comparison))
     if args.json:
         json.dump(export.as_json(comparison, _now()), sys.stdout, indent=2)
         print()
         return 0
-    terminal.show_tables(comparison)
+    compare_text.show_tables(comparison)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
     return 0

@@ -72,7 +72,7 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
 def run(args: argparse.Namespace) -> int:
     """Record or read, replay, judge, write."""
     from cpuidle_lab.commands.replay import progress
-    from cpuidle_lab.crossval import page, pairs, targets
+    from cpuidle_lab.crossval import pairs, results, targets
     from cpuidle_lab.evidence.tables import console
 
     if bool(args.traces) == args.record:
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     verdicts = targets.judge(judged)
     output = args.output or (DEFAULT_OUTPUT if args.record else None)
     if output is not None:
-        page.write(output, judged, verdicts)
+        results.write(output, judged, verdicts)
     if args.json:
         print(json.dumps(targets.as_json(judged, verdicts), indent=2))
     else:

@@ -60,7 +60,7 @@ def _check_target(path: Path, force: bool) -> None:
     Raises:
         UserError: `path` exists and is no report, or its directory does not exist.
     """
-    from cpuidle_lab.report.page import GENERATOR
+    from cpuidle_lab.report.report_page import GENERATOR
 
     if not path.parent.is_dir():
         raise UserError(f"{path.parent}: no such directory")
@@ -74,7 +74,7 @@ def _check_target(path: Path, force: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write what was asked for."""
     # Here, so that the other commands need not load what only the report needs.
-    from cpuidle_lab.report import export, model, page, terminal
+    from cpuidle_lab.report import export, model, report_page, report_text
 
     start = _now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     report = model.build(args.traces, command, start)
     if html is not None:
         _check_target(html, args.force)
-        write_whole(html, page.render(report))
+        write_whole(html, report_page.render(report))
     if args.csv is not None:
         args.csv.mkdir(parents=True, exist_ok=True)
         for name, text in export.as_csv(report).items():
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         json.dump(export.as_json(report, _now()), sys.stdout, indent=2)
         print()
         return 0
-    terminal.show(report)
+    report_text.show(report)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
     return 0

@@ -10,6 +10,7 @@ from plotly.offline import get_plotlyjs
 
 from cpuidle_lab import __version__
 from cpuidle_lab.compare.charts import all_charts
+from cpuidle_lab.compare.compare_text import title_of
 from cpuidle_lab.compare.figures import (
     Line,
     best_line,
@@ -24,10 +25,9 @@ from cpuidle_lab.compare.figures import (
 )
 from cpuidle_lab.compare.model import Comparison, Result, Source
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
-from cpuidle_lab.compare.terminal import title_of
 from cpuidle_lab.compare.worst import Bad
-from cpuidle_lab.report import page as base
-from cpuidle_lab.report.page import HERE as REPORT
+from cpuidle_lab.report import report_page as base
+from cpuidle_lab.report.report_page import HERE as REPORT
 from cpuidle_lab.trace import Machine
 
 _HERE = Path(__file__).parent

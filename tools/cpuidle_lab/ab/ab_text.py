@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.ab.figures import Comparison, Figure, Summary
+from cpuidle_lab.ab.estimates import Comparison, Figure, Summary
 from cpuidle_lab.ab.record import Session
 from cpuidle_lab.ab.words import digits, sentence, unit, verdict
-from cpuidle_lab.statistics import METHOD, RESAMPLES, Estimate
+from cpuidle_lab.resampling import METHOD, RESAMPLES, Estimate
 
 # Width where there is no terminal: enough for every column.
 _PLAIN_WIDTH = 160

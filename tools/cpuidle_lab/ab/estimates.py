@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cpuidle_lab import energy
 from cpuidle_lab.ab.record import Run, Session
-from cpuidle_lab.statistics import FEWEST, Estimate, Kind, compare, estimate
+from cpuidle_lab.resampling import FEWEST, Estimate, Kind, compare, estimate
 
 # A RAPL counter moves every millisecond; below this time that is a per mille of a run.
 _SHORT_S = 1.0
@@ -197,7 +197,7 @@ def figures(session: Session) -> list[Figure]:
 
 
 def _change(base: list[float], other: list[float], kind: Kind, seed: int) -> Estimate | None:
-    """Compare as `statistics.compare`, but in % or points, so that 0 is no change."""
+    """Compare as `resampling.compare`, but in % or points, so that 0 is no change."""
     found = compare(base, other, kind, seed)
     if found is None or kind is Kind.DIFFERENCE:
         return found

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions
 from cpuidle_lab.report.model import Report, known_columns
-from cpuidle_lab.report.page import losses
+from cpuidle_lab.report.report_page import losses
 
 # Width where there is no terminal: enough for every column.
 _PLAIN_WIDTH = 200

@@ -10,37 +10,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import statistics
-from cpuidle_lab.statistics import Kind
+from cpuidle_lab import resampling
+from cpuidle_lab.resampling import Kind
 
 
 def test_an_interval_of_known_values() -> None:
     # A symmetric sample: the interval lies around the mean, near Student's: 5.5 -+ 2.262 * 0.957.
-    low, high = statistics.interval(list(range(1, 11)), seed=1)
+    low, high = resampling.interval(list(range(1, 11)), seed=1)
     assert low is not None
     assert high is not None
     assert low == pytest.approx(3.33, abs=0.25)
     assert high == pytest.approx(7.67, abs=0.25)
-    assert statistics.interval(list(range(1, 11)), seed=1) == (low, high)
+    assert resampling.interval(list(range(1, 11)), seed=1) == (low, high)
 
 
 def test_equal_values_have_an_interval_of_no_width() -> None:
-    assert statistics.interval([0.1] * 10, seed=1) == pytest.approx((0.1, 0.1))
+    assert resampling.interval([0.1] * 10, seed=1) == pytest.approx((0.1, 0.1))
 
 
 def test_values_that_are_nearly_all_equal_have_no_interval() -> None:
-    assert statistics.interval([0.0] * 9 + [1.0], seed=1) == (None, None)
+    assert resampling.interval([0.0] * 9 + [1.0], seed=1) == (None, None)
 
 
 def test_few_values_have_no_interval() -> None:
-    assert statistics.interval([1.0, 2.0, 3.0, 4.0], seed=1) == (None, None)
+    assert resampling.interval([1.0, 2.0, 3.0, 4.0], seed=1) == (None, None)
 
 
 Interval = Callable[[Any, int], tuple[float, float] | tuple[None, None]]
 
 
 def bootstrap_t(values: Any, seed: int) -> tuple[float, float] | tuple[None, None]:
-    return statistics.interval(values, seed, resamples=1000)
+    return resampling.interval(values, seed, resamples=1000)
 
 
 def percentiles(values: Any, seed: int) -> tuple[float, float]:
@@ -85,7 +85,7 @@ def simulate(effect: float, simulations: int) -> float:
         drift = random.normal(1, 0.1, 10)
         base = 100 * drift * random.normal(1, 0.01, 10)
         other = 100 * drift * effect * random.normal(1, 0.01, 10)
-        found = statistics.compare(list(base), list(other), Kind.RATIO, seed, resamples=1000)
+        found = resampling.compare(list(base), list(other), Kind.RATIO, seed, resamples=1000)
         assert found is not None
         shown += found.excludes(1)
     return shown / simulations
@@ -106,8 +106,8 @@ values = st.lists(st.floats(0.001, 1e9), min_size=5, max_size=12)
 @given(values, st.randoms(use_true_random=False))
 def test_the_ratio_the_other_way_round_is_the_inverse(a: list[float], random: Any) -> None:
     b = [value * random.uniform(0.5, 2) for value in a]
-    one = statistics.compare(a, b, Kind.RATIO, 1, 1000)
-    other = statistics.compare(b, a, Kind.RATIO, 1, 1000)
+    one = resampling.compare(a, b, Kind.RATIO, 1, 1000)
+    other = resampling.compare(b, a, Kind.RATIO, 1, 1000)
     assert one is not None
     assert other is not None
     assert one.mean * other.mean == pytest.approx(1)
@@ -116,7 +116,7 @@ def test_the_ratio_the_other_way_round_is_the_inverse(a: list[float], random: An
 
 
 def test_ratios_need_positive_values_and_pairs() -> None:
-    assert statistics.compare([0, 1], [1, 1], Kind.RATIO, 1) is None
-    assert statistics.compare([], [], Kind.RATIO, 1) is None
+    assert resampling.compare([0, 1], [1, 1], Kind.RATIO, 1) is None
+    assert resampling.compare([], [], Kind.RATIO, 1) is None
     with pytest.raises(ValueError, match="cannot be paired"):
-        statistics.compare([1], [1, 2], Kind.DIFFERENCE, 1)
+        resampling.compare([1], [1, 2], Kind.DIFFERENCE, 1)
