@@ -99,7 +99,7 @@ def _now() -> str:
 def _print(
     args: argparse.Namespace, sections: Sequence["Section"], plan: "Plan", start: str
 ) -> None:
-    from cpuidle_lab.evidence.tables import console
+    from cpuidle_lab.view.terminal import console
 
     if args.json:
         whole = {
@@ -158,7 +158,7 @@ def _target(args: argparse.Namespace, plan: "Plan") -> Path | None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.compare.compare_text import phase
+    from cpuidle_lab.view.terminal import phase
     from experiments.study import page
     from experiments.study.plan import Plan, measure
 

@@ -19,9 +19,9 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests"), str(TOP)]
 import runner  # noqa: E402
 from throughput import measure  # noqa: E402
 
-from cpuidle_lab.compare.compare_text import phase  # noqa: E402
 from cpuidle_lab.errors import FAILURE  # noqa: E402
-from cpuidle_lab.evidence.tables import Table, Verdict, console, verdict  # noqa: E402
+from cpuidle_lab.evidence.tables import Table, Verdict, verdict  # noqa: E402
+from cpuidle_lab.view.terminal import console, phase  # noqa: E402
 
 FOLDER = TOP / "build" / "throughput"
 # Events of the large trace, intervals of the stream.

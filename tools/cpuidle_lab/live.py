@@ -4,12 +4,12 @@
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from cpuidle_lab.view.terminal import new_table
 from cpuidle_lab.watch import CpuView, Tally, View
 
 # Width where there is no terminal: enough for ten states.
@@ -20,13 +20,8 @@ def _percent(share: float | None, digits: int = 1) -> str:
     return "?" if share is None else f"{100 * share:.{digits}f}"
 
 
-def _new_table(console: Console) -> Table:
-    style = box.SIMPLE_HEAD if console.is_terminal else box.ASCII2
-    return Table(box=style, pad_edge=False)
-
-
 def _governor_table(tallies: list[Tally], console: Console) -> Table:
-    table = _new_table(console)
+    table = new_table(console)
     table.add_column("governor")
     for head in ("decisions", "agree\n%", "deeper\n%", "shallower\n%", "modelled\nregret %"):
         table.add_column(head, justify="right")
@@ -60,7 +55,7 @@ def _cpu_table(cpus: list[CpuView], console: Console) -> Table:
     names = list(dict.fromkeys(name for cpu in cpus for name in cpu.idle))
     with_decisions = any(cpu.decisions_per_s is not None for cpu in cpus)
     with_limits = any(cpu.limit_us is not None for cpu in cpus)
-    table = _new_table(console)
+    table = new_table(console)
     heads = ["CPU", "awake\n%", *(f"{name}\n%" for name in names), "idle\nentries/s"]
     heads += ["decisions\n/s"] * with_decisions + ["hint\nus"] * with_limits
     for head in heads:

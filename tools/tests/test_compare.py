@@ -30,6 +30,8 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.trace import TIME_MAX, Machine
+from cpuidle_lab.view import terminal
+from cpuidle_lab.view.terminal import phase
 from tests.synthetic import PLAIN
 
 US = 1_000
@@ -107,7 +109,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def compare(*paths: Path, governors: str = "teo_ng", **options: Any) -> model.Comparison:
     settings: dict[str, Any] = {"bad": 5, "count": False, "command": "", "start": ""} | options
-    return model.build(paths, spec.parse(governors, False), compare_text.phase, **settings)
+    return model.build(paths, spec.parse(governors, False), phase, **settings)
 
 
 def line(comparison: model.Comparison, label: str) -> figures.Line:
@@ -411,7 +413,7 @@ def test_the_page_needs_nothing_else(everything: tuple[Any, str, str]) -> None:
 def test_no_figure_is_cut_off_in_a_narrow_terminal(
     traces: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compare_text, "_PLAIN_WIDTH", 60)
+    monkeypatch.setattr(terminal, "_PLAIN_WIDTH", 60)
     comparison = compare(*traces, governors="teo_ng,menu_ng,wteo")
     compare_text.show_tables(comparison)
     text = capsys.readouterr().out

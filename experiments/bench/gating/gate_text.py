@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cpuidle_lab.evidence.tables import console, grid
+from cpuidle_lab.view.terminal import console, grid
 from experiments.bench.gating.guest import CONDITIONS, MENU, OURS
 
 TITLES = {each.name: each.title for each in CONDITIONS}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """An `ab` session in the terminal."""
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -10,9 +9,7 @@ from cpuidle_lab.ab.estimates import Comparison, Figure, Summary
 from cpuidle_lab.ab.record import Session
 from cpuidle_lab.ab.words import digits, sentence, unit, verdict
 from cpuidle_lab.resampling import METHOD, RESAMPLES, Estimate
-
-# Width where there is no terminal: enough for every column.
-_PLAIN_WIDTH = 160
+from cpuidle_lab.view.terminal import console, new_table
 
 
 def _value(value: float) -> str:
@@ -56,9 +53,8 @@ def _rows(table: Table, figure: Figure, governors: tuple[str, ...], summary: Sum
         )
 
 
-def _table(session: Session, summary: Summary, console: Console) -> Table:
-    style = box.SIMPLE_HEAD if console.is_terminal else box.ASCII2
-    table = Table(box=style, pad_edge=False)
+def _table(session: Session, summary: Summary, out: Console) -> Table:
+    table = new_table(out)
     for name in ("figure", "governor"):
         table.add_column(name)
     reference = session.governors[0]
@@ -97,17 +93,15 @@ def _machine_line(session: Session) -> str:
 
 def show(session: Session, summary: Summary) -> None:
     """Print the sentences, the table and the notes; plain text where there is no terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_PLAIN_WIDTH)
+    out = console()
     for comparison in summary.comparisons:
         words = sentence(comparison)
         if words:
-            console.print(Text(words, style="bold"), soft_wrap=True)
-    console.print(_table(session, summary, console))
-    console.print(Text(_machine_line(session)), soft_wrap=True)
+            out.print(Text(words, style="bold"), soft_wrap=True)
+    out.print(_table(session, summary, out))
+    out.print(Text(_machine_line(session)), soft_wrap=True)
     count = len(summary.comparisons)
-    console.print(
+    out.print(
         Text(
             f"95 % intervals by {METHOD}, {RESAMPLES} resamples of the rounds, seed "
             f"{session.head['plan']['seed']}. Each stands for itself: of {count} comparisons "
@@ -116,4 +110,4 @@ def show(session: Session, summary: Summary) -> None:
         soft_wrap=True,
     )
     for note in summary.notes:
-        console.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
+        out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)

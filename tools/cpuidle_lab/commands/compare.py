@@ -112,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay, print and write what was asked for."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.compare import compare_page, compare_text, export, model, spec
+    from cpuidle_lab.view.terminal import phase
 
     start = _now()
     html: Path | None = args.output
@@ -124,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     comparison = model.build(
         args.traces,
         spec.parse(args.governors, not args.no_mainline),
-        compare_text.phase,
+        phase,
         bad=args.worst,
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),

@@ -71,9 +71,8 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
 
 def run(args: argparse.Namespace) -> int:
     """Record or read, replay, judge, write."""
-    from cpuidle_lab.commands.replay import progress
     from cpuidle_lab.crossval import pairs, results, targets
-    from cpuidle_lab.evidence.tables import console
+    from cpuidle_lab.view.terminal import console, phase
 
     if bool(args.traces) == args.record:
         raise UserError("give recordings, or --record", USAGE)
@@ -83,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--seeds must be above 0", USAGE)
     found = recordings(args)
     pairs.check(found)
-    with progress("Replaying", pairs.count(found)) as done:
+    with phase("Replaying", pairs.count(found)) as done:
         judged = pairs.pairs(found, done)
     verdicts = targets.judge(judged)
     output = args.output or (DEFAULT_OUTPUT if args.record else None)

@@ -3,9 +3,6 @@
 
 import argparse
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,31 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print the results as JSON")
 
 
-@contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar with the time left on a terminal; yield what counts, for any thread."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    lock = threading.Lock()
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(title, total=total or None)
-
-        def count(rows: int) -> None:
-            with lock:
-                bar.advance(task, rows)
-
-        yield count
-
-
 def _agreements(recording: "Recording", chosen: list["Candidate"], args: argparse.Namespace) -> int:
     from cpuidle_lab.replay import points
+    from cpuidle_lab.view.terminal import phase
 
-    with progress("Replaying", len(chosen) * recording.rows("period")) as count:
+    with phase("Replaying", len(chosen) * recording.rows("period")) as count:
         found = [
             points.agreement(recording, one.governor, dict(one.settings), count) for one in chosen
         ]
@@ -95,10 +72,11 @@ def _agreements(recording: "Recording", chosen: list["Candidate"], args: argpars
 def _check(recording: "Recording", chosen: list["Candidate"], args: argparse.Namespace) -> int:
     from cpuidle_lab.crossval import trust
     from cpuidle_lab.replay import points
+    from cpuidle_lab.view.terminal import phase
 
     names = [one.governor.name for one in chosen] or points.recorded_policies(recording)
     found = []
-    with progress("Replaying", len(names)) as count:
+    with phase("Replaying", len(names)) as count:
         for name in names:
             told = args.trace, points.fidelity_of, recording.path, name, args.jobs
             found.append(points.apart(*told))

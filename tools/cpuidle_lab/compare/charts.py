@@ -10,8 +10,8 @@ from cpuidle_lab.compare.figures import front, is_judged, lines, regret
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.compare.spec import BAYES, BEST_KIND, LIMIT_KIND, MAINLINE_KIND, ORACLE, OWN_KIND
 from cpuidle_lab.replay.engine import length_of
-from cpuidle_lab.report import drawing
-from cpuidle_lab.report.drawing import Chart, Layout, Trace, safe
+from cpuidle_lab.view import drawing
+from cpuidle_lab.view.drawing import Chart, Layout, Trace, safe
 
 Counts = npt.NDArray[np.int64]
 

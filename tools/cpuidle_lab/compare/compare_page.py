@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A comparison as one HTML file that needs nothing else: no network, no other file."""
+"""A comparison as a page."""
 
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from string import Template
 
-from plotly.offline import get_plotlyjs
-
-from cpuidle_lab import __version__
 from cpuidle_lab.compare.charts import all_charts
 from cpuidle_lab.compare.compare_text import title_of
 from cpuidle_lab.compare.figures import (
@@ -26,14 +22,14 @@ from cpuidle_lab.compare.figures import (
 from cpuidle_lab.compare.model import Comparison, Result, Source
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
 from cpuidle_lab.compare.worst import Bad
-from cpuidle_lab.report import report_page as base
-from cpuidle_lab.report.report_page import HERE as REPORT
 from cpuidle_lab.trace import Machine
+from cpuidle_lab.view import html_page as base
+from cpuidle_lab.view.html_page import Part
 
-_HERE = Path(__file__).parent
+COMMAND = "compare"
+GENERATOR = base.generator(COMMAND)
 
-# In the first bytes of every page, so that we overwrite our own files only.
-GENERATOR = '<meta name="generator" content="cpuidle-lab compare">'
+_LIMITS = Path(__file__).parent / "limits.html"
 
 _COLUMNS = (
     "latency_p50_us",
@@ -47,15 +43,6 @@ _COLUMNS = (
 # Kinds that stand below the governors that can be run.
 _BELOW = (BEST_KIND, LIMIT_KIND)
 _BESTS = ("latency_p50_us", "latency_p99_us", "latency_max_us", "instructions")
-
-
-def _table(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return a table whose rows have a class each."""
-    body = "\n".join(f'<tr class="{kind}">{"".join(cells)}</tr>' for kind, cells in rows)
-    return (
-        f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
-    )
 
 
 def _cell(key: str, value: float | None, best: float | None) -> str:
@@ -111,7 +98,8 @@ def _summary(comparison: Comparison, found: Sequence[Line]) -> str:
         cells += _regret_cells(line, real if mine else [], several)
         cells += [_cell(key, line.values[key], best.get(key) if mine else None) for key in columns]
         rows.append((kind, cells))
-    return _table([base.table_head("Governor"), *regrets, *_heads(columns)], rows)
+    heads = [base.table_head("Governor"), *regrets, *_heads(columns)]
+    return base.table(heads, (cells for _, cells in rows), (kind for kind, _ in rows))
 
 
 def _trace_cells(comparison: Comparison, source: Source, found: Sequence[Line]) -> list[str]:
@@ -135,35 +123,29 @@ def _traces(comparison: Comparison, found: Sequence[Line]) -> str:
     heads = [base.table_head("Recording"), base.table_head("Intervals")]
     names = [f"<th>{_name(title_of(line))}</th>" for line in found]
     rows = [
-        (
-            "",
-            [
-                base.table_cell(escape(source.label)),
-                base.table_cell(f"{source.intervals:,}"),
-                *_trace_cells(comparison, source, found),
-            ],
-        )
+        [
+            base.table_cell(escape(source.label)),
+            base.table_cell(f"{source.intervals:,}"),
+            *_trace_cells(comparison, source, found),
+        ]
         for source in comparison.sources
     ]
     latencies = [
-        (
-            "",
-            [
-                base.table_cell(escape(source.label)),
-                *(
-                    base.table_cell(show("latency_p99_us", result.outcome.latency_us(0.99)))
-                    for result in (comparison.results[source.label, line.label] for line in found)
-                ),
-            ],
-        )
+        [
+            base.table_cell(escape(source.label)),
+            *(
+                base.table_cell(show("latency_p99_us", result.outcome.latency_us(0.99)))
+                for result in (comparison.results[source.label, line.label] for line in found)
+            ),
+        ]
         for source in comparison.sources
     ]
     amber = "; amber: worse than the best mainline" if _has_mainline(comparison) else ""
     return (
         f'<div class="card table"><h3>Regret, %</h3><p>Green: the best governor{amber}.</p>'
-        f"{_table([*heads, *names], rows)}</div>"
+        f"{base.table([*heads, *names], rows)}</div>"
         f'<div class="card table"><h3>Wake-up latency p99, us</h3>'
-        f"{_table([heads[0], *names], latencies)}</div>"
+        f"{base.table([heads[0], *names], latencies)}</div>"
     )
 
 
@@ -256,14 +238,6 @@ def _machines(comparison: Comparison) -> str:
     )
 
 
-def _definitions() -> str:
-    return "\n".join(
-        f"<dt>{escape(m.title)}{f', {escape(m.unit)}' if m.unit else ''}</dt>"
-        f"<dd>{escape(m.description)}</dd>"
-        for m in definitions().values()
-    )
-
-
 def _facts(comparison: Comparison) -> str:
     sources = comparison.sources
     count = sum(source.intervals for source in sources)
@@ -280,28 +254,27 @@ def render(comparison: Comparison) -> str:
     found = lines(comparison)
     charts = all_charts(comparison)
     remarks = "".join(f"<li>{escape(note)}.</li>" for note in notes(comparison))
-    return Template((_HERE / "page.html").read_text(encoding="utf-8")).substitute(
-        title=f"{escape(headline(comparison))}: cpuidle-lab compare",
-        heading=escape(headline(comparison)),
-        facts=escape(_facts(comparison)),
-        css=(REPORT / "page.css").read_text(encoding="utf-8"),
-        summary_caption="Regret: modelled idle energy above that of an oracle that knows the "
-        "future. The least mean regret first; green is the best governor of its column. Grey: what "
-        "no kernel can run. Each recording counts the same.",
-        summary=_summary(comparison, found),
-        notes=f"<ul class='soft'>{remarks}</ul>" if remarks else "",
-        traces=_traces(comparison, found),
-        cards="\n".join(base.chart_card(chart) for chart in charts),
-        worst_caption="The intervals in which most energy was lost against the oracle, with what "
-        "the governor could know at its first decision, and the step of its algorithm that "
-        "decided; kernel governors do not tell it.",
-        worst=_worst(comparison, found),
-        machines=_machines(comparison),
-        definitions=_definitions(),
-        footer=f"cpuidle-lab {__version__}, {escape(comparison.start)}: "
-        f"<code>{escape(comparison.command)}</code>",
-        charts=base.embedded(charts),
-        plotly=get_plotlyjs(),
-        script=(REPORT / "page.js").read_text(encoding="utf-8")
-        + (_HERE / "page.js").read_text(encoding="utf-8"),
+    listed = f"<ul class='soft'>{remarks}</ul>" if remarks else ""
+    caption = (
+        "Regret: modelled idle energy above that of an oracle that knows the future. The least "
+        "mean regret first; green is the best governor of its column. Grey: what no kernel can "
+        "run. Each recording counts the same."
     )
+    told = (
+        "The intervals in which most energy was lost against the oracle, with what the governor "
+        "could know at its first decision, and the step of its algorithm that decided; kernel "
+        "governors do not tell it."
+    )
+    worst = f'<div class="card table"><p>{told}</p>\n{_worst(comparison, found)}</div>'
+    parts = [
+        base.summary("All governors", caption, f"{_summary(comparison, found)}\n{listed}"),
+        Part("traces", "By recording", _traces(comparison, found)),
+        base.pictures(charts),
+        Part("worst", "Worst decisions", worst),
+        Part("limits", "What replay cannot know", _LIMITS.read_text(encoding="utf-8").rstrip()),
+        Part("machines", "Machines", _machines(comparison)),
+        base.meanings(definitions().values()),
+    ]
+    footer = f"{escape(comparison.start)}: <code>{escape(comparison.command)}</code>"
+    facts = f'<p class="facts">{escape(_facts(comparison))}</p>'
+    return base.render(COMMAND, headline(comparison), facts, parts, charts, footer)

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tables, the same in the terminal, in JSON and in the document."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rich import box
 from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
 
 from cpuidle_lab.evidence.plots import Plot
+from cpuidle_lab.view.terminal import grid
 
 Cell = str | float | int | None
-
-# Width where there is no terminal: enough for every column.
-_PLAIN_WIDTH = 200
 
 
 @dataclass(frozen=True)
@@ -102,38 +97,6 @@ class Section:
     data: dict[str, object] = field(default_factory=dict)
 
 
-def grid(
-    out: Console,
-    title: str,
-    heads: Sequence[tuple[str, bool]],
-    rows: Iterable[Sequence[str]],
-    note: str = "",
-) -> Grid:
-    """Return a table to be printed on `out`.
-
-    Args:
-        out: a terminal gets thin lines, anything else plain characters.
-        title: above it; "" is none.
-        heads: title of each column, and whether it is aligned to the right.
-        rows: cells.
-        note: below it.
-    """
-    found = Grid(
-        title=Text(title) if title else None,
-        title_justify="left",
-        title_style="bold",
-        caption=Text(note) if note else None,
-        caption_justify="left",
-        box=box.SIMPLE_HEAD if out.is_terminal else box.ASCII2,
-        pad_edge=False,
-    )
-    for head, right in heads:
-        found.add_column(head, justify="right" if right else "left")
-    for row in rows:
-        found.add_row(*(Text(cell) for cell in row))
-    return found
-
-
 def show(cell: Cell, digits: int) -> str:
     """Return a cell as text."""
     if cell is None:
@@ -147,9 +110,3 @@ def show(cell: Cell, digits: int) -> str:
 def verdict(held: bool, promise: str, figures: str) -> Verdict:
     """Return whether a promise is held."""
     return Verdict(HELD if held else MISSED, promise, figures)
-
-
-def console() -> Console:
-    """Return where to print: plain text if the output is no terminal."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)

@@ -1,27 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One HTML file that needs nothing else: no network, no other file."""
+"""The report as a page."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
-from pathlib import Path
-from string import Template
 
-from plotly.offline import get_plotlyjs
-
-from cpuidle_lab import __version__
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions, scalars
-from cpuidle_lab.report.charts import all_charts
-from cpuidle_lab.report.drawing import Chart, state_colours
+from cpuidle_lab.report.charts import all_charts, state_colours
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.trace import Integrity, Machine, Trace
+from cpuidle_lab.view.html_page import (
+    Part,
+    best_of,
+    generator,
+    machine_table,
+    meanings,
+    pictures,
+    summary,
+    table,
+    table_cell,
+    table_head,
+)
+from cpuidle_lab.view.html_page import render as page
 
-HERE = Path(__file__).parent
-
-# In the first bytes of every report, so that we overwrite our own files only.
-GENERATOR = '<meta name="generator" content="cpuidle-lab report">'
+COMMAND = "report"
+GENERATOR = generator(COMMAND)
 
 # What is better when it is lower, and so has a best one worth marking.
 _LOWER_IS_BETTER = ("regret", "power_mw", "latency_p99_us")
@@ -48,41 +51,12 @@ _MAIN = (
 )
 
 
-def table_cell(text: str, kind: str = "") -> str:
-    """Return a cell of a table; the text is HTML, `kind` a class of the style sheet."""
-    return f'<td class="{kind}">{text}</td>' if kind else f"<td>{text}</td>"
-
-
-def table_head(title: str, unit: str = "", kind: str = "") -> str:
-    """Return a heading of a table's column, its unit below it."""
-    below = f'<br><span class="soft">{escape(unit)}</span>' if unit else ""
-    return (
-        f'<th class="{kind}">{escape(title)}{below}</th>'
-        if kind
-        else f"<th>{escape(title)}{below}</th>"
-    )
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
-    return (
-        f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
 def _value(key: str, value: float | None, best: float | None = None) -> str:
     if value is None:
         return table_cell("unknown", "unknown")
     text = definitions()[key].show(value)
     same = best is not None and text == definitions()[key].show(best)
     return table_cell(text, "best" if same else "")
-
-
-def best_of(values: Iterable[float | None]) -> float | None:
-    """Return the least value, if there is more than one to choose from."""
-    known = {value for value in values if value is not None}
-    return min(known) if len(known) > 1 else None
 
 
 def _summary(report: Report) -> str:
@@ -109,18 +83,7 @@ def _summary(report: Report) -> str:
         ]
         for line in lines
     ]
-    return _table(heads, rows)
-
-
-def chart_card(chart: Chart) -> str:
-    """Return the place of a chart in the page, with its title and caption."""
-    kind = "card wide" if chart.wide else "card"
-    label = escape(f"{chart.title}. {chart.caption}", quote=True)
-    return (
-        f'<div class="{kind}"><h3>{escape(chart.title)}</h3><p>{escape(chart.caption)}</p>'
-        f'<div class="plot" id="chart-{chart.key}" role="img" aria-label="{label}" '
-        f'style="height:{chart.height}px"></div></div>'
-    )
+    return table(heads, rows)
 
 
 def _main_table(groups: Sequence[Group]) -> str:
@@ -139,7 +102,7 @@ def _main_table(groups: Sequence[Group]) -> str:
         ]
         for group in groups
     ]
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _state_table(groups: Sequence[Group], colours: dict[str, str]) -> str:
@@ -158,7 +121,7 @@ def _state_table(groups: Sequence[Group], colours: dict[str, str]) -> str:
             often = 100 * entries / count if count else 0
             cells[name] = table_cell(f"{share:.1f} · {often:.1f}")
         rows.append([table_cell(escape(group.governor)), *cells.values()])
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _zone_table(name: str, groups: Sequence[Group]) -> str:
@@ -178,7 +141,7 @@ def _zone_table(name: str, groups: Sequence[Group]) -> str:
             if zone.energy_mj is not None and zone.power_mw is not None:
                 cells[zone.zone] = table_cell(f"{zone.energy_mj:,.1f} · {zone.power_mw:,.1f}")
         rows.append([table_cell(escape(group.governor)), *cells.values()])
-    return f"<h3>{escape(name)}: energy counters</h3>{_table(heads, rows)}"
+    return f"<h3>{escape(name)}: energy counters</h3>{table(heads, rows)}"
 
 
 def _notes(groups: Sequence[Group]) -> str:
@@ -206,36 +169,6 @@ def _tables(report: Report) -> str:
         f"{_zone_table(name, groups)}{_notes(groups)}</div>"
         for name, groups in report.sections().items()
     )
-
-
-def _us(ns: int) -> str:
-    return f"{ns / 1000:g}"
-
-
-def machine_table(machine: Machine) -> str:
-    """Return the table of a machine's idle states, as the model knows them."""
-    model = model_of(machine)
-    source = "derived, illustrative" if model.derived else "as recorded"
-    heads = [
-        table_head("Idle state"),
-        table_head("Exit latency", "us"),
-        table_head("Target residency", "us"),
-        table_head("Power", f"mW, {source}"),
-        table_head("Price of an entry", "nJ"),
-        table_head("Polling"),
-    ]
-    rows = [
-        [
-            table_cell(escape(name)),
-            table_cell(_us(machine.exit_latency_ns[k])),
-            table_cell(_us(machine.target_residency_ns[k])),
-            table_cell(f"{model.power_mw[k]:.0f}"),
-            table_cell(f"{model.entry_pj[k] / 1000:,.1f}"),
-            table_cell("yes" if machine.polling[k] else ""),
-        ]
-        for k, name in enumerate(machine.names)
-    ]
-    return _table(heads, rows)
 
 
 def _cpus(cpus: Sequence[int]) -> str:
@@ -293,7 +226,7 @@ def _settings(item: Trace) -> str:
         table_head("base", kind="text"),
         table_head("tunables", kind="text"),
     ]
-    return f"<h3>Tunables</h3>{_table(heads, rows)}"
+    return f"<h3>Tunables</h3>{table(heads, rows)}"
 
 
 def _changes(item: Trace) -> str:
@@ -324,7 +257,7 @@ def _changes(item: Trace) -> str:
         if events.height > 200
         else ""
     )
-    return f"<h3>Changes while recording</h3>{_table(heads, rows)}{more}"
+    return f"<h3>Changes while recording</h3>{table(heads, rows)}{more}"
 
 
 def _hints(item: Trace) -> str:
@@ -367,27 +300,10 @@ def _badges(report: Report) -> str:
     return '<p><span class="badge good">Complete: no lost events</span></p>'
 
 
-def _definitions() -> str:
-    return "\n".join(
-        f"<dt>{escape(m.title)}{f', {escape(m.unit)}' if m.unit else ''}</dt>"
-        f"<dd>{escape(m.description)}</dd>"
-        for m in definitions().values()
-    )
-
-
 def _energy_line(report: Report) -> str:
     if any(group.values["measured_mj"] is not None for group in report.groups):
         return "Measured energy was read from counters; all other energy is modelled."
     return "All energy is modelled, not measured."
-
-
-def embedded(charts: Sequence[Chart]) -> str:
-    """Return the charts as JSON that may stand in a script element."""
-    figures = [
-        {"key": c.key, "data": c.data, "layout": c.layout, "height": c.height} for c in charts
-    ]
-    # "<" would let a name in a trace close the script element.
-    return json.dumps(figures, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def render(report: Report) -> str:
@@ -401,25 +317,21 @@ def render(report: Report) -> str:
     )
     facts = "; ".join(dict.fromkeys(_facts(item) for item in report.traces))
     workloads = len(report.sections())
-    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
-        title=f"{escape(heading)}: cpuidle-lab report",
-        heading=escape(heading),
-        facts=f"{facts}; {workloads} workload{'s' * (workloads != 1)}; {len(report.groups)} runs",
-        badges=_badges(report),
-        css=(HERE / "page.css").read_text(encoding="utf-8"),
-        summary_caption="Regret: modelled idle energy above that of an oracle that knows the "
-        "future. Sorted by the worst workload; green is the best of its column.",
-        summary=_summary(report),
-        cards="\n".join(chart_card(chart) for chart in charts),
-        tables=_tables(report),
-        recording=_recording(report),
-        definitions=_definitions(),
-        footer=f"cpuidle-lab {__version__}, {escape(report.start)}: "
-        f"<code>{escape(report.command)}</code><br>{_energy_line(report)}",
-        charts=embedded(charts),
-        plotly=get_plotlyjs(),
-        script=(HERE / "page.js").read_text(encoding="utf-8"),
+    counted = f"{workloads} workload{'s' * (workloads != 1)}; {len(report.groups)} runs"
+    caption = (
+        "Regret: modelled idle energy above that of an oracle that knows the future. Sorted by the "
+        "worst workload; green is the best of its column."
     )
+    parts = [
+        summary("At a glance", caption, _summary(report)),
+        pictures(charts),
+        Part("tables", "Tables", _tables(report)),
+        Part("recording", "Recording", _recording(report)),
+        meanings(definitions().values()),
+    ]
+    made = f"{escape(report.start)}: <code>{escape(report.command)}</code>"
+    head = f'<p class="facts">{facts}; {counted}</p>\n{_badges(report)}'
+    return page(COMMAND, heading, head, parts, charts, f"{made}<br>{_energy_line(report)}")
 
 
 assert set(_MAIN) <= set(scalars())

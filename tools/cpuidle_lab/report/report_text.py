@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The report in the terminal."""
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,9 +8,7 @@ from rich.text import Text
 from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.report.report_page import losses
-
-# Width where there is no terminal: enough for every column.
-_PLAIN_WIDTH = 200
+from cpuidle_lab.view.terminal import console, new_table
 
 _WAKERS_SHOWN = 3
 
@@ -37,15 +34,8 @@ def _show(key: str, value: float | None) -> str:
     return "?" if value is None else definitions()[key].show(value)
 
 
-def _new_table(console: Console, title: str) -> Table:
-    style = box.SIMPLE_HEAD if console.is_terminal else box.ASCII2
-    return Table(
-        title=Text(title), title_justify="left", title_style="bold", box=style, pad_edge=False
-    )
-
-
-def _summary(report: Report, console: Console) -> Table:
-    table = _new_table(console, "Governors, the least worst regret first")
+def _summary(report: Report, out: Console) -> Table:
+    table = new_table(out, "Governors, the least worst regret first")
     table.add_column("governor")
     for name in ("worst regret %", "mean regret %", "worst p99 us"):
         table.add_column(name, justify="right")
@@ -61,8 +51,8 @@ def _summary(report: Report, console: Console) -> Table:
     return table
 
 
-def _wakers(report: Report, console: Console) -> Table:
-    table = _new_table(console, definitions()["wakers"].title)
+def _wakers(report: Report, out: Console) -> Table:
+    table = new_table(out, definitions()["wakers"].title)
     for name in ("workload", "governor", "% of idle periods, the most frequent"):
         table.add_column(name)
     for group in report.groups:
@@ -79,9 +69,9 @@ def _residency(group: Group) -> str:
     return " ".join(f"{name} {100 * ns / time:.0f}" for name, ns in shares if time and ns)
 
 
-def _section(name: str, groups: list[Group], console: Console) -> Table:
+def _section(name: str, groups: list[Group], out: Console) -> Table:
     metrics = definitions()
-    table = _new_table(console, name)
+    table = new_table(out, name)
     table.add_column("governor")
     keys = known_columns(list(_MAIN), groups)
     for key in keys:
@@ -95,14 +85,12 @@ def _section(name: str, groups: list[Group], console: Console) -> Table:
 
 def show(report: Report) -> None:
     """Print the tables; plain text where the output is no terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_PLAIN_WIDTH)
-    console.print(_summary(report, console))
+    out = console()
+    out.print(_summary(report, out))
     for name, groups in report.sections().items():
-        console.print(_section(name, groups, console))
+        out.print(_section(name, groups, out))
     if any(group.wakers for group in report.groups):
-        console.print(_wakers(report, console))
+        out.print(_wakers(report, out))
     notes = dict.fromkeys(
         f"{group.governor}: {note}" for group in report.groups for note in group.notes
     )
@@ -115,7 +103,7 @@ def show(report: Report) -> None:
     notes |= dict.fromkeys(report.energy_sources())
     notes |= dict.fromkeys(report.prediction_errors())
     for note in notes:
-        console.print(Text(f"note: {note}", style="dim"))
-    console.print(
+        out.print(Text(f"note: {note}", style="dim"))
+    out.print(
         Text("p50, p99, max: modelled wake-up latency; power: modelled idle power; ?: unknown")
     )

@@ -6,12 +6,9 @@ Colours of text, axes and grid are left to the page, which knows light and dark.
 
 import html
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-from cpuidle_lab.metrics import Group
-from cpuidle_lab.report.model import Report
 
 Trace = dict[str, Any]
 Layout = dict[str, Any]
@@ -41,9 +38,7 @@ SYMBOLS = (
     "pentagon",
     "hexagon",
 )
-_POLLING_COLOUR = "#d9534f"
 BUSY_COLOUR = "rgba(128,128,128,0.22)"
-_SHALLOW_TO_DEEP = ((242, 190, 75), (121, 190, 121), (47, 151, 176), (58, 97, 200), (99, 60, 168))
 REASON_COLOURS = (
     "#3987e5",
     "#e69f00",
@@ -77,7 +72,7 @@ _PANELS_PER_ROW = 4
 
 @dataclass
 class Chart:
-    """One chart of the report.
+    """One chart of a page.
 
     Attributes:
         key: its name in the page.
@@ -101,31 +96,6 @@ class Chart:
 def safe(text: str) -> str:
     """Return text of a trace as plotly.js may show it: never as markup."""
     return html.escape("".join(c if c.isprintable() else "?" for c in text), quote=False)
-
-
-def _mix(low: tuple[int, ...], high: tuple[int, ...], share: float) -> str:
-    parts = (round(a + (b - a) * share) for a, b in zip(low, high, strict=True))
-    return "#" + "".join(f"{part:02x}" for part in parts)
-
-
-def state_colours(report: Report) -> dict[str, str]:
-    """Return the colour of each idle state: red polls, then from amber (shallow) to violet."""
-    polling = report.polling_states()
-    resting = [name for name in report.states() if name not in polling]
-    colours = dict.fromkeys(polling, _POLLING_COLOUR)
-    for number, name in enumerate(resting):
-        at = number / max(1, len(resting) - 1) * (len(_SHALLOW_TO_DEEP) - 1)
-        low = min(int(at), len(_SHALLOW_TO_DEEP) - 2)
-        colours[name] = _mix(_SHALLOW_TO_DEEP[low], _SHALLOW_TO_DEEP[low + 1], at - low)
-    return colours
-
-
-def governor_looks(report: Report) -> dict[str, tuple[str, str]]:
-    """Colour and symbol of each governor."""
-    return {
-        name: (GOVERNOR_COLOURS[n % len(GOVERNOR_COLOURS)], SYMBOLS[n % len(SYMBOLS)])
-        for n, name in enumerate(report.governors)
-    }
 
 
 def axis_name(number: int, letter: str) -> str:
@@ -222,88 +192,6 @@ def regret_axis(values: Sequence[float]) -> Layout:
         "ticktext": ["≤ 0.1" if v == LEAST_REGRET else f"{v:g}" for v in decades],
         "range": [-1.15, math.log10(most) + 0.3],
     }
-
-
-def rows_by_workload(
-    report: Report, wanted: Callable[[Group], bool]
-) -> tuple[list[str], list[list[Group]]]:
-    """Return the workloads that have a wanted group, and these groups of each."""
-    names, groups = [], []
-    for name, members in report.sections().items():
-        kept = [group for group in members if wanted(group)]
-        if kept:
-            names.append(name)
-            groups.append(kept)
-    return names, groups
-
-
-def stacked_bars(
-    report: Report,
-    wanted: Callable[[Group], bool],
-    parts: Callable[[Group], dict[str, float]],
-    colours: dict[str, str],
-    unit: str,
-) -> tuple[list[Trace], Layout, int]:
-    """Return stacked horizontal bars, a panel for each workload and a bar for each governor."""
-    sections, members = rows_by_workload(report, wanted)
-    count = sum(len(groups) for groups in members)
-    usable = count * ROW_PX + len(sections) * 38
-    height = usable + 92
-    layout = grid_of_panels(sections, 1, rows_gap=0.0)
-    top = 1.0
-    data: list[Trace] = []
-    seen: set[str] = set()
-    for n, groups in enumerate(members):
-        share = (len(groups) * ROW_PX + 6) / usable
-        layout["annotations"][n]["y"] = top - 24 / usable
-        layout["annotations"][n]["yshift"] = 2
-        bottom = top - 24 / usable - share
-        layout[axis_key(n, "y")]["domain"] = [max(0.0, bottom), max(0.0, top - 24 / usable)]
-        top = bottom - 8 / usable
-        shown = [parts(group) for group in groups]
-        for rank, (name, colour) in enumerate(colours.items()):
-            if not any(part.get(name) for part in shown):
-                continue
-            data.append(
-                {
-                    "type": "bar",
-                    "orientation": "h",
-                    "legendrank": rank,
-                    "name": safe(name),
-                    "legendgroup": safe(name),
-                    "showlegend": name not in seen,
-                    "xaxis": axis_name(n, "x"),
-                    "yaxis": axis_name(n, "y"),
-                    "x": [round(part.get(name, 0.0), 4) for part in shown],
-                    "y": [safe(group.governor) for group in groups],
-                    "marker": {"color": colour, "line": {"width": 0}},
-                    "hovertemplate": f"<b>%{{y}}</b>, {safe(sections[n])}<br>{safe(name)}: "
-                    f"%{{x:.1f}} {unit}<extra></extra>",
-                }
-            )
-            seen.add(name)
-    each_axis(
-        layout,
-        "y",
-        {"autorange": "reversed", "showgrid": False, "automargin": True, "ticksuffix": "  "},
-    )
-    each_axis(layout, "x", {"showticklabels": False})
-    layout["barmode"] = "stack"
-    layout["bargap"] = 0.18
-    layout["margin"] = {"t": 40, "b": 52}
-    layout["legend"] = {
-        "orientation": "h",
-        "y": 1 + 8 / usable,
-        "yanchor": "bottom",
-        "x": 0,
-        "traceorder": "normal",
-    }
-    if sections:
-        last = len(sections) - 1
-        layout[axis_key(last, "x")].update({"showticklabels": True, "title": {"text": unit}})
-        for n in range(last):
-            layout[axis_key(n, "x")]["matches"] = axis_name(last, "x")
-    return data, layout, height
 
 
 def percentages(names: Sequence[str], values: Sequence[float]) -> dict[str, float]:
