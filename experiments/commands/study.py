@@ -120,10 +120,7 @@ def _print(
     out = console()
     for section in sections:
         out.print(f"\n== {section.title}", style="bold", markup=False)
-        for table in section.tables:
-            table.print(out)
-        for line in section.verdicts:
-            out.print(str(line), markup=False, soft_wrap=True)
+        section.print(out)
 
 
 def _command(args: argparse.Namespace) -> str:

@@ -20,17 +20,6 @@ TEMPLATE = Path(__file__).parent / "page.md"
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
-def _section(section: Section, folder: str) -> str:
-    parts = ["\n".join(f"- {line}" for line in section.verdicts)]
-    for table in section.tables:
-        if table.rows:
-            parts.append(f"**{table.title}**\n\n{table.markdown()}")
-        else:
-            parts.append(f"**{table.title}**: none.")
-    parts += [f"![{plot.title}]({folder}/{plot.name}.svg)" for plot in section.plots]
-    return "\n\n".join(part for part in parts if part)
-
-
 def _summary(sections: Sequence[Section]) -> str:
     rows = [
         [section.part, line.promise, line.state, line.figures]
@@ -73,7 +62,7 @@ def render(plan: Plan, sections: Sequence[Section], command: str, folder: str) -
         "kernel_series": programs.KERNEL,
         "circumstances": _circumstances(plan),
         "summary": _summary(sections),
-        **{section.part: _section(section, folder) for section in sections},
+        **{section.part: section.markdown(folder) for section in sections},
     }
     text = TEMPLATE.read_text(encoding="utf-8")
     return _PLACE.sub(lambda found: values.get(found[1], "Not measured."), text)

@@ -92,12 +92,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(targets.as_json(judged, verdicts), indent=2))
     else:
         out = console()
-        targets.by_workload(judged).print(out)
-        missed = targets.beyond(judged)
-        if missed.rows:
-            missed.print(out)
-        for one in verdicts:
-            out.print(str(one))
+        results.section(judged, verdicts).print(out)
         if output is not None:
             out.print(f"written: {output}/crossval.json, crossval.svg, crossval.md")
     return 0 if targets.held(verdicts) else FAILURE

@@ -78,7 +78,7 @@ HELD, MISSED, OPEN, ABSENT = "held", "MISSED", "not measured", "not available"
 
 @dataclass
 class Section:
-    """What one part of the study found.
+    """What one part of a measurement found.
 
     Attributes:
         part: its name on the command line.
@@ -95,6 +95,22 @@ class Section:
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     data: dict[str, object] = field(default_factory=dict)
+
+    def markdown(self, folder: str) -> str:
+        """Return the section for a document whose pictures are in `folder`, without its title."""
+        parts = ["\n".join(f"- {line}" for line in self.verdicts)]
+        for table in self.tables:
+            text = f"\n\n{table.markdown()}" if table.rows else ": none."
+            parts.append(f"**{table.title}**{text}")
+        parts += [f"![{plot.title}]({folder}/{plot.name}.svg)" for plot in self.plots]
+        return "\n\n".join(part for part in parts if part)
+
+    def print(self, out: Console) -> None:
+        """Print the tables and the verdicts."""
+        for table in self.tables:
+            table.print(out)
+        for line in self.verdicts:
+            out.print(str(line), markup=False, soft_wrap=True)
 
 
 def show(cell: Cell, digits: int) -> str:
