@@ -12,10 +12,14 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NoReturn, Protocol, cast
 
 from cpuidle_lab import __version__, commands
 from cpuidle_lab.errors import FAILURE, INTERRUPTED, UserError
+
+# Beside tools/ in the tree; not installed.
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 # In which order the commands are listed, and under which heading; others come last.
 GROUPS = (
@@ -51,7 +55,9 @@ def discover(wanted: str = "") -> Iterator[Command]:
     In the tree those of experiments/commands/ are among them.
     """
     packages = [commands]
-    if find_spec("experiments"):
+    if EXPERIMENTS.is_dir():
+        if str(EXPERIMENTS.parent) not in sys.path:
+            sys.path.append(str(EXPERIMENTS.parent))
         packages.append(importlib.import_module("experiments.commands"))
     found = {
         info.name: f"{package.__name__}.{info.name}"

@@ -22,7 +22,7 @@ def enter() -> NoReturn:
     if made.returncode:
         sys.exit(made.returncode)
     python = str(TOP / "build" / "venv" / "bin" / "python")
-    os.execv(python, [python, "-m", "cpuidle_lab", *sys.argv[1:]])
+    os.execv(python, [python, "-P", "-m", "cpuidle_lab", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -382,8 +382,10 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-def called(top: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command with no Python packages at hand."""
+def called(
+    top: Path, *arguments: str, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command with no Python packages at hand, in a folder."""
     tools = top / "bin"
     shutil.rmtree(tools, ignore_errors=True)
     tools.mkdir()
@@ -392,6 +394,7 @@ def called(top: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (tools / "python3").chmod(0o755)
     return subprocess.run(
         [top / "cpuidle-lab", *arguments],
+        cwd=folder,
         env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
@@ -421,6 +424,15 @@ def test_python_alone_is_enough_for(bare: Path, arguments: list[str], code: int,
 def test_other_commands_make_the_environment(bare: Path, arguments: list[str]) -> None:
     done = called(bare, *arguments)
     assert (done.returncode, done.stderr) == (7, "setup.sh python\n"), done
+
+
+def test_folders_of_the_user_are_no_part_of_it(bare: Path, tmp_path: Path) -> None:
+    for name in ("experiments", "cpuidle_lab", "json"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the folder of the user')\n")
+    done = called(bare, "doctor", "--kernel", "6.12.1", folder=tmp_path)
+    assert done.returncode == 1 and "cannot run the module" in done.stdout, done
+    assert "study" not in called(bare, "--help", folder=tmp_path).stdout
 
 
 def test_an_unknown_option_shows_the_usage_of_its_command(
