@@ -8,14 +8,12 @@ from cpuidle_lab.metrics import DECISIONS, Group, definitions
 from cpuidle_lab.report.model import BUSY, SLICES, Report, timeline, weights_over_time
 from cpuidle_lab.view.drawing import (
     BUSY_COLOUR,
-    GOVERNOR_COLOURS,
     HEAT,
     LEAST_REGRET,
     LEAST_US,
     REASON_COLOURS,
     ROW_PX,
     SIDEWAYS,
-    SYMBOLS,
     Chart,
     Layout,
     Trace,
@@ -23,8 +21,10 @@ from cpuidle_lab.view.drawing import (
     axis_name,
     each_axis,
     grid_of_panels,
+    heat_panels,
     latency_ticks,
     legend_above,
+    look,
     percentages,
     raster,
     regret_axis,
@@ -54,10 +54,7 @@ def state_colours(report: Report) -> dict[str, str]:
 
 def governor_looks(report: Report) -> dict[str, tuple[str, str]]:
     """Colour and symbol of each governor."""
-    return {
-        name: (GOVERNOR_COLOURS[n % len(GOVERNOR_COLOURS)], SYMBOLS[n % len(SYMBOLS)])
-        for n, name in enumerate(report.governors)
-    }
+    return {name: look(n) for n, name in enumerate(report.governors)}
 
 
 def rows_by_workload(
@@ -475,47 +472,15 @@ def chosen_ideal(report: Report) -> Chart:
         kind = group.governor
         if kind in panels and panels[kind][0] != group.names:
             kind = f"{group.governor}, {report.section(group)}"
-        names, sums = panels.setdefault(
+        _, sums = panels.setdefault(
             kind, (group.names, [[0] * len(group.names) for _ in group.names])
         )
         for row, counts in zip(sums, group.chosen_ideal, strict=True):
             for k, count in enumerate(counts):
                 row[k] += count
     columns = min(5, max(1, len(panels)))
-    layout = grid_of_panels(list(panels), columns, gap=0.07, rows_gap=0.26)
-    data: list[Trace] = []
-    for n, (names, sums) in enumerate(panels.values()):
-        shares = [[100 * count / sum(row) if sum(row) else None for count in row] for row in sums]
-        shown = [safe(name) for name in names]
-        data.append(
-            {
-                "type": "heatmap",
-                "z": shares,
-                "x": shown,
-                "y": shown,
-                "xaxis": axis_name(n, "x"),
-                "yaxis": axis_name(n, "y"),
-                "zmin": 0,
-                "zmax": 100,
-                "colorscale": HEAT,
-                "showscale": False,
-                "xgap": 2,
-                "ygap": 2,
-                "text": [
-                    ["" if v is None or v < 0.5 else f"{v:.0f}" for v in row] for row in shares
-                ],
-                "texttemplate": "%{text}",
-                "meta": "ink-text",
-                "customdata": sums,
-                "hoverongaps": False,
-                "hovertemplate": "chosen %{y}, ideal %{x}<br>%{z:.1f} % of the times it was chosen "
-                "(%{customdata:,})<extra></extra>",
-            }
-        )
-    each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
-    each_axis(layout, "x", {"showgrid": False, "title": {"text": "ideal"}, "type": "category"})
-    for n in range(0, len(panels), columns):
-        layout[axis_key(n, "y")]["title"] = {"text": "chosen"}
+    shown = [(title, names, sums) for title, (names, sums) in panels.items()]
+    data, layout = heat_panels(shown, columns, 0.26)
     rows = -(-len(panels) // columns)
     layout["margin"] = {"t": 40, "b": 56}
     return Chart(

@@ -198,3 +198,57 @@ def percentages(names: Sequence[str], values: Sequence[float]) -> dict[str, floa
     """Return what part of the sum each value is, in percent; nothing if the sum is 0."""
     total = sum(values)
     return {name: 100 * value / total for name, value in zip(names, values, strict=True) if total}
+
+
+def heat_panels(
+    panels: Sequence[tuple[str, Sequence[str], Sequence[Sequence[int]]]],
+    columns: int,
+    rows_gap: float,
+) -> tuple[list[Trace], Layout]:
+    """Return heat maps of the state chosen (rows) and the ideal state, in % of the row.
+
+    Args:
+        panels: of each: its title, the names of the states, and counts by chosen and ideal state.
+        columns: panels beside each other.
+        rows_gap: part of the height between rows of panels.
+    """
+    layout = grid_of_panels([title for title, _, _ in panels], columns, gap=0.07, rows_gap=rows_gap)
+    data: list[Trace] = []
+    for n, (_, names, counts) in enumerate(panels):
+        shares = [[100 * c / sum(row) if sum(row) else None for c in row] for row in counts]
+        shown = [safe(name) for name in names]
+        data.append(
+            {
+                "type": "heatmap",
+                "z": shares,
+                "x": shown,
+                "y": shown,
+                "xaxis": axis_name(n, "x"),
+                "yaxis": axis_name(n, "y"),
+                "zmin": 0,
+                "zmax": 100,
+                "colorscale": HEAT,
+                "showscale": False,
+                "xgap": 2,
+                "ygap": 2,
+                "text": [
+                    ["" if v is None or v < 0.5 else f"{v:.0f}" for v in row] for row in shares
+                ],
+                "texttemplate": "%{text}",
+                "meta": "ink-text",
+                "customdata": counts,
+                "hoverongaps": False,
+                "hovertemplate": "chosen %{y}, ideal %{x}<br>%{z:.1f} % of the times it was chosen "
+                "(%{customdata:,})<extra></extra>",
+            }
+        )
+    each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
+    each_axis(layout, "x", {"showgrid": False, "title": {"text": "ideal"}, "type": "category"})
+    for n in range(0, len(panels), columns):
+        layout[axis_key(n, "y")]["title"] = {"text": "chosen"}
+    return data, layout
+
+
+def look(number: int) -> tuple[str, str]:
+    """Return colour and symbol of the n-th governor."""
+    return GOVERNOR_COLOURS[number % len(GOVERNOR_COLOURS)], SYMBOLS[number % len(SYMBOLS)]
