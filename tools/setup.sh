@@ -49,6 +49,10 @@ die() {
 # Runs a long command with its output in the log; shows the log's end where it fails.
 logged() {
 	if ! "$@" >"$log" 2>&1 </dev/null; then
+		[ -z "${bar_of:-}" ] || {
+			kill "$bar_of"
+			printf '\r\033[K' >&2
+		}
 		tail -n 15 "$log" >&2
 		die "'$*' failed; all of its output is in $log"
 	fi
