@@ -9,6 +9,7 @@ LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
 # Two at once: one boots machines, one does all else (conftest.py).
 PYTEST := $(PYTHON) -m pytest -n 2
+PYTHON_SOURCES := tools experiments tests packaging conftest.py
 STORMS := storm-debug storm-kcsan storm-rt storm-stock
 # What pytest has short forms of only; conftest.py names them where they are left out.
 LONG := mutants faults fuzz matrix $(STORMS) soak
@@ -41,17 +42,17 @@ fidelity:	## a million decisions in the lab: does replay make them again, all of
 	@tools/setup.sh
 	@$(PYTHON) tests/fidelity/run.py $(FIDELITY_ARGS)
 
-bench:	## what decisions, reader and replay cost beside mainline's, and where ours lose
-	@tools/setup.sh
-	@$(LAB) bench $(BENCH_ARGS)
-
 bench-gate:	## what latency hints are worth: latency and modelled energy in the lab
 	@tools/setup.sh
 	@$(LAB) bench gate $(BENCH_ARGS)
 
 determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
-	@$(LAB) determinism
+	@$(PYTHON) tests/determinism/run.py $(DETERMINISM_ARGS)
+
+throughput:	## events a second of the trace reader, idle periods a second of replay
+	@tools/setup.sh
+	@$(PYTHON) tests/throughput/run.py $(THROUGHPUT_ARGS)
 
 matrix:	## every kernel and architecture: build, load, switch, tune, capture, unload
 	@tools/setup.sh
@@ -117,5 +118,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity bench bench-gate determinism matrix storm $(STORMS) faults fuzz soak \
+.PHONY: help demo test test-full crossval equality fidelity bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
 	tunables-doc coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean

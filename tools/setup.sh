@@ -52,9 +52,40 @@ die() {
 # Runs a long command with its output in the log; shows the log's end where it fails.
 logged() {
 	if ! "$@" >"$log" 2>&1 </dev/null; then
+		[ -z "${bar_of:-}" ] || {
+			kill "$bar_of"
+			printf '\r\033[K' >&2
+		}
 		tail -n 15 "$log" >&2
 		die "'$*' failed; all of its output is in $log"
 	fi
+}
+
+# Runs pip as logged() does; on a terminal, with a bar of the packages that it has.
+counted() {
+	count=$1
+	shift
+	[ -t 2 ] || {
+		logged "$@"
+		return
+	}
+	: >"$log"
+	(
+		while sleep 0.2; do
+			have=$(grep -c '^Collecting ' "$log") || :
+			bar=$(printf "%${have}s" '' | tr ' ' '#')
+			stage=downloading
+			! grep -q '^Installing ' "$log" || stage='installing '
+			printf '\r  %s [%-*s] %d of %d' "$stage" "$count" "$bar" "$have" "$count" >&2
+		done
+	) &
+	bar_of=$!
+	trap 'kill $bar_of 2>/dev/null' EXIT
+	trap 'exit 130' INT TERM
+	logged "$@"
+	kill $bar_of
+	trap - EXIT INT TERM
+	printf '\r\033[K' >&2
 }
 
 # Prints the packages of the table that are not installed.
@@ -105,9 +136,11 @@ install_python() {
 		install_packages
 		python=$(find_python) || die "no Python 3.11 or newer was found"
 	}
-	echo "Making the Python environment build/venv"
+	count=$(grep -c '==' "$wanted")
+	echo "Making the Python environment build/venv: $count packages, 125 MB to download," \
+		"510 MB on disk, once"
 	logged "$python" -m venv --clear "$venv"
-	logged "$venv/bin/pip" install --disable-pip-version-check -r "$wanted"
+	counted "$count" "$venv/bin/pip" install --disable-pip-version-check -r "$wanted"
 	cp "$wanted" "$venv/.requirements.txt"
 }
 

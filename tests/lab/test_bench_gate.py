@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.bench.gating import energy, figures, guest, wakes
-from cpuidle_lab.bench.gating.guest import FIXED, MENU, OURS, PERFORMANCE, RFC
+from experiments.bench.gating import energy, guest, judgement, wakes
+from experiments.bench.gating.guest import FIXED, MENU, OURS, PERFORMANCE, RFC
 
 pytestmark = pytest.mark.lab
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.lab
 def test_a_hint_buys_latency_for_less_than_performance_mode(tmp_path: Path) -> None:
     sizes = guest.Sizes(machines=("skx",), works=("wake-1",), wake_s=2)
     folder = guest.run("skx", sizes, tmp_path / "results")
-    found = figures.machine_figures("skx", folder, sizes)
+    found = judgement.machine_figures("skx", folder, sizes)
     cells = found["works"][0]["cells"]
     assert {name: cell["hinted_tasks"] > 0 for name, cell in cells.items()} == {
         MENU: False, PERFORMANCE: False, RFC: True, OURS: True, FIXED: True

@@ -2,6 +2,7 @@
 """The command `cpuidle-lab`: finds the subcommands and turns errors into exit codes."""
 
 import argparse
+import difflib
 import errno
 import importlib
 import os
@@ -9,15 +10,33 @@ import pkgutil
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Protocol, cast
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn, Protocol, cast
 
 from cpuidle_lab import __version__, commands
 from cpuidle_lab.errors import FAILURE, INTERRUPTED, UserError
 
+# Beside tools/ in the tree; not installed.
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
+
+# In which order the commands are listed, and under which heading; others come last.
+GROUPS = (
+    ("a machine", ("doctor", "capture", "watch", "ab")),
+    ("recordings", ("report", "compare", "replay", "crossval", "tune", "columns")),
+    ("the lab", ("demo", "lab", "corpus", "synth")),
+    ("governors", ("new",)),
+    ("the project's promises, in the tree only", ("study", "bench")),
+)
+
 
 class Command(Protocol):
-    """What a module in commands/ provides."""
+    """What a module in commands/ provides.
+
+    A module may have packages(args), too: the Python packages that such a call needs. Without it,
+    each call needs all of tools/requirements.txt.
+    """
 
     NAME: str
     HELP: str
@@ -30,33 +49,100 @@ class Command(Protocol):
         """Do the work; return the exit code."""
 
 
-def discover() -> Iterator[Command]:
-    """Yield every module of commands/, in alphabetical order."""
-    for info in sorted(pkgutil.iter_modules(commands.__path__), key=lambda info: info.name):
-        module = importlib.import_module(f"{commands.__name__}.{info.name}")
-        yield cast(Command, module)
+def discover(wanted: str = "") -> Iterator[Command]:
+    """Yield every module of commands/, in alphabetical order; only `wanted` if it is there.
+
+    In the tree those of experiments/commands/ are among them.
+    """
+    packages = [commands]
+    if EXPERIMENTS.is_dir():
+        if str(EXPERIMENTS.parent) not in sys.path:
+            sys.path.append(str(EXPERIMENTS.parent))
+        packages.append(importlib.import_module("experiments.commands"))
+    found = {
+        info.name: f"{package.__name__}.{info.name}"
+        for package in packages
+        for info in pkgutil.iter_modules(package.__path__)
+    }
+    for name in [wanted] if wanted in found else sorted(found):
+        yield cast(Command, importlib.import_module(found[name]))
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser with all subcommands."""
-    parser = argparse.ArgumentParser(
+class Parser(argparse.ArgumentParser):
+    """A parser that says which word may have been meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, with a near choice; exit with 2."""
+        if found := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            choices = [choice.strip("' ") for choice in found[2].split(",")]
+            message += did_you_mean(found[1], choices)
+        super().error(message)
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Print the usage and say that these words are unknown; exit with 2."""
+        options = [word for action in self._actions for word in action.option_strings]
+        near = "".join(did_you_mean(word.partition("=")[0], options) for word in unknown[:1])
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return a question with the nearest known word; "" if none is near."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def build_parser(wanted: str = "") -> Parser:
+    """Return the parser with all subcommands, or with `wanted` alone if it is one."""
+    found = list(discover(wanted))
+    parser = Parser(
         prog="cpuidle-lab",
         description="CPU idle governors for the stock Linux kernel, and the tools to judge them.",
-        epilog="CPUIDLE_LAB_DEBUG=1 in the environment shows a traceback where a command fails.",
+        epilog=listing(found),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in discover():
+    subparsers = parser.add_subparsers(
+        metavar="COMMAND",
+        required=True,
+        help="see below; COMMAND --help has examples",
+    )
+    for command in found:
         sub = subparsers.add_parser(
             command.NAME,
-            help=command.HELP,
             description=command.HELP,
             epilog=command.EPILOG,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(sub)
-        sub.set_defaults(subcommand=command)
+        sub.set_defaults(subcommand=command, parser=sub)
     return parser
+
+
+def listing(found: Sequence[Command]) -> str:
+    """Return the commands under their headings, one a line."""
+    left = {command.NAME: command.HELP for command in found}
+    lines = []
+    for title, names in GROUPS:
+        group = [f"  {name:10}{left.pop(name)}" for name in names if name in left]
+        lines += [f"{title}:", *group, ""] if group else []
+    if left:
+        lines += ["others:", *(f"  {name:10}{about}" for name, about in left.items()), ""]
+    return "\n".join([*lines, "CPUIDLE_LAB_DEBUG=1 shows a traceback where a command fails."])
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the parsed command line, or exit with the usage of the subcommand."""
+    words = sys.argv[1:] if argv is None else argv
+    args, unknown = build_parser(*words[:1]).parse_known_args(words)
+    if unknown:
+        args.parser.refuse(unknown)
+    return args
+
+
+def is_enough(args: argparse.Namespace) -> bool:
+    """Return whether this Python has what such a call needs, without the project's environment."""
+    packages = getattr(args.subcommand, "packages", None)
+    return packages is not None and all(find_spec(name) for name in packages(args))
 
 
 def describe_os_error(error: OSError) -> str:
@@ -72,14 +158,18 @@ def describe_os_error(error: OSError) -> str:
     return f"{where}{text}{remedy}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None = None) -> int:
     """Run the command line and return its exit code.
 
     Args:
         argv: the arguments without the program's name; None takes those of the process.
+        enter: runs the process's command line in the project's environment instead; None where
+            this is the environment.
     """
     try:
-        args = build_parser().parse_args(argv)
+        args = parse(argv)
+        if enter and not is_enough(args):
+            enter()
         code: int = args.subcommand.run(args)
         sys.stdout.flush()
         return code

@@ -28,6 +28,7 @@ import polars as pl
 
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.replay.abi import constant
 from cpuidle_lab.trace import Integrity, Machine
 
 FORMAT = 2
@@ -37,19 +38,19 @@ TRACE = "trace"
 CPU_IDLE = "cpu_idle"
 SYNTH = "synth"
 
-# Flags of an interval, as tools/native/replay/replay.h has them.
-TIMER = 0x01
-CUT = 0x02
-CONTINUED = 0x04
-UNCERTAIN = 0x08
-GAP = 0x10
-UNKNOWN = 0x20
-TICKED = 0x40
-OVERSLEPT = 0x80
+# Flags of an interval.
+TIMER = constant("RP_TIMER")
+CUT = constant("RP_CUT")
+CONTINUED = constant("RP_CONTINUED")
+UNCERTAIN = constant("RP_UNCERTAIN")
+GAP = constant("RP_GAP")
+UNKNOWN = constant("RP_UNKNOWN")
+TICKED = constant("RP_TICKED")
+OVERSLEPT = constant("RP_OVERSLEPT")
 
 # In place of the time to a timer, from this down: the tick, which had to go on, in -2 less this.
 # -1: unknown.
-TIMER_TICK = -2
+TIMER_TICK = constant("RP_TIMER_TICK")
 _TICK_MAX = 2**40
 
 # Rows of a part: what reader and writer have in memory at once, about 30 MB.
@@ -57,7 +58,7 @@ PART_ROWS = 1 << 18
 
 _U8, _U16, _U32, _U64 = pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64()
 _S32, _S64 = pl.Int32(), pl.Int64()
-_STATES = 10
+_STATES = constant("CIL_STATE_MAX")
 
 Layout = dict[str, pl.DataType]
 

@@ -25,6 +25,7 @@ import polars as pl
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP, cached
+from cpuidle_lab.replay.abi import constant
 
 TABLES = (
     "decision",
@@ -56,15 +57,15 @@ TIME_MAX = 2**63 - 1
 IDLE_EXIT = 2**32 - 1
 
 # Bits of the decision's flags, kinds of outcome, tick marks and no base, as the module has them.
-TICK_STOPPED = 0x01
-REJECTED = 0x02
-ENTERED = 0
+TICK_STOPPED = constant("RP_TICK_STOPPED")
+REJECTED = constant("RP_REJECTED")
+ENTERED = constant("RP_ENTERED")
 TICK_YES = 1
 TICK_UNKNOWN = 2
 BASE_NONE = 255
 
 # As many idle states as the kernel allows.
-STATES_MAX = 10
+STATES_MAX = constant("CIL_STATE_MAX")
 
 # What is believed of an idle state and of the tick, ns; as in tools/native/periods.h.
 _STATE_TIME_MAX = 2**44

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cpuidle_lab.ab import circumstances, figures, record, session, words
+from cpuidle_lab.ab import circumstances, estimates, record, session, words
 from cpuidle_lab.ab.record import StateTime
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.capture import Setting, Waiter
@@ -703,7 +703,7 @@ def test_rounds_in_which_a_figure_is_missing_do_not_count_for_it(written: list[s
     values = [json.loads(line) for line in written]
     values[1]["zones"] = []
     Path("part").write_text("".join(json.dumps(value) + "\n" for value in values))
-    summary = figures.summarize(record.load(Path("part")))
+    summary = estimates.summarize(record.load(Path("part")))
     assert summary.estimates["measured_j", "wteo"].count == 2
     assert summary.estimates["wall_s", "wteo"].count == 3
     assert "package energy: known in 2 of 3 rounds only" in summary.notes
@@ -726,9 +726,9 @@ def compared(ratio: float, spread: float, key: str, rounds: int = 10, better: st
     other = [100 * ratio * (1 + spread * (number % 3 - 1)) for number in range(rounds)]
     head = {"plan": {"command": ["x"], "better": better}}
     empty = record.Session(head, None, (), None)  # type: ignore[arg-type]
-    figure = next(item for item in figures.figures(empty) if item.key == key)
-    change = figures._change(base, other, figure.kind, 1)
-    return words.sentence(figures._compare(figure, "wteo", "teo_ng", change))
+    figure = next(item for item in estimates.figures(empty) if item.key == key)
+    change = estimates._change(base, other, figure.kind, 1)
+    return words.sentence(estimates._compare(figure, "wteo", "teo_ng", change))
 
 
 @pytest.mark.parametrize(

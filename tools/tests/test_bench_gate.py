@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.bench import gate
-from cpuidle_lab.bench.gating import energy, figures, guest, terminal, wakes
-from cpuidle_lab.bench.gating.energy import Slot
-from cpuidle_lab.bench.gating.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
-from cpuidle_lab.bench.gating.wakes import Period, Wake
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import bench
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Machine
+from experiments.bench import gate
+from experiments.bench.gating import energy, gate_text, guest, judgement, wakes
+from experiments.bench.gating.energy import Slot
+from experiments.bench.gating.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
+from experiments.bench.gating.wakes import Period, Wake
+from experiments.commands import bench
 
 SKX = Machine(
     names=("POLL", "C1", "C1E", "C6"),
@@ -111,12 +111,12 @@ def test_times_that_were_cut_do_not_move_a_wake_up_before_its_period() -> None:
     ],
 )
 def test_quantiles(values: list[int], expected: tuple[int, int, int]) -> None:
-    assert tuple(figures.quantiles(values).values()) == expected
+    assert tuple(judgement.quantiles(values).values()) == expected
 
 
 def test_no_latency_is_no_result() -> None:
     with pytest.raises(UserError, match="no latency"):
-        figures.quantiles([])
+        judgement.quantiles([])
 
 
 # ---- Energy ----
@@ -228,15 +228,15 @@ def test_latency_is_judged_against_performance_mode(
     exits: tuple[int, int, int], met: list[bool]
 ) -> None:
     """Beside 20 us without idle states, 4 us of exit latency are the 1.2-fold."""
-    found = figures.targets(WAKE_1, cells(exits, 1000))
+    found = judgement.targets(WAKE_1, cells(exits, 1000))
     assert [each["met"] for each in found] == met
 
 
 def test_every_wake_up_of_a_transaction_counts_and_so_does_the_gate() -> None:
     ours = cells((1000, 1000, 1000), 1000)
-    value = figures.targets(PGBENCH_1, ours)[0]["value"]
+    value = judgement.targets(PGBENCH_1, ours)[0]["value"]
     assert value == pytest.approx((20_000 + 3 * 1000) / 20_000)
-    value = figures.targets(PGBENCH_1, ours, added_ns=100)[0]["value"]
+    value = judgement.targets(PGBENCH_1, ours, added_ns=100)[0]["value"]
     assert value == pytest.approx((20_000 + 3 * 1100) / 20_000)
 
 
@@ -253,7 +253,7 @@ def test_extra_energy_is_judged_at_three_busy_powers(
     work: guest.Work, power: float, met: bool
 ) -> None:
     found = [
-        each for each in figures.targets(work, cells((0, 0, 0), power))
+        each for each in judgement.targets(work, cells((0, 0, 0), power))
         if "energy" in each["target"]
     ]  # fmt: skip
     assert len(found) == 3
@@ -262,24 +262,24 @@ def test_extra_energy_is_judged_at_three_busy_powers(
 
 def test_the_gate_is_judged_as_it_comes() -> None:
     both = cells((0, 0, 0), 1000) | {FIXED: cell((0, 133_000, 133_000), 40_000)}
-    found = figures.targets(PGBENCH_1, both)
+    found = judgement.targets(PGBENCH_1, both)
     assert [each["met"] for each in found] == [True] * 5
 
 
 def test_wakebench_has_no_energy_target() -> None:
-    found = figures.targets(WAKE_1, cells((0, 0, 0), 40_000))
+    found = judgement.targets(WAKE_1, cells((0, 0, 0), 40_000))
     assert not any("energy" in each["target"] for each in found)
 
 
 def test_where_performance_mode_costs_nothing_extra_nothing_is_said() -> None:
-    assert figures.extra_share(10, 10, 12) is None
-    assert figures.extra_share(10, 8, 9) is None
-    assert figures.extra_share(10, 20, 15) == 0.5
-    assert figures._target("x", None, 0.5)["met"] is None
+    assert judgement.extra_share(10, 10, 12) is None
+    assert judgement.extra_share(10, 8, 9) is None
+    assert judgement.extra_share(10, 20, 15) == 0.5
+    assert judgement._target("x", None, 0.5)["met"] is None
 
 
 def test_published_changes_are_those_of_the_watts() -> None:
-    one, many = (figures.PUBLISHED[name, RFC] for name in ("pgbench-1", "pgbench-44"))
+    one, many = (judgement.PUBLISHED[name, RFC] for name in ("pgbench-1", "pgbench-44"))
     assert (round(one.latency, 2), round(one.power, 2)) == (-0.82, 1.83)
     assert (round(many.latency, 2), round(many.power, 2)) == (-0.41, 0.12)
 
@@ -329,7 +329,7 @@ def test_costs_are_judged(tasks: int, micros: str, met: list[bool]) -> None:
         taken = "9.000" if case.limits > 1 else taken  # not what is judged
         traces.append(same.replace("2.000", taken))
     found = gate.figures(traces)
-    assert [each["met"] for each in figures.cost_targets(found)] == met
+    assert [each["met"] for each in judgement.cost_targets(found)] == met
 
 
 # ---- Output ----
@@ -341,19 +341,19 @@ def parts(exits: tuple[int, int, int], power: float) -> dict[str, Any]:
         found = cells(exits, power)
         works.append(
             {"title": work.title, "limit_us": work.limit_us, "cells": found,
-             "targets": figures.targets(work, found)}
+             "targets": judgement.targets(work, found)}
         )  # fmt: skip
     costs = {"kernel": "6.12", "machine": "skx", "base": "wteo", "workload": "w", "cases": CASES}
     gating_part = {
         "cpus": 8,
         "machines": [{"machine": "skx", "works": works}],
-        "cost_targets": figures.cost_targets(CASES),
+        "cost_targets": judgement.cost_targets(CASES),
     }
     return {"gating": gating_part, "gate": costs}
 
 
 def test_a_target_that_is_met_needs_no_explanation(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.show(parts((0, 0, 0), 2000))
+    gate_text.show(parts((0, 0, 0), 2000))
     out = capsys.readouterr().out
     assert "9 of 9 targets met, 0 missed" in out
     assert "MISSED" not in out
@@ -361,7 +361,7 @@ def test_a_target_that_is_met_needs_no_explanation(capsys: pytest.CaptureFixture
 
 
 def test_the_decisions_that_missed_a_target_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    terminal.show(parts((2000, 133_000, 133_000), 30_000))
+    gate_text.show(parts((2000, 133_000, 133_000), 30_000))
     out = capsys.readouterr().out
     assert "2 of 9 targets met, 7 missed" in out
     rows = [[word.strip() for word in line.split("|")[1:-1]] for line in out.splitlines()]
@@ -391,7 +391,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[An
         return dict(answer["gating"])
 
     monkeypatch.setattr(gate, "measure", lambda _: answer["gate"])
-    monkeypatch.setattr(figures, "measure", measure)
+    monkeypatch.setattr(judgement, "measure", measure)
     monkeypatch.setattr(bench, "FOLDER", tmp_path / "bench")
     return lambda: asked
 
@@ -418,7 +418,7 @@ def test_tables_and_where_the_json_is(lab: Callable[[], list[Any]], tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["gate", "--only", "reader"], "bench gate has none to choose"),
+        (["gate", "--only", "reader"], "unrecognized arguments: --only"),
         (["menu"], "invalid choice: 'menu'"),
         (["gate", "-o", "/nowhere/x"], "/nowhere: no such directory"),
         (["gate", "-o", "/"], "/ is a directory"),
@@ -432,3 +432,52 @@ def test_nonsense_is_refused_before_anything_runs(
     assert (out, lab()) == ("", [])
     assert sentence in err
     assert "Traceback" not in err
+
+
+# ---- What a decision costs ----
+
+
+def test_durations_are_read_from_the_tracer() -> None:
+    text = """\
+# tracer: function_graph
+#
+# CPU  DURATION                  FUNCTION CALLS
+ 0)   3.158 us    |  cil_glue_select [cpuidle_lab]();
+ 0) + 12.000 us   |  cil_glue_select [cpuidle_lab]();
+ ------------------------------------------
+ 0)    <idle>-0    =>  cyclict-90
+ ------------------------------------------
+ 0)   0.931 us    |  menu_select();
+"""
+    assert gate.durations(text) == [3158, 12000, 931]
+    with pytest.raises(UserError, match="of 4 calls of select in the guest, 3 were timed"):
+        gate.durations(text + " 0)               |  cil_glue_select [cpuidle_lab]() {\n")
+    with pytest.raises(UserError, match="of 0 calls"):
+        gate.durations("# tracer: function_graph\n")
+
+
+def test_what_gate_adds_is_beyond_its_base() -> None:
+    line = " 0)   {}.{} us    |  cil_glue_select [cpuidle_lab]();\n"
+    traces = [line.format(n, "000") + line.format(n, "100") for n in range(len(gate.CASES))]
+    cases = {case["case"]: case for case in gate.figures(traces)}
+    assert cases["wteo without gate"]["added"] is None
+    assert cases["wteo without gate"]["mean"] == 2050
+    assert cases["gate over wteo, no hint"]["added"] == 1000
+    assert cases["gate over wteo, 100 hinted tasks"]["added"] == 3000
+    assert cases["gate over wteo, 100 hinted tasks"]["max"] == 5100
+
+
+@pytest.mark.lab
+@pytest.mark.full
+def test_gate_is_cheap_in_the_lab() -> None:
+    found = gate.measure(seconds=1)
+    cases = {(case["governor"], case["hinted_tasks"], case["limits"]): case
+             for case in found["cases"]}  # fmt: skip
+    assert len(cases) == len(gate.CASES)
+    assert min(case["decisions"] for case in cases.values()) > 300
+    base = cases["wteo", 0, 0]["mean"]
+    # What else differs between two runs of a program is far less than a hundredth.
+    assert abs(cases["gate", 0, 0]["added"]) < base / 50
+    hinted = [case["added"] for case in cases.values() if case["hinted_tasks"]]
+    assert min(hinted) > 25  # they are in force
+    assert max(hinted) - min(hinted) < base / 50

@@ -62,7 +62,7 @@ def test_errors_are_one_sentence_and_a_code(
     command = SimpleNamespace(
         NAME="x", HELP="x", EPILOG="", add_arguments=lambda _parser: None, run=run
     )
-    monkeypatch.setattr(cli, "discover", lambda: iter([command]))
+    monkeypatch.setattr(cli, "discover", lambda _wanted: iter([command]))
     monkeypatch.delenv("CPUIDLE_LAB_DEBUG", raising=False)
     assert main(["x"]) == code
     said = capsys.readouterr().err.strip()
@@ -326,6 +326,124 @@ def test_machines_in_virtual_time_leave_a_host_cpu_to_others(
     assert said == ["waits for another machine to end"]
     with host_cpu_taken(said.append) as again:
         assert again == 4
+
+
+def test_help_lists_every_command_under_a_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "others:" not in lines
+    assert max(map(len, lines)) <= 100
+    for command in cli.discover():
+        assert [line for line in lines if line.split()[:1] == [command.NAME]] == [
+            f"  {command.NAME:10}{command.HELP}"
+        ]
+
+
+# What several commands have, and how it is called and used in each of them.
+SHARED = {
+    "--output": ["-o", "--output"],
+    "--json": ["--json"],
+    "--csv": ["--csv"],
+    "--force": ["--force"],
+    "--governors": ["--governors"],
+    "--quick": ["--quick"],
+}
+FLAGS = {"--json", "--force", "--quick"}
+# One name each for what they would mean: --output, --json, --governors.
+OTHER_NAMES = {"--html", "--out", "--as-json", "--overwrite", "--shadows"}
+
+
+def test_the_same_option_has_the_same_name_everywhere() -> None:
+    seen = set()
+    for command in cli.discover():
+        parser = cli.Parser()
+        command.add_arguments(parser)
+        for action in parser._actions:
+            names = set(action.option_strings)
+            assert not names & OTHER_NAMES, command.NAME
+            assert "-o" not in names or "--output" in names, command.NAME
+            for name in names & set(SHARED):
+                seen.add(name)
+                assert action.option_strings == SHARED[name], command.NAME
+                assert (action.nargs == 0) == (name in FLAGS), command.NAME
+    assert seen == set(SHARED)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the command's files without build/, as in a clone that was never used."""
+    top = tmp_path_factory.mktemp("bare")
+    shutil.copy(TOP / "cpuidle-lab", top)
+    shutil.copytree(TOP / "governors", top / "governors")
+    caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(TOP / "tools", top / "tools", ignore=caches)
+    (top / "tools/setup.sh").write_text('#!/bin/sh\necho "setup.sh $*"; exit 7\n')
+    return top
+
+
+def called(
+    top: Path, *arguments: str, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command with no Python packages at hand, in a folder."""
+    tools = top / "bin"
+    shutil.rmtree(tools, ignore_errors=True)
+    tools.mkdir()
+    python = Path(sys.executable).resolve()
+    (tools / "python3").write_text(f'#!/bin/sh\nexec {python} -S "$@"\n')
+    (tools / "python3").chmod(0o755)
+    return subprocess.run(
+        [top / "cpuidle-lab", *arguments],
+        cwd=folder,
+        env={"PATH": f"{tools}:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--help"], 0, "doctor"),
+        (["--version"], 0, "cpuidle-lab 0"),
+        (["report", "--help"], 0, "examples"),
+        (["doctor", "--kernel", "6.12.1"], 1, "cannot run the module"),
+        (["report", "--jsn", "x"], 2, "did you mean '--json'?"),
+        (["repoort", "x"], 2, "did you mean 'report'?"),
+    ],
+)
+def test_python_alone_is_enough_for(bare: Path, arguments: list[str], code: int, said: str) -> None:
+    done = called(bare, *arguments)
+    assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done
+    assert "setup.sh" not in done.stdout + done.stderr
+    assert not (bare / "build").exists()
+
+
+@pytest.mark.parametrize("arguments", [["report", "x"], ["doctor", "--trace", "x"], ["watch"]])
+def test_other_commands_make_the_environment(bare: Path, arguments: list[str]) -> None:
+    done = called(bare, *arguments)
+    assert (done.returncode, done.stderr) == (7, "setup.sh python\n"), done
+
+
+def test_folders_of_the_user_are_no_part_of_it(bare: Path, tmp_path: Path) -> None:
+    for name in ("experiments", "cpuidle_lab", "json"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the folder of the user')\n")
+    done = called(bare, "doctor", "--kernel", "6.12.1", folder=tmp_path)
+    assert done.returncode == 1 and "cannot run the module" in done.stdout, done
+    assert "study" not in called(bare, "--help", folder=tmp_path).stdout
+
+
+def test_an_unknown_option_shows_the_usage_of_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for word, meant in (("--jso", ""), ("--jsson", "--json"), ("--zzz", "")):
+        with pytest.raises(SystemExit) as end:
+            main(["columns", "trace.dat", "-o", "x", word, "--nothing"])
+        said = capsys.readouterr().err
+        assert (end.value.code, said.startswith("usage: cpuidle-lab columns ")) == (2, True)
+        assert ("did you mean" in said) == bool(meant) and meant in said
 
 
 FOLDERS = ("tools", "tests", "packaging")

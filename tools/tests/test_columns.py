@@ -15,8 +15,9 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from throughput import reader
 
-from cpuidle_lab import bench_reader, cli, metrics
+from cpuidle_lab import cli, metrics
 from cpuidle_lab import columns as co
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
@@ -1234,8 +1235,8 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     for events in (300_000, 3_000_000):
         path = tmp_path / f"{events}.dat"
         written = session.trace.write_large(path, events)
-        assert bench_reader._events(path) == written >= events
-        peaks.append(max(bench_reader._run(path)[3] for _ in range(3)))
+        assert reader.events_of(path) == written >= events
+        peaks.append(max(reader.measured(path)[3] for _ in range(3)))
         code = (
             "import resource, sys; from pathlib import Path; from cpuidle_lab import columns;"
             "columns.write(Path(sys.argv[1]), Path(sys.argv[2]));"

@@ -24,12 +24,14 @@ from hypothesis import strategies as st
 
 from cpuidle_lab import columns
 from cpuidle_lab.cli import main
-from cpuidle_lab.compare import figures, model, reasons, spec, terminal
+from cpuidle_lab.compare import compare_text, figures, model, reasons, spec
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.trace import TIME_MAX, Machine
+from cpuidle_lab.view import terminal
+from cpuidle_lab.view.terminal import phase
 from tests.synthetic import PLAIN
 
 US = 1_000
@@ -107,7 +109,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def compare(*paths: Path, governors: str = "teo_ng", **options: Any) -> model.Comparison:
     settings: dict[str, Any] = {"bad": 5, "count": False, "command": "", "start": ""} | options
-    return model.build(paths, spec.parse(governors, False), terminal.phase, **settings)
+    return model.build(paths, spec.parse(governors, False), phase, **settings)
 
 
 def line(comparison: model.Comparison, label: str) -> figures.Line:
@@ -413,7 +415,7 @@ def test_no_figure_is_cut_off_in_a_narrow_terminal(
 ) -> None:
     monkeypatch.setattr(terminal, "_PLAIN_WIDTH", 60)
     comparison = compare(*traces, governors="teo_ng,menu_ng,wteo")
-    terminal.show_tables(comparison)
+    compare_text.show_tables(comparison)
     text = capsys.readouterr().out
     assert "…" not in text
     assert all(len(row) <= 60 for row in text.splitlines())

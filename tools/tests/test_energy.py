@@ -231,7 +231,7 @@ def test_without_phases_nothing_is_attributed(tmp_path: Path) -> None:
 def report(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """Return the report in the terminal and as HTML: its body, without definitions and scripts."""
     target = path.with_suffix(".html")
-    assert main(["report", str(path), "--html", str(target)]) == 0
+    assert main(["report", str(path), "--output", str(target)]) == 0
     html = target.read_text(encoding="utf-8").split("</style>")[1].split("</footer>")[0]
     return capsys.readouterr().out, re.sub("<dl>.*</dl>", "", html, flags=re.DOTALL)
 

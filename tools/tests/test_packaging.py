@@ -312,6 +312,19 @@ def test_dkms_builds_what_there_is_for_an_architecture(
     assert done.stderr == ""
 
 
+def test_what_is_installed_does_without_the_experiments() -> None:
+    top = PACKAGING.parent
+    lists = "".join(path.read_text() for path in top.glob("debian/*.install"))
+    assert "tools/cpuidle_lab usr/share" in lists
+    assert "experiments" not in lists
+    importing = [
+        path.relative_to(top)
+        for path in (top / "tools" / "cpuidle_lab").rglob("*.py")
+        if re.search(r"^\s*(from|import) (experiments|tests)\b", path.read_text(), re.MULTILINE)
+    ]
+    assert importing == []
+
+
 def packaged(
     share: Path, caches: Path, *arguments: str, expect: int = 0
 ) -> subprocess.CompletedProcess[str]:

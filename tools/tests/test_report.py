@@ -21,7 +21,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.metrics import Group
-from cpuidle_lab.report import export, model, page
+from cpuidle_lab.report import export, model, report_page
 from cpuidle_lab.trace import TIME_MAX, Machine
 from tests.synthetic import demo
 from tests.tracedat import Trace
@@ -558,7 +558,7 @@ def test_only_cpu_idle(scratch: Path) -> None:
     assert group.names == [f"state {k}" for k in range(5)]
     assert group.entries == [0, 1, 0, 0, 1]
     assert group.values["power_mw"] is None
-    page.render(model.build([scratch], "test", "now"))
+    report_page.render(model.build([scratch], "test", "now"))
 
 
 def test_impossible_state_in_cpu_idle(scratch: Path) -> None:
@@ -661,7 +661,7 @@ def test_html(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
 # Numbers in the charts are finite: plotly.js cannot read NaN.
 def test_charts_are_plain_json(session: Path) -> None:
     report = model.build([session], "test", "now")
-    text = page.render(report)
+    text = report_page.render(report)
 
     def check(value: object) -> None:
         if isinstance(value, float):
@@ -685,7 +685,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     builder.now += 10
     builder.add(Period(1, 10 * US))
     path = builder.trace.write(tmp_path / "t.dat")
-    text = page.render(model.build([path], evil, "now"))
+    text = report_page.render(model.build([path], evil, "now"))
     links = Links()
     links.feed(text)
     assert links.scripts == 3
@@ -704,7 +704,7 @@ def test_changes_are_shown(scratch: Path) -> None:
     builder.trace.put(0, builder.now, "tunable", tunable)
     for what in (0, 2, 2):
         builder.trace.put(0, builder.now, "hint", {"what": what, "comm": "x"})
-    text = page.render(model.build([builder.trace.write(scratch)], "test", "now"))
+    text = report_page.render(model.build([builder.trace.write(scratch)], "test", "now"))
     assert re.search(r"wteo</td>.*half_life_ms</td>.*777</td>", text)
     assert "Latency hints of tasks: move 2, set 1." in text
 
@@ -754,7 +754,7 @@ def test_csv(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_several_files(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = demo(tmp_path / "other.dat", 5_000_000)
     html = tmp_path / "both.html"
-    assert main(["report", str(session), str(other), "--html", str(html)]) == 0
+    assert main(["report", str(session), str(other), "--output", str(html)]) == 0
     out = capsys.readouterr().out
     for name in ("trace: hackbench", "other: hackbench"):
         assert name in out
@@ -769,19 +769,19 @@ def test_foreign_files_are_not_overwritten(
 ) -> None:
     target = tmp_path / "thesis.html"
     target.write_text("five years of work")
-    command = ["report", str(session), "--html", str(target)]
+    command = ["report", str(session), "--output", str(target)]
     assert main(command) == 1
     out, err = capsys.readouterr()
     assert target.read_text() == "five years of work"
     assert out == "" and err.count("\n") == 1 and "--force" in err
     assert main([*command, "--force"]) == 0
-    assert page.GENERATOR in target.read_text()[:1024]
+    assert report_page.GENERATOR in target.read_text()[:1024]
     assert main(command) == 0  # now it is ours
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.html"]
 
 
 def test_a_directory_is_not_overwritten(session: Path, tmp_path: Path) -> None:
-    assert main(["report", str(session), "--html", str(tmp_path), "--force"]) == 1
+    assert main(["report", str(session), "--output", str(tmp_path), "--force"]) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -797,5 +797,5 @@ def test_an_error_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_missing_directory(
     session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", str(session), "--html", str(tmp_path / "no" / "x.html")]) == 1
+    assert main(["report", str(session), "--output", str(tmp_path / "no" / "x.html")]) == 1
     assert "no such directory" in capsys.readouterr().err

@@ -15,16 +15,18 @@ from cpuidle_lab import synth
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.evidence import plots
+from cpuidle_lab.evidence.tables import Section, Table, verdict
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
-from cpuidle_lab.study import (
+from cpuidle_lab.trace import Machine
+from experiments.study import (
     ablation,
     cost,
     front,
     kernel,
     memo,
     plan,
-    plots,
     programs,
     regimes,
     regret,
@@ -33,10 +35,8 @@ from cpuidle_lab.study import (
     streams,
     worst,
 )
-from cpuidle_lab.study.programs import Program
-from cpuidle_lab.study.streams import Figures, Stream, Twist
-from cpuidle_lab.study.tables import Section, Table, verdict
-from cpuidle_lab.trace import Machine
+from experiments.study.programs import Program
+from experiments.study.streams import Figures, Stream, Twist
 
 SKX = synth.machine("skx", 250)
 

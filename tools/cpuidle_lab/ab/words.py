@@ -3,8 +3,8 @@
 
 import math
 
-from cpuidle_lab.ab.figures import METRIC, NONE, UNKNOWN, Comparison
-from cpuidle_lab.statistics import FEWEST, Estimate, Kind
+from cpuidle_lab.ab.estimates import METRIC, NONE, UNKNOWN, Comparison
+from cpuidle_lab.resampling import FEWEST, Estimate, Kind
 
 _MOST_DIGITS = 6
 

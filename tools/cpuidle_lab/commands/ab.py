@@ -94,6 +94,11 @@ def _parse_metric(text: str) -> str:
     return text
 
 
+def packages(_args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough."""
+    return ("rich",)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
@@ -205,9 +210,9 @@ def _check_output(path: Path, force: bool) -> None:
 
 def as_json(session: Session) -> dict[str, Any]:
     """Return a session with its result as one document."""
-    from cpuidle_lab.ab.figures import summarize
+    from cpuidle_lab.ab.estimates import summarize
     from cpuidle_lab.ab.words import sentence
-    from cpuidle_lab.statistics import LEVEL, METHOD, RESAMPLES
+    from cpuidle_lab.resampling import LEVEL, METHOD, RESAMPLES
 
     summary = summarize(session)
     head = {key: value for key, value in session.head.items() if key != "kind"}
@@ -249,7 +254,7 @@ def as_json(session: Session) -> dict[str, Any]:
 
 def _show(path: Path, is_json: bool) -> int:
     # Not at the top: measuring needs the standard library only.
-    from cpuidle_lab.ab import figures, terminal
+    from cpuidle_lab.ab import ab_text, estimates
 
     session = load(path)
     if is_json:
@@ -257,7 +262,7 @@ def _show(path: Path, is_json: bool) -> int:
     elif not session.rounds:
         raise UserError(f"{path} has no complete round")
     else:
-        terminal.show(session, figures.summarize(session))
+        ab_text.show(session, estimates.summarize(session))
     return 0
 
 

@@ -496,6 +496,11 @@ def _parse_events(text: str) -> tuple[str, ...]:
     return events
 
 
+def packages(_args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough."""
+    return ("rich",)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(

@@ -9,9 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 if TYPE_CHECKING:
     from cpuidle_lab.columns import Recording
 
@@ -20,7 +17,7 @@ HELP = "convert a trace into Parquet tables: idle periods, intervals, other even
 EPILOG = """\
 examples:
   cpuidle-lab columns trace.dat -o trace.columns
-  cpuidle-lab replay trace.columns --governor teo_ng
+  cpuidle-lab compare trace.columns --governors teo_ng
                                         each command that takes a trace takes its columns
   python3 -c 'import polars; print(polars.read_parquet("trace.columns/interval/*.parquet"))'
 
@@ -42,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the columns and say what is in them."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     from cpuidle_lab import columns, trace
 
     columns.check_target(args.output)

@@ -29,7 +29,7 @@ also shows the newest kernel's menu and teo, the better of them on each recordin
 bayes (an estimate of the floor, from past and timers) and the oracle. docs/compare.md explains the
 result.
 
-With --json or --csv the HTML file is written only with --html.
+With --json or --csv the HTML file is written only where -o asks for it.
 
 exit codes: 0 done, 1 a recording cannot be replayed, 2 wrong usage
 """
@@ -67,15 +67,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "-o",
-        "--html",
+        "--output",
         type=Path,
-        metavar="OUT",
+        metavar="FILE",
         help="the HTML file (default: compare.html beside the first TRACE)",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures as CSV")
     parser.add_argument(
-        "--force", action="store_true", help="overwrite OUT even if it is not one of our pages"
+        "--force", action="store_true", help="overwrite FILE even if it is not one of our pages"
     )
 
 
@@ -89,7 +89,7 @@ def _check_html(path: Path, force: bool) -> None:
     Raises:
         UserError: `path` exists and is no such page, or its directory does not exist.
     """
-    from cpuidle_lab.compare.page import GENERATOR
+    from cpuidle_lab.compare.compare_page import GENERATOR
 
     _check_folder(path)
     if force or not path.exists() or is_page_of(path, GENERATOR):
@@ -103,7 +103,7 @@ def _check_folder(path: Path) -> None:
     if not path.parent.is_dir():
         raise UserError(f"{path.parent}: no such directory")
     if not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path.parent}: not writable; choose another place with --html")
+        raise UserError(f"{path.parent}: not writable; choose another place with -o")
     if path.is_dir():
         raise UserError(f"{path} is a directory")
 
@@ -111,10 +111,11 @@ def _check_folder(path: Path) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write what was asked for."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.compare import export, model, page, spec, terminal
+    from cpuidle_lab.compare import compare_page, compare_text, export, model, spec
+    from cpuidle_lab.view.terminal import phase
 
     start = _now()
-    html: Path | None = args.html
+    html: Path | None = args.output
     if html is None and not args.json and args.csv is None:
         html = args.traces[0].resolve().parent / "compare.html"
     if html is not None:
@@ -124,21 +125,21 @@ def run(args: argparse.Namespace) -> int:
     comparison = model.build(
         args.traces,
         spec.parse(args.governors, not args.no_mainline),
-        terminal.phase,
+        phase,
         bad=args.worst,
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),
         start=start,
     )
     if html is not None:
-        write_whole(html, page.render(comparison))
+        write_whole(html, compare_page.render(comparison))
     if args.csv is not None:
         write_whole(args.csv, export.as_csv(comparison))
     if args.json:
         json.dump(export.as_json(comparison, _now()), sys.stdout, indent=2)
         print()
         return 0
-    terminal.show_tables(comparison)
+    compare_text.show_tables(comparison)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
     return 0

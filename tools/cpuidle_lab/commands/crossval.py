@@ -71,9 +71,8 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
 
 def run(args: argparse.Namespace) -> int:
     """Record or read, replay, judge, write."""
-    from cpuidle_lab.commands.replay import progress
-    from cpuidle_lab.crossval import page, pairs, targets
-    from cpuidle_lab.study.tables import console
+    from cpuidle_lab.crossval import pairs, results, targets
+    from cpuidle_lab.view.terminal import console, phase
 
     if bool(args.traces) == args.record:
         raise UserError("give recordings, or --record", USAGE)
@@ -83,22 +82,17 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--seeds must be above 0", USAGE)
     found = recordings(args)
     pairs.check(found)
-    with progress("Replaying", pairs.count(found)) as done:
+    with phase("Replaying", pairs.count(found)) as done:
         judged = pairs.pairs(found, done)
     verdicts = targets.judge(judged)
     output = args.output or (DEFAULT_OUTPUT if args.record else None)
     if output is not None:
-        page.write(output, judged, verdicts)
+        results.write(output, judged, verdicts)
     if args.json:
         print(json.dumps(targets.as_json(judged, verdicts), indent=2))
     else:
         out = console()
-        targets.by_workload(judged).print(out)
-        missed = targets.beyond(judged)
-        if missed.rows:
-            missed.print(out)
-        for one in verdicts:
-            out.print(str(one))
+        results.section(judged, verdicts).print(out)
         if output is not None:
             out.print(f"written: {output}/crossval.json, crossval.svg, crossval.md")
     return 0 if targets.held(verdicts) else FAILURE

@@ -13,7 +13,7 @@ HELP = "boot a stock Debian kernel in virtual time, run every governor, write a 
 EPILOG = """\
 examples:
   cpuidle-lab demo
-  cpuidle-lab demo --machine gnr --kernel 7.2 --output build/demo-gnr
+  cpuidle-lab demo --machine gnr --kernel 7.2 -o build/demo-gnr
 
 The first run makes the images (some minutes); they are kept in build/cache.
 
@@ -50,7 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--machine", default="skx", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
     parser.add_argument(
-        "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR", help="default: build/demo"
+        "-o",
+        "--output",
+        type=Path,
+        default=DEFAULT_OUTPUT,
+        metavar="DIR",
+        help="default: build/demo",
     )
 
 
@@ -87,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     title = f"Running {len(GOVERNORS)} governors on a {args.machine} with Debian's {args.kernel}"
     result = run_lab(lab, args.output, title).check()
     trace = result.files / TRACE
-    code = main(["report", str(trace), "--html", str(args.output / "report.html")])
+    code = main(["report", str(trace), "-o", str(args.output / "report.html")])
     if code == 0:
         print(next_steps(args.output, trace))
     return code

@@ -9,12 +9,10 @@ import argparse
 import json
 import lzma
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from rich.console import Console
-from rich.text import Text
 
 from cpuidle_lab import __version__, energy
 from cpuidle_lab.errors import USAGE, UserError
@@ -45,7 +43,9 @@ OK = "ok"
 WARN = "warn"
 FAIL = "fail"
 
-_STYLES = {OK: "green", WARN: "yellow", FAIL: "bold red"}
+# Colours of a terminal, by status, and of remedies: SGR codes.
+_COLOURS = {OK: "32", WARN: "33", FAIL: "1;31"}
+_REMEDY_COLOUR = "36"
 
 OLDEST_KERNEL = (6, 1)
 
@@ -486,25 +486,32 @@ def can_run(findings: list[Finding]) -> bool:
     return all(finding.status != FAIL for finding in findings)
 
 
-def _print_findings(findings: list[Finding]) -> Console:
-    console = Console(highlight=False, soft_wrap=True)
+def _coloured(text: str, code: str) -> str:
+    wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return f"\033[{code}m{text}\033[0m" if wanted and os.environ.get("TERM") != "dumb" else text
+
+
+def _print_findings(findings: list[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
-        line = Text(f"{finding.status:4}", style=_STYLES[finding.status])
-        line.append(f"  {finding.check:{width}}  {finding.found}", style="default")
+        status = _coloured(f"{finding.status:4}", _COLOURS[finding.status])
+        print(f"{status}  {finding.check:{width}}  {finding.found}")
         if finding.remedy:
-            line.append(f"\n{'':{width + 8}}→ {finding.remedy}", style="not bold cyan")
-        console.print(line)
-    return console
+            print(f"{'':{width + 8}}{_coloured(f'→ {finding.remedy}', _REMEDY_COLOUR)}")
 
 
 def _print_text(findings: list[Finding]) -> None:
-    console = _print_findings(findings)
+    _print_findings(findings)
     failed = sum(finding.status == FAIL for finding in findings)
     warned = sum(finding.status == WARN for finding in findings)
     verdict = f"cannot run the module: {failed} to be mended" if failed else "can run the module"
     limits = f", {warned} warning{'' if warned == 1 else 's'}" if warned else ""
-    console.print(f"\nThis machine {verdict}{limits}.")
+    print(f"\nThis machine {verdict}{limits}.")
+
+
+def packages(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough: none for a machine, all for a recording."""
+    return () if args.trace is None else ("numpy", "polars")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

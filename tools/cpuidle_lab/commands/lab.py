@@ -23,7 +23,7 @@ EPILOG = f"""\
 examples:
   cpuidle-lab lab --governor wteo --workload cyclictest-500us --workload hackbench-pipe
   cpuidle-lab lab --kernel 7.2 --machine gnr --governor menu_ng --set menu_ng.history_size=32
-  cpuidle-lab lab --governor gate --set gate.base=menu --output out -- stress-ng --timer 1 -t 2
+  cpuidle-lab lab --governor gate --set gate.base=menu -o out -- stress-ng --timer 1 -t 2
   cpuidle-lab lab --script my-test.sh --no-trace
 
 The same command gives the same trace.dat to the last bit; another --seed gives another. A script
@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
     add("--script", type=Path, metavar="FILE", help="run this shell script instead")
     add("--duration", type=int, default=2, metavar="S", help="seconds of a workload (default: 2)")
-    add("--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR", help="default: build/lab")
+    add("-o", "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR",
+        help="default: build/lab")  # fmt: skip
     add("--seed", type=int, default=42, help="of all that is random (default: %(default)s)")
     add("--event", action="append", default=[], metavar="EVENT", help="record this too: sched, …")
     add("--trace", action=argparse.BooleanOptionalAction, default=True, help="record the events")

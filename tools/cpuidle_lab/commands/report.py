@@ -16,7 +16,7 @@ HELP = "compare the governors in a trace: tables, and one HTML file that opens o
 EPILOG = """\
 examples:
   cpuidle-lab report trace.dat                  table here, pictures in report.html beside the trace
-  cpuidle-lab report skx.dat icx.dat --html both.html
+  cpuidle-lab report skx.dat icx.dat -o both.html
                                                 several recordings side by side
   cpuidle-lab report trace.dat --json | jq '.runs[] | {governor, workload, regret: .metrics.regret}'
   cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv, wakers.csv, …
@@ -25,7 +25,7 @@ Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle. Lines such as
 "phase governor=wteo workload=idle" and "phase end" in trace_marker delimit the runs; without them
 the trace is divided by governor. `cpuidle-lab capture` and the lab write them.
 
-With --json or --csv the HTML file is written only with --html.
+With --json or --csv the HTML file is written only where -o asks for it.
 
 exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
 """
@@ -34,15 +34,19 @@ exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="trace.dat of trace-cmd"
+        "traces", nargs="+", type=Path, metavar="TRACE", help="trace.dat of trace-cmd"
     )
     parser.add_argument(
-        "--html", type=Path, metavar="OUT", help="the HTML file (default: report.html beside FILE)"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the HTML file (default: report.html beside TRACE)",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="write CSV tables into DIR")
     parser.add_argument(
-        "--force", action="store_true", help="overwrite OUT even if it is not one of our reports"
+        "--force", action="store_true", help="overwrite FILE even if it is not one of our reports"
     )
 
 
@@ -56,7 +60,7 @@ def _check_target(path: Path, force: bool) -> None:
     Raises:
         UserError: `path` exists and is no report, or its directory does not exist.
     """
-    from cpuidle_lab.report.page import GENERATOR
+    from cpuidle_lab.report.report_page import GENERATOR
 
     if not path.parent.is_dir():
         raise UserError(f"{path.parent}: no such directory")
@@ -70,19 +74,19 @@ def _check_target(path: Path, force: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write what was asked for."""
     # Here, so that the other commands need not load what only the report needs.
-    from cpuidle_lab.report import export, model, page, terminal
+    from cpuidle_lab.report import export, model, report_page, report_text
 
     start = _now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
-    html: Path | None = args.html
+    html: Path | None = args.output
     if html is None and not args.json and args.csv is None:
-        html = args.files[0].parent / "report.html"
+        html = args.traces[0].parent / "report.html"
     if html is not None and html.parent.is_dir():
         _check_target(html, args.force)
-    report = model.build(args.files, command, start)
+    report = model.build(args.traces, command, start)
     if html is not None:
         _check_target(html, args.force)
-        write_whole(html, page.render(report))
+        write_whole(html, report_page.render(report))
     if args.csv is not None:
         args.csv.mkdir(parents=True, exist_ok=True)
         for name, text in export.as_csv(report).items():
@@ -91,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         json.dump(export.as_json(report, _now()), sys.stdout, indent=2)
         print()
         return 0
-    terminal.show(report)
+    report_text.show(report)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
     return 0

@@ -15,7 +15,7 @@ examples:
   cpuidle-lab synth --list                      the streams
   cpuidle-lab synth bursts drift -o streams     streams/bursts and streams/drift
   cpuidle-lab synth --all --machine skl --seed 7 -o streams
-  cpuidle-lab replay streams/bursts --governor wteo
+  cpuidle-lab compare streams/bursts --governors wteo
 
 The same arguments give the same bytes. meta.json in each directory holds the law and, if it is
 known, the floor of a policy that decides once in each interval.

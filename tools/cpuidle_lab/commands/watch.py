@@ -10,18 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from rich import box
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
 from cpuidle_lab import __version__
 from cpuidle_lab.commands.capture import InterruptedSession, Waiter
 from cpuidle_lab.host import Machine
 from cpuidle_lab.watch import (
-    CpuView,
-    Tally,
     View,
     check_shadows,
     compare,
@@ -53,9 +45,6 @@ usage, 128 + N ended early by signal N (Ctrl-C: 130)
 _INTERVAL_S = 2.0
 _LONGEST_INTERVAL_S = 3600.0
 
-# Width where there is no terminal: enough for ten states.
-_PLAIN_WIDTH = 160
-
 
 def _parse_interval(text: str) -> float:
     try:
@@ -82,6 +71,11 @@ def _parse_shadows(text: str) -> tuple[str, ...]:
     return names
 
 
+def packages(_args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough."""
+    return ("rich",)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
@@ -99,86 +93,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="governors that decide beside the one in use, such as wteo,menu_ng",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, a line for each refresh")
-
-
-# Views as text.
-
-
-def _percent(share: float | None, digits: int = 1) -> str:
-    return "?" if share is None else f"{100 * share:.{digits}f}"
-
-
-def _new_table(console: Console) -> Table:
-    style = box.SIMPLE_HEAD if console.is_terminal else box.ASCII2
-    return Table(box=style, pad_edge=False)
-
-
-def _governor_table(tallies: list[Tally], console: Console) -> Table:
-    table = _new_table(console)
-    table.add_column("governor")
-    for head in ("decisions", "agree\n%", "deeper\n%", "shallower\n%", "modelled\nregret %"):
-        table.add_column(head, justify="right")
-    for tally in tallies:
-        counts = (tally.agree, tally.deeper, tally.shallower)
-        table.add_row(
-            Text(f"{tally.governor} ({'in use' if tally.role == 'active' else 'shadow'})"),
-            str(tally.decisions),
-            *(_percent(tally.share(count)) for count in counts),
-            _percent(tally.regret),
-        )
-    return table
-
-
-def _mean(cpus: list[CpuView]) -> CpuView:
-    """Return the mean over CPUs that have the same states as the first; the rest is left out."""
-    alike = [cpu for cpu in cpus if list(cpu.idle) == list(cpus[0].idle)]
-    decided = [cpu.decisions_per_s for cpu in alike if cpu.decisions_per_s is not None]
-    limits = [cpu.limit_us for cpu in cpus if cpu.limit_us is not None]
-    return CpuView(
-        -1,
-        sum(cpu.entries_per_s for cpu in alike) / len(alike),
-        {name: sum(cpu.idle[name] for cpu in alike) / len(alike) for name in cpus[0].idle},
-        sum(cpu.awake for cpu in alike) / len(alike),
-        min(limits) if limits else None,
-        sum(decided) / len(decided) if decided else None,
-    )
-
-
-def _cpu_table(cpus: list[CpuView], console: Console) -> Table:
-    names = list(dict.fromkeys(name for cpu in cpus for name in cpu.idle))
-    with_decisions = any(cpu.decisions_per_s is not None for cpu in cpus)
-    with_limits = any(cpu.limit_us is not None for cpu in cpus)
-    table = _new_table(console)
-    heads = ["CPU", "awake\n%", *(f"{name}\n%" for name in names), "idle\nentries/s"]
-    heads += ["decisions\n/s"] * with_decisions + ["hint\nus"] * with_limits
-    for head in heads:
-        table.add_column(head, justify="right")
-    for cpu in [_mean(cpus), *cpus] if len(cpus) > 1 else cpus:
-        cells = ["mean" if cpu.cpu < 0 else str(cpu.cpu), _percent(cpu.awake)]
-        cells += [_percent(cpu.idle[name]) if name in cpu.idle else "" for name in names]
-        cells.append(f"{cpu.entries_per_s:.0f}")
-        if with_decisions:
-            cells.append("?" if cpu.decisions_per_s is None else f"{cpu.decisions_per_s:.0f}")
-        if with_limits:
-            cells.append("" if cpu.limit_us is None else str(cpu.limit_us))
-        table.add_row(*cells)
-    return table
-
-
-def render(view: View, console: Console) -> Group:
-    """Return a view as text and tables for this console."""
-    name = view.governor or "unknown"
-    over = f" over {view.base}" if view.base else ""
-    parts: list[Text | Table] = [
-        Text(f"governor: {name}{over}; the last {view.seconds:.1f} s", style="bold")
-    ]
-    if view.governors:
-        parts.append(_governor_table(view.governors, console))
-    if view.cpus:
-        parts.append(_cpu_table(view.cpus, console))
-    if view.note:
-        parts.append(Text(f"note: {view.note}", style="dim"))
-    return Group(*parts)
 
 
 def as_json(view: View, machine: Machine) -> dict[str, object]:
@@ -204,25 +118,9 @@ def as_json(view: View, machine: Machine) -> dict[str, object]:
     }
 
 
-# Where views go.
-
-
 @contextlib.contextmanager
 def _json_lines(machine: Machine) -> Iterator[Callable[[View], None]]:
     yield lambda view: print(json.dumps(as_json(view, machine)), flush=True)
-
-
-@contextlib.contextmanager
-def _terminal() -> Iterator[Callable[[View], None]]:
-    console = Console(highlight=False)
-    with Live(Text("waiting for the first interval"), console=console, auto_refresh=False) as live:
-        yield lambda view: live.update(render(view, console), refresh=True)
-
-
-@contextlib.contextmanager
-def _plain() -> Iterator[Callable[[View], None]]:
-    console = Console(highlight=False, width=_PLAIN_WIDTH)
-    yield lambda view: console.print(render(view, console))
 
 
 def watch(
@@ -257,12 +155,14 @@ def watch(
 
 def run(args: argparse.Namespace) -> int:
     """Show the machine until the count is reached or somebody ends it."""
+    from cpuidle_lab import live
+
     machine = Machine()
     is_live = sys.stdout.isatty() and not args.json
     open_ended = args.count is None and (is_live or args.json)
     if not open_ended and args.count is None:
         args.count = 1
-    target = _json_lines(machine) if args.json else _terminal() if is_live else _plain()
+    target = _json_lines(machine) if args.json else live.terminal() if is_live else live.plain()
     try:
         with Waiter() as waiter, target as show:
             watch(machine, waiter, args, show)

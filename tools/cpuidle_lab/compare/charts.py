@@ -10,8 +10,8 @@ from cpuidle_lab.compare.figures import front, is_judged, lines, regret
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.compare.spec import BAYES, BEST_KIND, LIMIT_KIND, MAINLINE_KIND, ORACLE, OWN_KIND
 from cpuidle_lab.replay.engine import length_of
-from cpuidle_lab.report import drawing
-from cpuidle_lab.report.drawing import Chart, Layout, Trace, safe
+from cpuidle_lab.view import drawing
+from cpuidle_lab.view.drawing import Chart, Layout, Trace, safe
 
 Counts = npt.NDArray[np.int64]
 
@@ -37,13 +37,7 @@ _LIMIT_COLOUR = "#888888"
 def looks(comparison: Comparison) -> dict[str, tuple[str, str]]:
     """Return colour and symbol of each governor; the limits are grey."""
     others = [name for name, kind in comparison.governors.items() if kind != LIMIT_KIND]
-    found = {
-        name: (
-            drawing.GOVERNOR_COLOURS[n % len(drawing.GOVERNOR_COLOURS)],
-            drawing.SYMBOLS[n % len(drawing.SYMBOLS)],
-        )
-        for n, name in enumerate(others)
-    }
+    found = {name: drawing.look(n) for n, name in enumerate(others)}
     return found | {name: (_LIMIT_COLOUR, symbol) for name, symbol in _LIMIT_SYMBOLS.items()}
 
 
@@ -308,48 +302,8 @@ def heat(comparison: Comparison) -> Chart:
     columns = min(len(panels), 3 if kinds == 3 else 4)
     rows = -(-len(panels) // columns)
     inner = rows * 190 + (rows - 1) * 90
-    layout = drawing.grid_of_panels(
-        [title for title, _, _ in panels], columns, gap=0.07, rows_gap=90 / inner
-    )
-    data: list[Trace] = []
-    for n, (_, names, counts) in enumerate(panels):
-        sums = counts.sum(axis=1)
-        shares = [
-            [100 * int(count) / int(total) if total else None for count in row]
-            for row, total in zip(counts, sums, strict=True)
-        ]
-        shown = [safe(name) for name in names]
-        data.append(
-            {
-                "type": "heatmap",
-                "z": shares,
-                "x": shown,
-                "y": shown,
-                "xaxis": drawing.axis_name(n, "x"),
-                "yaxis": drawing.axis_name(n, "y"),
-                "zmin": 0,
-                "zmax": 100,
-                "colorscale": drawing.HEAT,
-                "showscale": False,
-                "xgap": 2,
-                "ygap": 2,
-                "text": [
-                    ["" if v is None or v < 0.5 else f"{v:.0f}" for v in row] for row in shares
-                ],
-                "texttemplate": "%{text}",
-                "meta": "ink-text",
-                "customdata": counts.tolist(),
-                "hoverongaps": False,
-                "hovertemplate": "chosen %{y}, ideal %{x}<br>%{z:.1f} % of the times it was chosen "
-                "(%{customdata:,})<extra></extra>",
-            }
-        )
-    drawing.each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
-    drawing.each_axis(
-        layout, "x", {"showgrid": False, "title": {"text": "ideal"}, "type": "category"}
-    )
-    for n in range(0, len(panels), columns):
-        layout[drawing.axis_key(n, "y")]["title"] = {"text": "chosen"}
+    shown = [(title, names, counts.tolist()) for title, names, counts in panels]
+    data, layout = drawing.heat_panels(shown, columns, 90 / inner)
     layout["margin"] = {"t": 50, "b": 56}
     return Chart(
         "heat",

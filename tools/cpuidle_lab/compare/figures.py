@@ -5,11 +5,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpuidle_lab import metrics, statistics
+from cpuidle_lab import metrics, resampling
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.compare.spec import BAYES, BEST_KIND, BEST_MAINLINE, LIMIT_KIND, OWN_KIND
 from cpuidle_lab.metrics import FEW_INTERVALS, Metric
-from cpuidle_lab.report.page import losses
+from cpuidle_lab.report.report_page import losses
 
 # Of the resampling.
 _SEED = 1
@@ -170,7 +170,7 @@ def _line(comparison: Comparison, label: str) -> Line:
     means["latency_p50_us"] = _latency_us(results, 0.50)
     means["latency_p99_us"] = _latency_us(results, 0.99)
     means["latency_max_us"] = _latency_us(results, 1.0)
-    low, high = statistics.interval(regrets, _SEED)
+    low, high = resampling.interval(regrets, _SEED)
     return Line(
         label,
         comparison.governors[label],

@@ -6,12 +6,13 @@ from functools import cache
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.replay.abi import constant
 
 _LIST = TOP / "governors" / "common" / "reasons.h"
 _ENTRY = re.compile(r'X\(\w+,\s*(\d+),\s*"([^"]+)"\)')
 
-# Of policies that no kernel can run: tools/native/replay/replay.h.
-_LIMITS = {240: "oracle", 241: "bayes"}
+# Of policies that no kernel can run.
+_LIMITS = {constant("RP_REASON_ORACLE"): "oracle", constant("RP_REASON_BAYES"): "bayes"}
 
 
 @cache

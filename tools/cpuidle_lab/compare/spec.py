@@ -58,6 +58,22 @@ def candidate(text: str) -> Candidate:
     return Candidate(text, found, tuple(pairs))
 
 
+def _names(text: str) -> list[str]:
+    named = [item.strip() for item in text.split(",")]
+    if not all(named):
+        raise UserError("--governors: a name is missing before or after a comma", USAGE)
+    return list(dict.fromkeys(named))
+
+
+def listed(text: str) -> list[Candidate]:
+    """Return the governors of a list with commas, each with its tunables after colons.
+
+    Raises:
+        UserError: a governor, a tunable or a value is unknown.
+    """
+    return [candidate(item) for item in _names(text)]
+
+
 def parse(text: str | None, mainline: bool) -> list[Candidate]:
     """Return who is compared: those given, what mainline has, and the limits.
 
@@ -69,8 +85,6 @@ def parse(text: str | None, mainline: bool) -> list[Candidate]:
     Raises:
         UserError: a governor, a tunable or a value is unknown.
     """
-    named = project_governors(TOP) if text is None else [item.strip() for item in text.split(",")]
-    if not all(named):
-        raise UserError("--governors: a name is missing before or after a comma", USAGE)
+    named = project_governors(TOP) if text is None else _names(text)
     wanted: Iterable[str] = [*named, *(MAINLINE if mainline else ()), BAYES, ORACLE]
     return [candidate(item) for item in dict.fromkeys(wanted)]

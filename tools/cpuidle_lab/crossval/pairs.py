@@ -6,7 +6,7 @@ replayed on that recording and has one of its own. Several seeds give several of
 are compared, and the spread of the facts stands beside them.
 """
 
-import statistics as stdlib
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -102,12 +102,12 @@ class Pair:
     @property
     def predicted_regret(self) -> float:
         """Mean regret by replay, %."""
-        return stdlib.fmean(one.regret for one in self.predicted)
+        return statistics.fmean(one.regret for one in self.predicted)
 
     @property
     def real_regret(self) -> float:
         """Mean regret of the recordings, %."""
-        return stdlib.fmean(one.regret for one in self.real)
+        return statistics.fmean(one.regret for one in self.real)
 
     @property
     def error(self) -> float:
@@ -118,7 +118,7 @@ class Pair:
     def spread(self) -> float:
         """Standard deviation over the seeds of the regret of B's recordings, points; 0 of one."""
         values = [one.regret for one in self.real]
-        return stdlib.stdev(values) if len(values) > 1 else 0.0
+        return statistics.stdev(values) if len(values) > 1 else 0.0
 
     @property
     def judged_error(self) -> float:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """How near predictions must come to the facts, and whether they do."""
 
-import statistics as stdlib
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from cpuidle_lab.crossval.pairs import Pair
-from cpuidle_lab.study.plots import Line, Plot
-from cpuidle_lab.study.tables import MISSED, Cell, Table, Verdict, verdict
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import MISSED, Cell, Table, Verdict, verdict
 
 # Of a governor on its own recording: points of regret, or share of the figure, the larger.
 OWN_POINTS, OWN_SHARE, OWN_CASES = 0.3, 0.01, 0.95
@@ -90,8 +90,8 @@ def judge(pairs: Sequence[Pair]) -> list[Verdict]:
     seeds = sum(len(p.real) for p in cross)
     differ = differences(pairs)
     right = sum(d.right for d in differ)
-    mean = stdlib.fmean(p.judged_error for p in cross) if cross else 0.0
-    raw = stdlib.fmean(abs(p.error) for p in cross) if cross else 0.0
+    mean = statistics.fmean(p.judged_error for p in cross) if cross else 0.0
+    raw = statistics.fmean(abs(p.error) for p in cross) if cross else 0.0
     worst = max((abs(p.error) for p in own), default=0.0)
     return [
         verdict(
@@ -99,7 +99,7 @@ def judge(pairs: Sequence[Pair]) -> list[Verdict]:
             f"on its own recordings within {OWN_POINTS} points or {100 * OWN_SHARE:.0f} % of the "
             f"figure, in {100 * OWN_CASES:.0f} % of the cases",
             f"{_share(near, len(own))}; mean error "
-            f"{stdlib.fmean(abs(p.error) for p in own) if own else 0:.2f}, worst {worst:.2f}",
+            f"{statistics.fmean(abs(p.error) for p in own) if own else 0:.2f}, worst {worst:.2f}",
         ),
         verdict(
             mean <= MEAN_POINTS,
@@ -144,10 +144,10 @@ def by_workload(pairs: Sequence[Pair]) -> Table:
                 key[0],
                 key[1].split()[-1],
                 key[2].split("-")[0],
-                stdlib.fmean(p.real_regret for p in own),
-                stdlib.fmean(p.spread for p in own),
-                stdlib.fmean(abs(p.error) for p in own),
-                stdlib.fmean(abs(p.error) for p in cross) if cross else None,
+                statistics.fmean(p.real_regret for p in own),
+                statistics.fmean(p.spread for p in own),
+                statistics.fmean(abs(p.error) for p in own),
+                statistics.fmean(abs(p.error) for p in cross) if cross else None,
                 worst.error if worst else None,
                 f"{worst.recorded} -> {worst.replayed}" if worst else "",
             ]
@@ -200,7 +200,7 @@ def measured(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
     found = {}
     for workload in dict.fromkeys(p.workload for p in pairs):
         errors = [abs(p.error) for p in pairs if p.workload == workload and not p.own]
-        mean, worst = round(stdlib.fmean(errors), 2), round(max(errors), 2)
+        mean, worst = round(statistics.fmean(errors), 2), round(max(errors), 2)
         found[workload] = {"mean": mean, "worst": worst}
     return found
 

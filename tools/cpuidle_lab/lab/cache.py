@@ -13,9 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 from cpuidle_lab.errors import UserError
 
 TOP = Path(__file__).resolve().parents[3]
@@ -41,6 +38,10 @@ def step(title: str) -> Iterator[Callable[[str], None]]:
     On a terminal: one live line with the time so far, and what the function that is yielded
     was last given. Elsewhere: one line at the end.
     """
+    # Here, so that commands show their help where only Python is.
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     start = time.monotonic()
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     console = Console(stderr=True)

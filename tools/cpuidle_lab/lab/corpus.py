@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from cpuidle_lab import trace
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import emulator, images, workloads
 from cpuidle_lab.lab.cache import TOP, digest, locked
@@ -303,6 +302,8 @@ def make(recipe: Recipe, scratch: Path) -> tuple[Path, Entry]:
     modules = modules_hash()
     result = run_lab(run, scratch / "results", f"Recording {recipe.name}").check()
     made = result.files / TRACE
+    from cpuidle_lab import trace
+
     recorded = trace.load(made)
     if not recorded.integrity.complete:
         raise UserError(f"{recipe.name}: events were lost while it was recorded")

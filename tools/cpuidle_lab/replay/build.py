@@ -17,6 +17,7 @@ from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.linux_source import GOVERNORS as MAINLINE_FILES
 from cpuidle_lab.linux_source import fetch
+from cpuidle_lab.replay import abi
 
 NATIVE = TOP / "tools" / "native"
 
@@ -67,10 +68,17 @@ def _compile(*words: str | Path) -> None:
         raise UserError(f"the governors do not compile: {first.strip()}")
 
 
+def _check_layout(target: Path) -> None:
+    """Have the compiler confirm what abi.py reads from the headers."""
+    source = target / "layout.c"
+    source.write_text(abi.assertions(), encoding="utf-8")
+    _compile("-std=gnu11", "-fsyntax-only", f"-I{TOP}", source)
+
+
 def _ingredients(product: Product, sources: Sequence[Path]) -> list[str | bytes]:
     folders = (NATIVE / "replay", _SHIM, TOP / "governors")
     headers = [path for folder in folders for path in sorted(folder.rglob("*.h"))]
-    found: list[str | bytes] = [repr(product), *_FLAGS, *_KERNEL_FLAGS]
+    found: list[str | bytes] = [abi.assertions(), repr(product), *_FLAGS, *_KERNEL_FLAGS]
     for path in (*headers, *product.headers, *sources):
         found += [path.name, path.read_bytes()]
     return found
@@ -88,6 +96,7 @@ def own(product: Product) -> Path:
     flags = (*_FLAGS, *product.flags, *product.own_flags)
 
     def build(target: Path) -> None:
+        _check_layout(target)
         _compile(*flags, "-o", target / product.file, *sources, "-lm")
 
     name = f"{Path(product.file).stem}-own"
@@ -111,6 +120,7 @@ def mainline(product: Product, kernel: str) -> Path:
     include = (f"-I{_SHIM / 'include'}", f"-I{folder}")
 
     def build(target: Path) -> None:
+        _check_layout(target)
         objects = []
         for source in (path for path in theirs if path.suffix == ".c"):
             objects.append(target / f"kernel-{source.stem}.o")

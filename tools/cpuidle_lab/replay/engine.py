@@ -18,6 +18,7 @@ import numpy.typing as npt
 from cpuidle_lab.columns import UNKNOWN, Recording, sliced
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.replay import abi
 from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
 from cpuidle_lab.trace import Machine
 
@@ -25,98 +26,8 @@ Array = npt.NDArray[Any]
 Progress = Callable[[int], None]
 Settings = Mapping[str, str | int]
 
-INTERVAL_TYPES: dict[str, type[np.generic]] = {
-    "start_ns": np.uint64,
-    "length_ns": np.int64,
-    "timer_ns": np.int64,
-    "tick_phase_ns": np.int64,
-    "latency_req_ns": np.int64,
-    "disabled": np.uint32,
-    "flags": np.uint8,
-    "answers": np.uint32,
-    "answer_at_ns": np.uint64,
-    "answer_timer_ns": np.int64,
-    "answer_served_ns": np.int64,
-    "answer_back_ns": np.int64,
-    "answer_phase_ns": np.int64,
-}
-CHOICE_TYPES: dict[str, type[np.generic]] = {
-    "cost_pj": np.float64,
-    "oracle_pj": np.float64,
-    "decisions": np.uint32,
-    "index": np.uint8,
-    "stop_tick": np.uint8,
-    "reason": np.uint8,
-    "ideal": np.uint8,
-    "last": np.uint8,
-}
-
-
-class CState(ctypes.Structure):
-    """struct cil_state."""
-
-    _fields_ = (
-        ("exit_latency_ns", ctypes.c_int64),
-        ("target_residency_ns", ctypes.c_int64),
-        ("power_mw", ctypes.c_uint32),
-        ("polling", ctypes.c_bool),
-    )
-
-
-class CMachine(ctypes.Structure):
-    """struct cil_machine."""
-
-    _fields_ = (
-        ("tick_ns", ctypes.c_int64),
-        ("state_count", ctypes.c_uint32),
-        ("cpu", ctypes.c_uint32),
-        ("states", CState * STATE_MAX),
-    )
-
-
-class CModel(ctypes.Structure):
-    """struct rp_model."""
-
-    _fields_ = (
-        ("power_mw", ctypes.c_double * STATE_MAX),
-        ("entry_pj", ctypes.c_double * STATE_MAX),
-    )
-
-
-class CTotals(ctypes.Structure):
-    """struct rp_totals."""
-
-    _fields_ = (
-        ("cost_pj", ctypes.c_double),
-        ("oracle_pj", ctypes.c_double),
-        ("idle_ns", ctypes.c_double),
-        ("intervals", ctypes.c_uint64),
-        ("skipped", ctypes.c_uint64),
-        ("decisions", ctypes.c_uint64),
-        ("asked", ctypes.c_uint64),
-        ("ticks", ctypes.c_uint64),
-        ("polls", ctypes.c_uint64),
-        ("above", ctypes.c_uint64),
-        ("below", ctypes.c_uint64),
-        ("entries", ctypes.c_uint64 * STATE_MAX),
-        ("wakeups", ctypes.c_uint64 * STATE_MAX),
-        ("state_ns", ctypes.c_double * STATE_MAX),
-        ("state_pj", ctypes.c_double * STATE_MAX),
-        ("heat", ctypes.c_uint64 * STATE_MAX * STATE_MAX),
-        ("reasons", ctypes.c_uint64 * 256),
-        ("length_count", ctypes.c_uint64 * LENGTH_CLASSES),
-        ("length_pj", ctypes.c_double * LENGTH_CLASSES),
-        ("length_oracle_pj", ctypes.c_double * LENGTH_CLASSES),
-    )
-
-
-def c_columns(
-    types: Mapping[str, object], columns: Mapping[str, Array], *, count: int | None = None
-) -> ctypes.Array[ctypes.c_uint64]:
-    """Return a C struct of pointers to columns, preceded by their length if `count` is given."""
-    pointers = [columns[name].ctypes.data if name in columns else 0 for name in types]
-    values = pointers if count is None else [count, *pointers]
-    return (ctypes.c_uint64 * len(values))(*values)
+INTERVAL_TYPES = abi.columns("rp_intervals")
+CHOICE_TYPES = abi.columns("rp_choices")
 
 
 def fitting(chunk: Mapping[str, Array], types: Mapping[str, type[np.generic]]) -> dict[str, Array]:
@@ -207,8 +118,9 @@ class Run:
         found: dict[str, Array] = {}
         if choices:
             found = {name: np.empty(count, dtype=kind) for name, kind in CHOICE_TYPES.items()}
-        into = c_columns(CHOICE_TYPES, found) if choices else None
-        self.call("rp_play", c_columns(INTERVAL_TYPES, columns, count=count), into)
+        into = ctypes.byref(abi.pointing("rp_choices", found)) if choices else None
+        given = abi.pointing("rp_intervals", columns, count=count)
+        self.call("rp_play", ctypes.byref(given), into)
         return found
 
     def restore(self, state: bytes) -> None:
@@ -228,30 +140,31 @@ class Run:
         """Count from here on."""
         self.call("rp_forget_totals")
 
-    def totals(self) -> CTotals:
+    def totals(self) -> ctypes.Structure:
         """Return what the run came to so far."""
-        totals = CTotals()
+        totals = abi.struct("rp_totals")()
         self.call("rp_totals", ctypes.byref(totals))
         return totals
 
 
-def c_machine(machine: Machine, cpu: int = 0) -> CMachine:
-    """Return a machine as C has it."""
-    result = CMachine(tick_ns=machine.tick_ns, state_count=machine.count, cpu=cpu)
+def c_machine(machine: Machine, cpu: int = 0) -> ctypes.Structure:
+    """Return a machine as C has it: struct cil_machine."""
+    state = abi.struct("cil_state")
+    result = abi.struct("cil_machine")(tick_ns=machine.tick_ns, state_count=machine.count, cpu=cpu)
     for k in range(machine.count):
-        result.states[k] = CState(
-            machine.exit_latency_ns[k],
-            machine.target_residency_ns[k],
-            machine.power_mw[k],
-            machine.polling[k],
+        result.states[k] = state(
+            exit_latency_ns=machine.exit_latency_ns[k],
+            target_residency_ns=machine.target_residency_ns[k],
+            power_mw=machine.power_mw[k],
+            polling=machine.polling[k],
         )
     return result
 
 
-def c_model(machine: Machine) -> CModel:
-    """Return the cost model of a machine as C has it."""
+def c_model(machine: Machine) -> ctypes.Structure:
+    """Return the cost model of a machine as C has it: struct rp_model."""
     costs = model_of(machine)
-    model = CModel()
+    model = abi.struct("rp_model")()
     for k in range(machine.count):
         model.power_mw[k] = costs.power_mw[k]
         model.entry_pj[k] = costs.entry_pj[k]
@@ -350,9 +263,9 @@ class Outcome:
                 return latency / 1000
         return None
 
-    def add(self, totals: CTotals, machine: Machine) -> None:
+    def add(self, totals: ctypes.Structure, machine: Machine) -> None:
         """Add what a run came to."""
-        for name, _ in CTotals._fields_:
+        for name, *_ in totals._fields_:
             value = getattr(totals, name)
             if isinstance(value, ctypes.Array):
                 getattr(self, name).__iadd__(np.ctypeslib.as_array(value))
@@ -396,7 +309,7 @@ def _play_cpu(
     settings: Settings | None,
     choices: bool,
     progress: Progress | None,
-) -> tuple[CTotals, Machine, dict[str, Array]]:
+) -> tuple[ctypes.Structure, Machine, dict[str, Array]]:
     machine = _machine_of(recording, cpu)
     found: list[dict[str, Array]] = []
     with Run(governor, machine, settings, cpu) as run:

@@ -16,11 +16,11 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.linux_source import NEWEST
-from cpuidle_lab.replay import build
+from cpuidle_lab.replay import abi, build
 
-STATE_MAX = 10
-TUNABLE_MAX = 24
-LENGTH_CLASSES = 256
+STATE_MAX = abi.constant("CIL_STATE_MAX")
+TUNABLE_MAX = abi.constant("CIL_TUNABLE_MAX")
+LENGTH_CLASSES = abi.constant("RP_LENGTH_CLASSES")
 
 LIMITS = ("oracle", "bayes")
 MAINLINE = ("menu", "teo", "ladder", "haltpoll")
@@ -33,32 +33,6 @@ _LIBRARY = build.Product(
     own_flags=("-shared", "-ftls-model=initial-exec"),
     kernel_flags=("-shared",),
 )
-
-
-class CTunable(ctypes.Structure):
-    """struct cil_tunable."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("unit", ctypes.c_char_p),
-        ("what", ctypes.c_char_p),
-        ("why", ctypes.c_char_p),
-        ("min", ctypes.c_uint32),
-        ("max", ctypes.c_uint32),
-        ("default", ctypes.c_uint32),
-        ("names", ctypes.POINTER(ctypes.c_char_p)),
-    )
-
-
-class CPolicy(ctypes.Structure):
-    """The head of struct cil_policy; what follows are functions."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("state_size", ctypes.c_uint32),
-        ("tunables", ctypes.POINTER(CTunable)),
-        ("tunable_count", ctypes.c_uint32),
-    )
 
 
 @dataclass(frozen=True)
@@ -146,7 +120,7 @@ class Governor:
 def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.rp_policy_count.restype = ctypes.c_uint32
-    library.rp_policy.restype = ctypes.POINTER(CPolicy)
+    library.rp_policy.restype = ctypes.POINTER(abi.struct("cil_policy"))
     library.rp_open.restype = ctypes.c_void_p
     library.rp_copy.restype = ctypes.c_void_p
     quiet = (
@@ -166,7 +140,7 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
-def _tunable(raw: CTunable) -> TunableInfo:
+def _tunable(raw: ctypes.Structure) -> TunableInfo:
     names = tuple(raw.names[n].decode() for n in range(raw.max + 1)) if raw.names else ()
     return TunableInfo(
         raw.name.decode(),
@@ -174,7 +148,7 @@ def _tunable(raw: CTunable) -> TunableInfo:
         raw.what.decode(),
         raw.min,
         raw.max,
-        raw.default,
+        getattr(raw, "def"),
         names,
     )
 

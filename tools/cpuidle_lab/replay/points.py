@@ -22,57 +22,32 @@ import polars as pl
 
 from cpuidle_lab.columns import TRACE, Recording
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.replay.engine import Array, Progress, Run, Settings, c_columns, check_machine
+from cpuidle_lab.replay import abi
+from cpuidle_lab.replay.engine import Array, Progress, Run, Settings, check_machine
 from cpuidle_lab.replay.library import TUNABLE_MAX, Governor, governor
-from cpuidle_lab.trace import ENTERED
 
-# As tools/native/replay/replay.h has them.
-GO_ON = 0
-AFRESH = 1
-STATE = 2
-UNKNOWABLE = 2**32 - 1
-NO_OUTCOME = 255
+GO_ON = abi.constant("RP_GO_ON")
+AFRESH = abi.constant("RP_AFRESH")
+STATE = abi.constant("RP_STATE")
+UNKNOWABLE = abi.constant("RP_UNKNOWABLE")
+NO_OUTCOME = abi.constant("RP_NO_OUTCOME")
+ABORTED = abi.constant("RP_ABORTED")
+ASKED = abi.constant("RP_ASKED")
+
+# A flag of shadows alone, as the module has it.
 FRESH = 0x01
-ASKED = 0x04
 
 GATE = "gate"
 # Stands for a kernel governor under the gate: its recorded answer, then the gate's clamp.
 BASE = "base"
 
-POINT_TYPES: dict[str, type[np.generic]] = {
-    "now_ns": np.uint64,
-    "latency_req_ns": np.int64,
-    "sleep_length_ns": np.int64,
-    "delta_tick_ns": np.int64,
-    "disabled": np.uint32,
-    "flags": np.uint8,
-    "tunables": np.uint32,
-    "start": np.uint32,
-    "hint_ns": np.int64,
-    "base_index": np.uint8,
-    "out_kind": np.uint8,
-    "out_now_ns": np.uint64,
-    "residency_ns": np.uint64,
-    "out_index": np.uint8,
-    "tick": np.uint8,
-    "poll_time_limit": np.uint8,
-}
-ANSWER_TYPES = ("index", "stop_tick", "reason", "row", "asked")
+POINT_TYPES = abi.columns("rp_points")
+ANSWER_TYPES = abi.columns("rp_answers")
 
 Result = TypeVar("Result")
 
 # What must be the same: how the recording calls it, and the replay.
 COMPARED = ("index", "stop_tick", "reason", "row")
-
-
-class CChecks(ctypes.Structure):
-    """struct rp_checks."""
-
-    _fields_ = (
-        ("same", ctypes.c_uint64),
-        ("fresh", ctypes.c_uint64),
-        ("other", ctypes.c_uint64),
-    )
 
 
 @dataclass
@@ -462,13 +437,13 @@ def _repeat(
     run: Run, points: Mapping[str, Array], tunables: Array, states: Array
 ) -> dict[str, Array]:
     count = len(points["now_ns"])
-    answers: dict[str, Array] = {name: np.zeros(count, np.uint8) for name in ANSWER_TYPES}
+    answers: dict[str, Array] = {name: np.zeros(count, kind) for name, kind in ANSWER_TYPES.items()}
     run.call(
         "rp_repeat",
-        c_columns(POINT_TYPES, points, count=count),
+        ctypes.byref(abi.pointing("rp_points", points, count=count)),
         ctypes.c_void_p(tunables.ctypes.data),
         ctypes.c_void_p(states.ctypes.data),
-        c_columns(dict.fromkeys(ANSWER_TYPES), answers),
+        ctypes.byref(abi.pointing("rp_answers", answers)),
     )
     return answers
 
@@ -488,7 +463,7 @@ def _compare(
     result.compared += int(known.sum())
     result.identical += int(same.sum())
     result.unknowable += int((~known).sum())
-    result.aborted += int((known & (recorded["out_kind"] == ENTERED + 1)).sum())
+    result.aborted += int((known & (recorded["out_kind"] == ABORTED)).sum())
     numbers, counts = np.unique(recorded["reason"][known], return_counts=True)
     for number, count in zip(numbers, counts, strict=True):
         result.reasons[reason_name(recording, int(number))] += int(count)
@@ -530,7 +505,7 @@ def _cpu_fidelity(
             _compare(result, recording, recorded, answers, ~open_gap)
             if progress:
                 progress(len(marks))
-        checks = CChecks()
+        checks = abi.struct("rp_checks")()
         run.call("rp_checks", ctypes.byref(checks))
     result.states_same, result.states_fresh = checks.same, checks.fresh
     result.states_taken = checks.other

@@ -4,6 +4,7 @@
 Energies are in pJ (1 mW * 1 ns), times in ns.
 """
 
+import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,13 +14,12 @@ import numpy.typing as npt
 
 from cpuidle_lab.columns import Columns, joined, sliced
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.replay import abi
 from cpuidle_lab.replay.engine import (
     CHOICE_TYPES,
     INTERVAL_TYPES,
-    CTotals,
     Outcome,
     Run,
-    c_columns,
     check_machine,
     fitting,
 )
@@ -30,22 +30,12 @@ Array = npt.NDArray[Any]
 
 RECORDED = "recorded"
 
-STAY_TYPES: dict[str, type[np.generic]] = {
-    "periods": np.uint32,
-    "now_ns": np.uint64,
-    "residency_ns": np.uint64,
-    "disabled": np.uint32,
-    "index": np.uint8,
-    "out_index": np.uint8,
-    "by_tick": np.uint8,
-    "poll_time_limit": np.uint8,
-}
-VERDICT_TYPES: dict[str, type[np.generic]] = {
-    "cost_pj": np.float64,
-    "ideal": np.uint8,
-    "above": np.uint8,
-    "below": np.uint8,
-}
+STAY_TYPES = abi.columns("rp_stays")
+VERDICT_TYPES = abi.columns("rp_verdicts")
+
+# Columns of a recording's periods by what struct rp_stays calls them, where that differs.
+_OTHERWISE = {"chosen": "index", "index": "out_index", "tick": "by_tick"}
+_STAYS = {name: _OTHERWISE.get(name, name) for name in STAY_TYPES}
 
 
 class Source(Protocol):
@@ -96,7 +86,8 @@ class Judge:
         Returns:
             What each interval came to, by CHOICE_TYPES, and each period, by VERDICT_TYPES.
         """
-        stays = {**periods, "periods": intervals["periods"]}
+        stays = {name: periods[source] for name, source in _STAYS.items() if name != "periods"}
+        stays["periods"] = intervals["periods"]
         given, told = fitting(intervals, INTERVAL_TYPES), fitting(stays, STAY_TYPES)
         if int(told["periods"].sum()) != len(told["now_ns"]) or not told["periods"].all():
             raise ValueError("the periods are not those of the intervals")
@@ -107,19 +98,19 @@ class Judge:
         }
         self._run.call(
             "rp_judge",
-            c_columns(INTERVAL_TYPES, given, count=count),
-            c_columns(STAY_TYPES, told),
-            c_columns(CHOICE_TYPES, choices),
-            c_columns(VERDICT_TYPES, verdicts),
+            ctypes.byref(abi.pointing("rp_intervals", given, count=count)),
+            ctypes.byref(abi.pointing("rp_stays", told)),
+            ctypes.byref(abi.pointing("rp_choices", choices)),
+            ctypes.byref(abi.pointing("rp_verdicts", verdicts)),
         )
         return choices, verdicts
 
-    def totals(self) -> CTotals:
+    def totals(self) -> ctypes.Structure:
         """Return what all of it came to so far."""
         return self._run.totals()
 
 
-_PERIOD = ["interval", *(name for name in STAY_TYPES if name != "periods")]
+_PERIOD = ["interval", *(source for name, source in _STAYS.items() if name != "periods")]
 
 
 def _together(recording: Source, cpu: int) -> Iterator[tuple[Columns, Columns]]:

@@ -5,7 +5,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from cpuidle_lab.metrics import DECISIONS, Group, definitions
-from cpuidle_lab.report.drawing import (
+from cpuidle_lab.report.model import BUSY, SLICES, Report, timeline, weights_over_time
+from cpuidle_lab.view.drawing import (
     BUSY_COLOUR,
     HEAT,
     LEAST_REGRET,
@@ -19,19 +20,123 @@ from cpuidle_lab.report.drawing import (
     axis_key,
     axis_name,
     each_axis,
-    governor_looks,
     grid_of_panels,
+    heat_panels,
     latency_ticks,
     legend_above,
+    look,
     percentages,
     raster,
     regret_axis,
-    rows_by_workload,
     safe,
-    stacked_bars,
-    state_colours,
 )
-from cpuidle_lab.report.model import BUSY, SLICES, Report, timeline, weights_over_time
+
+_POLLING_COLOUR = "#d9534f"
+_SHALLOW_TO_DEEP = ((242, 190, 75), (121, 190, 121), (47, 151, 176), (58, 97, 200), (99, 60, 168))
+
+
+def _mix(low: tuple[int, ...], high: tuple[int, ...], share: float) -> str:
+    parts = (round(a + (b - a) * share) for a, b in zip(low, high, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
+def state_colours(report: Report) -> dict[str, str]:
+    """Return the colour of each idle state: red polls, then from amber (shallow) to violet."""
+    polling = report.polling_states()
+    resting = [name for name in report.states() if name not in polling]
+    colours = dict.fromkeys(polling, _POLLING_COLOUR)
+    for number, name in enumerate(resting):
+        at = number / max(1, len(resting) - 1) * (len(_SHALLOW_TO_DEEP) - 1)
+        low = min(int(at), len(_SHALLOW_TO_DEEP) - 2)
+        colours[name] = _mix(_SHALLOW_TO_DEEP[low], _SHALLOW_TO_DEEP[low + 1], at - low)
+    return colours
+
+
+def governor_looks(report: Report) -> dict[str, tuple[str, str]]:
+    """Colour and symbol of each governor."""
+    return {name: look(n) for n, name in enumerate(report.governors)}
+
+
+def rows_by_workload(
+    report: Report, wanted: Callable[[Group], bool]
+) -> tuple[list[str], list[list[Group]]]:
+    """Return the workloads that have a wanted group, and these groups of each."""
+    names, groups = [], []
+    for name, members in report.sections().items():
+        kept = [group for group in members if wanted(group)]
+        if kept:
+            names.append(name)
+            groups.append(kept)
+    return names, groups
+
+
+def stacked_bars(
+    report: Report,
+    wanted: Callable[[Group], bool],
+    parts: Callable[[Group], dict[str, float]],
+    colours: dict[str, str],
+    unit: str,
+) -> tuple[list[Trace], Layout, int]:
+    """Return stacked horizontal bars, a panel for each workload and a bar for each governor."""
+    sections, members = rows_by_workload(report, wanted)
+    count = sum(len(groups) for groups in members)
+    usable = count * ROW_PX + len(sections) * 38
+    height = usable + 92
+    layout = grid_of_panels(sections, 1, rows_gap=0.0)
+    top = 1.0
+    data: list[Trace] = []
+    seen: set[str] = set()
+    for n, groups in enumerate(members):
+        share = (len(groups) * ROW_PX + 6) / usable
+        layout["annotations"][n]["y"] = top - 24 / usable
+        layout["annotations"][n]["yshift"] = 2
+        bottom = top - 24 / usable - share
+        layout[axis_key(n, "y")]["domain"] = [max(0.0, bottom), max(0.0, top - 24 / usable)]
+        top = bottom - 8 / usable
+        shown = [parts(group) for group in groups]
+        for rank, (name, colour) in enumerate(colours.items()):
+            if not any(part.get(name) for part in shown):
+                continue
+            data.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "legendrank": rank,
+                    "name": safe(name),
+                    "legendgroup": safe(name),
+                    "showlegend": name not in seen,
+                    "xaxis": axis_name(n, "x"),
+                    "yaxis": axis_name(n, "y"),
+                    "x": [round(part.get(name, 0.0), 4) for part in shown],
+                    "y": [safe(group.governor) for group in groups],
+                    "marker": {"color": colour, "line": {"width": 0}},
+                    "hovertemplate": f"<b>%{{y}}</b>, {safe(sections[n])}<br>{safe(name)}: "
+                    f"%{{x:.1f}} {unit}<extra></extra>",
+                }
+            )
+            seen.add(name)
+    each_axis(
+        layout,
+        "y",
+        {"autorange": "reversed", "showgrid": False, "automargin": True, "ticksuffix": "  "},
+    )
+    each_axis(layout, "x", {"showticklabels": False})
+    layout["barmode"] = "stack"
+    layout["bargap"] = 0.18
+    layout["margin"] = {"t": 40, "b": 52}
+    layout["legend"] = {
+        "orientation": "h",
+        "y": 1 + 8 / usable,
+        "yanchor": "bottom",
+        "x": 0,
+        "traceorder": "normal",
+    }
+    if sections:
+        last = len(sections) - 1
+        layout[axis_key(last, "x")].update({"showticklabels": True, "title": {"text": unit}})
+        for n in range(last):
+            layout[axis_key(n, "x")]["matches"] = axis_name(last, "x")
+    return data, layout, height
 
 
 def _regrets(groups: Sequence[Group]) -> list[float]:
@@ -367,47 +472,15 @@ def chosen_ideal(report: Report) -> Chart:
         kind = group.governor
         if kind in panels and panels[kind][0] != group.names:
             kind = f"{group.governor}, {report.section(group)}"
-        names, sums = panels.setdefault(
+        _, sums = panels.setdefault(
             kind, (group.names, [[0] * len(group.names) for _ in group.names])
         )
         for row, counts in zip(sums, group.chosen_ideal, strict=True):
             for k, count in enumerate(counts):
                 row[k] += count
     columns = min(5, max(1, len(panels)))
-    layout = grid_of_panels(list(panels), columns, gap=0.07, rows_gap=0.26)
-    data: list[Trace] = []
-    for n, (names, sums) in enumerate(panels.values()):
-        shares = [[100 * count / sum(row) if sum(row) else None for count in row] for row in sums]
-        shown = [safe(name) for name in names]
-        data.append(
-            {
-                "type": "heatmap",
-                "z": shares,
-                "x": shown,
-                "y": shown,
-                "xaxis": axis_name(n, "x"),
-                "yaxis": axis_name(n, "y"),
-                "zmin": 0,
-                "zmax": 100,
-                "colorscale": HEAT,
-                "showscale": False,
-                "xgap": 2,
-                "ygap": 2,
-                "text": [
-                    ["" if v is None or v < 0.5 else f"{v:.0f}" for v in row] for row in shares
-                ],
-                "texttemplate": "%{text}",
-                "meta": "ink-text",
-                "customdata": sums,
-                "hoverongaps": False,
-                "hovertemplate": "chosen %{y}, ideal %{x}<br>%{z:.1f} % of the times it was chosen "
-                "(%{customdata:,})<extra></extra>",
-            }
-        )
-    each_axis(layout, "y", {"autorange": "reversed", "showgrid": False, "automargin": True})
-    each_axis(layout, "x", {"showgrid": False, "title": {"text": "ideal"}, "type": "category"})
-    for n in range(0, len(panels), columns):
-        layout[axis_key(n, "y")]["title"] = {"text": "chosen"}
+    shown = [(title, names, sums) for title, (names, sums) in panels.items()]
+    data, layout = heat_panels(shown, columns, 0.26)
     rows = -(-len(panels) // columns)
     layout["margin"] = {"t": 40, "b": 56}
     return Chart(

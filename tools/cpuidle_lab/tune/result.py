@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from optuna.trial import FrozenTrial
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,9 +13,7 @@ from rich.text import Text
 from cpuidle_lab.host import LAB
 from cpuidle_lab.tune.pieces import Figures, Split
 from cpuidle_lab.tune.space import Range, settings_of
-
-# Width where there is no terminal: enough for every column.
-_PLAIN_WIDTH = 200
+from cpuidle_lab.view.terminal import console, new_table
 
 # Digits that are shown; what does not differ in them counts as equal where points are judged.
 _DIGITS = 2
@@ -249,9 +246,8 @@ class Result:
             "notes": list(self.notes),
         }
 
-    def _table(self, console: Console) -> Table:
-        style = box.SIMPLE_HEAD if console.is_terminal else box.ASCII2
-        table = Table(box=style, pad_edge=False)
+    def _table(self, out: Console) -> Table:
+        table = new_table(out)
         table.add_column("")
         for what in ("search", "held out"):
             table.add_column(f"regret %\n{what}", justify="right")
@@ -271,26 +267,24 @@ class Result:
 
     def show(self) -> None:
         """Print it; plain text where the output is no terminal."""
-        console = Console(highlight=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, width=_PLAIN_WIDTH)
+        out = console()
         searched, held_out = len(self.split.search), len(self.split.held_out)
-        console.print(
+        out.print(
             Text(
                 f"{self.governor}: {self.complete} trials on {searched} trace(s), "
                 f"{held_out} held out: {self.split.how}"
             )
         )
-        console.print(self._table(console))
+        out.print(self._table(out))
         for note in self.notes:
-            console.print(Text(f"note: {note}", style="dim"))
-        console.print(Text(f"<  {self.choice.name}, picked by {self.pick}: {PICKS[self.pick][1]}"))
+            out.print(Text(f"note: {note}", style="dim"))
+        out.print(Text(f"<  {self.choice.name}, picked by {self.pick}: {PICKS[self.pick][1]}"))
         if not self.changes():
-            console.print(Text("It is the default values: there is nothing to set."))
+            out.print(Text("It is the default values: there is nothing to set."))
             return
-        console.print(Text(f"It is {self.verdict.text}."), soft_wrap=True)
-        console.print()
+        out.print(Text(f"It is {self.verdict.text}."), soft_wrap=True)
+        out.print()
         for command in self.commands():
-            console.print(Text(f"  {command}"), soft_wrap=True)
-        console.print(Text("\nor in /etc/modprobe.d/cpuidle-lab.conf:\n"))
-        console.print(Text(f"  {self.option()}"), soft_wrap=True)
+            out.print(Text(f"  {command}"), soft_wrap=True)
+        out.print(Text("\nor in /etc/modprobe.d/cpuidle-lab.conf:\n"))
+        out.print(Text(f"  {self.option()}"), soft_wrap=True)

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is played: every synthetic stream on every machine asked for, and the corpus.
+
+Streams live in memory. Those of a law are made for each machine with room for its longest exit
+latency between two intervals, so that no governor meets the next interval late.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from os import cpu_count
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab import columns, synth
+from cpuidle_lab.columns import Columns, Recording
+from cpuidle_lab.compare.model import Phase, labels
+from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.lab.cache import digest
+from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
+from cpuidle_lab.trace import Machine
+from experiments.study.memo import FOLDER, Memo, sources
+
+SEED = 1
+HZ = 250
+SYNTH, CORPUS = "synth", "corpus"
+
+# The part of a stream that counts as the time of learning.
+WARM = 0.1
+
+# Of what is kept: another number where a figure changes its meaning.
+_FORMAT = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Exogenous intervals, and the machine on which they are played.
+
+    Attributes:
+        name: of the law, or of the recording.
+        group: SYNTH or CORPUS.
+        table: name of the machine.
+        machines: idle states by CPU.
+        intervals: columns by CPU, as of engine.INTERVAL_TYPES.
+        floor: regret of the best one-shot choice, %; None where the law does not tell.
+    """
+
+    name: str
+    group: str
+    table: str
+    machines: Mapping[int, Machine]
+    intervals: Mapping[int, Columns]
+    floor: float | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of intervals."""
+        return sum(len(part["flags"]) for part in self.intervals.values())
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of the intervals and machines."""
+        total = hashlib.sha256()
+        for cpu, part in self.intervals.items():
+            total.update(repr((cpu, self.machines[cpu])).encode())
+            for column in fitting(part, INTERVAL_TYPES).values():
+                total.update(column.tobytes())
+        return total.hexdigest()[:24]
+
+
+def synthetic(law: synth.Stream, machine: Machine, table: str, count: int) -> Stream:
+    """Return a stream of synth's on any machine."""
+    made = synth.made_from(law, count, SEED, max(machine.exit_latency_ns))
+    frame = synth.frame(made)
+    part = fitting(columns.in_memory(frame), INTERVAL_TYPES)
+    floor = synth.floor_regret(made, machine)
+    return Stream(law.name, SYNTH, table, {0: machine}, {0: part}, floor)
+
+
+def laws(names: Sequence[str], variations: int = 0) -> list[synth.Stream]:
+    """Return streams of synth's by name, or so many variations of each."""
+    known = [synth.STREAMS[name] for name in names]
+    if not variations:
+        return known
+    return [synth.varied(law, number + 1) for law in known for number in range(variations)]
+
+
+def suite(tables: Sequence[str], count: int, wanted: Sequence[synth.Stream]) -> list[Stream]:
+    """Return streams on the named machines.
+
+    Args:
+        tables: names of the emulator's machines.
+        count: intervals of each stream.
+        wanted: the streams.
+    """
+    machines = {table: synth.machine(table, HZ) for table in tables}
+    jobs = [(law, table) for table in tables for law in wanted]
+    with ThreadPoolExecutor(cpu_count() or 1) as pool:
+        return list(pool.map(lambda job: synthetic(job[0], machines[job[1]], job[1], count), jobs))
+
+
+def _columns_of(trace: Path) -> Recording:
+    """Return a recording of the corpus, turned into columns once."""
+    if columns.is_recording(trace):
+        return Recording(trace)
+    version = digest([trace.read_bytes(), Path(columns.__file__).read_bytes()])
+    target = FOLDER / "columns" / f"{trace.name.removesuffix('.trace.dat')}-{version}"
+    if not columns.is_recording(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        columns.write(trace, target)
+    return Recording(target)
+
+
+def whole(recording: Recording, cpu: int) -> Columns:
+    """Return all intervals of a CPU."""
+    parts = list(recording.intervals(cpu, list(INTERVAL_TYPES)))
+    return fitting(columns.joined(parts), INTERVAL_TYPES)
+
+
+def corpus(folder: Path) -> list[Stream]:
+    """Return the recordings of a directory that can be replayed, in the order of their names."""
+    paths = corpus_files(folder)
+    found = []
+    for path, label in zip(paths, labels(paths) if paths else [], strict=True):
+        recording = _columns_of(path)
+        intervals = {cpu: whole(recording, cpu) for cpu in recording.cpus}
+        table = label.split("-")[0]
+        found.append(Stream(label, CORPUS, table, recording.machines, intervals))
+    return found
+
+
+@dataclass
+class Figures:
+    """What a governor came to on a stream.
+
+    Attributes:
+        cost_pj, oracle_pj: modelled energy, and the oracle's.
+        warm_cost_pj, warm_oracle_pj: the same without the first WARM of each CPU's intervals.
+        idle_ns: length of all intervals.
+        intervals, decisions, asked, ticks: counts, as of engine.Outcome.
+        latency: wake-ups by their modelled latency in ns, as pairs.
+    """
+
+    cost_pj: float = 0.0
+    oracle_pj: float = 0.0
+    warm_cost_pj: float = 0.0
+    warm_oracle_pj: float = 0.0
+    idle_ns: float = 0.0
+    intervals: int = 0
+    decisions: int = 0
+    asked: int = 0
+    ticks: int = 0
+    latency: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def regret(self) -> float:
+        """Regret over the whole run, %."""
+        return 100 * (self.cost_pj / self.oracle_pj - 1) if self.oracle_pj else 0.0
+
+    @property
+    def warm_regret(self) -> float:
+        """Regret without the time of learning, %."""
+        return 100 * (self.warm_cost_pj / self.warm_oracle_pj - 1) if self.warm_oracle_pj else 0.0
+
+    def latency_us(self, share: float) -> float:
+        """Return the least modelled wake-up latency within which this share is done, us."""
+        need = share * sum(count for _, count in self.latency)
+        done = 0
+        for latency, count in sorted(self.latency):
+            done += count
+            if done >= need:
+                return latency / 1000
+        return 0.0
+
+    @property
+    def mean_latency_us(self) -> float:
+        """Mean modelled wake-up latency, us."""
+        count = sum(count for _, count in self.latency)
+        return sum(ns * n for ns, n in self.latency) / count / 1000 if count else 0.0
+
+
+# Tunables by number of the state, in mW; 0: derived from the target residencies.
+POWERS = "power_mw_{}"
+
+
+@dataclass(frozen=True)
+class Twist:
+    """What is not as the governor is told.
+
+    Attributes:
+        powers: of each idle state, the claimed power as a part of the true one, the last one for
+            all states that follow; 0: not known. The machine claims them, and the tunables POWERS
+            where a governor has them; (): tunables have their defaults, the machine is right.
+        demoted, rejected, every: as of engine.Run.drive(); every 0: the driver does as it is told.
+        conceals: the governor is not told that the tick or the end of polling woke the CPU.
+    """
+
+    powers: tuple[float, ...] = ()
+    demoted: int = 0
+    rejected: int = 0
+    every: int = 0
+    conceals: bool = False
+
+    def told(self, machine: Machine) -> Machine:
+        """Return the machine as the governor sees it."""
+        if not self.powers:
+            return machine
+        factors = [self.powers[min(k, len(self.powers) - 1)] for k in range(machine.count)]
+        powers = zip(machine.power_mw, factors, strict=True)
+        return replace(machine, power_mw=tuple(round(mw * factor) for mw, factor in powers))
+
+    def settings(self, candidate: Candidate, machine: Machine) -> dict[str, str]:
+        """Return the governor's tunables."""
+        found = dict(candidate.settings)
+        there = {tunable.name for tunable in candidate.governor.tunables}
+        claimed = self.told(machine).power_mw if self.powers else ()
+        for k, power in enumerate(claimed):
+            if (name := POWERS.format(k)) in there:
+                found[name] = str(power)
+        return found
+
+
+AS_TOLD = Twist()
+
+
+def play(stream: Stream, candidate: Candidate, twist: Twist = AS_TOLD) -> Figures:
+    """Replay a governor on a stream.
+
+    Args:
+        stream: what is played, and whose idle states are charged for.
+        candidate: who decides.
+        twist: what is not as it is told.
+    """
+    outcome = Outcome(candidate.label, next(iter(stream.machines.values())))
+    found = Figures()
+    for cpu, part in stream.intervals.items():
+        machine = stream.machines[cpu]
+        settings = twist.settings(candidate, machine)
+        head = int(WARM * len(part["flags"]))
+        with Run(candidate.governor, twist.told(machine), settings, cpu, costs=machine) as run:
+            if twist.every:
+                run.drive(twist.demoted, twist.rejected, twist.every)
+            if twist.conceals:
+                run.conceal()
+            run.play({name: values[:head] for name, values in part.items()}, choices=False)
+            before = run.totals()
+            run.play({name: values[head:] for name, values in part.items()}, choices=False)
+            totals = run.totals()
+        outcome.add(totals, machine)
+        found.warm_cost_pj += totals.cost_pj - before.cost_pj
+        found.warm_oracle_pj += totals.oracle_pj - before.oracle_pj
+    for name in ("cost_pj", "oracle_pj", "idle_ns"):
+        setattr(found, name, float(getattr(outcome, name)))
+    for name in ("intervals", "decisions", "asked", "ticks"):
+        setattr(found, name, int(getattr(outcome, name)))
+    found.latency = sorted(outcome.latency_ns.items())
+    return found
+
+
+Job = tuple[Stream, Candidate, Twist]
+
+
+def _key(stream: Stream, candidate: Candidate, twist: Twist) -> str:
+    values = candidate.governor.values(dict(candidate.settings))
+    spec = candidate.governor.spec
+    parts = [str(_FORMAT), str(WARM), stream.key, spec, sources(spec)]
+    return digest([*parts, repr(values), repr(twist)])
+
+
+def play_all(jobs: Sequence[Job], memo: Memo, phase: Phase, title: str) -> list[Figures]:
+    """Return the figures of each job, those that are known from the memo.
+
+    Args:
+        jobs: streams, governors, and what is not as they are told.
+        memo: where figures are kept.
+        phase: shows progress.
+        title: of the phase.
+    """
+    keyed = {_key(*job): job for job in jobs}
+    # The longest first, so that no thread is left with one at the end.
+    order = sorted(keyed.items(), key=lambda item: item[1][1].governor.spec != "bayes")
+    work = {key: partial(_played, *job) for key, job in order}
+    found = memo.fill(work, phase, title)
+    return [Figures(**found[_key(*job)]) for job in jobs]
+
+
+def _played(stream: Stream, candidate: Candidate, twist: Twist) -> dict[str, Any]:
+    return asdict(play(stream, candidate, twist))
+
+
+def grouped(streams: Sequence[Stream]) -> Iterator[tuple[str, str, list[Stream]]]:
+    """Yield group, table and streams: each table of the suite, then the corpus as a whole."""
+    for table in dict.fromkeys(one.table for one in streams if one.group == SYNTH):
+        mine = [one for one in streams if one.group == SYNTH and one.table == table]
+        yield SYNTH, table, mine
+    rest = [one for one in streams if one.group == CORPUS]
+    if rest:
+        yield CORPUS, "recorded", rest
+
+
+def latency_of(figures: Sequence[Figures], share: float) -> float:
+    """Return a quantile of all wake-ups in us, each stream counting the same."""
+    weights: dict[int, float] = {}
+    for one in figures:
+        total = sum(count for _, count in one.latency)
+        for latency, count in one.latency:
+            weights[latency] = weights.get(latency, 0.0) + count / total
+    need, done = share * sum(weights.values()) - 1e-9, 0.0
+    for latency, weight in sorted(weights.items()):
+        done += weight
+        if done >= need:
+            return latency / 1000
+    return 0.0
+
+
+def as_json(figures: Figures) -> dict[str, Any]:
+    """Return what a reader wants of a stream."""
+    return {
+        "regret": figures.regret,
+        "warm_regret": figures.warm_regret,
+        "latency_p99_us": figures.latency_us(0.99),
+        "latency_mean_us": figures.mean_latency_us,
+        "decisions_per_interval": figures.decisions / figures.intervals if figures.intervals else 0,
+    }
+
+
+def shortened(states: Machine, count: int) -> Machine:
+    """Return a machine that has the first idle states only."""
+    return replace(
+        states,
+        names=states.names[:count],
+        exit_latency_ns=states.exit_latency_ns[:count],
+        target_residency_ns=states.target_residency_ns[:count],
+        power_mw=states.power_mw[:count],
+        polling=states.polling[:count],
+    )
+
+
+def corpus_files(folder: Path) -> list[Path]:
+    """Return the recordings of a directory: traces and directories of columns, by name."""
+    found = [*folder.glob("*.trace.dat"), *(p for p in folder.glob("*") if columns.is_recording(p))]
+    return sorted(found)

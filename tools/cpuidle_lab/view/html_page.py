@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One HTML file that needs nothing else: no network, no other file.
+
+A page is a heading, sections with a navigation, and charts; page.html, page.css and page.js are
+what all pages share.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import repeat
+from pathlib import Path
+from string import Template
+
+from plotly.offline import get_plotlyjs
+
+from cpuidle_lab import __version__
+from cpuidle_lab.costs import model_of
+from cpuidle_lab.metrics import Metric
+from cpuidle_lab.trace import Machine
+from cpuidle_lab.view.drawing import Chart
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of a page.
+
+    Attributes:
+        key: its name in links.
+        title: in the navigation; "" is a section that is not there.
+        content: HTML.
+        headed: its title stands above it, too.
+    """
+
+    key: str
+    title: str
+    content: str
+    headed: bool = True
+
+    def html(self) -> str:
+        """Return the section."""
+        head = f"<h2>{self.title}</h2>" if self.headed else ""
+        label = "" if self.headed else f' aria-label="{self.title or self.key.capitalize()}"'
+        return f'<section id="{self.key}"{label}>{head}\n{self.content}\n</section>'
+
+
+def generator(command: str) -> str:
+    """Return what is in the first bytes of a command's pages, so that it replaces only these."""
+    return f'<meta name="generator" content="cpuidle-lab {command}">'
+
+
+def table_cell(text: str, kind: str = "") -> str:
+    """Return a cell of a table; the text is HTML, `kind` a class of the style sheet."""
+    return f'<td class="{kind}">{text}</td>' if kind else f"<td>{text}</td>"
+
+
+def table_head(title: str, unit: str = "", kind: str = "") -> str:
+    """Return a heading of a table's column, its unit below it."""
+    below = f'<br><span class="soft">{escape(unit)}</span>' if unit else ""
+    return (
+        f'<th class="{kind}">{escape(title)}{below}</th>'
+        if kind
+        else f"<th>{escape(title)}{below}</th>"
+    )
+
+
+def table(
+    heads: Iterable[str], rows: Iterable[Iterable[str]], kinds: Iterable[str] | None = None
+) -> str:
+    """Return a table.
+
+    Args:
+        heads: as of table_head().
+        rows: cells, as of table_cell().
+        kinds: a class of the style sheet for each row.
+    """
+    opens = repeat("<tr>") if kinds is None else (f'<tr class="{kind}">' for kind in kinds)
+    body = "\n".join(f"{start}{''.join(row)}</tr>" for start, row in zip(opens, rows, strict=False))
+    return (
+        f'<div class="scroll"><table><thead><tr>{"".join(heads)}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def best_of(values: Iterable[float | None]) -> float | None:
+    """Return the least value, if there is more than one to choose from."""
+    known = {value for value in values if value is not None}
+    return min(known) if len(known) > 1 else None
+
+
+def chart_card(chart: Chart) -> str:
+    """Return the place of a chart in the page, with its title and caption."""
+    kind = "card wide" if chart.wide else "card"
+    label = escape(f"{chart.title}. {chart.caption}", quote=True)
+    return (
+        f'<div class="{kind}"><h3>{escape(chart.title)}</h3><p>{escape(chart.caption)}</p>'
+        f'<div class="plot" id="chart-{chart.key}" role="img" aria-label="{label}" '
+        f'style="height:{chart.height}px"></div></div>'
+    )
+
+
+def _us(ns: int) -> str:
+    return f"{ns / 1000:g}"
+
+
+def machine_table(machine: Machine) -> str:
+    """Return the table of a machine's idle states, as the model knows them."""
+    model = model_of(machine)
+    source = "derived, illustrative" if model.derived else "as recorded"
+    heads = [
+        table_head("Idle state"),
+        table_head("Exit latency", "us"),
+        table_head("Target residency", "us"),
+        table_head("Power", f"mW, {source}"),
+        table_head("Price of an entry", "nJ"),
+        table_head("Polling"),
+    ]
+    rows = [
+        [
+            table_cell(escape(name)),
+            table_cell(_us(machine.exit_latency_ns[k])),
+            table_cell(_us(machine.target_residency_ns[k])),
+            table_cell(f"{model.power_mw[k]:.0f}"),
+            table_cell(f"{model.entry_pj[k] / 1000:,.1f}"),
+            table_cell("yes" if machine.polling[k] else ""),
+        ]
+        for k, name in enumerate(machine.names)
+    ]
+    return table(heads, rows)
+
+
+def definition_list(metrics: Iterable[Metric]) -> str:
+    """Return the list of what figures mean."""
+    return "\n".join(
+        f"<dt>{escape(m.title)}{f', {escape(m.unit)}' if m.unit else ''}</dt>"
+        f"<dd>{escape(m.description)}</dd>"
+        for m in metrics
+    )
+
+
+def embedded(charts: Sequence[Chart]) -> str:
+    """Return the charts as JSON that may stand in a script element."""
+    figures = [
+        {"key": c.key, "data": c.data, "layout": c.layout, "height": c.height} for c in charts
+    ]
+    # "<" would let a name in a trace close the script element.
+    return json.dumps(figures, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def pictures(charts: Sequence[Chart]) -> Part:
+    """Return the section of the charts."""
+    cards = "\n".join(chart_card(chart) for chart in charts)
+    return Part("pictures", "Pictures", f'<div class="grid">\n{cards}\n</div>', headed=False)
+
+
+def meanings(metrics: Iterable[Metric]) -> Part:
+    """Return the section that says what figures mean."""
+    listed = f'<div class="card"><dl>\n{definition_list(metrics)}\n</dl></div>'
+    return Part("definitions", "What the figures mean", listed)
+
+
+def summary(title: str, caption: str, content: str) -> Part:
+    """Return the section at the top, which the navigation leaves out."""
+    card = f'<div class="card wide"><h3>{title}</h3>\n<p>{caption}</p>\n{content}</div>'
+    return Part("summary", "", f'<div class="grid">{card}</div>', headed=False)
+
+
+def render(
+    command: str,
+    heading: str,
+    facts: str,
+    parts: Sequence[Part],
+    charts: Sequence[Chart],
+    footer: str,
+) -> str:
+    """Return a page.
+
+    Args:
+        command: of cpuidle-lab that makes it.
+        heading: plain text.
+        facts: HTML below the heading.
+        parts: from top to bottom.
+        charts: those of pictures().
+        footer: HTML behind the version.
+    """
+    links = "".join(f'<a href="#{part.key}">{part.title}</a>' for part in parts if part.title)
+    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+        generator=generator(command),
+        kind=command,
+        title=f"{escape(heading)}: cpuidle-lab {command}",
+        heading=escape(heading),
+        facts=facts,
+        css=(HERE / "page.css").read_text(encoding="utf-8"),
+        links=links,
+        parts="\n".join(part.html() for part in parts),
+        footer=f"cpuidle-lab {__version__}, {footer}",
+        charts=embedded(charts),
+        plotly=get_plotlyjs(),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
+    )
