@@ -9,7 +9,6 @@
 
 #include "gate.h"
 #include "levels.h"
-#include "registry.h"
 #include "symbols.h"
 
 /* Changed under the cpuidle lock. The first of ours until cil_gate_init(). */
@@ -46,13 +45,25 @@ int cil_gate_print(char *text, size_t size)
 			 cil_gate_base()->name, map);
 }
 
+/* A governor of the kernel's list. */
+static struct cpuidle_governor *find_foreign(const char *name)
+{
+	struct cpuidle_governor *g;
+
+	list_for_each_entry(g, cil_kernel.governors, governor_list)
+		if (cil_governor_is_named(g, name))
+			return g;
+	return NULL;
+}
+
+/* Ours may not be registered yet. */
 static struct cpuidle_governor *find_base(const char *name)
 {
-	struct cil_governor *own = cil_registry_find_own(name);
+	struct cil_governor *own = cil_governor_find(name);
 
 	if (own == &cil_gate)
 		return NULL;
-	return own ? &own->kernel : cil_registry_find(name);
+	return own ? &own->kernel : find_foreign(name);
 }
 
 static void disable_devices(void)

@@ -2,7 +2,7 @@
 #ifndef CIL_GATE_GLUE_H
 #define CIL_GATE_GLUE_H
 
-#include "glue.h"
+#include "state.h"
 
 int cil_gate_init(void);
 struct cpuidle_governor *cil_gate_base(void);

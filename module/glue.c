@@ -20,14 +20,11 @@
 #include "glue.h"
 #include "placement.h"
 #include "probes.h"
-#include "registry.h"
 #include "shadow.h"
 #include "symbols.h"
 #include "trace.h"
 #include "traced.h"
 #include "tunables.h"
-
-struct cil_cpu __percpu *cil_cpus;
 
 static enum cpuhp_state hotplug_state;
 
@@ -303,7 +300,7 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 	struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, dev->cpu);
 	struct cpuidle_governor *base = governor == &cil_gate ?
 					cil_gate_base() : &governor->kernel;
-	struct cil_governor *own = cil_registry_own(base);
+	struct cil_governor *own = cil_governor_of(base);
 
 	/* Nobody may look at what was learned before it is initialised. */
 	WRITE_ONCE(cpu->restart, true);
@@ -385,56 +382,29 @@ static int cpu_died(unsigned int n)
 }
 
 /**
- * cil_glue_init() - memory of all CPUs, and the hotplug callback
+ * cil_glue_init() - the hotplug callback
  *
- * Context: process, may sleep; before any governor is registered.
- * Return: 0 or -ENOMEM, or the error of the hotplug core.
+ * Context: process, may sleep; cil_state_init() has run.
+ * Return: 0 or the error of the hotplug core.
  */
 int cil_glue_init(void)
 {
-	int ret;
-	int n;
+	int ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN,
+					    "cpuidle_lab:online",
+					    cpu_comes_online, cpu_died);
 
-	cil_cpus = alloc_percpu(struct cil_cpu);
-	if (!cil_cpus)
-		return -ENOMEM;
-
-	for (n = 0; n < CIL_POLICY_COUNT; n++) {
-		struct cil_governor *g = &cil_governors[n];
-
-		g->state = __alloc_percpu(g->policy->state_size, 8);
-		if (!g->state) {
-			cil_glue_exit();
-			return -ENOMEM;
-		}
-	}
-
-	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "cpuidle_lab:online",
-					cpu_comes_online, cpu_died);
-	if (ret < 0) {
-		cil_glue_exit();
+	if (ret < 0)
 		return ret;
-	}
 	hotplug_state = ret;
 	return 0;
 }
 
 /**
- * cil_glue_exit() - undo cil_glue_init(), also if it was not completed
+ * cil_glue_exit() - undo cil_glue_init()
  *
  * Context: process, may sleep; no governor is registered any more.
  */
 void cil_glue_exit(void)
 {
-	int n;
-
-	if (hotplug_state)
-		cpuhp_remove_state_nocalls(hotplug_state);
-	hotplug_state = 0;
-	for (n = 0; n < CIL_POLICY_COUNT; n++) {
-		free_percpu(cil_governors[n].state);
-		cil_governors[n].state = NULL;
-	}
-	free_percpu(cil_cpus);
-	cil_cpus = NULL;
+	cpuhp_remove_state_nocalls(hotplug_state);
 }

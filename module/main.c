@@ -16,6 +16,7 @@
 #include "probes.h"
 #include "registry.h"
 #include "shadow.h"
+#include "state.h"
 #include "symbols.h"
 #include "tunables.h"
 #include "users.h"
@@ -36,9 +37,12 @@ static int __init cil_init(void)
 	ret = cil_tunables_init();
 	if (ret)
 		goto err_placement;
-	ret = cil_glue_init();
+	ret = cil_state_init();
 	if (ret)
 		goto err_tunables;
+	ret = cil_glue_init();
+	if (ret)
+		goto err_state;
 	ret = cil_gate_init();
 	if (ret)
 		goto err_glue;
@@ -56,6 +60,8 @@ err_registry:
 	cil_registry_remove();
 err_glue:
 	cil_glue_exit();
+err_state:
+	cil_state_exit();
 err_tunables:
 	cil_tunables_exit();
 err_placement:
@@ -76,6 +82,7 @@ static void __exit cil_exit(void)
 	cil_hints_free_table();
 	cil_users_exit();
 	cil_glue_exit();
+	cil_state_exit();
 	cil_tunables_exit();
 	cil_placement_exit();
 	cil_levels_exit();

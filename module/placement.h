@@ -9,7 +9,7 @@
 #include <linux/bitmap.h>
 #include <linux/hrtimer.h>
 #include <linux/percpu.h>
-#include "glue.h"
+#include "state.h"
 #include "levels.h"
 
 /**

@@ -19,7 +19,6 @@
 #include <linux/slab.h>
 
 #include "../governors/common/energy.h"
-#include "registry.h"
 #include "shadow.h"
 #include "trace.h"
 #include "tunables.h"
@@ -283,7 +282,7 @@ static void free_set(struct cil_shadow_set *set)
 
 static int add_shadow(struct cil_shadow_set *set, const char *name)
 {
-	const struct cil_governor *governor = cil_registry_find_own(name);
+	const struct cil_governor *governor = cil_governor_find(name);
 	struct cil_shadow *shadow;
 	u32 i;
 

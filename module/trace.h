@@ -17,8 +17,8 @@
 #include <linux/cpuidle.h>
 #include <linux/tracepoint.h>
 #include "compat/compat.h"
-#include "glue.h"
 #include "levels.h"
+#include "state.h"
 
 #ifndef CIL_TRACE_ONCE
 #define CIL_TRACE_ONCE

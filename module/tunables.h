@@ -2,7 +2,7 @@
 #ifndef CIL_TUNABLES_H
 #define CIL_TUNABLES_H
 
-#include "glue.h"
+#include "state.h"
 
 /* Room for all tunables of a governor as "name=value name=value". */
 #define CIL_TUNABLES_TEXT	512

@@ -8,8 +8,8 @@
 #include <linux/lockdep.h>
 #include <linux/slab.h>
 
-#include "glue.h"
 #include "hints.h"
+#include "state.h"
 #include "users.h"
 
 /**
