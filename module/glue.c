@@ -76,48 +76,6 @@ static u32 disabled_states(const struct cil_cpu *cpu,
 	return disabled;
 }
 
-/**
- * cil_env_sleep_length() - ask the tick code for the next timer
- * @query: sleep_length_ns and delta_tick_ns are filled
- *
- * Context: idle task, interrupts off, between selections only.
- */
-void cil_env_sleep_length(struct cil_query *query)
-{
-	ktime_t delta_tick;
-
-	if (cil_shadow_asks(query))
-		return;
-	query->sleep_length_ns = static_call(cil_sleep_length)(&delta_tick);
-	query->delta_tick_ns = delta_tick;
-}
-
-/**
- * cil_glue_timers() - let a record know the next timer
- * @record: of the decision just made; sleep_length_ns and delta_tick_ns are
- *	filled with the policy's answer, or with one asked for the record alone
- *
- * The kernel may answer differently a moment later, so it is asked at most once
- * for the record, whoever wants to know.
- *
- * Context: idle task, interrupts off.
- */
-void cil_glue_timers(struct cil_record *record)
-{
-	ktime_t delta_tick;
-
-	if (record->timers_seq == record->seq)
-		return;
-	record->timers_seq = record->seq;
-	if (record->query.asked) {
-		record->sleep_length_ns = record->query.sleep_length_ns;
-		record->delta_tick_ns = record->query.delta_tick_ns;
-		return;
-	}
-	record->sleep_length_ns = static_call(cil_sleep_length)(&delta_tick);
-	record->delta_tick_ns = delta_tick;
-}
-
 /* A governor of the kernel reads PM QoS itself; only its answer is ours. */
 static void decide_by_base(struct cil_cpu *cpu, struct cpuidle_driver *drv,
 			   struct cpuidle_device *dev)

@@ -108,28 +108,6 @@ DEFINE_STATIC_KEY_FALSE(cil_shadow_on);
 static DEFINE_MUTEX(change_lock);
 static struct cil_shadow_set __rcu *current_set;
 
-/**
- * cil_shadow_sleep_length() - a shadow asks for the next timer
- * @query: the shadow's, or that of the governor in use
- *
- * A shadow gets the answer that the decision event has, and the kernel is
- * asked once for all of them.
- *
- * Context: idle task, interrupts off.
- * Return: whether @query was a shadow's.
- */
-bool cil_shadow_sleep_length(struct cil_query *query)
-{
-	struct cil_record *r = &this_cpu_ptr(cil_cpus)->record;
-
-	if (query == &r->query)
-		return false;
-	cil_glue_timers(r);
-	query->sleep_length_ns = r->sleep_length_ns;
-	query->delta_tick_ns = r->delta_tick_ns;
-	return true;
-}
-
 static u64 cost_of(const struct cil_energy *energy, u32 index, u64 period_ns)
 {
 	return energy->entry[index] + energy->power[index] * period_ns;

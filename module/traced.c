@@ -5,7 +5,7 @@
 #include <linux/sched.h>
 #include <linux/utsname.h>
 
-#include "glue.h"
+#include "timers.h"
 #include "tunables.h"
 
 #define CREATE_TRACE_POINTS
@@ -143,7 +143,7 @@ void cil_emit_decision(struct cil_cpu *cpu)
 	/* The idle task counts a switch each time that it gives way. */
 	r->left = switches != cpu->switches;
 	cpu->switches = switches;
-	cil_glue_timers(r);
+	cil_timers_read(r);
 	r->state_name = cpu->driver->states[r->decision.index].name;
 	trace_decision(r);
 }
