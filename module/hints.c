@@ -105,7 +105,8 @@ static void tell(const struct cil_hint *hint, u8 what)
 	s64 limit_ns = hint->level == CIL_LEVEL_NONE ?
 		       CIL_HINT_NONE : cil_level_limit(hint->level);
 
-	trace_hint(hint->task, limit_ns, hint->cpu, what, &hint->own);
+	trace_hint(hint->task, limit_ns, hint->cpu, what, hint->own.kind,
+		   hint->own.value);
 }
 
 static void set_level(struct cil_hint *hint, u8 level)
