@@ -18,9 +18,9 @@
 #include <linux/smp.h>
 #include <linux/uaccess.h>
 
+#include "base.h"
 #include "compat/compat.h"
 #include "debugfs.h"
-#include "gate.h"
 #include "glue.h"
 #include "levels.h"
 #include "recount.h"
@@ -229,7 +229,7 @@ DEFINE_SHOW_ATTRIBUTE(state);
 
 static int base_show(struct seq_file *seq, void *unused)
 {
-	seq_printf(seq, "%s\n", cil_gate_base()->name);
+	seq_printf(seq, "%s\n", cil_base_get()->name);
 	return 0;
 }
 
@@ -240,7 +240,7 @@ static ssize_t base_write(struct file *f, const char __user *from, size_t size,
 	int ret = copy_line(line, sizeof(line), from, size);
 
 	if (!ret)
-		ret = cil_gate_set_base(line);
+		ret = cil_base_set(line);
 	return ret ?: size;
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(base);

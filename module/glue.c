@@ -16,7 +16,7 @@
 #include <linux/percpu.h>
 #include <linux/sched/clock.h>
 
-#include "gate.h"
+#include "base.h"
 #include "glue.h"
 #include "placement.h"
 #include "probes.h"
@@ -257,7 +257,7 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 {
 	struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, dev->cpu);
 	struct cpuidle_governor *base = governor == &cil_gate ?
-					cil_gate_base() : &governor->kernel;
+					cil_base_get() : &governor->kernel;
 	struct cil_governor *own = cil_governor_of(base);
 
 	/* Nobody may look at what was learned before it is initialised. */

@@ -6,9 +6,9 @@
 #include <linux/init.h>
 #include <linux/module.h>
 
+#include "base.h"
 #include "debugfs.h"
 #include "device.h"
-#include "gate.h"
 #include "glue.h"
 #include "hints.h"
 #include "levels.h"
@@ -37,13 +37,14 @@ static int __init cil_init(void)
 	ret = cil_tunables_init();
 	if (ret)
 		goto err_placement;
+	cil_tunables_watch(&cil_gate, cil_placement_refresh);
 	ret = cil_state_init();
 	if (ret)
 		goto err_tunables;
 	ret = cil_glue_init();
 	if (ret)
 		goto err_state;
-	ret = cil_gate_init();
+	ret = cil_base_init();
 	if (ret)
 		goto err_glue;
 	ret = cil_registry_add();
@@ -63,6 +64,7 @@ err_glue:
 err_state:
 	cil_state_exit();
 err_tunables:
+	cil_tunables_watch(&cil_gate, NULL);
 	cil_tunables_exit();
 err_placement:
 	cil_placement_exit();
@@ -83,6 +85,7 @@ static void __exit cil_exit(void)
 	cil_users_exit();
 	cil_glue_exit();
 	cil_state_exit();
+	cil_tunables_watch(&cil_gate, NULL);
 	cil_tunables_exit();
 	cil_placement_exit();
 	cil_levels_exit();

@@ -43,7 +43,8 @@ struct cil_tunable_set {
  * @id: enum cil_governor_id
  * @policy: its decision logic, NULL for the gate
  * @state: the policy's state of each CPU
- * @tunables: current values, NULL for the gate
+ * @tunables: current values
+ * @changed: called after each change of @tunables, NULL if nothing wants that
  * @boot: values given at load, valid where @boot_set has a bit
  * @boot_set: which values were given at load
  */
@@ -53,6 +54,7 @@ struct cil_governor {
 	const struct cil_policy *policy;
 	void __percpu *state;
 	struct cil_tunable_set __rcu *tunables;
+	void (*changed)(void);
 	u32 boot[CIL_TUNABLE_MAX];
 	u32 boot_set;
 };
