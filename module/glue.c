@@ -18,8 +18,8 @@
 
 #include "base.h"
 #include "glue.h"
-#include "placement.h"
-#include "probes.h"
+#include "hints/placement.h"
+#include "hints/probes.h"
 #include "shadow.h"
 #include "symbols.h"
 #include "trace.h"

@@ -8,18 +8,18 @@
 
 #include "base.h"
 #include "debugfs.h"
-#include "device.h"
+#include "hints/device.h"
 #include "glue.h"
-#include "hints.h"
-#include "levels.h"
-#include "placement.h"
-#include "probes.h"
+#include "hints/table.h"
+#include "hints/levels.h"
+#include "hints/placement.h"
+#include "hints/probes.h"
 #include "registry.h"
 #include "shadow.h"
 #include "state.h"
 #include "symbols.h"
 #include "tunables.h"
-#include "users.h"
+#include "hints/users.h"
 
 static int __init cil_init(void)
 {

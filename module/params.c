@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 
 #include "base.h"
-#include "levels.h"
+#include "hints/levels.h"
 #include "tunables.h"
 
 /**

@@ -7,10 +7,10 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 
-#include "hints.h"
-#include "placement.h"
-#include "probes.h"
-#include "request.h"
+#include "hints/placement.h"
+#include "hints/probes.h"
+#include "hints/request.h"
+#include "hints/table.h"
 
 /* How often threads that are made meanwhile are looked for. */
 #define PASSES	8

@@ -8,9 +8,9 @@
 #include <linux/lockdep.h>
 #include <linux/slab.h>
 
-#include "hints.h"
+#include "hints/table.h"
+#include "hints/users.h"
 #include "state.h"
-#include "users.h"
 
 /**
  * struct cil_user - a user who pays for hints

@@ -14,11 +14,11 @@
 #include <linux/workqueue.h>
 
 #include "compat/compat.h"
-#include "groups.h"
-#include "hints.h"
-#include "placement.h"
-#include "pool.h"
-#include "probes.h"
+#include "hints/groups.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
+#include "hints/probes.h"
+#include "hints/table.h"
 #include "trace.h"
 
 /* Hints that come and go must not patch the kernel each time. */

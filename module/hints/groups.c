@@ -18,12 +18,12 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
-#include "groups.h"
-#include "hints.h"
-#include "pool.h"
-#include "placement.h"
-#include "probes.h"
-#include "users.h"
+#include "hints/groups.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
+#include "hints/probes.h"
+#include "hints/table.h"
+#include "hints/users.h"
 
 /* Groups that may have a value at a time: all of them, and those of one payer. */
 #define GROUPS_MAX		4096

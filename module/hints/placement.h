@@ -9,8 +9,8 @@
 #include <linux/bitmap.h>
 #include <linux/hrtimer.h>
 #include <linux/percpu.h>
+#include "hints/levels.h"
 #include "state.h"
-#include "levels.h"
 
 /**
  * struct cil_hint_cpu - the hinted tasks placed on a CPU

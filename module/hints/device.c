@@ -10,9 +10,9 @@
 #include <linux/uaccess.h>
 
 #include "compat/compat.h"
-#include "device.h"
-#include "groups.h"
-#include "request.h"
+#include "hints/device.h"
+#include "hints/groups.h"
+#include "hints/request.h"
 #include "symbols.h"
 
 static bool is_valid(const struct cpuidle_latency *arg)

@@ -15,9 +15,9 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "hints.h"
-#include "levels.h"
-#include "placement.h"
+#include "hints/levels.h"
+#include "hints/placement.h"
+#include "hints/table.h"
 
 /**
  * struct cil_level - one level

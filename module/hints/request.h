@@ -2,7 +2,7 @@
 #ifndef CIL_REQUEST_H
 #define CIL_REQUEST_H
 
-#include "levels.h"
+#include "hints/levels.h"
 
 struct task_struct;
 

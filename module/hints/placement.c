@@ -20,8 +20,8 @@
 #include <linux/smp.h>
 
 #include "compat/compat.h"
-#include "hints.h"
-#include "placement.h"
+#include "hints/placement.h"
+#include "hints/table.h"
 
 /* With hints that linger for ever, an idle CPU looks again this often. */
 #define LOOK_AGAIN_NS	NSEC_PER_SEC

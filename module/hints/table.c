@@ -15,12 +15,12 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
-#include "groups.h"
-#include "hints.h"
-#include "placement.h"
-#include "pool.h"
+#include "hints/groups.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
+#include "hints/table.h"
+#include "hints/users.h"
 #include "trace.h"
-#include "users.h"
 
 #define BUCKET_BITS	12
 

@@ -11,13 +11,13 @@
 #include <linux/slab.h>
 #include <linux/stop_machine.h>
 
-#include "groups.h"
-#include "hints.h"
-#include "placement.h"
-#include "pool.h"
-#include "probes.h"
-#include "recount.h"
-#include "users.h"
+#include "hints/groups.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
+#include "hints/probes.h"
+#include "hints/recount.h"
+#include "hints/table.h"
+#include "hints/users.h"
 
 /* Differences that are told one by one. */
 #define TOLD_MAX	16

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef CIL_HINTS_H
-#define CIL_HINTS_H
+#ifndef CIL_TABLE_H
+#define CIL_TABLE_H
 
 #include <linux/list_nulls.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
-#include "levels.h"
+#include "hints/levels.h"
 
 struct cil_group_value;
 struct cil_user;
@@ -75,4 +75,4 @@ static inline bool cil_hint_has_own(const struct cil_hint *hint)
 	return hint->own.kind != CPUIDLE_LATENCY_NONE;
 }
 
-#endif /* CIL_HINTS_H */
+#endif /* CIL_TABLE_H */

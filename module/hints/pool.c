@@ -7,8 +7,8 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
-#include "hints.h"
-#include "pool.h"
+#include "hints/pool.h"
+#include "hints/table.h"
 
 struct cil_hint *cil_hint_pool;
 

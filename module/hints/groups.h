@@ -4,7 +4,7 @@
 
 #include <linux/compiler.h>
 #include <linux/sched.h>
-#include "levels.h"
+#include "hints/levels.h"
 
 struct cgroup;
 struct cil_user;
