@@ -19,6 +19,7 @@
 #include <linux/workqueue.h>
 
 #include "hints/groups.h"
+#include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
 #include "hints/probes.h"

@@ -11,13 +11,11 @@
  */
 #include <linux/atomic.h>
 #include <linux/kernel.h>
-#include <linux/lockdep.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
 #include "hints/levels.h"
-#include "hints/placement.h"
-#include "hints/table.h"
+#include "hints/lock.h"
 
 /**
  * struct cil_level - one level

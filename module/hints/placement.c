@@ -20,8 +20,9 @@
 #include <linux/smp.h>
 
 #include "compat/compat.h"
+#include "hints/lock.h"
 #include "hints/placement.h"
-#include "hints/table.h"
+#include "hints/pool.h"
 
 /* With hints that linger for ever, an idle CPU looks again this often. */
 #define LOOK_AGAIN_NS	NSEC_PER_SEC

@@ -8,7 +8,6 @@
 #include <linux/spinlock.h>
 
 #include "hints/pool.h"
-#include "hints/table.h"
 
 struct cil_hint *cil_hint_pool;
 

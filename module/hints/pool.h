@@ -2,9 +2,52 @@
 #ifndef CIL_POOL_H
 #define CIL_POOL_H
 
-#include <linux/types.h>
+#include <linux/list_nulls.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+#include "hints/levels.h"
 
-struct cil_hint;
+struct cil_user;
+
+/**
+ * struct cil_hint - the hint of one task
+ * @node: in its bucket
+ * @next_free: in the pool
+ * @lock: protects the members below, against remote changes; taken with
+ *	run-queue locks held
+ * @task: the task, NULL in the pool; the hint goes before the task does
+ * @payer: whom it counts for
+ * @own: what was asked for the task itself
+ * @expected_ns: the longest sleep to expect of the task, of a child as of its
+ *	parent
+ * @stopped_ns: when it last stopped running
+ * @runtime_ns: for how long it had run by then
+ * @cpu: where the task is counted
+ * @level: by which level, after the group has had its say
+ * @relaxed: after the group has had its say, the value is above 0
+ * @moved: a migration was seen since the hint was set, or since all are settled
+ * @sleeps: it stopped running in order to sleep
+ *
+ * Hints are never freed while anybody may look for one: memory that is used
+ * again is found under another task, so whoever finds a hint checks @task with
+ * @lock held.
+ */
+struct cil_hint {
+	struct hlist_nulls_node node;
+	struct cil_hint *next_free;
+	raw_spinlock_t lock;
+	struct task_struct *task;
+	struct cil_user *payer;
+	struct cil_request own;
+	u64 expected_ns;
+	u64 stopped_ns;
+	u64 runtime_ns;
+	int cpu;
+	u8 level;
+	bool relaxed;
+	bool moved;
+	bool sleeps;
+};
 
 /* Tasks that may have a hint, or be in a group that has one, at a time. */
 #define CIL_HINTS_MAX	16384
@@ -17,5 +60,11 @@ struct cil_hint *cil_pool_take(void);
 void cil_pool_give(struct cil_hint *hint);
 int cil_pool_make(void);
 void cil_pool_free(void);
+
+/* Was something asked for the task itself? Else its group has a value. */
+static inline bool cil_hint_has_own(const struct cil_hint *hint)
+{
+	return hint->own.kind != CPUIDLE_LATENCY_NONE;
+}
 
 #endif /* CIL_POOL_H */

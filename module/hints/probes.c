@@ -15,6 +15,7 @@
 
 #include "compat/compat.h"
 #include "hints/groups.h"
+#include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
 #include "hints/probes.h"

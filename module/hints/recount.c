@@ -12,6 +12,7 @@
 #include <linux/stop_machine.h>
 
 #include "hints/groups.h"
+#include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
 #include "hints/probes.h"

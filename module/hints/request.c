@@ -7,6 +7,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 
+#include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/probes.h"
 #include "hints/request.h"

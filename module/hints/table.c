@@ -16,6 +16,7 @@
 #include <linux/slab.h>
 
 #include "hints/groups.h"
+#include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
 #include "hints/table.h"
@@ -50,9 +51,6 @@ struct cil_bucket {
 	raw_spinlock_t lock;
 	struct hlist_nulls_head hints;
 };
-
-/* Whoever sets hints is alone: what is set is settled before the next. */
-DEFINE_MUTEX(cil_hints_lock);
 
 static struct cil_bucket *buckets;
 

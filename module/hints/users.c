@@ -5,10 +5,9 @@
 #include <linux/atomic.h>
 #include <linux/cred.h>
 #include <linux/hashtable.h>
-#include <linux/lockdep.h>
 #include <linux/slab.h>
 
-#include "hints/table.h"
+#include "hints/lock.h"
 #include "hints/users.h"
 #include "state.h"
 

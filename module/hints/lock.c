@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "hints/lock.h"
+
+DEFINE_MUTEX(cil_hints_lock);
