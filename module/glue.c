@@ -13,13 +13,11 @@
  */
 #include <linux/cpuhotplug.h>
 #include <linux/module.h>
-#include <linux/percpu.h>
 #include <linux/sched/clock.h>
 
 #include "base.h"
 #include "glue.h"
-#include "hints/placement.h"
-#include "hints/probes.h"
+#include "hints/hints.h"
 #include "shadow.h"
 #include "symbols.h"
 #include "trace.h"
@@ -173,7 +171,7 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 	cil_traced_decision(cpu);
 	cil_shadowed(cpu);
 	if (is_restricted(cpu))
-		cil_placement_look_again(r);
+		cil_hints_look_again(r);
 
 	cpu->decided = true;
 	if (!r->decision.stop_tick)
@@ -329,13 +327,6 @@ void cil_glue_restart(const struct cil_governor *governor)
 static int cpu_comes_online(unsigned int n)
 {
 	WRITE_ONCE(per_cpu_ptr(cil_cpus, n)->restart, true);
-	cil_placement_cpu_online(n);
-	return 0;
-}
-
-static int cpu_died(unsigned int n)
-{
-	cil_probes_cpu_died();
 	return 0;
 }
 
@@ -349,7 +340,7 @@ int cil_glue_init(void)
 {
 	int ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN,
 					    "cpuidle_lab:online",
-					    cpu_comes_online, cpu_died);
+					    cpu_comes_online, NULL);
 
 	if (ret < 0)
 		return ret;

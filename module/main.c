@@ -8,18 +8,13 @@
 
 #include "base.h"
 #include "debugfs.h"
-#include "hints/device.h"
 #include "glue.h"
-#include "hints/table.h"
-#include "hints/levels.h"
-#include "hints/placement.h"
-#include "hints/probes.h"
+#include "hints/hints.h"
 #include "registry.h"
 #include "shadow.h"
 #include "state.h"
 #include "symbols.h"
 #include "tunables.h"
-#include "hints/users.h"
 
 static int __init cil_init(void)
 {
@@ -28,19 +23,15 @@ static int __init cil_init(void)
 	ret = cil_symbols_resolve();
 	if (ret)
 		return ret;
-	ret = cil_levels_init();
-	if (ret)
-		return ret;
-	ret = cil_placement_init();
-	if (ret)
-		goto err_levels;
 	ret = cil_tunables_init();
 	if (ret)
-		goto err_placement;
-	cil_tunables_watch(&cil_gate, cil_placement_refresh);
-	ret = cil_state_init();
+		return ret;
+	ret = cil_hints_init();
 	if (ret)
 		goto err_tunables;
+	ret = cil_state_init();
+	if (ret)
+		goto err_hints;
 	ret = cil_glue_init();
 	if (ret)
 		goto err_state;
@@ -50,8 +41,7 @@ static int __init cil_init(void)
 	ret = cil_registry_add();
 	if (ret)
 		goto err_glue;
-	cil_probes_init();
-	ret = cil_device_init();
+	ret = cil_hints_open();
 	if (ret)
 		goto err_registry;
 	cil_debugfs_init();
@@ -63,32 +53,24 @@ err_glue:
 	cil_glue_exit();
 err_state:
 	cil_state_exit();
+err_hints:
+	cil_hints_exit();
 err_tunables:
-	cil_tunables_watch(&cil_gate, NULL);
 	cil_tunables_exit();
-err_placement:
-	cil_placement_exit();
-err_levels:
-	cil_levels_exit();
 	return ret;
 }
 
 static void __exit cil_exit(void)
 {
-	/* First whatever can still reach us, last what it reached. */
+	/* First what can still reach the module, last what that reached. */
 	cil_debugfs_exit();
-	cil_device_exit();
+	cil_hints_close();
 	cil_registry_remove();
 	cil_shadow_exit();
-	cil_probes_exit();
-	cil_hints_free_table();
-	cil_users_exit();
+	cil_hints_exit();
 	cil_glue_exit();
 	cil_state_exit();
-	cil_tunables_watch(&cil_gate, NULL);
 	cil_tunables_exit();
-	cil_placement_exit();
-	cil_levels_exit();
 }
 
 module_init(cil_init);

@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 
 #include "base.h"
-#include "hints/levels.h"
+#include "hints/hints.h"
 #include "tunables.h"
 
 /**
@@ -164,7 +164,9 @@ static struct cil_param gate_param = {
 	.governor = &cil_gate,
 	.words = {
 		{ "base", set_base, print_base },
-		{ "latency_map", cil_levels_set_map, cil_levels_print_map },
+#if CIL_HINTS
+		{ "latency_map", cil_hints_set_map, cil_hints_print_map },
+#endif
 	},
 };
 module_param_cb(gate, &param_ops, &gate_param, 0600);

@@ -22,9 +22,32 @@ struct cil_group_value {
 	struct cil_user *payer;
 };
 
+/**
+ * struct cil_group - a group that has a value
+ * @node: in the table
+ * @next_old: the next of those that have been taken out
+ * @rcu: to free it when no task looks at it any more
+ * @id: of the cgroup
+ * @value: its value
+ * @dead: the cgroup was removed
+ */
+struct cil_group {
+	struct hlist_node node;
+	struct cil_group *next_old;
+	struct rcu_head rcu;
+	u64 id;
+	struct cil_group_value value;
+	bool dead;
+};
+
 const struct cil_group_value *cil_group_find(struct task_struct *task);
-int cil_group_set(int fd, const struct cil_request *wanted);
-int cil_group_get(int fd, struct cil_request *found);
+struct cil_group *cil_group_lookup(u64 id);
+void cil_group_insert(struct cil_group *group);
+void cil_group_unlink(struct cil_group *group, struct cil_group **old);
+struct cil_group *cil_groups_unlink_dead(void);
+void cil_groups_publish(void);
+void cil_groups_release(struct cil_group *old);
+u32 cil_groups_of(const struct cil_user *payer);
 void cil_group_removed(const struct cgroup *cgroup);
 void cil_groups_count(u32 *users);
 void cil_groups_exit(void);

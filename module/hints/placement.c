@@ -94,14 +94,14 @@ static bool is_relaxed(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
 }
 
 /**
- * cil_placement_limit() - the limit on this CPU where marks are set
+ * cil_placement_find_limit() - the limit on this CPU where marks are set
  * @now_ns: local_clock()
  *
  * Context: interrupts off.
  * Return: greatest exit latency allowed in ns, CIL_HINT_NONE or
  * CIL_HINT_RELAXED.
  */
-s64 cil_placement_limit(u64 now_ns)
+s64 cil_placement_find_limit(u64 now_ns)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	const struct gate_tunables *tunables = gate_values();

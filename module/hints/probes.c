@@ -11,10 +11,10 @@
  */
 #include <linux/moduleparam.h>
 #include <linux/tracepoint.h>
-#include <linux/workqueue.h>
 
 #include "compat/compat.h"
 #include "hints/groups.h"
+#include "hints/job.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
@@ -26,6 +26,9 @@
 #define DETACH_AFTER	HZ
 
 static bool attached;
+
+/* Not before this are they detached, in jiffies. */
+static unsigned long detach_due;
 
 /*
  * Run-queue lock held. The parent wakes its child, whose CPU has just been
@@ -188,63 +191,38 @@ int cil_probes_attach(void)
 	return 0;
 }
 
-static void detach_if_unused(struct work_struct *work)
+static bool is_used(void)
 {
-	mutex_lock(&cil_hints_lock);
-	if (attached && !cil_pool_used() && !cil_groups_used)
-		detach_probes(ARRAY_SIZE(probes));
-	mutex_unlock(&cil_hints_lock);
+	return cil_pool_used() || READ_ONCE(cil_groups_used);
 }
 
-static DECLARE_DELAYED_WORK(detach_work, detach_if_unused);
+/**
+ * cil_probes_detach_unused() - stop listening if no task has had a hint for a
+ *	while
+ *
+ * Context: the job; cil_hints_lock is held.
+ */
+void cil_probes_detach_unused(void)
+{
+	unsigned long due = READ_ONCE(detach_due);
+
+	if (!cil_job_take(CIL_JOB_DETACH) || !attached || is_used())
+		return;
+	if (time_before(jiffies, due))
+		cil_job_queue(CIL_JOB_DETACH, due - jiffies);
+	else
+		detach_probes(ARRAY_SIZE(probes));
+}
 
 /**
- * cil_probes_detach_soon() - stop listening in a while if nobody has a hint
+ * cil_probes_detach_soon() - stop listening in a while if no task has a hint
  *
  * Context: any that may wake a task.
  */
 void cil_probes_detach_soon(void)
 {
-	if (!cil_pool_used() && !READ_ONCE(cil_groups_used))
-		schedule_delayed_work(&detach_work, DETACH_AFTER);
-}
-
-static void settle(struct work_struct *work)
-{
-	mutex_lock(&cil_hints_lock);
-	if (attached)
-		cil_hints_settle_all();
-	mutex_unlock(&cil_hints_lock);
-}
-
-static DECLARE_WORK(settle_work, settle);
-
-/**
- * cil_probes_cpu_died() - a CPU is offline and does nothing any more
- *
- * Tracepoints are silent on a CPU that is not online. But the last thing that
- * one does is to wake whoever waits for it to stop, or for its stopper to move
- * him elsewhere, and those may go elsewhere unseen.
- *
- * Context: process, may sleep. The lock of CPU hotplug is held, which whoever
- * holds cil_hints_lock may wait for; so hints are settled later.
- */
-void cil_probes_cpu_died(void)
-{
-	rcu_read_lock();
-	if (READ_ONCE(attached))
-		schedule_work(&settle_work);
-	rcu_read_unlock();
-}
-
-/**
- * cil_probes_settle() - wait until hints are settled after CPUs have died
- *
- * Context: process, may sleep; cil_hints_lock is not held.
- */
-void cil_probes_settle(void)
-{
-	flush_work(&settle_work);
+	if (!is_used() && cil_job_queue(CIL_JOB_DETACH, DETACH_AFTER))
+		WRITE_ONCE(detach_due, jiffies + DETACH_AFTER);
 }
 
 /**
@@ -268,9 +246,9 @@ void cil_probes_init(void)
 }
 
 /**
- * cil_probes_exit() - drop all hints and groups, and stop listening
+ * cil_probes_exit() - drop all hints, and stop listening
  *
- * Context: process, may sleep; nobody can set a hint any more.
+ * Context: process, may sleep; no hint can be set any more.
  */
 void cil_probes_exit(void)
 {
@@ -278,9 +256,4 @@ void cil_probes_exit(void)
 	if (attached)
 		detach_probes(ARRAY_SIZE(probes));
 	mutex_unlock(&cil_hints_lock);
-	cil_groups_exit();
-	cancel_delayed_work_sync(&detach_work);
-	/* Whoever saw that they were attached. */
-	synchronize_rcu();
-	cancel_work_sync(&settle_work);
 }

@@ -6,8 +6,7 @@ void cil_probes_init(void);
 void cil_probes_exit(void);
 int cil_probes_attach(void);
 void cil_probes_detach_soon(void);
-void cil_probes_cpu_died(void);
-void cil_probes_settle(void);
+void cil_probes_detach_unused(void);
 bool cil_probes_attached(void);
 
 #endif /* CIL_PROBES_H */

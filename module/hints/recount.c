@@ -12,6 +12,7 @@
 #include <linux/stop_machine.h>
 
 #include "hints/groups.h"
+#include "hints/job.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
@@ -151,7 +152,7 @@ int cil_recount_show(struct seq_file *seq)
 	recount->placed = kvcalloc(nr_cpu_ids * (CIL_LEVELS + 1), sizeof(u32),
 				   GFP_KERNEL);
 	if (recount->placed) {
-		cil_probes_settle();
+		cil_job_wait();
 		mutex_lock(&cil_hints_lock);
 		ret = stop_machine(recount_stopped, recount, NULL);
 		mutex_unlock(&cil_hints_lock);

@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Asking for a hint: who may, and for which threads.
+ * Requests for hints: permission, the threads meant, and groups.
  */
 #include <linux/capability.h>
+#include <linux/cgroup.h>
 #include <linux/cred.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
+#include <linux/slab.h>
 
+#include "hints/groups.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/probes.h"
 #include "hints/request.h"
 #include "hints/table.h"
+#include "hints/users.h"
+
+/* Groups that may have a value at a time: all of them, and those of one payer. */
+#define GROUPS_MAX		4096
+#define GROUPS_PER_PAYER	(GROUPS_MAX / 4)
 
 /* How often threads that are made meanwhile are looked for. */
 #define PASSES	8
@@ -48,8 +59,8 @@ static int may_set_task(struct task_struct *task, const struct cil_request *want
 }
 
 /* Returns 0, -EPERM or -EACCES. */
-static int may_set(const struct cil_target *target,
-		   const struct cil_request *wanted)
+static int may_set_tasks(const struct cil_target *target,
+			 const struct cil_request *wanted)
 {
 	struct task_struct *t;
 	int ret = 0;
@@ -65,6 +76,42 @@ static int may_set(const struct cil_target *target,
 	}
 	rcu_read_unlock();
 	return ret;
+}
+
+/* Another thread may have put another file in the descriptor's place. */
+static bool is_directory_of(const struct file *file, const struct cgroup *cgroup)
+{
+	const struct inode *inode = file_inode(file);
+
+	return inode->i_sb->s_magic == CGROUP2_SUPER_MAGIC &&
+	       inode->i_private == cgroup->kn;
+}
+
+/*
+ * What a group's tasks may have is changed by whoever may write to its
+ * directory, but nobody gets more sensitive by it without CAP_SYS_NICE.
+ * Without a value a group limits nobody, so taking one away counts as that.
+ */
+static int may_set_group(const struct cil_target *target,
+			 const struct cil_request *wanted)
+{
+	const struct cil_group *old = cil_group_lookup(cgroup_id(target->cgroup));
+	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
+	const struct cil_request *before = old ? &old->value.request : &none;
+	struct file *file = fget_raw(target->fd);
+	int ret;
+
+	if (!file)
+		return -EBADF;
+	ret = is_directory_of(file, target->cgroup) ?
+	      file_permission(file, MAY_WRITE) : -EBADF;
+	fput(file);
+	if (ret)
+		return ret == -EBADF ? ret : -EPERM;
+	if (!cil_request_is_below(wanted, before) &&
+	    !(old && wanted->kind == CPUIDLE_LATENCY_NONE))
+		return 0;
+	return capable(CAP_SYS_NICE) ? 0 : -EACCES;
 }
 
 /* See cil_hint_set(). Those that had a hint, or have one now, are noted. */
@@ -142,17 +189,116 @@ static int set_and_settle(const struct cil_target *target,
 	return ret;
 }
 
+/* Groups' values have changed; afterwards no task goes by an old one. */
+static void apply_groups(struct cil_group *old)
+{
+	cil_groups_publish();
+	synchronize_rcu();
+	if (cil_hint_pool)
+		cil_hints_resolve_all();
+	cil_placement_touch();
+	cil_groups_release(old);
+	cil_probes_detach_soon();
+}
+
+/**
+ * cil_request_flush_groups() - forget the values of cgroups that are gone
+ *
+ * Context: process, may sleep; cil_hints_lock is held.
+ */
+void cil_request_flush_groups(void)
+{
+	struct cil_group *old = cil_groups_unlink_dead();
+
+	if (old)
+		apply_groups(old);
+}
+
+/* @payer is charged already; one who gets another value instead may be over. */
+static int may_add(const struct cil_user *payer, const struct cil_group *old)
+{
+	if (old && old->value.payer == payer)
+		return 0;
+	if (cil_user_is_over(payer) || cil_groups_of(payer) >= GROUPS_PER_PAYER)
+		return -EDQUOT;
+	return !old && cil_groups_used >= GROUPS_MAX ? -ENOSPC : 0;
+}
+
+static struct cil_group *make_group(const struct cil_group *old)
+{
+	struct cil_group *group = kzalloc(sizeof(*group), GFP_KERNEL);
+	int ret = -ENOMEM;
+
+	if (!group)
+		return ERR_PTR(ret);
+	group->value.payer = cil_user_charge(current_uid());
+	if (group->value.payer) {
+		ret = may_add(group->value.payer, old);
+		if (!ret)
+			return group;
+		cil_user_discharge(group->value.payer);
+	}
+	kfree(group);
+	return ERR_PTR(ret);
+}
+
+static int insert_group(u64 id, const struct cil_request *request,
+			const struct cil_group *old)
+{
+	struct cil_group *group = make_group(old);
+
+	if (IS_ERR(group))
+		return PTR_ERR(group);
+	group->id = id;
+	group->value.request = *request;
+	cil_level_hold(request);
+	cil_group_insert(group);
+	return 0;
+}
+
+static int set_group(struct cgroup *cgroup, const struct cil_request *wanted)
+{
+	struct cil_group *old = cil_group_lookup(cgroup_id(cgroup));
+	struct cil_group *gone = NULL;
+	int ret = 0;
+
+	if (wanted->kind != CPUIDLE_LATENCY_NONE)
+		ret = insert_group(cgroup_id(cgroup), wanted, old);
+	if (ret || (!old && wanted->kind == CPUIDLE_LATENCY_NONE))
+		return ret;
+	if (old)
+		cil_group_unlink(old, &gone);
+	apply_groups(gone);
+	/* Removed meanwhile: before the value was there no probe said so. */
+	smp_mb();
+	if (!(READ_ONCE(cgroup->self.flags) & CSS_ONLINE))
+		cil_group_removed(cgroup);
+	return 0;
+}
+
+static int set_tasks(const struct cil_target *target,
+		     const struct cil_request *wanted)
+{
+	int ret = set_and_settle(target, wanted);
+
+	cil_placement_touch();
+	return ret;
+}
+
 static int set_locked(const struct cil_target *target,
 		      const struct cil_request *wanted)
 {
 	struct cil_request request = *wanted;
 	int ret;
 
-	ret = may_set(target, wanted) ?: cil_probes_attach() ?:
-	      cil_level_get(&request);
+	if (target->cgroup)
+		cil_request_flush_groups();
+	ret = target->cgroup ? may_set_group(target, wanted) :
+			       may_set_tasks(target, wanted);
+	ret = ret ?: cil_probes_attach() ?: cil_level_get(&request);
 	if (!ret) {
-		ret = set_and_settle(target, &request);
-		cil_placement_touch();
+		ret = target->cgroup ? set_group(target->cgroup, &request) :
+				       set_tasks(target, &request);
 		cil_level_put(&request);
 	}
 	cil_probes_detach_soon();
@@ -160,15 +306,18 @@ static int set_locked(const struct cil_target *target,
 }
 
 /**
- * cil_request_set() - set or remove hints
+ * cil_request_set() - set or remove hints, or the value of a group
  * @target: whose
  * @wanted: what; level is ignored. CPUIDLE_LATENCY_NONE removes
  *
  * If a thread cannot get its hint, those before it have theirs.
  *
  * Context: process, may sleep.
- * Return: 0, -EPERM (somebody else's task), -EACCES (CAP_SYS_NICE is needed),
- * -ESRCH (it has exited), -EDQUOT, -ENOSPC, -EINTR, -ENOMEM, -EOPNOTSUPP.
+ * Return: 0, -EPERM (another user's task, or a directory that the caller may
+ * not write to), -EACCES (CAP_SYS_NICE is needed), -ESRCH (it has exited),
+ * -EBADF (the descriptor is not the cgroup's any more), -EDQUOT (the payer has
+ * too many), -ENOSPC (too many hints, groups or distinct limits), -EINTR,
+ * -ENOMEM, -EOPNOTSUPP.
  */
 int cil_request_set(const struct cil_target *target,
 		    const struct cil_request *wanted)
@@ -182,22 +331,12 @@ int cil_request_set(const struct cil_target *target,
 	return ret;
 }
 
-/**
- * cil_request_get() - what was asked for a task
- * @target: whose; of a process the first thread that there is
- * @found: filled; CPUIDLE_LATENCY_NONE if nothing was asked
- *
- * Context: process, may sleep.
- * Return: 0, -ESRCH (it has exited), or -EINTR.
- */
-int cil_request_get(const struct cil_target *target, struct cil_request *found)
+/* Returns 0 or -ESRCH. */
+static int get_tasks(const struct cil_target *target, struct cil_request *found)
 {
-	int ret = mutex_lock_killable(&cil_hints_lock);
 	struct task_struct *t;
+	int ret = -ESRCH;
 
-	if (ret)
-		return ret;
-	ret = -ESRCH;
 	rcu_read_lock();
 	for_each_thread(target->task, t) {
 		if (!is_meant(target, t) || READ_ONCE(t->flags) & PF_EXITING)
@@ -207,6 +346,41 @@ int cil_request_get(const struct cil_target *target, struct cil_request *found)
 		break;
 	}
 	rcu_read_unlock();
+	return ret;
+}
+
+static void get_group(const struct cgroup *cgroup, struct cil_request *found)
+{
+	const struct cil_group *group;
+
+	*found = (struct cil_request){ .level = CIL_LEVEL_NONE };
+	rcu_read_lock();
+	group = cil_group_lookup(cgroup_id(cgroup));
+	if (group)
+		*found = group->value.request;
+	rcu_read_unlock();
+}
+
+/**
+ * cil_request_get() - what was asked for a task or a group
+ * @target: whose; of a process the first thread that there is
+ * @found: filled; CPUIDLE_LATENCY_NONE if nothing was asked
+ *
+ * Context: process, may sleep.
+ * Return: 0, or of a task -ESRCH (it has exited) or -EINTR.
+ */
+int cil_request_get(const struct cil_target *target, struct cil_request *found)
+{
+	int ret;
+
+	if (target->cgroup) {
+		get_group(target->cgroup, found);
+		return 0;
+	}
+	ret = mutex_lock_killable(&cil_hints_lock);
+	if (ret)
+		return ret;
+	ret = get_tasks(target, found);
 	mutex_unlock(&cil_hints_lock);
 	return ret;
 }
