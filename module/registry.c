@@ -31,7 +31,8 @@ static int enable_gate(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 	return cil_glue_enable(&cil_gate, drv, dev);
 }
 
-#define X(name) [CIL_GOVERNOR_##name] = enable_##name,
+#define X(name)								\
+	[CIL_GOVERNOR_##name] = enable_##name,
 static int (*const enable[])(struct cpuidle_driver *drv,
 			     struct cpuidle_device *dev) = { CIL_GOVERNORS(X) };
 #undef X
@@ -40,7 +41,7 @@ static int (*const enable[])(struct cpuidle_driver *drv,
  * The best governor that stays, as the kernel would have chosen. There is one:
  * without it cil_registry_add() would not have begun.
  */
-static struct cpuidle_governor *heir(void)
+static struct cpuidle_governor *fallback_governor(void)
 {
 	struct cpuidle_governor *best = NULL;
 	struct cpuidle_governor *g;
@@ -73,10 +74,10 @@ void cil_registry_remove(void)
 
 	cpuidle_pause_and_lock();
 	if (*cil_kernel.curr && cil_governor_of(*cil_kernel.curr))
-		static_call(cil_switch)(heir());
+		static_call(cil_switch)(fallback_governor());
 	if (cil_kernel.prev && *cil_kernel.prev &&
 	    cil_governor_of(*cil_kernel.prev))
-		*cil_kernel.prev = heir();
+		*cil_kernel.prev = fallback_governor();
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
 		unlink_governor(&cil_governors[i]);
 	unlink_governor(&cil_gate);
@@ -128,7 +129,7 @@ int cil_registry_add(void)
 	int i;
 
 	cpuidle_pause_and_lock();
-	if (!heir())
+	if (!fallback_governor())
 		ret = -ENODEV;
 	cpuidle_resume_and_unlock();
 	if (ret) {

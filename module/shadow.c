@@ -113,7 +113,7 @@ static u64 cost_of(const struct cil_energy *energy, u32 index, u64 period_ns)
 	return energy->entry[index] + energy->power[index] * period_ns;
 }
 
-static void charge(struct cil_shadow_cost *sum, u64 cost)
+static void add_cost(struct cil_shadow_cost *sum, u64 cost)
 {
 	cost += sum->rest;
 	sum->units += cost >> COST_SHIFT;
@@ -130,12 +130,12 @@ static void count_period(struct cil_shadow_cpu *here, u32 rows,
 
 	here->row[0].index = outcome->index;
 	for (i = 0; i < rows; i++)
-		charge(&here->row[i].cost, cost_of(&here->energy,
-						   here->row[i].index, period_ns));
+		add_cost(&here->row[i].cost, cost_of(&here->energy,
+						     here->row[i].index, period_ns));
 	for (i = 0; i < CIL_STATE_MAX; i++)
 		if (here->allowed & BIT(i))
 			least = min(least, cost_of(&here->energy, i, period_ns));
-	charge(&here->oracle, least);
+	add_cost(&here->oracle, least);
 }
 
 static void count_decision(struct cil_shadow_row *row, u8 index, u8 acting)
@@ -166,8 +166,8 @@ static u32 allowed_states(const struct cil_machine *machine,
 	return allowed ?: first ?: BIT(0);
 }
 
-static void start_afresh(struct cil_shadow_cpu *here,
-			 const struct cil_machine *machine)
+static void restart_counts(struct cil_shadow_cpu *here,
+			   const struct cil_machine *machine)
 {
 	here->started = true;
 	memset(here->row, 0, sizeof(here->row));
@@ -176,8 +176,8 @@ static void start_afresh(struct cil_shadow_cpu *here,
 }
 
 /* One shadow learns and decides. */
-static u8 decide(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
-		 const struct cil_query *told, bool fresh)
+static u8 decide_one(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
+		     const struct cil_query *told, bool fresh)
 {
 	const struct cil_record *r = &cpu->record;
 	const struct cil_policy *policy = shadow->governor->policy;
@@ -233,11 +233,11 @@ void cil_shadow_decide(struct cil_cpu *cpu)
 	r->outcome.tick_wakeup = r->tick == CIL_TICK_YES;
 	told.asked = false;
 	for (i = 0; i < set->count; i++)
-		index[1 + i] = decide(cpu, &set->shadow[i], &told, fresh);
+		index[1 + i] = decide_one(cpu, &set->shadow[i], &told, fresh);
 
 	raw_write_seqcount_begin(&here->sequence);
 	if (fresh)
-		start_afresh(here, &cpu->machine);
+		restart_counts(here, &cpu->machine);
 	else if (r->kind == CIL_OUTCOME_ENTERED)
 		count_period(here, 1 + set->count, &r->outcome);
 	here->allowed = allowed_states(&cpu->machine, &told);
@@ -279,7 +279,7 @@ static int add_shadow(struct cil_shadow_set *set, const char *name)
 	return 0;
 }
 
-static int add_all(struct cil_shadow_set *set, char *list)
+static int add_shadows(struct cil_shadow_set *set, char *list)
 {
 	char *name;
 	int ret = 0;
@@ -299,7 +299,7 @@ static int add_all(struct cil_shadow_set *set, char *list)
 static struct cil_shadow_set *make_set(char *list)
 {
 	struct cil_shadow_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
-	int ret = set ? add_all(set, list) : -ENOMEM;
+	int ret = set ? add_shadows(set, list) : -ENOMEM;
 
 	if (!ret)
 		return set;
@@ -311,12 +311,14 @@ static struct cil_shadow_set *make_set(char *list)
  * No CPU uses the old list after a grace period: select runs with interrupts
  * off and RCU watching, and nothing but select uses it.
  */
-static void publish(struct cil_shadow_set *set)
+static void publish_shadows(struct cil_shadow_set *set)
+	__must_hold(&change_lock)
 {
 	struct cil_shadow_set *old =
 		rcu_dereference_protected(current_set,
 					  lockdep_is_held(&change_lock));
 
+	lockdep_assert_held(&change_lock);
 	if (!set)
 		static_branch_disable(&cil_shadow_on);
 	rcu_assign_pointer(current_set, set);
@@ -349,7 +351,7 @@ int cil_shadow_set_list(char *list)
 			return PTR_ERR(set);
 	}
 	mutex_lock(&change_lock);
-	publish(set);
+	publish_shadows(set);
 	mutex_unlock(&change_lock);
 	return 0;
 }
@@ -443,6 +445,6 @@ int cil_shadow_show_stats(struct seq_file *seq)
 void cil_shadow_exit(void)
 {
 	mutex_lock(&change_lock);
-	publish(NULL);
+	publish_shadows(NULL);
 	mutex_unlock(&change_lock);
 }

@@ -62,9 +62,11 @@ static struct cil_tunable_set *tunables_of(const struct cil_governor *governor)
 }
 
 static void publish_set(struct cil_governor *governor, struct cil_tunable_set *set)
+	__must_hold(&change_lock)
 {
 	struct cil_tunable_set *old = tunables_of(governor);
 
+	lockdep_assert_held(&change_lock);
 	set->generation = ++generation;
 	rcu_assign_pointer(governor->tunables, set);
 	if (old)

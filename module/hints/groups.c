@@ -159,7 +159,7 @@ void cil_groups_release(struct cil_group *old)
 
 		old = group->next_old;
 		cil_level_put(&group->value.request);
-		cil_user_discharge(group->value.payer);
+		cil_user_uncharge(group->value.payer);
 		kfree_rcu(group, rcu);
 	}
 }

@@ -94,9 +94,11 @@ static struct cil_order *current_order(void)
 }
 
 static void publish_order(struct cil_order *order)
+	__must_hold(&cil_hints_lock)
 {
 	struct cil_order *old = current_order();
 
+	lockdep_assert_held(&cil_hints_lock);
 	sort_levels(order);
 	order->generation = old ? old->generation + 1 : 1;
 	rcu_assign_pointer(cil_order, order);
@@ -216,9 +218,11 @@ static void take_map(void)
 
 /* Before the module has started there is no order yet to replace. */
 static int change_map(const u32 us[CIL_LEVELS_OF_VALUES])
+	__must_hold(&cil_hints_lock)
 {
 	struct cil_order *order = NULL;
 
+	lockdep_assert_held(&cil_hints_lock);
 	if (current_order()) {
 		order = make_order();
 		if (!order)

@@ -48,8 +48,8 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps);
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
-void cil_placement_note(int cpu, u32 level);
-void cil_placement_touch(void);
+void cil_placement_queue(int cpu, u32 level);
+void cil_placement_flush(void);
 void cil_placement_refresh(void);
 
 /**

@@ -27,12 +27,12 @@ u32 cil_pool_used(void)
 }
 
 /**
- * cil_pool_take() - take a hint that nobody has
+ * cil_pool_get() - take a hint that nobody has
  *
  * Context: any; with run-queue locks held.
  * Return: the hint, NULL if there is none left.
  */
-struct cil_hint *cil_pool_take(void)
+struct cil_hint *cil_pool_get(void)
 {
 	struct cil_hint *hint;
 	unsigned long flags;
@@ -48,12 +48,12 @@ struct cil_hint *cil_pool_take(void)
 }
 
 /**
- * cil_pool_give() - a hint is no more
+ * cil_pool_put() - a hint is no more
  * @hint: the hint; whoever looks through the table may still pass over it
  *
  * Context: any; with run-queue locks held.
  */
-void cil_pool_give(struct cil_hint *hint)
+void cil_pool_put(struct cil_hint *hint)
 {
 	unsigned long flags;
 

@@ -56,8 +56,8 @@ struct cil_hint {
 extern struct cil_hint *cil_hint_pool;
 
 u32 cil_pool_used(void);
-struct cil_hint *cil_pool_take(void);
-void cil_pool_give(struct cil_hint *hint);
+struct cil_hint *cil_pool_get(void);
+void cil_pool_put(struct cil_hint *hint);
 int cil_pool_make(void);
 void cil_pool_free(void);
 

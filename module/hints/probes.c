@@ -206,6 +206,7 @@ void cil_probes_detach_unused(void)
 {
 	unsigned long due = READ_ONCE(detach_due);
 
+	lockdep_assert_held(&cil_hints_lock);
 	if (!cil_job_take(CIL_JOB_DETACH) || !attached || is_used())
 		return;
 	if (time_before(jiffies, due))

@@ -114,22 +114,22 @@ static int may_set_group(const struct cil_target *target,
 	return capable(CAP_SYS_NICE) ? 0 : -EACCES;
 }
 
-/* See cil_hint_set(). Those that had a hint, or have one now, are noted. */
-static int set_one(struct task_struct *thread, const struct cil_request *wanted)
+/* See cil_hint_set(). A change is queued for those that had a hint, or have one now. */
+static int set_thread(struct task_struct *thread, const struct cil_request *wanted)
 {
 	bool had = cil_hint_find(thread);
 	int ret = cil_hint_set(thread, wanted);
 	const struct cil_hint *hint = cil_hint_find(thread);
 
 	if (had || hint)
-		cil_placement_note(task_cpu(thread), hint ? READ_ONCE(hint->level) :
+		cil_placement_queue(task_cpu(thread), hint ? READ_ONCE(hint->level) :
 							    CIL_LEVEL_NONE);
 	return ret;
 }
 
 /* @others: threads other than the current one that are new here, or have left. */
-static int set_all(const struct cil_target *target,
-		   const struct cil_request *wanted, bool *others)
+static int set_threads(const struct cil_target *target,
+		       const struct cil_request *wanted, bool *others)
 {
 	struct task_struct *t;
 	int ret = -ESRCH;
@@ -140,7 +140,7 @@ static int set_all(const struct cil_target *target,
 	for_each_thread(target->task, t) {
 		if (!is_meant(target, t))
 			continue;
-		ret = set_one(t, wanted);
+		ret = set_thread(t, wanted);
 		if (ret == -ESRCH)
 			continue;
 		if (ret < 0)
@@ -154,7 +154,7 @@ static int set_all(const struct cil_target *target,
 	return min(ret, 0);
 }
 
-static void settle_all(const struct cil_target *target)
+static void settle_threads(const struct cil_target *target)
 {
 	struct task_struct *t;
 
@@ -180,10 +180,10 @@ static int set_and_settle(const struct cil_target *target,
 	int ret;
 
 	do {
-		ret = set_all(target, wanted, &others);
+		ret = set_threads(target, wanted, &others);
 		/* Also after an error: some threads may have got theirs. */
 		if (others)
-			settle_all(target);
+			settle_threads(target);
 	} while (others && wanted->kind == CPUIDLE_LATENCY_NONE && --passes &&
 		 !fatal_signal_pending(current));
 	return ret;
@@ -191,12 +191,14 @@ static int set_and_settle(const struct cil_target *target,
 
 /* Groups' values have changed; afterwards no task goes by an old one. */
 static void apply_groups(struct cil_group *old)
+	__must_hold(&cil_hints_lock)
 {
+	lockdep_assert_held(&cil_hints_lock);
 	cil_groups_publish();
 	synchronize_rcu();
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
-	cil_placement_touch();
+	cil_placement_flush();
 	cil_groups_release(old);
 	cil_probes_detach_soon();
 }
@@ -215,7 +217,7 @@ void cil_request_flush_groups(void)
 }
 
 /* @payer is charged already; one who gets another value instead may be over. */
-static int may_add(const struct cil_user *payer, const struct cil_group *old)
+static int may_add_group(const struct cil_user *payer, const struct cil_group *old)
 {
 	if (old && old->value.payer == payer)
 		return 0;
@@ -233,10 +235,10 @@ static struct cil_group *make_group(const struct cil_group *old)
 		return ERR_PTR(ret);
 	group->value.payer = cil_user_charge(current_uid());
 	if (group->value.payer) {
-		ret = may_add(group->value.payer, old);
+		ret = may_add_group(group->value.payer, old);
 		if (!ret)
 			return group;
-		cil_user_discharge(group->value.payer);
+		cil_user_uncharge(group->value.payer);
 	}
 	kfree(group);
 	return ERR_PTR(ret);
@@ -281,16 +283,18 @@ static int set_tasks(const struct cil_target *target,
 {
 	int ret = set_and_settle(target, wanted);
 
-	cil_placement_touch();
+	cil_placement_flush();
 	return ret;
 }
 
 static int set_locked(const struct cil_target *target,
 		      const struct cil_request *wanted)
+	__must_hold(&cil_hints_lock)
 {
 	struct cil_request request = *wanted;
 	int ret;
 
+	lockdep_assert_held(&cil_hints_lock);
 	if (target->cgroup)
 		cil_request_flush_groups();
 	ret = target->cgroup ? may_set_group(target, wanted) :

@@ -98,7 +98,7 @@ struct cil_hint *cil_hint_find(const struct task_struct *task)
 	return NULL;
 }
 
-static void tell(const struct cil_hint *hint, u8 what)
+static void hint_trace(const struct cil_hint *hint, u8 what)
 {
 	s64 limit_ns = hint->level == CIL_LEVEL_NONE ?
 		       CIL_HINT_NONE : cil_level_limit(hint->level);
@@ -107,8 +107,10 @@ static void tell(const struct cil_hint *hint, u8 what)
 		   hint->own.value);
 }
 
-static void set_level(struct cil_hint *hint, u8 level)
+static void hint_set_level(struct cil_hint *hint, u8 level)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	if (level == hint->level)
 		return;
 	cil_placement_in(hint->cpu, level);
@@ -117,8 +119,8 @@ static void set_level(struct cil_hint *hint, u8 level)
 }
 
 /* What counts: the task's own request, as far as the group lets it go. */
-static const struct cil_request *effective(const struct cil_hint *hint,
-					   const struct cil_group_value *group)
+static const struct cil_request *hint_effective(const struct cil_hint *hint,
+						const struct cil_group_value *group)
 {
 	if (group && (!cil_hint_has_own(hint) ||
 		      cil_request_is_below(&hint->own, &group->request)))
@@ -126,21 +128,24 @@ static const struct cil_request *effective(const struct cil_hint *hint,
 	return &hint->own;
 }
 
-static void resolve(struct cil_hint *hint, const struct cil_group_value *group)
+static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *group)
+	__must_hold(&hint->lock)
 {
-	const struct cil_request *request = effective(hint, group);
+	const struct cil_request *request = hint_effective(hint, group);
 
 	lockdep_assert_held(&hint->lock);
-	set_level(hint, request->level);
+	hint_set_level(hint, request->level);
 	WRITE_ONCE(hint->relaxed, cil_request_is_relaxed(request));
 }
 
-/* The lock of the bucket is held; the payer is charged already. */
-static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task,
-			    struct cil_user *payer, u64 expected_ns)
+/* The payer is charged already. */
+static struct cil_hint *hint_add(struct cil_bucket *bucket, struct task_struct *task,
+				 struct cil_user *payer, u64 expected_ns)
+	__must_hold(&bucket->lock)
 {
-	struct cil_hint *hint = cil_pool_take();
+	struct cil_hint *hint = cil_pool_get();
 
+	lockdep_assert_held(&bucket->lock);
 	if (!hint)
 		return ERR_PTR(-ENOSPC);
 	raw_spin_lock(&hint->lock);
@@ -159,8 +164,10 @@ static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task,
 	return hint;
 }
 
-static void set_own(struct cil_hint *hint, const struct cil_request *own)
+static void hint_set_own(struct cil_hint *hint, const struct cil_request *own)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);
 	hint->own = *own;
@@ -169,44 +176,49 @@ static void set_own(struct cil_hint *hint, const struct cil_request *own)
 }
 
 /* Only the group has a value: who gave it pays. False: he cannot. */
-static bool let_group_pay(struct cil_hint *hint, struct cil_user *payer)
+static bool hint_charge_group(struct cil_hint *hint, struct cil_user *payer)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	if (hint->payer == payer)
 		return true;
 	if (!cil_user_charge_member(payer)) {
 		atomic_inc(&refused);
 		return false;
 	}
-	cil_user_discharge(hint->payer);
+	cil_user_uncharge(hint->payer);
 	hint->payer = payer;
 	return true;
 }
 
-/* The locks of the bucket and of the hint are held; the latter is dropped. */
-static void forget(struct cil_hint *hint, u8 what)
+/* Drops the lock of the hint. */
+static void hint_release(struct cil_hint *hint, u8 what)
 	__releases(&hint->lock)
 {
+	lockdep_assert_held(&bucket_of(hint->task)->lock);
+	lockdep_assert_held(&hint->lock);
 	hlist_nulls_del_rcu(&hint->node);
-	tell(hint, what);
+	hint_trace(hint, what);
 	cil_placement_out(hint->cpu, hint->level);
-	cil_user_discharge(hint->payer);
+	cil_user_uncharge(hint->payer);
 	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);
 	WRITE_ONCE(hint->task, NULL);
 	raw_spin_unlock(&hint->lock);
-	cil_pool_give(hint);
+	cil_pool_put(hint);
 }
 
-/* The lock of the hint is held. */
-static void ask(struct cil_hint *hint, const struct cil_grant *grant)
+static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
+	__must_hold(&hint->lock)
 {
-	set_own(hint, &grant->own);
-	resolve(hint, cil_group_of(hint->task));
-	tell(hint, grant->what);
+	lockdep_assert_held(&hint->lock);
+	hint_set_own(hint, &grant->own);
+	hint_resolve(hint, cil_group_of(hint->task));
+	hint_trace(hint, grant->what);
 }
 
 /* Who bequeaths has been asked before. */
-static bool may_pay(const struct cil_grant *grant)
+static bool grant_may_pay(const struct cil_grant *grant)
 {
 	return grant->what == CIL_HINT_INHERIT || !cil_user_is_over(grant->payer);
 }
@@ -215,19 +227,21 @@ static bool may_pay(const struct cil_grant *grant)
  * A task that had a hint. A child may be asked for before it is first woken;
  * that stands, and what it would inherit does not.
  */
-static int change(struct cil_hint *hint, const struct cil_grant *grant)
+static int hint_change(struct cil_hint *hint, const struct cil_grant *grant)
+	__must_hold(&hint->lock)
 {
 	bool stands = grant->what == CIL_HINT_INHERIT && cil_hint_has_own(hint);
 	struct cil_user *payer = grant->payer;
 
+	lockdep_assert_held(&hint->lock);
 	if (!stands && hint->payer != payer) {
-		if (!may_pay(grant))
+		if (!grant_may_pay(grant))
 			return -EDQUOT;
 		swap(hint->payer, payer);
 	}
-	cil_user_discharge(payer);
+	cil_user_uncharge(payer);
 	if (!stands)
-		ask(hint, grant);
+		hint_apply(hint, grant);
 	return 0;
 }
 
@@ -235,7 +249,7 @@ static int change(struct cil_hint *hint, const struct cil_grant *grant)
  * Give a task a request of its own, or another one. Returns 1 if the task had no
  * hint at all, else 0, or -ENOSPC or -EDQUOT: then the payer is discharged.
  */
-static int set(struct task_struct *task, const struct cil_grant *grant)
+static int hint_grant(struct task_struct *task, const struct cil_grant *grant)
 {
 	struct cil_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
@@ -247,39 +261,39 @@ static int set(struct task_struct *task, const struct cil_grant *grant)
 	hint = cil_hint_find(task);
 	is_new = !hint;
 	if (is_new)
-		hint = may_pay(grant) ? add(bucket, task, grant->payer,
-					    grant->expected_ns) :
+		hint = grant_may_pay(grant) ? hint_add(bucket, task, grant->payer,
+						       grant->expected_ns) :
 					ERR_PTR(-EDQUOT);
 	if (IS_ERR(hint)) {
 		ret = PTR_ERR(hint);
 	} else {
 		raw_spin_lock(&hint->lock);
 		if (is_new)
-			ask(hint, grant);
+			hint_apply(hint, grant);
 		else
-			ret = change(hint, grant);
+			ret = hint_change(hint, grant);
 		raw_spin_unlock(&hint->lock);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	if (ret < 0)
-		cil_user_discharge(grant->payer);
+		cil_user_uncharge(grant->payer);
 	return ret;
 }
 
-/* The locks of the bucket and of the hint are held; the latter is dropped. */
-static void unset_locked(struct cil_hint *hint,
-			 const struct cil_group_value *group)
+/* Drops the lock of the hint. */
+static void hint_unset_locked(struct cil_hint *hint,
+			      const struct cil_group_value *group)
 	__releases(&hint->lock)
 {
 	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
 
-	if (!group || !let_group_pay(hint, group->payer)) {
-		forget(hint, CIL_HINT_REMOVE);
+	if (!group || !hint_charge_group(hint, group->payer)) {
+		hint_release(hint, CIL_HINT_REMOVE);
 		return;
 	}
-	set_own(hint, &none);
-	resolve(hint, group);
-	tell(hint, CIL_HINT_REMOVE);
+	hint_set_own(hint, &none);
+	hint_resolve(hint, group);
+	hint_trace(hint, CIL_HINT_REMOVE);
 	raw_spin_unlock(&hint->lock);
 }
 
@@ -287,7 +301,7 @@ static void unset_locked(struct cil_hint *hint,
  * Without a request of its own the task may still have its group's. Returns 1
  * if it had one of its own, else 0.
  */
-static int unset(struct task_struct *task)
+static int hint_unset(struct task_struct *task)
 {
 	const struct cil_group_value *group = cil_group_of(task);
 	struct cil_bucket *bucket = bucket_of(task);
@@ -300,7 +314,7 @@ static int unset(struct task_struct *task)
 	had = hint && cil_hint_has_own(hint);
 	if (had) {
 		raw_spin_lock(&hint->lock);
-		unset_locked(hint, group);
+		hint_unset_locked(hint, group);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	return had;
@@ -319,6 +333,7 @@ static int unset(struct task_struct *task)
  */
 int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 {
+	lockdep_assert_held(&cil_hints_lock);
 	struct cil_grant grant = {
 		.own = *own,
 		.expected_ns = SLEEP_UNKNOWN,
@@ -327,11 +342,11 @@ int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 	int ret;
 
 	if (own->kind == CPUIDLE_LATENCY_NONE)
-		return unset(task);
+		return hint_unset(task);
 	grant.payer = cil_user_charge(task_uid(task));
 	if (!grant.payer)
 		return -ENOMEM;
-	ret = set(task, &grant);
+	ret = hint_grant(task, &grant);
 	if (ret < 0)
 		return ret;
 	/*
@@ -347,24 +362,25 @@ int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 	return ret;
 }
 
-/* The lock of the hint is held. */
-static void move(struct cil_hint *hint, int cpu)
+static void hint_set_cpu(struct cil_hint *hint, int cpu)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	cil_placement_in(cpu, hint->level);
 	cil_placement_out(hint->cpu, hint->level);
 	hint->cpu = cpu;
-	tell(hint, CIL_HINT_MOVE);
+	hint_trace(hint, CIL_HINT_MOVE);
 }
 
 /* Where no migration was seen, the task is where it says. */
-static void settle(struct cil_hint *hint, const struct task_struct *task)
+static void hint_settle_cpu(struct cil_hint *hint, const struct task_struct *task)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&hint->lock, flags);
 	if (hint->task && (!task || hint->task == task) && !hint->moved &&
 	    hint->cpu != task_cpu(hint->task))
-		move(hint, task_cpu(hint->task));
+		hint_set_cpu(hint, task_cpu(hint->task));
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
@@ -385,7 +401,7 @@ void cil_hint_settle(struct task_struct *task)
 	struct cil_hint *hint = cil_hint_find(task);
 
 	if (hint)
-		settle(hint, task);
+		hint_settle_cpu(hint, task);
 }
 
 /**
@@ -409,7 +425,7 @@ void cil_hints_settle_all(void)
 	/* See cil_hint_settle(). */
 	synchronize_rcu();
 	for (hint = cil_hint_pool; hint < end; hint++)
-		settle(hint, NULL);
+		hint_settle_cpu(hint, NULL);
 }
 
 /**
@@ -429,13 +445,13 @@ void cil_hint_move(struct task_struct *task, int cpu)
 	if (hint->task == task) {
 		hint->moved = true;
 		if (hint->cpu != cpu)
-			move(hint, cpu);
+			hint_set_cpu(hint, cpu);
 	}
 	raw_spin_unlock(&hint->lock);
 }
 
 /* What a child inherits, with a reference on its level. False: nothing. */
-static bool bequeath(struct task_struct *parent, struct cil_grant *grant)
+static bool grant_from_parent(struct task_struct *parent, struct cil_grant *grant)
 {
 	struct cil_hint *hint = cil_hint_find(parent);
 	bool has = false;
@@ -470,32 +486,31 @@ void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 {
 	struct cil_grant grant;
 
-	if (!bequeath(parent, &grant))
+	if (!grant_from_parent(parent, &grant))
 		return;
-	if (set(child, &grant) < 0)
+	if (hint_grant(child, &grant) < 0)
 		atomic_inc(&refused);
 	cil_level_put(&grant.own);
 }
 
-/*
- * What a task has now that @group is what its group says. The lock of the bucket
- * is held. Returns the level.
- */
-static u8 resolve_or_forget(struct cil_hint *hint,
+/* What a task has now that its group has the value @group. Returns the level. */
+static u8 hint_update_group(struct cil_hint *hint,
 			    const struct cil_group_value *group)
+	__must_hold(&bucket_of(hint->task)->lock)
 {
 	u8 level;
 
+	lockdep_assert_held(&bucket_of(hint->task)->lock);
 	raw_spin_lock(&hint->lock);
 	if (!cil_hint_has_own(hint) &&
-	    !(group && let_group_pay(hint, group->payer))) {
-		forget(hint, CIL_HINT_GROUP);
+	    !(group && hint_charge_group(hint, group->payer))) {
+		hint_release(hint, CIL_HINT_GROUP);
 		return CIL_LEVEL_NONE;
 	}
 	level = hint->level;
-	resolve(hint, group);
+	hint_resolve(hint, group);
 	if (hint->level != level)
-		tell(hint, CIL_HINT_GROUP);
+		hint_trace(hint, CIL_HINT_GROUP);
 	level = hint->level;
 	raw_spin_unlock(&hint->lock);
 	return level;
@@ -512,16 +527,18 @@ static u64 expected_of_kin(struct task_struct *task)
 	return hint ? READ_ONCE(hint->expected_ns) : SLEEP_UNKNOWN;
 }
 
-/* A task gets a hint because of its group only. The bucket's lock is held. */
-static struct cil_hint *adopt(struct cil_bucket *bucket, struct task_struct *task,
-			      struct cil_user *payer)
+/* A task gets a hint because of its group only. */
+static struct cil_hint *hint_add_member(struct cil_bucket *bucket, struct task_struct *task,
+					struct cil_user *payer)
+	__must_hold(&bucket->lock)
 {
 	struct cil_hint *hint = ERR_PTR(-EDQUOT);
 
+	lockdep_assert_held(&bucket->lock);
 	if (cil_user_charge_member(payer)) {
-		hint = add(bucket, task, payer, expected_of_kin(task));
+		hint = hint_add(bucket, task, payer, expected_of_kin(task));
 		if (IS_ERR(hint))
-			cil_user_discharge(payer);
+			cil_user_uncharge(payer);
 	}
 	if (!IS_ERR(hint))
 		return hint;
@@ -545,9 +562,9 @@ void cil_hint_join(struct task_struct *task, const struct cil_group_value *group
 	raw_spin_lock(&bucket->lock);
 	hint = cil_hint_find(task);
 	if (!hint && group)
-		hint = adopt(bucket, task, group->payer);
+		hint = hint_add_member(bucket, task, group->payer);
 	if (hint)
-		resolve_or_forget(hint, group);
+		hint_update_group(hint, group);
 	raw_spin_unlock(&bucket->lock);
 }
 
@@ -575,7 +592,7 @@ bool cil_hint_drop(struct task_struct *task, u8 what)
 	hint = cil_hint_find(task);
 	if (hint) {
 		raw_spin_lock(&hint->lock);
-		forget(hint, what);
+		hint_release(hint, what);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	return hint;
@@ -603,21 +620,22 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
-/* Its CPU shall know if that makes a difference. The bucket's lock is held. */
-static void resolve_again(struct cil_hint *hint)
+/* Its CPU shall know if that makes a difference. */
+static void hint_update_queued(struct cil_hint *hint)
+	__must_hold(&bucket_of(hint->task)->lock)
 {
 	int cpu = READ_ONCE(hint->cpu);
 	u8 before = hint->level;
-	u8 level = resolve_or_forget(hint, cil_group_of(hint->task));
+	u8 level = hint_update_group(hint, cil_group_of(hint->task));
 
 	if (level != before)
-		cil_placement_note(cpu, level);
+		cil_placement_queue(cpu, level);
 }
 
 /**
  * cil_hints_resolve_all() - values of groups have changed
  *
- * What has changed by that is noted, see cil_placement_touch().
+ * What has changed by that is queued, see cil_placement_flush().
  *
  * Context: process, may sleep; cil_hints_lock is held, the table has been made.
  */
@@ -628,13 +646,14 @@ void cil_hints_resolve_all(void)
 	struct hlist_nulls_node *next;
 	struct cil_hint *hint;
 
+	lockdep_assert_held(&cil_hints_lock);
 	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
 		rcu_read_lock();
 		raw_spin_lock_irq(&bucket->lock);
 		for (pos = bucket->hints.first; !is_a_nulls(pos); pos = next) {
 			next = pos->next;
 			hint = hlist_nulls_entry(pos, struct cil_hint, node);
-			resolve_again(hint);
+			hint_update_queued(hint);
 		}
 		raw_spin_unlock_irq(&bucket->lock);
 		rcu_read_unlock();
@@ -651,13 +670,14 @@ void cil_hints_drop_all(void)
 	struct cil_bucket *bucket;
 	struct cil_hint *hint;
 
+	lockdep_assert_held(&cil_hints_lock);
 	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
 		raw_spin_lock_irq(&bucket->lock);
 		while (!hlist_nulls_empty(&bucket->hints)) {
 			hint = hlist_nulls_entry(bucket->hints.first,
 						 struct cil_hint, node);
 			raw_spin_lock(&hint->lock);
-			forget(hint, CIL_HINT_REMOVE);
+			hint_release(hint, CIL_HINT_REMOVE);
 		}
 		raw_spin_unlock_irq(&bucket->lock);
 	}

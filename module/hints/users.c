@@ -106,11 +106,13 @@ static struct cil_user *add_user(kuid_t uid)
 }
 
 static struct cil_user *look_up(kuid_t uid)
+	__must_hold(&cil_hints_lock)
 {
 	struct hlist_node *next;
 	struct cil_user *found = NULL;
 	struct cil_user *user;
 
+	lockdep_assert_held(&cil_hints_lock);
 	hash_for_each_possible_safe(users, user, next, node, __kuid_val(uid)) {
 		if (uid_eq(user->uid, uid)) {
 			found = user;
@@ -143,12 +145,12 @@ struct cil_user *cil_user_charge(kuid_t uid)
 }
 
 /**
- * cil_user_discharge() - a user pays for one hint less
+ * cil_user_uncharge() - a user pays for one hint less
  * @user: the user
  *
  * Context: any.
  */
-void cil_user_discharge(struct cil_user *user)
+void cil_user_uncharge(struct cil_user *user)
 {
 	atomic_dec(&user->hints);
 }

@@ -22,7 +22,7 @@ struct cil_user *cil_user_charge(kuid_t uid);
 bool cil_user_charge_more(struct cil_user *user);
 bool cil_user_charge_member(struct cil_user *user);
 bool cil_user_is_over(const struct cil_user *user);
-void cil_user_discharge(struct cil_user *user);
+void cil_user_uncharge(struct cil_user *user);
 void cil_user_found(struct cil_user *user);
 u32 cil_users_compare(struct cil_user_difference *difference);
 void cil_users_exit(void);
