@@ -165,7 +165,8 @@ void cil_groups_release(struct cil_group *old)
 }
 
 /**
- * cil_groups_of() - how many groups does a user pay for?
+ * cil_groups_of() - how many groups are charged to a user, or to one that shares its
+ *	quota?
  * @payer: the user
  *
  * Context: process; cil_hints_lock is held.
@@ -178,7 +179,7 @@ u32 cil_groups_of(const struct cil_user *payer)
 
 	lockdep_assert_held(&cil_hints_lock);
 	hash_for_each(groups, i, group, node)
-		count += group->value.payer == payer;
+		count += cil_user_shares(group->value.payer, payer);
 	return count;
 }
 

@@ -27,18 +27,20 @@ u32 cil_pool_used(void)
 }
 
 /**
- * cil_pool_get() - take a hint that nobody has
+ * cil_pool_get() - take a hint that no task has
+ * @privileged: the reserve may be used
  *
  * Context: any; with run-queue locks held.
  * Return: the hint, NULL if there is none left.
  */
-struct cil_hint *cil_pool_get(void)
+struct cil_hint *cil_pool_get(bool privileged)
 {
+	u32 most = CIL_HINTS_MAX - (privileged ? 0 : CIL_HINTS_RESERVED);
 	struct cil_hint *hint;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&pool_lock, flags);
-	hint = pool_free;
+	hint = pool_used < most ? pool_free : NULL;
 	if (hint) {
 		pool_free = hint->next_free;
 		WRITE_ONCE(pool_used, pool_used + 1);

@@ -52,11 +52,14 @@ struct cil_hint {
 /* Tasks that may have a hint, or be in a group that has one, at a time. */
 #define CIL_HINTS_MAX	16384
 
+/* Of them, those for requests with CAP_SYS_NICE only. */
+#define CIL_HINTS_RESERVED	1024
+
 /* All hints, those in use have a task. NULL before the first one was set. */
 extern struct cil_hint *cil_hint_pool;
 
 u32 cil_pool_used(void);
-struct cil_hint *cil_pool_get(void);
+struct cil_hint *cil_pool_get(bool privileged);
 void cil_pool_put(struct cil_hint *hint);
 int cil_pool_make(void);
 void cil_pool_free(void);

@@ -11,6 +11,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
 
 #include "hints/groups.h"
 #include "hints/lock.h"
@@ -20,8 +21,12 @@
 #include "hints/table.h"
 #include "hints/users.h"
 
-/* Groups that may have a value at a time: all of them, and those of one payer. */
+/*
+ * Groups that may have a value at a time: all of them, those for requests with
+ * CAP_SYS_NICE only, and those of one payer.
+ */
 #define GROUPS_MAX		4096
+#define GROUPS_RESERVED		256
 #define GROUPS_PER_PAYER	(GROUPS_MAX / 4)
 
 /* How often threads that are made meanwhile are looked for. */
@@ -56,6 +61,15 @@ static int may_set_task(struct task_struct *task, const struct cil_request *want
 	if (cil_request_is_below(wanted, &own) && !capable(CAP_SYS_NICE))
 		return -EACCES;
 	return 0;
+}
+
+/*
+ * However many uids the users of the machine own: a part of everything is out
+ * of their reach.
+ */
+static bool may_use_reserve(const struct cil_target *target)
+{
+	return target->trusted || ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 }
 
 /* Returns 0, -EPERM or -EACCES. */
@@ -115,10 +129,11 @@ static int may_set_group(const struct cil_target *target,
 }
 
 /* See cil_hint_set(). A change is queued for those that had a hint, or have one now. */
-static int set_thread(struct task_struct *thread, const struct cil_request *wanted)
+static int set_thread(struct task_struct *thread, const struct cil_request *wanted,
+		      bool privileged)
 {
 	bool had = cil_hint_find(thread);
-	int ret = cil_hint_set(thread, wanted);
+	int ret = cil_hint_set(thread, wanted, privileged);
 	const struct cil_hint *hint = cil_hint_find(thread);
 
 	if (had || hint)
@@ -133,6 +148,7 @@ static int set_threads(const struct cil_target *target,
 {
 	struct task_struct *t;
 	int ret = -ESRCH;
+	bool privileged = may_use_reserve(target);
 	bool seen = false;
 
 	*others = false;
@@ -140,7 +156,7 @@ static int set_threads(const struct cil_target *target,
 	for_each_thread(target->task, t) {
 		if (!is_meant(target, t))
 			continue;
-		ret = set_thread(t, wanted);
+		ret = set_thread(t, wanted, privileged);
 		if (ret == -ESRCH)
 			continue;
 		if (ret < 0)
@@ -217,25 +233,28 @@ void cil_request_flush_groups(void)
 }
 
 /* @payer is charged already; one who gets another value instead may be over. */
-static int may_add_group(const struct cil_user *payer, const struct cil_group *old)
+static int may_add_group(const struct cil_user *payer, const struct cil_group *old,
+			 bool privileged)
 {
+	u32 most = GROUPS_MAX - (privileged ? 0 : GROUPS_RESERVED);
+
 	if (old && old->value.payer == payer)
 		return 0;
 	if (cil_user_is_over(payer) || cil_groups_of(payer) >= GROUPS_PER_PAYER)
 		return -EDQUOT;
-	return !old && cil_groups_used >= GROUPS_MAX ? -ENOSPC : 0;
+	return !old && cil_groups_used >= most ? -ENOSPC : 0;
 }
 
-static struct cil_group *make_group(const struct cil_group *old)
+static struct cil_group *make_group(const struct cil_group *old, bool privileged)
 {
 	struct cil_group *group = kzalloc(sizeof(*group), GFP_KERNEL);
 	int ret = -ENOMEM;
 
 	if (!group)
 		return ERR_PTR(ret);
-	group->value.payer = cil_user_charge(current_uid());
+	group->value.payer = cil_user_charge(current_cred());
 	if (group->value.payer) {
-		ret = may_add_group(group->value.payer, old);
+		ret = may_add_group(group->value.payer, old, privileged);
 		if (!ret)
 			return group;
 		cil_user_uncharge(group->value.payer);
@@ -245,9 +264,9 @@ static struct cil_group *make_group(const struct cil_group *old)
 }
 
 static int insert_group(u64 id, const struct cil_request *request,
-			const struct cil_group *old)
+			const struct cil_group *old, bool privileged)
 {
-	struct cil_group *group = make_group(old);
+	struct cil_group *group = make_group(old, privileged);
 
 	if (IS_ERR(group))
 		return PTR_ERR(group);
@@ -258,14 +277,17 @@ static int insert_group(u64 id, const struct cil_request *request,
 	return 0;
 }
 
-static int set_group(struct cgroup *cgroup, const struct cil_request *wanted)
+static int set_group(const struct cil_target *target,
+		     const struct cil_request *wanted)
 {
+	struct cgroup *cgroup = target->cgroup;
 	struct cil_group *old = cil_group_lookup(cgroup_id(cgroup));
 	struct cil_group *gone = NULL;
 	int ret = 0;
 
 	if (wanted->kind != CPUIDLE_LATENCY_NONE)
-		ret = insert_group(cgroup_id(cgroup), wanted, old);
+		ret = insert_group(cgroup_id(cgroup), wanted, old,
+				   may_use_reserve(target));
 	if (ret || (!old && wanted->kind == CPUIDLE_LATENCY_NONE))
 		return ret;
 	if (old)
@@ -299,9 +321,9 @@ static int set_locked(const struct cil_target *target,
 		cil_request_flush_groups();
 	ret = target->cgroup ? may_set_group(target, wanted) :
 			       may_set_tasks(target, wanted);
-	ret = ret ?: cil_probes_attach() ?: cil_level_get(&request);
+	ret = ret ?: cil_probes_attach() ?: cil_level_get(&request, may_use_reserve(target));
 	if (!ret) {
-		ret = target->cgroup ? set_group(target->cgroup, &request) :
+		ret = target->cgroup ? set_group(target, &request) :
 				       set_tasks(target, &request);
 		cil_level_put(&request);
 	}

@@ -34,12 +34,14 @@
  * @payer: who pays; charged already
  * @expected_ns: the longest sleep to expect, if it has no hint yet
  * @what: CIL_HINT_*, for the trace
+ * @privileged: the reserve may be used
  */
 struct cil_grant {
 	struct cil_request own;
 	struct cil_user *payer;
 	u64 expected_ns;
 	u8 what;
+	bool privileged;
 };
 
 /**
@@ -140,10 +142,11 @@ static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *gr
 
 /* The payer is charged already. */
 static struct cil_hint *hint_add(struct cil_bucket *bucket, struct task_struct *task,
-				 struct cil_user *payer, u64 expected_ns)
+				 struct cil_user *payer, u64 expected_ns,
+				 bool privileged)
 	__must_hold(&bucket->lock)
 {
-	struct cil_hint *hint = cil_pool_get();
+	struct cil_hint *hint = cil_pool_get(privileged);
 
 	lockdep_assert_held(&bucket->lock);
 	if (!hint)
@@ -262,7 +265,8 @@ static int hint_grant(struct task_struct *task, const struct cil_grant *grant)
 	is_new = !hint;
 	if (is_new)
 		hint = grant_may_pay(grant) ? hint_add(bucket, task, grant->payer,
-						       grant->expected_ns) :
+						       grant->expected_ns,
+						       grant->privileged) :
 					ERR_PTR(-EDQUOT);
 	if (IS_ERR(hint)) {
 		ret = PTR_ERR(hint);
@@ -324,6 +328,7 @@ static int hint_unset(struct task_struct *task)
  * cil_hint_set() - give a task a request of its own, or take it away
  * @task: the task
  * @own: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
+ * @privileged: the reserve may be used
  *
  * Context: process, within an RCU read section; cil_hints_lock is held and the
  * probes are attached. If the task is new here, see cil_hint_settle().
@@ -331,19 +336,21 @@ static int hint_unset(struct task_struct *task)
  * more; 0; -ESRCH (it is exiting), -EDQUOT (its user has too many), -ENOSPC
  * (there are too many), -ENOMEM.
  */
-int cil_hint_set(struct task_struct *task, const struct cil_request *own)
+int cil_hint_set(struct task_struct *task, const struct cil_request *own,
+		 bool privileged)
 {
 	lockdep_assert_held(&cil_hints_lock);
 	struct cil_grant grant = {
 		.own = *own,
 		.expected_ns = SLEEP_UNKNOWN,
 		.what = CIL_HINT_SET,
+		.privileged = privileged,
 	};
 	int ret;
 
 	if (own->kind == CPUIDLE_LATENCY_NONE)
 		return hint_unset(task);
-	grant.payer = cil_user_charge(task_uid(task));
+	grant.payer = cil_user_charge(__task_cred(task));
 	if (!grant.payer)
 		return -ENOMEM;
 	ret = hint_grant(task, &grant);
@@ -469,6 +476,7 @@ static bool grant_from_parent(struct task_struct *parent, struct cil_grant *gran
 		grant->payer = hint->payer;
 		grant->expected_ns = READ_ONCE(hint->expected_ns);
 		grant->what = CIL_HINT_INHERIT;
+		grant->privileged = false;
 		cil_level_hold(&grant->own);
 	}
 	raw_spin_unlock(&hint->lock);
@@ -536,7 +544,8 @@ static struct cil_hint *hint_add_member(struct cil_bucket *bucket, struct task_s
 
 	lockdep_assert_held(&bucket->lock);
 	if (cil_user_charge_member(payer)) {
-		hint = hint_add(bucket, task, payer, expected_of_kin(task));
+		hint = hint_add(bucket, task, payer, expected_of_kin(task),
+				false);
 		if (IS_ERR(hint))
 			cil_user_uncharge(payer);
 	}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A hostile user does not get more out of hints, nor less out of the machine, than it should.
+
+Each attack is a short form: the module's numbers are made smaller, the users need fewer tasks.
+"""
+
+from pathlib import Path
+
+import pytest
+from hints_guest import guest
+
+pytestmark = pytest.mark.lab
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+def smaller(path: str, numbers: dict[str, tuple[int, int]]) -> dict[str, str]:
+    """Return a file of the module with other numbers in it, by path.
+
+    Args:
+        path: below the top of the tree.
+        numbers: value in the tree and value wanted, by the name of the macro.
+    """
+    text = (TOP / path).read_text()
+    for name, (before, after) in numbers.items():
+        lines = [line for line in text.splitlines() if line.split()[:2] == ["#define", name]]
+        assert len(lines) == 1, name
+        assert lines[0].endswith(str(before)), name
+        text = text.replace(lines[0], lines[0].replace(str(before), str(after)))
+    return {path: text}
+
+
+def test_uids_cannot_deny_hints_to_root(tmp_path: Path) -> None:
+    """However many uids ask: a part of the pool, of the groups and of the limits is left."""
+    changes = smaller(
+        "module/hints/pool.h", {"CIL_HINTS_MAX": (16384, 64), "CIL_HINTS_RESERVED": (1024, 8)}
+    )
+    changes |= smaller(
+        "module/hints/request.c", {"GROUPS_MAX": (4096, 16), "GROUPS_RESERVED": (256, 4)}
+    )
+    changes |= smaller("module/hints/levels.h", {"CIL_LEVELS_RESERVED": (12, 80)})
+    said = guest(
+        tmp_path,
+        """
+        uids=$(seq 1001 1008)
+        sleep 10000 & mine=$!
+        # More threads than there are hints; 0 limits nothing, and takes a hint all the same.
+        for uid in $uids; do
+            hint $uid as storm threads 10 >/dev/null & pids="${pids:-} $!"
+        done
+        usleep 500000
+        for uid in $uids; do
+            set -- $pids; pid=$1; shift; pids="$* $pid"
+            hint $uid as hint $pid set 0 >>/tmp/answers
+        done
+        echo "tasks: $(sort -u /tmp/answers | tr '\\n' ' ')"
+        echo "held: $(grep -c storm $hints)"
+        expect ok hint $mine set -20
+        agrees "the pool"
+        kill $pids
+        usleep 500000
+
+        for uid in $uids; do
+            for n in 1 2 3; do
+                mkdir $groups/$uid-$n
+                chown $uid $groups/$uid-$n
+                hint $uid as hint group:$groups/$uid-$n set 3 >>/tmp/groups
+            done
+        done
+        echo "groups: $(sort -u /tmp/groups | tr '\\n' ' ')"
+        mkdir $groups/mine
+        expect ok hint group:$groups/mine set -5
+        agrees groups
+
+        # A user who was once given a limit may ask for any longer one.
+        hint 1001 as storm threads 40 >/dev/null & many=$!
+        usleep 500000
+        expect ok hint $many set 1000ns
+        n=2000
+        for task in $(ls /proc/$many/task); do
+            n=$((n + 1000))
+            hint 1001 as hint thread:$task set ${n}ns >>/tmp/limits
+        done
+        echo "limits: $(sort -u /tmp/limits | tr '\n' ' ')"
+        expect ok hint $mine set 777ns
+        agrees limits
+        """,
+        changes=changes,
+    )
+    assert said["tasks"].split() == ["ENOSPC", "ok"]
+    assert int(said["held"]) == 56
+    assert said["groups"].split() == ["ENOSPC", "ok"]
+    assert said["limits"].split() == ["ENOSPC", "ok"]
