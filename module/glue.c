@@ -291,6 +291,8 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 
 	if (cpu->base && cpu->base->disable)
 		cpu->base->disable(drv, dev);
+	/* It may be a module's that goes; a CPU that wakes up calls no more. */
+	WRITE_ONCE(cpu->base, NULL);
 	WRITE_ONCE(cpu->governor, NULL);
 	if (cpu->module_held) {
 		cpu->module_held = false;
