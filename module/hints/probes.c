@@ -11,8 +11,9 @@
  */
 #include <linux/moduleparam.h>
 #include <linux/tracepoint.h>
+#include <trace/events/cgroup.h>
+#include <trace/events/sched.h>
 
-#include "compat/compat.h"
 #include "hints/groups.h"
 #include "hints/job.h"
 #include "hints/lock.h"
@@ -25,10 +26,22 @@
 /* Hints that come and go must not patch the kernel each time. */
 #define DETACH_AFTER	HZ
 
+/*
+ * Attaching and detaching interrupts every CPU. If an unprivileged request is
+ * the cause, and not the first within this time, the probes stay for as long.
+ */
+#define HOLD_FOR	(60 * HZ)
+
 static bool attached;
 
-/* Not before this are they detached, in jiffies. */
+/* Not before these are they detached, in jiffies. */
 static unsigned long detach_due;
+static unsigned long held_until;
+
+/* How often they were attached, and when by an unprivileged request. */
+static u32 attachments;
+static unsigned long unprivileged_at;
+static bool unprivileged_before;
 
 /*
  * Run-queue lock held. The parent wakes its child, whose CPU has just been
@@ -94,12 +107,24 @@ static void note_exit(struct task_struct *task)
 	local_irq_restore(flags);
 }
 
-/* The task exits itself, no lock is held. */
-static void probe_exit(void *data, CIL_EXIT_PROBE_ARGS)
+static void drop_at_exit(struct task_struct *task)
 {
 	note_exit(task);
 	if (cil_hint_drop(task, CIL_HINT_EXIT))
 		cil_probes_detach_soon();
+}
+
+/* The task exits itself, no lock is held. */
+static void __maybe_unused probe_exit(void *data, struct task_struct *task)
+{
+	drop_at_exit(task);
+}
+
+/* Newer kernels have this event, which also tells of the process. */
+static void __maybe_unused probe_exit_dead(void *data, struct task_struct *task,
+					   bool group_dead)
+{
+	drop_at_exit(task);
 }
 
 /* The group is dead already; a lock is held. */
@@ -108,24 +133,49 @@ static void probe_rmdir(void *data, struct cgroup *cgroup, const char *path)
 	cil_group_removed(cgroup);
 }
 
+/* Does the kernel's event call what has the type of this function? */
+#define CALLS(event, probe)						\
+	__same_type(check_trace_callback_type_##event, void (typeof(&(probe))))
+
+#define EXIT_PROBE							\
+	__builtin_choose_expr(CALLS(sched_process_exit, probe_exit_dead), \
+			      probe_exit_dead, probe_exit)
+
+#define CHECK(event, probe)						\
+	static_assert(CALLS(event, probe),				\
+		      "cpuidle-lab does not know this kernel's event " #event)
+
+CHECK(sched_process_exit, *EXIT_PROBE);
+CHECK(sched_migrate_task, probe_migrate);
+CHECK(cgroup_rmdir, probe_rmdir);
+CHECK(sched_switch, probe_switch);
+CHECK(sched_wakeup_new, probe_wakeup_new);
+
 /*
- * In the order of attaching. Inheritance comes last and goes first: whoever
+ * In the order of attaching. Inheritance comes last and goes first: a task that
  * has a hint must be seen to exit.
  */
+enum hint_probe_id {
+	PROBE_EXIT,
+	PROBE_MIGRATE,
+	PROBE_RMDIR,
+	/* From here on, a probe can give a task a hint. */
+	PROBE_FIRST_THAT_GIVES,
+	PROBE_SWITCH = PROBE_FIRST_THAT_GIVES,
+	PROBE_WAKEUP_NEW,
+};
+
 static struct hint_probe {
 	const char *name;
 	void *probe;
 	struct tracepoint *tracepoint;
 } probes[] = {
-	{ "sched_process_exit", probe_exit },
-	{ "sched_migrate_task", probe_migrate },
-	{ "cgroup_rmdir", probe_rmdir },
-	{ "sched_switch", probe_switch },
-	{ "sched_wakeup_new", probe_wakeup_new },
+	[PROBE_EXIT] = { "sched_process_exit", EXIT_PROBE },
+	[PROBE_MIGRATE] = { "sched_migrate_task", probe_migrate },
+	[PROBE_RMDIR] = { "cgroup_rmdir", probe_rmdir },
+	[PROBE_SWITCH] = { "sched_switch", probe_switch },
+	[PROBE_WAKEUP_NEW] = { "sched_wakeup_new", probe_wakeup_new },
 };
-
-/* From here on, a probe can give somebody a hint. */
-#define FIRST_THAT_GIVES	3
 
 static void match_tracepoint(struct tracepoint *tracepoint, void *data)
 {
@@ -148,7 +198,7 @@ static void detach_probes(int count)
 	while (count--) {
 		tracepoint_probe_unregister(probes[count].tracepoint,
 					    probes[count].probe, NULL);
-		if (count != FIRST_THAT_GIVES)
+		if (count != PROBE_FIRST_THAT_GIVES)
 			continue;
 		tracepoint_synchronize_unregister();
 		cil_hints_drop_all();
@@ -158,13 +208,28 @@ static void detach_probes(int count)
 	attached = false;
 }
 
+static void hold_attached(bool privileged)
+{
+	unsigned long now = jiffies;
+
+	attachments++;
+	held_until = now;
+	if (privileged)
+		return;
+	if (unprivileged_before && time_before(now, unprivileged_at + HOLD_FOR))
+		held_until = now + HOLD_FOR;
+	unprivileged_before = true;
+	unprivileged_at = now;
+}
+
 /**
  * cil_probes_attach() - see to it that the scheduler's events are heard
+ * @privileged: the request for a hint comes with CAP_SYS_NICE
  *
  * Context: process, may sleep; cil_hints_lock is held.
  * Return: 0, -ENOMEM, or -EOPNOTSUPP (the kernel lacks a tracepoint).
  */
-int cil_probes_attach(void)
+int cil_probes_attach(bool privileged)
 {
 	int ret;
 	int i;
@@ -187,6 +252,7 @@ int cil_probes_attach(void)
 		}
 	}
 	attached = true;
+	hold_attached(privileged);
 	cil_placement_start();
 	return 0;
 }
@@ -206,6 +272,8 @@ void cil_probes_detach_unused(void)
 {
 	unsigned long due = READ_ONCE(detach_due);
 
+	if (time_before(due, held_until))
+		due = held_until;
 	lockdep_assert_held(&cil_hints_lock);
 	if (!cil_job_take(CIL_JOB_DETACH) || !attached || is_used())
 		return;
@@ -234,6 +302,16 @@ void cil_probes_detach_soon(void)
 bool cil_probes_attached(void)
 {
 	return READ_ONCE(attached);
+}
+
+/**
+ * cil_probes_attachments() - how often have the probes been attached?
+ *
+ * Context: any.
+ */
+u32 cil_probes_attachments(void)
+{
+	return READ_ONCE(attachments);
 }
 
 /**

@@ -227,6 +227,7 @@ void cil_hints_show(struct seq_file *seq)
 	if (cil_hints_refused())
 		seq_printf(seq, "# times a task found no room for a hint: %u\n",
 			   cil_hints_refused());
+	seq_printf(seq, "# attachments: %u\n", cil_probes_attachments());
 	seq_printf(seq, "# tracepoints attached: %s\n",
 		   cil_probes_attached() ? "yes" : "no");
 }

@@ -8,6 +8,7 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <linux/mount.h>
 #include <linux/rcupdate.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -101,6 +102,21 @@ static bool is_directory_of(const struct file *file, const struct cgroup *cgroup
 	       inode->i_private == cgroup->kn;
 }
 
+/* Returns 0, -EBADF, -EPERM or -EROFS. */
+static int may_write_directory(struct file *file, const struct cgroup *cgroup)
+{
+	int ret;
+
+	if (!is_directory_of(file, cgroup))
+		return -EBADF;
+	if (file_permission(file, MAY_WRITE))
+		return -EPERM;
+	ret = mnt_want_write(file->f_path.mnt);
+	if (!ret)
+		mnt_drop_write(file->f_path.mnt);
+	return ret;
+}
+
 /*
  * What a group's tasks may have is changed by whoever may write to its
  * directory, but nobody gets more sensitive by it without CAP_SYS_NICE.
@@ -117,11 +133,10 @@ static int may_set_group(const struct cil_target *target,
 
 	if (!file)
 		return -EBADF;
-	ret = is_directory_of(file, target->cgroup) ?
-	      file_permission(file, MAY_WRITE) : -EBADF;
+	ret = may_write_directory(file, target->cgroup);
 	fput(file);
 	if (ret)
-		return ret == -EBADF ? ret : -EPERM;
+		return ret;
 	if (!cil_request_is_below(wanted, before) &&
 	    !(old && wanted->kind == CPUIDLE_LATENCY_NONE))
 		return 0;
@@ -313,6 +328,7 @@ static int set_locked(const struct cil_target *target,
 		      const struct cil_request *wanted)
 	__must_hold(&cil_hints_lock)
 {
+	bool privileged = may_use_reserve(target);
 	struct cil_request request = *wanted;
 	int ret;
 
@@ -321,7 +337,12 @@ static int set_locked(const struct cil_target *target,
 		cil_request_flush_groups();
 	ret = target->cgroup ? may_set_group(target, wanted) :
 			       may_set_tasks(target, wanted);
-	ret = ret ?: cil_probes_attach() ?: cil_level_get(&request, may_use_reserve(target));
+	/* Unless the probes are attached there is nothing to take away. */
+	if (ret || (wanted->kind == CPUIDLE_LATENCY_NONE &&
+		    !cil_probes_attached()))
+		return ret;
+	ret = cil_probes_attach(privileged) ?:
+	      cil_level_get(&request, privileged);
 	if (!ret) {
 		ret = target->cgroup ? set_group(target, &request) :
 				       set_tasks(target, &request);
@@ -341,7 +362,8 @@ static int set_locked(const struct cil_target *target,
  * Context: process, may sleep.
  * Return: 0, -EPERM (another user's task, or a directory that the caller may
  * not write to), -EACCES (CAP_SYS_NICE is needed), -ESRCH (it has exited),
- * -EBADF (the descriptor is not the cgroup's any more), -EDQUOT (the payer has
+ * -EROFS (its mount is read-only), -EBADF (the descriptor is not the cgroup's
+ * any more), -EDQUOT (the payer has
  * too many), -ENOSPC (too many hints, groups or distinct limits), -EINTR,
  * -ENOMEM, -EOPNOTSUPP.
  */

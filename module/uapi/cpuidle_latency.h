@@ -49,7 +49,7 @@ struct cpuidle_latency {
  * member that is not 0 where it must be), EFAULT, EBADF (not a pidfd, not the
  * directory of a cgroup), ESRCH (the task has exited), EINTR, ENOTTY.
  * Setting: EPERM (the task is somebody else's, or the group's directory may not
- * be written), EACCES (more sensitive than before, without CAP_SYS_NICE),
+ * be written), EROFS (the mount of the group's directory is read-only), EACCES (more sensitive than before, without CAP_SYS_NICE),
  * EDQUOT (the owner of the task has too many hints), ENOSPC (too many hints in
  * the system, or too many distinct limits), ENOMEM, EOPNOTSUPP (this kernel
  * lacks what is needed).
