@@ -15,11 +15,13 @@
 #include "hints/request.h"
 #include "symbols.h"
 
+#define FLAGS	(CPUIDLE_LATENCY_KEEP | CPUIDLE_LATENCY_RESET_ON_FORK)
+
 static bool is_valid(const struct cpuidle_latency *arg)
 {
-	bool none = !arg->value && !arg->limit_ns;
+	bool none = !arg->value && !arg->limit_ns && !arg->flags;
 
-	if (arg->reserved)
+	if (arg->flags & ~FLAGS)
 		return false;
 	switch (arg->kind) {
 	case CPUIDLE_LATENCY_NONE:
@@ -39,6 +41,7 @@ static struct cil_request request_of(const struct cpuidle_latency *arg)
 		.limit_ns = arg->limit_ns,
 		.kind = arg->kind,
 		.value = arg->value,
+		.flags = arg->flags,
 		.level = CIL_LEVEL_NONE,
 	};
 }
@@ -49,7 +52,7 @@ static void fill_request(struct cpuidle_latency *arg,
 	arg->kind = request->kind;
 	arg->value = request->value;
 	arg->limit_ns = request->limit_ns;
-	arg->reserved = 0;
+	arg->flags = request->flags;
 }
 
 /* On success the target holds a reference on the task. */
@@ -109,7 +112,8 @@ static int set_request(unsigned int command, const struct cpuidle_latency *arg)
 	struct cil_target target;
 	int ret;
 
-	if (!is_valid(arg))
+	if (!is_valid(arg) ||
+	    (arg->flags && command == CPUIDLE_LATENCY_SET_GROUP))
 		return -EINVAL;
 	ret = find_target(command, arg->fd, &target);
 	if (ret)

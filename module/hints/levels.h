@@ -29,12 +29,14 @@
  * @kind: enum cpuidle_latency_kind
  * @value: for CPUIDLE_LATENCY_VALUE, else 0
  * @level: the level that stands for it, CIL_LEVEL_NONE if it limits nothing
+ * @flags: CPUIDLE_LATENCY_KEEP, CPUIDLE_LATENCY_RESET_ON_FORK
  */
 struct cil_request {
 	s64 limit_ns;
 	u8 kind;
 	s8 value;
 	u8 level;
+	u8 flags;
 };
 
 /**

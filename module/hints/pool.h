@@ -5,9 +5,22 @@
 #include <linux/list_nulls.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
+#include <linux/uidgid.h>
 #include "hints/levels.h"
 
 struct cil_user;
+
+/**
+ * struct cil_owner - as whom a task runs
+ * @uid: its real user id
+ * @euid: its effective user id
+ * @space: its user namespace; never followed, only compared
+ */
+struct cil_owner {
+	kuid_t uid;
+	kuid_t euid;
+	const void *space;
+};
 
 /**
  * struct cil_hint - the hint of one task
@@ -18,6 +31,7 @@ struct cil_user;
  * @task: the task, NULL in the pool; the hint goes before the task does
  * @payer: whom it counts for
  * @own: what was asked for the task itself
+ * @owner: as whom the task was when that was asked
  * @expected_ns: the longest sleep to expect of the task, of a child as of its
  *	parent
  * @stopped_ns: when it last stopped running
@@ -39,6 +53,7 @@ struct cil_hint {
 	struct task_struct *task;
 	struct cil_user *payer;
 	struct cil_request own;
+	struct cil_owner owner;
 	u64 expected_ns;
 	u64 stopped_ns;
 	u64 runtime_ns;

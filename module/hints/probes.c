@@ -65,7 +65,7 @@ static void probe_migrate(void *data, struct task_struct *task, int cpu)
 static struct cil_hint *find_or_join(struct task_struct *task)
 {
 	const struct cil_group_value *group = cil_group_of(task);
-	struct cil_hint *hint = cil_hint_find(task);
+	struct cil_hint *hint = cil_hint_check_owner(task);
 
 	if (!READ_ONCE(cil_groups_used) || !(hint || group))
 		return hint;
@@ -110,8 +110,9 @@ static void note_exit(struct task_struct *task)
 static void drop_at_exit(struct task_struct *task)
 {
 	note_exit(task);
-	if (cil_hint_drop(task, CIL_HINT_EXIT))
-		cil_probes_detach_soon();
+	cil_hint_drop(task, CIL_HINT_EXIT);
+	/* Also if it lost the hint before, where no job can be queued. */
+	cil_probes_detach_soon();
 }
 
 /* The task exits itself, no lock is held. */

@@ -59,7 +59,8 @@ static int may_set_task(struct task_struct *task, const struct cil_request *want
 	if (!mine && !ns_capable(theirs->user_ns, CAP_SYS_NICE))
 		return -EPERM;
 	cil_hint_read_own(task, &own);
-	if (cil_request_is_below(wanted, &own) && !capable(CAP_SYS_NICE))
+	if ((cil_request_is_below(wanted, &own) ||
+	     wanted->flags & CPUIDLE_LATENCY_KEEP) && !capable(CAP_SYS_NICE))
 		return -EACCES;
 	return 0;
 }

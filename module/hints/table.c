@@ -9,6 +9,7 @@
  *
  * Lock order: bucket, then hint, then pool.
  */
+#include <linux/cred.h>
 #include <linux/hash.h>
 #include <linux/pid.h>
 #include <linux/rculist_nulls.h>
@@ -120,6 +121,31 @@ static void hint_set_level(struct cil_hint *hint, u8 level)
 	WRITE_ONCE(hint->level, level);
 }
 
+static struct cil_owner owner_of(const struct task_struct *task)
+{
+	const struct cred *cred = __task_cred(task);
+
+	return (struct cil_owner){
+		.uid = cred->uid,
+		.euid = cred->euid,
+		.space = cred->user_ns,
+	};
+}
+
+/* Is the task still the one that the request was for? In an RCU read section. */
+static bool hint_is_theirs(const struct cil_hint *hint,
+			   const struct task_struct *task)
+{
+	struct cil_owner owner;
+
+	if (!cil_hint_has_own(hint) || hint->own.flags & CPUIDLE_LATENCY_KEEP)
+		return true;
+	owner = owner_of(task);
+	return uid_eq(hint->owner.uid, owner.uid) &&
+	       uid_eq(hint->owner.euid, owner.euid) &&
+	       hint->owner.space == owner.space;
+}
+
 /* What counts: the task's own request, as far as the group lets it go. */
 static const struct cil_request *hint_effective(const struct cil_hint *hint,
 						const struct cil_group_value *group)
@@ -216,6 +242,7 @@ static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
 {
 	lockdep_assert_held(&hint->lock);
 	hint_set_own(hint, &grant->own);
+	hint->owner = owner_of(hint->task);
 	hint_resolve(hint, cil_group_of(hint->task));
 	hint_trace(hint, grant->what);
 }
@@ -350,7 +377,8 @@ int cil_hint_set(struct task_struct *task, const struct cil_request *own,
 
 	if (own->kind == CPUIDLE_LATENCY_NONE)
 		return hint_unset(task);
-	grant.payer = cil_user_charge(__task_cred(task));
+	grant.payer = cil_user_charge(own->flags & CPUIDLE_LATENCY_KEEP ?
+				      current_cred() : __task_cred(task));
 	if (!grant.payer)
 		return -ENOMEM;
 	ret = hint_grant(task, &grant);
@@ -458,7 +486,9 @@ void cil_hint_move(struct task_struct *task, int cpu)
 }
 
 /* What a child inherits, with a reference on its level. False: nothing. */
-static bool grant_from_parent(struct task_struct *parent, struct cil_grant *grant)
+static bool grant_from_parent(struct task_struct *parent,
+			      const struct task_struct *child,
+			      struct cil_grant *grant)
 {
 	struct cil_hint *hint = cil_hint_find(parent);
 	bool has = false;
@@ -466,7 +496,9 @@ static bool grant_from_parent(struct task_struct *parent, struct cil_grant *gran
 	if (!hint)
 		return false;
 	raw_spin_lock(&hint->lock);
-	if (hint->task == parent && cil_hint_has_own(hint)) {
+	if (hint->task == parent && cil_hint_has_own(hint) &&
+	    !(hint->own.flags & CPUIDLE_LATENCY_RESET_ON_FORK) &&
+	    hint_is_theirs(hint, child)) {
 		has = cil_user_charge_more(hint->payer);
 		if (!has)
 			atomic_inc(&refused);
@@ -494,7 +526,7 @@ void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 {
 	struct cil_grant grant;
 
-	if (!grant_from_parent(parent, &grant))
+	if (!grant_from_parent(parent, child, &grant))
 		return;
 	if (hint_grant(child, &grant) < 0)
 		atomic_inc(&refused);
@@ -577,6 +609,38 @@ void cil_hint_join(struct task_struct *task, const struct cil_group_value *group
 	raw_spin_unlock(&bucket->lock);
 }
 
+static bool hint_is_stale(struct cil_hint *hint, const struct task_struct *task)
+{
+	bool stale;
+
+	raw_spin_lock(&hint->lock);
+	stale = hint->task == task && !hint_is_theirs(hint, task);
+	raw_spin_unlock(&hint->lock);
+	return stale;
+}
+
+/**
+ * cil_hint_check_owner() - take a task's request away if its user has changed
+ * @task: the current task
+ *
+ * No tracepoint shows changes of credentials. A decision depends on tasks that
+ * have stopped running, so it is enough to look when they do.
+ *
+ * Context: RCU read section, interrupts off.
+ * Return: the hint that the task still has, or NULL.
+ */
+struct cil_hint *cil_hint_check_owner(struct task_struct *task)
+{
+	struct cil_hint *hint = cil_hint_find(task);
+
+	/* Only its own task and requests change it; the lock decides. */
+	if (!hint || data_race(hint_is_theirs(hint, task)) ||
+	    !hint_is_stale(hint, task))
+		return hint;
+	hint_unset(task);
+	return cil_hint_find(task);
+}
+
 /**
  * cil_hint_drop() - a task loses its hint
  * @task: the task
@@ -624,7 +688,7 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 	if (!hint)
 		return;
 	raw_spin_lock_irqsave(&hint->lock, flags);
-	if (hint->task == task)
+	if (hint->task == task && hint_is_theirs(hint, task))
 		*own = hint->own;
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }

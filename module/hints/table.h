@@ -17,6 +17,7 @@ void cil_hints_settle_all(void);
 void cil_hint_inherit(struct task_struct *parent, struct task_struct *child);
 void cil_hint_join(struct task_struct *task, const struct cil_group_value *group);
 void cil_hint_move(struct task_struct *task, int cpu);
+struct cil_hint *cil_hint_check_owner(struct task_struct *task);
 bool cil_hint_drop(struct task_struct *task, u8 what);
 void cil_hint_read_own(const struct task_struct *task, struct cil_request *own);
 void cil_hints_resolve_all(void);

@@ -59,6 +59,27 @@ echo "read_only: $(hint group:/tmp/seen/seen set 3)"
 echo "writable: $(hint group:$groups/seen set 3)"
 """
 
+CHANGE_OF_USER = """
+# Sets its hint as root, and becomes a task of another user; or its child does.
+hint -10 run sleep 1000 & same=$!
+hint -10 run hint 65534 as sleep 1000 & other=$!
+hint -10 run sh -c 'hint 65534 as sleep 1000 & echo $! >/tmp/child; wait' & parent=$!
+hint -10k run hint 65534 as sleep 1000 & kept=$!
+hint -10f run sh -c 'sleep 1000 & echo $! >/tmp/fork; wait' & forks=$!
+nobody hint 5 run unshare -Ur sleep 1000 & space=$!
+usleep 500000
+for name in same other parent kept forks space; do
+    eval "pid=\\$$name"
+    echo "user.$name: $(hint $pid get)"
+done
+echo "user.child: $(hint $(cat /tmp/child) get)"
+echo "user.fork: $(hint $(cat /tmp/fork) get)"
+echo "user.listed: $(grep -c . $hints) lines, $(on $other)$(on $(cat /tmp/child)) of others"
+nobody hint self set 5k >/tmp/said; echo "user.keep: $(cat /tmp/said)"
+agrees "a change of user"
+kill $same $other $parent $kept $forks $space $(cat /tmp/child /tmp/fork)
+"""
+
 ALL_UIDS = """
 uids=$(seq 1001 1008)
 sleep 10000 & mine=$!
@@ -99,7 +120,7 @@ for task in $(ls /proc/$many/task); do
     n=$((n + 1000))
     hint 1001 as hint thread:$task set ${n}ns >>/tmp/limits
 done
-echo "limits: $(sort -u /tmp/limits | tr '\n' ' ')"
+echo "limits: $(sort -u /tmp/limits | tr '\\n' ' ')"
 expect ok hint $mine set 777ns
 agrees limits
 """
@@ -108,7 +129,7 @@ agrees limits
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return what a guest said in which all attacks were tried, one after the other."""
-    script = NOTHING_TO_DO + READ_ONLY + ALL_UIDS
+    script = NOTHING_TO_DO + READ_ONLY + CHANGE_OF_USER + ALL_UIDS
     return guest(tmp_path_factory.mktemp("attack"), script, changes=NUMBERS)
 
 
@@ -125,6 +146,15 @@ def test_no_pattern_attaches_more_than_twice_a_minute(said: dict[str, str]) -> N
 def test_a_group_behind_a_read_only_mount_is_not_changed(said: dict[str, str]) -> None:
     assert said["read_only"] == "EROFS"
     assert said["writable"] == "ok"
+
+
+def test_a_hint_does_not_cross_a_change_of_user(said: dict[str, str]) -> None:
+    assert said["user.same"] == said["user.parent"] == said["user.forks"] == "-10"
+    for name in ("other", "child", "space", "fork"):
+        assert said[f"user.{name}"] == "none", name
+    assert said["user.listed"].endswith("lines,  of others")
+    assert said["user.kept"] == "-10"
+    assert said["user.keep"] == "EACCES"
 
 
 def test_uids_cannot_deny_hints_to_root(said: dict[str, str]) -> None:
