@@ -364,9 +364,8 @@ static int set_locked(const struct cil_target *target,
  * Return: 0, -EPERM (another user's task, or a directory that the caller may
  * not write to), -EACCES (CAP_SYS_NICE is needed), -ESRCH (it has exited),
  * -EROFS (its mount is read-only), -EBADF (the descriptor is not the cgroup's
- * any more), -EDQUOT (the payer has
- * too many), -ENOSPC (too many hints, groups or distinct limits), -EINTR,
- * -ENOMEM, -EOPNOTSUPP.
+ * any more), -EDQUOT (the payer has too many), -ENOSPC (too many hints, groups
+ * or distinct limits), -EINTR, -ENOMEM, -EOPNOTSUPP.
  */
 int cil_request_set(const struct cil_target *target,
 		    const struct cil_request *wanted)

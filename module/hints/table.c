@@ -366,7 +366,6 @@ static int hint_unset(struct task_struct *task)
 int cil_hint_set(struct task_struct *task, const struct cil_request *own,
 		 bool privileged)
 {
-	lockdep_assert_held(&cil_hints_lock);
 	struct cil_grant grant = {
 		.own = *own,
 		.expected_ns = SLEEP_UNKNOWN,
@@ -375,6 +374,7 @@ int cil_hint_set(struct task_struct *task, const struct cil_request *own,
 	};
 	int ret;
 
+	lockdep_assert_held(&cil_hints_lock);
 	if (own->kind == CPUIDLE_LATENCY_NONE)
 		return hint_unset(task);
 	grant.payer = cil_user_charge(own->flags & CPUIDLE_LATENCY_KEEP ?
