@@ -136,7 +136,7 @@ static void probe_rmdir(void *data, struct cgroup *cgroup, const char *path)
 
 /* Does the kernel's event call what has the type of this function? */
 #define CALLS(event, probe)						\
-	__same_type(check_trace_callback_type_##event, void (typeof(&(probe))))
+	__same_type(check_trace_callback_type_##event, void (typeof(probe) *))
 
 #define EXIT_PROBE							\
 	__builtin_choose_expr(CALLS(sched_process_exit, probe_exit_dead), \

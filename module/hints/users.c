@@ -152,6 +152,17 @@ static u64 quota_key(u32 number, bool is_space)
 	return (u64)is_space << 32 | number;
 }
 
+static struct cil_quota *add_quota(u64 key)
+{
+	struct cil_quota *quota = kzalloc(sizeof(*quota), GFP_ATOMIC);
+
+	if (!quota)
+		return NULL;
+	quota->key = key;
+	hash_add(quotas, &quota->node, key);
+	return quota;
+}
+
 static struct cil_quota *quota_get(u64 key)
 	__must_hold(&cil_hints_lock)
 {
@@ -160,14 +171,11 @@ static struct cil_quota *quota_get(u64 key)
 	lockdep_assert_held(&cil_hints_lock);
 	hash_for_each_possible(quotas, quota, node, key)
 		if (quota->key == key)
-			goto found;
-	quota = kzalloc(sizeof(*quota), GFP_ATOMIC);
+			break;
 	if (!quota)
-		return NULL;
-	quota->key = key;
-	hash_add(quotas, &quota->node, key);
-found:
-	quota->users++;
+		quota = add_quota(key);
+	if (quota)
+		quota->users++;
 	return quota;
 }
 

@@ -59,12 +59,11 @@ struct cpuidle_latency {
  * Errors of all: EINVAL (an unknown kind, a value or limit out of range, a
  * member that is not 0 where it must be), EFAULT, EBADF (not a pidfd, not the
  * directory of a cgroup), ESRCH (the task has exited), EINTR, ENOTTY.
- * Setting: EPERM (the task is somebody else's, or the group's directory may not
- * be written), EROFS (the mount of the group's directory is read-only), EACCES (more sensitive than before, or to be kept, without
- * CAP_SYS_NICE),
- * EDQUOT (the owner of the task has too many hints), ENOSPC (too many hints in
- * the system, or too many distinct limits), ENOMEM, EOPNOTSUPP (this kernel
- * lacks what is needed).
+ * Setting: EPERM (another user's task, or a group's directory that may not be
+ * written), EROFS (the mount of that directory is read-only), EACCES (more
+ * sensitive than before, or to be kept, without CAP_SYS_NICE), EDQUOT (the owner
+ * of the task has too many hints), ENOSPC (too many hints in the system, or too
+ * many distinct limits), ENOMEM, EOPNOTSUPP (this kernel lacks what is needed).
  * Getting: a task or group without a hint gives CPUIDLE_LATENCY_NONE, no error.
  */
 #define CPUIDLE_LATENCY_SET_TASK	_IOW(0xc1, 0x01, struct cpuidle_latency)
