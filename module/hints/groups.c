@@ -27,6 +27,10 @@ static DEFINE_HASHTABLE(groups, 10);
 /* The dead are still in the table. */
 static bool some_are_dead;
 
+/* Groups that were taken out, the last one first, until no task sees them. */
+static struct cil_group *unlinked;
+static u64 unlinked_last;
+
 /* Bit n is set if there may be a group whose id is n modulo 64. */
 static u64 filter;
 
@@ -90,51 +94,52 @@ void cil_group_insert(struct cil_group *group)
 
 /**
  * cil_group_unlink() - take a group out
- * @group: the group
- * @old: the list that it goes to; cil_groups_release() is due when no task sees
- *	it any more
+ * @group: the group; cil_groups_release() is due when no task sees it any more
  *
- * Context: process; cil_hints_lock is held, or no probe is attached any more.
+ * Context: process; cil_hints_lock is held.
  */
-void cil_group_unlink(struct cil_group *group, struct cil_group **old)
+void cil_group_unlink(struct cil_group *group)
 {
+	lockdep_assert_held(&cil_hints_lock);
 	hash_del_rcu(&group->node);
 	WRITE_ONCE(cil_groups_used, cil_groups_used - 1);
-	group->next_old = *old;
-	*old = group;
+	group->unlinked = ++unlinked_last;
+	group->next_unlinked = unlinked;
+	unlinked = group;
 }
 
 /**
  * cil_groups_unlink_dead() - take out the groups whose cgroups are gone
  *
  * Context: process; cil_hints_lock is held.
- * Return: the list of them, NULL if there are none.
+ * Return: false if there are none.
  */
-struct cil_group *cil_groups_unlink_dead(void)
+bool cil_groups_unlink_dead(void)
 {
-	struct cil_group *old = NULL;
+	u64 before = unlinked_last;
 	struct hlist_node *next;
 	struct cil_group *group;
 	int i;
 
 	lockdep_assert_held(&cil_hints_lock);
 	if (!READ_ONCE(some_are_dead))
-		return NULL;
+		return false;
 	WRITE_ONCE(some_are_dead, false);
 	/* A cgroup that is removed from here on sets the mark again. */
 	smp_mb();
 	hash_for_each_safe(groups, i, next, group, node)
 		if (READ_ONCE(group->dead))
-			cil_group_unlink(group, &old);
-	return old;
+			cil_group_unlink(group);
+	return unlinked_last != before;
 }
 
 /**
  * cil_groups_publish() - let the tasks see which groups have a value
  *
  * Context: process; cil_hints_lock is held.
+ * Return: for cil_groups_release(): what has been taken out by now.
  */
-void cil_groups_publish(void)
+u64 cil_groups_publish(void)
 {
 	struct cil_group *group;
 	u64 bits = 0;
@@ -144,20 +149,28 @@ void cil_groups_publish(void)
 	hash_for_each(groups, i, group, node)
 		bits |= BIT_ULL(group->id % 64);
 	WRITE_ONCE(filter, bits);
+	return unlinked_last;
 }
 
 /**
  * cil_groups_release() - free groups that have been taken out
- * @old: a list of them
+ * @last: the last of them, see cil_groups_publish()
  *
- * Context: any; no task goes by their values any more.
+ * Context: process; cil_hints_lock is held, no task goes by their values any
+ * more.
  */
-void cil_groups_release(struct cil_group *old)
+void cil_groups_release(u64 last)
 {
-	while (old) {
-		struct cil_group *group = old;
+	struct cil_group **place = &unlinked;
+	struct cil_group *group;
 
-		old = group->next_old;
+	lockdep_assert_held(&cil_hints_lock);
+	while ((group = *place)) {
+		if (group->unlinked > last) {
+			place = &group->next_unlinked;
+			continue;
+		}
+		*place = group->next_unlinked;
 		cil_level_put(&group->value.request);
 		cil_user_uncharge(group->value.payer);
 		kfree_rcu(group, rcu);
@@ -204,6 +217,12 @@ void cil_group_removed(const struct cgroup *cgroup)
 	rcu_read_unlock();
 }
 
+static void count_group(const struct cil_group *group, u32 *users)
+{
+	users[group->value.request.level]++;
+	cil_user_found(group->value.payer);
+}
+
 /**
  * cil_groups_count() - count the groups' requests by level, and by who pays
  * @users: counts of CIL_LEVELS + 1 levels, added to
@@ -215,10 +234,10 @@ void cil_groups_count(u32 *users)
 	const struct cil_group *group;
 	int i;
 
-	hash_for_each(groups, i, group, node) {
-		users[group->value.request.level]++;
-		cil_user_found(group->value.payer);
-	}
+	hash_for_each(groups, i, group, node)
+		count_group(group, users);
+	for (group = unlinked; group; group = group->next_unlinked)
+		count_group(group, users);
 }
 
 /**
@@ -228,12 +247,13 @@ void cil_groups_count(u32 *users)
  */
 void cil_groups_exit(void)
 {
-	struct cil_group *old = NULL;
 	struct hlist_node *next;
 	struct cil_group *group;
 	int i;
 
+	mutex_lock(&cil_hints_lock);
 	hash_for_each_safe(groups, i, next, group, node)
-		cil_group_unlink(group, &old);
-	cil_groups_release(old);
+		cil_group_unlink(group);
+	cil_groups_release(unlinked_last);
+	mutex_unlock(&cil_hints_lock);
 }

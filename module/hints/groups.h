@@ -25,7 +25,8 @@ struct cil_group_value {
 /**
  * struct cil_group - a group that has a value
  * @node: in the table
- * @next_old: the next of those that have been taken out
+ * @next_unlinked: the next of those that have been taken out
+ * @unlinked: number of this one among them
  * @rcu: to free it when no task looks at it any more
  * @id: of the cgroup
  * @value: its value
@@ -33,7 +34,8 @@ struct cil_group_value {
  */
 struct cil_group {
 	struct hlist_node node;
-	struct cil_group *next_old;
+	struct cil_group *next_unlinked;
+	u64 unlinked;
 	struct rcu_head rcu;
 	u64 id;
 	struct cil_group_value value;
@@ -43,10 +45,10 @@ struct cil_group {
 const struct cil_group_value *cil_group_find(struct task_struct *task);
 struct cil_group *cil_group_lookup(u64 id);
 void cil_group_insert(struct cil_group *group);
-void cil_group_unlink(struct cil_group *group, struct cil_group **old);
-struct cil_group *cil_groups_unlink_dead(void);
-void cil_groups_publish(void);
-void cil_groups_release(struct cil_group *old);
+void cil_group_unlink(struct cil_group *group);
+bool cil_groups_unlink_dead(void);
+u64 cil_groups_publish(void);
+void cil_groups_release(u64 last);
 u32 cil_groups_of(const struct cil_user *payer);
 void cil_group_removed(const struct cgroup *cgroup);
 void cil_groups_count(u32 *users);

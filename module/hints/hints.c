@@ -84,9 +84,9 @@ void cil_hints_make_files(struct dentry *folder)
 
 static void hints_job(struct work_struct *work)
 {
-	mutex_lock(&cil_hints_lock);
 	if (cil_job_take(CIL_JOB_FLUSH))
 		cil_request_flush_groups();
+	mutex_lock(&cil_hints_lock);
 	if (cil_job_take(CIL_JOB_SETTLE) && cil_probes_attached())
 		cil_hints_settle_all();
 	cil_probes_detach_unused();

@@ -186,7 +186,12 @@ static int set_threads(const struct cil_target *target,
 	return min(ret, 0);
 }
 
-static void settle_threads(const struct cil_target *target)
+/*
+ * Threads other than the current one may have been migrating, or been given what
+ * their parent had a moment ago; both is over after a grace period. Requests of
+ * others do not wait for it: the lock is not held.
+ */
+static void settle_threads(const struct cil_target *target, u32 round)
 {
 	struct task_struct *t;
 
@@ -194,58 +199,41 @@ static void settle_threads(const struct cil_target *target)
 	rcu_read_lock();
 	for_each_thread(target->task, t)
 		if (is_meant(target, t))
-			cil_hint_settle(t);
+			cil_hint_settle(t, round);
 	rcu_read_unlock();
 }
 
 /*
- * The current task does not migrate meanwhile, and makes no thread. Others may
- * have been migrating, or been given what their parent had a moment ago; both
- * is over after a grace period. So hints are taken away until none is found; a
- * process that makes threads faster than that keeps some.
+ * Groups' values have changed; afterwards no task goes by an old one. Requests
+ * of others do not wait for the grace period: the lock is not held.
  */
-static int set_and_settle(const struct cil_target *target,
-			  const struct cil_request *wanted)
+static void settle_groups(u64 last)
 {
-	int passes = PASSES;
-	bool others;
-	int ret;
-
-	do {
-		ret = set_threads(target, wanted, &others);
-		/* Also after an error: some threads may have got theirs. */
-		if (others)
-			settle_threads(target);
-	} while (others && wanted->kind == CPUIDLE_LATENCY_NONE && --passes &&
-		 !fatal_signal_pending(current));
-	return ret;
-}
-
-/* Groups' values have changed; afterwards no task goes by an old one. */
-static void apply_groups(struct cil_group *old)
-	__must_hold(&cil_hints_lock)
-{
-	lockdep_assert_held(&cil_hints_lock);
-	cil_groups_publish();
 	synchronize_rcu();
+	mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
 	cil_placement_flush();
-	cil_groups_release(old);
+	cil_groups_release(last);
 	cil_probes_detach_soon();
+	mutex_unlock(&cil_hints_lock);
 }
 
 /**
  * cil_request_flush_groups() - forget the values of cgroups that are gone
  *
- * Context: process, may sleep; cil_hints_lock is held.
+ * Context: process, may sleep; cil_hints_lock is not held.
  */
 void cil_request_flush_groups(void)
 {
-	struct cil_group *old = cil_groups_unlink_dead();
+	u64 last = 0;
 
-	if (old)
-		apply_groups(old);
+	mutex_lock(&cil_hints_lock);
+	if (cil_groups_unlink_dead())
+		last = cil_groups_publish();
+	mutex_unlock(&cil_hints_lock);
+	if (last)
+		settle_groups(last);
 }
 
 /* @payer is charged already; one who gets another value instead may be over. */
@@ -293,12 +281,27 @@ static int insert_group(u64 id, const struct cil_request *request,
 	return 0;
 }
 
+/**
+ * struct cil_unsettled - what is left to do after a change, without the lock
+ * @threads: some threads other than the current one are new here, or have left
+ * @round: see cil_hint_settle()
+ * @groups: values of groups have changed
+ * @last: see cil_groups_publish()
+ */
+struct cil_unsettled {
+	bool threads;
+	u32 round;
+	bool groups;
+	u64 last;
+};
+
 static int set_group(const struct cil_target *target,
-		     const struct cil_request *wanted)
+		     const struct cil_request *wanted,
+		     struct cil_unsettled *unsettled)
+	__must_hold(&cil_hints_lock)
 {
 	struct cgroup *cgroup = target->cgroup;
 	struct cil_group *old = cil_group_lookup(cgroup_id(cgroup));
-	struct cil_group *gone = NULL;
 	int ret = 0;
 
 	if (wanted->kind != CPUIDLE_LATENCY_NONE)
@@ -307,8 +310,9 @@ static int set_group(const struct cil_target *target,
 	if (ret || (!old && wanted->kind == CPUIDLE_LATENCY_NONE))
 		return ret;
 	if (old)
-		cil_group_unlink(old, &gone);
-	apply_groups(gone);
+		cil_group_unlink(old);
+	unsettled->groups = true;
+	unsettled->last = cil_groups_publish();
 	/* Removed meanwhile: before the value was there no probe said so. */
 	smp_mb();
 	if (!(READ_ONCE(cgroup->self.flags) & CSS_ONLINE))
@@ -316,17 +320,22 @@ static int set_group(const struct cil_target *target,
 	return 0;
 }
 
+/* Also after an error some threads may have got theirs. */
 static int set_tasks(const struct cil_target *target,
-		     const struct cil_request *wanted)
+		     const struct cil_request *wanted,
+		     struct cil_unsettled *unsettled)
+	__must_hold(&cil_hints_lock)
 {
-	int ret = set_and_settle(target, wanted);
+	int ret = set_threads(target, wanted, &unsettled->threads);
 
+	unsettled->round = cil_hints_settle_round();
 	cil_placement_flush();
 	return ret;
 }
 
 static int set_locked(const struct cil_target *target,
-		      const struct cil_request *wanted)
+		      const struct cil_request *wanted,
+		      struct cil_unsettled *unsettled)
 	__must_hold(&cil_hints_lock)
 {
 	bool privileged = may_use_reserve(target);
@@ -334,8 +343,6 @@ static int set_locked(const struct cil_target *target,
 	int ret;
 
 	lockdep_assert_held(&cil_hints_lock);
-	if (target->cgroup)
-		cil_request_flush_groups();
 	ret = target->cgroup ? may_set_group(target, wanted) :
 			       may_set_tasks(target, wanted);
 	/* Unless the probes are attached there is nothing to take away. */
@@ -345,11 +352,29 @@ static int set_locked(const struct cil_target *target,
 	ret = cil_probes_attach(privileged) ?:
 	      cil_level_get(&request, privileged);
 	if (!ret) {
-		ret = target->cgroup ? set_group(target, &request) :
-				       set_tasks(target, &request);
+		ret = target->cgroup ? set_group(target, &request, unsettled) :
+				       set_tasks(target, &request, unsettled);
 		cil_level_put(&request);
 	}
 	cil_probes_detach_soon();
+	return ret;
+}
+
+static int set_and_settle(const struct cil_target *target,
+			  const struct cil_request *wanted,
+			  struct cil_unsettled *unsettled)
+{
+	int ret = mutex_lock_killable(&cil_hints_lock);
+
+	*unsettled = (struct cil_unsettled){};
+	if (ret)
+		return ret;
+	ret = set_locked(target, wanted, unsettled);
+	mutex_unlock(&cil_hints_lock);
+	if (unsettled->threads)
+		settle_threads(target, unsettled->round);
+	if (unsettled->groups)
+		settle_groups(unsettled->last);
 	return ret;
 }
 
@@ -358,7 +383,9 @@ static int set_locked(const struct cil_target *target,
  * @target: whose
  * @wanted: what; level is ignored. CPUIDLE_LATENCY_NONE removes
  *
- * If a thread cannot get its hint, those before it have theirs.
+ * If a thread cannot get its hint, those before it have theirs. Hints are taken
+ * away until none is found, since threads that are made meanwhile inherit; a
+ * process that makes threads faster than that keeps some.
  *
  * Context: process, may sleep.
  * Return: 0, -EPERM (another user's task, or a directory that the caller may
@@ -370,12 +397,16 @@ static int set_locked(const struct cil_target *target,
 int cil_request_set(const struct cil_target *target,
 		    const struct cil_request *wanted)
 {
-	int ret = mutex_lock_killable(&cil_hints_lock);
+	struct cil_unsettled unsettled;
+	int passes = PASSES;
+	int ret;
 
-	if (ret)
-		return ret;
-	ret = set_locked(target, wanted);
-	mutex_unlock(&cil_hints_lock);
+	if (target->cgroup)
+		cil_request_flush_groups();
+	do {
+		ret = set_and_settle(target, wanted, &unsettled);
+	} while (unsettled.threads && wanted->kind == CPUIDLE_LATENCY_NONE &&
+		 --passes && !fatal_signal_pending(current));
 	return ret;
 }
 

@@ -57,6 +57,9 @@ struct cil_bucket {
 
 static struct cil_bucket *buckets;
 
+/* Changed with cil_hints_lock held, read with the lock of a hint. */
+static u32 settle_round;
+
 /* How often a task could not get what its parent or its group has for it. */
 static atomic_t refused;
 
@@ -408,20 +411,35 @@ static void hint_set_cpu(struct cil_hint *hint, int cpu)
 }
 
 /* Where no migration was seen, the task is where it says. */
-static void hint_settle_cpu(struct cil_hint *hint, const struct task_struct *task)
+static void hint_settle_cpu(struct cil_hint *hint, const struct task_struct *task,
+			    u32 round)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&hint->lock, flags);
 	if (hint->task && (!task || hint->task == task) && !hint->moved &&
+	    round == READ_ONCE(settle_round) &&
 	    hint->cpu != task_cpu(hint->task))
 		hint_set_cpu(hint, task_cpu(hint->task));
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
 /**
+ * cil_hints_settle_round() - how often have all hints been settled?
+ *
+ * Context: process; cil_hints_lock is held.
+ */
+u32 cil_hints_settle_round(void)
+{
+	lockdep_assert_held(&cil_hints_lock);
+	return settle_round;
+}
+
+/**
  * cil_hint_settle() - make sure of the CPU of a hint that is new
  * @task: the task
+ * @round: cil_hints_settle_round() when it was set; if all hints are being
+ *	settled since, that will do
  *
  * The task may have migrated between the moment its CPU was read and the
  * moment the hint could be found by the probe. Such a migration runs with
@@ -431,12 +449,12 @@ static void hint_settle_cpu(struct cil_hint *hint, const struct task_struct *tas
  * Context: process, within an RCU read section, a grace period after
  * cil_hint_set().
  */
-void cil_hint_settle(struct task_struct *task)
+void cil_hint_settle(struct task_struct *task, u32 round)
 {
 	struct cil_hint *hint = cil_hint_find(task);
 
 	if (hint)
-		hint_settle_cpu(hint, task);
+		hint_settle_cpu(hint, task, round);
 }
 
 /**
@@ -452,6 +470,8 @@ void cil_hints_settle_all(void)
 	struct cil_hint *hint;
 
 	lockdep_assert_held(&cil_hints_lock);
+	/* Before the marks go: a request that waits must not settle without them. */
+	WRITE_ONCE(settle_round, settle_round + 1);
 	for (hint = cil_hint_pool; hint < end; hint++) {
 		raw_spin_lock_irq(&hint->lock);
 		hint->moved = false;
@@ -460,7 +480,7 @@ void cil_hints_settle_all(void)
 	/* See cil_hint_settle(). */
 	synchronize_rcu();
 	for (hint = cil_hint_pool; hint < end; hint++)
-		hint_settle_cpu(hint, NULL);
+		hint_settle_cpu(hint, NULL, settle_round);
 }
 
 /**

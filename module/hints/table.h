@@ -12,7 +12,8 @@ void cil_hints_free_table(void);
 struct cil_hint *cil_hint_find(const struct task_struct *task);
 int cil_hint_set(struct task_struct *task, const struct cil_request *own,
 		 bool privileged);
-void cil_hint_settle(struct task_struct *task);
+u32 cil_hints_settle_round(void);
+void cil_hint_settle(struct task_struct *task, u32 round);
 void cil_hints_settle_all(void);
 void cil_hint_inherit(struct task_struct *parent, struct task_struct *child);
 void cil_hint_join(struct task_struct *task, const struct cil_group_value *group);
