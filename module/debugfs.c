@@ -10,21 +10,18 @@
 #include <linux/cpu.h>
 #include <linux/debugfs.h>
 #include <linux/module.h>
-#include <linux/pid.h>
 #include <linux/sched/clock.h>
-#include <linux/sched/task.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/smp.h>
 #include <linux/uaccess.h>
 
+#include "base.h"
 #include "compat/compat.h"
 #include "debugfs.h"
-#include "gate.h"
 #include "glue.h"
-#include "levels.h"
-#include "recount.h"
-#include "request.h"
+#include "hints/hints.h"
+#include "line.h"
 #include "shadow.h"
 #include "symbols.h"
 #include "tunables.h"
@@ -63,20 +60,6 @@ void cil_env_print(struct cil_sink *sink, const char *format, ...)
 	va_end(args);
 }
 
-/* One written line, without its newline. */
-static int copy_line(char *line, size_t room, const char __user *from,
-		     size_t size)
-{
-	if (size >= room)
-		return -EINVAL;
-	if (copy_from_user(line, from, size))
-		return -EFAULT;
-	line[size] = '\0';
-	if (size && line[size - 1] == '\n')
-		line[size - 1] = '\0';
-	return 0;
-}
-
 static int version_show(struct seq_file *seq, void *unused)
 {
 	seq_puts(seq, CIL_VERSION);
@@ -107,7 +90,7 @@ static ssize_t tunable_write(struct file *f, const char __user *from, size_t siz
 {
 	const struct cil_file *file = file_inode(f)->i_private;
 	char line[LINE_MAX];
-	int ret = copy_line(line, sizeof(line), from, size);
+	int ret = cil_copy_line(line, sizeof(line), from, size);
 
 	if (!ret)
 		ret = cil_tunables_set(file->governor, file->n, line);
@@ -229,7 +212,7 @@ DEFINE_SHOW_ATTRIBUTE(state);
 
 static int base_show(struct seq_file *seq, void *unused)
 {
-	seq_printf(seq, "%s\n", cil_gate_base()->name);
+	seq_printf(seq, "%s\n", cil_base_get()->name);
 	return 0;
 }
 
@@ -237,109 +220,13 @@ static ssize_t base_write(struct file *f, const char __user *from, size_t size,
 			  loff_t *pos)
 {
 	char line[LINE_MAX];
-	int ret = copy_line(line, sizeof(line), from, size);
+	int ret = cil_copy_line(line, sizeof(line), from, size);
 
 	if (!ret)
-		ret = cil_gate_set_base(line);
+		ret = cil_base_set(line);
 	return ret ?: size;
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(base);
-
-static int hints_show(struct seq_file *seq, void *unused)
-{
-	cil_hints_show(seq);
-	return 0;
-}
-
-static struct task_struct *find_task(pid_t nr)
-{
-	struct pid *pid = find_get_pid(nr);
-	struct task_struct *task = get_pid_task(pid, PIDTYPE_PID);
-
-	put_pid(pid);
-	return task;
-}
-
-static int change_hint(const struct cil_target *target,
-		       const struct cil_request *wanted)
-{
-	struct cil_request found;
-	int ret = 0;
-
-	if (wanted->kind == CPUIDLE_LATENCY_NONE) {
-		ret = cil_request_get(target, &found);
-		if (!ret && found.kind == CPUIDLE_LATENCY_NONE)
-			ret = -ENOENT;
-	}
-	return ret ?: cil_request_set(target, wanted);
-}
-
-/* "PID LIMIT_US" sets a hint, "PID -" removes it. */
-static int parse_hint(char *line)
-{
-	struct cil_request wanted = { .kind = CPUIDLE_LATENCY_LIMIT };
-	struct cil_target target = { .trusted = true };
-	char *limit = strim(line);
-	char *pid = strsep(&limit, " ");
-	u32 limit_us;
-	int ret;
-	int nr;
-
-	if (!limit || kstrtoint(pid, 10, &nr) || nr <= 0)
-		return -EINVAL;
-	limit = skip_spaces(limit);
-	if (!strcmp(limit, "-"))
-		wanted.kind = CPUIDLE_LATENCY_NONE;
-	else if (!kstrtou32(limit, 10, &limit_us))
-		wanted.limit_ns = (s64)limit_us * NSEC_PER_USEC;
-	else
-		return -EINVAL;
-	target.task = find_task(nr);
-	if (!target.task)
-		return -ESRCH;
-	ret = change_hint(&target, &wanted);
-	put_task_struct(target.task);
-	return ret;
-}
-
-static ssize_t hints_write(struct file *f, const char __user *from, size_t size,
-			   loff_t *pos)
-{
-	char line[LINE_MAX];
-	int ret = copy_line(line, sizeof(line), from, size);
-
-	if (!ret)
-		ret = parse_hint(line);
-	return ret ?: size;
-}
-DEFINE_SHOW_STORE_ATTRIBUTE(hints);
-
-static int latency_map_show(struct seq_file *seq, void *unused)
-{
-	char map[CIL_MAP_TEXT];
-
-	cil_levels_print_map(map, sizeof(map));
-	seq_printf(seq, "%s\n", map);
-	return 0;
-}
-
-static ssize_t latency_map_write(struct file *f, const char __user *from,
-				 size_t size, loff_t *pos)
-{
-	char line[CIL_MAP_TEXT];
-	int ret = copy_line(line, sizeof(line), from, size);
-
-	if (!ret)
-		ret = cil_levels_set_map(line);
-	return ret ?: size;
-}
-DEFINE_SHOW_STORE_ATTRIBUTE(latency_map);
-
-static int recount_show(struct seq_file *seq, void *unused)
-{
-	return cil_recount_show(seq);
-}
-DEFINE_SHOW_ATTRIBUTE(recount);
 
 static int shadow_show(struct seq_file *seq, void *unused)
 {
@@ -351,7 +238,7 @@ static ssize_t shadow_write(struct file *f, const char __user *from, size_t size
 			    loff_t *pos)
 {
 	char line[LINE_MAX];
-	int ret = copy_line(line, sizeof(line), from, size);
+	int ret = cil_copy_line(line, sizeof(line), from, size);
 
 	if (!ret)
 		ret = cil_shadow_set_list(line);
@@ -406,13 +293,10 @@ static void make_gate_folder(void)
 				    file_of(&cil_gate, n), &tunable_fops);
 	debugfs_create_file("defaults", 0200, folder, file_of(&cil_gate, 0),
 			    &defaults_fops);
-	debugfs_create_file("latency_map", 0600, folder, NULL,
-			    &latency_map_fops);
-	debugfs_create_file("recount", 0400, folder, NULL, &recount_fops);
 	debugfs_create_file("base", 0600, folder, NULL, &base_fops);
-	debugfs_create_file("hints", 0600, folder, NULL, &hints_fops);
 	debugfs_create_file("reset", 0200, folder, file_of(&cil_gate, 0),
 			    &reset_fops);
+	cil_hints_make_files(folder);
 }
 
 static size_t files_needed(void)

@@ -13,21 +13,16 @@
  */
 #include <linux/cpuhotplug.h>
 #include <linux/module.h>
-#include <linux/percpu.h>
 #include <linux/sched/clock.h>
 
-#include "gate.h"
+#include "base.h"
 #include "glue.h"
-#include "placement.h"
-#include "probes.h"
-#include "registry.h"
+#include "hints/hints.h"
 #include "shadow.h"
 #include "symbols.h"
 #include "trace.h"
 #include "traced.h"
 #include "tunables.h"
-
-struct cil_cpu __percpu *cil_cpus;
 
 static enum cpuhp_state hotplug_state;
 
@@ -77,48 +72,6 @@ static u32 disabled_states(const struct cil_cpu *cpu,
 	for (i = 0; i < cpu->machine.state_count; i++)
 		disabled |= (u32)!!dev->states_usage[i].disable << i;
 	return disabled;
-}
-
-/**
- * cil_env_sleep_length() - ask the tick code for the next timer
- * @query: sleep_length_ns and delta_tick_ns are filled
- *
- * Context: idle task, interrupts off, between selections only.
- */
-void cil_env_sleep_length(struct cil_query *query)
-{
-	ktime_t delta_tick;
-
-	if (cil_shadow_asks(query))
-		return;
-	query->sleep_length_ns = static_call(cil_sleep_length)(&delta_tick);
-	query->delta_tick_ns = delta_tick;
-}
-
-/**
- * cil_glue_timers() - let a record know the next timer
- * @record: of the decision just made; sleep_length_ns and delta_tick_ns are
- *	filled with the policy's answer, or with one asked for the record alone
- *
- * The kernel may answer differently a moment later, so it is asked at most once
- * for the record, whoever wants to know.
- *
- * Context: idle task, interrupts off.
- */
-void cil_glue_timers(struct cil_record *record)
-{
-	ktime_t delta_tick;
-
-	if (record->timers_seq == record->seq)
-		return;
-	record->timers_seq = record->seq;
-	if (record->query.asked) {
-		record->sleep_length_ns = record->query.sleep_length_ns;
-		record->delta_tick_ns = record->query.delta_tick_ns;
-		return;
-	}
-	record->sleep_length_ns = static_call(cil_sleep_length)(&delta_tick);
-	record->delta_tick_ns = delta_tick;
 }
 
 /* A governor of the kernel reads PM QoS itself; only its answer is ours. */
@@ -218,7 +171,7 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 	cil_traced_decision(cpu);
 	cil_shadowed(cpu);
 	if (is_restricted(cpu))
-		cil_placement_look_again(r);
+		cil_hints_look_again(r);
 
 	cpu->decided = true;
 	if (!r->decision.stop_tick)
@@ -302,8 +255,8 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 {
 	struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, dev->cpu);
 	struct cpuidle_governor *base = governor == &cil_gate ?
-					cil_gate_base() : &governor->kernel;
-	struct cil_governor *own = cil_registry_own(base);
+					cil_base_get() : &governor->kernel;
+	struct cil_governor *own = cil_governor_of(base);
 
 	/* Nobody may look at what was learned before it is initialised. */
 	WRITE_ONCE(cpu->restart, true);
@@ -338,6 +291,8 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 
 	if (cpu->base && cpu->base->disable)
 		cpu->base->disable(drv, dev);
+	/* It may be a module's that goes; a CPU that wakes up calls no more. */
+	WRITE_ONCE(cpu->base, NULL);
 	WRITE_ONCE(cpu->governor, NULL);
 	if (cpu->module_held) {
 		cpu->module_held = false;
@@ -374,67 +329,33 @@ void cil_glue_restart(const struct cil_governor *governor)
 static int cpu_comes_online(unsigned int n)
 {
 	WRITE_ONCE(per_cpu_ptr(cil_cpus, n)->restart, true);
-	cil_placement_cpu_online(n);
-	return 0;
-}
-
-static int cpu_died(unsigned int n)
-{
-	cil_probes_cpu_died();
 	return 0;
 }
 
 /**
- * cil_glue_init() - memory of all CPUs, and the hotplug callback
+ * cil_glue_init() - the hotplug callback
  *
- * Context: process, may sleep; before any governor is registered.
- * Return: 0 or -ENOMEM, or the error of the hotplug core.
+ * Context: process, may sleep; cil_state_init() has run.
+ * Return: 0 or the error of the hotplug core.
  */
 int cil_glue_init(void)
 {
-	int ret;
-	int n;
+	int ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN,
+					    "cpuidle_lab:online",
+					    cpu_comes_online, NULL);
 
-	cil_cpus = alloc_percpu(struct cil_cpu);
-	if (!cil_cpus)
-		return -ENOMEM;
-
-	for (n = 0; n < CIL_POLICY_COUNT; n++) {
-		struct cil_governor *g = &cil_governors[n];
-
-		g->state = __alloc_percpu(g->policy->state_size, 8);
-		if (!g->state) {
-			cil_glue_exit();
-			return -ENOMEM;
-		}
-	}
-
-	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "cpuidle_lab:online",
-					cpu_comes_online, cpu_died);
-	if (ret < 0) {
-		cil_glue_exit();
+	if (ret < 0)
 		return ret;
-	}
 	hotplug_state = ret;
 	return 0;
 }
 
 /**
- * cil_glue_exit() - undo cil_glue_init(), also if it was not completed
+ * cil_glue_exit() - undo cil_glue_init()
  *
  * Context: process, may sleep; no governor is registered any more.
  */
 void cil_glue_exit(void)
 {
-	int n;
-
-	if (hotplug_state)
-		cpuhp_remove_state_nocalls(hotplug_state);
-	hotplug_state = 0;
-	for (n = 0; n < CIL_POLICY_COUNT; n++) {
-		free_percpu(cil_governors[n].state);
-		cil_governors[n].state = NULL;
-	}
-	free_percpu(cil_cpus);
-	cil_cpus = NULL;
+	cpuhp_remove_state_nocalls(hotplug_state);
 }

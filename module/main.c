@@ -6,19 +6,15 @@
 #include <linux/init.h>
 #include <linux/module.h>
 
+#include "base.h"
 #include "debugfs.h"
-#include "device.h"
-#include "gate.h"
 #include "glue.h"
-#include "hints.h"
-#include "levels.h"
-#include "placement.h"
-#include "probes.h"
+#include "hints/hints.h"
 #include "registry.h"
 #include "shadow.h"
+#include "state.h"
 #include "symbols.h"
 #include "tunables.h"
-#include "users.h"
 
 static int __init cil_init(void)
 {
@@ -27,26 +23,25 @@ static int __init cil_init(void)
 	ret = cil_symbols_resolve();
 	if (ret)
 		return ret;
-	ret = cil_levels_init();
-	if (ret)
-		return ret;
-	ret = cil_placement_init();
-	if (ret)
-		goto err_levels;
 	ret = cil_tunables_init();
 	if (ret)
-		goto err_placement;
-	ret = cil_glue_init();
+		return ret;
+	ret = cil_hints_init();
 	if (ret)
 		goto err_tunables;
-	ret = cil_gate_init();
+	ret = cil_state_init();
+	if (ret)
+		goto err_hints;
+	ret = cil_glue_init();
+	if (ret)
+		goto err_state;
+	ret = cil_base_init();
 	if (ret)
 		goto err_glue;
 	ret = cil_registry_add();
 	if (ret)
 		goto err_glue;
-	cil_probes_init();
-	ret = cil_device_init();
+	ret = cil_hints_open();
 	if (ret)
 		goto err_registry;
 	cil_debugfs_init();
@@ -56,29 +51,26 @@ err_registry:
 	cil_registry_remove();
 err_glue:
 	cil_glue_exit();
+err_state:
+	cil_state_exit();
+err_hints:
+	cil_hints_exit();
 err_tunables:
 	cil_tunables_exit();
-err_placement:
-	cil_placement_exit();
-err_levels:
-	cil_levels_exit();
 	return ret;
 }
 
 static void __exit cil_exit(void)
 {
-	/* First whatever can still reach us, last what it reached. */
+	/* First what can still reach the module, last what that reached. */
 	cil_debugfs_exit();
-	cil_device_exit();
+	cil_hints_close();
 	cil_registry_remove();
 	cil_shadow_exit();
-	cil_probes_exit();
-	cil_hints_free_table();
-	cil_users_exit();
+	cil_hints_exit();
 	cil_glue_exit();
+	cil_state_exit();
 	cil_tunables_exit();
-	cil_placement_exit();
-	cil_levels_exit();
 }
 
 module_init(cil_init);

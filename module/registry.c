@@ -8,6 +8,7 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
+#include "glue.h"
 #include "registry.h"
 #include "symbols.h"
 
@@ -30,106 +31,23 @@ static int enable_gate(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 	return cil_glue_enable(&cil_gate, drv, dev);
 }
 
-/* The least rating: the kernel prefers the current governor to ours. */
-#define KERNEL_GOVERNOR(governor)					\
-	{								\
-		.name = #governor,					\
-		.rating = 0,						\
-		.enable = enable_##governor,				\
-		.disable = cil_glue_disable,				\
-		.select = cil_glue_select,				\
-		.reflect = cil_glue_reflect,				\
-	}
-
-#define X(governor)							\
-	[CIL_GOVERNOR_##governor] = {					\
-		.kernel = KERNEL_GOVERNOR(governor),			\
-		.id = CIL_GOVERNOR_##governor,				\
-		.policy = &governor##_policy,				\
-	},
-struct cil_governor cil_governors[CIL_POLICY_COUNT] = { CIL_GOVERNORS(X) };
+#define X(name)								\
+	[CIL_GOVERNOR_##name] = enable_##name,
+static int (*const enable[])(struct cpuidle_driver *drv,
+			     struct cpuidle_device *dev) = { CIL_GOVERNORS(X) };
 #undef X
-
-struct cil_governor cil_gate = {
-	.kernel = KERNEL_GOVERNOR(gate),
-	.id = CIL_GOVERNOR_gate,
-};
-
-static bool is_named(const struct cpuidle_governor *governor, const char *name)
-{
-	size_t length = strcspn(name, "\n");
-
-	return strlen(governor->name) == length &&
-	       !strncasecmp(governor->name, name, length);
-}
-
-/**
- * cil_registry_find() - a governor of the kernel's list by its name
- * @name: name in any case, as the kernel compares; a newline at the end is
- *	ignored
- *
- * Context: cpuidle lock held.
- * Return: the governor, or NULL.
- */
-struct cpuidle_governor *cil_registry_find(const char *name)
-{
-	struct cpuidle_governor *g;
-
-	list_for_each_entry(g, cil_kernel.governors, governor_list)
-		if (is_named(g, name))
-			return g;
-	return NULL;
-}
-
-/**
- * cil_registry_find_own() - a governor of ours by its name, registered or not
- * @name: as for cil_registry_find()
- *
- * Context: any.
- * Return: the governor, or NULL.
- */
-struct cil_governor *cil_registry_find_own(const char *name)
-{
-	int i;
-
-	if (is_named(&cil_gate.kernel, name))
-		return &cil_gate;
-	for (i = 0; i < CIL_POLICY_COUNT; i++)
-		if (is_named(&cil_governors[i].kernel, name))
-			return &cil_governors[i];
-	return NULL;
-}
-
-/**
- * cil_registry_own() - is this one of ours?
- * @governor: a governor of the kernel's list
- *
- * Context: any.
- * Return: our view of it, or NULL if it is not ours.
- */
-struct cil_governor *cil_registry_own(const struct cpuidle_governor *governor)
-{
-	int i;
-
-	if (governor == &cil_gate.kernel)
-		return &cil_gate;
-	for (i = 0; i < CIL_POLICY_COUNT; i++)
-		if (governor == &cil_governors[i].kernel)
-			return &cil_governors[i];
-	return NULL;
-}
 
 /*
  * The best governor that stays, as the kernel would have chosen. There is one:
  * without it cil_registry_add() would not have begun.
  */
-static struct cpuidle_governor *heir(void)
+static struct cpuidle_governor *fallback_governor(void)
 {
 	struct cpuidle_governor *best = NULL;
 	struct cpuidle_governor *g;
 
 	list_for_each_entry(g, cil_kernel.governors, governor_list)
-		if (!cil_registry_own(g) && (!best || g->rating > best->rating))
+		if (!cil_governor_of(g) && (!best || g->rating > best->rating))
 			best = g;
 	return best;
 }
@@ -155,11 +73,11 @@ void cil_registry_remove(void)
 	int i;
 
 	cpuidle_pause_and_lock();
-	if (*cil_kernel.curr && cil_registry_own(*cil_kernel.curr))
-		static_call(cil_switch)(heir());
+	if (*cil_kernel.curr && cil_governor_of(*cil_kernel.curr))
+		static_call(cil_switch)(fallback_governor());
 	if (cil_kernel.prev && *cil_kernel.prev &&
-	    cil_registry_own(*cil_kernel.prev))
-		*cil_kernel.prev = heir();
+	    cil_governor_of(*cil_kernel.prev))
+		*cil_kernel.prev = fallback_governor();
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
 		unlink_governor(&cil_governors[i]);
 	unlink_governor(&cil_gate);
@@ -172,7 +90,7 @@ void cil_registry_remove(void)
 	synchronize_rcu();
 }
 
-static int add_governor(struct cil_governor *governor)
+static int register_governor(struct cil_governor *governor)
 {
 	int ret = static_call(cil_register)(&governor->kernel);
 
@@ -185,6 +103,16 @@ static int add_governor(struct cil_governor *governor)
 		pr_err("cannot register governor %s: error %d\n",
 		       governor->kernel.name, ret);
 	return ret;
+}
+
+static int add_governor(struct cil_governor *governor)
+{
+	governor->kernel.enable = governor->policy ? enable[governor->id] :
+						     enable_gate;
+	governor->kernel.disable = cil_glue_disable;
+	governor->kernel.select = cil_glue_select;
+	governor->kernel.reflect = cil_glue_reflect;
+	return register_governor(governor);
 }
 
 /**
@@ -201,7 +129,7 @@ int cil_registry_add(void)
 	int i;
 
 	cpuidle_pause_and_lock();
-	if (!heir())
+	if (!fallback_governor())
 		ret = -ENODEV;
 	cpuidle_resume_and_unlock();
 	if (ret) {

@@ -19,7 +19,6 @@
 #include <linux/slab.h>
 
 #include "../governors/common/energy.h"
-#include "registry.h"
 #include "shadow.h"
 #include "trace.h"
 #include "tunables.h"
@@ -109,34 +108,12 @@ DEFINE_STATIC_KEY_FALSE(cil_shadow_on);
 static DEFINE_MUTEX(change_lock);
 static struct cil_shadow_set __rcu *current_set;
 
-/**
- * cil_shadow_sleep_length() - a shadow asks for the next timer
- * @query: the shadow's, or that of the governor in use
- *
- * A shadow gets the answer that the decision event has, and the kernel is
- * asked once for all of them.
- *
- * Context: idle task, interrupts off.
- * Return: whether @query was a shadow's.
- */
-bool cil_shadow_sleep_length(struct cil_query *query)
-{
-	struct cil_record *r = &this_cpu_ptr(cil_cpus)->record;
-
-	if (query == &r->query)
-		return false;
-	cil_glue_timers(r);
-	query->sleep_length_ns = r->sleep_length_ns;
-	query->delta_tick_ns = r->delta_tick_ns;
-	return true;
-}
-
 static u64 cost_of(const struct cil_energy *energy, u32 index, u64 period_ns)
 {
 	return energy->entry[index] + energy->power[index] * period_ns;
 }
 
-static void charge(struct cil_shadow_cost *sum, u64 cost)
+static void add_cost(struct cil_shadow_cost *sum, u64 cost)
 {
 	cost += sum->rest;
 	sum->units += cost >> COST_SHIFT;
@@ -153,12 +130,12 @@ static void count_period(struct cil_shadow_cpu *here, u32 rows,
 
 	here->row[0].index = outcome->index;
 	for (i = 0; i < rows; i++)
-		charge(&here->row[i].cost, cost_of(&here->energy,
-						   here->row[i].index, period_ns));
+		add_cost(&here->row[i].cost, cost_of(&here->energy,
+						     here->row[i].index, period_ns));
 	for (i = 0; i < CIL_STATE_MAX; i++)
 		if (here->allowed & BIT(i))
 			least = min(least, cost_of(&here->energy, i, period_ns));
-	charge(&here->oracle, least);
+	add_cost(&here->oracle, least);
 }
 
 static void count_decision(struct cil_shadow_row *row, u8 index, u8 acting)
@@ -189,8 +166,8 @@ static u32 allowed_states(const struct cil_machine *machine,
 	return allowed ?: first ?: BIT(0);
 }
 
-static void start_afresh(struct cil_shadow_cpu *here,
-			 const struct cil_machine *machine)
+static void restart_counts(struct cil_shadow_cpu *here,
+			   const struct cil_machine *machine)
 {
 	here->started = true;
 	memset(here->row, 0, sizeof(here->row));
@@ -199,8 +176,8 @@ static void start_afresh(struct cil_shadow_cpu *here,
 }
 
 /* One shadow learns and decides. */
-static u8 decide(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
-		 const struct cil_query *told, bool fresh)
+static u8 decide_one(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
+		     const struct cil_query *told, bool fresh)
 {
 	const struct cil_record *r = &cpu->record;
 	const struct cil_policy *policy = shadow->governor->policy;
@@ -256,11 +233,11 @@ void cil_shadow_decide(struct cil_cpu *cpu)
 	r->outcome.tick_wakeup = r->tick == CIL_TICK_YES;
 	told.asked = false;
 	for (i = 0; i < set->count; i++)
-		index[1 + i] = decide(cpu, &set->shadow[i], &told, fresh);
+		index[1 + i] = decide_one(cpu, &set->shadow[i], &told, fresh);
 
 	raw_write_seqcount_begin(&here->sequence);
 	if (fresh)
-		start_afresh(here, &cpu->machine);
+		restart_counts(here, &cpu->machine);
 	else if (r->kind == CIL_OUTCOME_ENTERED)
 		count_period(here, 1 + set->count, &r->outcome);
 	here->allowed = allowed_states(&cpu->machine, &told);
@@ -283,7 +260,7 @@ static void free_set(struct cil_shadow_set *set)
 
 static int add_shadow(struct cil_shadow_set *set, const char *name)
 {
-	const struct cil_governor *governor = cil_registry_find_own(name);
+	const struct cil_governor *governor = cil_governor_find(name);
 	struct cil_shadow *shadow;
 	u32 i;
 
@@ -302,7 +279,7 @@ static int add_shadow(struct cil_shadow_set *set, const char *name)
 	return 0;
 }
 
-static int add_all(struct cil_shadow_set *set, char *list)
+static int add_shadows(struct cil_shadow_set *set, char *list)
 {
 	char *name;
 	int ret = 0;
@@ -322,7 +299,7 @@ static int add_all(struct cil_shadow_set *set, char *list)
 static struct cil_shadow_set *make_set(char *list)
 {
 	struct cil_shadow_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
-	int ret = set ? add_all(set, list) : -ENOMEM;
+	int ret = set ? add_shadows(set, list) : -ENOMEM;
 
 	if (!ret)
 		return set;
@@ -334,12 +311,14 @@ static struct cil_shadow_set *make_set(char *list)
  * No CPU uses the old list after a grace period: select runs with interrupts
  * off and RCU watching, and nothing but select uses it.
  */
-static void publish(struct cil_shadow_set *set)
+static void publish_shadows(struct cil_shadow_set *set)
+	__must_hold(&change_lock)
 {
 	struct cil_shadow_set *old =
 		rcu_dereference_protected(current_set,
 					  lockdep_is_held(&change_lock));
 
+	lockdep_assert_held(&change_lock);
 	if (!set)
 		static_branch_disable(&cil_shadow_on);
 	rcu_assign_pointer(current_set, set);
@@ -372,7 +351,7 @@ int cil_shadow_set_list(char *list)
 			return PTR_ERR(set);
 	}
 	mutex_lock(&change_lock);
-	publish(set);
+	publish_shadows(set);
 	mutex_unlock(&change_lock);
 	return 0;
 }
@@ -466,6 +445,6 @@ int cil_shadow_show_stats(struct seq_file *seq)
 void cil_shadow_exit(void)
 {
 	mutex_lock(&change_lock);
-	publish(NULL);
+	publish_shadows(NULL);
 	mutex_unlock(&change_lock);
 }

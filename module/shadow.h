@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Governors that decide beside the one in use, without acting. With no shadow,
- * each call from the idle path is one static branch that is not taken.
+ * the call from the idle path is one static branch that is not taken.
  */
 #ifndef CIL_SHADOW_H
 #define CIL_SHADOW_H
 
 #include <linux/jump_label.h>
-#include "glue.h"
+#include "state.h"
 
 struct seq_file;
 
 DECLARE_STATIC_KEY_FALSE(cil_shadow_on);
 
 void cil_shadow_decide(struct cil_cpu *cpu);
-bool cil_shadow_sleep_length(struct cil_query *query);
 
 int cil_shadow_set_list(char *list);
 void cil_shadow_show_list(struct seq_file *seq);
@@ -31,18 +30,6 @@ static inline void cil_shadowed(struct cil_cpu *cpu)
 {
 	if (static_branch_unlikely(&cil_shadow_on))
 		cil_shadow_decide(cpu);
-}
-
-/**
- * cil_shadow_asks() - answer the question for the next timer, if a shadow asks
- * @query: whose question it is
- *
- * Return: whether @query has its answer; if not, the kernel is to be asked.
- */
-static inline bool cil_shadow_asks(struct cil_query *query)
-{
-	return static_branch_unlikely(&cil_shadow_on) &&
-	       cil_shadow_sleep_length(query);
 }
 
 #endif /* CIL_SHADOW_H */

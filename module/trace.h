@@ -17,8 +17,8 @@
 #include <linux/cpuidle.h>
 #include <linux/tracepoint.h>
 #include "compat/compat.h"
-#include "glue.h"
-#include "levels.h"
+#include "state.h"
+#include "uapi/cpuidle_latency.h"
 
 #ifndef CIL_TRACE_ONCE
 #define CIL_TRACE_ONCE
@@ -51,6 +51,9 @@
 #define CIL_HINT_GROUP			5
 
 #define CIL_STATE_CHUNK		1024
+
+/* Counts the times that an event of a checkpoint was switched on. */
+extern u32 cil_trace_epoch;
 
 int cil_trace_reg(void);
 void cil_trace_unreg(void);
@@ -355,8 +358,8 @@ TRACE_EVENT(tunable,
 
 TRACE_EVENT(hint,
 	TP_PROTO(const struct task_struct *task, s64 limit_ns, int cpu, u8 what,
-		 const struct cil_request *own),
-	TP_ARGS(task, limit_ns, cpu, what, own),
+		 u8 kind, s8 value),
+	TP_ARGS(task, limit_ns, cpu, what, kind, value),
 
 	TP_STRUCT__entry(
 		__field(s64, limit_ns)
@@ -374,8 +377,8 @@ TRACE_EVENT(hint,
 		__entry->cpu = cpu;
 		__entry->what = what;
 		memcpy(__entry->comm, task->comm, TASK_COMM_LEN);
-		__entry->kind = own->kind;
-		__entry->value = own->value;
+		__entry->kind = kind;
+		__entry->value = value;
 	),
 
 	TP_printk("%s: pid=%d comm=%s limit_ns=%lld cpu=%d kind=%s value=%d",

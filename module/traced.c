@@ -5,40 +5,12 @@
 #include <linux/sched.h>
 #include <linux/utsname.h>
 
-#include "glue.h"
-#include "tunables.h"
-
-#define CREATE_TRACE_POINTS
+#include "timers.h"
 #include "traced.h"
+#include "tunables.h"
 
 /* A reader that joins late, or lost events, finds a state again after these. */
 #define CHECKPOINT_PERIOD	4096
-
-/* Counts the times that an event of a checkpoint was switched on. */
-static u32 trace_epoch;
-
-/**
- * cil_trace_reg() - a checkpoint is due on every CPU
- *
- * Called when decision, config or state is switched on, in whatever order.
- *
- * Context: process; the tracepoints' lock is held.
- * Return: 0.
- */
-int cil_trace_reg(void)
-{
-	trace_epoch++;
-	return 0;
-}
-
-/**
- * cil_trace_unreg() - nothing is due when an event is switched off
- *
- * Context: process.
- */
-void cil_trace_unreg(void)
-{
-}
 
 static void join_names(const struct cpuidle_driver *drv, char *names, size_t size)
 {
@@ -117,7 +89,7 @@ static void emit_state(const struct cil_cpu *cpu)
 void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 {
 	/* What is emitted while the trace is paused is lost, and due again. */
-	u32 epoch = READ_ONCE(trace_epoch) * 2 + tracing_is_on();
+	u32 epoch = READ_ONCE(cil_trace_epoch) * 2 + tracing_is_on();
 
 	if (cpu->epoch == epoch && cpu->record.seq % CHECKPOINT_PERIOD)
 		return;
@@ -143,7 +115,7 @@ void cil_emit_decision(struct cil_cpu *cpu)
 	/* The idle task counts a switch each time that it gives way. */
 	r->left = switches != cpu->switches;
 	cpu->switches = switches;
-	cil_glue_timers(r);
+	cil_timers_read(r);
 	r->state_name = cpu->driver->states[r->decision.index].name;
 	trace_decision(r);
 }

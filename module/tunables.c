@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The values of the tunables, and the module parameters that set them.
+ * The values of the tunables.
  *
  * A set of values is never changed once a decision may read it: a change
- * publishes a new set. debugfs writes one value at a time; a module parameter
- * named like the governor takes any number of "name=value", also where
- * lockdown closes debugfs.
+ * publishes a new set.
  */
-#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
-
-#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
 
-#include "gate.h"
-#include "levels.h"
-#include "placement.h"
 #include "trace.h"
 #include "tunables.h"
 
@@ -63,16 +55,18 @@ static int print_value(const struct cil_tunable *t, u32 value, char *text,
 	return scnprintf(text, size, "%u", value);
 }
 
-static struct cil_tunable_set *current_set(const struct cil_governor *governor)
+static struct cil_tunable_set *tunables_of(const struct cil_governor *governor)
 {
 	return rcu_dereference_protected(governor->tunables,
 					 lockdep_is_held(&change_lock));
 }
 
-static void publish(struct cil_governor *governor, struct cil_tunable_set *set)
+static void publish_set(struct cil_governor *governor, struct cil_tunable_set *set)
+	__must_hold(&change_lock)
 {
-	struct cil_tunable_set *old = current_set(governor);
+	struct cil_tunable_set *old = tunables_of(governor);
 
+	lockdep_assert_held(&change_lock);
 	set->generation = ++generation;
 	rcu_assign_pointer(governor->tunables, set);
 	if (old)
@@ -88,20 +82,6 @@ static void trace_value(const struct cil_governor *governor, u32 n, u32 value,
 	print_value(t, value, text, sizeof(text));
 	trace_tunable(governor->id, t->name, text, of_generation);
 }
-
-/**
- * struct cil_change - new values, checked but not yet in force
- * @value: in the order of the policy's table
- * @changed: bit n: tunable n gets a new value
- * @base: the gate's new base, NULL if it stays
- * @map: the gate's new table of values, likewise
- */
-struct cil_change {
-	u32 value[CIL_TUNABLE_MAX];
-	u32 changed;
-	const char *base;
-	const char *map;
-};
 
 /* Before the module has started there is nothing to publish. */
 static void remember(struct cil_governor *governor,
@@ -119,7 +99,7 @@ static void remember(struct cil_governor *governor,
 static int publish_change(struct cil_governor *governor,
 			  const struct cil_change *change)
 {
-	struct cil_tunable_set *set = kmemdup(current_set(governor),
+	struct cil_tunable_set *set = kmemdup(tunables_of(governor),
 					      sizeof(*set), GFP_KERNEL);
 	u32 n;
 
@@ -128,7 +108,7 @@ static int publish_change(struct cil_governor *governor,
 	for (n = 0; n < tunable_count(governor); n++)
 		if (change->changed & BIT(n))
 			set->value[n] = change->value[n];
-	publish(governor, set);
+	publish_set(governor, set);
 	for (n = 0; n < tunable_count(governor); n++)
 		if (change->changed & BIT(n))
 			trace_value(governor, n, change->value[n],
@@ -136,15 +116,25 @@ static int publish_change(struct cil_governor *governor,
 	return 0;
 }
 
-/* Hints that no longer counted may count again, at once. */
-static void refresh_gate(const struct cil_governor *governor)
+/* See struct cil_governor. */
+static void say_changed(const struct cil_governor *governor)
 {
-	if (governor == &cil_gate && live)
-		cil_placement_refresh();
+	lockdep_assert_held(&change_lock);
+	if (governor->changed)
+		governor->changed();
 }
 
-static int change_tunables(struct cil_governor *governor,
-			   const struct cil_change *change)
+/**
+ * cil_tunables_apply() - put new values in force, all at once
+ * @governor: whose
+ * @change: the values
+ *
+ * Context: process, may sleep. Before the module has started the values are
+ * remembered, after its end they are ignored.
+ * Return: 0 or -ENOMEM.
+ */
+int cil_tunables_apply(struct cil_governor *governor,
+		       const struct cil_change *change)
 {
 	int ret = 0;
 
@@ -153,9 +143,33 @@ static int change_tunables(struct cil_governor *governor,
 		ret = publish_change(governor, change);
 	else
 		remember(governor, change);
-	refresh_gate(governor);
+	say_changed(governor);
 	mutex_unlock(&change_lock);
 	return ret;
+}
+
+/**
+ * cil_tunables_watch() - be called after each change of a governor's values
+ * @governor: whose
+ * @changed: the function; NULL: not any more. It is not running then
+ *
+ * Context: process, may sleep.
+ */
+void cil_tunables_watch(struct cil_governor *governor, void (*changed)(void))
+{
+	mutex_lock(&change_lock);
+	governor->changed = changed;
+	mutex_unlock(&change_lock);
+}
+
+/**
+ * cil_tunables_live() - can values be changed, or only be remembered?
+ *
+ * Context: any.
+ */
+bool cil_tunables_live(void)
+{
+	return READ_ONCE(live);
 }
 
 static int change_value(const struct cil_governor *governor, u32 n,
@@ -163,6 +177,37 @@ static int change_value(const struct cil_governor *governor, u32 n,
 {
 	change->changed |= BIT(n);
 	return parse_value(tunable_of(governor, n), text, &change->value[n]);
+}
+
+static u32 find_tunable(const struct cil_governor *governor, const char *name)
+{
+	u32 n;
+
+	for (n = 0; n < tunable_count(governor); n++)
+		if (!strcmp(name, tunable_of(governor, n)->name))
+			break;
+	return n;
+}
+
+/**
+ * cil_tunables_parse() - add a value to a change
+ * @governor: whose
+ * @name: of the tunable
+ * @text: the value, or its name; a newline at the end is ignored
+ * @change: to be applied by cil_tunables_apply()
+ *
+ * Context: any.
+ * Return: 0, -ENOENT (no such tunable) or -EINVAL (not a number, or out of
+ * range).
+ */
+int cil_tunables_parse(const struct cil_governor *governor, const char *name,
+		       const char *text, struct cil_change *change)
+{
+	u32 n = find_tunable(governor, name);
+
+	if (n == tunable_count(governor))
+		return -ENOENT;
+	return change_value(governor, n, text, change);
 }
 
 /**
@@ -180,7 +225,7 @@ int cil_tunables_set(struct cil_governor *governor, u32 n, const char *text)
 	struct cil_change change = {};
 
 	return change_value(governor, n, text, &change) ?:
-	       change_tunables(governor, &change);
+	       cil_tunables_apply(governor, &change);
 }
 
 static void fill_set(const struct cil_governor *governor,
@@ -209,11 +254,11 @@ int cil_tunables_defaults(struct cil_governor *governor)
 		return -ENOMEM;
 	fill_set(governor, set, false);
 	mutex_lock(&change_lock);
-	publish(governor, set);
+	publish_set(governor, set);
 	for (i = 0; i < tunable_count(governor); i++)
 		trace_value(governor, i, tunable_of(governor, i)->def,
 			    generation);
-	refresh_gate(governor);
+	say_changed(governor);
 	mutex_unlock(&change_lock);
 	return 0;
 }
@@ -287,110 +332,6 @@ size_t cil_tunables_format(const struct cil_governor *governor,
 	return used;
 }
 
-static int change_by_name(const struct cil_governor *governor, const char *name,
-			  const char *text, struct cil_change *change)
-{
-	u32 n;
-
-	if (governor == &cil_gate && !strcmp(name, "base")) {
-		change->base = text;
-		return 0;
-	}
-	if (governor == &cil_gate && !strcmp(name, "latency_map")) {
-		change->map = text;
-		return 0;
-	}
-	for (n = 0; n < tunable_count(governor); n++)
-		if (!strcmp(name, tunable_of(governor, n)->name))
-			return change_value(governor, n, text, change);
-	return -EINVAL;
-}
-
-/* "name=value name=value"; the text is cut into pieces. */
-static int parse_change(const struct cil_governor *governor, char *text,
-			struct cil_change *change)
-{
-	char *word;
-
-	while ((word = strsep(&text, " ,\n"))) {
-		char *value = strchr(word, '=');
-
-		if (!*word)
-			continue;
-		if (value)
-			*value++ = '\0';
-		if (!value || change_by_name(governor, word, value, change)) {
-			pr_err("%s: no tunable %s, or its value is out of range\n",
-			       governor->kernel.name, word);
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
-
-static int change_base(const char *name)
-{
-	int ret = live ? cil_gate_set_base(name) : cil_gate_boot_base(name);
-
-	if (ret == -EINVAL)
-		pr_err("gate: there is no base governor %s\n", name);
-	return ret;
-}
-
-/* All of the new values, or none but for a base that cannot be had. */
-static int param_set(const char *val, const struct kernel_param *kp)
-{
-	struct cil_governor *governor = kp->arg;
-	struct cil_change change = {};
-	char *text = kstrdup(val, GFP_KERNEL);
-	int ret;
-
-	if (!text)
-		return -ENOMEM;
-	ret = parse_change(governor, strim(text), &change);
-	if (!ret && change.map)
-		ret = cil_levels_set_map(change.map);
-	if (!ret && change.base)
-		ret = change_base(change.base);
-	if (!ret && change.changed)
-		ret = change_tunables(governor, &change);
-	kfree(text);
-	return ret;
-}
-
-static int param_get(char *buffer, const struct kernel_param *kp)
-{
-	const struct cil_governor *governor = kp->arg;
-	const struct cil_tunable_set *set;
-	size_t used = 0;
-
-	if (governor == &cil_gate)
-		used = cil_gate_print(buffer, PAGE_SIZE - 1);
-
-	/* There are none before the module has started, and after its end. */
-	rcu_read_lock();
-	set = rcu_dereference(governor->tunables);
-	if (set)
-		used += cil_tunables_format(governor, set, buffer + used,
-					    PAGE_SIZE - 1 - used);
-	rcu_read_unlock();
-	buffer[used++] = '\n';
-	return used;
-}
-
-static const struct kernel_param_ops param_ops = {
-	.set = param_set,
-	.get = param_get,
-};
-
-#define X(name)								\
-	module_param_cb(name, &param_ops, &cil_governors[CIL_GOVERNOR_##name], 0600); \
-	MODULE_PARM_DESC(name, "Tunables of " #name ": name=value[,name=value]...");
-CIL_GOVERNORS(X)
-#undef X
-module_param_cb(gate, &param_ops, &cil_gate, 0600);
-MODULE_PARM_DESC(gate, "Tunables of gate: base=GOVERNOR, latency_map=US:US..., name=value");
-
 static int init_one(struct cil_governor *governor)
 {
 	struct cil_tunable_set *set = kzalloc(sizeof(*set), GFP_KERNEL);
@@ -398,13 +339,13 @@ static int init_one(struct cil_governor *governor)
 	if (!set)
 		return -ENOMEM;
 	fill_set(governor, set, true);
-	publish(governor, set);
+	publish_set(governor, set);
 	return 0;
 }
 
 static void exit_one(struct cil_governor *governor)
 {
-	struct cil_tunable_set *set = current_set(governor);
+	struct cil_tunable_set *set = tunables_of(governor);
 
 	RCU_INIT_POINTER(governor->tunables, NULL);
 	if (set)
@@ -426,7 +367,7 @@ int cil_tunables_init(void)
 	ret = init_one(&cil_gate);
 	for (i = 0; !ret && i < CIL_POLICY_COUNT; i++)
 		ret = init_one(&cil_governors[i]);
-	live = !ret;
+	WRITE_ONCE(live, !ret);
 	mutex_unlock(&change_lock);
 	if (ret)
 		cil_tunables_exit();
@@ -446,7 +387,7 @@ void cil_tunables_exit(void)
 	int i;
 
 	mutex_lock(&change_lock);
-	live = false;
+	WRITE_ONCE(live, false);
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
 		exit_one(&cil_governors[i]);
 	exit_one(&cil_gate);

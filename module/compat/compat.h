@@ -22,6 +22,18 @@
 #error "cpuidle-lab needs Linux 6.1 or newer"
 #endif
 
+#ifndef CONFIG_KPROBES
+#error "cpuidle-lab needs a kernel with CONFIG_KPROBES"
+#endif
+
+#ifndef CONFIG_TRACEPOINTS
+#error "cpuidle-lab needs a kernel with CONFIG_TRACEPOINTS"
+#endif
+
+#if CIL_HINTS && !defined(CONFIG_CGROUPS)
+#error "latency hints need a kernel with CONFIG_CGROUPS; CIL_HINTS=0 leaves them out"
+#endif
+
 /*
  * The address of a kprobe on a function may lie behind its start: after the
  * ENDBR that IBT wants, or on ppc64le at the entry for callers with the same
@@ -45,13 +57,6 @@ static inline unsigned long cil_function_of(const void *address)
 #define cil_assign_str(dst, src)	__assign_str(dst)
 #else
 #define cil_assign_str(dst, src)	__assign_str(dst, src)
-#endif
-
-/* 6.16 gave sched_process_exit a second argument. */
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 16, 0)
-#define CIL_EXIT_PROBE_ARGS	struct task_struct *task, bool group_dead
-#else
-#define CIL_EXIT_PROBE_ARGS	struct task_struct *task
 #endif
 
 /* 6.13 sets up a timer and its function in one call. */

@@ -14,6 +14,14 @@
 /* Target: the calling thread, without a file descriptor. */
 #define CPUIDLE_LATENCY_SELF		(-1)
 
+/*
+ * Flags of a hint that is set. A hint without KEEP goes when its task's user id
+ * (real or effective) or user namespace changes; KEEP needs CAP_SYS_NICE in the
+ * initial namespace, and the hint counts for the caller.
+ */
+#define CPUIDLE_LATENCY_KEEP		0x1	/* whatever user it becomes */
+#define CPUIDLE_LATENCY_RESET_ON_FORK	0x2	/* children do not inherit it */
+
 /**
  * enum cpuidle_latency_kind - what a hint says
  * @CPUIDLE_LATENCY_NONE: nothing; setting it removes the hint
@@ -33,26 +41,29 @@ enum cpuidle_latency_kind {
  *	PIDFD_THREAD that thread
  * @kind: enum cpuidle_latency_kind
  * @value: for CPUIDLE_LATENCY_VALUE, else 0
- * @reserved: 0
+ * @flags: CPUIDLE_LATENCY_*; 0 without a hint, and of a group
  * @limit_ns: for CPUIDLE_LATENCY_LIMIT, else 0
  */
 struct cpuidle_latency {
 	__s32 fd;
 	__u32 kind;
 	__s32 value;
-	__u32 reserved;
+	__u32 flags;
 	__u64 limit_ns;
 };
 
 /*
+ * A later version may have a longer struct, and so other numbers of its calls;
+ * those of this one stay.
+ *
  * Errors of all: EINVAL (an unknown kind, a value or limit out of range, a
  * member that is not 0 where it must be), EFAULT, EBADF (not a pidfd, not the
  * directory of a cgroup), ESRCH (the task has exited), EINTR, ENOTTY.
- * Setting: EPERM (the task is somebody else's, or the group's directory may not
- * be written), EACCES (more sensitive than before, without CAP_SYS_NICE),
- * EDQUOT (the owner of the task has too many hints), ENOSPC (too many hints in
- * the system, or too many distinct limits), ENOMEM, EOPNOTSUPP (this kernel
- * lacks what is needed).
+ * Setting: EPERM (another user's task, or a group's directory that may not be
+ * written), EROFS (the mount of that directory is read-only), EACCES (more
+ * sensitive than before, or to be kept, without CAP_SYS_NICE), EDQUOT (the owner
+ * of the task has too many hints), ENOSPC (too many hints in the system, or too
+ * many distinct limits), ENOMEM, EOPNOTSUPP (this kernel lacks what is needed).
  * Getting: a task or group without a hint gives CPUIDLE_LATENCY_NONE, no error.
  */
 #define CPUIDLE_LATENCY_SET_TASK	_IOW(0xc1, 0x01, struct cpuidle_latency)

@@ -212,7 +212,7 @@ static long do_ioctl(int fd, uint32_t file)
 	struct cpuidle_latency arg = {
 		.fd = draw(8) ? fds[draw(COUNT(fds))] : (int)step(&state),
 		.kind = draw(16) ? draw(3) : step(&state),
-		.reserved = !draw(32),
+		.flags = draw(32) ? 0 : draw(8),
 	};
 	unsigned long command = commands[draw(COUNT(commands))];
 

@@ -159,7 +159,7 @@ static void fill(struct cpuidle_latency *arg)
 		arg->limit_ns = (uint64_t)draw(UINT32_MAX) << draw(34);
 		break;
 	case 2:
-		arg->reserved = draw(2);
+		arg->flags = draw(8);
 		break;
 	}
 }

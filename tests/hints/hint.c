@@ -8,7 +8,8 @@
  *	hint UID as COMMAND	becomes the command, run by another user
  *
  * WHO is self, the number of a process, thread:NUMBER, group:FOLDER, file:PATH.
- * WHAT is none, a value, or a limit such as 5000ns.
+ * WHAT is none, a value, or a limit such as 5000ns; 5k is kept whatever user the
+ * task becomes, 5f is not inherited.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,6 +44,9 @@ static void parse(const char *what, struct cpuidle_latency *arg)
 
 	if (!strcmp(what, "none"))
 		return;
+	if (*end == 'k' || *end == 'f')
+		arg->flags = *end++ == 'k' ? CPUIDLE_LATENCY_KEEP :
+					    CPUIDLE_LATENCY_RESET_ON_FORK;
 	arg->kind = *end ? CPUIDLE_LATENCY_LIMIT : CPUIDLE_LATENCY_VALUE;
 	if (*end)
 		arg->limit_ns = (unsigned long long)number;

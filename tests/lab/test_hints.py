@@ -115,7 +115,7 @@ SEEN_WHILE_ACTIVE = "\tif (cpu_active(raw_smp_processor_id()))\n\t\tcil_hint_mov
 
 def test_who_leaves_a_dying_cpu_unseen_is_found(tmp_path: Path) -> None:
     """Tracepoints are silent on a CPU that is not online; here, as soon as it prepares for that."""
-    source = (TOP / "module/probes.c").read_text()
+    source = (TOP / "module/hints/probes.c").read_text()
     assert source.count(SEEN) == 1
     said = guest(
         tmp_path,
@@ -137,7 +137,7 @@ def test_who_leaves_a_dying_cpu_unseen_is_found(tmp_path: Path) -> None:
         echo "left: $left"
         kill $pids
         """,
-        changes={"module/probes.c": source.replace(SEEN, SEEN_WHILE_ACTIVE)},
+        changes={"module/hints/probes.c": source.replace(SEEN, SEEN_WHILE_ACTIVE)},
     )
     assert int(said["left"]) > 0
 

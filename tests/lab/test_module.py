@@ -307,3 +307,38 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
     assert said["unchanged"] == said["wteo"]
     assert {"learning_rate=99", "selection=off"} <= set(said["changed"].split())
     assert any("no debugfs" in line for line in result.dmesg.splitlines())
+
+
+def test_without_hints_the_governors_serve(tmp_path: Path) -> None:
+    """A build with CIL_HINTS=0 has no device and no files of hints, and decides all the same."""
+    kbuild = (TOP / "Kbuild").read_text()
+    changed = kbuild.replace("CIL_HINTS ?= 1", "CIL_HINTS ?= 0")
+    assert changed != kbuild
+    result = guest(
+        tmp_path,
+        """
+        load cpuidle_emul machine=skx
+        load cpuidle_lab gate=base=teo_ng
+        for each in teo_ng menu_ng wteo gate; do
+            governor $each
+            before=$(cat $cpuidle/../cpu0/cpuidle/state*/usage | awk '{ n += $1 } END { print n }')
+            sleep 0.2
+            after=$(cat $cpuidle/../cpu0/cpuidle/state*/usage | awk '{ n += $1 } END { print n }')
+            echo "$each: $((after - before))"
+        done
+        echo "gate.parameter: $(cat /sys/module/cpuidle_lab/parameters/gate)"
+        echo "map: $(echo latency_map=1 2>&1 >/sys/module/cpuidle_lab/parameters/gate)"
+        for file in /dev/cpuidle_latency $knobs/gate/hints $knobs/gate/recount; do
+            [ -e $file ] && fail "$file is there"
+        done
+        governor menu
+        rmmod cpuidle_lab
+        """,
+        changes={"Kbuild": changed},
+    )
+    said = answers(result)
+    assert all(int(said[name]) > 0 for name in OURS)
+    assert said["gate.parameter"].startswith("base=teo_ng mode=")
+    assert "Invalid argument" in said["map"]
+    ours = [line for line in complaints(result) if "no tunable latency_map" not in line]
+    assert ours == []

@@ -160,7 +160,7 @@ def test_everybody_may_do_what_the_table_says(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_wrong_mode_is_noticed(tmp_path: Path) -> None:
     """A list of hints that everybody may write to shows where debugfs is open, not before."""
-    source = "module/debugfs.c"
+    source = "module/hints/files.c"
     text = (TOP / source).read_text()
     right = 'debugfs_create_file("hints", 0600'
     assert text.count(right) == 1

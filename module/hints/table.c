@@ -9,18 +9,20 @@
  *
  * Lock order: bucket, then hint, then pool.
  */
+#include <linux/cred.h>
 #include <linux/hash.h>
 #include <linux/pid.h>
 #include <linux/rculist_nulls.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
-#include "groups.h"
-#include "hints.h"
-#include "placement.h"
-#include "pool.h"
+#include "hints/groups.h"
+#include "hints/lock.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
+#include "hints/table.h"
+#include "hints/users.h"
 #include "trace.h"
-#include "users.h"
 
 #define BUCKET_BITS	12
 
@@ -33,12 +35,14 @@
  * @payer: who pays; charged already
  * @expected_ns: the longest sleep to expect, if it has no hint yet
  * @what: CIL_HINT_*, for the trace
+ * @privileged: the reserve may be used
  */
 struct cil_grant {
 	struct cil_request own;
 	struct cil_user *payer;
 	u64 expected_ns;
 	u8 what;
+	bool privileged;
 };
 
 /**
@@ -51,10 +55,10 @@ struct cil_bucket {
 	struct hlist_nulls_head hints;
 };
 
-/* Whoever sets hints is alone: what is set is settled before the next. */
-DEFINE_MUTEX(cil_hints_lock);
-
 static struct cil_bucket *buckets;
+
+/* Changed with cil_hints_lock held, read with the lock of a hint. */
+static u32 settle_round;
 
 /* How often a task could not get what its parent or its group has for it. */
 static atomic_t refused;
@@ -100,16 +104,19 @@ struct cil_hint *cil_hint_find(const struct task_struct *task)
 	return NULL;
 }
 
-static void tell(const struct cil_hint *hint, u8 what)
+static void hint_trace(const struct cil_hint *hint, u8 what)
 {
 	s64 limit_ns = hint->level == CIL_LEVEL_NONE ?
 		       CIL_HINT_NONE : cil_level_limit(hint->level);
 
-	trace_hint(hint->task, limit_ns, hint->cpu, what, &hint->own);
+	trace_hint(hint->task, limit_ns, hint->cpu, what, hint->own.kind,
+		   hint->own.value);
 }
 
-static void set_level(struct cil_hint *hint, u8 level)
+static void hint_set_level(struct cil_hint *hint, u8 level)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	if (level == hint->level)
 		return;
 	cil_placement_in(hint->cpu, level);
@@ -117,9 +124,34 @@ static void set_level(struct cil_hint *hint, u8 level)
 	WRITE_ONCE(hint->level, level);
 }
 
+static struct cil_owner owner_of(const struct task_struct *task)
+{
+	const struct cred *cred = __task_cred(task);
+
+	return (struct cil_owner){
+		.uid = cred->uid,
+		.euid = cred->euid,
+		.space = cred->user_ns,
+	};
+}
+
+/* Is the task still the one that the request was for? In an RCU read section. */
+static bool hint_is_theirs(const struct cil_hint *hint,
+			   const struct task_struct *task)
+{
+	struct cil_owner owner;
+
+	if (!cil_hint_has_own(hint) || hint->own.flags & CPUIDLE_LATENCY_KEEP)
+		return true;
+	owner = owner_of(task);
+	return uid_eq(hint->owner.uid, owner.uid) &&
+	       uid_eq(hint->owner.euid, owner.euid) &&
+	       hint->owner.space == owner.space;
+}
+
 /* What counts: the task's own request, as far as the group lets it go. */
-static const struct cil_request *effective(const struct cil_hint *hint,
-					   const struct cil_group_value *group)
+static const struct cil_request *hint_effective(const struct cil_hint *hint,
+						const struct cil_group_value *group)
 {
 	if (group && (!cil_hint_has_own(hint) ||
 		      cil_request_is_below(&hint->own, &group->request)))
@@ -127,21 +159,25 @@ static const struct cil_request *effective(const struct cil_hint *hint,
 	return &hint->own;
 }
 
-static void resolve(struct cil_hint *hint, const struct cil_group_value *group)
+static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *group)
+	__must_hold(&hint->lock)
 {
-	const struct cil_request *request = effective(hint, group);
+	const struct cil_request *request = hint_effective(hint, group);
 
 	lockdep_assert_held(&hint->lock);
-	set_level(hint, request->level);
+	hint_set_level(hint, request->level);
 	WRITE_ONCE(hint->relaxed, cil_request_is_relaxed(request));
 }
 
-/* The lock of the bucket is held; the payer is charged already. */
-static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task,
-			    struct cil_user *payer, u64 expected_ns)
+/* The payer is charged already. */
+static struct cil_hint *hint_add(struct cil_bucket *bucket, struct task_struct *task,
+				 struct cil_user *payer, u64 expected_ns,
+				 bool privileged)
+	__must_hold(&bucket->lock)
 {
-	struct cil_hint *hint = cil_pool_take();
+	struct cil_hint *hint = cil_pool_get(privileged);
 
+	lockdep_assert_held(&bucket->lock);
 	if (!hint)
 		return ERR_PTR(-ENOSPC);
 	raw_spin_lock(&hint->lock);
@@ -160,8 +196,10 @@ static struct cil_hint *add(struct cil_bucket *bucket, struct task_struct *task,
 	return hint;
 }
 
-static void set_own(struct cil_hint *hint, const struct cil_request *own)
+static void hint_set_own(struct cil_hint *hint, const struct cil_request *own)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);
 	hint->own = *own;
@@ -170,44 +208,50 @@ static void set_own(struct cil_hint *hint, const struct cil_request *own)
 }
 
 /* Only the group has a value: who gave it pays. False: he cannot. */
-static bool let_group_pay(struct cil_hint *hint, struct cil_user *payer)
+static bool hint_charge_group(struct cil_hint *hint, struct cil_user *payer)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	if (hint->payer == payer)
 		return true;
 	if (!cil_user_charge_member(payer)) {
 		atomic_inc(&refused);
 		return false;
 	}
-	cil_user_discharge(hint->payer);
+	cil_user_uncharge(hint->payer);
 	hint->payer = payer;
 	return true;
 }
 
-/* The locks of the bucket and of the hint are held; the latter is dropped. */
-static void forget(struct cil_hint *hint, u8 what)
+/* Drops the lock of the hint. */
+static void hint_release(struct cil_hint *hint, u8 what)
 	__releases(&hint->lock)
 {
+	lockdep_assert_held(&bucket_of(hint->task)->lock);
+	lockdep_assert_held(&hint->lock);
 	hlist_nulls_del_rcu(&hint->node);
-	tell(hint, what);
+	hint_trace(hint, what);
 	cil_placement_out(hint->cpu, hint->level);
-	cil_user_discharge(hint->payer);
+	cil_user_uncharge(hint->payer);
 	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);
 	WRITE_ONCE(hint->task, NULL);
 	raw_spin_unlock(&hint->lock);
-	cil_pool_give(hint);
+	cil_pool_put(hint);
 }
 
-/* The lock of the hint is held. */
-static void ask(struct cil_hint *hint, const struct cil_grant *grant)
+static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
+	__must_hold(&hint->lock)
 {
-	set_own(hint, &grant->own);
-	resolve(hint, cil_group_of(hint->task));
-	tell(hint, grant->what);
+	lockdep_assert_held(&hint->lock);
+	hint_set_own(hint, &grant->own);
+	hint->owner = owner_of(hint->task);
+	hint_resolve(hint, cil_group_of(hint->task));
+	hint_trace(hint, grant->what);
 }
 
 /* Who bequeaths has been asked before. */
-static bool may_pay(const struct cil_grant *grant)
+static bool grant_may_pay(const struct cil_grant *grant)
 {
 	return grant->what == CIL_HINT_INHERIT || !cil_user_is_over(grant->payer);
 }
@@ -216,19 +260,21 @@ static bool may_pay(const struct cil_grant *grant)
  * A task that had a hint. A child may be asked for before it is first woken;
  * that stands, and what it would inherit does not.
  */
-static int change(struct cil_hint *hint, const struct cil_grant *grant)
+static int hint_change(struct cil_hint *hint, const struct cil_grant *grant)
+	__must_hold(&hint->lock)
 {
 	bool stands = grant->what == CIL_HINT_INHERIT && cil_hint_has_own(hint);
 	struct cil_user *payer = grant->payer;
 
+	lockdep_assert_held(&hint->lock);
 	if (!stands && hint->payer != payer) {
-		if (!may_pay(grant))
+		if (!grant_may_pay(grant))
 			return -EDQUOT;
 		swap(hint->payer, payer);
 	}
-	cil_user_discharge(payer);
+	cil_user_uncharge(payer);
 	if (!stands)
-		ask(hint, grant);
+		hint_apply(hint, grant);
 	return 0;
 }
 
@@ -236,7 +282,7 @@ static int change(struct cil_hint *hint, const struct cil_grant *grant)
  * Give a task a request of its own, or another one. Returns 1 if the task had no
  * hint at all, else 0, or -ENOSPC or -EDQUOT: then the payer is discharged.
  */
-static int set(struct task_struct *task, const struct cil_grant *grant)
+static int hint_grant(struct task_struct *task, const struct cil_grant *grant)
 {
 	struct cil_bucket *bucket = bucket_of(task);
 	struct cil_hint *hint;
@@ -248,39 +294,40 @@ static int set(struct task_struct *task, const struct cil_grant *grant)
 	hint = cil_hint_find(task);
 	is_new = !hint;
 	if (is_new)
-		hint = may_pay(grant) ? add(bucket, task, grant->payer,
-					    grant->expected_ns) :
+		hint = grant_may_pay(grant) ? hint_add(bucket, task, grant->payer,
+						       grant->expected_ns,
+						       grant->privileged) :
 					ERR_PTR(-EDQUOT);
 	if (IS_ERR(hint)) {
 		ret = PTR_ERR(hint);
 	} else {
 		raw_spin_lock(&hint->lock);
 		if (is_new)
-			ask(hint, grant);
+			hint_apply(hint, grant);
 		else
-			ret = change(hint, grant);
+			ret = hint_change(hint, grant);
 		raw_spin_unlock(&hint->lock);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	if (ret < 0)
-		cil_user_discharge(grant->payer);
+		cil_user_uncharge(grant->payer);
 	return ret;
 }
 
-/* The locks of the bucket and of the hint are held; the latter is dropped. */
-static void unset_locked(struct cil_hint *hint,
-			 const struct cil_group_value *group)
+/* Drops the lock of the hint. */
+static void hint_unset_locked(struct cil_hint *hint,
+			      const struct cil_group_value *group)
 	__releases(&hint->lock)
 {
 	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
 
-	if (!group || !let_group_pay(hint, group->payer)) {
-		forget(hint, CIL_HINT_REMOVE);
+	if (!group || !hint_charge_group(hint, group->payer)) {
+		hint_release(hint, CIL_HINT_REMOVE);
 		return;
 	}
-	set_own(hint, &none);
-	resolve(hint, group);
-	tell(hint, CIL_HINT_REMOVE);
+	hint_set_own(hint, &none);
+	hint_resolve(hint, group);
+	hint_trace(hint, CIL_HINT_REMOVE);
 	raw_spin_unlock(&hint->lock);
 }
 
@@ -288,7 +335,7 @@ static void unset_locked(struct cil_hint *hint,
  * Without a request of its own the task may still have its group's. Returns 1
  * if it had one of its own, else 0.
  */
-static int unset(struct task_struct *task)
+static int hint_unset(struct task_struct *task)
 {
 	const struct cil_group_value *group = cil_group_of(task);
 	struct cil_bucket *bucket = bucket_of(task);
@@ -301,7 +348,7 @@ static int unset(struct task_struct *task)
 	had = hint && cil_hint_has_own(hint);
 	if (had) {
 		raw_spin_lock(&hint->lock);
-		unset_locked(hint, group);
+		hint_unset_locked(hint, group);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	return had;
@@ -311,6 +358,7 @@ static int unset(struct task_struct *task)
  * cil_hint_set() - give a task a request of its own, or take it away
  * @task: the task
  * @own: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
+ * @privileged: the reserve may be used
  *
  * Context: process, within an RCU read section; cil_hints_lock is held and the
  * probes are attached. If the task is new here, see cil_hint_settle().
@@ -318,21 +366,25 @@ static int unset(struct task_struct *task)
  * more; 0; -ESRCH (it is exiting), -EDQUOT (its user has too many), -ENOSPC
  * (there are too many), -ENOMEM.
  */
-int cil_hint_set(struct task_struct *task, const struct cil_request *own)
+int cil_hint_set(struct task_struct *task, const struct cil_request *own,
+		 bool privileged)
 {
 	struct cil_grant grant = {
 		.own = *own,
 		.expected_ns = SLEEP_UNKNOWN,
 		.what = CIL_HINT_SET,
+		.privileged = privileged,
 	};
 	int ret;
 
+	lockdep_assert_held(&cil_hints_lock);
 	if (own->kind == CPUIDLE_LATENCY_NONE)
-		return unset(task);
-	grant.payer = cil_user_charge(task_uid(task));
+		return hint_unset(task);
+	grant.payer = cil_user_charge(own->flags & CPUIDLE_LATENCY_KEEP ?
+				      current_cred() : __task_cred(task));
 	if (!grant.payer)
 		return -ENOMEM;
-	ret = set(task, &grant);
+	ret = hint_grant(task, &grant);
 	if (ret < 0)
 		return ret;
 	/*
@@ -348,30 +400,46 @@ int cil_hint_set(struct task_struct *task, const struct cil_request *own)
 	return ret;
 }
 
-/* The lock of the hint is held. */
-static void move(struct cil_hint *hint, int cpu)
+static void hint_set_cpu(struct cil_hint *hint, int cpu)
+	__must_hold(&hint->lock)
 {
+	lockdep_assert_held(&hint->lock);
 	cil_placement_in(cpu, hint->level);
 	cil_placement_out(hint->cpu, hint->level);
 	hint->cpu = cpu;
-	tell(hint, CIL_HINT_MOVE);
+	hint_trace(hint, CIL_HINT_MOVE);
 }
 
 /* Where no migration was seen, the task is where it says. */
-static void settle(struct cil_hint *hint, const struct task_struct *task)
+static void hint_settle_cpu(struct cil_hint *hint, const struct task_struct *task,
+			    u32 round)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&hint->lock, flags);
 	if (hint->task && (!task || hint->task == task) && !hint->moved &&
+	    round == READ_ONCE(settle_round) &&
 	    hint->cpu != task_cpu(hint->task))
-		move(hint, task_cpu(hint->task));
+		hint_set_cpu(hint, task_cpu(hint->task));
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
+}
+
+/**
+ * cil_hints_settle_round() - how often have all hints been settled?
+ *
+ * Context: process; cil_hints_lock is held.
+ */
+u32 cil_hints_settle_round(void)
+{
+	lockdep_assert_held(&cil_hints_lock);
+	return settle_round;
 }
 
 /**
  * cil_hint_settle() - make sure of the CPU of a hint that is new
  * @task: the task
+ * @round: cil_hints_settle_round() when it was set; if all hints are being
+ *	settled since, that will do
  *
  * The task may have migrated between the moment its CPU was read and the
  * moment the hint could be found by the probe. Such a migration runs with
@@ -381,12 +449,12 @@ static void settle(struct cil_hint *hint, const struct task_struct *task)
  * Context: process, within an RCU read section, a grace period after
  * cil_hint_set().
  */
-void cil_hint_settle(struct task_struct *task)
+void cil_hint_settle(struct task_struct *task, u32 round)
 {
 	struct cil_hint *hint = cil_hint_find(task);
 
 	if (hint)
-		settle(hint, task);
+		hint_settle_cpu(hint, task, round);
 }
 
 /**
@@ -402,6 +470,8 @@ void cil_hints_settle_all(void)
 	struct cil_hint *hint;
 
 	lockdep_assert_held(&cil_hints_lock);
+	/* Before the marks go: a request that waits must not settle without them. */
+	WRITE_ONCE(settle_round, settle_round + 1);
 	for (hint = cil_hint_pool; hint < end; hint++) {
 		raw_spin_lock_irq(&hint->lock);
 		hint->moved = false;
@@ -410,7 +480,7 @@ void cil_hints_settle_all(void)
 	/* See cil_hint_settle(). */
 	synchronize_rcu();
 	for (hint = cil_hint_pool; hint < end; hint++)
-		settle(hint, NULL);
+		hint_settle_cpu(hint, NULL, settle_round);
 }
 
 /**
@@ -430,13 +500,15 @@ void cil_hint_move(struct task_struct *task, int cpu)
 	if (hint->task == task) {
 		hint->moved = true;
 		if (hint->cpu != cpu)
-			move(hint, cpu);
+			hint_set_cpu(hint, cpu);
 	}
 	raw_spin_unlock(&hint->lock);
 }
 
 /* What a child inherits, with a reference on its level. False: nothing. */
-static bool bequeath(struct task_struct *parent, struct cil_grant *grant)
+static bool grant_from_parent(struct task_struct *parent,
+			      const struct task_struct *child,
+			      struct cil_grant *grant)
 {
 	struct cil_hint *hint = cil_hint_find(parent);
 	bool has = false;
@@ -444,7 +516,9 @@ static bool bequeath(struct task_struct *parent, struct cil_grant *grant)
 	if (!hint)
 		return false;
 	raw_spin_lock(&hint->lock);
-	if (hint->task == parent && cil_hint_has_own(hint)) {
+	if (hint->task == parent && cil_hint_has_own(hint) &&
+	    !(hint->own.flags & CPUIDLE_LATENCY_RESET_ON_FORK) &&
+	    hint_is_theirs(hint, child)) {
 		has = cil_user_charge_more(hint->payer);
 		if (!has)
 			atomic_inc(&refused);
@@ -454,6 +528,7 @@ static bool bequeath(struct task_struct *parent, struct cil_grant *grant)
 		grant->payer = hint->payer;
 		grant->expected_ns = READ_ONCE(hint->expected_ns);
 		grant->what = CIL_HINT_INHERIT;
+		grant->privileged = false;
 		cil_level_hold(&grant->own);
 	}
 	raw_spin_unlock(&hint->lock);
@@ -471,32 +546,31 @@ void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 {
 	struct cil_grant grant;
 
-	if (!bequeath(parent, &grant))
+	if (!grant_from_parent(parent, child, &grant))
 		return;
-	if (set(child, &grant) < 0)
+	if (hint_grant(child, &grant) < 0)
 		atomic_inc(&refused);
 	cil_level_put(&grant.own);
 }
 
-/*
- * What a task has now that @group is what its group says. The lock of the bucket
- * is held. Returns the level.
- */
-static u8 resolve_or_forget(struct cil_hint *hint,
+/* What a task has now that its group has the value @group. Returns the level. */
+static u8 hint_update_group(struct cil_hint *hint,
 			    const struct cil_group_value *group)
+	__must_hold(&bucket_of(hint->task)->lock)
 {
 	u8 level;
 
+	lockdep_assert_held(&bucket_of(hint->task)->lock);
 	raw_spin_lock(&hint->lock);
 	if (!cil_hint_has_own(hint) &&
-	    !(group && let_group_pay(hint, group->payer))) {
-		forget(hint, CIL_HINT_GROUP);
+	    !(group && hint_charge_group(hint, group->payer))) {
+		hint_release(hint, CIL_HINT_GROUP);
 		return CIL_LEVEL_NONE;
 	}
 	level = hint->level;
-	resolve(hint, group);
+	hint_resolve(hint, group);
 	if (hint->level != level)
-		tell(hint, CIL_HINT_GROUP);
+		hint_trace(hint, CIL_HINT_GROUP);
 	level = hint->level;
 	raw_spin_unlock(&hint->lock);
 	return level;
@@ -513,16 +587,19 @@ static u64 expected_of_kin(struct task_struct *task)
 	return hint ? READ_ONCE(hint->expected_ns) : SLEEP_UNKNOWN;
 }
 
-/* A task gets a hint because of its group only. The bucket's lock is held. */
-static struct cil_hint *adopt(struct cil_bucket *bucket, struct task_struct *task,
-			      struct cil_user *payer)
+/* A task gets a hint because of its group only. */
+static struct cil_hint *hint_add_member(struct cil_bucket *bucket, struct task_struct *task,
+					struct cil_user *payer)
+	__must_hold(&bucket->lock)
 {
 	struct cil_hint *hint = ERR_PTR(-EDQUOT);
 
+	lockdep_assert_held(&bucket->lock);
 	if (cil_user_charge_member(payer)) {
-		hint = add(bucket, task, payer, expected_of_kin(task));
+		hint = hint_add(bucket, task, payer, expected_of_kin(task),
+				false);
 		if (IS_ERR(hint))
-			cil_user_discharge(payer);
+			cil_user_uncharge(payer);
 	}
 	if (!IS_ERR(hint))
 		return hint;
@@ -546,10 +623,42 @@ void cil_hint_join(struct task_struct *task, const struct cil_group_value *group
 	raw_spin_lock(&bucket->lock);
 	hint = cil_hint_find(task);
 	if (!hint && group)
-		hint = adopt(bucket, task, group->payer);
+		hint = hint_add_member(bucket, task, group->payer);
 	if (hint)
-		resolve_or_forget(hint, group);
+		hint_update_group(hint, group);
 	raw_spin_unlock(&bucket->lock);
+}
+
+static bool hint_is_stale(struct cil_hint *hint, const struct task_struct *task)
+{
+	bool stale;
+
+	raw_spin_lock(&hint->lock);
+	stale = hint->task == task && !hint_is_theirs(hint, task);
+	raw_spin_unlock(&hint->lock);
+	return stale;
+}
+
+/**
+ * cil_hint_check_owner() - take a task's request away if its user has changed
+ * @task: the current task
+ *
+ * No tracepoint shows changes of credentials. A decision depends on tasks that
+ * have stopped running, so it is enough to look when they do.
+ *
+ * Context: RCU read section, interrupts off.
+ * Return: the hint that the task still has, or NULL.
+ */
+struct cil_hint *cil_hint_check_owner(struct task_struct *task)
+{
+	struct cil_hint *hint = cil_hint_find(task);
+
+	/* Only its own task and requests change it; the lock decides. */
+	if (!hint || data_race(hint_is_theirs(hint, task)) ||
+	    !hint_is_stale(hint, task))
+		return hint;
+	hint_unset(task);
+	return cil_hint_find(task);
 }
 
 /**
@@ -576,7 +685,7 @@ bool cil_hint_drop(struct task_struct *task, u8 what)
 	hint = cil_hint_find(task);
 	if (hint) {
 		raw_spin_lock(&hint->lock);
-		forget(hint, what);
+		hint_release(hint, what);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	return hint;
@@ -599,26 +708,27 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 	if (!hint)
 		return;
 	raw_spin_lock_irqsave(&hint->lock, flags);
-	if (hint->task == task)
+	if (hint->task == task && hint_is_theirs(hint, task))
 		*own = hint->own;
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
-/* Its CPU shall know if that makes a difference. The bucket's lock is held. */
-static void resolve_again(struct cil_hint *hint)
+/* Its CPU shall know if that makes a difference. */
+static void hint_update_queued(struct cil_hint *hint)
+	__must_hold(&bucket_of(hint->task)->lock)
 {
 	int cpu = READ_ONCE(hint->cpu);
 	u8 before = hint->level;
-	u8 level = resolve_or_forget(hint, cil_group_of(hint->task));
+	u8 level = hint_update_group(hint, cil_group_of(hint->task));
 
 	if (level != before)
-		cil_placement_note(cpu, level);
+		cil_placement_queue(cpu, level);
 }
 
 /**
  * cil_hints_resolve_all() - values of groups have changed
  *
- * What has changed by that is noted, see cil_placement_touch().
+ * What has changed by that is queued, see cil_placement_flush().
  *
  * Context: process, may sleep; cil_hints_lock is held, the table has been made.
  */
@@ -629,13 +739,14 @@ void cil_hints_resolve_all(void)
 	struct hlist_nulls_node *next;
 	struct cil_hint *hint;
 
+	lockdep_assert_held(&cil_hints_lock);
 	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
 		rcu_read_lock();
 		raw_spin_lock_irq(&bucket->lock);
 		for (pos = bucket->hints.first; !is_a_nulls(pos); pos = next) {
 			next = pos->next;
 			hint = hlist_nulls_entry(pos, struct cil_hint, node);
-			resolve_again(hint);
+			hint_update_queued(hint);
 		}
 		raw_spin_unlock_irq(&bucket->lock);
 		rcu_read_unlock();
@@ -652,13 +763,14 @@ void cil_hints_drop_all(void)
 	struct cil_bucket *bucket;
 	struct cil_hint *hint;
 
+	lockdep_assert_held(&cil_hints_lock);
 	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
 		raw_spin_lock_irq(&bucket->lock);
 		while (!hlist_nulls_empty(&bucket->hints)) {
 			hint = hlist_nulls_entry(bucket->hints.first,
 						 struct cil_hint, node);
 			raw_spin_lock(&hint->lock);
-			forget(hint, CIL_HINT_REMOVE);
+			hint_release(hint, CIL_HINT_REMOVE);
 		}
 		raw_spin_unlock_irq(&bucket->lock);
 	}

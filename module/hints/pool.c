@@ -7,8 +7,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
-#include "hints.h"
-#include "pool.h"
+#include "hints/pool.h"
 
 struct cil_hint *cil_hint_pool;
 
@@ -28,18 +27,20 @@ u32 cil_pool_used(void)
 }
 
 /**
- * cil_pool_take() - take a hint that nobody has
+ * cil_pool_get() - take a hint that no task has
+ * @privileged: the reserve may be used
  *
  * Context: any; with run-queue locks held.
  * Return: the hint, NULL if there is none left.
  */
-struct cil_hint *cil_pool_take(void)
+struct cil_hint *cil_pool_get(bool privileged)
 {
+	u32 most = CIL_HINTS_MAX - (privileged ? 0 : CIL_HINTS_RESERVED);
 	struct cil_hint *hint;
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&pool_lock, flags);
-	hint = pool_free;
+	hint = pool_used < most ? pool_free : NULL;
 	if (hint) {
 		pool_free = hint->next_free;
 		WRITE_ONCE(pool_used, pool_used + 1);
@@ -49,12 +50,12 @@ struct cil_hint *cil_pool_take(void)
 }
 
 /**
- * cil_pool_give() - a hint is no more
+ * cil_pool_put() - a hint is no more
  * @hint: the hint; whoever looks through the table may still pass over it
  *
  * Context: any; with run-queue locks held.
  */
-void cil_pool_give(struct cil_hint *hint)
+void cil_pool_put(struct cil_hint *hint)
 {
 	unsigned long flags;
 

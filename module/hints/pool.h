@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-#ifndef CIL_HINTS_H
-#define CIL_HINTS_H
+#ifndef CIL_POOL_H
+#define CIL_POOL_H
 
 #include <linux/list_nulls.h>
-#include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
-#include "levels.h"
+#include <linux/uidgid.h>
+#include "hints/levels.h"
 
-struct cil_group_value;
 struct cil_user;
+
+/**
+ * struct cil_owner - as whom a task runs
+ * @uid: its real user id
+ * @euid: its effective user id
+ * @space: its user namespace; never followed, only compared
+ */
+struct cil_owner {
+	kuid_t uid;
+	kuid_t euid;
+	const void *space;
+};
 
 /**
  * struct cil_hint - the hint of one task
@@ -20,6 +31,7 @@ struct cil_user;
  * @task: the task, NULL in the pool; the hint goes before the task does
  * @payer: whom it counts for
  * @own: what was asked for the task itself
+ * @owner: as whom the task was when that was asked
  * @expected_ns: the longest sleep to expect of the task, of a child as of its
  *	parent
  * @stopped_ns: when it last stopped running
@@ -41,6 +53,7 @@ struct cil_hint {
 	struct task_struct *task;
 	struct cil_user *payer;
 	struct cil_request own;
+	struct cil_owner owner;
 	u64 expected_ns;
 	u64 stopped_ns;
 	u64 runtime_ns;
@@ -51,23 +64,20 @@ struct cil_hint {
 	bool sleeps;
 };
 
-/* Serialises whoever sets hints, and whoever attaches or detaches the probes. */
-extern struct mutex cil_hints_lock;
+/* Tasks that may have a hint, or be in a group that has one, at a time. */
+#define CIL_HINTS_MAX	16384
 
-int cil_hints_make_table(void);
-void cil_hints_free_table(void);
-struct cil_hint *cil_hint_find(const struct task_struct *task);
-int cil_hint_set(struct task_struct *task, const struct cil_request *own);
-void cil_hint_settle(struct task_struct *task);
-void cil_hints_settle_all(void);
-void cil_hint_inherit(struct task_struct *parent, struct task_struct *child);
-void cil_hint_join(struct task_struct *task, const struct cil_group_value *group);
-void cil_hint_move(struct task_struct *task, int cpu);
-bool cil_hint_drop(struct task_struct *task, u8 what);
-void cil_hint_read_own(const struct task_struct *task, struct cil_request *own);
-void cil_hints_resolve_all(void);
-void cil_hints_drop_all(void);
-u32 cil_hints_refused(void);
+/* Of them, those for requests with CAP_SYS_NICE only. */
+#define CIL_HINTS_RESERVED	1024
+
+/* All hints, those in use have a task. NULL before the first one was set. */
+extern struct cil_hint *cil_hint_pool;
+
+u32 cil_pool_used(void);
+struct cil_hint *cil_pool_get(bool privileged);
+void cil_pool_put(struct cil_hint *hint);
+int cil_pool_make(void);
+void cil_pool_free(void);
 
 /* Was something asked for the task itself? Else its group has a value. */
 static inline bool cil_hint_has_own(const struct cil_hint *hint)
@@ -75,4 +85,4 @@ static inline bool cil_hint_has_own(const struct cil_hint *hint)
 	return hint->own.kind != CPUIDLE_LATENCY_NONE;
 }
 
-#endif /* CIL_HINTS_H */
+#endif /* CIL_POOL_H */

@@ -20,8 +20,9 @@
 #include <linux/smp.h>
 
 #include "compat/compat.h"
-#include "hints.h"
-#include "placement.h"
+#include "hints/lock.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
 
 /* With hints that linger for ever, an idle CPU looks again this often. */
 #define LOOK_AGAIN_NS	NSEC_PER_SEC
@@ -31,11 +32,11 @@
 
 struct cil_hint_cpu __percpu *cil_hint_cpus;
 
-/* What has changed since CPUs were last told; cil_hints_lock protects it. */
+/* Changes that the CPUs have yet to see; cil_hints_lock protects them. */
 static struct {
 	struct cpumask cpus;
 	DECLARE_BITMAP(levels, CIL_LEVELS);
-} touched;
+} queued;
 
 static const struct gate_tunables *gate_values(void)
 {
@@ -63,8 +64,8 @@ static const struct cil_order *order_of(struct cil_hint_cpu *cpu)
 	return order;
 }
 
-static bool holds(const struct cil_hint_cpu *cpu, u32 level, u64 now_ns,
-		  bool for_ever)
+static bool level_holds(const struct cil_hint_cpu *cpu, u32 level, u64 now_ns,
+			bool for_ever)
 {
 	return atomic_read(&cpu->placed[level]) &&
 	       (for_ever || now_ns < cpu->until_ns[level]);
@@ -77,7 +78,7 @@ static u32 tightest(struct cil_hint_cpu *cpu, u64 now_ns, bool for_ever)
 	u32 rank;
 
 	while ((rank = find_first_bit(cpu->live, CIL_LEVELS)) < CIL_LEVELS) {
-		if (holds(cpu, order->level[rank], now_ns, for_ever))
+		if (level_holds(cpu, order->level[rank], now_ns, for_ever))
 			return order->level[rank];
 		__clear_bit(rank, cpu->live);
 	}
@@ -93,14 +94,14 @@ static bool is_relaxed(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
 }
 
 /**
- * cil_placement_limit() - the limit on this CPU where marks are set
+ * cil_placement_find_limit() - the limit on this CPU where marks are set
  * @now_ns: local_clock()
  *
  * Context: interrupts off.
  * Return: greatest exit latency allowed in ns, CIL_HINT_NONE or
  * CIL_HINT_RELAXED.
  */
-s64 cil_placement_limit(u64 now_ns)
+s64 cil_placement_find_limit(u64 now_ns)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	const struct gate_tunables *tunables = gate_values();
@@ -182,8 +183,8 @@ static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
 }
 
 /* The task gates this CPU while it sleeps, for as long as it lingers. */
-static void linger(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
-		   const struct gate_tunables *tunables, u64 now_ns)
+static void linger_level(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
+			 const struct gate_tunables *tunables, u64 now_ns)
 {
 	const struct cil_order *order = order_of(cpu);
 	u64 until_ns = now_ns + gate_linger(tunables, expected_ns);
@@ -208,6 +209,7 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 	u64 now_ns = local_clock();
 	u32 level;
 
+	lockdep_assert_irqs_disabled();
 	if (hint)
 		learn_sleep(task, hint, tunables, sleeps, now_ns);
 	if (hint && READ_ONCE(hint->relaxed)) {
@@ -217,7 +219,7 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 	cpu->plain_ns = now_ns;
 	level = hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE;
 	if (level != CIL_LEVEL_NONE)
-		linger(cpu, level, READ_ONCE(hint->expected_ns), tunables, now_ns);
+		linger_level(cpu, level, READ_ONCE(hint->expected_ns), tunables, now_ns);
 }
 
 /* Tasks of some levels, or of all if @levels is NULL, linger from now on. */
@@ -236,21 +238,22 @@ static void linger_afresh(void *levels)
 }
 
 /**
- * cil_placement_note() - the hint of a task has changed
+ * cil_placement_queue() - queue a change of the hint of a task
  * @cpu: where the task is placed
  * @level: its new level, or CIL_LEVEL_NONE
  *
  * Context: any; cil_hints_lock is held.
  */
-void cil_placement_note(int cpu, u32 level)
+void cil_placement_queue(int cpu, u32 level)
 {
-	cpumask_set_cpu(cpu, &touched.cpus);
+	lockdep_assert_held(&cil_hints_lock);
+	cpumask_set_cpu(cpu, &queued.cpus);
 	if (level != CIL_LEVEL_NONE)
-		__set_bit(level, touched.levels);
+		__set_bit(level, queued.levels);
 }
 
 /**
- * cil_placement_touch() - let the CPUs decide again for which a change was noted
+ * cil_placement_flush() - let the CPUs decide again for which a change is queued
  *
  * A CPU that is idle decides only when it wakes up; without this the first
  * wake-up after a change would still be served as before it. Those whose hints
@@ -258,12 +261,12 @@ void cil_placement_note(int cpu, u32 level)
  *
  * Context: process, may sleep; cil_hints_lock is held.
  */
-void cil_placement_touch(void)
+void cil_placement_flush(void)
 {
 	lockdep_assert_held(&cil_hints_lock);
-	on_each_cpu_mask(&touched.cpus, linger_afresh, touched.levels, true);
-	cpumask_clear(&touched.cpus);
-	bitmap_zero(touched.levels, CIL_LEVELS);
+	on_each_cpu_mask(&queued.cpus, linger_afresh, queued.levels, true);
+	cpumask_clear(&queued.cpus);
+	bitmap_zero(queued.levels, CIL_LEVELS);
 }
 
 /**

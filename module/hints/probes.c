@@ -11,20 +11,37 @@
  */
 #include <linux/moduleparam.h>
 #include <linux/tracepoint.h>
-#include <linux/workqueue.h>
+#include <trace/events/cgroup.h>
+#include <trace/events/sched.h>
 
-#include "compat/compat.h"
-#include "groups.h"
-#include "hints.h"
-#include "placement.h"
-#include "pool.h"
-#include "probes.h"
+#include "hints/groups.h"
+#include "hints/job.h"
+#include "hints/lock.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
+#include "hints/probes.h"
+#include "hints/table.h"
 #include "trace.h"
 
 /* Hints that come and go must not patch the kernel each time. */
 #define DETACH_AFTER	HZ
 
+/*
+ * Attaching and detaching interrupts every CPU. If an unprivileged request is
+ * the cause, and not the first within this time, the probes stay for as long.
+ */
+#define HOLD_FOR	(60 * HZ)
+
 static bool attached;
+
+/* Not before these are they detached, in jiffies. */
+static unsigned long detach_due;
+static unsigned long held_until;
+
+/* How often they were attached, and when by an unprivileged request. */
+static u32 attachments;
+static unsigned long unprivileged_at;
+static bool unprivileged_before;
 
 /*
  * Run-queue lock held. The parent wakes its child, whose CPU has just been
@@ -48,7 +65,7 @@ static void probe_migrate(void *data, struct task_struct *task, int cpu)
 static struct cil_hint *find_or_join(struct task_struct *task)
 {
 	const struct cil_group_value *group = cil_group_of(task);
-	struct cil_hint *hint = cil_hint_find(task);
+	struct cil_hint *hint = cil_hint_check_owner(task);
 
 	if (!READ_ONCE(cil_groups_used) || !(hint || group))
 		return hint;
@@ -90,12 +107,25 @@ static void note_exit(struct task_struct *task)
 	local_irq_restore(flags);
 }
 
-/* The task exits itself, no lock is held. */
-static void probe_exit(void *data, CIL_EXIT_PROBE_ARGS)
+static void drop_at_exit(struct task_struct *task)
 {
 	note_exit(task);
-	if (cil_hint_drop(task, CIL_HINT_EXIT))
-		cil_probes_detach_soon();
+	cil_hint_drop(task, CIL_HINT_EXIT);
+	/* Also if it lost the hint before, where no job can be queued. */
+	cil_probes_detach_soon();
+}
+
+/* The task exits itself, no lock is held. */
+static void __maybe_unused probe_exit(void *data, struct task_struct *task)
+{
+	drop_at_exit(task);
+}
+
+/* Newer kernels have this event, which also tells of the process. */
+static void __maybe_unused probe_exit_dead(void *data, struct task_struct *task,
+					   bool group_dead)
+{
+	drop_at_exit(task);
 }
 
 /* The group is dead already; a lock is held. */
@@ -104,24 +134,49 @@ static void probe_rmdir(void *data, struct cgroup *cgroup, const char *path)
 	cil_group_removed(cgroup);
 }
 
+/* Does the kernel's event call what has the type of this function? */
+#define CALLS(event, probe)						\
+	__same_type(check_trace_callback_type_##event, void (typeof(probe) *))
+
+#define EXIT_PROBE							\
+	__builtin_choose_expr(CALLS(sched_process_exit, probe_exit_dead), \
+			      probe_exit_dead, probe_exit)
+
+#define CHECK(event, probe)						\
+	static_assert(CALLS(event, probe),				\
+		      "cpuidle-lab does not know this kernel's event " #event)
+
+CHECK(sched_process_exit, *EXIT_PROBE);
+CHECK(sched_migrate_task, probe_migrate);
+CHECK(cgroup_rmdir, probe_rmdir);
+CHECK(sched_switch, probe_switch);
+CHECK(sched_wakeup_new, probe_wakeup_new);
+
 /*
- * In the order of attaching. Inheritance comes last and goes first: whoever
+ * In the order of attaching. Inheritance comes last and goes first: a task that
  * has a hint must be seen to exit.
  */
+enum hint_probe_id {
+	PROBE_EXIT,
+	PROBE_MIGRATE,
+	PROBE_RMDIR,
+	/* From here on, a probe can give a task a hint. */
+	PROBE_FIRST_THAT_GIVES,
+	PROBE_SWITCH = PROBE_FIRST_THAT_GIVES,
+	PROBE_WAKEUP_NEW,
+};
+
 static struct hint_probe {
 	const char *name;
 	void *probe;
 	struct tracepoint *tracepoint;
 } probes[] = {
-	{ "sched_process_exit", probe_exit },
-	{ "sched_migrate_task", probe_migrate },
-	{ "cgroup_rmdir", probe_rmdir },
-	{ "sched_switch", probe_switch },
-	{ "sched_wakeup_new", probe_wakeup_new },
+	[PROBE_EXIT] = { "sched_process_exit", EXIT_PROBE },
+	[PROBE_MIGRATE] = { "sched_migrate_task", probe_migrate },
+	[PROBE_RMDIR] = { "cgroup_rmdir", probe_rmdir },
+	[PROBE_SWITCH] = { "sched_switch", probe_switch },
+	[PROBE_WAKEUP_NEW] = { "sched_wakeup_new", probe_wakeup_new },
 };
-
-/* From here on, a probe can give somebody a hint. */
-#define FIRST_THAT_GIVES	3
 
 static void match_tracepoint(struct tracepoint *tracepoint, void *data)
 {
@@ -144,7 +199,7 @@ static void detach_probes(int count)
 	while (count--) {
 		tracepoint_probe_unregister(probes[count].tracepoint,
 					    probes[count].probe, NULL);
-		if (count != FIRST_THAT_GIVES)
+		if (count != PROBE_FIRST_THAT_GIVES)
 			continue;
 		tracepoint_synchronize_unregister();
 		cil_hints_drop_all();
@@ -154,13 +209,28 @@ static void detach_probes(int count)
 	attached = false;
 }
 
+static void hold_attached(bool privileged)
+{
+	unsigned long now = jiffies;
+
+	attachments++;
+	held_until = now;
+	if (privileged)
+		return;
+	if (unprivileged_before && time_before(now, unprivileged_at + HOLD_FOR))
+		held_until = now + HOLD_FOR;
+	unprivileged_before = true;
+	unprivileged_at = now;
+}
+
 /**
  * cil_probes_attach() - see to it that the scheduler's events are heard
+ * @privileged: the request for a hint comes with CAP_SYS_NICE
  *
  * Context: process, may sleep; cil_hints_lock is held.
  * Return: 0, -ENOMEM, or -EOPNOTSUPP (the kernel lacks a tracepoint).
  */
-int cil_probes_attach(void)
+int cil_probes_attach(bool privileged)
 {
 	int ret;
 	int i;
@@ -183,67 +253,46 @@ int cil_probes_attach(void)
 		}
 	}
 	attached = true;
+	hold_attached(privileged);
 	cil_placement_start();
 	return 0;
 }
 
-static void detach_if_unused(struct work_struct *work)
+static bool is_used(void)
 {
-	mutex_lock(&cil_hints_lock);
-	if (attached && !cil_pool_used() && !cil_groups_used)
-		detach_probes(ARRAY_SIZE(probes));
-	mutex_unlock(&cil_hints_lock);
+	return cil_pool_used() || READ_ONCE(cil_groups_used);
 }
 
-static DECLARE_DELAYED_WORK(detach_work, detach_if_unused);
+/**
+ * cil_probes_detach_unused() - stop listening if no task has had a hint for a
+ *	while
+ *
+ * Context: the job; cil_hints_lock is held.
+ */
+void cil_probes_detach_unused(void)
+{
+	unsigned long due = READ_ONCE(detach_due);
+
+	if (time_before(due, held_until))
+		due = held_until;
+	lockdep_assert_held(&cil_hints_lock);
+	if (!cil_job_take(CIL_JOB_DETACH) || !attached || is_used())
+		return;
+	if (time_before(jiffies, due))
+		cil_job_queue(CIL_JOB_DETACH, due - jiffies);
+	else
+		detach_probes(ARRAY_SIZE(probes));
+}
 
 /**
- * cil_probes_detach_soon() - stop listening in a while if nobody has a hint
+ * cil_probes_detach_soon() - stop listening in a while if no task has a hint
  *
  * Context: any that may wake a task.
  */
 void cil_probes_detach_soon(void)
 {
-	if (!cil_pool_used() && !READ_ONCE(cil_groups_used))
-		schedule_delayed_work(&detach_work, DETACH_AFTER);
-}
-
-static void settle(struct work_struct *work)
-{
-	mutex_lock(&cil_hints_lock);
-	if (attached)
-		cil_hints_settle_all();
-	mutex_unlock(&cil_hints_lock);
-}
-
-static DECLARE_WORK(settle_work, settle);
-
-/**
- * cil_probes_cpu_died() - a CPU is offline and does nothing any more
- *
- * Tracepoints are silent on a CPU that is not online. But the last thing that
- * one does is to wake whoever waits for it to stop, or for its stopper to move
- * him elsewhere, and those may go elsewhere unseen.
- *
- * Context: process, may sleep. The lock of CPU hotplug is held, which whoever
- * holds cil_hints_lock may wait for; so hints are settled later.
- */
-void cil_probes_cpu_died(void)
-{
-	rcu_read_lock();
-	if (READ_ONCE(attached))
-		schedule_work(&settle_work);
-	rcu_read_unlock();
-}
-
-/**
- * cil_probes_settle() - wait until hints are settled after CPUs have died
- *
- * Context: process, may sleep; cil_hints_lock is not held.
- */
-void cil_probes_settle(void)
-{
-	flush_work(&settle_work);
+	if (!is_used() && cil_job_queue(CIL_JOB_DETACH, DETACH_AFTER))
+		WRITE_ONCE(detach_due, jiffies + DETACH_AFTER);
 }
 
 /**
@@ -257,6 +306,16 @@ bool cil_probes_attached(void)
 }
 
 /**
+ * cil_probes_attachments() - how often have the probes been attached?
+ *
+ * Context: any.
+ */
+u32 cil_probes_attachments(void)
+{
+	return READ_ONCE(attachments);
+}
+
+/**
  * cil_probes_init() - find the tracepoints; none is attached yet
  *
  * Context: process, may sleep.
@@ -267,9 +326,9 @@ void cil_probes_init(void)
 }
 
 /**
- * cil_probes_exit() - drop all hints and groups, and stop listening
+ * cil_probes_exit() - drop all hints, and stop listening
  *
- * Context: process, may sleep; nobody can set a hint any more.
+ * Context: process, may sleep; no hint can be set any more.
  */
 void cil_probes_exit(void)
 {
@@ -277,9 +336,4 @@ void cil_probes_exit(void)
 	if (attached)
 		detach_probes(ARRAY_SIZE(probes));
 	mutex_unlock(&cil_hints_lock);
-	cil_groups_exit();
-	cancel_delayed_work_sync(&detach_work);
-	/* Whoever saw that they were attached. */
-	synchronize_rcu();
-	cancel_work_sync(&settle_work);
 }

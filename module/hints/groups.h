@@ -4,7 +4,7 @@
 
 #include <linux/compiler.h>
 #include <linux/sched.h>
-#include "levels.h"
+#include "hints/levels.h"
 
 struct cgroup;
 struct cil_user;
@@ -22,9 +22,34 @@ struct cil_group_value {
 	struct cil_user *payer;
 };
 
+/**
+ * struct cil_group - a group that has a value
+ * @node: in the table
+ * @next_unlinked: the next of those that have been taken out
+ * @unlinked: number of this one among them
+ * @rcu: to free it when no task looks at it any more
+ * @id: of the cgroup
+ * @value: its value
+ * @dead: the cgroup was removed
+ */
+struct cil_group {
+	struct hlist_node node;
+	struct cil_group *next_unlinked;
+	u64 unlinked;
+	struct rcu_head rcu;
+	u64 id;
+	struct cil_group_value value;
+	bool dead;
+};
+
 const struct cil_group_value *cil_group_find(struct task_struct *task);
-int cil_group_set(int fd, const struct cil_request *wanted);
-int cil_group_get(int fd, struct cil_request *found);
+struct cil_group *cil_group_lookup(u64 id);
+void cil_group_insert(struct cil_group *group);
+void cil_group_unlink(struct cil_group *group);
+bool cil_groups_unlink_dead(void);
+u64 cil_groups_publish(void);
+void cil_groups_release(u64 last);
+u32 cil_groups_of(const struct cil_user *payer);
 void cil_group_removed(const struct cgroup *cgroup);
 void cil_groups_count(u32 *users);
 void cil_groups_exit(void);

@@ -11,13 +11,11 @@
  */
 #include <linux/atomic.h>
 #include <linux/kernel.h>
-#include <linux/lockdep.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "hints.h"
-#include "levels.h"
-#include "placement.h"
+#include "hints/levels.h"
+#include "hints/lock.h"
 
 /**
  * struct cil_level - one level
@@ -96,9 +94,11 @@ static struct cil_order *current_order(void)
 }
 
 static void publish_order(struct cil_order *order)
+	__must_hold(&cil_hints_lock)
 {
 	struct cil_order *old = current_order();
 
+	lockdep_assert_held(&cil_hints_lock);
 	sort_levels(order);
 	order->generation = old ? old->generation + 1 : 1;
 	rcu_assign_pointer(cil_order, order);
@@ -107,23 +107,24 @@ static void publish_order(struct cil_order *order)
 }
 
 /* A level that stands for the limit already, else a free one, else -ENOSPC. */
-static int find_level(s64 limit_ns)
+static int find_level(s64 limit_ns, bool privileged)
 {
+	int left = privileged ? 0 : CIL_LEVELS_RESERVED;
 	int found = -ENOSPC;
 	int i;
 
 	for (i = CIL_LEVELS_OF_VALUES; i < CIL_LEVELS; i++) {
 		if (levels[i].limit_ns == limit_ns)
 			return i;
-		if (found < 0 && !cil_level_users(i))
+		if (found < 0 && !cil_level_users(i) && !left--)
 			found = i;
 	}
 	return found;
 }
 
-static int level_of_limit(s64 limit_ns)
+static int level_of_limit(s64 limit_ns, bool privileged)
 {
-	int level = find_level(limit_ns);
+	int level = find_level(limit_ns, privileged);
 	struct cil_order *order;
 
 	if (level < 0 || levels[level].limit_ns == limit_ns)
@@ -139,17 +140,18 @@ static int level_of_limit(s64 limit_ns)
 /**
  * cil_level_get() - find the level of a request, and hold it
  * @request: kind, value and limit_ns are given, level is filled
+ * @privileged: the reserve may be used
  *
  * Context: process, may sleep; cil_hints_lock is held.
  * Return: 0, -ENOSPC (too many distinct limits are in use) or -ENOMEM.
  */
-int cil_level_get(struct cil_request *request)
+int cil_level_get(struct cil_request *request, bool privileged)
 {
 	int level = CIL_LEVEL_NONE;
 
 	lockdep_assert_held(&cil_hints_lock);
 	if (request->kind == CPUIDLE_LATENCY_LIMIT)
-		level = level_of_limit(request->limit_ns);
+		level = level_of_limit(request->limit_ns, privileged);
 	else if (request->kind == CPUIDLE_LATENCY_VALUE && request->value < 0)
 		level = request->value - CPUIDLE_LATENCY_MIN;
 	if (level < 0)
@@ -218,9 +220,11 @@ static void take_map(void)
 
 /* Before the module has started there is no order yet to replace. */
 static int change_map(const u32 us[CIL_LEVELS_OF_VALUES])
+	__must_hold(&cil_hints_lock)
 {
 	struct cil_order *order = NULL;
 
+	lockdep_assert_held(&cil_hints_lock);
 	if (current_order()) {
 		order = make_order();
 		if (!order)

@@ -7,52 +7,46 @@
 #include <linux/module.h>
 #include <linux/string.h>
 
-#include "gate.h"
-#include "levels.h"
-#include "registry.h"
+#include "base.h"
+#include "state.h"
 #include "symbols.h"
 
-/* Changed under the cpuidle lock. The first of ours until cil_gate_init(). */
+/* Changed under the cpuidle lock. The first of ours until cil_base_init(). */
 static struct cpuidle_governor *base = &cil_governors[0].kernel;
 
 /* Base given at load, before the kernel's governors can be looked up. */
 static char boot_base[CPUIDLE_NAME_LEN];
 
 /**
- * cil_gate_base() - who decides under the gate
+ * cil_base_get() - the governor that decides under the gate
  *
  * Context: any; a concurrent change is seen or not.
  * Return: a governor of the kernel's list, which may be one of ours.
  */
-struct cpuidle_governor *cil_gate_base(void)
+struct cpuidle_governor *cil_base_get(void)
 {
 	return READ_ONCE(base);
 }
 
-/**
- * cil_gate_print() - base and table of values as a module parameter shows them
- * @text: where to print
- * @size: room in @text
- *
- * Context: process.
- * Return: number of characters.
- */
-int cil_gate_print(char *text, size_t size)
+/* A governor of the kernel's list. */
+static struct cpuidle_governor *find_foreign(const char *name)
 {
-	char map[CIL_MAP_TEXT];
+	struct cpuidle_governor *g;
 
-	cil_levels_print_map(map, sizeof(map));
-	return scnprintf(text, size, "base=%s latency_map=%s ",
-			 cil_gate_base()->name, map);
+	list_for_each_entry(g, cil_kernel.governors, governor_list)
+		if (cil_governor_is_named(g, name))
+			return g;
+	return NULL;
 }
 
+/* Ours may not be registered yet. */
 static struct cpuidle_governor *find_base(const char *name)
 {
-	struct cil_governor *own = cil_registry_find_own(name);
+	struct cil_governor *own = cil_governor_find(name);
 
 	if (own == &cil_gate)
 		return NULL;
-	return own ? &own->kernel : cil_registry_find(name);
+	return own ? &own->kernel : find_foreign(name);
 }
 
 static void disable_devices(void)
@@ -81,7 +75,7 @@ static int enable_devices(void)
 }
 
 /**
- * cil_gate_set_base() - change the base governor
+ * cil_base_set() - change the base governor
  * @name: name of a registered governor; a newline at the end is ignored
  *
  * If the gate is current, the old base leaves every CPU before the new one
@@ -91,7 +85,7 @@ static int enable_devices(void)
  * Return: 0, -EINVAL (no such governor, or the gate itself), or the error of
  * the kernel for a CPU that could not be enabled again (one log line says so).
  */
-int cil_gate_set_base(const char *name)
+int cil_base_set(const char *name)
 {
 	struct cpuidle_governor *found;
 	int ret = 0;
@@ -112,30 +106,30 @@ int cil_gate_set_base(const char *name)
 }
 
 /**
- * cil_gate_boot_base() - remember a base given at load
+ * cil_base_set_boot() - remember a base given at load
  * @name: name of the governor
  *
- * Context: process, before cil_gate_init().
+ * Context: process, before cil_base_init().
  * Return: 0, or -EINVAL (name too long).
  */
-int cil_gate_boot_base(const char *name)
+int cil_base_set_boot(const char *name)
 {
 	return strscpy(boot_base, name, sizeof(boot_base)) < 0 ? -EINVAL : 0;
 }
 
 /**
- * cil_gate_init() - the first base: as given, menu, or ours without menu
+ * cil_base_init() - the first base: as given, menu, or ours without menu
  *
  * Context: process, may sleep; before the gate is registered.
  * Return: 0, or -EINVAL (the base given at load does not exist).
  */
-int cil_gate_init(void)
+int cil_base_init(void)
 {
 	if (!*boot_base) {
-		cil_gate_set_base("menu");
+		cil_base_set("menu");
 		return 0;
 	}
-	if (cil_gate_set_base(boot_base)) {
+	if (cil_base_set(boot_base)) {
 		pr_err("gate: there is no base governor %s\n", boot_base);
 		return -EINVAL;
 	}

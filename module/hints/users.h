@@ -2,15 +2,16 @@
 #ifndef CIL_USERS_H
 #define CIL_USERS_H
 
-#include <linux/uidgid.h>
+#include <linux/types.h>
 
 struct cil_user;
+struct cred;
 
 /**
  * struct cil_user_difference - what a recount found wrong with a user
- * @uid: the user
- * @counted: hints that he is said to pay for
- * @found: hints that he does pay for
+ * @uid: the uid, or the number of the namespace
+ * @counted: hints that are said to be charged to it
+ * @found: hints that are charged to it
  */
 struct cil_user_difference {
 	u32 uid;
@@ -18,11 +19,12 @@ struct cil_user_difference {
 	int found;
 };
 
-struct cil_user *cil_user_charge(kuid_t uid);
+struct cil_user *cil_user_charge(const struct cred *cred);
+bool cil_user_shares(const struct cil_user *a, const struct cil_user *b);
 bool cil_user_charge_more(struct cil_user *user);
 bool cil_user_charge_member(struct cil_user *user);
 bool cil_user_is_over(const struct cil_user *user);
-void cil_user_discharge(struct cil_user *user);
+void cil_user_uncharge(struct cil_user *user);
 void cil_user_found(struct cil_user *user);
 u32 cil_users_compare(struct cil_user_difference *difference);
 void cil_users_exit(void);

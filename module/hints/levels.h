@@ -14,6 +14,9 @@
 #define CIL_LEVELS_OF_VALUES	(-CPUIDLE_LATENCY_MIN)
 #define CIL_LEVELS		128
 
+/* Of the latter, those for requests with CAP_SYS_NICE only. */
+#define CIL_LEVELS_RESERVED	12
+
 /* Tasks whose request limits nothing are counted here. */
 #define CIL_LEVEL_NONE		CIL_LEVELS
 
@@ -26,12 +29,14 @@
  * @kind: enum cpuidle_latency_kind
  * @value: for CPUIDLE_LATENCY_VALUE, else 0
  * @level: the level that stands for it, CIL_LEVEL_NONE if it limits nothing
+ * @flags: CPUIDLE_LATENCY_KEEP, CPUIDLE_LATENCY_RESET_ON_FORK
  */
 struct cil_request {
 	s64 limit_ns;
 	u8 kind;
 	s8 value;
 	u8 level;
+	u8 flags;
 };
 
 /**
@@ -54,7 +59,7 @@ extern struct cil_order __rcu *cil_order;
 
 int cil_levels_init(void);
 void cil_levels_exit(void);
-int cil_level_get(struct cil_request *request);
+int cil_level_get(struct cil_request *request, bool privileged);
 void cil_level_hold(const struct cil_request *request);
 void cil_level_put(const struct cil_request *request);
 s64 cil_level_limit(u32 level);

@@ -2,6 +2,7 @@
 /*
  * /dev/cpuidle_latency: hints for everybody, see docs/hints.md.
  */
+#include <linux/cgroup.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -10,16 +11,17 @@
 #include <linux/uaccess.h>
 
 #include "compat/compat.h"
-#include "device.h"
-#include "groups.h"
-#include "request.h"
+#include "hints/device.h"
+#include "hints/request.h"
 #include "symbols.h"
+
+#define FLAGS	(CPUIDLE_LATENCY_KEEP | CPUIDLE_LATENCY_RESET_ON_FORK)
 
 static bool is_valid(const struct cpuidle_latency *arg)
 {
-	bool none = !arg->value && !arg->limit_ns;
+	bool none = !arg->value && !arg->limit_ns && !arg->flags;
 
-	if (arg->reserved)
+	if (arg->flags & ~FLAGS)
 		return false;
 	switch (arg->kind) {
 	case CPUIDLE_LATENCY_NONE:
@@ -39,21 +41,22 @@ static struct cil_request request_of(const struct cpuidle_latency *arg)
 		.limit_ns = arg->limit_ns,
 		.kind = arg->kind,
 		.value = arg->value,
+		.flags = arg->flags,
 		.level = CIL_LEVEL_NONE,
 	};
 }
 
-static void tell_request(struct cpuidle_latency *arg,
+static void fill_request(struct cpuidle_latency *arg,
 			 const struct cil_request *request)
 {
 	arg->kind = request->kind;
 	arg->value = request->value;
 	arg->limit_ns = request->limit_ns;
-	arg->reserved = 0;
+	arg->flags = request->flags;
 }
 
 /* On success the target holds a reference on the task. */
-static int find_target(int fd, struct cil_target *target)
+static int find_task(int fd, struct cil_target *target)
 {
 	unsigned int flags = 0;
 	struct pid *pid;
@@ -73,63 +76,66 @@ static int find_target(int fd, struct cil_target *target)
 	return target->task ? 0 : -ESRCH;
 }
 
-static int set_task(const struct cpuidle_latency *arg)
+static int find_group(int fd, struct cil_target *target)
+{
+	struct cgroup *cgroup = cgroup_get_from_fd(fd);
+
+	*target = (struct cil_target){ .cgroup = cgroup, .fd = fd };
+	return IS_ERR(cgroup) ? -EBADF : 0;
+}
+
+/* The kernel's own release function may be called through a pointer: here only. */
+static noinline void drop_cgroup(struct cgroup *cgroup)
+{
+	cgroup_put(cgroup);
+}
+
+static void put_target(const struct cil_target *target)
+{
+	if (target->cgroup)
+		drop_cgroup(target->cgroup);
+	else
+		put_task_struct(target->task);
+}
+
+static int find_target(unsigned int command, int fd, struct cil_target *target)
+{
+	if (command == CPUIDLE_LATENCY_SET_TASK ||
+	    command == CPUIDLE_LATENCY_GET_TASK)
+		return find_task(fd, target);
+	return find_group(fd, target);
+}
+
+static int set_request(unsigned int command, const struct cpuidle_latency *arg)
 {
 	const struct cil_request wanted = request_of(arg);
 	struct cil_target target;
-	int ret = find_target(arg->fd, &target);
+	int ret;
 
+	if (!is_valid(arg) ||
+	    (arg->flags && command == CPUIDLE_LATENCY_SET_GROUP))
+		return -EINVAL;
+	ret = find_target(command, arg->fd, &target);
 	if (ret)
 		return ret;
 	ret = cil_request_set(&target, &wanted);
-	put_task_struct(target.task);
+	put_target(&target);
 	return ret;
 }
 
-static int get_task(struct cpuidle_latency *arg)
+static int get_request(unsigned int command, struct cpuidle_latency *arg)
 {
 	struct cil_request found;
 	struct cil_target target;
-	int ret = find_target(arg->fd, &target);
+	int ret = find_target(command, arg->fd, &target);
 
 	if (ret)
 		return ret;
 	ret = cil_request_get(&target, &found);
-	put_task_struct(target.task);
+	put_target(&target);
 	if (!ret)
-		tell_request(arg, &found);
+		fill_request(arg, &found);
 	return ret;
-}
-
-static int set_group(const struct cpuidle_latency *arg)
-{
-	const struct cil_request wanted = request_of(arg);
-
-	return cil_group_set(arg->fd, &wanted);
-}
-
-static int get_group(struct cpuidle_latency *arg)
-{
-	struct cil_request found;
-	int ret = cil_group_get(arg->fd, &found);
-
-	if (!ret)
-		tell_request(arg, &found);
-	return ret;
-}
-
-static int set(unsigned int command, const struct cpuidle_latency *arg)
-{
-	if (!is_valid(arg))
-		return -EINVAL;
-	return command == CPUIDLE_LATENCY_SET_TASK ? set_task(arg) :
-						     set_group(arg);
-}
-
-static int get(unsigned int command, struct cpuidle_latency *arg)
-{
-	return command == CPUIDLE_LATENCY_GET_TASK ? get_task(arg) :
-						     get_group(arg);
 }
 
 static long device_ioctl(struct file *file, unsigned int command,
@@ -144,12 +150,12 @@ static long device_ioctl(struct file *file, unsigned int command,
 	case CPUIDLE_LATENCY_SET_GROUP:
 		if (copy_from_user(&arg, user, sizeof(arg)))
 			return -EFAULT;
-		return set(command, &arg);
+		return set_request(command, &arg);
 	case CPUIDLE_LATENCY_GET_TASK:
 	case CPUIDLE_LATENCY_GET_GROUP:
 		if (copy_from_user(&arg, user, sizeof(arg)))
 			return -EFAULT;
-		ret = get(command, &arg);
+		ret = get_request(command, &arg);
 		if (!ret && copy_to_user(user, &arg, sizeof(arg)))
 			ret = -EFAULT;
 		return ret;

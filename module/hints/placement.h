@@ -9,8 +9,8 @@
 #include <linux/bitmap.h>
 #include <linux/hrtimer.h>
 #include <linux/percpu.h>
-#include "glue.h"
-#include "levels.h"
+#include "hints/levels.h"
+#include "state.h"
 
 /**
  * struct cil_hint_cpu - the hinted tasks placed on a CPU
@@ -42,32 +42,32 @@ extern struct cil_hint_cpu __percpu *cil_hint_cpus;
 
 int cil_placement_init(void);
 void cil_placement_exit(void);
-s64 cil_placement_limit(u64 now_ns);
+s64 cil_placement_find_limit(u64 now_ns);
 void cil_placement_look_again(const struct cil_record *r);
 void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps);
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
-void cil_placement_note(int cpu, u32 level);
-void cil_placement_touch(void);
+void cil_placement_queue(int cpu, u32 level);
+void cil_placement_flush(void);
 void cil_placement_refresh(void);
 
 /**
- * cil_hints_limit() - the limit on this CPU by the tasks placed here
+ * cil_placement_limit() - the limit on this CPU by the tasks placed here
  * @now_ns: local_clock()
  *
  * Context: interrupts off.
  * Return: greatest exit latency allowed in ns, CIL_HINT_NONE or
  * CIL_HINT_RELAXED.
  */
-static inline s64 cil_hints_limit(u64 now_ns)
+static inline s64 cil_placement_limit(u64 now_ns)
 {
 	const struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 
 	BUILD_BUG_ON(CIL_LEVELS != 2 * BITS_PER_LONG);
 	if (likely(!(cpu->live[0] | cpu->live[1] | cpu->relaxed_ns)))
 		return CIL_HINT_NONE;
-	return cil_placement_limit(now_ns);
+	return cil_placement_find_limit(now_ns);
 }
 
 static inline void cil_placement_in(int cpu, u32 level)

@@ -11,16 +11,18 @@
 #include <linux/slab.h>
 #include <linux/stop_machine.h>
 
-#include "groups.h"
-#include "hints.h"
-#include "placement.h"
-#include "pool.h"
-#include "probes.h"
-#include "recount.h"
-#include "users.h"
+#include "hints/groups.h"
+#include "hints/job.h"
+#include "hints/lock.h"
+#include "hints/placement.h"
+#include "hints/pool.h"
+#include "hints/probes.h"
+#include "hints/recount.h"
+#include "hints/table.h"
+#include "hints/users.h"
 
-/* Differences that are told one by one. */
-#define TOLD_MAX	16
+/* Differences that are shown one by one. */
+#define SHOWN_MAX	16
 
 /**
  * struct cil_recount - what a recount found
@@ -28,7 +30,7 @@
  * @users: requests that stand for each level
  * @hints: hints in the table
  * @differences: how often what is counted differs from what is there
- * @told: used entries of @difference
+ * @shown: used entries of @difference
  * @difference: the first differences
  */
 struct cil_recount {
@@ -36,27 +38,27 @@ struct cil_recount {
 	u32 users[CIL_LEVELS + 1];
 	u32 hints;
 	u32 differences;
-	u32 told;
+	u32 shown;
 	struct {
 		const char *what;
 		int who;
 		int counted;
 		int found;
-	} difference[TOLD_MAX];
+	} difference[SHOWN_MAX];
 };
 
-static void compare(struct cil_recount *recount, const char *what, int who,
-		    int counted, int found)
+static void recount_compare(struct cil_recount *recount, const char *what, int who,
+			    int counted, int found)
 {
 	if (counted == found)
 		return;
 	recount->differences++;
-	if (recount->told == TOLD_MAX)
+	if (recount->shown == SHOWN_MAX)
 		return;
-	recount->difference[recount->told].what = what;
-	recount->difference[recount->told].who = who;
-	recount->difference[recount->told].counted = counted;
-	recount->difference[recount->told++].found = found;
+	recount->difference[recount->shown].what = what;
+	recount->difference[recount->shown].who = who;
+	recount->difference[recount->shown].counted = counted;
+	recount->difference[recount->shown++].found = found;
 }
 
 static void look_at_hint(struct cil_recount *recount, const struct cil_hint *hint)
@@ -69,10 +71,10 @@ static void look_at_hint(struct cil_recount *recount, const struct cil_hint *hin
 	recount->users[hint->own.level] += cil_hint_has_own(hint);
 	cil_user_found(hint->payer);
 	recount->placed[hint->cpu * (CIL_LEVELS + 1) + hint->level]++;
-	compare(recount, "CPU of task", task->pid, hint->cpu, task_cpu(task));
-	compare(recount, "exit state of task", task->pid, 0, task->exit_state);
-	compare(recount, "table entry of task", task->pid, 1,
-		cil_hint_find(task) == hint);
+	recount_compare(recount, "CPU of task", task->pid, hint->cpu, task_cpu(task));
+	recount_compare(recount, "exit state of task", task->pid, 0, task->exit_state);
+	recount_compare(recount, "table entry of task", task->pid, 1,
+			cil_hint_find(task) == hint);
 }
 
 static void look_at_cpu(struct cil_recount *recount, int n)
@@ -81,8 +83,8 @@ static void look_at_cpu(struct cil_recount *recount, int n)
 	int level;
 
 	for (level = 0; level <= CIL_LEVELS; level++)
-		compare(recount, "tasks placed on CPU", n,
-			atomic_read(&cpu->placed[level]),
+		recount_compare(recount, "tasks placed on CPU", n,
+				atomic_read(&cpu->placed[level]),
 			recount->placed[n * (CIL_LEVELS + 1) + level]);
 }
 
@@ -93,7 +95,7 @@ static void look_at_users(struct cil_recount *recount)
 
 	if (!differ)
 		return;
-	compare(recount, "hints of user", first.uid, first.counted, first.found);
+	recount_compare(recount, "hints of user", first.uid, first.counted, first.found);
 	recount->differences += differ - 1;
 }
 
@@ -109,14 +111,14 @@ static int recount_stopped(void *data)
 		look_at_cpu(recount, i);
 	cil_groups_count(recount->users);
 	for (i = 0; i <= CIL_LEVELS; i++)
-		compare(recount, "users of level", i, cil_level_users(i),
-			recount->users[i]);
+		recount_compare(recount, "users of level", i, cil_level_users(i),
+				recount->users[i]);
 	look_at_users(recount);
-	compare(recount, "hints in use", 0, cil_pool_used(), recount->hints);
+	recount_compare(recount, "hints in use", 0, cil_pool_used(), recount->hints);
 	return 0;
 }
 
-static void tell(struct seq_file *seq, const struct cil_recount *recount)
+static void show_recount(struct seq_file *seq, const struct cil_recount *recount)
 {
 	u32 i;
 
@@ -125,7 +127,7 @@ static void tell(struct seq_file *seq, const struct cil_recount *recount)
 		return;
 	}
 	seq_printf(seq, "%u differences\n", recount->differences);
-	for (i = 0; i < recount->told; i++)
+	for (i = 0; i < recount->shown; i++)
 		seq_printf(seq, "%s %d: counted %d, found %d\n",
 			   recount->difference[i].what,
 			   recount->difference[i].who,
@@ -150,11 +152,11 @@ int cil_recount_show(struct seq_file *seq)
 	recount->placed = kvcalloc(nr_cpu_ids * (CIL_LEVELS + 1), sizeof(u32),
 				   GFP_KERNEL);
 	if (recount->placed) {
-		cil_probes_settle();
+		cil_job_wait();
 		mutex_lock(&cil_hints_lock);
 		ret = stop_machine(recount_stopped, recount, NULL);
 		mutex_unlock(&cil_hints_lock);
-		tell(seq, recount);
+		show_recount(seq, recount);
 	}
 	kvfree(recount->placed);
 	kfree(recount);
@@ -192,7 +194,7 @@ static void show_hint(struct seq_file *seq, struct cil_hint *hint)
 	raw_spin_unlock_irq(&hint->lock);
 }
 
-static void show_cpu(struct seq_file *seq, int n)
+static void show_placed(struct seq_file *seq, int n)
 {
 	const struct cil_hint_cpu *cpu = per_cpu_ptr(cil_hint_cpus, n);
 	u32 placed = 0;
@@ -221,10 +223,11 @@ void cil_hints_show(struct seq_file *seq)
 			show_hint(seq, &cil_hint_pool[i]);
 	mutex_unlock(&cil_hints_lock);
 	for_each_possible_cpu(i)
-		show_cpu(seq, i);
+		show_placed(seq, i);
 	if (cil_hints_refused())
 		seq_printf(seq, "# times a task found no room for a hint: %u\n",
 			   cil_hints_refused());
+	seq_printf(seq, "# attachments: %u\n", cil_probes_attachments());
 	seq_printf(seq, "# tracepoints attached: %s\n",
 		   cil_probes_attached() ? "yes" : "no");
 }

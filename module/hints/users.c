@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How many hints are charged to each uid, and to each user namespace: a user
+ * may own many uids in a namespace of its own.
+ */
+#include <linux/atomic.h>
+#include <linux/cred.h>
+#include <linux/hashtable.h>
+#include <linux/slab.h>
+#include <linux/user_namespace.h>
+
+#include "hints/lock.h"
+#include "hints/users.h"
+#include "state.h"
+
+/**
+ * struct cil_quota - the hints that a uid, or a user namespace, may have
+ * @node: in the table
+ * @key: see quota_key()
+ * @users: how many users share it
+ * @hints: how many hints are charged to it, values of groups included
+ * @found: how many a recount has met
+ */
+struct cil_quota {
+	struct hlist_node node;
+	u64 key;
+	int users;
+	atomic_t hints;
+	int found;
+};
+
+/**
+ * struct cil_user - a uid in a user namespace
+ * @node: in the table
+ * @uid: real user id of the tasks when their hint was set, or of the task that
+ *	gave a group its value
+ * @space: number of the outermost namespace below the initial one, 0 in that
+ * @quota: of the uid, and of the namespace; the latter may be NULL
+ * @hints: how many are charged to this user
+ * @found: how many a recount has met
+ *
+ * A user without hints is freed when another comes to its bucket.
+ */
+struct cil_user {
+	struct hlist_node node;
+	kuid_t uid;
+	unsigned int space;
+	struct cil_quota *quota[2];
+	atomic_t hints;
+	int found;
+};
+
+/* Protected by cil_hints_lock. */
+static DEFINE_HASHTABLE(users, 8);
+static DEFINE_HASHTABLE(quotas, 8);
+
+static int hints_per_user(void)
+{
+	const struct gate_tunables *tunables;
+	int most;
+
+	rcu_read_lock_sched();
+	tunables = (const void *)rcu_dereference_sched(cil_gate.tunables)->value;
+	most = tunables->hints_per_user;
+	rcu_read_unlock_sched();
+	return most;
+}
+
+static bool quota_charge(struct cil_quota *quota, int most)
+{
+	int hints = atomic_read(&quota->hints);
+
+	do {
+		if (hints >= most)
+			return false;
+	} while (!atomic_try_cmpxchg(&quota->hints, &hints, hints + 1));
+	return true;
+}
+
+static bool charge_up_to(struct cil_user *user, int most)
+{
+	if (!quota_charge(user->quota[0], most))
+		return false;
+	if (user->quota[1] && !quota_charge(user->quota[1], most)) {
+		atomic_dec(&user->quota[0]->hints);
+		return false;
+	}
+	atomic_inc(&user->hints);
+	return true;
+}
+
+/**
+ * cil_user_is_over() - are more than hints_per_user charged to a user's uid, or
+ *	to its namespace?
+ * @user: the user
+ *
+ * Context: any.
+ */
+bool cil_user_is_over(const struct cil_user *user)
+{
+	int most = hints_per_user();
+
+	return atomic_read(&user->quota[0]->hints) > most ||
+	       (user->quota[1] && atomic_read(&user->quota[1]->hints) > most);
+}
+
+/**
+ * cil_user_shares() - do two users share a quota?
+ * @a: the one
+ * @b: the other
+ *
+ * Context: any.
+ */
+bool cil_user_shares(const struct cil_user *a, const struct cil_user *b)
+{
+	return a->quota[0] == b->quota[0] ||
+	       (a->quota[1] && a->quota[1] == b->quota[1]);
+}
+
+/**
+ * cil_user_charge_more() - a user pays for one more hint
+ * @user: a user who pays for one
+ *
+ * Context: any.
+ * Return: false, changing nothing, if that is more than hints_per_user.
+ */
+bool cil_user_charge_more(struct cil_user *user)
+{
+	return charge_up_to(user, hints_per_user());
+}
+
+/**
+ * cil_user_charge_member() - a user pays for one more member of his groups
+ * @user: a user who pays for one
+ *
+ * Others may start tasks in a group. A quarter of what he may have is not
+ * theirs to use up.
+ *
+ * Context: any.
+ * Return: false, changing nothing, if that is more than members may take.
+ */
+bool cil_user_charge_member(struct cil_user *user)
+{
+	int most = hints_per_user();
+
+	return charge_up_to(user, most - most / 4);
+}
+
+/* Uids and namespaces in one table. */
+static u64 quota_key(u32 number, bool is_space)
+{
+	return (u64)is_space << 32 | number;
+}
+
+static struct cil_quota *add_quota(u64 key)
+{
+	struct cil_quota *quota = kzalloc(sizeof(*quota), GFP_ATOMIC);
+
+	if (!quota)
+		return NULL;
+	quota->key = key;
+	hash_add(quotas, &quota->node, key);
+	return quota;
+}
+
+static struct cil_quota *quota_get(u64 key)
+	__must_hold(&cil_hints_lock)
+{
+	struct cil_quota *quota;
+
+	lockdep_assert_held(&cil_hints_lock);
+	hash_for_each_possible(quotas, quota, node, key)
+		if (quota->key == key)
+			break;
+	if (!quota)
+		quota = add_quota(key);
+	if (quota)
+		quota->users++;
+	return quota;
+}
+
+static void quota_put(struct cil_quota *quota)
+{
+	if (!quota || --quota->users)
+		return;
+	hash_del(&quota->node);
+	kfree(quota);
+}
+
+static void free_user(struct cil_user *user)
+{
+	quota_put(user->quota[0]);
+	quota_put(user->quota[1]);
+	kfree(user);
+}
+
+static struct cil_user *add_user(kuid_t uid, unsigned int space)
+{
+	struct cil_user *user = kzalloc(sizeof(*user), GFP_ATOMIC);
+
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	user->space = space;
+	user->quota[0] = quota_get(quota_key(__kuid_val(uid), false));
+	if (space)
+		user->quota[1] = quota_get(quota_key(space, true));
+	if (!user->quota[0] || (space && !user->quota[1])) {
+		free_user(user);
+		return NULL;
+	}
+	hash_add(users, &user->node, __kuid_val(uid));
+	return user;
+}
+
+static struct cil_user *look_up(kuid_t uid, unsigned int space)
+	__must_hold(&cil_hints_lock)
+{
+	struct hlist_node *next;
+	struct cil_user *found = NULL;
+	struct cil_user *user;
+
+	lockdep_assert_held(&cil_hints_lock);
+	hash_for_each_possible_safe(users, user, next, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid) && user->space == space) {
+			found = user;
+		} else if (!atomic_read(&user->hints)) {
+			hash_del(&user->node);
+			free_user(user);
+		}
+	}
+	return found;
+}
+
+/* A user can nest namespaces as it likes; those inside count as the outermost. */
+static unsigned int outermost_space(const struct user_namespace *space)
+{
+	unsigned int number = 0;
+
+	for (; space != &init_user_ns; space = space->parent)
+		number = space->ns.inum;
+	return number;
+}
+
+/**
+ * cil_user_charge() - charge one more hint to a user, however many there are
+ * @cred: of the user
+ *
+ * If it turns out to be a new hint, cil_user_is_over() tells whether it may be.
+ *
+ * Context: process, atomic; cil_hints_lock is held.
+ * Return: the user, NULL if there is no memory.
+ */
+struct cil_user *cil_user_charge(const struct cred *cred)
+{
+	unsigned int space = outermost_space(cred->user_ns);
+	struct cil_user *user;
+
+	lockdep_assert_held(&cil_hints_lock);
+	user = look_up(cred->uid, space) ?: add_user(cred->uid, space);
+	if (!user)
+		return NULL;
+	atomic_inc(&user->quota[0]->hints);
+	if (user->quota[1])
+		atomic_inc(&user->quota[1]->hints);
+	atomic_inc(&user->hints);
+	return user;
+}
+
+/**
+ * cil_user_uncharge() - charge one hint less to a user
+ * @user: the user
+ *
+ * Context: any.
+ */
+void cil_user_uncharge(struct cil_user *user)
+{
+	atomic_dec(&user->quota[0]->hints);
+	if (user->quota[1])
+		atomic_dec(&user->quota[1]->hints);
+	/* Last: without any the user may be freed. */
+	(void)atomic_dec_return_release(&user->hints);
+}
+
+/**
+ * cil_user_found() - a recount meets a hint
+ * @user: who pays for it
+ *
+ * Context: the machine is stopped.
+ */
+void cil_user_found(struct cil_user *user)
+{
+	user->found++;
+	user->quota[0]->found++;
+	if (user->quota[1])
+		user->quota[1]->found++;
+}
+
+static void compare_counts(struct cil_user_difference *difference, u32 *differ,
+			   u32 id, int counted, int *found)
+{
+	if (counted != *found && !(*differ)++) {
+		difference->uid = id;
+		difference->counted = counted;
+		difference->found = *found;
+	}
+	*found = 0;
+}
+
+/**
+ * cil_users_compare() - end a recount
+ * @difference: filled with the first user, or quota, for which the counts differ
+ *
+ * Context: the machine is stopped.
+ * Return: for how many they do.
+ */
+u32 cil_users_compare(struct cil_user_difference *difference)
+{
+	struct cil_quota *quota;
+	struct cil_user *user;
+	u32 differ = 0;
+	int i;
+
+	hash_for_each(users, i, user, node)
+		compare_counts(difference, &differ, __kuid_val(user->uid),
+			       atomic_read(&user->hints), &user->found);
+	hash_for_each(quotas, i, quota, node)
+		compare_counts(difference, &differ, (u32)quota->key,
+			       atomic_read(&quota->hints), &quota->found);
+	return differ;
+}
+
+/**
+ * cil_users_exit() - forget all users
+ *
+ * Context: process; there are no hints any more.
+ */
+void cil_users_exit(void)
+{
+	struct hlist_node *next;
+	struct cil_user *user;
+	int i;
+
+	hash_for_each_safe(users, i, next, user, node) {
+		hash_del(&user->node);
+		free_user(user);
+	}
+}

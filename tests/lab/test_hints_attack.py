@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A hostile user does not get more out of hints, nor less out of the machine, than it should.
+
+Each attack is a short form: the module's numbers are made smaller, the users need fewer tasks.
+"""
+
+from pathlib import Path
+
+import pytest
+from hints_guest import guest
+
+pytestmark = pytest.mark.lab
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+def smaller(path: str, numbers: dict[str, tuple[int, int]]) -> dict[str, str]:
+    """Return a file of the module with other numbers in it, by path.
+
+    Args:
+        path: below the top of the tree.
+        numbers: value in the tree and value wanted, by the name of the macro.
+    """
+    text = (TOP / path).read_text()
+    for name, (before, after) in numbers.items():
+        lines = [line for line in text.splitlines() if line.split()[:2] == ["#define", name]]
+        assert len(lines) == 1, name
+        assert lines[0].endswith(str(before)), name
+        text = text.replace(lines[0], lines[0].replace(str(before), str(after)))
+    return {path: text}
+
+
+NUMBERS = (
+    smaller("module/hints/pool.h", {"CIL_HINTS_MAX": (16384, 64), "CIL_HINTS_RESERVED": (1024, 8)})
+    | smaller("module/hints/request.c", {"GROUPS_MAX": (4096, 16), "GROUPS_RESERVED": (256, 4)})
+    | smaller("module/hints/levels.h", {"CIL_LEVELS_RESERVED": (12, 80)})
+)
+
+NOTHING_TO_DO = """
+attachments() { sed -n 's/^# attachments: //p' $hints; }
+for i in $(seq 100); do
+    nobody hint self set none
+done | sort | uniq -c | { read count answer; echo "none: $count $answer"; }
+echo "none.attachments: $(attachments)"
+echo "none.attached: $(tail -n 1 $hints)"
+# A hint that comes and goes with its task: the second time the probes stay for a minute.
+for i in 1 2 3 4 5 6; do
+    nobody hint self set 5 >/dev/null
+    usleep 1500000
+done
+echo "pattern.attachments: $(attachments)"
+"""
+
+READ_ONLY = """
+mkdir $groups/seen /tmp/seen
+mount --bind $groups /tmp/seen
+mount -o remount,bind,ro /tmp/seen
+echo "read_only: $(hint group:/tmp/seen/seen set 3)"
+echo "writable: $(hint group:$groups/seen set 3)"
+"""
+
+CHANGE_OF_USER = """
+# Sets its hint as root, and becomes a task of another user; or its child does.
+hint -10 run sleep 1000 & same=$!
+hint -10 run hint 65534 as sleep 1000 & other=$!
+hint -10 run sh -c 'hint 65534 as sleep 1000 & echo $! >/tmp/child; wait' & parent=$!
+hint -10k run hint 65534 as sleep 1000 & kept=$!
+hint -10f run sh -c 'sleep 1000 & echo $! >/tmp/fork; wait' & forks=$!
+nobody hint 5 run unshare -Ur sleep 1000 & space=$!
+usleep 500000
+for name in same other parent kept forks space; do
+    eval "pid=\\$$name"
+    echo "user.$name: $(hint $pid get)"
+done
+echo "user.child: $(hint $(cat /tmp/child) get)"
+echo "user.fork: $(hint $(cat /tmp/fork) get)"
+echo "user.listed: $(grep -c . $hints) lines, $(on $other)$(on $(cat /tmp/child)) of others"
+nobody hint self set 5k >/tmp/said; echo "user.keep: $(cat /tmp/said)"
+agrees "a change of user"
+kill $same $other $parent $kept $forks $space $(cat /tmp/child /tmp/fork)
+"""
+
+ALL_UIDS = """
+uids=$(seq 1001 1008)
+sleep 10000 & mine=$!
+# More threads than there are hints; 0 limits nothing, and takes a hint all the same.
+for uid in $uids; do
+    hint $uid as storm threads 10 >/dev/null & pids="${pids:-} $!"
+done
+usleep 500000
+for uid in $uids; do
+    set -- $pids; pid=$1; shift; pids="$* $pid"
+    hint $uid as hint $pid set 0 >>/tmp/answers
+done
+echo "tasks: $(sort -u /tmp/answers | tr '\\n' ' ')"
+echo "held: $(grep -c storm $hints)"
+expect ok hint $mine set -20
+agrees "the pool"
+kill $pids
+usleep 500000
+
+for uid in $uids; do
+    for n in 1 2 3; do
+        mkdir $groups/$uid-$n
+        chown $uid $groups/$uid-$n
+        hint $uid as hint group:$groups/$uid-$n set 3 >>/tmp/groups
+    done
+done
+echo "groups: $(sort -u /tmp/groups | tr '\\n' ' ')"
+mkdir $groups/mine
+expect ok hint group:$groups/mine set -5
+agrees groups
+
+# A user who was once given a limit may ask for any longer one.
+hint 1001 as storm threads 40 >/dev/null & many=$!
+usleep 500000
+expect ok hint $many set 1000ns
+n=2000
+for task in $(ls /proc/$many/task); do
+    n=$((n + 1000))
+    hint 1001 as hint thread:$task set ${n}ns >>/tmp/limits
+done
+echo "limits: $(sort -u /tmp/limits | tr '\\n' ' ')"
+expect ok hint $mine set 777ns
+agrees limits
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return what a guest said in which all attacks were tried, one after the other."""
+    script = NOTHING_TO_DO + READ_ONLY + CHANGE_OF_USER + ALL_UIDS
+    return guest(tmp_path_factory.mktemp("attack"), script, changes=NUMBERS)
+
+
+def test_nothing_to_do_attaches_no_probe(said: dict[str, str]) -> None:
+    assert said["none"] == "100 ok"
+    assert said["none.attachments"] == "0"
+    assert said["none.attached"] == "# tracepoints attached: no"
+
+
+def test_no_pattern_attaches_more_than_twice_a_minute(said: dict[str, str]) -> None:
+    assert said["pattern.attachments"] == "2"
+
+
+def test_a_group_behind_a_read_only_mount_is_not_changed(said: dict[str, str]) -> None:
+    assert said["read_only"] == "EROFS"
+    assert said["writable"] == "ok"
+
+
+def test_a_hint_does_not_cross_a_change_of_user(said: dict[str, str]) -> None:
+    assert said["user.same"] == said["user.parent"] == said["user.forks"] == "-10"
+    for name in ("other", "child", "space", "fork"):
+        assert said[f"user.{name}"] == "none", name
+    assert said["user.listed"].endswith("lines,  of others")
+    assert said["user.kept"] == "-10"
+    assert said["user.keep"] == "EACCES"
+
+
+def test_uids_cannot_deny_hints_to_root(said: dict[str, str]) -> None:
+    """However many uids ask: a part of the pool, of the groups and of the limits is left."""
+    assert said["tasks"].split() == ["ENOSPC", "ok"]
+    assert int(said["held"]) == 56
+    assert said["groups"].split() == ["ENOSPC", "ok"]
+    assert said["limits"].split() == ["ENOSPC", "ok"]
