@@ -15,7 +15,7 @@ from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 TOP = Path(__file__).resolve().parents[1]
 KERNEL_SCRIPT = Path(__file__).with_name("lint_kernel.sh")
-PYTHON = ("tools", "tests", "packaging", "conftest.py")
+PYTHON = ("tools", "experiments", "tests", "packaging", "conftest.py")
 
 # Headers and compiler that sparse, W=1 and kernel-doc are run with.
 SERIES = "6.12"
