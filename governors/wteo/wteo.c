@@ -94,10 +94,7 @@
  *    cheapest state for this mean is the answer.
  *
  * 4. The row is the condition's, if it remembers %WTEO_KNOWN intervals. Else it
- *    is that for the same history and a timer that is further away by one octave
- *    or two, if that one does and has learned within a 64th of half_life_ms: what
- *    comes before the later timer is likely to come before this one, too. Else
- *    it is the base row.
+ *    is the base row.
  *
  * 5. The *outlook* is computed from the row: the expected time till the
  *    interval ends, how much of it is before the next tick, and the *late

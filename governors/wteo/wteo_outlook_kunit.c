@@ -3,8 +3,7 @@
  * Properties of steps 3 to 8 of wteo's decision, each at its edge, with a base
  * row that is made for it:
  *
- * - the row of a condition has one of two places, and if it knows too little,
- *   that of a timer further away stands in;
+ * - the row of a condition has one of two places;
  * - the mean decides, from the break-even point of a state on;
  * - of an interval that goes on, columns that are over are left out, and time
  *   that has passed is taken off the others; what outlasts all is taken to last
@@ -475,129 +474,6 @@ static void places_are_spread(struct kunit *test)
 	KUNIT_EXPECT_LT(test, neighbours, 30);
 }
 
-/* What a row knows for the tests of a timer that is alike: all of 1 ms. */
-static void know(struct bench *b, u32 slot, u32 key)
-{
-	struct wteo_cell *cells = wteo_cells(&b->wteo.rows, 4, slot);
-
-	b->wteo.rows.heads[slot] = (struct wteo_row) {
-		.key = key,
-		.total = WTEO_KNOWN * ONE / 8,
-		.next = ONE / 8,
-		.learned = wteo_steps(b->now_ns),
-	};
-	cells[3].weight = WTEO_KNOWN * ONE / 8;
-	cells[3].time = wteo_product(cells[3].weight, 1 * MS);
-}
-
-/* Where a condition is new, the same with a timer up to two octaves further. */
-static void a_later_timer_stands_in(struct kunit *test)
-{
-	/* The timer of 100 ms is in octave 27. */
-	static const s64 alike[] = { 150 * MS, 300 * MS };
-	static const s64 unlike[] = { 50 * MS, 600 * MS };
-	struct bench *b = bench_with_base(test);
-	u32 key, i;
-
-	give(b, 1, ONE, 5 * US);
-	slot_for(b, 100 * MS);
-	key = b->wteo.interval.key;
-	for (i = 0; i < 2; i++) {
-		u32 slot = slot_for(b, alike[i]);
-		struct wteo_row *row = &b->wteo.rows.heads[slot];
-		struct cil_decision d;
-
-		KUNIT_ASSERT_EQ(test, key + 1 + i, b->wteo.interval.key);
-		know(b, slot, key + 1 + i);
-		d = ask(b, running, 0, 100 * MS);
-		KUNIT_EXPECT_EQ(test, slot, d.row);
-		KUNIT_EXPECT_EQ(test, 3, d.index);
-		/* It has to know as much as its own condition's. */
-		row->total--;
-		KUNIT_EXPECT_EQ(test, WTEO_BASE,
-				ask(b, running, 0, 100 * MS).row);
-		row->total++;
-		row->learned -= b->wteo.aging.grain;
-		KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
-		row->learned--;
-		KUNIT_EXPECT_EQ(test, WTEO_BASE,
-				ask(b, running, 0, 100 * MS).row);
-		/* A clock that went back ages nothing. */
-		row->learned = wteo_steps(b->now_ns) + 1000;
-		KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
-		row->key = 0;
-	}
-	for (i = 0; i < 2; i++) {
-		u32 slot = slot_for(b, unlike[i]);
-
-		know(b, slot, b->wteo.interval.key);
-		KUNIT_EXPECT_EQ(test, WTEO_BASE,
-				ask(b, running, 0, 100 * MS).row);
-		b->wteo.rows.heads[slot].key = 0;
-	}
-}
-
-/* Without a half-life, too, and if the clock went back. */
-static void a_later_timer_stands_in_for_ever(struct kunit *test)
-{
-	struct bench *b = bench_with_base(test);
-	u32 slot;
-
-	b->tunables.half_life_ms = 0;
-	wteo_refresh(&b->wteo, &b->machine, &b->tunables);
-	give(b, 1, ONE, 5 * US);
-	slot = slot_for(b, 150 * MS);
-	know(b, slot, b->wteo.interval.key);
-	KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
-	b->wteo.rows.heads[slot].learned++;
-	KUNIT_EXPECT_EQ(test, slot, ask(b, running, 0, 100 * MS).row);
-}
-
-/* What came before overdue timers tells nothing where none was asked for. */
-static void what_was_not_asked_is_no_timer(struct kunit *test)
-{
-	struct bench *b = bench_with_base(test);
-	struct cil_decision d;
-	struct step s = {
-		.query = { .latency_req_ns = CIL_TIME_MAX },
-		.sleep_length_ns = 100 * MS,
-		.delta_tick_ns = 3 * MS,
-	};
-	u32 slot;
-
-	give(b, 1, ONE, 5 * US);
-	b->wteo.history = WTEO_KEY_HISTORY;
-	slot = slot_for(b, 0);
-	KUNIT_ASSERT_EQ(test, WTEO_KEY_HISTORY + 1, b->wteo.interval.key);
-	know(b, slot, WTEO_KEY_HISTORY + 1);
-	b->wteo.interval.key = WTEO_KEY_HISTORY;
-	b->wteo.interval.resumed = true;
-	b->wteo.interval.open = false;
-	b->wteo.interval.began_ns = b->now_ns;
-	s.query.now_ns = b->now_ns;
-	bench_decide(b, &b->wteo, &s, &d);
-	KUNIT_EXPECT_EQ(test, WTEO_BASE, d.row);
-}
-
-/* That row, too, has two places; and the nearer one of two comes first. */
-static void a_later_timer_is_looked_for_in_both_places(struct kunit *test)
-{
-	struct bench *b = bench_with_base(test);
-	u32 first, second, further;
-
-	give(b, 1, ONE, 5 * US);
-	further = slot_for(b, 300 * MS);
-	know(b, further, b->wteo.interval.key);
-	first = slot_for(b, 150 * MS);
-	b->wteo.rows.heads[first].key = 0x1234;
-	second = slot_for(b, 150 * MS);
-	KUNIT_ASSERT_NE(test, first, second);
-	know(b, second, b->wteo.interval.key);
-	KUNIT_EXPECT_EQ(test, second, ask(b, running, 0, 100 * MS).row);
-	b->wteo.rows.heads[second].key = 0;
-	KUNIT_EXPECT_EQ(test, further, ask(b, running, 0, 100 * MS).row);
-}
-
 static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(the_mean_has_edges),
 	KUNIT_CASE(nothing_is_over_at_the_begin),
@@ -619,10 +495,6 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(short_means_have_an_edge),
 	KUNIT_CASE(a_condition_has_two_places),
 	KUNIT_CASE(places_are_spread),
-	KUNIT_CASE(a_later_timer_stands_in),
-	KUNIT_CASE(a_later_timer_stands_in_for_ever),
-	KUNIT_CASE(what_was_not_asked_is_no_timer),
-	KUNIT_CASE(a_later_timer_is_looked_for_in_both_places),
 	{}
 };
 

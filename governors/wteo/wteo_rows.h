@@ -73,8 +73,7 @@ struct wteo_row {
  * struct wteo_aging - how fast rows age, in a form that needs no division
  * @shift: turns ns into units of which a half-life has about a million
  * @rate: half-lives in one unit, 40 fraction bits
- * @grain: younger rows, by a 64th of a half-life, have not aged, and may stand
- *	in for those of other timers; in steps
+ * @grain: younger rows, by a 64th of a half-life, have not aged; in steps
  * @dormant: older rows, by a half-life, begin anew; in steps
  */
 struct wteo_aging {

@@ -27,9 +27,6 @@
 #define UNSEEN_SHIFT	14
 #define STOPPED_SHIFT	8
 
-/* Timers within so many octaves are alike, for a row that knows too little. */
-#define SIMILAR_OCTAVES	2
-
 /*
  * One in fifty memoryless intervals outlasts four times the mean: one that does
  * is of another kind.
@@ -161,42 +158,6 @@ static inline u32 find_row(const struct wteo *w, u64 now_ns)
 
 	if (wteo_knows(&w->rows.heads[i->slot], &w->aging, i->key, now_ns))
 		return i->slot;
-	return WTEO_BASE;
-}
-
-/* Step 4: does a row know this condition, and has it learned of late? */
-static inline bool knows_now(const struct wteo_row *row, u32 key, u32 now,
-			     s32 grain)
-{
-	return row->key == key && (s32)(now - row->learned) <= grain &&
-	       row->total >= (u64)row->next * WTEO_KNOWN;
-}
-
-/*
- * Step 4: the row to go by if the condition's own knows too little: that for the
- * same history and a timer that is further away. What comes before that one is
- * likely to come before this one, too, or else this one comes first.
- */
-static noinline u32 find_similar(const struct wteo *w, u64 now_ns)
-{
-	const struct wteo_row *rows = w->rows.heads + 1;
-	u32 now = wteo_steps(now_ns);
-	s32 grain = w->aging.grain;
-	u32 key = w->interval.key;
-	u32 end = key + SIMILAR_OCTAVES;
-
-	/* The next octaves after "not asked" are those of overdue timers. */
-	if (!(key & WTEO_KEY_OCTAVE))
-		return WTEO_BASE;
-	while (key++ != end) {
-		u32 place = first_place(key);
-
-		if (knows_now(&rows[place], key, now, grain))
-			return 1 + place;
-		place = second_place(key);
-		if (knows_now(&rows[place], key, now, grain))
-			return 1 + place;
-	}
 	return WTEO_BASE;
 }
 
@@ -510,8 +471,6 @@ static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
 			  u32 usable, struct cil_query *query,
 			  struct cil_decision *decision)
 {
-	u32 row;
-
 	w->teo_follows = false;
 	if ((w->shorts & 3) == 3 && !w->interval.resumed &&
 	    !query->tick_stopped) {
@@ -522,8 +481,7 @@ static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
 	cil_sleep_length(query);
 	if (!w->interval.resumed)
 		set_row(w, w->history | octave(query));
-	row = find_row(w, query->now_ns);
-	return row != WTEO_BASE ? row : find_similar(w, query->now_ns);
+	return find_row(w, query->now_ns);
 }
 
 /*
