@@ -65,14 +65,6 @@
  *   learns again, keeps no more than %WTEO_DORMANT interval. This is computed from
  *   what it was at its last learning and the time since then, and written back by
  *   learning only, so that looking changes nothing.
- * - *Doubt.* Rare columns are in the nature of things, but when the load becomes
- *   another one, conditions no longer mean what they did. Then the base row, which
- *   forgets soon, gives what happens more weight than the rows that know. From the
- *   first interval on whose column has less than a quarter of its row's weight,
- *   the base row learns every interval, and the logarithm of the ratio of the two
- *   shares is summed up, until the sum is negative (a CUSUM test, Page 1954). At
- *   %DOUBT_MAX, odds of 4096 to one, all conditions are forgotten, and the base row
- *   stands in until they are known again.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *

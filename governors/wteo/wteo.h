@@ -119,8 +119,6 @@ struct wteo_interval {
  * @history: condition of the next interval, without the timer
  * @intervals: number of intervals learned
  * @shorts: bit n tells whether the interval n before the last one was short
- * @doubt: how much better the base row foresaw what happened of late than rows
- *	that know, as a logarithm of the odds
  * @base_knows: the base row knows more than TEO
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @teo_follows: TEO has seen the last outcome, so it may be asked
@@ -146,7 +144,6 @@ struct wteo {
 	u32 history;
 	u8 intervals;
 	u8 shorts;
-	u8 doubt;
 	bool base_knows;
 	u8 learned;
 	bool teo_follows;
