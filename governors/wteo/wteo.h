@@ -111,7 +111,6 @@ struct wteo_interval {
  *	state that never does has that of the next deeper one
  * @paying: bit k is set if state k is the cheapest for some mean interval
  * @deepest: the deepest of those
- * @poll_ns: how long polling lasts at most, 0 where it ends no column
  * @growth: of weights, for the learning rate
  * @window: recent intervals
  * @greatest_latency_ns: exit latency that no state exceeds
@@ -136,7 +135,6 @@ struct wteo {
 	u32 pays_ns[CIL_STATE_MAX];
 	u32 paying;
 	u32 deepest;
-	u32 poll_ns;
 	u32 growth;
 	struct wteo_window window;
 	s64 greatest_latency_ns;
