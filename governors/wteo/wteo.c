@@ -80,10 +80,8 @@
  *    that row does not know enough. With selection=sample its choice is
  *    corrected by lot, see wteo_draw.c.
  *
- * 3. If this decision begins an interval, its condition is noted. The sleep
- *    length is asked for, unless both intervals before were too short to be
- *    worth the question and so is the mean of the row for that: then the
- *    cheapest state for this mean is the answer.
+ * 3. The sleep length is asked for. If this decision begins an interval, its
+ *    condition is noted.
  *
  * 4. The row is the condition's, if it remembers %WTEO_KNOWN intervals. Else it
  *    is the base row.

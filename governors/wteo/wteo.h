@@ -117,7 +117,6 @@ struct wteo_interval {
  * @all_states: bit k is set for each state k
  * @history: condition of the next interval, without the timer
  * @intervals: number of intervals learned
- * @shorts: bit n tells whether the interval n before the last one was short
  * @base_knows: the base row knows more than TEO
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @teo_follows: TEO has seen the last outcome, so it may be asked
@@ -141,7 +140,6 @@ struct wteo {
 	u32 all_states;
 	u32 history;
 	u8 intervals;
-	u8 shorts;
 	bool base_knows;
 	u8 learned;
 	bool teo_follows;

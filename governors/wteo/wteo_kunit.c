@@ -4,7 +4,7 @@
  *
  * - TEO decides first, then no more;
  * - what a condition foretells is foreseen: patterns, timeouts, timers;
- * - the mean decides, and short means need no timer;
+ * - the mean decides;
  * - the tick is stopped where intervals are long, and not where they rarely are;
  *   polling never stops it; a stopped tick traps nobody in a shallow state;
  * - an interval that outlasts what is known gets a deeper state;
@@ -139,22 +139,6 @@ static void rarely_long_intervals_keep_the_tick(struct kunit *test)
 				     900 * MS, false).stop_tick && i >= 1000;
 	/* By chance, one in four are late now and then. */
 	KUNIT_EXPECT_LT(test, stopped, 200);
-}
-
-/* Where all is short, nobody asks for the sleep length. */
-static void short_intervals_do_not_ask(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-	u32 asked = 0, own = 0, i;
-
-	for (i = 0; i < 400; i++) {
-		struct cil_decision d = bench_sleep(b, 5 * US, 900 * MS, false);
-
-		own += is_own(&d);
-		asked += i >= 200 && cil_test_env_asked();
-	}
-	KUNIT_EXPECT_GT(test, own, 390);
-	KUNIT_EXPECT_EQ(test, 0, asked);
 }
 
 /* Even where polling is all that pays, it leaves the tick running. */
@@ -404,7 +388,6 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(the_mean_decides),
 	KUNIT_CASE(long_intervals_stop_the_tick),
 	KUNIT_CASE(rarely_long_intervals_keep_the_tick),
-	KUNIT_CASE(short_intervals_do_not_ask),
 	KUNIT_CASE(polling_keeps_the_tick),
 	KUNIT_CASE(outlasting_goes_deeper),
 	KUNIT_CASE(a_stopped_tick_traps_nobody),

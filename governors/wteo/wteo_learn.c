@@ -135,12 +135,9 @@ static void learn_base(struct wteo *w, u32 columns, u32 column, u32 duration_ns,
 }
 
 /* The condition for the next interval, as far as it is known. */
-static void set_history(struct wteo *w, u32 column, u32 duration_ns)
+static void set_history(struct wteo *w, u32 column)
 {
-	bool is_short = duration_ns < CIL_RESIDENCY_THRESHOLD_NS;
-
 	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;
-	w->shorts = (u8)(w->shorts << 1 | is_short);
 }
 
 static __always_inline void end_interval(struct wteo *w,
@@ -179,7 +176,7 @@ static __always_inline void end_interval(struct wteo *w,
 		learn_base(w, columns, learned, duration_ns, now);
 	if (is_drawn)
 		remember(&w->window, t->history_size, column);
-	set_history(w, column, duration_ns);
+	set_history(w, column);
 }
 
 /* Compiled twice, so that nobody else pays for the draw. */

@@ -158,17 +158,6 @@ static void own_doings_resume(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, is_resumed(b, none, 0, 9 * MS, true));
 }
 
-/* Below 15 us an interval is short: the next timer may not be worth asking. */
-static void short_has_an_edge(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-
-	column_of(b, 0, 15 * US, CIL_TIME_MAX);
-	KUNIT_EXPECT_EQ(test, 0, b->wteo.shorts & 1);
-	column_of(b, 0, 15 * US - 1, CIL_TIME_MAX);
-	KUNIT_EXPECT_EQ(test, 1, b->wteo.shorts & 1);
-}
-
 /* In steady state the base row learns one interval in eight. */
 static void the_base_row_learns_one_in_eight(struct kunit *test)
 {
@@ -376,7 +365,6 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(columns_are_in_order),
 	KUNIT_CASE(the_timer_is_never),
 	KUNIT_CASE(own_doings_resume),
-	KUNIT_CASE(short_has_an_edge),
 	KUNIT_CASE(the_base_row_learns_one_in_eight),
 	KUNIT_CASE(the_base_row_learns_what_is_new),
 	KUNIT_CASE(three_intervals_are_known),

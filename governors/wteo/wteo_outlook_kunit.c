@@ -10,8 +10,7 @@
  *   as long again;
  * - the tick is stopped if a quarter is late, and a stopped one traps nobody;
  * - where a neighbour is disabled, half-way to the target residency;
- * - a refused state is asked again;
- * - what is expected to be short needs no timer.
+ * - a refused state is asked again.
  */
 #include <kunit/test.h>
 
@@ -353,27 +352,6 @@ static void refusals_go_on(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, s.query.now_ns, b->wteo.interval.began_ns);
 }
 
-/* After two short intervals a mean of up to 15 us spares the question. */
-static void short_means_have_an_edge(struct kunit *test)
-{
-	struct bench *b = bench_with_base(test);
-
-	b->wteo.shorts = 3;
-	give(b, 1, ONE, 15 * US);
-	/* What the timer ended counts as a tick each, whatever it took. */
-	give(b, 4, 16, 0);
-	b->wteo.rows.cells[4].time = 500;
-	KUNIT_EXPECT_EQ(test, 1, ask(b, running, 0, 100 * MS).index);
-	KUNIT_EXPECT_EQ(test, 0, cil_test_env_asked());
-	b->wteo.rows.cells[1].time++;
-	ask(b, running, 0, 100 * MS);
-	KUNIT_EXPECT_EQ(test, 1, cil_test_env_asked());
-	b->wteo.rows.cells[1].time--;
-	b->wteo.shorts = 2;
-	ask(b, running, 0, 100 * MS);
-	KUNIT_EXPECT_EQ(test, 1, cil_test_env_asked());
-}
-
 /* The row for such a timer, with what is in them now. */
 static u32 slot_for(struct bench *b, s64 sleep_length_ns)
 {
@@ -463,7 +441,6 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(a_missing_neighbour_is_met_half_way),
 	KUNIT_CASE(the_timer_outlasts_all),
 	KUNIT_CASE(refusals_go_on),
-	KUNIT_CASE(short_means_have_an_edge),
 	KUNIT_CASE(a_condition_has_two_places),
 	KUNIT_CASE(places_are_spread),
 	{}

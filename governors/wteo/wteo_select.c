@@ -406,43 +406,10 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 	decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
 }
 
-/* Step 3: such a short interval is expected that no timer matters. */
-static noinline bool decide_short(const struct wteo *w,
-				  const struct cil_machine *machine, u32 usable,
-				  const struct cil_query *query,
-				  struct cil_decision *decision)
-{
-	u32 n = machine->state_count;
-	u32 row = find_row(w, query->now_ns);
-	const struct wteo_cell *cells = w->rows.cells + row * (n + 1);
-	u32 total = w->rows.heads[row].total;
-	u64 time = wteo_product(cells[n].weight,
-				wteo_duration(machine->tick_ns));
-	u32 k;
-
-	for (k = 0; k < n; k++)
-		time += cells[k].time;
-	if (time > wteo_product(total, CIL_RESIDENCY_THRESHOLD_NS))
-		return false;
-	decision->row = (u8)row;
-	decide_on(decision,
-		  cheapest(w, usable, CIL_DURATION_MAX, total, (u32)time),
-		  false, CIL_REASON_WTEO_EXPECTED_TICK);
-	return true;
-}
-
-/* Steps 3 and 4: the row to go by, CIL_ROW_NONE if there is an answer already. */
-static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
-			  u32 usable, struct cil_query *query,
-			  struct cil_decision *decision)
+/* Steps 3 and 4: the row to go by. */
+static inline u32 row_by_history(struct wteo *w, struct cil_query *query)
 {
 	w->teo_follows = false;
-	if ((w->shorts & 3) == 3 && !w->interval.resumed &&
-	    !query->tick_stopped) {
-		set_row(w, w->history);
-		if (decide_short(w, machine, usable, query, decision))
-			return CIL_ROW_NONE;
-	}
 	cil_sleep_length(query);
 	if (!w->interval.resumed)
 		set_row(w, w->history | octave(query));
@@ -515,7 +482,7 @@ void wteo_select(void *state, const struct cil_machine *machine,
 	if (!i->resumed)
 		i->began_ns = query->now_ns;
 	if (w->base_knows && t->selection == WTEO_EXPECTED && t->row_context)
-		row = row_by_history(w, machine, usable, query, decision);
+		row = row_by_history(w, query);
 	else
 		row = row_with_teo(w, machine, t, query, decision);
 	if (row != CIL_ROW_NONE)
