@@ -107,8 +107,8 @@
  *
  * 7. The tick is stopped if that costs less than to keep it, be woken by it in
  *    the late share of cases and enter the cheapest state for what is left then;
- *    and if at least one in %LATE_PART intervals is late, because otherwise
- *    the tick is not in the way. A polling state never stops it.
+ *    and if at least one in 64 intervals is late (%LATE_SHIFT). A polling state
+ *    never stops it.
  *
  * Near a break-even point the energy hardly differs between two states, but
  * the exit latency does, and programs feel it. So a state that wakes up later

@@ -128,19 +128,6 @@ static void long_intervals_stop_the_tick(struct kunit *test)
 	KUNIT_EXPECT_GT(test, stopped, 90);
 }
 
-/* One in eight is too rarely late for the tick to be stopped. */
-static void rarely_long_intervals_keep_the_tick(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-	u32 stopped = 0, i;
-
-	for (i = 0; i < 3000; i++)
-		stopped += bench_sleep(b, bench_below(b, 8) ? 30 * US : 60 * MS,
-				     900 * MS, false).stop_tick && i >= 1000;
-	/* By chance, one in four are late now and then. */
-	KUNIT_EXPECT_LT(test, stopped, 200);
-}
-
 /* Even where polling is all that pays, it leaves the tick running. */
 static void polling_keeps_the_tick(struct kunit *test)
 {
@@ -387,7 +374,6 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(timers_are_believed),
 	KUNIT_CASE(the_mean_decides),
 	KUNIT_CASE(long_intervals_stop_the_tick),
-	KUNIT_CASE(rarely_long_intervals_keep_the_tick),
 	KUNIT_CASE(polling_keeps_the_tick),
 	KUNIT_CASE(outlasting_goes_deeper),
 	KUNIT_CASE(a_stopped_tick_traps_nobody),

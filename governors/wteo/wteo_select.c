@@ -5,16 +5,11 @@
 #include "wteo.h"
 
 /*
- * Stopping the tick means to program the timer twice; leaving it means to run
- * its handler. Each is taken to cost as much as two microseconds at full power.
+ * To stop the tick is to program the timer twice, some 2 us, and the tick that it
+ * avoids costs a way out of a deep state and in again, some 100 us. So it must
+ * avoid one in 64; below that, costs need not be compared.
  */
-#define TICK_COST_NS	2000
-
-/*
- * The cost model knows nothing of the work that a stopped tick makes for other
- * CPUs, so it is not stopped to avoid what is improbable anyway.
- */
-#define LATE_PART	4
+#define LATE_SHIFT	6
 
 /*
  * One interval in 16384 is taken to last until the timer whatever the row says:
@@ -364,12 +359,6 @@ static inline u32 cheapest(const struct wteo *w, u32 usable, u32 timer_ns,
 	return best;
 }
 
-/* Step 7: two microseconds at full power, times a share. */
-static u64 tick_cost(const struct wteo *w, u32 share)
-{
-	return (u64)w->energy.power[0] * wteo_product(share, TICK_COST_NS) << 14;
-}
-
 /* Step 7: is it cheaper to stop the tick than to be asked again by it? */
 static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 			    const struct outlook *o, u32 stop, u32 keep)
@@ -377,8 +366,7 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 	u32 late_time = o->time - o->early_time;
 	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time);
 
-	return cil_energy_cost(&w->energy, stop, o->share, o->time) +
-	       tick_cost(w, o->share - o->late) <
+	return cil_energy_cost(&w->energy, stop, o->share, o->time) <
 	       cil_energy_cost(&w->energy, keep, o->share, o->early_time) +
 	       cil_energy_cost(&w->energy, after, o->late, late_time);
 }
@@ -394,7 +382,7 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 	look_ahead(&o, w, machine, query, row);
 	decision->row = (u8)row;
 	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
-	if (query->tick_stopped || o.late >= o.share / LATE_PART) {
+	if (query->tick_stopped || o.late >= o.share >> LATE_SHIFT) {
 		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
 		if (query->tick_stopped ||
 		    (!machine->states[stop].polling &&
