@@ -4,6 +4,7 @@
 import json
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -157,6 +158,28 @@ def test_the_warm_part_is_the_rest() -> None:
     whole = streams.play(stream(count=3000), who("teo_ng"))
     assert 0 < whole.warm_cost_pj < whole.cost_pj
     assert whole.warm_oracle_pj / whole.oracle_pj == pytest.approx(0.9, abs=0.05)
+
+
+def told_twice(made: Stream) -> Stream:
+    """Return a stream where the kernel tells half-way when every second interval ends."""
+    part = dict(made.intervals[0])
+    half = part["length_ns"] // 2
+    part["answers"] = (np.arange(made.count) % 2).astype(np.uint32)
+    part["answer_at_ns"] = (part["start_ns"] + half.astype(np.uint64))[1::2]
+    part["answer_timer_ns"] = (part["length_ns"] - half)[1::2]
+    return replace(made, intervals={0: part})
+
+
+def test_answers_go_with_their_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = told_twice(stream(count=3000))
+    pieces: list[Any] = []
+    monkeypatch.setattr(Run, "play", lambda _run, chunk, **_: pieces.append(chunk))
+    streams.play(told, who("wteo"))
+    at_ns = told.intervals[0]["answer_at_ns"]
+    assert [len(piece["flags"]) for piece in pieces] == [300, 2700]
+    assert (pieces[0]["answer_at_ns"] == at_ns[:150]).all()
+    assert (pieces[1]["answer_at_ns"] == at_ns[150:]).all()
+    assert (cost.middle(told, 20)[1]["answer_at_ns"] == at_ns[745:755]).all()
 
 
 def test_what_is_known_is_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from cpuidle_lab import synth
 from cpuidle_lab.bench.streams import shortened
-from cpuidle_lab.columns import Columns
+from cpuidle_lab.columns import Columns, sliced
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.lab.cache import TOP, digest
@@ -61,8 +61,7 @@ def middle(stream: Stream, sample: int) -> tuple[Machine, Columns]:
     cpu = max(stream.intervals, key=lambda cpu: len(stream.intervals[cpu]["flags"]))
     part = stream.intervals[cpu]
     first = max(0, len(part["flags"]) - sample) // 2
-    cut = {name: values[first : first + sample] for name, values in part.items()}
-    return stream.machines[cpu], cut
+    return stream.machines[cpu], sliced(part, first, first + sample)
 
 
 @dataclass(frozen=True)
