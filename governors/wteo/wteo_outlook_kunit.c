@@ -125,9 +125,8 @@ static void time_that_passed_is_taken_off(struct kunit *test)
 	/* 5 us are left, although the bin of 20 to 100 us is not half over. */
 	give(b, 2, ONE, 50 * US);
 	KUNIT_EXPECT_EQ(test, 1, choose(b, 45 * US));
-	/* More than its mean: a quarter of it is left, for 6 us. */
-	KUNIT_EXPECT_EQ(test, 1, choose(b, 50 * US));
-	/* It is over: as long again. */
+	/* Its mean has passed, so it is over: as long again. */
+	KUNIT_EXPECT_EQ(test, 2, choose(b, 50 * US));
 	KUNIT_EXPECT_EQ(test, 3, choose(b, 100 * US));
 	give(b, 2, ONE, 56 * US);
 	KUNIT_EXPECT_EQ(test, 1, choose(b, 45 * US));

@@ -230,9 +230,7 @@ static inline u32 see_all(struct outlook *o, const struct wteo *w, u32 states,
 /*
  * Step 5: a column of an interval that has lasted for some time already. The
  * last bin never ends: what is left of it does not depend on how long it took.
- * Where more time has passed than the column's mean, few of its intervals are
- * left and they are over soon: a quarter of the weight, and an eighth of what is
- * left of the bin.
+ * Where more time has passed than the column's mean, it is taken to be over.
  */
 static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 			u32 column, struct wteo_cell cell, u32 over_ns)
@@ -250,17 +248,10 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 		over_ns = begin_ns;
 		over = wteo_product(cell.weight, begin_ns);
 	}
-	if (over_ns >= end_ns)
+	if (over_ns >= end_ns || over >= cell.time)
 		return;
-
-	if (cell.time > over) {
-		cell.time -= over;
-	} else {
-		cell.weight /= 4;
-		cell.time = wteo_product(cell.weight, (end_ns - over_ns) / 8);
-	}
 	o->share += cell.weight;
-	expect(o, cell.weight, cell.time);
+	expect(o, cell.weight, cell.time - over);
 }
 
 /* Step 5: an interval that goes on. */
