@@ -8,6 +8,7 @@
 
 #include "../common/energy.h"
 #include "../common/fixed.h"
+#include "../common/view.h"
 
 /*
  * The base row, and rows for conditions. A timer octave and two columns give
@@ -38,9 +39,6 @@
 
 /* Growth of weights is a share with 20 fraction bits. */
 #define WTEO_GROWTH_ONE		0x100000u
-
-/* What a row of people's weights sums to. */
-#define WTEO_VIEW_ONE		10000
 
 /**
  * struct wteo_cell - one cell of a row
@@ -104,7 +102,6 @@ void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		  const struct wteo_aging *aging, s32 age);
 bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key);
-void wteo_row_view(const struct wteo_cell *cells, u32 columns, u16 *weights);
 
 /**
  * wteo_cells() - the cells of a row
@@ -116,6 +113,18 @@ static inline struct wteo_cell *wteo_cells(struct wteo_rows *rows, u32 states,
 					   u32 slot)
 {
 	return rows->cells + slot * (states + 1);
+}
+
+/**
+ * wteo_row_view() - a row for people
+ * @cells: the row
+ * @columns: number of columns
+ * @weights: (columns) in ten-thousandths, as of cil_view()
+ */
+static inline void wteo_row_view(const struct wteo_cell *cells, u32 columns,
+				 u16 *weights)
+{
+	cil_view(&cells->weight, sizeof(*cells) / sizeof(u32), columns, weights);
 }
 
 /**

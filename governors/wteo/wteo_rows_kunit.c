@@ -49,7 +49,7 @@ static void rows_sum_to_one(struct kunit *test)
 				wteo_row_view(bench_cells(b, i), n + 1, view);
 				for (k = 0; k <= n; k++)
 					sum += view[k];
-				KUNIT_ASSERT_EQ(test, WTEO_VIEW_ONE, sum);
+				KUNIT_ASSERT_EQ(test, CIL_VIEW_ONE, sum);
 				seen++;
 			}
 		}
@@ -72,7 +72,7 @@ static void the_last_interval_weighs_the_rate(struct kunit *test)
 		for (i = 0; i < 20000; i++)
 			bench_sleep(b, 300 * US, 100 * MS, false);
 		wteo_row_view(bench_cells(b, b->wteo.learned), 5, view);
-		KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+		KUNIT_EXPECT_EQ(test, CIL_VIEW_ONE, view[3]);
 		/* The same condition once more, and another end. */
 		bench_sleep(b, 5 * US, 100 * MS, false);
 		wteo_row_view(bench_cells(b, b->wteo.learned), 5, view);
@@ -274,7 +274,7 @@ static void polling_times_are_merged(struct kunit *test)
 	bench_sleep(b, 200 * US, 100 * MS, false);
 	KUNIT_EXPECT_GT(test, learned(b), 0);
 	wteo_policy.row_learned(&b->wteo, &b->machine, view);
-	KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+	KUNIT_EXPECT_EQ(test, CIL_VIEW_ONE, view[3]);
 }
 
 /* A tick that was left running does not end the interval; work does. */
@@ -289,7 +289,7 @@ static void ticks_are_merged(struct kunit *test)
 	bench_sleep(b, 10 * US, 100 * MS, false);
 	wteo_policy.row_learned(&b->wteo, &b->machine, view);
 	/* 4010 us in all: state 3 of 0, 2, 20, 100 us. */
-	KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+	KUNIT_EXPECT_EQ(test, CIL_VIEW_ONE, view[3]);
 }
 
 /* Work that follows a tick shows in the time between: the tick brought it. */
