@@ -210,42 +210,34 @@ static void pass_over_others(struct wteo *w)
 			w->pays_ns[k] = w->pays_ns[k + 1];
 }
 
+/* Powers are derived from the target residencies, which every driver knows. */
 static void set_costs(struct wteo *w, const struct cil_machine *machine)
 {
+	static const u32 unknown_mw[CIL_STATE_MAX];
 	u32 k;
 
-	cil_energy_set(&w->energy, machine, w->tunables.power_mw);
+	cil_energy_set(&w->energy, machine, unknown_mw);
 	for (k = 0; k < machine->state_count; k++)
 		w->energy.entry[k] += wake_up_cost(w, machine, k);
 	find_paying(w, machine);
 	pass_over_others(w);
-	/* One state leaves nothing to choose. */
-	if (machine->state_count < 2)
-		w->paying = 0;
 }
 
-static void prepare(struct wteo *w, const struct cil_machine *machine,
-		    const struct wteo_tunables *t)
+/**
+ * wteo_prepare() - take over the tunables, all of them at once
+ * @w: what is remembered
+ * @machine: the idle states
+ * @t: the tunables
+ *
+ * Context: any, but rarely: it divides.
+ */
+void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
+		  const struct wteo_tunables *t)
 {
 	w->tunables = *t;
 	w->growth = wteo_growth(t->learning_rate);
 	wteo_aging_init(&w->aging, t->half_life_ms);
 	set_costs(w, machine);
-}
-
-/**
- * wteo_refresh() - take over tunables that need preparation
- * @w: what is remembered
- * @machine: the idle states
- * @t: the tunables
- *
- * Context: any, but rarely: it divides if something changed.
- */
-void wteo_refresh(struct wteo *w, const struct cil_machine *machine,
-		  const struct wteo_tunables *t)
-{
-	if (memcmp(&w->tunables, t, sizeof(*t)))
-		prepare(w, machine, t);
 }
 
 /*
@@ -269,25 +261,20 @@ static void set_bounds(struct wteo *w, const struct cil_machine *machine)
 static void wteo_init(void *state, const struct cil_machine *machine,
 		      const void *tunables)
 {
-	const struct wteo_tunables *t = tunables;
 	struct wteo *w = state;
 	u32 k;
 
 	memset(w, 0, sizeof(*w));
-	teo_ng_init(&w->teo);
-	wteo_rows_init(&w->rows);
-	prepare(w, machine, t);
+	wteo_rows_init(&w->rows, machine->state_count + 1);
+	wteo_prepare(w, machine, tunables);
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > w->greatest_latency_ns)
 			w->greatest_latency_ns =
 				machine->states[k].exit_latency_ns;
 	set_bounds(w, machine);
 	w->all_states = (1u << machine->state_count) - 1;
-	w->seed = t->seed;
-	w->random = cil_random_seed(t->seed, machine->cpu);
 	w->learned = CIL_ROW_NONE;
 	w->history = WTEO_KEY_HISTORY;
-	w->teo_follows = true;
 }
 
 static int wteo_row_learned(const void *state,
@@ -337,14 +324,9 @@ static void dump_key(u32 key, struct cil_sink *sink)
 
 	if (!key)
 		cil_env_print(sink, "%-20s", "any");
-	else if (key & WTEO_KEY_CHOICE)
-		cil_env_print(sink, "TEO's choice s%-6u", octave);
-	else if (octave)
+	else
 		cil_env_print(sink, "s%u s%u < %10llu us ", key >> 12 & 0xf,
 			      key >> 8 & 0xf, (1ULL << octave) / 1000 + 1);
-	else
-		cil_env_print(sink, "s%u s%u %-14s", key >> 12 & 0xf,
-			      key >> 8 & 0xf, "not asked");
 }
 
 static void dump_row(const struct wteo *w, u32 states, u32 slot, u64 now_ns,
@@ -394,27 +376,7 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 	for (k = 0; k < WTEO_ROWS; k++)
 		if (w->rows.heads[k].total)
 			dump_row(w, n, k, now_ns, sink);
-	if (w->teo_follows) {
-		cil_env_print(sink, "\nTEO\n");
-		teo_ng_dump(&w->teo, machine, sink);
-	}
 }
-
-static const char *const selection_names[] = {
-	[WTEO_OFF] = "off",
-	[WTEO_SAMPLE] = "sample",
-	[WTEO_EXPECTED] = "expected",
-};
-
-static const char *const context_names[] = { "off", "previous" };
-
-#define POWER(k) {							\
-		.name = "power_mw_" #k,					\
-		.unit = "mW",						\
-		.what = "Power in state " #k "; counts if all states have one.", \
-		.why = "0: derived from the target residencies, which drivers know.", \
-		.min = 0, .max = 1000000, .def = 0,			\
-	}
 
 static const struct cil_tunable wteo_tunables[] = {
 	{
@@ -430,32 +392,6 @@ static const struct cil_tunable wteo_tunables[] = {
 		.why = "A minute: whether a load is the same after a longer pause, nobody knows.",
 		.min = 0, .max = 86400000, .def = 60000,
 	}, {
-		.name = "history_size",
-		.unit = "intervals",
-		.what = "selection=sample: most of so many must be too short for TEO's choice.",
-		.why = "0 asks the rows always, so they can be judged by themselves.",
-		.min = 0, .max = WTEO_HISTORY_MAX, .def = 0,
-	}, {
-		.name = "selection",
-		.unit = "",
-		.what = "Plain TEO, a weighted draw of equal or shallower, or least expected cost.",
-		.why = "Least expected cost costs least on every table that was simulated.",
-		.min = WTEO_OFF, .max = WTEO_EXPECTED, .def = WTEO_EXPECTED,
-		.names = selection_names,
-	}, {
-		.name = "row_context",
-		.unit = "",
-		.what = "A row for each choice of TEO, or for timer and two intervals before.",
-		.why = "Patterns of short and long intervals are common, and it is cheaper.",
-		.min = 0, .max = 1, .def = 1,
-		.names = context_names,
-	}, {
-		.name = "seed",
-		.unit = "",
-		.what = "Seed of the weighted draw, mixed with the number of the CPU.",
-		.why = "Any will do; a constant one makes runs repeatable.",
-		.min = 0, .max = U32_MAX, .def = 1,
-	}, {
 		.name = "latency_bias",
 		.unit = "per 1024",
 		.what = "What a us of exit latency costs, in us at full power.",
@@ -468,8 +404,6 @@ static const struct cil_tunable wteo_tunables[] = {
 		.why = "Near a break-even point energy does not decide, so let latency.",
 		.min = 0, .max = 1024, .def = 96,
 	},
-	POWER(0), POWER(1), POWER(2), POWER(3), POWER(4),
-	POWER(5), POWER(6), POWER(7), POWER(8), POWER(9),
 };
 
 static_assert(sizeof(wteo_tunables) / sizeof(*wteo_tunables) ==

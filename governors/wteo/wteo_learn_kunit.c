@@ -97,18 +97,6 @@ static void the_latency_is_taken_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, column_of(b, 3, 40 * US, CIL_TIME_MAX));
 }
 
-/* In 2020 it was half of it. */
-static void half_of_the_latency_is_taken_off(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-
-	b->tunables.selection = WTEO_SAMPLE;
-	KUNIT_EXPECT_EQ(test, 3, column_of(b, 3, 135 * US, CIL_TIME_MAX));
-	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 135 * US - 1, CIL_TIME_MAX));
-	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 40 * US, CIL_TIME_MAX));
-	KUNIT_EXPECT_EQ(test, 1, column_of(b, 3, 40 * US - 2, CIL_TIME_MAX));
-}
-
 /* A column of a table that is not sorted belongs to the deepest that pays. */
 static void columns_are_in_order(struct kunit *test)
 {
@@ -201,29 +189,11 @@ static void the_base_row_learns_what_is_new(struct kunit *test)
 	for (less = 0; less < 2; less++) {
 		set_row(b, WTEO_BASE, 800000, 100000);
 		set_row(b, 1, 600000 - less, 100000);
-		b->wteo.base_knows = true;
 		b->wteo.intervals = 0;
 		begin(b, CIL_TIME_MAX);
 		end(b, outcome, 0);
 		KUNIT_EXPECT_EQ(test, less, bench_row(b, WTEO_BASE)->total !=
 				800000);
-	}
-}
-
-/* TEO is not needed from three intervals in the base row on. */
-static void three_intervals_are_known(struct kunit *test)
-{
-	static const struct cil_outcome outcome = { .residency_ns = 30000 };
-	struct bench *b = bench_new(test, 4);
-	u32 less;
-
-	/* The interval adds 16, and the next one weighs a sixteenth more. */
-	for (less = 0; less < 2; less++) {
-		set_row(b, WTEO_BASE, 3 * 17 - 16 - less, 16);
-		b->wteo.base_knows = false;
-		begin(b, CIL_TIME_MAX);
-		end(b, outcome, 0);
-		KUNIT_EXPECT_EQ(test, !less, b->wteo.base_knows);
 	}
 }
 
@@ -361,13 +331,11 @@ static void a_row_is_asked_from_six_on(struct kunit *test)
 static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(bins_begin_at_residencies),
 	KUNIT_CASE(the_latency_is_taken_off),
-	KUNIT_CASE(half_of_the_latency_is_taken_off),
 	KUNIT_CASE(columns_are_in_order),
 	KUNIT_CASE(the_timer_is_never),
 	KUNIT_CASE(own_doings_resume),
 	KUNIT_CASE(the_base_row_learns_one_in_eight),
 	KUNIT_CASE(the_base_row_learns_what_is_new),
-	KUNIT_CASE(three_intervals_are_known),
 	KUNIT_CASE(young_rows_do_not_age),
 	KUNIT_CASE(old_rows_keep_one_interval),
 	KUNIT_CASE(rows_are_asked_for_a_half_life),

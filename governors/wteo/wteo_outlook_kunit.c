@@ -28,10 +28,11 @@ static struct bench *bench_with_base(struct kunit *test)
 	/* The edges are at the break-even points themselves. */
 	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	/* Without what it begins with. */
+	memset(b->wteo.rows.cells, 0, 5 * sizeof(struct wteo_cell));
+	base->total = 0;
 	base->next = 1;
 	base->learned = wteo_steps(b->now_ns);
-	b->wteo.base_knows = true;
-	b->wteo.teo_follows = false;
 	return b;
 }
 

@@ -14,13 +14,21 @@
 /**
  * wteo_rows_init() - no row has seen anything
  * @rows: in any condition
+ * @columns: number of columns
+ *
+ * The base row begins with one interval that lasted until the timer: as long as
+ * nothing is known, the timer is believed.
  *
  * Context: any.
  */
-void wteo_rows_init(struct wteo_rows *rows)
+void wteo_rows_init(struct wteo_rows *rows, u32 columns)
 {
+	struct wteo_row *base = &rows->heads[WTEO_BASE];
+
 	memset(rows, 0, sizeof(*rows));
-	rows->heads[WTEO_BASE].next = FIRST_WEIGHT;
+	rows->cells[columns - 1].weight = FIRST_WEIGHT;
+	base->total = FIRST_WEIGHT;
+	base->next = FIRST_WEIGHT;
 }
 
 /**

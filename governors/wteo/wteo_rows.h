@@ -92,7 +92,7 @@ struct wteo_rows {
 	struct wteo_cell cells[WTEO_ROWS * WTEO_COLUMNS];
 };
 
-void wteo_rows_init(struct wteo_rows *rows);
+void wteo_rows_init(struct wteo_rows *rows, u32 columns);
 void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms);
 u32 wteo_row_faded(const struct wteo_row *row, const struct wteo_aging *aging,
 		   s32 age);

@@ -74,18 +74,18 @@ static noinline u32 within_limits(const struct wteo *w,
 	u32 usable = enabled;
 	u32 k;
 
-	if (!(enabled & (enabled - 1)))
-		return 0;
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > query->latency_req_ns)
 			usable &= ~(1u << k);
 	/* If none meets the request, the shallowest comes nearest. */
 	if (!usable)
 		usable = enabled & -enabled;
+	if (!usable)
+		usable = 1;
 	return w->paying & ~usable ? usable : w->paying;
 }
 
-/* Step 1: what there is to choose from, 0 if fewer than two are enabled. */
+/* Step 1: what there is to choose from; state 0 if nothing is enabled. */
 static inline u32 find_usable(const struct wteo *w,
 			      const struct cil_machine *machine,
 			      const struct cil_query *query)
@@ -93,16 +93,6 @@ static inline u32 find_usable(const struct wteo *w,
 	if (!query->disabled && query->latency_req_ns >= w->greatest_latency_ns)
 		return w->paying;
 	return within_limits(w, machine, query);
-}
-
-/* Step 2. */
-static void ask_teo(struct wteo *w, const struct cil_machine *machine,
-		    struct cil_query *query, struct cil_decision *decision)
-{
-	if (!w->teo_follows)
-		teo_ng_init(&w->teo);
-	w->teo_follows = true;
-	teo_ng_select(&w->teo, machine, query, decision);
 }
 
 /* Step 3: the two places for the row of a condition; they may be the same. */
@@ -385,46 +375,21 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 	decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
 }
 
-/* Steps 3 and 4: the row to go by. */
-static inline u32 row_by_history(struct wteo *w, struct cil_query *query)
+/* Steps 2 and 3: does an interval begin, and with which condition? */
+static inline void begin(struct wteo *w, struct cil_query *query)
 {
-	w->teo_follows = false;
+	struct wteo_interval *i = &w->interval;
+
 	cil_sleep_length(query);
-	if (!w->interval.resumed)
-		set_row(w, w->history | octave(query));
-	return find_row(w, query->now_ns);
-}
-
-/*
- * Step 2: the row to go by, CIL_ROW_NONE if TEO's answer stands. TEO decides
- * while little is known, or its choice is the condition.
- */
-static noinline u32 row_with_teo(struct wteo *w,
-				 const struct cil_machine *machine,
-				 const struct wteo_tunables *t,
-				 struct cil_query *query,
-				 struct cil_decision *decision)
-{
-	bool by_choice = t->selection == WTEO_SAMPLE || !t->row_context;
-	u32 row;
-
-	ask_teo(w, machine, query, decision);
-	if (!w->interval.resumed) {
-		if (by_choice)
-			set_row(w, WTEO_KEY_CHOICE | decision->index);
-		else
-			set_row(w, w->history |
-				   (query->asked ? octave(query) : 0));
-	}
-	row = find_row(w, query->now_ns);
-	if (!by_choice || row == WTEO_BASE)
-		return CIL_ROW_NONE;
-	if (t->selection == WTEO_EXPECTED) {
-		cil_sleep_length(query);
-		return row;
-	}
-	wteo_draw(w, machine, t, query, decision);
-	return CIL_ROW_NONE;
+	/* The driver refused, or there was work that is done already. */
+	if (i->open && query->now_ns - i->decided_ns <= WTEO_RESUME_NS)
+		i->resumed = true;
+	i->open = true;
+	i->decided_ns = query->now_ns;
+	if (i->resumed)
+		return;
+	i->began_ns = query->now_ns;
+	set_row(w, w->history | octave(query));
 }
 
 /**
@@ -441,33 +406,16 @@ void wteo_select(void *state, const struct cil_machine *machine,
 		 const void *tunables, struct cil_query *query,
 		 struct cil_decision *decision)
 {
-	const struct wteo_tunables *t = tunables;
 	struct wteo *w = state;
 	struct wteo_interval *i = &w->interval;
-	u32 usable = find_usable(w, machine, query);
-	u32 row;
+	u32 usable;
 
-	if (!usable || t->selection == WTEO_OFF) {
-		i->open = false;
-		i->resumed = false;
-		ask_teo(w, machine, query, decision);
-		return;
-	}
-	/* The driver refused, or there was work that is done already. */
-	if (i->open && query->now_ns - i->decided_ns <= WTEO_RESUME_NS)
-		i->resumed = true;
-	i->open = true;
-	i->decided_ns = query->now_ns;
-	if (!i->resumed)
-		i->began_ns = query->now_ns;
-	if (w->base_knows && t->selection == WTEO_EXPECTED && t->row_context)
-		row = row_by_history(w, query);
-	else
-		row = row_with_teo(w, machine, t, query, decision);
-	if (row != CIL_ROW_NONE)
-		minimize(w, machine, row, usable, query, decision);
+	if (memcmp(&w->tunables, tunables, sizeof(w->tunables)))
+		wteo_prepare(w, machine, tunables);
+	usable = find_usable(w, machine, query);
+	begin(w, query);
+	minimize(w, machine, find_row(w, query->now_ns), usable, query, decision);
 	i->resumed = false;
-	i->sleep_length_ns = query->asked ? query->sleep_length_ns :
-					    CIL_TIME_MAX;
+	i->sleep_length_ns = query->sleep_length_ns;
 	i->keeps_tick = !(query->tick_stopped | decision->stop_tick);
 }
