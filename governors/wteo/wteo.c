@@ -122,10 +122,10 @@
 
 /* What a wake-up costs beside energy, as if it were energy. */
 static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
-			u32 index)
+			u32 index, u32 bias)
 {
 	u32 latency_ns = wteo_duration(machine->states[index].exit_latency_ns);
-	u64 worth_ns = (u64)latency_ns * w->tunables.latency_bias >> 10;
+	u64 worth_ns = (u64)latency_ns * bias >> 10;
 
 	return (u64)w->energy.power[0] * wteo_duration((s64)worth_ns);
 }
@@ -145,7 +145,7 @@ static u64 margin(const struct wteo *w, u32 k, u64 pays_ns, u64 saved)
 {
 	const struct cil_energy *e = &w->energy;
 	u64 spent = e->entry[k] + e->power[k] * pays_ns;
-	u64 by_energy_ns = cil_divide(spent * w->tunables.latency_margin, saved << 11);
+	u64 by_energy_ns = cil_divide_by_shifts(spent * w->tunables.latency_margin, saved << 11);
 	u64 margin_ns = pays_ns * w->tunables.latency_margin >> 10;
 
 	if (by_energy_ns < margin_ns)
@@ -165,8 +165,8 @@ static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 	if (e->entry[k] <= e->entry[j])
 		return 0;
 	saved = e->power[j] - e->power[k];
-	pays_ns = wteo_duration((s64)cil_divide(e->entry[k] - e->entry[j],
-						saved));
+	pays_ns = wteo_duration((s64)cil_divide_by_shifts(e->entry[k] - e->entry[j],
+							  saved));
 	if (machine->states[j].exit_latency_ns <
 	    machine->states[k].exit_latency_ns)
 		pays_ns += margin(w, k, pays_ns, saved);
@@ -210,17 +210,14 @@ static void pass_over_others(struct wteo *w)
 			w->pays_ns[k] = w->pays_ns[k + 1];
 }
 
-/* Powers are derived from the target residencies, which every driver knows. */
-static void set_costs(struct wteo *w, const struct cil_machine *machine)
+static void set_bias(struct wteo *w, const struct cil_machine *machine, u32 bias)
 {
-	static const u32 unknown_mw[CIL_STATE_MAX];
+	u32 before = w->tunables.latency_bias;
 	u32 k;
 
-	cil_energy_set(&w->energy, machine, unknown_mw);
 	for (k = 0; k < machine->state_count; k++)
-		w->energy.entry[k] += wake_up_cost(w, machine, k);
-	find_paying(w, machine);
-	pass_over_others(w);
+		w->energy.entry[k] += wake_up_cost(w, machine, k, bias) -
+				      wake_up_cost(w, machine, k, before);
 }
 
 /**
@@ -229,15 +226,17 @@ static void set_costs(struct wteo *w, const struct cil_machine *machine)
  * @machine: the idle states
  * @t: the tunables
  *
- * Context: any, but rarely: it divides.
+ * Context: any, but rarely: it divides, by shifts, as it is on the way of select.
  */
 void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t)
 {
+	set_bias(w, machine, t->latency_bias);
 	w->tunables = *t;
 	w->growth = wteo_growth(t->learning_rate);
 	wteo_aging_init(&w->aging, t->half_life_ms);
-	set_costs(w, machine);
+	find_paying(w, machine);
+	pass_over_others(w);
 }
 
 /*
@@ -261,11 +260,14 @@ static void set_bounds(struct wteo *w, const struct cil_machine *machine)
 static void wteo_init(void *state, const struct cil_machine *machine,
 		      const void *tunables)
 {
+	static const u32 unknown_mw[CIL_STATE_MAX];
 	struct wteo *w = state;
 	u32 k;
 
 	memset(w, 0, sizeof(*w));
 	wteo_rows_init(&w->rows, machine->state_count + 1);
+	/* Powers are derived from the target residencies, which drivers know. */
+	cil_energy_set(&w->energy, machine, unknown_mw);
 	wteo_prepare(w, machine, tunables);
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > w->greatest_latency_ns)

@@ -43,7 +43,7 @@ void wteo_rows_init(struct wteo_rows *rows, u32 columns)
  */
 u32 wteo_growth(u32 per_mille)
 {
-	return (u32)cil_divide((u64)per_mille << 20, 1000 - per_mille);
+	return (u32)cil_divide_by_shifts((u64)per_mille << 20, 1000 - per_mille);
 }
 
 /**
@@ -67,7 +67,7 @@ void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms)
 	aging->dormant = (s32)(half_life_ns >> WTEO_STEP_SHIFT);
 	while (half_life_ns >> aging->shift >= 1 << 21)
 		aging->shift++;
-	aging->rate = cil_divide(1ULL << 40, half_life_ns >> aging->shift);
+	aging->rate = cil_divide_by_shifts(1ULL << 40, half_life_ns >> aging->shift);
 }
 
 static u32 rest_of(const struct wteo_aging *aging, u32 age)
