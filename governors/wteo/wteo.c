@@ -130,29 +130,6 @@ static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 	return (u64)w->energy.power[0] * wteo_duration((s64)worth_ns);
 }
 
-/*
- * Where pauses are long, a margin in proportion would cost much energy, whatever
- * a program makes of it.
- */
-#define MARGIN_MAX_NS	(128 * CIL_NSEC_PER_USEC)
-
-/*
- * How much longer a state must be worth it that wakes up later than the one
- * before it: a share of its break-even point, as that is known whatever the
- * powers are; less if only half that share of the energy is at stake by then.
- */
-static u64 margin(const struct wteo *w, u32 k, u64 pays_ns, u64 saved)
-{
-	const struct cil_energy *e = &w->energy;
-	u64 spent = e->entry[k] + e->power[k] * pays_ns;
-	u64 by_energy_ns = cil_divide_by_shifts(spent * w->tunables.latency_margin, saved << 11);
-	u64 margin_ns = pays_ns * w->tunables.latency_margin >> 10;
-
-	if (by_energy_ns < margin_ns)
-		margin_ns = by_energy_ns;
-	return margin_ns < MARGIN_MAX_NS ? margin_ns : MARGIN_MAX_NS;
-}
-
 /* Mean interval from which state k is chosen rather than the shallower state j. */
 static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 		      u32 j, u32 k)
@@ -167,9 +144,10 @@ static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 	saved = e->power[j] - e->power[k];
 	pays_ns = wteo_duration((s64)cil_divide_by_shifts(e->entry[k] - e->entry[j],
 							  saved));
+	/* Near it energy does not decide, so let latency. */
 	if (machine->states[j].exit_latency_ns <
 	    machine->states[k].exit_latency_ns)
-		pays_ns += margin(w, k, pays_ns, saved);
+		pays_ns += pays_ns * w->tunables.latency_margin >> 10;
 	return wteo_duration((s64)pays_ns);
 }
 

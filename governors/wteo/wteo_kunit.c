@@ -222,6 +222,19 @@ static void bias_moves_break_even(struct kunit *test)
 	}
 }
 
+/* The latency margin moves each break-even point up by its share of it. */
+static void margin_moves_break_even(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 6);
+	u32 k;
+
+	b->tunables.latency_margin = 256;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	for (k = 1; k < 6; k++)
+		KUNIT_EXPECT_EQ(test, bench_residencies_us[k] * US * 5 / 4,
+				b->wteo.pays_ns[k]);
+}
+
 /* There is no margin for a state that wakes up no later than the one before. */
 static void margin_is_for_latency(struct kunit *test)
 {
@@ -285,6 +298,7 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(outlasting_goes_deeper),
 	KUNIT_CASE(a_stopped_tick_traps_nobody),
 	KUNIT_CASE(bias_moves_break_even),
+	KUNIT_CASE(margin_moves_break_even),
 	KUNIT_CASE(margin_is_for_latency),
 	KUNIT_CASE(of_equal_residencies_the_deeper_pays),
 	KUNIT_CASE(others_are_passed_over),
