@@ -6,116 +6,82 @@
 /**
  * DOC: wteo
  *
- * **Observation.** The timer events oriented governor (TEO, here teo_ng)
- * expects what happened in the majority of recent cases. But what an idle
- * state costs is not decided by the majority. Where nine of ten idle periods
- * last 30 us and the tenth 20 ms, the tenth decides about the energy; where
- * two of three wake-ups are late, the deepest state may still be too dear.
- * And TEO does not ask how its own choices turned out: the same mistake can
- * be made for ever.
+ * **Observation.** TEO expects what happened in the majority of recent cases.
+ * But the majority does not decide about energy. Where nine of ten idle periods
+ * last 30 us and the tenth 20 ms, the tenth decides. And TEO does not learn how
+ * its own choices turned out.
  *
  * **Consequence.** The cost of state k for a duration d is E_k + P_k * d, see
- * common/energy.h. It is linear in d, so as long as the CPU sleeps through,
- * the state of least expected cost is the one whose break-even points enclose
- * the *mean* duration, and all there is to learn is how the mean depends on
- * what is known beforehand. What makes the distribution matter, too, is that
- * the governor can be asked again: if the tick is left running and the CPU is
- * still idle when it comes, short durations are ruled out by then. Keeping the
- * tick buys this second decision and pays for one more wake-up.
+ * common/energy.h. It is linear in d, so the state of least expected cost is the
+ * one whose break-even points enclose the *mean* duration. All there is to learn
+ * is how the mean depends on what is known beforehand. The governor can also be
+ * asked again: if the tick is left running and the CPU is still idle when it
+ * comes, short durations are ruled out by then.
  *
- * **What is learned.** An *interval* begins with a decision and ends when
- * something other than the governor's own doing wakes the CPU. The tick that
- * was left running and a polling state whose time is over are its own doing:
- * they wake the CPU only because the governor let them, and learning from them
- * would teach it its own habits. The interval then goes on with the next
- * decision, unless that comes more than %WTEO_RESUME_NS after the wake-up: then
- * a task ran in between, and the tick had brought work. It goes on, too, where
- * the driver refused a state and the governor is asked again at once. An interval
- * is learned once, at its end.
+ * **Terms.** An *interval* begins with a decision and ends when something else
+ * than the governor's own doing wakes the CPU. The tick that was left running,
+ * and a polling state whose time is over, are its own doing: the interval goes on
+ * with the next decision, unless that comes more than %WTEO_RESUME_NS after the
+ * wake-up. Then a task ran in between. The interval goes on, too, if the driver
+ * refuses a state.
  *
  * The *column* of an interval is the deepest state whose target residency is
- * within its duration. The exit latency is not part of the duration. TEO takes
- * off half of it; but a latency that is left in makes intervals look longer the
- * deeper the state is that they were spent in, and so a state too deep looks
- * right for ever, while one too shallow is found out. If the timer that was
- * known ended the interval, all that is known is that nothing else did before:
- * it counts in one more column, *never*, which stands for "not before the timer",
- * whenever that is.
+ * within its duration, less the exit latency. One more column, *never*, is for
+ * intervals that ended by the timer: nothing else came before it.
  *
- * The *condition* of an interval is what was known when it began: its history,
- * which is the columns of the two intervals before it, in which patterns show,
- * and the octave of the sleep length, since a program that waits with a timeout
- * tells by it what it waits for.
+ * The *condition* of an interval is what was known when it began: the columns of
+ * the two intervals before it, and the octave of the sleep length.
  *
- * **The data.** A *row* holds what followed one condition: for each column a
- * *weight*, how often an interval fitted it, and a *time*, what these intervals
- * contribute to the mean duration; time / weight is the mean of the column. The
- * *base row* is for any condition. Rows of conditions are found by two hashes;
- * each condition has two places where it can be, rarely the same one.
+ * **Data.** A *row* holds what followed one condition. For each column it has a
+ * *weight*, how often an interval was in it, and a *time*, what these intervals
+ * contribute to the mean duration. The *base row* is for any condition. There
+ * are %WTEO_KEYED other rows. Two hashes give each condition two places.
  *
- * - *Learning.* Every interval weighs more than the one before it by the same
- *   share, so the influence of each fades. For conditions, learning_rate sets
- *   the share; a row that is new averages at first. The base row, which is asked
- *   where a condition is new, forgets within some dozen intervals. Sums are kept
- *   exactly, and everything is divided by eight when they reach their limit.
- * - *Evidence.* The sum of a row's weights over the weight that its next
- *   interval will have is how many intervals it remembers.
- * - *Aging.* What a row knows fades by half in half_life_ms. When it was untouched
- *   for that long, nobody knows what happened since: it is not asked, and when it
- *   learns again, keeps no more than %WTEO_DORMANT interval. This is computed from
- *   what it was at its last learning and the time since then, and written back by
- *   learning only, so that looking changes nothing.
+ * - *Learning.* Each interval weighs more than the one before it by the same
+ *   share, learning_rate, so old ones fade. A new row averages at first. The base
+ *   row forgets within some dozen intervals.
+ * - *Evidence.* The sum of a row's weights over the weight that its next interval
+ *   will have is how many intervals the row remembers.
+ * - *Aging.* Evidence fades by half in half_life_ms. A row that was untouched for
+ *   longer knows no more than %WTEO_DORMANT interval.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *
  * **Choosing a state.** The steps in the order of the code:
  *
- * 1. The *usable* states are those that are enabled and within the latency
- *    request. If fewer than two are enabled, there is nothing to choose.
+ * 1. The *usable* states are enabled and within the latency request. If none is,
+ *    it is the shallowest enabled state, or state 0.
  *
- * 2. TEO decides until the base row remembers %BASE_COUNT intervals, and with
- *    selection=off for ever. Otherwise TEO is not consulted at all; should it
- *    be needed again, it starts afresh. With row_context=off TEO's choice takes
- *    the place of the condition, as in the patch of 2020, and it decides where
- *    that row does not know enough. With selection=sample its choice is
- *    corrected by lot, see wteo_draw.c.
- *
- * 3. The sleep length is asked for. If this decision begins an interval, its
+ * 2. The sleep length is asked for. If this decision begins an interval, its
  *    condition is noted.
  *
- * 4. The row is the condition's, if it remembers %WTEO_KNOWN intervals. Else it
- *    is the base row.
+ * 3. The row is the condition's if it remembers %WTEO_KNOWN intervals, else the
+ *    base row.
  *
- * 5. The *outlook* is computed from the row: the expected time till the
- *    interval ends, how much of it is before the next tick, and the *late
- *    weight of intervals that will last beyond that. Nothing lasts beyond the
- *    timer. If this decision resumes an interval, columns that are over by now
- *    are left out, and the time that has passed is taken off the others: the
- *    longer the CPU has been idle, the more weight the long columns have. If
- *    hardly any column is left, the interval is expected to last as long again
- *    as it has lasted already. One in 16384 is taken to last until the timer,
- *    and one in 256 if the tick is stopped, so that nothing would correct a
- *    mistake.
+ * 4. The *outlook* is computed from the row: the expected time till the interval
+ *    ends, the *early* part of it before the next tick, and the *late* weight of
+ *    intervals that last beyond the tick. Nothing lasts beyond the timer. One
+ *    interval in 16384 is taken to last until the timer, and one in 256 if the
+ *    tick is stopped, so that nothing would correct a mistake.
  *
- * 6. The cheapest usable state is found for the whole of the expected time, and
- *    for the part of it before the tick: the deepest one that pays within the
- *    mean. Break-even points are those of the lower envelope of the costs. If not
- *    all states on it are usable, costs are compared. How they compare rests on
- *    powers that may be guesses, so a state is taken half-way between the point
- *    from which on it is cheaper and its target residency, and never one whose
- *    target residency is beyond the timer.
+ * 5. If this decision resumes an interval, columns that are over by now are left
+ *    out, and the time that has passed is taken off the others. If less than one
+ *    interval in 128 is left, this one is of a kind that the row does not know:
+ *    it is expected to last as long again as it has lasted already.
  *
- * 7. The tick is stopped if that costs less than to keep it, be woken by it in
- *    the late share of cases and enter the cheapest state for what is left then;
- *    and if at least one in 64 intervals is late (%LATE_SHIFT). A polling state
- *    never stops it.
+ * 6. The cheapest usable state is found for the whole of the expected time and
+ *    for the early part. It is the deepest state whose break-even point is within
+ *    the mean. Break-even points are those of the lower envelope of the costs. If
+ *    not all states on it are usable, costs are compared.
  *
- * Near a break-even point the energy hardly differs between two states, but
- * the exit latency does, and programs feel it. So a state that wakes up later
- * than the one before it is chosen only from latency_margin beyond that point,
- * at most %MARGIN_MAX_NS, or from where half that share of the energy is at
- * stake. latency_bias goes further: it adds to the cost of each state what its
- * exit latency is worth.
+ * 7. The tick is stopped if at least one interval in 64 is late, and to stop it
+ *    costs less than to keep it, be woken by it in the late share of cases and
+ *    enter the cheapest state for what is left then. Polling never stops it.
+ *
+ * Near a break-even point the energy of two states hardly differs, but the exit
+ * latency does. So a state that wakes up later than the one before it is chosen
+ * only from latency_margin beyond that point. latency_bias goes further: it adds
+ * to the cost of each state what its exit latency is worth.
  */
 
 #include "wteo.h"

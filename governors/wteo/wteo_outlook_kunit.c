@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of steps 3 to 7 of wteo's decision, each at its edge, with a base
+ * Properties of steps 2 to 7 of wteo's decision, each at its edge, with a base
  * row that is made for it:
  *
  * - the row of a condition has one of two places;

@@ -95,7 +95,7 @@ static inline u32 find_usable(const struct wteo *w,
 	return within_limits(w, machine, query);
 }
 
-/* Step 3: the two places for the row of a condition; they may be the same. */
+/* Step 2: the two places for the row of a condition; they may be the same. */
 static inline u32 first_place(u32 key)
 {
 	return (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
@@ -109,7 +109,7 @@ static inline u32 second_place(u32 key)
 }
 
 /*
- * Step 3: the row of a condition. If it is in neither place and both are taken,
+ * Step 2: the row of a condition. If it is in neither place and both are taken,
  * it tries for the one or the other, as it comes.
  */
 static inline void set_row(struct wteo *w, u32 key)
@@ -128,7 +128,7 @@ static inline void set_row(struct wteo *w, u32 key)
 	w->interval.slot = (u8)(1 + place);
 }
 
-/* Step 3: the octave of the sleep length, counted from 1. */
+/* Step 2: the octave of the sleep length, counted from 1. */
 static inline u32 octave(const struct cil_query *query)
 {
 	u32 sleep_ns = wteo_duration(query->sleep_length_ns);
@@ -136,7 +136,7 @@ static inline u32 octave(const struct cil_query *query)
 	return 32 - (u32)__builtin_clz(sleep_ns | 1);
 }
 
-/* Step 4: the condition's row, if it knows enough. */
+/* Step 3: the condition's row, if it knows enough. */
 static inline u32 find_row(const struct wteo *w, u64 now_ns)
 {
 	const struct wteo_interval *i = &w->interval;
@@ -146,7 +146,7 @@ static inline u32 find_row(const struct wteo *w, u64 now_ns)
 	return WTEO_BASE;
 }
 
-/* Step 5: some weight, and what it expects, bounded by tick and timer. */
+/* Step 4: some weight, and what it expects, bounded by tick and timer. */
 static inline void expect(struct outlook *o, u32 weight, u32 time)
 {
 	u32 until_tick = wteo_product(weight, o->tick_ns);
@@ -165,7 +165,7 @@ static inline void expect(struct outlook *o, u32 weight, u32 time)
 	o->time += time < until_timer ? time : until_timer;
 }
 
-/* Step 5: some weight of what lasts until the timer. */
+/* Step 4: some weight of what lasts until the timer. */
 static inline void expect_timer(struct outlook *o, u32 weight)
 {
 	u32 time = wteo_product(weight, o->tick_ns);
@@ -178,7 +178,7 @@ static inline void expect_timer(struct outlook *o, u32 weight)
 	o->time += time;
 }
 
-/* Step 5: columns that may end after the tick. */
+/* Step 4: columns that may end after the tick. */
 static noinline struct outlook see_some(struct outlook o,
 					const struct wteo_cell *cells, u32 count)
 {
@@ -190,7 +190,7 @@ static noinline struct outlook see_some(struct outlook o,
 }
 
 /*
- * Step 5: an interval that begins. Columns that end before the tick and the
+ * Step 4: an interval that begins. Columns that end before the tick and the
  * timer, the most frequent ones, need no more than an addition. If the timer
  * comes before the tick, it ends all columns that begin later: their weight is
  * returned. The last column has no end.
@@ -262,7 +262,7 @@ static noinline struct outlook see_rest(struct outlook o,
 	return o;
 }
 
-/* Step 5. */
+/* Step 4. */
 static void look_ahead(struct outlook *o, const struct wteo *w,
 		       const struct cil_machine *machine,
 		       const struct cil_query *query, u32 row)
@@ -352,7 +352,7 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 	       cil_energy_cost(&w->energy, after, o->late, late_time);
 }
 
-/* Steps 5 to 7. */
+/* Steps 4 to 7. */
 static void minimize(const struct wteo *w, const struct cil_machine *machine,
 		     u32 row, u32 usable, const struct cil_query *query,
 		     struct cil_decision *decision)
@@ -375,7 +375,7 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 	decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
 }
 
-/* Steps 2 and 3: does an interval begin, and with which condition? */
+/* Step 2: does an interval begin, and with which condition? */
 static inline void begin(struct wteo *w, struct cil_query *query)
 {
 	struct wteo_interval *i = &w->interval;
