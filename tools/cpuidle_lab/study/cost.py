@@ -95,6 +95,41 @@ def _count(jobs: Sequence[_Job], memo: Memo, phase: Phase) -> list[float | None]
     return [found[key] for key in keys]
 
 
+def by_governor(
+    table: str, streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo,
+    phase: Phase, sample: int,
+) -> dict[str, float]:  # fmt: skip
+    """Return the mean instructions of a decision over the recordings, by governor.
+
+    Args:
+        table: of tables().
+        streams: recordings.
+        governors: whose instructions are counted.
+        memo: where figures are kept.
+        phase: shows progress.
+        sample: intervals of each recording.
+
+    Returns:
+        nothing of governors whose instructions cannot be counted.
+    """
+    if not which("valgrind") or not streams:
+        return {}
+    machine = tables()[table]
+    cuts = [(stream.name, *middle(stream, sample)) for stream in streams]
+    jobs = [
+        _Job(table, name, who, machine or recorded, chunk)
+        for who in governors
+        for name, recorded, chunk in cuts
+    ]
+    counts = iter(_count(jobs, memo, phase))
+    found = {who.label: [next(counts) for _ in cuts] for who in governors}
+    return {
+        label: fmean(known)
+        for label, values in found.items()
+        if len(known := [value for value in values if value is not None]) == len(values)
+    }
+
+
 # ---- Memory ----
 
 _PRINT = """
