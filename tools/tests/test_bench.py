@@ -29,7 +29,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "FULL", TINY)
     monkeypatch.setattr(bench, "FOLDER", tmp_path / "bench")
     monkeypatch.setattr(streams, "NAMES", ("poisson-1ms", "bursts"))
-    monkeypatch.setattr(governors, "VARIANTS", ("teo_ng", "wteo", "wteo:selection=off"))
+    monkeypatch.setattr(governors, "VARIANTS", ("teo_ng", "wteo", "wteo:latency_bias=500"))
     monkeypatch.setattr(throughput, "COUNTED_EVENTS", 2000)
 
 
@@ -133,7 +133,7 @@ def test_interrupted_it_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_figures_are_means_over_the_streams_beside_teo(tmp_path: Path) -> None:
     part = measured(tmp_path, "--only", "governors")["parts"]["governors"]
-    labels = ["teo@7.2", "menu@7.2", "teo_ng", "wteo", "wteo:selection=off"]
+    labels = ["teo@7.2", "menu@7.2", "teo_ng", "wteo", "wteo:latency_bias=500"]
     rows = {(row["group"], row["governor"]): row for row in part["rows"]}
     for group in ("synthetic, skx: 4 states", "synthetic, power9: 9 states"):
         assert [one for place, one in rows if place == group] == labels

@@ -30,10 +30,8 @@ VARIANTS = (
     "menu_ng",
     *(f"menu_ng:history_size={size}" for size in (16, 32, 64, 128)),
     "wteo",
-    "wteo:selection=off",
-    "wteo:selection=sample",
-    *(f"wteo:selection=sample:history_size={size}" for size in (8, 17, 32)),
-    "wteo:row_context=off",
+    "wteo_rfc",
+    *(f"wteo_rfc:history_size={size}" for size in (0, 17, 32)),
 )
 
 # The cheapest of each library: what the engine takes is at most what these take.

@@ -21,7 +21,7 @@ HELP = "what would a governor have done on this recording, and how far is it fro
 EPILOG = """\
 examples:
   cpuidle-lab replay trace.dat --governor wteo
-  cpuidle-lab replay trace.dat --governor wteo --set learning_rate=80 --set selection=sample
+  cpuidle-lab replay trace.dat --governor wteo --set learning_rate=80 --set latency_bias=500
   cpuidle-lab replay trace.dat --governor menu@7.2 --governor teo@6.12 --governor oracle
   cpuidle-lab replay trace.dat --governor teo@/usr/src/linux
   cpuidle-lab replay trace.dat --check          does replay decide as the kernel did?

@@ -180,8 +180,8 @@ def measure(
         "lasted a minute or an hour, and after two hours elsewhere. Instructions of a decision at "
         f"four states. A step pays from {MEAN_POINTS} points of mean regret on, "
         f"{STREAM_POINTS:.0f} on one stream, {LEARNING_POINTS} after a change, or "
-        f"{COST_PERCENT:.0f} % of the instructions, or if a promise breaks without it: the unit test "
-        "that is named."
+        f"{COST_PERCENT:.0f} % of the instructions, or if a promise breaks without it: the unit "
+        "test that is named."
     )
     rows = [_row(worth, _why(worth)) for worth in found]
     section.tables.append(Table("One step removed at a time", heads, rows, 2, note))
