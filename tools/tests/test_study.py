@@ -563,7 +563,7 @@ def test_a_governor_without_a_step_decides_otherwise() -> None:
     (step,) = [one for one in steps.listed("wteo") if "time that has passed" in one.name]
     part, made = steps.without("wteo", step), stream("on-off", 3000)
     assert streams.play(made, part).regret > streams.play(made, who("wteo")).regret + 10
-    with pytest.raises(UserError, match="cannot be removed: wteo.c has 0 times"):
+    with pytest.raises(UserError, match="cannot be removed"):
         steps.without("wteo", steps.Step("x", (steps.Edit("wteo.c", "no such text", ""),)))
 
 
