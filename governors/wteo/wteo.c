@@ -44,6 +44,11 @@
  *   will have is how many intervals the row remembers.
  * - *Aging.* Evidence fades by half in half_life_ms. A row that was untouched for
  *   longer knows no more than %WTEO_DORMANT interval.
+ * - *Doubt.* When the load changes, conditions no longer mean what they did, and the
+ *   base row foresees better what happens. How much better is summed up as the
+ *   logarithm of the odds, from the first interval on whose column has less than a
+ *   quarter of its row's weight, until the sum is negative (a CUSUM test). At
+ *   %DOUBT_MAX, odds of 4096 to one, all conditions are forgotten.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *

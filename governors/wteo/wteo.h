@@ -72,6 +72,8 @@ struct wteo_interval {
  * @all_states: bit k is set for each state k
  * @history: condition of the next interval, without the timer
  * @intervals: number of intervals learned
+ * @doubt: how much better the base row foresaw what happened of late than rows
+ *	that know, as a logarithm of the odds
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @rows: the rows; packed, so the last member
  */
@@ -89,6 +91,7 @@ struct wteo {
 	u32 all_states;
 	u32 history;
 	u8 intervals;
+	u8 doubt;
 	u8 learned;
 	struct wteo_rows rows;
 };

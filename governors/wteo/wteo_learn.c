@@ -14,6 +14,16 @@
 /* While conditions are known, it learns one interval of eight. */
 #define BASE_MASK	7
 
+/*
+ * Conditions stop to mean what they did when the load changes. Then the base
+ * row, which forgets soon, foresees what happens better than the rows that know.
+ * How much better is summed up, as the logarithm of the odds, from the first
+ * column that has less than a quarter of its row's weight, and until the sum is
+ * negative. At 4096 to one, all conditions are forgotten.
+ */
+#define SURPRISE_SHIFT	2
+#define DOUBT_MAX	(12 * CIL_LOG2_ONE)
+
 /* An unsigned time from outside, on which signed arithmetic is safe. */
 static s64 sane(u64 time_ns)
 {
@@ -107,6 +117,48 @@ static void set_history(struct wteo *w, u32 column)
 	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;
 }
 
+/*
+ * Is the row of a condition still as good as the base row? Each column is taken
+ * to have been seen once more than it was (Laplace's rule of succession), so a
+ * row that knows little is not far out.
+ */
+static noinline bool is_trusted(struct wteo *w, u32 columns, u32 slot, u32 column)
+{
+	const struct wteo_row *base = &w->rows.heads[WTEO_BASE];
+	const struct wteo_row *row = &w->rows.heads[slot];
+	const struct wteo_cell *cells = w->rows.cells;
+	/* Their shares of the column, each times both totals. */
+	u64 by_base = (cells[column].weight + (u64)base->next) *
+		      (row->total + columns * row->next);
+	u64 by_row = (cells[slot * columns + column].weight + (u64)row->next) *
+		     (base->total + columns * base->next);
+	s32 doubt;
+
+	if (!w->doubt && by_base <= by_row)
+		return true;
+	doubt = w->doubt + cil_log2(by_base) - cil_log2(by_row);
+	if (doubt >= DOUBT_MAX) {
+		wteo_rows_forget(&w->rows);
+		wteo_row_claim(&w->rows, columns, slot, w->interval.key);
+		w->doubt = 0;
+		return false;
+	}
+	w->doubt = doubt > 0 ? (u8)doubt : 0;
+	return !w->doubt;
+}
+
+/* Does a row that knows its condition expect this column? */
+static inline bool is_expected(struct wteo *w, u32 columns, u32 slot,
+			       u32 column)
+{
+	const struct wteo_cell *cells = w->rows.cells + slot * columns;
+
+	if (!w->doubt &&
+	    cells[column].weight >= w->rows.heads[slot].total >> SURPRISE_SHIFT)
+		return true;
+	return is_trusted(w, columns, slot, column);
+}
+
 static void end_interval(struct wteo *w, const struct cil_machine *machine,
 			 const struct cil_outcome *outcome)
 {
@@ -126,7 +178,8 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 		learned = machine->state_count;
 	if (row->key == i->key) {
 		grow_old(w, columns, i->slot, now);
-		is_known = row->total >= (u64)row->next * WTEO_KNOWN;
+		is_known = row->total >= (u64)row->next * WTEO_KNOWN &&
+			   is_expected(w, columns, i->slot, learned);
 	} else {
 		is_mine = wteo_row_claim(&w->rows, columns, i->slot, i->key);
 	}

@@ -149,6 +149,17 @@ void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 }
 
 /**
+ * wteo_rows_forget() - all rows but the base row are free again
+ * @rows: all rows
+ *
+ * Context: any.
+ */
+void wteo_rows_forget(struct wteo_rows *rows)
+{
+	memset(rows->heads + 1, 0, WTEO_KEYED * sizeof(*rows->heads));
+}
+
+/**
  * wteo_row_claim() - try to take a row for a condition
  * @rows: all rows
  * @columns: number of columns

@@ -101,6 +101,7 @@ void wteo_row_shrink(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		     u32 share);
 void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		  const struct wteo_aging *aging, s32 age);
+void wteo_rows_forget(struct wteo_rows *rows);
 bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key);
 
 /**
