@@ -83,6 +83,11 @@
  *    costs less than to keep it, be woken by it in the late share of cases and
  *    enter the cheapest state for what is left then. Polling never stops it.
  *
+ * 8. Polling gives up at the target residency of the next state, if that is
+ *    from 10 us to a sixteenth of a tick, and asks again. Where the first column
+ *    has half of the weight, it is enough to poll at first and to choose for what
+ *    is left then, if that costs less.
+ *
  * Near a break-even point the energy of two states hardly differs, but the exit
  * latency does. So a state that wakes up later than the one before it is chosen
  * only from latency_margin beyond that point. latency_bias goes further: it adds
@@ -90,6 +95,13 @@
  */
 
 #include "wteo.h"
+
+/*
+ * The kernel's polling state gives up at the target residency of the next
+ * enabled state, if that is within these bounds.
+ */
+#define POLL_MIN_NS	(10 * CIL_NSEC_PER_USEC)
+#define POLL_PART	16
 
 /* What a wake-up costs beside energy, as if it were energy. */
 static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
@@ -204,6 +216,10 @@ static void set_bounds(struct wteo *w, const struct cil_machine *machine)
 		if (pays_ns < bound_ns)
 			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
 	}
+	bound_ns = w->bounds_ns[0];
+	if (machine->states[0].polling && bound_ns >= POLL_MIN_NS &&
+	    bound_ns <= machine->tick_ns / POLL_PART)
+		w->poll_ns = bound_ns;
 }
 
 static void wteo_init(void *state, const struct cil_machine *machine,

@@ -67,6 +67,7 @@ struct wteo_interval {
  *	state that never does has that of the next deeper one
  * @paying: bit k is set if state k is the cheapest for some mean interval
  * @deepest: the deepest of those
+ * @poll_ns: how long polling lasts at most, 0 where it ends no column
  * @growth: of weights, for the learning rate
  * @greatest_latency_ns: exit latency that no state exceeds
  * @all_states: bit k is set for each state k
@@ -86,6 +87,7 @@ struct wteo {
 	u32 pays_ns[CIL_STATE_MAX];
 	u32 paying;
 	u32 deepest;
+	u32 poll_ns;
 	u32 growth;
 	s64 greatest_latency_ns;
 	u32 all_states;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of steps 2 to 7 of wteo's decision, each at its edge, with a base
+ * Properties of steps 2 to 8 of wteo's decision, each at its edge, with a base
  * row that is made for it:
  *
  * - the row of a condition has one of two places;
@@ -10,7 +10,7 @@
  *   as long again;
  * - the tick is stopped if one in 64 is late and that is cheaper, and a stopped one traps nobody;
  * - where a neighbour is disabled, half-way to the target residency;
- * - a refused state is asked again.
+ * - what polling may settle is polled for; a refused state is asked again.
  */
 #include <kunit/test.h>
 
@@ -318,6 +318,33 @@ static void the_timer_outlasts_all(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, ask(b, running, 50 * US, 120 * US).index);
 }
 
+/* Nine of ten end while the CPU polls: the tenth is worth asking again. */
+static void polling_comes_first(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	u32 k;
+
+	for (k = 1; k < 4; k++)
+		b->machine.states[k].target_residency_ns = 200 * US;
+	b->machine.state_count = 4;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	b->wteo.rows.heads[WTEO_BASE].next = 1;
+	b->wteo.rows.heads[WTEO_BASE].learned = wteo_steps(b->now_ns);
+	give(b, 0, 9 * ONE, 30 * US);
+	give(b, 3, ONE, 2900 * US);
+	KUNIT_EXPECT_EQ(test, 0, choose(b, 0));
+	/* Its time is over, and that of the nine. */
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 200 * US));
+	/* The six of ten take nearly as long as polling does. */
+	give(b, 0, 6 * ONE, 150 * US);
+	give(b, 3, 4 * ONE, 2900 * US);
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 0));
+	/* Three of four that last: polling would be in vain. */
+	give(b, 0, ONE, 30 * US);
+	give(b, 3, 3 * ONE, 2900 * US);
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 0));
+}
+
 /* A refused state does not end the interval; 100 us later, a task ran. */
 static void refusals_go_on(struct kunit *test)
 {
@@ -427,6 +454,7 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(timers_are_believed),
 	KUNIT_CASE(a_missing_neighbour_is_met_half_way),
 	KUNIT_CASE(the_timer_outlasts_all),
+	KUNIT_CASE(polling_comes_first),
 	KUNIT_CASE(refusals_go_on),
 	KUNIT_CASE(a_condition_has_two_places),
 	KUNIT_CASE(places_are_spread),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * wteo's way to a decision, steps 1 to 7. See wteo.c.
+ * wteo's way to a decision, steps 1 to 8. See wteo.c.
  */
 #include "wteo.h"
 
@@ -352,16 +352,51 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 	       cil_energy_cost(&w->energy, after, o->late, late_time);
 }
 
-/* Steps 4 to 7. */
+/*
+ * Step 8: is it cheaper to poll at first? When its time is over, polling asks
+ * again, and those that end in the first column are gone by then.
+ */
+static noinline bool is_poll_cheaper(const struct wteo *w, u32 usable,
+				     struct outlook o, struct wteo_cell first)
+{
+	u32 late = o.share - first.weight;
+	u32 polled = first.time + wteo_product(late, w->poll_ns);
+	u32 rest = o.time > polled ? o.time - polled : 0;
+	u32 best = cheapest(w, usable, o.timer_ns, o.share, o.time);
+	u32 after = cheapest(w, usable, o.timer_ns, late, rest);
+
+	return cil_energy_cost(&w->energy, 0, o.share, polled) +
+	       cil_energy_cost(&w->energy, after, late, rest) <
+	       cil_energy_cost(&w->energy, best, o.share, o.time);
+}
+
+/* Step 8: is this where polling is worth a thought? */
+static inline bool may_poll(const struct wteo *w, u32 usable,
+			    const struct outlook *o, struct wteo_cell first)
+{
+	return w->poll_ns && (usable & 1) && !w->interval.resumed &&
+	       first.weight >= o->share / 2;
+}
+
+/* Steps 4 to 8. */
 static void minimize(const struct wteo *w, const struct cil_machine *machine,
 		     u32 row, u32 usable, const struct cil_query *query,
 		     struct cil_decision *decision)
 {
+	const struct wteo_cell *first = w->rows.cells +
+					row * (machine->state_count + 1);
 	struct outlook o = { 0 };
 	u32 keep, stop;
 
 	look_ahead(&o, w, machine, query, row);
 	decision->row = (u8)row;
+	if (may_poll(w, usable, &o, *first) &&
+	    is_poll_cheaper(w, usable, o, *first)) {
+		decide_on(decision, 0, query->tick_stopped,
+			  query->tick_stopped ? CIL_REASON_WTEO_EXPECTED :
+						CIL_REASON_WTEO_EXPECTED_TICK);
+		return;
+	}
 	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
 	if (query->tick_stopped || o.late >= o.share >> LATE_SHIFT) {
 		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
