@@ -79,7 +79,7 @@
  *    the mean. Break-even points are those of the lower envelope of the costs. If
  *    not all states on it are usable, costs are compared.
  *
- * 7. The tick is stopped if at least one interval in 64 is late, and to stop it
+ * 7. The tick is stopped if at least one interval in four is late, and to stop it
  *    costs less than to keep it, be woken by it in the late share of cases and
  *    enter the cheapest state for what is left then. Polling never stops it.
  *

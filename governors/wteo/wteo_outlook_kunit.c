@@ -8,7 +8,7 @@
  * - of an interval that goes on, columns that are over are left out, and time
  *   that has passed is taken off the others; what outlasts all is taken to last
  *   as long again;
- * - the tick is stopped if one in 64 is late and that is cheaper, and a stopped one traps nobody;
+ * - the tick is stopped if one in four is late and that is cheaper, and a stopped one traps nobody;
  * - where a neighbour is disabled, half-way to the target residency;
  * - what polling may settle is polled for; a refused state is asked again.
  */
@@ -188,11 +188,11 @@ static void late_is_beyond_the_tick(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 3 * MS).stop_tick);
 }
 
-/* From one in 64 on, late intervals stop the tick; one in 16384 is unseen. */
-static void one_in_64_is_late(struct kunit *test)
+/* From one in four on, late intervals stop the tick; one in 16384 is unseen. */
+static void one_in_four_is_late(struct kunit *test)
 {
 	u32 unseen = ONE >> 14;
-	u32 late = (ONE + unseen) / 64 - unseen;
+	u32 late = (ONE + unseen) / 4 - unseen;
 	struct bench *b = bench_with_base(test);
 
 	give(b, 2, ONE - late, 90 * US);
@@ -446,7 +446,7 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(the_last_bin_never_ends),
 	KUNIT_CASE(one_in_128_is_known),
 	KUNIT_CASE(late_is_beyond_the_tick),
-	KUNIT_CASE(one_in_64_is_late),
+	KUNIT_CASE(one_in_four_is_late),
 	KUNIT_CASE(a_near_timer_ends_all),
 	KUNIT_CASE(columns_may_end_after_the_tick),
 	KUNIT_CASE(a_kept_tick_shortens_the_mean),

@@ -5,11 +5,11 @@
 #include "wteo.h"
 
 /*
- * To stop the tick is to program the timer twice, some 2 us, and the tick that it
- * avoids costs a way out of a deep state and in again, some 100 us. So it must
- * avoid one in 64; below that, costs need not be compared.
+ * The cost model knows nothing of the work that a stopped tick makes, nor of a
+ * driver that enters another state. So the tick is not stopped to avoid less than
+ * one in four; below that, costs need not be compared.
  */
-#define LATE_SHIFT	6
+#define LATE_SHIFT	2
 
 /*
  * One interval in 16384 is taken to last until the timer whatever the row says:
