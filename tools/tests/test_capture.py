@@ -492,7 +492,10 @@ def test_without_permission_it_says_so(
         (["--governor", "nosuch"], "offers no governor 'nosuch', only: ladder menu haltpoll"),
         (["--set", "nosuch.x=1"], "there are: gate menu_ng teo_ng wteo"),
         (["--set", "menu.x=1"], "'menu' is no governor of cpuidle_lab"),
-        (["--set", "wteo.nosuch=1"], "wteo has no tunable 'nosuch'; it has: latency_bias learning_rate"),
+        (
+            ["--set", "wteo.nosuch=1"],
+            "wteo has no tunable 'nosuch'; it has: latency_bias learning_rate",
+        ),
         (["--set", "wteo.reset=1"], "wteo has no tunable 'reset'"),
         (["--events", "nosuch"], "no event or event system 'nosuch'"),
         (["--events", "sched:nosuch"], "no event or event system 'sched:nosuch'"),
