@@ -80,6 +80,9 @@ soak:	## 24 virtual hours under a light load, one under a heavy one: nothing may
 tunables-doc:	## write docs/tunables.md from the governors' source
 	@$(PYTHON) tests/tunables.py
 
+size:	## how large each governor is, and what it may be
+	@python3 tests/size.py
+
 coverage:	## which share of the governors' code do their unit tests reach?
 	@tools/setup.sh
 	@$(PYTHON) tests/unit_coverage.py $(COVERAGE_ARGS)
@@ -119,4 +122,4 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
 .PHONY: help demo test test-full crossval equality fidelity bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
-	tunables-doc coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean
+	tunables-doc size coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean

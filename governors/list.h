@@ -10,6 +10,7 @@
 #define CIL_GOVERNORS(X)	\
 	X(teo_ng)		\
 	X(menu_ng)		\
-	X(wteo)
+	X(wteo)			\
+	X(wteo_rfc)
 
 #endif /* CIL_GOVERNOR_LIST_H */

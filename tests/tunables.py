@@ -23,8 +23,8 @@ are root's.
 
 The same values are parameters of the module, one for each governor, which also work where lockdown closes debugfs:
 
-    modprobe cpuidle_lab wteo=learning_rate=80,selection=sample
-    echo "learning_rate=80 selection=sample" > /sys/module/cpuidle_lab/parameters/wteo
+    modprobe cpuidle_lab wteo=learning_rate=80,latency_bias=500
+    echo "learning_rate=80 latency_bias=500" > /sys/module/cpuidle_lab/parameters/wteo
 
 | file | unit | range | default | what it does | why this default |
 |---|---|---|---|---|---|

@@ -37,7 +37,7 @@ parts:
   cost      instructions, memory and divisions of a decision
   robust    wrong powers, odd state tables, drivers that demote or refuse
   kernel    real programs in the lab; boots it with --lab only
-  ablation  one tunable moved at a time
+  ablation  one step removed, one tunable moved at a time
 
 Figures are kept in build/study, under a hash of the intervals, the machine, the tunables and the
 sources of the decision logic. A rerun measures only what has changed.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each part of the algorithm is worth: one thing moved at a time, mostly a tunable."""
+"""What each part of the algorithm is worth: a step removed, or a tunable moved, at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -9,6 +9,8 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, show
 from cpuidle_lab.replay.library import TunableInfo
+from cpuidle_lab.trace import Machine
+from experiments.study import mechanisms
 from experiments.study.memo import Memo
 from experiments.study.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, play_all
 
@@ -17,15 +19,13 @@ TITLE = "Ablations"
 
 # What is tried of a tunable that is known by name; of others all names, or values near the default.
 AXES: dict[str, Sequence[str]] = {
-    "selection": ("off", "sample", "expected"),
     "learning_rate": ("5", "10", "25", "50", "100", "200", "400"),
     "half_life_ms": ("0", "100", "1000", "10000", "60000", "3600000"),
     "history_size": ("0", "8", "16", "32"),
-    "row_context": ("off", "previous"),
 }
 
 # They change what is random, or who wins what: not a part of the algorithm.
-_SKIPPED = ("seed", "latency_bias", "power_mw")
+_SKIPPED = ("seed", "latency_bias")
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,21 @@ def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Case], 
     return [*found, ("what ends an interval", ends, ends[0].value)]
 
 
-def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
-    """Measure each value of each tunable.
+def measure(
+    subject: str, streams: Sequence[Stream], machines: Mapping[str, Machine], memo: Memo,
+    phase: Phase,
+) -> Section:  # fmt: skip
+    """Remove each step, and measure each value of each tunable.
 
     Args:
         subject: the governor that is judged.
         streams: the suite and the corpus.
+        machines: the state tables, by name.
         memo: where figures are kept.
         phase: shows progress.
     """
     section = Section(PART, TITLE)
+    mechanisms.measure(section, subject, streams, machines, memo, phase)
     found, absent = axes(parse(subject, False)[0])
     tables = _tables(subject, found)
     references = [_Case("", label) for label in MAINLINE]

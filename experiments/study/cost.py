@@ -11,7 +11,7 @@ from shutil import which
 from statistics import fmean
 
 from cpuidle_lab import synth
-from cpuidle_lab.columns import Columns
+from cpuidle_lab.columns import Columns, sliced
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
@@ -60,8 +60,7 @@ def middle(stream: Stream, sample: int) -> tuple[Machine, Columns]:
     cpu = max(stream.intervals, key=lambda cpu: len(stream.intervals[cpu]["flags"]))
     part = stream.intervals[cpu]
     first = max(0, len(part["flags"]) - sample) // 2
-    cut = {name: values[first : first + sample] for name, values in part.items()}
-    return stream.machines[cpu], cut
+    return stream.machines[cpu], sliced(part, first, first + sample)
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,41 @@ def _count(jobs: Sequence[_Job], memo: Memo, phase: Phase) -> list[float | None]
     work = {key: job.count for key, job in zip(keys, jobs, strict=True)}
     found = memo.fill(work, phase, "Counting instructions")
     return [found[key] for key in keys]
+
+
+def by_governor(
+    table: str, streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo,
+    phase: Phase, sample: int,
+) -> dict[str, float]:  # fmt: skip
+    """Return the mean instructions of a decision over the recordings, by governor.
+
+    Args:
+        table: of tables().
+        streams: recordings.
+        governors: whose instructions are counted.
+        memo: where figures are kept.
+        phase: shows progress.
+        sample: intervals of each recording.
+
+    Returns:
+        nothing of governors whose instructions cannot be counted.
+    """
+    if not which("valgrind") or not streams:
+        return {}
+    machine = tables()[table]
+    cuts = [(stream.name, *middle(stream, sample)) for stream in streams]
+    jobs = [
+        _Job(table, name, who, machine or recorded, chunk)
+        for who in governors
+        for name, recorded, chunk in cuts
+    ]
+    counts = iter(_count(jobs, memo, phase))
+    found = {who.label: [next(counts) for _ in cuts] for who in governors}
+    return {
+        label: fmean(known)
+        for label, values in found.items()
+        if len(known := [value for value in values if value is not None]) == len(values)
+    }
 
 
 # ---- Memory ----

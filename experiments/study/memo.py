@@ -69,9 +69,11 @@ def fingerprint(spec: str) -> str:
     """Return a hash of the sources that decide what a governor does in replay, as they are now.
 
     Args:
-        spec: as of replay.library.governor(); a kernel by its series.
+        spec: as of replay.library.governor(); a kernel by its series; of a variant ("wteo~...", see
+            steps.py) the sources that it is made from.
     """
     name, at, series = spec.partition("@")
+    name = name.partition("~")[0]
     files = _kernel(name, series) if at else _own(name)
     parts: list[str | bytes] = [Path(build.__file__).read_bytes()]
     for path in files:

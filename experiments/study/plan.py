@@ -194,7 +194,8 @@ def _robust(plan: Plan, memo: Memo, phase: Phase) -> Section:
 
 
 def _ablation(plan: Plan, memo: Memo, phase: Phase) -> Section:
-    return ablation.measure(plan.subject, [*plan.suite, *plan.corpus], memo, phase)
+    machines = {name: synth.machine(name, HZ) for name in plan.machines}
+    return ablation.measure(plan.subject, [*plan.suite, *plan.corpus], machines, memo, phase)
 
 
 def _cost(plan: Plan, memo: Memo, phase: Phase) -> Section:

@@ -246,11 +246,19 @@ def _stale(world: _World, table: str, who: Candidate, size: Size) -> list[Change
     return found
 
 
-def _changes(
+def changes(
     machines: Mapping[str, Machine], governors: Sequence[Candidate], size: Size, memo: Memo,
     phase: Phase,
 ) -> dict[tuple[str, str], list[Change]]:  # fmt: skip
-    """Return the changes by kind ("switch", "stale") and governor."""
+    """Return the changes by kind ("switch", "stale") and governor.
+
+    Args:
+        machines: the state tables, by name.
+        governors: who meets them.
+        size: how much.
+        memo: where figures are kept.
+        phase: shows progress.
+    """
     kinds = {"switch": (_switches, size.switches), "stale": (_stale, max(10, size.switches // 4))}
     jobs = list(product(kinds, machines, governors))
     code = b"".join(Path(file).read_bytes() for file in (__file__, synth.__file__))
@@ -377,11 +385,11 @@ def measure(
         phase: shows progress.
     """
     governors = dict.fromkeys((mine, parse(COPYABLE, False)[0]))
-    found = _changes(machines, list(governors), size, memo, phase)
+    found = changes(machines, list(governors), size, memo, phase)
     _switch_tables(section, mine.label, found, size)
     _stale_table(section, found["stale", mine.label], found["stale", COPYABLE], size)
     section.data["changes"] = [
         {"kind": kind, "governor": label, **asdict(change)}
-        for (kind, label), changes in found.items()
-        for change in changes
+        for (kind, label), those in found.items()
+        for change in those
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cpuidle_lab import resampling, synth
-from cpuidle_lab.columns import Columns
+from cpuidle_lab.columns import Columns, sliced
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
@@ -43,7 +43,7 @@ def regrets(cost: Floats, oracle: Floats) -> Floats:
 
 
 def _cut(part: Columns, first: int, count: int) -> dict[str, Any]:
-    return {name: values[first : first + count] for name, values in part.items()}
+    return sliced(part, first, first + count)
 
 
 def _fresh(stream: Stream, who: Candidate, starts: Sequence[int], length: int) -> Floats:

@@ -31,7 +31,7 @@ SYNTH, CORPUS = "synth", "corpus"
 WARM = 0.1
 
 # Of what is kept: another number where a figure changes its meaning.
-_FORMAT = 2
+_FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,15 +238,16 @@ def play(stream: Stream, candidate: Candidate, twist: Twist = AS_TOLD) -> Figure
     for cpu, part in stream.intervals.items():
         machine = stream.machines[cpu]
         settings = twist.settings(candidate, machine)
-        head = int(WARM * len(part["flags"]))
+        count = len(part["flags"])
+        head = int(WARM * count)
         with Run(candidate.governor, twist.told(machine), settings, cpu, costs=machine) as run:
             if twist.every:
                 run.drive(twist.demoted, twist.rejected, twist.every)
             if twist.conceals:
                 run.conceal()
-            run.play({name: values[:head] for name, values in part.items()}, choices=False)
+            run.play(columns.sliced(part, 0, head), choices=False)
             before = run.totals()
-            run.play({name: values[head:] for name, values in part.items()}, choices=False)
+            run.play(columns.sliced(part, head, count), choices=False)
             totals = run.totals()
         outcome.add(totals, machine)
         found.warm_cost_pj += totals.cost_pj - before.cost_pj

@@ -6,134 +6,92 @@
 /**
  * DOC: wteo
  *
- * **Observation.** The timer events oriented governor (TEO, here teo_ng)
- * expects what happened in the majority of recent cases. But what an idle
- * state costs is not decided by the majority. Where nine of ten idle periods
- * last 30 us and the tenth 20 ms, the tenth decides about the energy; where
- * two of three wake-ups are late, the deepest state may still be too dear.
- * And TEO does not ask how its own choices turned out: the same mistake can
- * be made for ever.
+ * **Observation.** TEO expects what happened in the majority of recent cases.
+ * But the majority does not decide about energy. Where nine of ten idle periods
+ * last 30 us and the tenth 20 ms, the tenth decides. And TEO does not learn how
+ * its own choices turned out.
  *
  * **Consequence.** The cost of state k for a duration d is E_k + P_k * d, see
- * common/energy.h. It is linear in d, so as long as the CPU sleeps through,
- * the state of least expected cost is the one whose break-even points enclose
- * the *mean* duration, and all there is to learn is how the mean depends on
- * what is known beforehand. What makes the distribution matter, too, is that
- * the governor can be asked again: if the tick is left running and the CPU is
- * still idle when it comes, short durations are ruled out by then. Keeping the
- * tick buys this second decision and pays for one more wake-up.
+ * common/energy.h. It is linear in d, so the state of least expected cost is the
+ * one whose break-even points enclose the *mean* duration. All there is to learn
+ * is how the mean depends on what is known beforehand. The governor can also be
+ * asked again: if the tick is left running and the CPU is still idle when it
+ * comes, short durations are ruled out by then.
  *
- * **What is learned.** An *interval* begins with a decision and ends when
- * something other than the governor's own doing wakes the CPU. The tick that
- * was left running and a polling state whose time is over are its own doing:
- * they wake the CPU only because the governor let them, and learning from them
- * would teach it its own habits. The interval then goes on with the next
- * decision, unless that comes more than %WTEO_RESUME_NS after the wake-up: then
- * a task ran in between, and the tick had brought work. It goes on, too, where
- * the driver refused a state and the governor is asked again at once. An interval
- * is learned once, at its end.
+ * **Terms.** An *interval* begins with a decision and ends when something else
+ * than the governor's own doing wakes the CPU. The tick that was left running,
+ * and a polling state whose time is over, are its own doing: the interval goes on
+ * with the next decision, unless that comes more than %WTEO_RESUME_NS after the
+ * wake-up. Then a task ran in between. The interval goes on, too, if the driver
+ * refuses a state.
  *
  * The *column* of an interval is the deepest state whose target residency is
- * within its duration. The exit latency is not part of the duration. TEO takes
- * off half of it; but a latency that is left in makes intervals look longer the
- * deeper the state is that they were spent in, and so a state too deep looks
- * right for ever, while one too shallow is found out. If the timer that was
- * known ended the interval, all that is known is that nothing else did before:
- * it counts in one more column, *never*, which stands for "not before the timer",
- * whenever that is.
+ * within its duration, less the exit latency. One more column, *never*, is for
+ * intervals that ended by the timer: nothing else came before it.
  *
- * The *condition* of an interval is what was known when it began: its history,
- * which is the columns of the two intervals before it, in which patterns show,
- * and the octave of the sleep length, since a program that waits with a timeout
- * tells by it what it waits for.
+ * The *condition* of an interval is what was known when it began: the columns of
+ * the two intervals before it, and the octave of the sleep length.
  *
- * **The data.** A *row* holds what followed one condition: for each column a
- * *weight*, how often an interval fitted it, and a *time*, what these intervals
- * contribute to the mean duration; time / weight is the mean of the column. The
- * *base row* is for any condition. Rows of conditions are found by two hashes;
- * each condition has two places where it can be, rarely the same one.
+ * **Data.** A *row* holds what followed one condition. For each column it has a
+ * *weight*, how often an interval was in it, and a *time*, what these intervals
+ * contribute to the mean duration. The *base row* is for any condition. There
+ * are %WTEO_KEYED other rows. Two hashes give each condition two places.
  *
- * - *Learning.* Every interval weighs more than the one before it by the same
- *   share, so the influence of each fades. For conditions, learning_rate sets
- *   the share; a row that is new averages at first. The base row, which is asked
- *   where a condition is new, forgets within some dozen intervals. Sums are kept
- *   exactly, and everything is divided by eight when they reach their limit.
- * - *Evidence.* The sum of a row's weights over the weight that its next
- *   interval will have is how many intervals it remembers.
- * - *Aging.* What a row knows fades by half in half_life_ms. When it was untouched
- *   for that long, nobody knows what happened since: it is not asked, and when it
- *   learns again, keeps no more than %WTEO_DORMANT interval. This is computed from
- *   what it was at its last learning and the time since then, and written back by
- *   learning only, so that looking changes nothing.
- * - *Doubt.* Rare columns are in the nature of things, but when the load becomes
- *   another one, conditions no longer mean what they did. Then the base row, which
- *   forgets soon, gives what happens more weight than the rows that know. From the
- *   first interval on whose column has less than a quarter of its row's weight,
- *   the base row learns every interval, and the logarithm of the ratio of the two
- *   shares is summed up, until the sum is negative (a CUSUM test, Page 1954). At
- *   %DOUBT_MAX, odds of 4096 to one, all conditions are forgotten, and the base row
- *   stands in until they are known again.
+ * - *Learning.* Each interval weighs more than the one before it by the same
+ *   share, learning_rate, so old ones fade. A new row averages at first. The base
+ *   row forgets within some dozen intervals.
+ * - *Evidence.* The sum of a row's weights over the weight that its next interval
+ *   will have is how many intervals the row remembers.
+ * - *Aging.* Evidence fades by half in half_life_ms. A row that was untouched for
+ *   longer knows no more than %WTEO_DORMANT interval.
+ * - *Doubt.* When the load changes, conditions no longer mean what they did, and the
+ *   base row foresees better what happens. How much better is summed up as the
+ *   logarithm of the odds, from the first interval on whose column has less than a
+ *   quarter of its row's weight, until the sum is negative (a CUSUM test). At
+ *   %DOUBT_MAX, odds of 4096 to one, all conditions are forgotten.
  * - *Giving way.* A condition that finds both of its places taken makes one of
  *   them forget a little, until that row knows so little that it is given up.
  *
  * **Choosing a state.** The steps in the order of the code:
  *
- * 1. The *usable* states are those that are enabled and within the latency
- *    request. If fewer than two are enabled, there is nothing to choose.
+ * 1. The *usable* states are enabled and within the latency request. If none is,
+ *    it is the shallowest enabled state, or state 0.
  *
- * 2. TEO decides until the base row remembers %BASE_COUNT intervals, and with
- *    selection=off for ever. Otherwise TEO is not consulted at all; should it
- *    be needed again, it starts afresh. With row_context=off TEO's choice takes
- *    the place of the condition, as in the patch of 2020, and it decides where
- *    that row does not know enough. With selection=sample its choice is
- *    corrected by lot, see wteo_draw.c.
+ * 2. The sleep length is asked for. If this decision begins an interval, its
+ *    condition is noted.
  *
- * 3. If this decision begins an interval, its condition is noted. The sleep
- *    length is asked for, unless both intervals before were too short to be
- *    worth the question and so is the mean of the row for that: then the
- *    cheapest state for this mean is the answer.
+ * 3. The row is the condition's if it remembers %WTEO_KNOWN intervals, else the
+ *    base row.
  *
- * 4. The row is the condition's, if it remembers %WTEO_KNOWN intervals. Else it
- *    is that for the same history and a timer that is further away by one octave
- *    or two, if that one does and has learned within a 64th of half_life_ms: what
- *    comes before the later timer is likely to come before this one, too. Else
- *    it is the base row.
+ * 4. The *outlook* is computed from the row: the expected time till the interval
+ *    ends, the *early* part of it before the next tick, and the *late* weight of
+ *    intervals that last beyond the tick. Nothing lasts beyond the timer. One
+ *    interval in 16384 is taken to last until the timer, and one in 256 if the
+ *    tick is stopped, so that nothing would correct a mistake.
  *
- * 5. The *outlook* is computed from the row: the expected time till the
- *    interval ends, how much of it is before the next tick, and the *late
- *    weight of intervals that will last beyond that. Nothing lasts beyond the
- *    timer. If this decision resumes an interval, columns that are over by now
- *    are left out, and the time that has passed is taken off the others: the
- *    longer the CPU has been idle, the more weight the long columns have. If
- *    hardly any column is left, the interval is expected to last as long again
- *    as it has lasted already. One in 16384 is taken to last until the timer,
- *    and one in 256 if the tick is stopped, so that nothing would correct a
- *    mistake.
+ * 5. If this decision resumes an interval, columns that are over by now are left
+ *    out, and the time that has passed is taken off the others. If less than one
+ *    interval in 128 is left, this one is of a kind that the row does not know:
+ *    it is expected to last as long again as it has lasted already.
  *
- * 6. The cheapest usable state is found for the whole of the expected time, and
- *    for the part of it before the tick: the deepest one that pays within the
- *    mean. Break-even points are those of the lower envelope of the costs. If not
- *    all states on it are usable, costs are compared. How they compare rests on
- *    powers that may be guesses, so a state is taken half-way between the point
- *    from which on it is cheaper and its target residency, and never one whose
- *    target residency is beyond the timer.
+ * 6. The cheapest usable state is found for the whole of the expected time and
+ *    for the early part. It is the deepest state whose break-even point is within
+ *    the mean. Break-even points are those of the lower envelope of the costs. If
+ *    not all states on it are usable, costs are compared.
  *
- * 7. The tick is stopped if that costs less than to keep it, be woken by it in
- *    the late share of cases and enter the cheapest state for what is left then;
- *    and if at least one in %LATE_PART intervals is late, because otherwise
- *    the tick is not in the way. A polling state never stops it.
+ * 7. The tick is stopped if at least one interval in four is late, and to stop it
+ *    costs less than to keep it, be woken by it in the late share of cases and
+ *    enter the cheapest state for what is left then. Polling never stops it.
  *
  * 8. Polling gives up at the target residency of the next state, if that is
  *    from 10 us to a sixteenth of a tick, and asks again. Where the first column
  *    has half of the weight, it is enough to poll at first and to choose for what
  *    is left then, if that costs less.
  *
- * Near a break-even point the energy hardly differs between two states, but
- * the exit latency does, and programs feel it. So a state that wakes up later
- * than the one before it is chosen only from latency_margin beyond that point,
- * at most %MARGIN_MAX_NS, or from where half that share of the energy is at
- * stake. latency_bias goes further: it adds to the cost of each state what its
- * exit latency is worth.
+ * Near a break-even point the energy of two states hardly differs, but the exit
+ * latency does. So a state that wakes up later than the one before it is chosen
+ * only from latency_margin beyond that point. latency_bias goes further: it adds
+ * to the cost of each state what its exit latency is worth.
  */
 
 #include "wteo.h"
@@ -147,35 +105,12 @@
 
 /* What a wake-up costs beside energy, as if it were energy. */
 static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
-			u32 index)
+			u32 index, u32 bias)
 {
 	u32 latency_ns = wteo_duration(machine->states[index].exit_latency_ns);
-	u64 worth_ns = (u64)latency_ns * w->tunables.latency_bias >> 10;
+	u64 worth_ns = (u64)latency_ns * bias >> 10;
 
 	return (u64)w->energy.power[0] * wteo_duration((s64)worth_ns);
-}
-
-/*
- * Where pauses are long, a margin in proportion would cost much energy, whatever
- * a program makes of it.
- */
-#define MARGIN_MAX_NS	(128 * CIL_NSEC_PER_USEC)
-
-/*
- * How much longer a state must be worth it that wakes up later than the one
- * before it: a share of its break-even point, as that is known whatever the
- * powers are; less if only half that share of the energy is at stake by then.
- */
-static u64 margin(const struct wteo *w, u32 k, u64 pays_ns, u64 saved)
-{
-	const struct cil_energy *e = &w->energy;
-	u64 spent = e->entry[k] + e->power[k] * pays_ns;
-	u64 by_energy_ns = cil_divide(spent * w->tunables.latency_margin, saved << 11);
-	u64 margin_ns = pays_ns * w->tunables.latency_margin >> 10;
-
-	if (by_energy_ns < margin_ns)
-		margin_ns = by_energy_ns;
-	return margin_ns < MARGIN_MAX_NS ? margin_ns : MARGIN_MAX_NS;
 }
 
 /* Mean interval from which state k is chosen rather than the shallower state j. */
@@ -190,11 +125,12 @@ static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 	if (e->entry[k] <= e->entry[j])
 		return 0;
 	saved = e->power[j] - e->power[k];
-	pays_ns = wteo_duration((s64)cil_divide(e->entry[k] - e->entry[j],
-						saved));
+	pays_ns = wteo_duration((s64)cil_divide_by_shifts(e->entry[k] - e->entry[j],
+							  saved));
+	/* Near it energy does not decide, so let latency. */
 	if (machine->states[j].exit_latency_ns <
 	    machine->states[k].exit_latency_ns)
-		pays_ns += margin(w, k, pays_ns, saved);
+		pays_ns += pays_ns * w->tunables.latency_margin >> 10;
 	return wteo_duration((s64)pays_ns);
 }
 
@@ -235,42 +171,33 @@ static void pass_over_others(struct wteo *w)
 			w->pays_ns[k] = w->pays_ns[k + 1];
 }
 
-static void set_costs(struct wteo *w, const struct cil_machine *machine)
+static void set_bias(struct wteo *w, const struct cil_machine *machine, u32 bias)
 {
+	u32 before = w->tunables.latency_bias;
 	u32 k;
 
-	cil_energy_set(&w->energy, machine, w->tunables.power_mw);
 	for (k = 0; k < machine->state_count; k++)
-		w->energy.entry[k] += wake_up_cost(w, machine, k);
-	find_paying(w, machine);
-	pass_over_others(w);
-	/* One state leaves nothing to choose. */
-	if (machine->state_count < 2)
-		w->paying = 0;
-}
-
-static void prepare(struct wteo *w, const struct cil_machine *machine,
-		    const struct wteo_tunables *t)
-{
-	w->tunables = *t;
-	w->growth = wteo_growth(t->learning_rate);
-	wteo_aging_init(&w->aging, t->half_life_ms);
-	set_costs(w, machine);
+		w->energy.entry[k] += wake_up_cost(w, machine, k, bias) -
+				      wake_up_cost(w, machine, k, before);
 }
 
 /**
- * wteo_refresh() - take over tunables that need preparation
+ * wteo_prepare() - take over the tunables, all of them at once
  * @w: what is remembered
  * @machine: the idle states
  * @t: the tunables
  *
- * Context: any, but rarely: it divides if something changed.
+ * Context: any, but rarely: it divides, by shifts, as it is on the way of select.
  */
-void wteo_refresh(struct wteo *w, const struct cil_machine *machine,
+void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t)
 {
-	if (memcmp(&w->tunables, t, sizeof(*t)))
-		prepare(w, machine, t);
+	set_bias(w, machine, t->latency_bias);
+	w->tunables = *t;
+	w->growth = wteo_growth(t->learning_rate);
+	wteo_aging_init(&w->aging, t->half_life_ms);
+	find_paying(w, machine);
+	pass_over_others(w);
 }
 
 /*
@@ -298,25 +225,23 @@ static void set_bounds(struct wteo *w, const struct cil_machine *machine)
 static void wteo_init(void *state, const struct cil_machine *machine,
 		      const void *tunables)
 {
-	const struct wteo_tunables *t = tunables;
+	static const u32 unknown_mw[CIL_STATE_MAX];
 	struct wteo *w = state;
 	u32 k;
 
 	memset(w, 0, sizeof(*w));
-	teo_ng_init(&w->teo);
-	wteo_rows_init(&w->rows);
-	prepare(w, machine, t);
+	wteo_rows_init(&w->rows, machine->state_count + 1);
+	/* Powers are derived from the target residencies, which drivers know. */
+	cil_energy_set(&w->energy, machine, unknown_mw);
+	wteo_prepare(w, machine, tunables);
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > w->greatest_latency_ns)
 			w->greatest_latency_ns =
 				machine->states[k].exit_latency_ns;
 	set_bounds(w, machine);
 	w->all_states = (1u << machine->state_count) - 1;
-	w->seed = t->seed;
-	w->random = cil_random_seed(t->seed, machine->cpu);
 	w->learned = CIL_ROW_NONE;
 	w->history = WTEO_KEY_HISTORY;
-	w->teo_follows = true;
 }
 
 static int wteo_row_learned(const void *state,
@@ -366,14 +291,9 @@ static void dump_key(u32 key, struct cil_sink *sink)
 
 	if (!key)
 		cil_env_print(sink, "%-20s", "any");
-	else if (key & WTEO_KEY_CHOICE)
-		cil_env_print(sink, "TEO's choice s%-6u", octave);
-	else if (octave)
+	else
 		cil_env_print(sink, "s%u s%u < %10llu us ", key >> 12 & 0xf,
 			      key >> 8 & 0xf, (1ULL << octave) / 1000 + 1);
-	else
-		cil_env_print(sink, "s%u s%u %-14s", key >> 12 & 0xf,
-			      key >> 8 & 0xf, "not asked");
 }
 
 static void dump_row(const struct wteo *w, u32 states, u32 slot, u64 now_ns,
@@ -423,27 +343,7 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 	for (k = 0; k < WTEO_ROWS; k++)
 		if (w->rows.heads[k].total)
 			dump_row(w, n, k, now_ns, sink);
-	if (w->teo_follows) {
-		cil_env_print(sink, "\nTEO\n");
-		teo_ng_dump(&w->teo, machine, sink);
-	}
 }
-
-static const char *const selection_names[] = {
-	[WTEO_OFF] = "off",
-	[WTEO_SAMPLE] = "sample",
-	[WTEO_EXPECTED] = "expected",
-};
-
-static const char *const context_names[] = { "off", "previous" };
-
-#define POWER(k) {							\
-		.name = "power_mw_" #k,					\
-		.unit = "mW",						\
-		.what = "Power in state " #k "; counts if all states have one.", \
-		.why = "0: derived from the target residencies, which drivers know.", \
-		.min = 0, .max = 1000000, .def = 0,			\
-	}
 
 static const struct cil_tunable wteo_tunables[] = {
 	{
@@ -459,32 +359,6 @@ static const struct cil_tunable wteo_tunables[] = {
 		.why = "A minute: whether a load is the same after a longer pause, nobody knows.",
 		.min = 0, .max = 86400000, .def = 60000,
 	}, {
-		.name = "history_size",
-		.unit = "intervals",
-		.what = "selection=sample: most of so many must be too short for TEO's choice.",
-		.why = "0 asks the rows always, so they can be judged by themselves.",
-		.min = 0, .max = WTEO_HISTORY_MAX, .def = 0,
-	}, {
-		.name = "selection",
-		.unit = "",
-		.what = "Plain TEO, a weighted draw of equal or shallower, or least expected cost.",
-		.why = "Least expected cost costs least on every table that was simulated.",
-		.min = WTEO_OFF, .max = WTEO_EXPECTED, .def = WTEO_EXPECTED,
-		.names = selection_names,
-	}, {
-		.name = "row_context",
-		.unit = "",
-		.what = "A row for each choice of TEO, or for timer and two intervals before.",
-		.why = "Patterns of short and long intervals are common, and it is cheaper.",
-		.min = 0, .max = 1, .def = 1,
-		.names = context_names,
-	}, {
-		.name = "seed",
-		.unit = "",
-		.what = "Seed of the weighted draw, mixed with the number of the CPU.",
-		.why = "Any will do; a constant one makes runs repeatable.",
-		.min = 0, .max = U32_MAX, .def = 1,
-	}, {
 		.name = "latency_bias",
 		.unit = "per 1024",
 		.what = "What a us of exit latency costs, in us at full power.",
@@ -497,8 +371,6 @@ static const struct cil_tunable wteo_tunables[] = {
 		.why = "Near a break-even point energy does not decide, so let latency.",
 		.min = 0, .max = 1024, .def = 96,
 	},
-	POWER(0), POWER(1), POWER(2), POWER(3), POWER(4),
-	POWER(5), POWER(6), POWER(7), POWER(8), POWER(9),
 };
 
 static_assert(sizeof(wteo_tunables) / sizeof(*wteo_tunables) ==

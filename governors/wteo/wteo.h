@@ -2,11 +2,7 @@
 #ifndef CIL_WTEO_H
 #define CIL_WTEO_H
 
-#include "../teo_ng/teo_ng.h"
 #include "wteo_rows.h"
-
-/* Longest window that can be asked to agree: four times that of 2020. */
-#define WTEO_HISTORY_MAX	32
 
 /*
  * A tick's handler takes some microseconds, on slow machines some tens. If the
@@ -15,62 +11,25 @@
 #define WTEO_RESUME_NS		(100 * CIL_NSEC_PER_USEC)
 
 /*
- * Keys of rows: a condition made of an octave (bits 0 to 4; 0 for a timer that
- * was not asked for) and two columns (bits 8 to 15), or TEO's choice.
+ * Keys of rows: an octave (bits 0 to 4), two columns (bits 8 to 15), and a bit
+ * that no free row has.
  */
 #define WTEO_KEY_OCTAVE		0x1fu
 #define WTEO_KEY_HISTORY	0x10000u
-#define WTEO_KEY_CHOICE		0x20000u
-
-/**
- * enum wteo_selection - what a row is used for
- * @WTEO_OFF: nothing: plain TEO
- * @WTEO_SAMPLE: a weighted random draw, equal to TEO's choice or shallower
- * @WTEO_EXPECTED: the state of least expected cost
- */
-enum wteo_selection {
-	WTEO_OFF,
-	WTEO_SAMPLE,
-	WTEO_EXPECTED,
-};
 
 /**
  * struct wteo_tunables - the tunables, in the order of their table
  * @learning_rate: least rate of learning, per mille
  * @half_life_ms: time in which an untouched row loses half of what it knows,
  *	and after which it begins anew
- * @history_size: with WTEO_SAMPLE, intervals that must mostly be short
- * @selection: enum wteo_selection
- * @row_context: 0: rows by TEO's choice, 1: by timer and the intervals before
- * @seed: of the random draw
  * @latency_bias: what waking up costs beside energy, per 1024 of full power
  * @latency_margin: how much later a state pays that wakes up later, per 1024
- * @power_mw: power of each state, 0 where it is to be derived
  */
 struct wteo_tunables {
 	u32 learning_rate;
 	u32 half_life_ms;
-	u32 history_size;
-	u32 selection;
-	u32 row_context;
-	u32 seed;
 	u32 latency_bias;
 	u32 latency_margin;
-	u32 power_mw[CIL_STATE_MAX];
-};
-
-/**
- * struct wteo_window - columns of the most recent intervals
- * @size: how many there can be
- * @next: where the next one goes
- * @count: how many of them fit each column
- * @columns: them, or CIL_ROW_NONE where there was none yet
- */
-struct wteo_window {
-	u8 size;
-	u8 next;
-	u8 count[WTEO_COLUMNS];
-	u8 columns[WTEO_HISTORY_MAX];
 };
 
 /**
@@ -98,10 +57,7 @@ struct wteo_interval {
 
 /**
  * struct wteo - what is remembered about one CPU
- * @teo: the state of TEO's logic
  * @interval: the interval in progress
- * @random: random sequence
- * @seed: the seed that it was started with
  * @tunables: what aging, costs and growth were prepared for
  * @aging: prepared for the half-life in use
  * @energy: cost model
@@ -113,24 +69,17 @@ struct wteo_interval {
  * @deepest: the deepest of those
  * @poll_ns: how long polling lasts at most, 0 where it ends no column
  * @growth: of weights, for the learning rate
- * @window: recent intervals
  * @greatest_latency_ns: exit latency that no state exceeds
  * @all_states: bit k is set for each state k
  * @history: condition of the next interval, without the timer
  * @intervals: number of intervals learned
- * @shorts: bit n tells whether the interval n before the last one was short
  * @doubt: how much better the base row foresaw what happened of late than rows
  *	that know, as a logarithm of the odds
- * @base_knows: the base row knows more than TEO
  * @learned: row that the last update changed, or CIL_ROW_NONE
- * @teo_follows: TEO has seen the last outcome, so it may be asked
  * @rows: the rows; packed, so the last member
  */
 struct wteo {
-	struct teo_ng teo;
 	struct wteo_interval interval;
-	u64 random;
-	u32 seed;
 	struct wteo_tunables tunables;
 	struct wteo_aging aging;
 	struct cil_energy energy;
@@ -140,16 +89,12 @@ struct wteo {
 	u32 deepest;
 	u32 poll_ns;
 	u32 growth;
-	struct wteo_window window;
 	s64 greatest_latency_ns;
 	u32 all_states;
 	u32 history;
 	u8 intervals;
-	u8 shorts;
 	u8 doubt;
-	bool base_knows;
 	u8 learned;
-	bool teo_follows;
 	struct wteo_rows rows;
 };
 
@@ -165,19 +110,15 @@ static inline u32 wteo_state_used(u32 states)
 
 	return sizeof(struct wteo) -
 	       WTEO_ROWS * unused * sizeof(struct wteo_cell) -
-	       unused * (sizeof(struct teo_ng_bin) + sizeof(u64) +
-			 4 * sizeof(u32));
+	       unused * (sizeof(u64) + 4 * sizeof(u32));
 }
 
 void wteo_select(void *state, const struct cil_machine *machine,
 		 const void *tunables, struct cil_query *query,
 		 struct cil_decision *decision);
-void wteo_draw(struct wteo *w, const struct cil_machine *machine,
-	       const struct wteo_tunables *t, const struct cil_query *query,
-	       struct cil_decision *decision);
 void wteo_update(void *state, const struct cil_machine *machine,
 		 const void *tunables, const struct cil_outcome *outcome);
-void wteo_refresh(struct wteo *w, const struct cil_machine *machine,
+void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t);
 
 #endif /* CIL_WTEO_H */

@@ -55,7 +55,6 @@ struct bench *bench_new(struct kunit *test, u32 states)
 	b->random = cil_random_seed(1, states);
 	b->now_ns = 1000 * MS;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	teo_ng_init(&b->teo);
 	return b;
 }
 

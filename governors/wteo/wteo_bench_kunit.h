@@ -19,7 +19,6 @@ struct kunit;
  * @tunables: their defaults at first
  * @wteo: the policy's state
  * @other: another one, to compare
- * @teo: state of plain TEO, to compare
  * @random: random sequence
  * @now_ns: the time
  */
@@ -28,7 +27,6 @@ struct bench {
 	struct wteo_tunables tunables;
 	struct wteo wteo;
 	struct wteo other;
-	struct teo_ng teo;
 	u64 random;
 	u64 now_ns;
 };
@@ -93,15 +91,6 @@ static inline const struct wteo_row *bench_row(const struct bench *b, u32 slot)
 static inline u32 difference(u32 a, u32 b)
 {
 	return a > b ? a - b : b - a;
-}
-
-/**
- * is_own() - did wteo decide, and not TEO?
- * @d: the decision
- */
-static inline bool is_own(const struct cil_decision *d)
-{
-	return d->reason >= CIL_REASON_WTEO_SAMPLE;
 }
 
 #endif /* CIL_WTEO_BENCH_KUNIT_H */

@@ -5,12 +5,6 @@
 #include "wteo.h"
 
 /*
- * TEO decides until the base row remembers so many intervals. A mean of fewer
- * is chance, and with more, TEO decides for longer than it is the better one.
- */
-#define BASE_COUNT	3
-
-/*
  * The base row is asked where a condition is new, so most of all when
  * everything has changed: it must forget soon. Each interval weighs a sixteenth
  * more than the one before it, so it remembers seventeen.
@@ -29,9 +23,6 @@
  */
 #define SURPRISE_SHIFT	2
 #define DOUBT_MAX	(12 * CIL_LOG2_ONE)
-
-/* Tunables that are dear to take over are looked at once in so many intervals. */
-#define REFRESH_MASK	63
 
 /* An unsigned time from outside, on which signed arithmetic is safe. */
 static s64 sane(u64 time_ns)
@@ -56,16 +47,15 @@ static noinline bool is_own_doing(const struct wteo_interval *i,
 /*
  * Exit latencies are worst cases, so what is left may be too short. That heals
  * by itself, since a shallower state tells better. To take off less would not:
- * a deep state would make intervals look long enough for itself. In 2020 it was
- * half, as in TEO.
+ * a deep state would make intervals look long enough for itself.
  */
 static u32 interval_duration(const struct cil_machine *machine,
 			     const struct wteo_interval *i, u32 index,
-			     s64 slept_ns, bool by_half)
+			     s64 slept_ns)
 {
 	s64 latency_ns = machine->states[index].exit_latency_ns;
 
-	slept_ns -= (slept_ns >= latency_ns ? latency_ns : slept_ns) >> by_half;
+	slept_ns -= slept_ns >= latency_ns ? latency_ns : slept_ns;
 	if (i->decided_ns > i->began_ns)
 		slept_ns += sane(i->decided_ns - i->began_ns);
 	return wteo_duration(slept_ns);
@@ -78,26 +68,6 @@ static u32 column_of(const struct wteo *w, u32 states, u32 duration_ns)
 	while (k && w->bounds_ns[k - 1] > duration_ns)
 		k--;
 	return k;
-}
-
-static noinline void remember(struct wteo_window *window, u32 size, u32 column)
-{
-	u8 *oldest;
-
-	if (window->size != size) {
-		memset(window, 0, sizeof(*window));
-		memset(window->columns, CIL_ROW_NONE, sizeof(window->columns));
-		window->size = (u8)size;
-	}
-	if (!size)
-		return;
-	oldest = &window->columns[window->next];
-	if (*oldest != CIL_ROW_NONE)
-		window->count[*oldest]--;
-	*oldest = (u8)column;
-	window->count[column]++;
-	if (++window->next == size)
-		window->next = 0;
 }
 
 /* What a row knows by now. */
@@ -137,20 +107,14 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 static void learn_base(struct wteo *w, u32 columns, u32 column, u32 duration_ns,
 		       u32 now)
 {
-	const struct wteo_row *base = &w->rows.heads[WTEO_BASE];
-
 	grow_old(w, columns, WTEO_BASE, now);
 	learn(w, columns, WTEO_BASE, column, duration_ns, now, BASE_GROWTH);
-	w->base_knows = base->total >= (u64)base->next * BASE_COUNT;
 }
 
 /* The condition for the next interval, as far as it is known. */
-static void set_history(struct wteo *w, u32 column, u32 duration_ns)
+static void set_history(struct wteo *w, u32 column)
 {
-	bool is_short = duration_ns < CIL_RESIDENCY_THRESHOLD_NS;
-
 	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;
-	w->shorts = (u8)(w->shorts << 1 | is_short);
 }
 
 /*
@@ -195,31 +159,27 @@ static inline bool is_expected(struct wteo *w, u32 columns, u32 slot,
 	return is_trusted(w, columns, slot, column);
 }
 
-static __always_inline void end_interval(struct wteo *w,
-					 const struct cil_machine *machine,
-					 const struct wteo_tunables *t,
-					 const struct cil_outcome *outcome,
-					 bool is_drawn)
+static void end_interval(struct wteo *w, const struct cil_machine *machine,
+			 const struct cil_outcome *outcome)
 {
 	struct wteo_interval *i = &w->interval;
 	u32 columns = machine->state_count + 1;
 	s64 slept_ns = sane(outcome->residency_ns);
 	u32 duration_ns = interval_duration(machine, i, outcome->index,
-					    slept_ns, is_drawn);
+					    slept_ns);
 	u32 column = column_of(w, machine->state_count, duration_ns);
 	u32 now = wteo_steps(outcome->now_ns);
 	const struct wteo_row *row = &w->rows.heads[i->slot];
 	u32 learned = column;
 	bool is_mine = true, is_known = false;
 
-	if (!(++w->intervals & REFRESH_MASK))
-		wteo_refresh(w, machine, t);
+	w->intervals++;
 	if (slept_ns >= i->sleep_length_ns)
 		learned = machine->state_count;
 	if (row->key == i->key) {
 		grow_old(w, columns, i->slot, now);
 		is_known = row->total >= (u64)row->next * WTEO_KNOWN &&
-			   (is_drawn || is_expected(w, columns, i->slot, learned));
+			   is_expected(w, columns, i->slot, learned);
 	} else {
 		is_mine = wteo_row_claim(&w->rows, columns, i->slot, i->key);
 	}
@@ -228,19 +188,9 @@ static __always_inline void end_interval(struct wteo *w,
 		      w->growth);
 		w->learned = i->slot;
 	}
-	if (!is_known || !w->base_knows || !(w->intervals & BASE_MASK))
+	if (!is_known || !(w->intervals & BASE_MASK))
 		learn_base(w, columns, learned, duration_ns, now);
-	if (is_drawn)
-		remember(&w->window, t->history_size, column);
-	set_history(w, column, duration_ns);
-}
-
-/* Compiled twice, so that nobody else pays for the draw. */
-static noinline void end_drawn(struct wteo *w, const struct cil_machine *machine,
-			       const struct wteo_tunables *t,
-			       const struct cil_outcome *outcome)
-{
-	end_interval(w, machine, t, outcome, true);
+	set_history(w, column);
 }
 
 /**
@@ -255,11 +205,9 @@ static noinline void end_drawn(struct wteo *w, const struct cil_machine *machine
 void wteo_update(void *state, const struct cil_machine *machine,
 		 const void *tunables, const struct cil_outcome *outcome)
 {
-	const struct wteo_tunables *t = tunables;
 	struct wteo *w = state;
 
-	if (w->teo_follows)
-		teo_ng_update(&w->teo, machine, outcome);
+	(void)tunables;
 	w->learned = CIL_ROW_NONE;
 	if (!w->interval.open)
 		return;
@@ -267,8 +215,6 @@ void wteo_update(void *state, const struct cil_machine *machine,
 	if ((outcome->tick_wakeup || outcome->poll_time_limit) &&
 	    is_own_doing(&w->interval, outcome))
 		w->interval.resumed = true;
-	else if (t->selection == WTEO_SAMPLE)
-		end_drawn(w, machine, t, outcome);
 	else
-		end_interval(w, machine, t, outcome, false);
+		end_interval(w, machine, outcome);
 }

@@ -98,18 +98,6 @@ static void the_latency_is_taken_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, column_of(b, 3, 40 * US, CIL_TIME_MAX));
 }
 
-/* In 2020 it was half of it. */
-static void half_of_the_latency_is_taken_off(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-
-	b->tunables.selection = WTEO_SAMPLE;
-	KUNIT_EXPECT_EQ(test, 3, column_of(b, 3, 135 * US, CIL_TIME_MAX));
-	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 135 * US - 1, CIL_TIME_MAX));
-	KUNIT_EXPECT_EQ(test, 2, column_of(b, 3, 40 * US, CIL_TIME_MAX));
-	KUNIT_EXPECT_EQ(test, 1, column_of(b, 3, 40 * US - 2, CIL_TIME_MAX));
-}
-
 /* A column of a table that is not sorted belongs to the deepest that pays. */
 static void columns_are_in_order(struct kunit *test)
 {
@@ -159,17 +147,6 @@ static void own_doings_resume(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, is_resumed(b, none, 0, 9 * MS, true));
 }
 
-/* Below 15 us an interval is short: the next timer may not be worth asking. */
-static void short_has_an_edge(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-
-	column_of(b, 0, 15 * US, CIL_TIME_MAX);
-	KUNIT_EXPECT_EQ(test, 0, b->wteo.shorts & 1);
-	column_of(b, 0, 15 * US - 1, CIL_TIME_MAX);
-	KUNIT_EXPECT_EQ(test, 1, b->wteo.shorts & 1);
-}
-
 /* In steady state the base row learns one interval in eight. */
 static void the_base_row_learns_one_in_eight(struct kunit *test)
 {
@@ -213,29 +190,11 @@ static void the_base_row_learns_what_is_new(struct kunit *test)
 	for (less = 0; less < 2; less++) {
 		set_row(b, WTEO_BASE, 800000, 100000);
 		set_row(b, 1, 600000 - less, 100000);
-		b->wteo.base_knows = true;
 		b->wteo.intervals = 0;
 		begin(b, CIL_TIME_MAX);
 		end(b, outcome, 0);
 		KUNIT_EXPECT_EQ(test, less, bench_row(b, WTEO_BASE)->total !=
 				800000);
-	}
-}
-
-/* TEO is not needed from three intervals in the base row on. */
-static void three_intervals_are_known(struct kunit *test)
-{
-	static const struct cil_outcome outcome = { .residency_ns = 30000 };
-	struct bench *b = bench_new(test, 4);
-	u32 less;
-
-	/* The interval adds 16, and the next one weighs a sixteenth more. */
-	for (less = 0; less < 2; less++) {
-		set_row(b, WTEO_BASE, 3 * 17 - 16 - less, 16);
-		b->wteo.base_knows = false;
-		begin(b, CIL_TIME_MAX);
-		end(b, outcome, 0);
-		KUNIT_EXPECT_EQ(test, !less, b->wteo.base_knows);
 	}
 }
 
@@ -334,7 +293,6 @@ static void tell(struct bench *b, u32 row, u32 base)
 	set_row(b, 1, 64 * SHARE, SHARE);
 	cells[5].weight = (64 - row) * SHARE;
 	cells[5 + 2].weight = row * SHARE;
-	b->wteo.base_knows = true;
 	b->wteo.intervals = 0;
 	begin(b, CIL_TIME_MAX);
 	end(b, outcome, 0);
@@ -425,17 +383,6 @@ static void doubt_has_an_end(struct kunit *test)
 	}
 }
 
-/* What is drawn from is not doubted: it is what there was in 2020. */
-static void draws_are_not_doubted(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-
-	b->tunables.selection = WTEO_SAMPLE;
-	tell(b, 0, 64);
-	KUNIT_EXPECT_EQ(test, 0, b->wteo.doubt);
-	KUNIT_EXPECT_FALSE(test, base_learned(b));
-}
-
 /*
  * Half of the intervals were long, and now none is. That the short ones are as
  * frequent as ever in their rows' eyes does not hide it: one in three is of a kind
@@ -518,21 +465,17 @@ static void a_row_is_asked_from_six_on(struct kunit *test)
 static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(bins_begin_at_residencies),
 	KUNIT_CASE(the_latency_is_taken_off),
-	KUNIT_CASE(half_of_the_latency_is_taken_off),
 	KUNIT_CASE(columns_are_in_order),
 	KUNIT_CASE(the_timer_is_never),
 	KUNIT_CASE(own_doings_resume),
-	KUNIT_CASE(short_has_an_edge),
 	KUNIT_CASE(the_base_row_learns_one_in_eight),
 	KUNIT_CASE(the_base_row_learns_what_is_new),
-	KUNIT_CASE(three_intervals_are_known),
 	KUNIT_CASE(young_rows_do_not_age),
 	KUNIT_CASE(old_rows_keep_one_interval),
 	KUNIT_CASE(rows_are_asked_for_a_half_life),
 	KUNIT_CASE(doubt_is_the_odds),
 	KUNIT_CASE(doubt_has_a_beginning),
 	KUNIT_CASE(doubt_has_an_end),
-	KUNIT_CASE(draws_are_not_doubted),
 	KUNIT_CASE(a_new_load_is_noticed),
 	KUNIT_CASE(totals_are_divided_at_their_limit),
 	KUNIT_CASE(a_row_is_given_up_below_three),

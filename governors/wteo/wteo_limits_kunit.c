@@ -6,7 +6,6 @@
  *   shallowest enabled one; it pays until the timer; a polling state does not
  *   stop the tick, and a stopped tick stays stopped; for 1 to 10 states;
  * - tables of equal residencies work;
- * - with selection=off wteo is TEO;
  * - no number of 64 bits makes it overflow, divide by zero or leave its arrays.
  */
 #include <kunit/test.h>
@@ -40,7 +39,7 @@ static bool may_be_met(const struct bench *b, const struct cil_query *query)
 	return false;
 }
 
-/* What holds for every decision that is wteo's own. */
+/* What holds for every decision. */
 static void check_decision(struct kunit *test, struct bench *b,
 			   const struct step *s, const struct cil_decision *d)
 {
@@ -48,19 +47,16 @@ static void check_decision(struct kunit *test, struct bench *b,
 	const struct cil_state *state;
 
 	KUNIT_ASSERT_LT(test, d->index, b->machine.state_count);
-	if (!is_own(d)) {
-		KUNIT_ASSERT_EQ(test, CIL_ROW_NONE, d->row);
-		return;
-	}
 	state = &b->machine.states[d->index];
 	KUNIT_ASSERT_LT(test, d->row, WTEO_ROWS);
-	if (b->tunables.selection == WTEO_SAMPLE)
-		return;
-	KUNIT_ASSERT_FALSE(test, cil_disabled(q, d->index));
+	if (lowest(b, q) < b->machine.state_count)
+		KUNIT_ASSERT_FALSE(test, cil_disabled(q, d->index));
 	if (may_be_met(b, q))
 		KUNIT_ASSERT_TRUE(test, fits_request(b, q, d->index));
-	else
+	else if (lowest(b, q) < b->machine.state_count)
 		KUNIT_ASSERT_EQ(test, lowest(b, q), d->index);
+	else
+		KUNIT_ASSERT_EQ(test, 0, d->index);
 	if (q->tick_stopped)
 		KUNIT_ASSERT_TRUE(test, d->stop_tick);
 	else if (d->stop_tick)
@@ -100,30 +96,18 @@ static void run_random(struct kunit *test, struct bench *b, u32 count,
 /* Disabled states, latency requests, the timer and the tick are respected. */
 static void limits_are_respected(struct kunit *test)
 {
-	u32 selection, n;
+	u32 seen[256] = { 0 };
+	u32 n;
 
-	for (selection = WTEO_SAMPLE; selection <= WTEO_EXPECTED; selection++) {
-		u32 seen[256] = { 0 };
+	for (n = 1; n <= 10; n++) {
+		struct bench *b = bench_new(test, n);
 
-		for (n = 1; n <= 10; n++) {
-			struct bench *b = bench_new(test, n);
-
-			b->tunables.selection = selection;
-			b->tunables.history_size = n % 3 ? 0 : 8;
-			b->tunables.half_life_ms = n % 2 ? 100000 : 0;
-			b->tunables.learning_rate = n % 5 ? 16 : 100;
-			b->tunables.row_context = n % 4 != 0;
-			run_random(test, b, 4000, seen);
-		}
-		KUNIT_EXPECT_GT(test, seen[CIL_REASON_NO_STATE], 0);
-		KUNIT_EXPECT_GT(test, seen[CIL_REASON_ONE_STATE], 0);
-		if (selection == WTEO_SAMPLE) {
-			KUNIT_EXPECT_GT(test, seen[CIL_REASON_WTEO_SAMPLE], 100);
-			continue;
-		}
-		KUNIT_EXPECT_GT(test, seen[CIL_REASON_WTEO_EXPECTED], 100);
-		KUNIT_EXPECT_GT(test, seen[CIL_REASON_WTEO_EXPECTED_TICK], 100);
+		b->tunables.half_life_ms = n % 2 ? 100000 : 0;
+		b->tunables.learning_rate = n % 5 ? 16 : 100;
+		run_random(test, b, 4000, seen);
 	}
+	KUNIT_EXPECT_GT(test, seen[CIL_REASON_WTEO_EXPECTED], 100);
+	KUNIT_EXPECT_GT(test, seen[CIL_REASON_WTEO_EXPECTED_TICK], 100);
 }
 
 /* All states may need the same time to pay off. */
@@ -142,39 +126,6 @@ static void equal_residencies_work(struct kunit *test)
 	for (k = 1; k < 5; k++)
 		KUNIT_EXPECT_LT(test, b->wteo.energy.power[k],
 				b->wteo.energy.power[k - 1]);
-}
-
-/* With selection=off wteo is TEO: same answers, same questions. */
-static void off_is_teo(struct kunit *test)
-{
-	struct cil_decision d, teo;
-	struct cil_query query;
-	struct bench *b;
-	struct step s;
-	u32 n, i, asked;
-
-	for (n = 1; n <= 10; n++) {
-		b = bench_new(test, n);
-		b->tunables.selection = WTEO_OFF;
-		for (i = 0; i < 5000; i++) {
-			bench_random_step(b, &s);
-			query = s.query;
-			cil_test_env_timer(s.sleep_length_ns, s.delta_tick_ns);
-			teo_ng_select(&b->teo, &b->machine, &query, &teo);
-			asked = cil_test_env_asked();
-			bench_decide(b, &b->wteo, &s, &d);
-			KUNIT_ASSERT_EQ(test, teo.index, d.index);
-			KUNIT_ASSERT_EQ(test, teo.stop_tick, d.stop_tick);
-			KUNIT_ASSERT_EQ(test, teo.reason, d.reason);
-			KUNIT_ASSERT_EQ(test, CIL_ROW_NONE, d.row);
-			KUNIT_ASSERT_EQ(test, asked, cil_test_env_asked());
-			KUNIT_ASSERT_EQ(test, query.asked, s.query.asked);
-			bench_random_outcome(b, &s, d.index);
-			teo_ng_update(&b->teo, &b->machine, &s.outcome);
-			wteo_policy.update(&b->wteo, &b->machine, &b->tunables,
-					   &s.outcome);
-		}
-	}
 }
 
 static const s64 extremes[] = {
@@ -200,21 +151,15 @@ static void extremes_do_no_harm(struct kunit *test)
 			for (k = 0; k < b->machine.state_count; k++) {
 				struct cil_state *state = &b->machine.states[k];
 
-				/* TEO halves latencies, so they have a sign. */
+				/* Half of the range: sums with a residency fit. */
 				state->exit_latency_ns = extreme(b) &
 							 S64_MAX >> 1;
 				state->target_residency_ns = extreme(b);
 				state->power_mw = extreme(b);
 			}
 			b->machine.tick_ns = 1 + bench_below(b, 10 * MS);
-			b->tunables.selection = bench_below(b, 3);
 			b->tunables.half_life_ms = bench_below(b, 86400001);
-			b->tunables.history_size = bench_below(b, 33);
-			b->tunables.row_context = bench_below(b, 2);
 			b->tunables.latency_bias = bench_below(b, 65537);
-			for (k = 0; k < CIL_STATE_MAX; k++)
-				b->tunables.power_mw[k] =
-					bench_below(b, 1000001);
 			wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 		}
 		memset(&s, 0, sizeof(s));
@@ -241,7 +186,6 @@ static void extremes_do_no_harm(struct kunit *test)
 static struct kunit_case wteo_limits_cases[] = {
 	KUNIT_CASE(limits_are_respected),
 	KUNIT_CASE(equal_residencies_work),
-	KUNIT_CASE(off_is_teo),
 	KUNIT_CASE(extremes_do_no_harm),
 	{}
 };

@@ -14,13 +14,21 @@
 /**
  * wteo_rows_init() - no row has seen anything
  * @rows: in any condition
+ * @columns: number of columns
+ *
+ * The base row begins with one interval that lasted until the timer: as long as
+ * nothing is known, the timer is believed.
  *
  * Context: any.
  */
-void wteo_rows_init(struct wteo_rows *rows)
+void wteo_rows_init(struct wteo_rows *rows, u32 columns)
 {
+	struct wteo_row *base = &rows->heads[WTEO_BASE];
+
 	memset(rows, 0, sizeof(*rows));
-	rows->heads[WTEO_BASE].next = FIRST_WEIGHT;
+	rows->cells[columns - 1].weight = FIRST_WEIGHT;
+	base->total = FIRST_WEIGHT;
+	base->next = FIRST_WEIGHT;
 }
 
 /**
@@ -35,7 +43,7 @@ void wteo_rows_init(struct wteo_rows *rows)
  */
 u32 wteo_growth(u32 per_mille)
 {
-	return (u32)cil_divide((u64)per_mille << 20, 1000 - per_mille);
+	return (u32)cil_divide_by_shifts((u64)per_mille << 20, 1000 - per_mille);
 }
 
 /**
@@ -59,7 +67,7 @@ void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms)
 	aging->dormant = (s32)(half_life_ns >> WTEO_STEP_SHIFT);
 	while (half_life_ns >> aging->shift >= 1 << 21)
 		aging->shift++;
-	aging->rate = cil_divide(1ULL << 40, half_life_ns >> aging->shift);
+	aging->rate = cil_divide_by_shifts(1ULL << 40, half_life_ns >> aging->shift);
 }
 
 static u32 rest_of(const struct wteo_aging *aging, u32 age)
@@ -181,47 +189,3 @@ bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key)
 	return true;
 }
 
-/**
- * wteo_row_view() - a row for people
- * @cells: the row
- * @columns: number of columns, at most WTEO_COLUMNS
- * @weights: (columns) in ten thousandths that sum to 10000; all 0 if the row
- *	has no weight
- *
- * Every weight is rounded down, then the largest remainders are rounded up
- * until the sum is right.
- *
- * Context: any, but rarely: it divides.
- */
-void wteo_row_view(const struct wteo_cell *cells, u32 columns, u16 *weights)
-{
-	u64 remainder[WTEO_COLUMNS];
-	u32 missing = WTEO_VIEW_ONE;
-	u64 total = 0;
-	u32 i, k;
-
-	for (k = 0; k < columns; k++) {
-		weights[k] = 0;
-		total += cells[k].weight;
-	}
-	if (!total)
-		return;
-	for (k = 0; k < columns; k++) {
-		u64 exact = (u64)cells[k].weight * WTEO_VIEW_ONE;
-
-		weights[k] = (u16)cil_divide(exact, total);
-		/* One more than the remainder, so that 0 marks "rounded up". */
-		remainder[k] = exact - weights[k] * total + 1;
-		missing -= weights[k];
-	}
-	/* Fewer than there are columns, as each lost less than one. */
-	for (i = 0; missing && i < columns; i++, missing--) {
-		u32 largest = 0;
-
-		for (k = 1; k < columns; k++)
-			if (remainder[k] > remainder[largest])
-				largest = k;
-		weights[largest]++;
-		remainder[largest] = 0;
-	}
-}

@@ -8,6 +8,7 @@
 
 #include "../common/energy.h"
 #include "../common/fixed.h"
+#include "../common/view.h"
 
 /*
  * The base row, and rows for conditions. A timer octave and two columns give
@@ -38,9 +39,6 @@
 
 /* Growth of weights is a share with 20 fraction bits. */
 #define WTEO_GROWTH_ONE		0x100000u
-
-/* What a row of people's weights sums to. */
-#define WTEO_VIEW_ONE		10000
 
 /**
  * struct wteo_cell - one cell of a row
@@ -73,8 +71,7 @@ struct wteo_row {
  * struct wteo_aging - how fast rows age, in a form that needs no division
  * @shift: turns ns into units of which a half-life has about a million
  * @rate: half-lives in one unit, 40 fraction bits
- * @grain: younger rows, by a 64th of a half-life, have not aged, and may stand
- *	in for those of other timers; in steps
+ * @grain: younger rows, by a 64th of a half-life, have not aged; in steps
  * @dormant: older rows, by a half-life, begin anew; in steps
  */
 struct wteo_aging {
@@ -95,7 +92,7 @@ struct wteo_rows {
 	struct wteo_cell cells[WTEO_ROWS * WTEO_COLUMNS];
 };
 
-void wteo_rows_init(struct wteo_rows *rows);
+void wteo_rows_init(struct wteo_rows *rows, u32 columns);
 void wteo_aging_init(struct wteo_aging *aging, u32 half_life_ms);
 u32 wteo_row_faded(const struct wteo_row *row, const struct wteo_aging *aging,
 		   s32 age);
@@ -106,7 +103,6 @@ void wteo_row_age(struct wteo_row *row, struct wteo_cell *cells, u32 columns,
 		  const struct wteo_aging *aging, s32 age);
 void wteo_rows_forget(struct wteo_rows *rows);
 bool wteo_row_claim(struct wteo_rows *rows, u32 columns, u32 slot, u32 key);
-void wteo_row_view(const struct wteo_cell *cells, u32 columns, u16 *weights);
 
 /**
  * wteo_cells() - the cells of a row
@@ -118,6 +114,18 @@ static inline struct wteo_cell *wteo_cells(struct wteo_rows *rows, u32 states,
 					   u32 slot)
 {
 	return rows->cells + slot * (states + 1);
+}
+
+/**
+ * wteo_row_view() - a row for people
+ * @cells: the row
+ * @columns: number of columns
+ * @weights: (columns) in ten-thousandths, as of cil_view()
+ */
+static inline void wteo_row_view(const struct wteo_cell *cells, u32 columns,
+				 u16 *weights)
+{
+	cil_view(&cells->weight, sizeof(*cells) / sizeof(u32), columns, weights);
 }
 
 /**

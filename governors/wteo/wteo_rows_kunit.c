@@ -49,7 +49,7 @@ static void rows_sum_to_one(struct kunit *test)
 				wteo_row_view(bench_cells(b, i), n + 1, view);
 				for (k = 0; k <= n; k++)
 					sum += view[k];
-				KUNIT_ASSERT_EQ(test, WTEO_VIEW_ONE, sum);
+				KUNIT_ASSERT_EQ(test, CIL_VIEW_ONE, sum);
 				seen++;
 			}
 		}
@@ -72,7 +72,7 @@ static void the_last_interval_weighs_the_rate(struct kunit *test)
 		for (i = 0; i < 20000; i++)
 			bench_sleep(b, 300 * US, 100 * MS, false);
 		wteo_row_view(bench_cells(b, b->wteo.learned), 5, view);
-		KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+		KUNIT_EXPECT_EQ(test, CIL_VIEW_ONE, view[3]);
 		/* The same condition once more, and another end. */
 		bench_sleep(b, 5 * US, 100 * MS, false);
 		wteo_row_view(bench_cells(b, b->wteo.learned), 5, view);
@@ -234,7 +234,7 @@ static void old_rows_are_not_asked(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, WTEO_BASE, d.row);
 	for (i = 0; i < 20; i++)
 		d = bench_sleep(b, 300 * US, 100 * MS, false);
-	KUNIT_EXPECT_TRUE(test, is_own(&d));
+	KUNIT_EXPECT_NE(test, WTEO_BASE, d.row);
 }
 
 /* A row for one condition gives way to another that comes again and again. */
@@ -274,7 +274,7 @@ static void polling_times_are_merged(struct kunit *test)
 	bench_sleep(b, 200 * US, 100 * MS, false);
 	KUNIT_EXPECT_GT(test, learned(b), 0);
 	wteo_policy.row_learned(&b->wteo, &b->machine, view);
-	KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+	KUNIT_EXPECT_EQ(test, CIL_VIEW_ONE, view[3]);
 }
 
 /* A tick that was left running does not end the interval; work does. */
@@ -289,7 +289,7 @@ static void ticks_are_merged(struct kunit *test)
 	bench_sleep(b, 10 * US, 100 * MS, false);
 	wteo_policy.row_learned(&b->wteo, &b->machine, view);
 	/* 4010 us in all: state 3 of 0, 2, 20, 100 us. */
-	KUNIT_EXPECT_EQ(test, WTEO_VIEW_ONE, view[3]);
+	KUNIT_EXPECT_EQ(test, CIL_VIEW_ONE, view[3]);
 }
 
 /* Work that follows a tick shows in the time between: the tick brought it. */
@@ -302,63 +302,31 @@ static void a_busy_tick_ends_the_interval(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, b->wteo.interval.resumed);
 }
 
-/* Powers, bias, rate and half-life count soon after they are changed. */
-static void changes_are_taken_over(struct kunit *test)
+/* What is derived from the tunables. */
+static bool is_derived(const struct wteo *w, const struct wteo *from)
 {
+	return w->growth == from->growth && w->aging.rate == from->aging.rate &&
+	       !memcmp(&w->energy, &from->energy, sizeof(w->energy)) &&
+	       !memcmp(w->pays_ns, from->pays_ns, sizeof(w->pays_ns)) &&
+	       !memcmp(&w->tunables, &from->tunables, sizeof(w->tunables));
+}
+
+/* A change of tunables counts from the next decision on, as a whole. */
+static void a_change_counts_as_a_whole(struct kunit *test)
+{
+	static const struct wteo_tunables changes[] = {
+		{ 100, 60000, 0, 96 }, { 16, 5000, 0, 96 }, { 16, 60000, 512, 96 },
+		{ 16, 60000, 0, 0 }, { 50, 10, 1024, 1024 },
+	};
 	struct bench *b = bench_new(test, 4);
-	struct wteo_aging aging;
 	u32 i;
 
-	b->tunables.latency_bias = 512;
-	b->tunables.half_life_ms = 5000;
-	b->tunables.learning_rate = 100;
-	for (i = 0; i < 4; i++)
-		b->tunables.power_mw[i] = 4000 - 1000 * i;
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < ARRAY_SIZE(changes); i++) {
+		b->tunables = changes[i];
+		wteo_policy.init(&b->other, &b->machine, &b->tunables);
+		KUNIT_EXPECT_FALSE(test, is_derived(&b->wteo, &b->other));
 		bench_sleep(b, 300 * US, 100 * MS, false);
-	KUNIT_EXPECT_EQ(test, 512, b->wteo.tunables.latency_bias);
-	wteo_aging_init(&aging, 5000);
-	KUNIT_EXPECT_EQ(test, aging.rate, b->wteo.aging.rate);
-	KUNIT_EXPECT_EQ(test, wteo_growth(100), b->wteo.growth);
-	KUNIT_EXPECT_EQ(test, 65536 / 4, b->wteo.energy.power[3]);
-	/* If one is unknown, all are derived, and the shape is another. */
-	b->tunables.power_mw[2] = 0;
-	for (i = 0; i < 64; i++)
-		bench_sleep(b, 300 * US, 100 * MS, false);
-	KUNIT_EXPECT_NE(test, 65536 / 4, b->wteo.energy.power[3]);
-}
-
-/* Bias and powers show in the one, bias and margin in the other. */
-static u64 prepared(const struct wteo *w)
-{
-	return w->energy.entry[3] + w->pays_ns[3];
-}
-
-/* Each tunable by itself is taken over with the 64th interval, not before. */
-static void each_change_is_taken_over(struct kunit *test)
-{
-	u32 which, i;
-
-	for (which = 0; which < 3; which++) {
-		struct bench *b = bench_new(test, 4);
-		u64 before = prepared(&b->wteo);
-
-		switch (which) {
-		case 0:
-			b->tunables.latency_bias = 512;
-			break;
-		case 1:
-			b->tunables.latency_margin = 0;
-			break;
-		default:
-			for (i = 0; i < CIL_STATE_MAX; i++)
-				b->tunables.power_mw[i] = 4000 - 100 * i;
-		}
-		for (i = 0; i < 63; i++)
-			bench_sleep(b, 300 * US, 100 * MS, false);
-		KUNIT_EXPECT_EQ(test, before, prepared(&b->wteo));
-		bench_sleep(b, 300 * US, 100 * MS, false);
-		KUNIT_EXPECT_NE(test, before, prepared(&b->wteo));
+		KUNIT_EXPECT_TRUE(test, is_derived(&b->wteo, &b->other));
 	}
 }
 
@@ -421,16 +389,13 @@ static void dump_shows_rows(struct kunit *test)
 	"row before     timer        s0    s1 never | evidence       age | mean interval (us)\n"
 	"  0 any                      0  3333  6667 |        6         0 |         -        64\n"
 	"  1 s2 s1 <       1049 us   1429  2857  5714 |        7         0 |        32        64\n"
-	"  2 TEO's choice s1          0     0 10000 |        4         0 |         -         -\n"
-	"  3 s1 s0 not asked      10000     0     0 |        1         0 |        32         -\n";
+	"  3 s1 s0 <          1 us  10000     0     0 |        1         0 |        32         -\n";
 	struct bench *b = bench_new(test, 2);
 
-	b->wteo.teo_follows = false;
 	b->now_ns = 10 * 3600000 * MS;
 	fill_row(b, WTEO_BASE, 0, 0x6);
 	fill_row(b, 1, WTEO_KEY_HISTORY | 2 << 12 | 1 << 8 | 20, 0x7);
-	fill_row(b, 2, WTEO_KEY_CHOICE | 1, 0x4);
-	fill_row(b, 3, WTEO_KEY_HISTORY | 1 << 12, 0x1);
+	fill_row(b, 3, WTEO_KEY_HISTORY | 1 << 12 | 1, 0x1);
 	KUNIT_EXPECT_STREQ(test, dump_at(b, b->now_ns), wanted);
 }
 
@@ -451,7 +416,6 @@ static void dump_shows_ages(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns + half_life_ns +
 						      step_ns),
 					   "|        1     57232 |"));
-	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns), "\nTEO\n"));
 }
 
 static struct kunit_case wteo_rows_cases[] = {
@@ -468,8 +432,7 @@ static struct kunit_case wteo_rows_cases[] = {
 	KUNIT_CASE(polling_times_are_merged),
 	KUNIT_CASE(ticks_are_merged),
 	KUNIT_CASE(a_busy_tick_ends_the_interval),
-	KUNIT_CASE(changes_are_taken_over),
-	KUNIT_CASE(each_change_is_taken_over),
+	KUNIT_CASE(a_change_counts_as_a_whole),
 	KUNIT_CASE(only_its_states_count),
 	KUNIT_CASE(state_is_small),
 	KUNIT_CASE(dump_shows_rows),

@@ -5,16 +5,11 @@
 #include "wteo.h"
 
 /*
- * Stopping the tick means to program the timer twice; leaving it means to run
- * its handler. Each is taken to cost as much as two microseconds at full power.
+ * The cost model knows nothing of the work that a stopped tick makes, nor of a
+ * driver that enters another state. So the tick is not stopped to avoid less than
+ * one in four; below that, costs need not be compared.
  */
-#define TICK_COST_NS	2000
-
-/*
- * The cost model knows nothing of the work that a stopped tick makes for other
- * CPUs, so it is not stopped to avoid what is improbable anyway.
- */
-#define LATE_PART	4
+#define LATE_SHIFT	2
 
 /*
  * One interval in 16384 is taken to last until the timer whatever the row says:
@@ -26,9 +21,6 @@
  */
 #define UNSEEN_SHIFT	14
 #define STOPPED_SHIFT	8
-
-/* Timers within so many octaves are alike, for a row that knows too little. */
-#define SIMILAR_OCTAVES	2
 
 /*
  * One in fifty memoryless intervals outlasts four times the mean: one that does
@@ -82,18 +74,18 @@ static noinline u32 within_limits(const struct wteo *w,
 	u32 usable = enabled;
 	u32 k;
 
-	if (!(enabled & (enabled - 1)))
-		return 0;
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > query->latency_req_ns)
 			usable &= ~(1u << k);
 	/* If none meets the request, the shallowest comes nearest. */
 	if (!usable)
 		usable = enabled & -enabled;
+	if (!usable)
+		usable = 1;
 	return w->paying & ~usable ? usable : w->paying;
 }
 
-/* Step 1: what there is to choose from, 0 if fewer than two are enabled. */
+/* Step 1: what there is to choose from; state 0 if nothing is enabled. */
 static inline u32 find_usable(const struct wteo *w,
 			      const struct cil_machine *machine,
 			      const struct cil_query *query)
@@ -103,17 +95,7 @@ static inline u32 find_usable(const struct wteo *w,
 	return within_limits(w, machine, query);
 }
 
-/* Step 2. */
-static void ask_teo(struct wteo *w, const struct cil_machine *machine,
-		    struct cil_query *query, struct cil_decision *decision)
-{
-	if (!w->teo_follows)
-		teo_ng_init(&w->teo);
-	w->teo_follows = true;
-	teo_ng_select(&w->teo, machine, query, decision);
-}
-
-/* Step 3: the two places for the row of a condition; they may be the same. */
+/* Step 2: the two places for the row of a condition; they may be the same. */
 static inline u32 first_place(u32 key)
 {
 	return (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
@@ -127,7 +109,7 @@ static inline u32 second_place(u32 key)
 }
 
 /*
- * Step 3: the row of a condition. If it is in neither place and both are taken,
+ * Step 2: the row of a condition. If it is in neither place and both are taken,
  * it tries for the one or the other, as it comes.
  */
 static inline void set_row(struct wteo *w, u32 key)
@@ -146,7 +128,7 @@ static inline void set_row(struct wteo *w, u32 key)
 	w->interval.slot = (u8)(1 + place);
 }
 
-/* Step 3: the octave of the sleep length, counted from 1. */
+/* Step 2: the octave of the sleep length, counted from 1. */
 static inline u32 octave(const struct cil_query *query)
 {
 	u32 sleep_ns = wteo_duration(query->sleep_length_ns);
@@ -154,7 +136,7 @@ static inline u32 octave(const struct cil_query *query)
 	return 32 - (u32)__builtin_clz(sleep_ns | 1);
 }
 
-/* Step 4: the condition's row, if it knows enough. */
+/* Step 3: the condition's row, if it knows enough. */
 static inline u32 find_row(const struct wteo *w, u64 now_ns)
 {
 	const struct wteo_interval *i = &w->interval;
@@ -164,43 +146,7 @@ static inline u32 find_row(const struct wteo *w, u64 now_ns)
 	return WTEO_BASE;
 }
 
-/* Step 4: does a row know this condition, and has it learned of late? */
-static inline bool knows_now(const struct wteo_row *row, u32 key, u32 now,
-			     s32 grain)
-{
-	return row->key == key && (s32)(now - row->learned) <= grain &&
-	       row->total >= (u64)row->next * WTEO_KNOWN;
-}
-
-/*
- * Step 4: the row to go by if the condition's own knows too little: that for the
- * same history and a timer that is further away. What comes before that one is
- * likely to come before this one, too, or else this one comes first.
- */
-static noinline u32 find_similar(const struct wteo *w, u64 now_ns)
-{
-	const struct wteo_row *rows = w->rows.heads + 1;
-	u32 now = wteo_steps(now_ns);
-	s32 grain = w->aging.grain;
-	u32 key = w->interval.key;
-	u32 end = key + SIMILAR_OCTAVES;
-
-	/* The next octaves after "not asked" are those of overdue timers. */
-	if (!(key & WTEO_KEY_OCTAVE))
-		return WTEO_BASE;
-	while (key++ != end) {
-		u32 place = first_place(key);
-
-		if (knows_now(&rows[place], key, now, grain))
-			return 1 + place;
-		place = second_place(key);
-		if (knows_now(&rows[place], key, now, grain))
-			return 1 + place;
-	}
-	return WTEO_BASE;
-}
-
-/* Step 5: some weight, and what it expects, bounded by tick and timer. */
+/* Step 4: some weight, and what it expects, bounded by tick and timer. */
 static inline void expect(struct outlook *o, u32 weight, u32 time)
 {
 	u32 until_tick = wteo_product(weight, o->tick_ns);
@@ -219,7 +165,7 @@ static inline void expect(struct outlook *o, u32 weight, u32 time)
 	o->time += time < until_timer ? time : until_timer;
 }
 
-/* Step 5: some weight of what lasts until the timer. */
+/* Step 4: some weight of what lasts until the timer. */
 static inline void expect_timer(struct outlook *o, u32 weight)
 {
 	u32 time = wteo_product(weight, o->tick_ns);
@@ -232,7 +178,7 @@ static inline void expect_timer(struct outlook *o, u32 weight)
 	o->time += time;
 }
 
-/* Step 5: columns that may end after the tick. */
+/* Step 4: columns that may end after the tick. */
 static noinline struct outlook see_some(struct outlook o,
 					const struct wteo_cell *cells, u32 count)
 {
@@ -244,7 +190,7 @@ static noinline struct outlook see_some(struct outlook o,
 }
 
 /*
- * Step 5: an interval that begins. Columns that end before the tick and the
+ * Step 4: an interval that begins. Columns that end before the tick and the
  * timer, the most frequent ones, need no more than an addition. If the timer
  * comes before the tick, it ends all columns that begin later: their weight is
  * returned. The last column has no end.
@@ -274,9 +220,7 @@ static inline u32 see_all(struct outlook *o, const struct wteo *w, u32 states,
 /*
  * Step 5: a column of an interval that has lasted for some time already. The
  * last bin never ends: what is left of it does not depend on how long it took.
- * Where more time has passed than the column's mean, few of its intervals are
- * left and they are over soon: a quarter of the weight, and an eighth of what is
- * left of the bin.
+ * Where more time has passed than the column's mean, it is taken to be over.
  */
 static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 			u32 column, struct wteo_cell cell, u32 over_ns)
@@ -294,17 +238,10 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 		over_ns = begin_ns;
 		over = wteo_product(cell.weight, begin_ns);
 	}
-	if (over_ns >= end_ns)
+	if (over_ns >= end_ns || over >= cell.time)
 		return;
-
-	if (cell.time > over) {
-		cell.time -= over;
-	} else {
-		cell.weight /= 4;
-		cell.time = wteo_product(cell.weight, (end_ns - over_ns) / 8);
-	}
 	o->share += cell.weight;
-	expect(o, cell.weight, cell.time);
+	expect(o, cell.weight, cell.time - over);
 }
 
 /* Step 5: an interval that goes on. */
@@ -325,7 +262,7 @@ static noinline struct outlook see_rest(struct outlook o,
 	return o;
 }
 
-/* Step 5. */
+/* Step 4. */
 static void look_ahead(struct outlook *o, const struct wteo *w,
 		       const struct cil_machine *machine,
 		       const struct cil_query *query, u32 row)
@@ -403,12 +340,6 @@ static inline u32 cheapest(const struct wteo *w, u32 usable, u32 timer_ns,
 	return best;
 }
 
-/* Step 7: two microseconds at full power, times a share. */
-static u64 tick_cost(const struct wteo *w, u32 share)
-{
-	return (u64)w->energy.power[0] * wteo_product(share, TICK_COST_NS) << 14;
-}
-
 /* Step 7: is it cheaper to stop the tick than to be asked again by it? */
 static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 			    const struct outlook *o, u32 stop, u32 keep)
@@ -416,8 +347,7 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 	u32 late_time = o->time - o->early_time;
 	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time);
 
-	return cil_energy_cost(&w->energy, stop, o->share, o->time) +
-	       tick_cost(w, o->share - o->late) <
+	return cil_energy_cost(&w->energy, stop, o->share, o->time) <
 	       cil_energy_cost(&w->energy, keep, o->share, o->early_time) +
 	       cil_energy_cost(&w->energy, after, o->late, late_time);
 }
@@ -448,7 +378,7 @@ static inline bool may_poll(const struct wteo *w, u32 usable,
 	       first.weight >= o->share / 2;
 }
 
-/* Steps 5 to 8. */
+/* Steps 4 to 8. */
 static void minimize(const struct wteo *w, const struct cil_machine *machine,
 		     u32 row, u32 usable, const struct cil_query *query,
 		     struct cil_decision *decision)
@@ -468,7 +398,7 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 		return;
 	}
 	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
-	if (query->tick_stopped || o.late >= o.share / LATE_PART) {
+	if (query->tick_stopped || o.late >= o.share >> LATE_SHIFT) {
 		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
 		if (query->tick_stopped ||
 		    (!machine->states[stop].polling &&
@@ -480,82 +410,21 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 	decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
 }
 
-/* Step 3: such a short interval is expected that no timer matters. */
-static noinline bool decide_short(const struct wteo *w,
-				  const struct cil_machine *machine, u32 usable,
-				  const struct cil_query *query,
-				  struct cil_decision *decision)
+/* Step 2: does an interval begin, and with which condition? */
+static inline void begin(struct wteo *w, struct cil_query *query)
 {
-	u32 n = machine->state_count;
-	u32 row = find_row(w, query->now_ns);
-	const struct wteo_cell *cells = w->rows.cells + row * (n + 1);
-	u32 total = w->rows.heads[row].total;
-	u64 time = wteo_product(cells[n].weight,
-				wteo_duration(machine->tick_ns));
-	u32 k;
+	struct wteo_interval *i = &w->interval;
 
-	for (k = 0; k < n; k++)
-		time += cells[k].time;
-	if (time > wteo_product(total, CIL_RESIDENCY_THRESHOLD_NS))
-		return false;
-	decision->row = (u8)row;
-	decide_on(decision,
-		  cheapest(w, usable, CIL_DURATION_MAX, total, (u32)time),
-		  false, CIL_REASON_WTEO_EXPECTED_TICK);
-	return true;
-}
-
-/* Steps 3 and 4: the row to go by, CIL_ROW_NONE if there is an answer already. */
-static u32 row_by_history(struct wteo *w, const struct cil_machine *machine,
-			  u32 usable, struct cil_query *query,
-			  struct cil_decision *decision)
-{
-	u32 row;
-
-	w->teo_follows = false;
-	if ((w->shorts & 3) == 3 && !w->interval.resumed &&
-	    !query->tick_stopped) {
-		set_row(w, w->history);
-		if (decide_short(w, machine, usable, query, decision))
-			return CIL_ROW_NONE;
-	}
 	cil_sleep_length(query);
-	if (!w->interval.resumed)
-		set_row(w, w->history | octave(query));
-	row = find_row(w, query->now_ns);
-	return row != WTEO_BASE ? row : find_similar(w, query->now_ns);
-}
-
-/*
- * Step 2: the row to go by, CIL_ROW_NONE if TEO's answer stands. TEO decides
- * while little is known, or its choice is the condition.
- */
-static noinline u32 row_with_teo(struct wteo *w,
-				 const struct cil_machine *machine,
-				 const struct wteo_tunables *t,
-				 struct cil_query *query,
-				 struct cil_decision *decision)
-{
-	bool by_choice = t->selection == WTEO_SAMPLE || !t->row_context;
-	u32 row;
-
-	ask_teo(w, machine, query, decision);
-	if (!w->interval.resumed) {
-		if (by_choice)
-			set_row(w, WTEO_KEY_CHOICE | decision->index);
-		else
-			set_row(w, w->history |
-				   (query->asked ? octave(query) : 0));
-	}
-	row = find_row(w, query->now_ns);
-	if (!by_choice || row == WTEO_BASE)
-		return CIL_ROW_NONE;
-	if (t->selection == WTEO_EXPECTED) {
-		cil_sleep_length(query);
-		return row;
-	}
-	wteo_draw(w, machine, t, query, decision);
-	return CIL_ROW_NONE;
+	/* The driver refused, or there was work that is done already. */
+	if (i->open && query->now_ns - i->decided_ns <= WTEO_RESUME_NS)
+		i->resumed = true;
+	i->open = true;
+	i->decided_ns = query->now_ns;
+	if (i->resumed)
+		return;
+	i->began_ns = query->now_ns;
+	set_row(w, w->history | octave(query));
 }
 
 /**
@@ -572,33 +441,16 @@ void wteo_select(void *state, const struct cil_machine *machine,
 		 const void *tunables, struct cil_query *query,
 		 struct cil_decision *decision)
 {
-	const struct wteo_tunables *t = tunables;
 	struct wteo *w = state;
 	struct wteo_interval *i = &w->interval;
-	u32 usable = find_usable(w, machine, query);
-	u32 row;
+	u32 usable;
 
-	if (!usable || t->selection == WTEO_OFF) {
-		i->open = false;
-		i->resumed = false;
-		ask_teo(w, machine, query, decision);
-		return;
-	}
-	/* The driver refused, or there was work that is done already. */
-	if (i->open && query->now_ns - i->decided_ns <= WTEO_RESUME_NS)
-		i->resumed = true;
-	i->open = true;
-	i->decided_ns = query->now_ns;
-	if (!i->resumed)
-		i->began_ns = query->now_ns;
-	if (w->base_knows && t->selection == WTEO_EXPECTED && t->row_context)
-		row = row_by_history(w, machine, usable, query, decision);
-	else
-		row = row_with_teo(w, machine, t, query, decision);
-	if (row != CIL_ROW_NONE)
-		minimize(w, machine, row, usable, query, decision);
+	if (memcmp(&w->tunables, tunables, sizeof(w->tunables)))
+		wteo_prepare(w, machine, tunables);
+	usable = find_usable(w, machine, query);
+	begin(w, query);
+	minimize(w, machine, find_row(w, query->now_ns), usable, query, decision);
 	i->resumed = false;
-	i->sleep_length_ns = query->asked ? query->sleep_length_ns :
-					    CIL_TIME_MAX;
+	i->sleep_length_ns = query->sleep_length_ns;
 	i->keeps_tick = !(query->tick_stopped | decision->stop_tick);
 }

@@ -16,7 +16,7 @@ BUILD = TOP / "build/equality"
 
 # Which policies claim to decide as which governor of the kernel, with which tunable.
 CLAIMS: Mapping[str, Sequence[str]] = {
-    "teo": ("teo_ng", "wteo:selection=off"),
+    "teo": ("teo_ng",),
     "menu": ("menu_ng",),
 }
 
@@ -104,8 +104,6 @@ class Build:
             self.compile(HERE / "compare.c", [*flags, f"-DPOLICIES={listed}"]),
         ]
         folders = [TOP / "governors/common", *(TOP / "governors" / p for p in self.policies)]
-        if "wteo" in self.policies and "teo_ng" not in self.policies:
-            folders.append(TOP / "governors/teo_ng")
         for folder in folders:
             for source in sorted(folder.glob("*.c")):
                 if not source.stem.endswith("_kunit"):

@@ -27,13 +27,12 @@ from cpuidle_lab.replay import points  # noqa: E402
 
 STORM = Path(__file__).parent / "storm.sh"
 
-# What runs after what: governor, whose tunables are changed, selection of wteo.
+# What runs after what: governor, whose tunables are changed.
 STORMS = (
-    ("teo_ng", "teo_ng", ""),
-    ("menu_ng", "menu_ng", ""),
-    ("wteo", "wteo", "expected"),
-    ("wteo", "wteo", "sample"),
-    ("wteo", "wteo", "off"),
+    ("teo_ng", "teo_ng"),
+    ("menu_ng", "menu_ng"),
+    ("wteo", "wteo"),
+    ("wteo_rfc", "wteo_rfc"),
 )
 # The gate over a governor of the kernel and over one of ours, with a hinted task on each CPU.
 GATED = ("menu", "wteo")
@@ -56,10 +55,7 @@ def script(seconds: int, machine: str, buffer_mib: int) -> str:
         f"BUFFER_MIB={buffer_mib}",
         STORM.read_text(),
     ]
-    for governor, tunables_of, selection in STORMS:
-        if selection:
-            lines.append(f"tune wteo selection {selection}")
-        lines.append(f"storm {governor} {tunables_of} {selection}")
+    lines += [f"storm {governor} {tunables_of}" for governor, tunables_of in STORMS]
     # The hinted tasks sleep all the time: they gate for ever.
     lines += ["sleep 1000 & hinted=$!", "taskset -c 1 sleep 1000 & other=$!"]
     lines.append("tune gate linger_ms 0")

@@ -78,9 +78,9 @@ change() {
 		tune menu_ng history_size 7; usleep 10000 ;;
 	wteo)
 		tune wteo learning_rate 100; usleep 10000
-		tune wteo history_size 17; usleep 10000
+		tune wteo latency_margin 17; usleep 10000
 		tune wteo half_life_ms 20; usleep 10000
-		tune wteo row_context off; usleep 10000 ;;
+		tune wteo half_life_ms 100; usleep 10000 ;;
 	esac
 	[ ! -e $knobs/$1/defaults ] || echo 1 >$knobs/$1/defaults
 	usleep 10000
@@ -125,7 +125,6 @@ storm() {
 		round
 		lose
 		change $2
-		[ -z "${3:-}" ] || tune wteo selection $3
 		usleep 300000
 	done
 	nudge $2

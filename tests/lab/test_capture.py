@@ -51,7 +51,7 @@ load cpuidle_lab
 export PYTHONPATH=/lab/tools
 capture() {{ {PYTHON} /lab/main.py capture "$@"; }}
 state() {{
-    echo $(cat $cpuidle/current_governor $knobs/wteo/selection $knobs/wteo/learning_rate \\
+    echo $(cat $cpuidle/current_governor $knobs/wteo/latency_bias $knobs/wteo/learning_rate \\
         $tracing/tracing_on $tracing/set_event $tracing/current_tracer)
 }}
 attempt() {{
@@ -64,11 +64,11 @@ attempt() {{
     [ "$(state)" = "$before" ] || echo "$what.differs: $before, now $(state)"
 }}
 echo "state: $(state)"
-ask="cat $cpuidle/current_governor $knobs/wteo/selection $tracing/events/cpuidle_lab/enable"
-attempt good --governor wteo --set wteo.selection=sample --events power -o /results/good.dat \\
+ask="cat $cpuidle/current_governor $knobs/wteo/latency_bias $tracing/events/cpuidle_lab/enable"
+attempt good --governor wteo --set wteo.latency_bias=500 --events power -o /results/good.dat \\
     -- sh -c "$ask >/results/during; sleep 1; exit 5"
 attempt timed --governor teo_ng --duration 2 -o /results/timed.dat
-attempt refused --governor wteo --set wteo.selection=sample --set wteo.learning_rate=9999 \\
+attempt refused --governor wteo --set wteo.latency_bias=500 --set wteo.learning_rate=9999 \\
     -o /results/refused.dat -- true
 attempt unknown --governor nosuch -o /results/unknown.dat -- true
 trace-cmd start -e sched:sched_switch >/dev/null
@@ -89,7 +89,7 @@ ls -A /results >/tmp/names && mv /tmp/names /results/names
 
 restore() {{ sh /lab/cpuidle-lab-restore "$@" 2>&1; }}
 rmmod cpuidle_lab
-printf 'governor=wteo\nwteo.learning_rate=77\nwteo.selection=sample\n' >/etc/cpuidle-lab.conf
+printf 'governor=wteo\nwteo.learning_rate=77\nwteo.latency_bias=500\n' >/etc/cpuidle-lab.conf
 echo "start.message: $(restore start)"
 echo "start.state: $(state)"
 restore stop
@@ -145,7 +145,7 @@ def said(session: LabResult) -> dict[str, str]:
 
 
 def test_nothing_is_left_changed(said: dict[str, str]) -> None:
-    assert said["state"].startswith("menu expected 16 ")
+    assert said["state"].startswith("menu 0 16 ")
     assert [name for name in said if name.endswith((".differs", ".left", ".failed"))] == []
 
 
@@ -153,7 +153,7 @@ def test_the_workload_ran_under_the_governor_with_events_on(
     session: LabResult, said: dict[str, str]
 ) -> None:
     assert said["good.code"] == "5", said["good.message"]
-    assert (session.files / "during").read_text().split() == ["wteo", "sample", "1"]
+    assert (session.files / "during").read_text().split() == ["wteo", "500", "1"]
     assert said["timed.code"] == "0", said["timed.message"]
 
 
@@ -182,14 +182,14 @@ def test_what_is_refused_says_why(said: dict[str, str]) -> None:
 def test_a_signal_in_the_middle_restores_everything(
     session: LabResult, said: dict[str, str]
 ) -> None:
-    assert said["ended.meanwhile"].startswith("wteo expected 99 ")
+    assert said["ended.meanwhile"].startswith("wteo 0 99 ")
     assert said["ended.code"] == "143"
     assert "interrupted by SIGTERM" in (session.files / "ended.err").read_text()
 
 
 def test_the_service_sets_and_restores(said: dict[str, str]) -> None:
     assert said["start.message"] == ""
-    assert said["start.state"].startswith("wteo sample 77 ")
+    assert said["start.state"].startswith("wteo 500 77 ")
     assert said["stop.state"].startswith("menu ")
     assert said["wrong.message"].endswith("the kernel does not accept wteo.learning_rate=9999")
 

@@ -280,16 +280,16 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
         tmp_path,
         """
         load cpuidle_emul machine=skx
-        load cpuidle_lab wteo=learning_rate=77,selection=sample gate=base=teo_ng
+        load cpuidle_lab wteo=learning_rate=77,latency_bias=500 gate=base=teo_ng
         [ -e $knobs ] && fail "debugfs is there after all"
         parameters=/sys/module/cpuidle_lab/parameters
         echo "wteo: $(cat $parameters/wteo)"
         echo "gate: $(cat $parameters/gate)"
         echo "learning_rate=0" 2>/dev/null >$parameters/wteo && fail "0 was accepted"
-        echo "learning_rate=55 selection=nonsense" 2>/dev/null >$parameters/wteo &&
+        echo "learning_rate=55 latency_bias=nonsense" 2>/dev/null >$parameters/wteo &&
             fail "half a line was accepted"
         echo "unchanged: $(cat $parameters/wteo)"
-        echo "learning_rate=99 selection=off" >$parameters/wteo
+        echo "learning_rate=99 latency_margin=0" >$parameters/wteo
         echo "changed: $(cat $parameters/wteo)"
         governor gate
         sleep 0.1
@@ -302,10 +302,10 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
         options=("debugfs=off",),
     )
     said = answers(result)
-    assert {"learning_rate=77", "selection=sample"} <= set(said["wteo"].split())
+    assert {"learning_rate=77", "latency_bias=500"} <= set(said["wteo"].split())
     assert "base=teo_ng" in said["gate"].split()
     assert said["unchanged"] == said["wteo"]
-    assert {"learning_rate=99", "selection=off"} <= set(said["changed"].split())
+    assert {"learning_rate=99", "latency_margin=0"} <= set(said["changed"].split())
     assert any("no debugfs" in line for line in result.dmesg.splitlines())
 
 

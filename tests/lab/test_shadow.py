@@ -142,10 +142,10 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
             stats $each.stats
         done
         # The tunables are each governor's own; a sampled choice is drawn alike.
-        governor wteo
-        tune wteo selection sample
-        tune wteo learning_rate 90
-        echo "menu_ng wteo" >$shadow
+        governor wteo_rfc
+        tune wteo_rfc history_size 0
+        tune wteo_rfc learning_rate 90
+        echo "menu_ng wteo_rfc" >$shadow
         trace sample.txt 400
         stats sample.stats
         """,
@@ -157,7 +157,7 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
         ("wteo", "wteo"),
         ("menu_ng", "menu_ng"),
         ("teo_ng", "teo_ng"),
-        ("sample", "wteo"),
+        ("sample", "wteo_rfc"),
     ):
         trace = (result.files / f"{name}.txt").read_text()
         others = {"menu_ng"} if name == "sample" else {"teo_ng", "menu_ng", "wteo"} - {governor}
@@ -182,7 +182,7 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
 
     # Where a shadow starts, the trace says with which tunables.
     sample = (result.files / "sample.txt").read_text()
-    assert re.search(r"tunable: wteo: selection=sample generation=\d", sample)
+    assert re.search(r"tunable: wteo_rfc: history_size=0 generation=\d", sample)
     assert re.search(r"tunable: menu_ng: history_size=\d+ generation=\d", sample)
     assert not re.search(r"tunable: teo_ng", sample)
 
@@ -325,7 +325,7 @@ def test_replay_repeats_every_decision_of_a_shadow(tmp_path: Path) -> None:
         """
         cstate=/sys/devices/system/cpu/cpu0/cpuidle/state3/disable
         governor wteo
-        tune wteo selection sample
+        tune wteo latency_bias 500
         tune menu_ng history_size 16
         work 50
         trace_start 48 cpuidle_lab
@@ -339,7 +339,7 @@ def test_replay_repeats_every_decision_of_a_shadow(tmp_path: Path) -> None:
         echo "$$ 5" >$knobs/gate/hints
         work 200
         echo "$$ -" >$knobs/gate/hints
-        tune wteo selection expected
+        tune wteo latency_bias 0
         online 0; usleep 20000; online 1
         echo 1 >$cstate
         work 200

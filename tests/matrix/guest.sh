@@ -55,7 +55,7 @@ passed switch
 # -- tune, while it decides
 governor wteo
 tune wteo learning_rate 80
-tune wteo selection sample
+tune wteo latency_bias 500
 [ "$(cat $knobs/wteo/learning_rate)" = 80 ] || fail "learning_rate does not read as written"
 idle
 echo 0 2>/dev/null >$knobs/wteo/learning_rate && fail "learning_rate took 0"

@@ -16,8 +16,8 @@ VALUES = (
     *("4294967296", "-1", "x", "1x", "off", "sample", "expected", "previous", "cap", "poll"),
 )
 PARAMETERS = (
-    "wteo learning_rate=100,selection=sample",
-    "wteo history_size=32,row_context=off",
+    "wteo learning_rate=100,latency_bias=500",
+    "wteo half_life_ms=100,latency_margin=0",
     "wteo learning_rate=0",
     "wteo nonsense=1",
     "menu_ng history_size=128",

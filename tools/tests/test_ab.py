@@ -202,7 +202,7 @@ def measure(tree: Tree, **changes: Any) -> record.Log:
 
 def test_tunables_hold_meanwhile(root: Path) -> None:
     before = contents(root)
-    tunables = ["--tunables", "wteo:learning_rate=80,selection=expected"]
+    tunables = ["--tunables", "wteo:learning_rate=80,latency_bias=500"]
     assert main([*TWO, *tunables, "--rounds", "3", "--", "sh", "-c", WORKLOAD]) == 0
     notes = (root / "notes").read_text().splitlines()
     assert {line.split()[1] for line in notes} == {"80"}
@@ -427,10 +427,10 @@ def test_a_signal_leaves_the_machine_as_it_was_and_keeps_what_is_complete(
 ) -> None:
     before = contents(root)
     script = f"{WORKLOAD}\n[ $runs -lt 4 ] || {{ echo $$ >pid; exec sleep 60; }}"
-    process = start(*TWO, "--tunables", "wteo:selection=expected", "--", "sh", "-c", script)
+    process = start(*TWO, "--tunables", "wteo:latency_bias=500", "--", "sh", "-c", script)
     pid = root / "pid"
     wait_for(lambda: pid.exists() and pid.read_text() != "")
-    assert (root / f"{LAB}/wteo/selection"[1:]).read_text() == "expected\n"
+    assert (root / f"{LAB}/wteo/latency_bias"[1:]).read_text() == "500\n"
     process.send_signal(number)
     process.send_signal(number)  # impatience must not break the restoration
     out, err = process.communicate(timeout=30)
@@ -508,20 +508,20 @@ def test_a_command_that_fails_later_keeps_what_is_complete(
     assert len(lines()) == 4
 
 
-@pytest.mark.parametrize("text", ["expected", "wteo", "1"])
+@pytest.mark.parametrize("text", ["500", "wteo", "1"])
 def test_a_refused_write_undoes_what_was_done(text: str, root: Path) -> None:
     before = contents(root)
-    setting = Setting("wteo", "selection", "expected")
+    setting = Setting("wteo", "latency_bias", "500")
     with pytest.raises(UserError, match=f"cannot write '{text}'"):
         measure(Writes(root, text), settings=(setting,))
     assert contents(root) == before
 
 
 def test_one_failed_restoration_does_not_stop_the_others(root: Path) -> None:
-    setting = Setting("wteo", "selection", "expected")
+    setting = Setting("wteo", "latency_bias", "500")
     with pytest.raises(UserError, match="cannot write 'menu'"):
         measure(Writes(root, "menu"), settings=(setting,))
-    assert (root / f"{LAB}/wteo/selection"[1:]).read_text() == "sample\n"
+    assert (root / f"{LAB}/wteo/latency_bias"[1:]).read_text() == "200\n"
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from tests import recorded
 
 PACKAGE = Path(__file__).parents[1]
 GOVERNOR = f"{CPUIDLE}/current_governor"
-SELECTION = f"{LAB}/wteo/selection"
-WTEO = ["--governor", "wteo", "--set", "wteo.selection=expected"]
+BIAS = f"{LAB}/wteo/latency_bias"
+WTEO = ["--governor", "wteo", "--set", "wteo.latency_bias=500"]
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_records_a_workload_and_leaves_the_machine_as_it_was(root: Path) -> None
 
 def test_governor_and_tunables_hold_from_begin_to_end_of_the_recording(root: Path) -> None:
     main(["capture", *WTEO, "--", "true"])
-    assert (root / "notes").read_text() == "begin: wteo expected\nend: wteo expected\n"
+    assert (root / "notes").read_text() == "begin: wteo 500\nend: wteo 500\n"
 
 
 def test_the_workload_runs_while_the_events_are_on(root: Path) -> None:
@@ -143,7 +143,7 @@ def plan(**changes: object) -> Plan:
         "force": False,
         "governor": "wteo",
         "settings": (
-            Setting("wteo", "selection", "expected"),
+            Setting("wteo", "latency_bias", "500"),
             Setting("wteo", "learning_rate", "99"),
             Setting("wteo", "learning_rate", "98"),
         ),
@@ -159,7 +159,7 @@ def test_order_is_tunables_governor_reset_and_back_in_reverse(root: Path) -> Non
     result = capture.record(Machine(log), plan())
     assert (result.exit_code, result.governor) == (0, "wteo")
     assert log.writes == [
-        "wteo/selection=expected",
+        "wteo/latency_bias=500",
         "wteo/learning_rate=99",
         "wteo/learning_rate=98",
         "cpuidle/current_governor=wteo",
@@ -167,7 +167,7 @@ def test_order_is_tunables_governor_reset_and_back_in_reverse(root: Path) -> Non
         "cpuidle/current_governor=menu",
         "wteo/learning_rate=99",
         "wteo/learning_rate=50",
-        "wteo/selection=sample",
+        "wteo/latency_bias=200",
     ]
 
 
@@ -190,7 +190,7 @@ def test_a_governor_of_the_kernel_has_nothing_to_reset(root: Path) -> None:
     assert log.writes == ["cpuidle/current_governor=ladder", "cpuidle/current_governor=menu"]
 
 
-@pytest.mark.parametrize("text", ["expected", "98", "wteo", "1"])
+@pytest.mark.parametrize("text", ["500", "98", "wteo", "1"])
 def test_a_refused_write_undoes_what_was_done(text: str, root: Path) -> None:
     before = contents(root)
     with pytest.raises(UserError, match=rf"cannot write '{text}' .* does not accept"):
@@ -202,7 +202,7 @@ def test_a_refused_write_undoes_what_was_done(text: str, root: Path) -> None:
 def test_one_failed_restoration_does_not_stop_the_others(root: Path) -> None:
     with pytest.raises(UserError, match="cannot write 'menu'"):
         capture.record(Machine(Log(root, {"menu": errno.EPERM})), plan())
-    assert (root / SELECTION[1:]).read_text() == "sample\n"
+    assert (root / BIAS[1:]).read_text() == "200\n"
     assert (root / f"{LAB}/wteo/learning_rate"[1:]).read_text() == "50\n"
 
 
@@ -295,7 +295,7 @@ def test_json_holds_the_circumstances_and_nothing_else_is_on_stdout(root: Path) 
     assert answer["exit_code"] == 3
     assert answer["governor"] == "wteo"
     assert answer["kernel"] == "6.12.107+deb13-amd64"
-    assert answer["settings"] == [{"governor": "wteo", "name": "selection", "value": "expected"}]
+    assert answer["settings"] == [{"governor": "wteo", "name": "latency_bias", "value": "500"}]
     assert answer["workload"] == ["sh", "-c", "echo noise; exit 3"]
     assert answer["lost_events"] == 50
     assert answer["start"] < answer["end"]
@@ -492,7 +492,10 @@ def test_without_permission_it_says_so(
         (["--governor", "nosuch"], "offers no governor 'nosuch', only: ladder menu haltpoll"),
         (["--set", "nosuch.x=1"], "there are: gate menu_ng teo_ng wteo"),
         (["--set", "menu.x=1"], "'menu' is no governor of cpuidle_lab"),
-        (["--set", "wteo.nosuch=1"], "wteo has no tunable 'nosuch'; it has: learning_rate"),
+        (
+            ["--set", "wteo.nosuch=1"],
+            "wteo has no tunable 'nosuch'; it has: latency_bias learning_rate",
+        ),
         (["--set", "wteo.reset=1"], "wteo has no tunable 'reset'"),
         (["--events", "nosuch"], "no event or event system 'nosuch'"),
         (["--events", "sched:nosuch"], "no event or event system 'sched:nosuch'"),
@@ -558,9 +561,9 @@ def test_a_failed_forced_capture_keeps_the_old_file(
         ["--duration", "soon"],
         ["--duration", "5", "--", "true"],
         ["--set", "wteo"],
-        ["--set", "wteo.selection"],
-        ["--set", "wteo.selection="],
-        ["--set", ".selection=1"],
+        ["--set", "wteo.latency_bias"],
+        ["--set", "wteo.latency_bias="],
+        ["--set", ".latency_bias=1"],
         ["--set", "../../etc.passwd=1"],
         ["--events", ""],
         ["--events", "a,,b"],

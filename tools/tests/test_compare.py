@@ -469,7 +469,7 @@ def test_instructions_are_the_governors_own_and_repeatable(traces: list[Path]) -
     assert count("teo_ng", 500) == teo
     assert 100 < teo < 1000
     # It asks TEO, and then it draws.
-    assert count("wteo", 500, selection="sample") > 1.1 * teo
+    assert count("wteo_rfc", 500, history_size=0) > 1.1 * teo
     assert count("menu_ng", 500, history_size=128) > 1.1 * count("menu_ng", 500)
     # What is around the governor is not counted, neither the program's start nor the replay.
     assert count("teo_ng", 20) < 1000

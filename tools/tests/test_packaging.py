@@ -18,7 +18,7 @@ HELPER = PACKAGING / "cpuidle-lab-restore"
 COMMAND = PACKAGING / "cpuidle-lab-command"
 GOVERNOR = f"{CPUIDLE}/current_governor".lstrip("/")
 PARAMETERS = f"{MODULE}/parameters".lstrip("/")
-CONFIG = "governor=wteo\nwteo.selection=expected # the better one\n\n menu_ng.history_size = 32\r\n"
+CONFIG = "governor=wteo\nwteo.latency_bias=0 # energy\n\n menu_ng.history_size = 32\r\n"
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_start_sets_what_the_configuration_says(root: Path) -> None:
     done = restore(root, "start")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert governor(root) == "wteo"
-    assert parameter(root, "wteo") == "selection=expected"
+    assert parameter(root, "wteo") == "latency_bias=0"
     assert parameter(root, "menu_ng") == "history_size=32"
 
 
@@ -95,10 +95,10 @@ def test_stop_without_start_does_nothing(root: Path) -> None:
 
 
 def test_without_a_governor_line_only_tunables_are_set(root: Path) -> None:
-    (root / "etc/cpuidle-lab.conf").write_text("wteo.selection=off\n")
+    (root / "etc/cpuidle-lab.conf").write_text("wteo.latency_bias=7\n")
     assert restore(root, "start").returncode == 0
     assert governor(root) == "menu"
-    assert parameter(root, "wteo") == "selection=off"
+    assert parameter(root, "wteo") == "latency_bias=7"
 
 
 def fake_modprobe(directory: Path, script: str) -> str:
@@ -135,11 +135,11 @@ def test_a_module_that_cannot_be_loaded(root: Path, tmp_path: Path) -> None:
         ("governor=", ":2: neither"),
         ("governor=../../etc/passwd", ":2: neither"),
         ("wteo=1", ":2: neither"),
-        ("wteo.selection", ":2: neither"),
-        ("wteo.selection=", ":2: neither"),
-        ("wteo.selection=a=b", ":2: neither"),
+        ("wteo.latency_bias", ":2: neither"),
+        ("wteo.latency_bias=", ":2: neither"),
+        ("wteo.latency_bias=a=b", ":2: neither"),
         ("wteo.a.b=1", ":2: neither"),
-        (".selection=1", ":2: neither"),
+        (".latency_bias=1", ":2: neither"),
         ("../x.y=1", ":2: neither"),
         ("$(reboot).x=1", ":2: neither"),
         ("nosuch.x=1", ":2: cpuidle_lab has no governor nosuch"),
@@ -158,7 +158,7 @@ def test_a_wrong_line_is_named_and_the_governor_stays(line: str, words: str, roo
 
 def test_a_wrong_line_keeps_the_lines_before_it_from_being_applied(root: Path) -> None:
     before = parameter(root, "wteo")
-    (root / "etc/cpuidle-lab.conf").write_text("wteo.selection=off\nrubbish\n")
+    (root / "etc/cpuidle-lab.conf").write_text("wteo.latency_bias=7\nrubbish\n")
     assert restore(root, "start").returncode == 1
     assert parameter(root, "wteo") == before
 
@@ -168,7 +168,7 @@ def test_a_value_that_the_kernel_refuses(root: Path) -> None:
     (root / PARAMETERS / "wteo").mkdir()
     done = restore(root, "start")
     assert done.returncode == 1
-    assert done.stderr.endswith(":2: the kernel does not accept wteo.selection=expected\n")
+    assert done.stderr.endswith(":2: the kernel does not accept wteo.latency_bias=0\n")
     assert governor(root) == "menu"
 
 

@@ -4,6 +4,7 @@
 import json
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Section, Table, verdict
+from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.trace import Machine
@@ -32,6 +34,7 @@ from experiments.study import (
     regret,
     resets,
     robust,
+    steps,
     streams,
     worst,
 )
@@ -157,6 +160,28 @@ def test_the_warm_part_is_the_rest() -> None:
     whole = streams.play(stream(count=3000), who("teo_ng"))
     assert 0 < whole.warm_cost_pj < whole.cost_pj
     assert whole.warm_oracle_pj / whole.oracle_pj == pytest.approx(0.9, abs=0.05)
+
+
+def told_twice(made: Stream) -> Stream:
+    """Return a stream where the kernel tells half-way when every second interval ends."""
+    part = dict(made.intervals[0])
+    half = part["length_ns"] // 2
+    part["answers"] = (np.arange(made.count) % 2).astype(np.uint32)
+    part["answer_at_ns"] = (part["start_ns"] + half.astype(np.uint64))[1::2]
+    part["answer_timer_ns"] = (part["length_ns"] - half)[1::2]
+    return replace(made, intervals={0: part})
+
+
+def test_answers_go_with_their_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = told_twice(stream(count=3000))
+    pieces: list[Any] = []
+    monkeypatch.setattr(Run, "play", lambda _run, chunk, **_: pieces.append(chunk))
+    streams.play(told, who("wteo"))
+    at_ns = told.intervals[0]["answer_at_ns"]
+    assert [len(piece["flags"]) for piece in pieces] == [300, 2700]
+    assert (pieces[0]["answer_at_ns"] == at_ns[:150]).all()
+    assert (pieces[1]["answer_at_ns"] == at_ns[150:]).all()
+    assert (cost.middle(told, 20)[1]["answer_at_ns"] == at_ns[745:755]).all()
 
 
 def test_what_is_known_is_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,15 +466,15 @@ def test_every_governor_is_first_in_turn() -> None:
 
 def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
     program = Program(programs.PROGRAMS[0].workload, "skx")
-    labels = ["wteo", "wteo:latency_bias=7", "wteo:selection=off", "teo_ng"]
+    labels = ["wteo", "wteo:latency_bias=7", "wteo:latency_margin=0", "teo_ng"]
     size = programs.Size(seeds=2, seconds=1)
     found = programs.rounds(program, [who(label) for label in labels], size)[1:]
     assert len({(p.governor, p.workload) for p in found}) == 8
-    for phase_, bias, selection in zip(
-        sorted(found, key=lambda p: p.workload), "0700" * 2, ("2", "2", "off", "") * 2, strict=True
+    for phase_, bias, margin in zip(
+        sorted(found, key=lambda p: p.workload), "0700" * 2, ("96", "96", "0", "") * 2, strict=True
     ):
         set_to = {one.name: one.value for one in phase_.tunables}
-        expected = {"latency_bias": bias, "selection": selection} if selection else {}
+        expected = {"latency_bias": bias, "latency_margin": margin} if margin else {}
         assert set_to == expected
 
 
@@ -514,13 +539,32 @@ def test_who_has_a_turn_in_the_lab() -> None:
 def test_axes_come_from_the_table_of_tunables() -> None:
     found, absent = ablation.axes(who("wteo"))
     by_name = {axis.name: axis for axis in found}
-    assert set(by_name["selection"].values) == {"off", "sample", "expected"}
-    assert by_name["selection"].default in by_name["selection"].values
+    assert by_name["latency_margin"].default in by_name["latency_margin"].values
     assert by_name["learning_rate"].default in by_name["learning_rate"].values
     assert "seed" not in by_name
     there = {tunable.name for tunable in who("wteo").governor.tunables}
     missing = {line.split()[-1] for line in absent if line.startswith("no tunable ")}
     assert missing == set(ablation.AXES) - there
+
+
+def test_every_listed_step_is_in_the_sources() -> None:
+    """Each edit finds its text once, and the steps that a unit test keeps name a case."""
+    cases = "".join(path.read_text() for path in (TOP / "governors/wteo").glob("*_kunit.c"))
+    found = steps.listed("wteo")
+    assert found
+    for step in found:
+        for edit in step.edits:
+            text = (TOP / "governors/wteo" / edit.file).read_text()
+            assert text.count(edit.old) == 1, (step.name, edit)
+        assert f"KUNIT_CASE({step.keeps})" in cases or not step.keeps
+
+
+def test_a_governor_without_a_step_decides_otherwise() -> None:
+    (step,) = [one for one in steps.listed("wteo") if "time that has passed" in one.name]
+    part, made = steps.without("wteo", step), stream("on-off", 3000)
+    assert streams.play(made, part).regret > streams.play(made, who("wteo")).regret + 10
+    with pytest.raises(UserError, match="cannot be removed"):
+        steps.without("wteo", steps.Step("x", (steps.Edit("wteo.c", "no such text", ""),)))
 
 
 def test_a_tunable_that_nobody_has_told_of_is_moved_too() -> None:

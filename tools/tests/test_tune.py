@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -396,8 +397,12 @@ def test_commands_share_a_study_on_a_database_server(traces: list[Path], tmp_pat
         (["--tunable", "learning_rate=0:5"], 2, "'0' is no value of learning_rate: 1 to 100"),
         (["--tunable", "learning_rate=1:x"], 2, "'x' is no value of learning_rate"),
         (["--tunable", "learning_rate=9:5"], 2, "9 is above 5"),
-        (["--tunable", "selection=off:most"], 2, "'most' is no value of selection"),
-        (["--tunable", "seed", "--tunable", "seed=1:2"], 2, "--tunable seed is given twice"),
+        (["--tunable", "latency_bias=0:most"], 2, "'most' is no value of latency_bias"),
+        (
+            ["--tunable", "latency_bias", "--tunable", "latency_bias=1:2"],
+            2,
+            "--tunable latency_bias is given twice",
+        ),
         (["--trials", "0"], 2, "--trials must be at least 1"),
         (["--jobs", "0"], 2, "--jobs must be at least 1"),
         (["--seed", "-1"], 2, "--seed must be at least 0"),
@@ -501,19 +506,20 @@ def test_trace_too_short_to_be_cut_is_refused(tmp_path: Path) -> None:
 def test_every_value_of_a_range_can_be_suggested_and_kept() -> None:
     governor = library.governor("wteo")
     every = {item.name: item for item in ranges(governor, [])}
-    assert "seed" not in every
+    assert "seed" not in {item.name for item in ranges(library.governor("wteo_rfc"), [])}
     assert every["half_life_ms"].log
     assert every["learning_rate"].log
-    assert not every["history_size"].log
+    assert not every["latency_margin"].log
     for item in every.values():
         for value in (item.low, item.high, item.tunable.default):
             assert item.value(item.stored(value)) == value
             params = {item.key: item.stored(value)}
             assert item.suggest(optuna.trial.FixedTrial(params)) == value  # type: ignore[arg-type]
-    (seed,) = ranges(governor, ["seed=5:9"])
+    (seed,) = ranges(library.governor("wteo_rfc"), ["seed=5:9"])
     assert (seed.low, seed.high) == (5, 9)
     assert seed.stored(1) == 5
-    (some,) = ranges(governor, ["selection=sample:expected"])
+    named = library.TunableInfo("mode", "", "", 0, 2, 0, ("off", "sample", "expected"))
+    (some,) = ranges(replace(governor, tunables=(named,)), ["mode=sample:expected"])
     assert [some.shown(value) for value in range(some.low, some.high + 1)] == [
         "sample",
         "expected",

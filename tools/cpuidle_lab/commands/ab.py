@@ -78,7 +78,7 @@ def _parse_tunables(text: str) -> list[Setting]:
         name, equals, value = word.partition("=")
         if not (governor and colon and name and equals and value) or "/" in governor + name:
             raise argparse.ArgumentTypeError(
-                f"'{text}' does not look like wteo:learning_rate=80,selection=sample"
+                f"'{text}' does not look like wteo:learning_rate=80,latency_bias=500"
             )
         settings.append(Setting(governor, name, value))
     return settings

@@ -46,7 +46,7 @@ HELP = "record a session on this machine, then restore its governor and tunables
 EPILOG = """\
 examples:
   sudo cpuidle-lab capture --duration 60 -o before.dat
-  sudo cpuidle-lab capture --governor wteo --set wteo.selection=expected -o wteo.dat \\
+  sudo cpuidle-lab capture --governor wteo --set wteo.latency_bias=500 -o wteo.dat \\
       -- hackbench -l 1000
   sudo cpuidle-lab capture --events sched,power -o all.dat
                                      until Ctrl-C, with the kernel's scheduler and power events

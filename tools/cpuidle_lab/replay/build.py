@@ -84,20 +84,38 @@ def _ingredients(product: Product, sources: Sequence[Path]) -> list[str | bytes]
     return found
 
 
-def own(product: Product) -> Path:
-    """Return a product with the project's own governors and the limits."""
+def _own_sources(product: Product, folder: Path) -> list[Path]:
     governors = [
         path
-        for folder in ("common", "gate", *project_governors(TOP))
-        for path in sorted((TOP / "governors" / folder).glob("*.c"))
+        for name in ("common", "gate", *project_governors(TOP))
+        for path in sorted((folder / name).glob("*.c"))
         if not path.name.endswith("_kunit.c")
     ]
-    sources = [*sorted((NATIVE / "replay").glob("*.c")), *governors, *product.own]
+    return [*sorted((NATIVE / "replay").glob("*.c")), *governors, *product.own]
+
+
+def compile_own(product: Product, folder: Path, target: Path) -> None:
+    """Make a product of governors and the limits.
+
+    Args:
+        product: what.
+        folder: with the governors' folders, as governors/ of the project.
+        target: directory that gets the file.
+
+    Raises:
+        UserError: they do not compile.
+    """
     flags = (*_FLAGS, *product.flags, *product.own_flags)
+    _compile(*flags, "-o", target / product.file, *_own_sources(product, folder), "-lm")
+
+
+def own(product: Product) -> Path:
+    """Return a product with the project's own governors and the limits."""
+    sources = _own_sources(product, TOP / "governors")
 
     def build(target: Path) -> None:
         _check_layout(target)
-        _compile(*flags, "-o", target / product.file, *sources, "-lm")
+        compile_own(product, TOP / "governors", target)
 
     name = f"{Path(product.file).stem}-own"
     ingredients = _ingredients(product, sources)

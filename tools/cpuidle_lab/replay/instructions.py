@@ -54,6 +54,11 @@ def program(governor: Governor) -> Path:
     """Return the program in which a governor's instructions are counted."""
     _, _, kernel = governor.spec.partition("@")
     with _building:
+        if governor.folder:
+            found = governor.folder / _PROGRAM.file
+            if not found.exists():
+                build.compile_own(_PROGRAM, governor.folder, governor.folder)
+            return found
         return build.mainline(_PROGRAM, kernel) if kernel else build.own(_PROGRAM)
 
 

@@ -8,7 +8,7 @@ package or from a kernel tree.
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +33,10 @@ _LIBRARY = build.Product(
     own_flags=("-shared", "-ftls-model=initial-exec"),
     kernel_flags=("-shared",),
 )
+
+
+# There may be many of these.
+_VARIANT = replace(_LIBRARY, own_flags=("-shared",))
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class Governor:
         policy: address of its struct cil_policy.
         state_size: bytes of its state.
         tunables: what can be set.
+        folder: where its sources are, if these are not the project's; see variant().
     """
 
     spec: str
@@ -96,6 +101,7 @@ class Governor:
     policy: int
     state_size: int
     tunables: tuple[TunableInfo, ...]
+    folder: Path | None = None
 
     def values(self, settings: Mapping[str, str | int] | None = None) -> tuple[int, ...]:
         """Return the values of all tunables, in the order of the governor's table.
@@ -165,6 +171,25 @@ def _find(spec: str, name: str, path: Path) -> Governor | None:
         assert address is not None
         return Governor(spec, name, library, address, policy.state_size, tunables)
     return None
+
+
+def variant(spec: str, name: str, folder: Path) -> Governor:
+    """Return one of the project's governors as other sources make it.
+
+    Args:
+        spec: what it is called.
+        name: of the governor.
+        folder: a copy of governors/; the library is compiled into it at the first use.
+
+    Raises:
+        UserError: it does not compile.
+    """
+    path = folder / _VARIANT.file
+    if not path.exists():
+        build.compile_own(_VARIANT, folder, folder)
+    found = _find(spec, name, path)
+    assert found is not None
+    return replace(found, folder=folder)
 
 
 def known() -> list[str]:

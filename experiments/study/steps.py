@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A governor without one of its steps: compiled from a copy of its sources that was edited.
+
+What is removed stands in NAME.steps.toml, not in the governor: its sources know nothing of this.
+"""
+
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP, digest, locked
+from cpuidle_lab.replay.library import variant
+from experiments.study.memo import FOLDER, sources
+
+_GOVERNORS = TOP / "governors"
+_LISTS = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A replacement in a source file.
+
+    Attributes:
+        file: name of the file in the governor's folder.
+        old: text that is in it once.
+        new: what takes its place.
+    """
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that can be removed.
+
+    Attributes:
+        name: for people; in brackets what takes its place, if not nothing.
+        edits: what removes it.
+        keeps: unit test of a promise that breaks without it, "" if none does.
+        mission: it stays whatever it is worth.
+    """
+
+    name: str
+    edits: tuple[Edit, ...]
+    keeps: str = ""
+    mission: bool = False
+
+
+def _step(raw: Mapping[str, Any]) -> Step:
+    edits = tuple(Edit(**edit) for edit in raw["edit"])
+    return Step(raw["name"], edits, raw.get("keeps", ""), raw.get("mission", False))
+
+
+def listed(name: str) -> list[Step]:
+    """Return the steps of a governor that can be removed; none if it has no list."""
+    path = _LISTS / f"{name}.steps.toml"
+    if not path.exists():
+        return []
+    return [_step(raw) for raw in tomllib.loads(path.read_text())["step"]]
+
+
+def _apply(step: Step, folder: Path) -> None:
+    for edit in step.edits:
+        path = folder / edit.file
+        text = path.read_text()
+        if text.count(edit.old) != 1:
+            raise UserError(
+                f"'{step.name}' cannot be removed: {edit.file} has {text.count(edit.old)} times "
+                f"{edit.old!r}"
+            )
+        path.write_text(text.replace(edit.old, edit.new))
+
+
+def without(name: str, step: Step) -> Candidate:
+    """Return a governor without a step.
+
+    Args:
+        name: of the governor.
+        step: of listed().
+
+    Raises:
+        UserError: the step is not in the sources, or they do not compile.
+    """
+    key = digest([sources(name), repr(step.edits)])
+    folder = FOLDER / "steps" / key
+    with locked(FOLDER / "steps" / ".lock"):
+        if not (folder / name).is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+            made = folder.with_suffix(".new")
+            shutil.rmtree(made, ignore_errors=True)
+            shutil.copytree(_GOVERNORS, made)
+            _apply(step, made / name)
+            made.rename(folder)
+        found = variant(f"{name}~{key}", name, folder)
+    return Candidate(f"{name} without {step.name}", found)
