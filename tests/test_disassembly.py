@@ -23,6 +23,11 @@ INDIRECT = {
     "cil_emit_outcome": "row_learned of a policy",
     "cil_shadow_decide": "init, update, select of a policy",
     "state_show": "dump of a policy",
+    # Other functions of the module.
+    "cil_tunables_apply": "changed of a governor",
+    "cil_tunables_defaults": "changed of a governor",
+    "param_get": "print of a setting",
+    "param_set": "set of a setting",
     # Callbacks of a kernel governor, which the kernel itself calls by pointer.
     "decide_by_base": "base->select",
     "cil_glue_reflect": "base->reflect",
@@ -32,6 +37,7 @@ INDIRECT = {
     "drop_cgroup": "release of a percpu_ref",
     # Interrupts off and on, as the hypervisor likes it; replaced when the module is loaded.
     "probe_exit": "pv_ops.irq",
+    "probe_exit_dead": "pv_ops.irq",
 }
 # The kernel's own machinery behind each tracepoint.
 INDIRECT_BY_KERNEL = re.compile(r"__traceiter_\w+|__bpf_trace_\w+|perf_trace_\w+")
