@@ -6,6 +6,7 @@
  *	hint WHO get		prints WHAT or the name of the error
  *	hint WHAT run COMMAND	sets its own hint and becomes the command
  *	hint UID as COMMAND	becomes the command, run by another user
+ *	hint NICE nice COMMAND	becomes the command, with another nice value
  *
  * WHO is self, the number of a process, thread:NUMBER, group:FOLDER, file:PATH.
  * WHAT is none, a value, or a limit such as 5000ns; 5k is kept whatever user the
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "call.h"
 
@@ -102,6 +104,15 @@ static int run_as(const char *user, char **command)
 	return 2;
 }
 
+static int run_nice(const char *nice, char **command)
+{
+	if (setpriority(PRIO_PROCESS, 0, atoi(nice)))
+		return say_error();
+	execvp(command[0], command);
+	perror(command[0]);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	struct cpuidle_latency arg = { 0 };
@@ -110,6 +121,8 @@ int main(int argc, char **argv)
 
 	if (argc >= 4 && !strcmp(argv[2], "as"))
 		return run_as(argv[1], argv + 3);
+	if (argc >= 4 && !strcmp(argv[2], "nice"))
+		return run_nice(argv[1], argv + 3);
 	device = open_device();
 	if (argc >= 4 && !strcmp(argv[2], "run"))
 		return run(device, argv[1], argv + 3);
