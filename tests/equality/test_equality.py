@@ -18,7 +18,7 @@ REASONS = TOP / "governors/common/reasons.h"
 
 # So many idle periods take a few seconds; `make equality` takes ten times as many.
 PERIODS = 1_000_000
-CLAIMS = {"teo": {"teo_ng", "wteo"}, "menu": {"menu_ng"}}
+CLAIMS = {"teo": {"teo_ng"}, "menu": {"menu_ng"}}
 # A step that decides less often than this is not tested by the stream.
 OFTEN = 100
 

@@ -22,7 +22,7 @@ BOOT = plan.Boot(
     "skx",
     plan.KERNEL,
     1,
-    (("cyclictest-470us", 1), ("cyclictest-1700us", 1)),
+    (("cyclictest-1700us", 1), ("cyclictest-150us", 1)),
     ("gate", "menu_ng", "wteo"),
     trace_mib=64,
 )

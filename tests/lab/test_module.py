@@ -12,7 +12,7 @@ from cpuidle_lab.lab import LabResult, LabRun, run_lab
 pytestmark = pytest.mark.lab
 
 TOP = Path(__file__).resolve().parents[2]
-OURS = ["teo_ng", "menu_ng", "wteo", "gate"]
+OURS = ["teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate"]
 
 # What the kernel itself says about any module from outside its tree.
 TAINT = ("loading out-of-tree module taints kernel", "module verification failed")
@@ -319,11 +319,12 @@ def test_without_hints_the_governors_serve(tmp_path: Path) -> None:
         """
         load cpuidle_emul machine=skx
         load cpuidle_lab gate=base=teo_ng
-        for each in teo_ng menu_ng wteo gate; do
+        usage() { cat $cpuidle/../cpu?/cpuidle/state*/usage | awk '{ n += $1 } END { print n }'; }
+        for each in teo_ng menu_ng wteo wteo_rfc gate; do
             governor $each
-            before=$(cat $cpuidle/../cpu0/cpuidle/state*/usage | awk '{ n += $1 } END { print n }')
+            before=$(usage)
             sleep 0.2
-            after=$(cat $cpuidle/../cpu0/cpuidle/state*/usage | awk '{ n += $1 } END { print n }')
+            after=$(usage)
             echo "$each: $((after - before))"
         done
         echo "gate.parameter: $(cat /sys/module/cpuidle_lab/parameters/gate)"

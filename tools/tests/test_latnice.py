@@ -56,13 +56,13 @@ int ioctl(int fd, unsigned long request, ...)
     va_start(arguments, request);
     hint = va_arg(arguments, struct cpuidle_latency *);
     va_end(arguments);
-    fprintf(log, "%s %s kind=%u value=%d limit=%llu reserved=%u\n",
+    fprintf(log, "%s %s kind=%u value=%d limit=%llu flags=%u\n",
         request == CPUIDLE_LATENCY_SET_TASK ? "set-task" :
         request == CPUIDLE_LATENCY_GET_TASK ? "get-task" :
         request == CPUIDLE_LATENCY_SET_GROUP ? "set-group" :
         request == CPUIDLE_LATENCY_GET_GROUP ? "get-group" : "?",
         target(hint->fd), hint->kind, hint->value,
-        (unsigned long long)hint->limit_ns, hint->reserved);
+        (unsigned long long)hint->limit_ns, hint->flags);
     fclose(log);
     errno = atoi(getenv("ERROR"));
     if (request == CPUIDLE_LATENCY_GET_TASK || request == CPUIDLE_LATENCY_GET_GROUP) {
@@ -151,7 +151,7 @@ def test_a_command_runs_with_the_hint(
 ) -> None:
     done = latnice(*words, "sh", "-c", 'echo "$0 $*"; exit 7', "-n", "5")
     assert (done.returncode, done.stdout, done.stderr) == (7, "-n 5\n", "")
-    assert latnice.calls == [f"set-task self kind={kind} value={value} limit={limit_ns} reserved=0"]
+    assert latnice.calls == [f"set-task self kind={kind} value={value} limit={limit_ns} flags=0"]
 
 
 @pytest.mark.parametrize("words", ["-n 5 -p {0} {1}", "-p {0} -n 5 {1}", "-p {0} {1} -n 5",
@@ -160,15 +160,15 @@ def test_processes_are_named_in_any_order(words: str, latnice: Latnice) -> None:
     pids = os.getpid(), os.getppid()
     done = latnice(*words.format(*pids).split())
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert latnice.calls == [f"set-task {pid} kind=1 value=5 limit=0 reserved=0" for pid in pids]
+    assert latnice.calls == [f"set-task {pid} kind=1 value=5 limit=0 flags=0" for pid in pids]
 
 
 def test_a_group_is_named_by_its_directory(latnice: Latnice, tmp_path: Path) -> None:
     assert latnice("-g", tmp_path, "-n", "-5").returncode == 0
     assert latnice("-s", "-g", tmp_path, kind=1).stdout == f"group {tmp_path}: value -7\n"
     assert latnice.calls == [
-        f"set-group {tmp_path} kind=1 value=-5 limit=0 reserved=0",
-        f"get-group {tmp_path} kind=0 value=0 limit=0 reserved=0",
+        f"set-group {tmp_path} kind=1 value=-5 limit=0 flags=0",
+        f"get-group {tmp_path} kind=0 value=0 limit=0 flags=0",
     ]
 
 
@@ -242,7 +242,7 @@ def test_a_target_that_does_not_exist(words: str, sentence: str, latnice: Latnic
 def test_the_others_are_done_where_one_fails(latnice: Latnice) -> None:
     pid = os.getpid()
     one_sentence(latnice("-n", 5, "-p", 4194304, pid), 1, "4194304: no such process")
-    assert latnice.calls == [f"set-task {pid} kind=1 value=5 limit=0 reserved=0"]
+    assert latnice.calls == [f"set-task {pid} kind=1 value=5 limit=0 flags=0"]
 
 
 @pytest.mark.parametrize(
