@@ -243,7 +243,7 @@ static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 	u64 left_ns = p->end_ns - exit_latency(p, last);
 	u64 at_ns = left_ns < now_ns ? left_ns : now_ns;
 	struct cil_answer answer;
-	s64 earlier_ns;
+	s64 earlier_ns, served_ns;
 
 	if (last->by_tick && has_tick(p) &&
 	    last->now_ns + (u64)last->delta_tick_ns < at_ns)
@@ -256,7 +256,9 @@ static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 		timer_ns += earlier_ns;
 	answer.at_ns = at_ns;
 	answer.timer_ns = timer_ns;
-	answer.served_ns = left_ns - at_ns;
+	/* An exit latency that no machine has makes the difference wrap. */
+	served_ns = (s64)(left_ns - at_ns);
+	answer.served_ns = served_ns < 0 ? 0 : served_ns;
 	answer.back_ns = now_ns > p->end_ns ? now_ns - p->end_ns : 0;
 	answer.tick_phase_ns = p->tick_phase_ns;
 	p->sink.answer(p->sink.context, &answer);

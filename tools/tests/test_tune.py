@@ -510,9 +510,8 @@ def test_every_value_of_a_range_can_be_suggested_and_kept() -> None:
     assert every["half_life_ms"].log
     assert every["learning_rate"].log
     assert every["latency_margin"].log
-    assert not {item.name: item for item in ranges(library.governor("menu_ng"), [])}[
-        "min_share"
-    ].log
+    of_menu = {item.name: item for item in ranges(library.governor("menu_ng"), [])}
+    assert not of_menu["min_share"].log
     for item in every.values():
         for value in (item.low, item.high, item.tunable.default):
             assert item.value(item.stored(value)) == value
