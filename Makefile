@@ -104,6 +104,9 @@ kunit-modules:	## build cpuidle_lab_kunit.ko for a kernel with KUnit (KDIR=)
 latnice:	## build the tool for latency hints, build/latnice/latnice
 	$(MAKE) -C tools/latnice
 
+kernelshark:	## build the plugin for KernelShark, build/kernelshark/plugin-cpuidle_lab.so
+	$(MAKE) -C kernelshark
+
 deb:	## build the Debian packages in clean roots, look at them with lintian; into build/deb
 	@tools/setup.sh
 	@$(PYTHON) packaging/deb.py
@@ -122,4 +125,4 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
 .PHONY: help demo test test-full crossval equality fidelity bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
-	tunables-doc size coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean
+	tunables-doc size coverage mutants lint modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean

@@ -158,6 +158,47 @@ void idle_state_name(const struct idle_trace *trace, int cpu, int state, char *n
 		snprintf(name, size, "state %d", state);
 }
 
+/* What a number means, as the trace itself says; "" if it does not. */
+static const char *symbol_of(const struct tep_event *event, const char *field, int64_t value)
+{
+	const struct tep_print_arg *arg;
+	const struct tep_print_flag_sym *symbol;
+
+	for (arg = event->print_fmt.args; arg; arg = arg->next) {
+		if (arg->type != TEP_PRINT_SYMBOL || !arg->symbol.field ||
+		    arg->symbol.field->type != TEP_PRINT_FIELD ||
+		    strcmp(arg->symbol.field->field.name, field))
+			continue;
+		for (symbol = arg->symbol.symbols; symbol; symbol = symbol->next)
+			if (strtoll(symbol->value, NULL, 0) == value)
+				return symbol->str;
+	}
+	return "";
+}
+
+/**
+ * idle_decision_read() - read what a decision says to people
+ * @trace: the trace
+ * @entry: the decision
+ * @decision: filled
+ *
+ * Return: false if it cannot be read.
+ */
+bool idle_decision_read(const struct idle_trace *trace, const struct kshark_entry *entry,
+			struct idle_decision *decision)
+{
+	struct tep_event *event = tep_find_event(trace->events->tep, trace->events->id[DECISION]);
+	int64_t governor, reason;
+
+	if (!event || kshark_read_event_field_int(entry, "governor", &governor) ||
+	    kshark_read_event_field_int(entry, "reason", &reason) ||
+	    kshark_read_event_field_int(entry, "sleep_length_ns", &decision->sleep_length_ns))
+		return false;
+	decision->governor = symbol_of(event, "governor", governor);
+	decision->reason = symbol_of(event, "reason", reason);
+	return true;
+}
+
 /* Read an element of a field; false if the record is too short for it. */
 static bool read_element(const struct idle_events *events, const struct tep_record *record,
 			 enum idle_event event, int number, int element, int64_t *value)

@@ -61,17 +61,6 @@ struct {
 
 ksplot_font font;
 
-std::string between(const std::string &text, const char *before, const char *after)
-{
-	size_t from = text.find(before);
-
-	if (from == std::string::npos)
-		return "";
-	from += strlen(before);
-	size_t to = text.find(after, from);
-	return to == std::string::npos ? "" : text.substr(from, to - from);
-}
-
 std::string duration(double ns)
 {
 	char text[32];
@@ -93,20 +82,14 @@ std::string name_of(int stream, int cpu, int state)
 	return name;
 }
 
-/* Governor, reason and sleep length, in the words of the trace. */
-std::string describe_decision(const kshark_entry *decision)
+std::string describe_decision(int stream, const kshark_entry *entry)
 {
-	char *info = kshark_get_info(decision);
-	std::string text = info ? info : "";
+	idle_decision decision;
 
-	free(info);
-	std::string governor = between(text, " ", ":");
-	std::string reason = between(text, "reason=", " sleep_length_ns=");
-	std::string sleep = between(text, "sleep_length_ns=", " ");
-	if (governor.empty() || reason.empty() || sleep.empty())
+	if (!idle_decision_read(idle_trace_of(stream), entry, &decision))
 		return "; its decision cannot be read";
-	return "; " + governor + ": " + reason + ", sleep length " +
-	       duration(strtod(sleep.c_str(), nullptr));
+	return std::string("; ") + decision.governor + ": " + decision.reason + ", sleep length " +
+	       duration(decision.sleep_length_ns);
 }
 
 std::string describe_period(int stream, int cpu, const idle_period &period)
@@ -116,7 +99,7 @@ std::string describe_period(int stream, int cpu, const idle_period &period)
 	char loss[64];
 
 	if (period.decision)
-		text += describe_decision(period.decision);
+		text += describe_decision(stream, period.decision);
 	if (period.verdict == IDLE_UNKNOWN)
 		return text;
 	if (period.verdict == IDLE_RIGHT)
@@ -244,12 +227,12 @@ void add_text(KsCppArgV *argv)
 	int width = 7 * chosen.text.size();
 	int last = argv->_graph->bin(histo->n_bins - 1)._base.x();
 	int left = argv->_graph->bin(bin_of(histo, chosen.ts))._base.x();
-	int top = argv->_graph->base() + 3;
+	int bottom = argv->_graph->base() + text_height + 2;
 
 	left = std::max(std::min(left, last - width), argv->_graph->bin(0)._base.x());
 	argv->_shapes->push_front(new KsPlot::TextBox(&font, chosen.text,
 						      KsPlot::Color(240, 240, 200),
-						      KsPlot::Point(left, top), width,
+						      KsPlot::Point(left, bottom), width,
 						      text_height));
 }
 

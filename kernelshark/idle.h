@@ -52,6 +52,18 @@ struct idle_period {
 	uint8_t verdict;
 };
 
+/**
+ * struct idle_decision - what a decision says to people
+ * @governor: its governor
+ * @reason: its reason
+ * @sleep_length_ns: time to the next timer
+ */
+struct idle_decision {
+	const char *governor;
+	const char *reason;
+	int64_t sleep_length_ns;
+};
+
 struct idle_cpu;
 struct idle_events;
 
@@ -72,6 +84,8 @@ struct idle_trace {
 };
 
 const struct idle_period *idle_periods(const struct idle_trace *trace, int cpu, size_t *count);
+bool idle_decision_read(const struct idle_trace *trace, const struct kshark_entry *entry,
+			struct idle_decision *decision);
 int idle_deepest(const struct idle_trace *trace);
 void idle_state_name(const struct idle_trace *trace, int cpu, int state, char *name, size_t size);
 struct idle_trace *idle_trace_of(int stream);

@@ -81,6 +81,7 @@ void print_bars(kshark_data_stream *stream, kshark_trace_histo *histo, KsPlot::G
 		int cpu)
 {
 	Scene scene(stream, histo, graph, cpu);
+	std::vector<std::string> lines;	/* The last is drawn first. */
 
 	for (auto at = scene.shapes.begin(); at != scene.shapes.end(); ++at) {
 		auto *bar = dynamic_cast<KsPlot::Rectangle *>(*at);
@@ -101,9 +102,13 @@ void print_bars(kshark_data_stream *stream, kshark_trace_histo *histo, KsPlot::G
 		bar->doubleClick();
 		if (bar->distance(bar->pointX(0), bar->pointY(0)) != 0)
 			fail("a bar is not where it is drawn");
-		printf("%d\t%02x%02x%02x\t%s\t%s\n", cpu, bar->_color.r(), bar->_color.g(),
-		       bar->_color.b(), mark ? mark : "-", printed.c_str());
+		char head[64];
+		snprintf(head, sizeof(head), "%d\t%02x%02x%02x\t%s\t", cpu, bar->_color.r(),
+			 bar->_color.g(), bar->_color.b(), mark ? mark : "-");
+		lines.push_back(head + printed);
 	}
+	for (auto line = lines.rbegin(); line != lines.rend(); ++line)
+		puts(line->c_str());
 }
 
 } // namespace
