@@ -29,7 +29,8 @@ VERSION = (TOP / "VERSION").read_text().strip()
 BUILD_RELEASE = "bookworm"
 BUILD_PACKAGES = (
     "build-essential", "debhelper", "dh-dkms", "libgl-dev", "libglu1-mesa-dev", "libjson-c-dev",
-    "libkshark-dev", "libtraceevent-dev", "libtracecmd-dev", "pkgconf", "dpkg-dev",
+    "libkshark-dev", "libtraceevent-dev", "libtracecmd-dev", "libtracefs-dev", "pkgconf",
+    "dpkg-dev",
 )  # fmt: skip
 LINT_RELEASE = "trixie"
 LINT_PACKAGES = ("lintian",)
