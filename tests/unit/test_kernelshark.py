@@ -27,6 +27,8 @@ PIXEL_NS = 500
 # Thousandths of loss up to which nothing is marked, as idle.h has it, and what rounding may move.
 SHOWN, ROUNDING = 10, 2
 
+LIBRARIES = ("-lkshark-plot", "-lkshark")
+
 Bar = tuple[str, str, str, str]  # cpu, colour, mark, text
 Host = Callable[[Path], tuple[str, list[Bar]]]
 
@@ -54,8 +56,7 @@ def host(plugin: Path) -> Host:
     ).stdout.split()
     source = str(Path(__file__).with_name("kernelshark_host.cpp"))
     subprocess.run(
-        ["g++", "-std=c++17", "-rdynamic", *flags, source, "-o", str(program)]
-        + ["-lkshark-plot", "-lkshark"],
+        ["g++", "-std=c++17", "-rdynamic", *flags, source, "-o", str(program), *LIBRARIES],
         check=True,
     )
 

@@ -192,6 +192,7 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
 
 
 def machine_of(trace: Trace, cpu: int) -> Machine | None:
+    """Return the idle states of a CPU; where only those of others are known and equal, these."""
     kinds = set(trace.machines.values())
     if cpu in trace.machines or len(kinds) != 1:
         return trace.machines.get(cpu)
