@@ -88,9 +88,12 @@ def test_what_is_no_recording_is_one_sentence(tmp_path: Path, content: bytes | N
 def shown(cell: str, names: dict[str, Any]) -> Any:
     """Run a cell as a notebook does; return the value of an expression at its end."""
     body = ast.parse(cell)
-    last = body.body.pop() if isinstance(body.body[-1], ast.Expr) else None
-    exec(compile(body, "cell", "exec"), names)
-    return last and eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    last = body.body[-1]
+    if not isinstance(last, ast.Expr):
+        exec(compile(body, "cell", "exec"), names)
+        return None
+    exec(compile(ast.Module(body.body[:-1], []), "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
 
 
 def test_the_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

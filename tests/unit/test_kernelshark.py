@@ -192,7 +192,7 @@ def test_without_cpu_idle_the_decisions_begin_the_bars(tmp_path: Path, host: Hos
         if name != "cpu_idle":
             put(cpu, ts, name, *rest)
 
-    session.trace.put = put_decisions  # type: ignore[method-assign]
+    session.trace.put = put_decisions  # type: ignore[method-assign, assignment]
     session.phase("wteo", "cyclictest", 10_000_000)
     path = session.trace.write(tmp_path / "trace.dat")
     _, bars = host(path)
@@ -240,6 +240,6 @@ def test_an_event_without_an_expected_field_is_left_alone(
         item.name = f"other_{item.name}"
     session.trace.put = lambda *_: None  # type: ignore[method-assign]
     session.phase("wteo", "cyclictest", 5_000_000)
-    del session.trace.put  # type: ignore[method-assign]
+    del session.trace.put
     session.trace.mark(0, 10**9, "phase end")
     assert host(session.trace.write(tmp_path / "trace.dat")) == ("loaded 1", [])

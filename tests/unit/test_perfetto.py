@@ -134,7 +134,7 @@ def test_the_counter_ends_with_the_regret(exported: list[TracePacket], frames: F
         rows = frames.intervals.filter("judged", pl.col("cpu") == cpu)
         last = rows.filter(pl.struct("workload", "governor").rle_id() == pl.struct(
             "workload", "governor").rle_id().last())  # fmt: skip
-        want = 100 * (last["cost_pj"].sum() / last["oracle_pj"].sum() - 1)
+        want = 100 * (float(last["cost_pj"].sum()) / float(last["oracle_pj"].sum()) - 1)
         assert events[-1].track_event.double_counter_value == pytest.approx(want)
         assert len(events) == rows.height
 

@@ -120,7 +120,7 @@ def _named(trace: Trace, frame: pl.DataFrame, column: str) -> pl.Expr:
 def _state_names(machines: dict[int, Machine], column: str) -> pl.Expr:
     """Return the name of the state whose number is in a column; `state N` where unknown."""
     number = pl.col(column).cast(pl.String)
-    name = pl.when(pl.col(column).is_not_null()).then(pl.format("state {}", number))
+    name: pl.Expr = pl.when(pl.col(column).is_not_null()).then(pl.format("state {}", number))
     for cpu, machine in machines.items():
         known = pl.col("cpu") == cpu
         names = dict(enumerate(machine.names))
