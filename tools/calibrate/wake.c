@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -225,6 +227,8 @@ static int load(int count, char **argv)
 
 int main(int argc, char **argv)
 {
+	/* A calibration that was killed must not leave its load behind. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (argc == 8 && !strcmp(argv[1], "latency") &&
 	    (!strcmp(argv[2], "timer") || !strcmp(argv[2], "ipi"))) {
 		if (mlockall(MCL_CURRENT | MCL_FUTURE))
