@@ -90,6 +90,12 @@ struct job {
 	int64_t start_ns;
 };
 
+/* Wake-ups are spread over a quarter of the period, or they would keep in step with the tick. */
+static int64_t due(const struct job *job, int i)
+{
+	return job->start_ns + i * job->period_ns + i * 7919LL % 1000 * job->period_ns / 4000;
+}
+
 static void *spin(void *data)
 {
 	const struct job *job = data;
@@ -103,14 +109,12 @@ static void *spin(void *data)
 static void *send_wakeups(void *data)
 {
 	const struct job *job = data;
-	int64_t due_ns = job->start_ns;
 	uint64_t one = 1;
 	int i;
 
 	stay_on(job->cpu, 20);
 	for (i = 0; i < job->count; i++) {
-		sleep_until(due_ns);
-		due_ns += job->period_ns;
+		sleep_until(due(job, i));
 		atomic_store(&sent_ns, now_ns());
 		if (write(job->event, &one, sizeof(one)) != sizeof(one))
 			fail("cannot wake the other CPU");
@@ -181,7 +185,7 @@ static int latency(char **argv)
 	if (is_ipi)
 		start(&sender, send_wakeups, &other);
 	for (i = 0; i < job.count; i++) {
-		int64_t due_ns = job.start_ns + i * job.period_ns;
+		int64_t due_ns = due(&job, i);
 
 		if (is_ipi) {
 			if (read(job.event, &value, sizeof(value)) != sizeof(value))
