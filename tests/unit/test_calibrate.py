@@ -135,7 +135,7 @@ def test_latencies_alone_without_an_energy_counter(
 ) -> None:
     before = settings(root)
     target, page = tmp_path / "machine.yaml", tmp_path / "machine.html"
-    assert main(["calibrate", "--json", "-o", str(target), "--html", str(page)]) == 0
+    assert main(["calibrate", "--json", "-o", str(target), "--page", str(page)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert settings(root) == before and not (root / "run/cpuidle-lab-calibrate.json").exists()
     assert any("no powercap zone" in note for note in found["notes"])

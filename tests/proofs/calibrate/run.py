@@ -108,7 +108,7 @@ def script() -> str:
         steps.append(
             f"load cpuidle_emul machine={each.machine} real={each.parameter()}\n"
             f"before=$(settings) at=/results/{each.machine}\n"
-            f"calibrate {PLAN} --json -o $at.yaml --html $at.html >$at.json || exit 1\n"
+            f"calibrate {PLAN} --json -o $at.yaml --page $at.html >$at.json || exit 1\n"
             f'[ "$(settings)" = "$before" ] || echo "{each.machine}: settings differ"\n'
             "rmmod cpuidle_emul\n"
         )

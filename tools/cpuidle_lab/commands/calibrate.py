@@ -23,7 +23,7 @@ HELP = "measure this machine's idle states: exit latency, power, break-even poin
 EPILOG = """\
 examples:
   sudo cpuidle-lab calibrate -o machine.yaml
-  sudo cpuidle-lab calibrate -o machine.yaml --html machine.html --repetitions 10
+  sudo cpuidle-lab calibrate -o machine.yaml --page machine.html --repetitions 10
 
 Each state is measured with all others disabled; at the end, also after Ctrl-C, the settings are as
 before. After a kill the next calibration puts them back. Close other programs: above 5 % load it
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     plan = measure.Plan()
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="write the machine file (YAML)")
-    add("--html", type=Path, metavar="FILE", help="write a page with both tables")
+    add("--page", type=Path, metavar="FILE", help="write a page with both tables")
     add("--wakeups", type=_number(20, 10_000), default=plan.wakeups, metavar="N",
         help="wake-ups of each series of latencies (default: %(default)s)")  # fmt: skip
     add("--seconds", type=_number(0.2, 600), default=plan.seconds, metavar="S",
@@ -156,7 +156,7 @@ def _notes(states: list[model.State], zones: tuple[str, ...], busy: float) -> li
 
 
 def _check_files(args: argparse.Namespace) -> None:
-    for path in (args.output, args.html):
+    for path in (args.output, args.page):
         if path is None:
             continue
         if path.is_dir() or not path.parent.is_dir():
@@ -213,8 +213,8 @@ def run(args: argparse.Namespace) -> int:
         return 128 + interruption.number
     if args.output:
         write_whole(args.output, result.as_machine(found))
-    if args.html:
-        write_whole(args.html, result.as_page(found))
+    if args.page:
+        write_whole(args.page, result.as_page(found))
     if args.json:
         print(json.dumps(result.as_json(found), indent=2))
     else:
