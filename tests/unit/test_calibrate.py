@@ -23,6 +23,7 @@ from tests.unit import recorded
 
 PACKAGE = Path(__file__).parents[2] / "tools"
 BUSY = 4000.0
+FEW = ("--wakeups", "20")
 
 # Prints how late a wake-up is: 3 us and the exit latency of the state that is enabled.
 PROGRAM = """\
@@ -135,7 +136,7 @@ def test_latencies_alone_without_an_energy_counter(
 ) -> None:
     before = settings(root)
     target, page = tmp_path / "machine.yaml", tmp_path / "machine.html"
-    assert main(["calibrate", "--json", "-o", str(target), "--page", str(page)]) == 0
+    assert main(["calibrate", *FEW, "--json", "-o", str(target), "--page", str(page)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert settings(root) == before and not (root / "run/cpuidle-lab-calibrate.json").exists()
     assert any("no powercap zone" in note for note in found["notes"])
@@ -150,7 +151,7 @@ def test_latencies_alone_without_an_energy_counter(
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["calibrate", *arguments]) == 1
+    assert main(["calibrate", *FEW, *arguments]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1, said
     return said
@@ -162,7 +163,7 @@ def test_a_busy_machine_is_refused_or_its_figures_are_unsure(
     monkeypatch.setattr(calibrate, "load", lambda _: 0.31)
     before = settings(root)
     assert "31 % busy" in refused(capsys)
-    assert main(["calibrate", "--force"]) == 0
+    assert main(["calibrate", "--force", *FEW]) == 0
     assert "unsure" in capsys.readouterr().out
     assert settings(root) == before
 
@@ -189,7 +190,7 @@ def test_a_program_that_fails_leaves_the_settings(
 def test_two_at_once_are_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with isolate.alone(Tree(root)):
         assert "another calibration" in refused(capsys)
-    assert main(["calibrate"]) == 0
+    assert main(["calibrate", *FEW]) == 0
 
 
 def test_without_idle_states_there_is_nothing_to_measure(
@@ -250,7 +251,7 @@ def test_a_run_that_is_ended_leaves_the_settings_or_the_next_mends(
         return
     assert settings(root) != before
     program.write_text(PROGRAM)
-    assert main(["calibrate"]) == 0
+    assert main(["calibrate", *FEW]) == 0
     assert "a calibration was killed" in capsys.readouterr().err
     assert settings(root) == before
 

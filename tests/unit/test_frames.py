@@ -21,7 +21,7 @@ NOTEBOOK = Path(__file__).parents[2] / "docs" / "recording.ipynb"
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return synthetic.demo(tmp_path_factory.mktemp("session") / "trace.dat", 50_000_000)
+    return synthetic.demo(tmp_path_factory.mktemp("session") / "trace.dat", 20_000_000)
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,15 @@ def host(plugin: Path) -> Host:
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a session of the kernel's menu (cpu_idle alone) and all of our governors."""
-    return synthetic.demo(tmp_path_factory.mktemp("session") / "trace.dat", 20_000_000)
+    return synthetic.demo(tmp_path_factory.mktemp("session") / "trace.dat", 10_000_000)
+
+
+@pytest.fixture(scope="module")
+def drawn(session: Path, host: Host) -> list[Bar]:
+    """Return all bars of the session."""
+    loaded, bars = host(session)
+    assert loaded == "loaded 1"
+    return bars
 
 
 def mark(machine: Machine, row: dict[str, int]) -> tuple[str, str]:
@@ -128,10 +136,8 @@ def seen(bars: list[Bar]) -> Counter[tuple[str, str, str, str, str]]:
     return found
 
 
-def test_every_period_is_drawn_once_with_its_verdict(session: Path, host: Host) -> None:
-    loaded, bars = host(session)
-    assert loaded == "loaded 1"
-    want, got = expected(session), seen(bars)
+def test_every_period_is_drawn_once_with_its_verdict(session: Path, drawn: list[Bar]) -> None:
+    want, got = expected(session), seen(drawn)
     uncertain = Counter({key: n for key, n in want.items() if key[3] == "?"})
     assert uncertain.total() < 0.02 * want.total()
     if not uncertain:
@@ -144,9 +150,8 @@ def test_every_period_is_drawn_once_with_its_verdict(session: Path, host: Host) 
     assert {key[3] for key in got} == {"-", "deep", "shallow"}
 
 
-def test_each_state_has_a_colour_of_its_own(session: Path, host: Host) -> None:
-    _, bars = host(session)
-    pairs = {(colour, text.partition(",")[0]) for _, colour, _, text in bars}
+def test_each_state_has_a_colour_of_its_own(drawn: list[Bar]) -> None:
+    pairs = {(colour, text.partition(",")[0]) for _, colour, _, text in drawn}
     assert {state for _, state in pairs} == set(synthetic.NAMES)
     assert len(pairs) == len(synthetic.NAMES)
 

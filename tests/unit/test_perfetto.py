@@ -26,7 +26,7 @@ PACKAGE = Path(cpuidle_lab.__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return synthetic.demo(tmp_path_factory.mktemp("session") / "trace.dat", 20_000_000)
+    return synthetic.demo(tmp_path_factory.mktemp("session") / "trace.dat", 8_000_000)
 
 
 @pytest.fixture(scope="module")
