@@ -40,8 +40,12 @@ load cpuidle_emul machine=skx
 echo 1 >/sys/devices/system/cpu/cpu1/cpuidle/state2/disable
 before=$(settings)
 begin() {
-    calibrate >/dev/null 2>/tmp/ended &
-    while [ "$(settings)" = "$before" ]; do usleep 50000; done
+    calibrate --force >/dev/null 2>/tmp/ended &
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        sleep 1
+        [ "$(settings)" = "$before" ] || return
+    done
+    cat /tmp/ended
 }
 for signal in INT TERM KILL; do
     begin
