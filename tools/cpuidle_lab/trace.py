@@ -26,6 +26,7 @@ import polars as pl
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.replay.abi import constant
+from cpuidle_lab.stock import Told, told_of
 
 TABLES = (
     "decision",
@@ -133,6 +134,9 @@ class Ending:
         decisions: decisions among them.
         decisions_missing, gaps, without_outcome, without_decision, implausible: see Integrity.
         unplaced: decisions before the idle states of their CPU were known: in no interval.
+        asked, inferred, untold, fateless: of a recording without the module: decisions whose timer
+            is as the kernel answered, follows from other events, is not known; decisions of which
+            nothing tells whether the tick was kept.
     """
 
     events: int
@@ -143,6 +147,10 @@ class Ending:
     without_decision: int
     implausible: int
     unplaced: int
+    asked: int = 0
+    inferred: int = 0
+    untold: int = 0
+    fateless: int = 0
 
 
 @dataclass(frozen=True)
@@ -281,12 +289,18 @@ def _empty(columns: list[Column]) -> pl.DataFrame:
     return pl.DataFrame(schema=types)
 
 
-def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema | Chunk | Ending]:
+def read_chunks(
+    path: Path, tables: Iterable[str] = TABLES, told: Told | None = None
+) -> Iterator[Schema | Chunk | Ending]:
     """Read a trace piece by piece, in memory bounded by the size of a piece.
+
+    A trace that was made without the module has no decisions; the reader makes them of the events
+    that it has, where `told` has idle states.
 
     Args:
         path: the trace.dat file.
         tables: names out of TABLES and MADE; others are skipped.
+        told: what is known of a recording without the module; None: of one with it.
 
     Yields:
         First the schema, then chunks, CPU by CPU, each with rows of one CPU, at last the Ending.
@@ -296,7 +310,7 @@ def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema |
     """
     debug = bool(os.environ.get("CPUIDLE_LAB_DEBUG"))
     process = subprocess.Popen(
-        [str(native_reader()), str(path), *tables],
+        [str(native_reader()), str(path), *(told.options() if told else []), *tables],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=None if debug else subprocess.DEVNULL,
@@ -309,6 +323,21 @@ def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema |
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def told_by(path: Path) -> Told | None:
+    """Return what a recording without the module tells of itself; None of one with the module.
+
+    Raises:
+        UserError: as read_chunks(), or a line of the recorder cannot be read.
+    """
+    marks: list[tuple[int, str]] = []
+    for piece in read_chunks(path, ("marker", "decision")):
+        if isinstance(piece, Chunk) and piece.table == "decision":
+            return None
+        if isinstance(piece, Chunk):
+            marks += piece.frame.select("ts", pl.col("text").str.strip_chars()).iter_rows()
+    return told_of(path, marks)
 
 
 def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | Ending]:
@@ -591,10 +620,12 @@ def _integrity(tables: dict[str, pl.DataFrame], events: int, implausible: int) -
     )
 
 
-def _collect(path: Path, wanted: list[str]) -> tuple[Schema, dict[str, pl.DataFrame], int]:
+def _collect(
+    path: Path, wanted: list[str], told: Told | None
+) -> tuple[Schema, dict[str, pl.DataFrame], int]:
     schema, events = Schema(), 0
     parts: dict[str, list[pl.DataFrame]] = {}
-    for piece in read_chunks(path, wanted):
+    for piece in read_chunks(path, wanted, told):
         if isinstance(piece, Schema):
             schema = piece
             parts = {name: [_empty(columns)] for name, columns in schema.tables.values()}
@@ -614,19 +645,20 @@ _ABSENT: dict[str, pl.DataFrame] = {
 }  # fmt: skip
 
 
-def load(path: Path, *, with_state: bool = False) -> Trace:
+def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> Trace:
     """Read a whole trace.
 
     Args:
         path: the trace.dat file.
         with_state: read the checkpoints of the governors' state, too (large).
+        told: what is known of a recording without the module; None: what it tells itself.
 
     Raises:
         UserError: the file cannot be read, is no trace, is damaged, contradicts itself, or has
             neither our events nor power:cpu_idle.
     """
     wanted = [name for name in (*TABLES, "period", "interval") if name != "state" or with_state]
-    schema, tables, events = _collect(path, wanted)
+    schema, tables, events = _collect(path, wanted, told or told_by(path))
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
     if not tables["decision"].height and not tables["cpu_idle"].height:
