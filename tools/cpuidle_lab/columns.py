@@ -657,13 +657,13 @@ def write(
                 if progress:
                     progress(rows)
             else:
-                kind = _kind(trace, writer, piece)
+                kind = _kind(trace, writer, piece, told)
                 writer.meta |= found.meta(kind, piece)
 
 
-def _kind(trace: Path, writer: Writer, ending: tr.Ending) -> str:
+def _kind(trace: Path, writer: Writer, ending: tr.Ending, told: Told | None) -> str:
     """Choose what the intervals are made of, and drop the rest."""
-    if ending.decisions:
+    if ending.decisions and not tr.is_timerless(told, ending):
         writer.drop("idle")
         if ending.unplaced == ending.decisions:
             raise UserError(
@@ -671,6 +671,8 @@ def _kind(trace: Path, writer: Writer, ending: tr.Ending) -> str:
                 "unknown; record with -e cpuidle_lab (all of its events)"
             )
         return TRACE
+    writer.drop("interval")
+    writer.drop("period")
     writer.rename("idle", "interval")
     if "interval" not in writer.parts:
         raise UserError(

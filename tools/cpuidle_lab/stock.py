@@ -13,12 +13,13 @@ lines "phase governor=NAME workload=NAME" tell later governors. A line that cann
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.idle_tables import plain
 
 if TYPE_CHECKING:
     from cpuidle_lab.trace import Machine
@@ -35,6 +36,7 @@ PROBES, EVENTS, CPU_IDLE = "probes", "events", "cpu_idle"
 NO_REQUEST = -1
 
 _TIME_MAX = 2**63 - 1
+_UNFIT = re.compile(r"[^\w.+-]")
 _GOVERNORS_MAX = 60
 
 
@@ -55,31 +57,13 @@ class Table:
     latency_req_us: int = NO_REQUEST
     disabled: int = 0
 
-    def line(self) -> str:
-        """Return the line of the trace."""
-        machine = self.machine
-        states = ",".join(
-            f"{name}:{latency // 1000}:{residency // 1000}:{power}"
-            for name, latency, residency, power in zip(
-                machine.names,
-                machine.exit_latency_ns,
-                machine.target_residency_ns,
-                machine.power_mw,
-                strict=True,
-            )
-        )
-        return (
-            f"{MARK}machine cpus={self.first}-{self.last} tick_ns={machine.tick_ns} "
-            f"latency_req_us={self.latency_req_us} disabled={self.disabled:#x} states={states}"
-        )
-
     def option(self) -> str:
         """Return the option of the reader."""
         machine = self.machine
         request = _TIME_MAX if self.latency_req_us < 0 else self.latency_req_us * 1000
         polling = sum(spins << k for k, spins in enumerate(machine.polling))
         states = ";".join(
-            f"{_word(name)},{latency},{residency},{power}"
+            f"{plain(name)},{latency},{residency},{power}"
             for name, latency, residency, power in zip(
                 machine.names,
                 machine.exit_latency_ns,
@@ -92,11 +76,6 @@ class Table:
             f"--machine={self.first}-{self.last};{machine.tick_ns};{request};{self.disabled};"
             f"{polling};{states}"
         )
-
-
-def _word(name: str) -> str:
-    """Return a name that ends no field."""
-    return re.sub(r"[^\w.+-]", "_", name)[:15] or "state"
 
 
 @dataclass
@@ -127,8 +106,8 @@ class Told:
         changes = sorted(self.governors) or [(0, "unknown")]
         return [
             *(table.option() for table in self.tables),
-            *(f"--governor={ts};{names.index(name)};{_word(name)}" for ts, name in changes),
-            f"--kernel={_word(self.kernel)[:80] if self.kernel else ''}",
+            *(f"--governor={ts};{names.index(name)};{plain(name)}" for ts, name in changes),
+            f"--kernel={_UNFIT.sub('_', self.kernel)[:80]}",
         ]
 
     def with_machine(self, machine: "Machine") -> "Told":
@@ -215,3 +194,25 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
 def _changes(governors: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """Return the first mark of each run of marks of the same governor."""
     return [each for n, each in enumerate(governors) if not n or governors[n - 1][1] != each[1]]
+
+
+def stock_line(stock: Mapping[str, object]) -> str:
+    """Return one sentence on a recording without the module.
+
+    Args:
+        stock: "way", and decisions by how their timer is known: "asked", "inferred", "untold";
+            and "fateless", of which nothing tells whether the tick was kept.
+    """
+    asked, inferred, untold, fateless = (
+        int(str(stock.get(name, 0))) for name in ("asked", "inferred", "untold", "fateless")
+    )
+    total = max(1, asked + inferred + untold)
+    way = f", by {stock['way']}" if stock.get("way") else ""
+    text = (
+        f"recorded without the module{way}: the kernel told the next timer in "
+        f"{100 * asked / total:.1f} % of {total:,} decisions, other events in "
+        f"{100 * inferred / total:.1f} %, nothing in {100 * untold / total:.1f} %"
+    )
+    if fateless:
+        text += f"; of {100 * fateless / total:.1f} % it is not known whether the tick was kept"
+    return text

@@ -620,10 +620,20 @@ def _integrity(tables: dict[str, pl.DataFrame], events: int, implausible: int) -
     )
 
 
+def is_timerless(told: Told | None, ending: Ending) -> bool:
+    """Tell whether a recording without the module has power:cpu_idle alone: no decisions.
+
+    Args:
+        told: what is known of it; None of a recording with the module.
+        ending: what its reading came to.
+    """
+    return told is not None and bool(told.tables) and not ending.asked + ending.inferred
+
+
 def _collect(
     path: Path, wanted: list[str], told: Told | None
-) -> tuple[Schema, dict[str, pl.DataFrame], int]:
-    schema, events = Schema(), 0
+) -> tuple[Schema, dict[str, pl.DataFrame], Ending]:
+    schema, ending = Schema(), Ending(0, 0, 0, 0, 0, 0, 0, 0)
     parts: dict[str, list[pl.DataFrame]] = {}
     for piece in read_chunks(path, wanted, told):
         if isinstance(piece, Schema):
@@ -632,8 +642,8 @@ def _collect(
         elif isinstance(piece, Chunk):
             parts[piece.table].append(piece.frame)
         else:
-            events = piece.events
-    return schema, {name: pl.concat(frames) for name, frames in parts.items()}, events
+            ending = piece
+    return schema, {name: pl.concat(frames) for name, frames in parts.items()}, ending
 
 
 # The columns that the code relies on, for events that a trace does not have.
@@ -643,6 +653,10 @@ _ABSENT: dict[str, pl.DataFrame] = {
     "outcome": pl.DataFrame(schema={"ts": pl.UInt64, "cpu": pl.UInt16, "seq": pl.UInt64,
                                     "index": pl.UInt8, "residency_ns": pl.UInt64}),
 }  # fmt: skip
+
+
+# Tables that a recording of power:cpu_idle alone has not.
+_DECIDED = ("decision", "outcome", "period", "interval")
 
 
 def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> Trace:
@@ -658,7 +672,10 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
             neither our events nor power:cpu_idle.
     """
     wanted = [name for name in (*TABLES, "period", "interval") if name != "state" or with_state]
-    schema, tables, events = _collect(path, wanted, told or told_by(path))
+    told = told or told_by(path)
+    schema, tables, ending = _collect(path, wanted, told)
+    if is_timerless(told, ending):
+        tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
     if not tables["decision"].height and not tables["cpu_idle"].height:
@@ -681,5 +698,5 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         tables=tables,
         symbols=schema.symbols,
         machines=machines,
-        integrity=_integrity(tables, events, implausible),
+        integrity=_integrity(tables, ending.events, implausible),
     )

@@ -236,10 +236,15 @@ static const char *take_hrtimer(struct reader *r,
 
 static const char *take_idle(struct reader *r, const struct tep_record *record)
 {
+	u32 state = cil_read_field(r, TABLE_CPU_IDLE, 0, record);
+	const char *error;
+
 	if (cil_read_field(r, TABLE_CPU_IDLE, 1, record) != r->periods.cpu)
 		return NULL;
-	return cil_stock_idle(&r->stock.state, record->ts,
-			      cil_read_field(r, TABLE_CPU_IDLE, 0, record));
+	/* Whether there is more than this event is known at the end only. */
+	error = cil_periods_idle(&r->periods, record->ts, state);
+	return error ? error : cil_stock_idle(&r->stock.state, record->ts,
+					      state);
 }
 
 /**
