@@ -27,7 +27,7 @@ FUNCTIONS = (
 )
 
 # A return probe can read an argument from this kernel on.
-_ARGUMENTS_SINCE = (6, 9)
+ARGUMENTS_SINCE = (6, 9)
 
 # Events of the kernel that a recording has, as far as the kernel has them, with their filters.
 SWITCH = ("sched:sched_switch", "prev_pid == 0")
@@ -111,7 +111,7 @@ class Probes:
         Returns:
             "", or why the kernel has none; then nothing is left of them.
         """
-        new = _parse(self._machine.kernel()) >= _ARGUMENTS_SINCE
+        new = _parse(self._machine.kernel()) >= ARGUMENTS_SINCE
         error = self._try(lines(self.group, new))
         if error and new:
             error = self._try(lines(self.group, False))

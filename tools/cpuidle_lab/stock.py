@@ -87,12 +87,14 @@ class Told:
         governors: names with the time from which they decided, ns.
         kernel: release, "" if unknown.
         way: PROBES, EVENTS or CPU_IDLE, as the recorder said; "" if it did not.
+        strict: the module recorded, too; leave out the answers that its decision event asked for.
     """
 
     tables: list[Table] = field(default_factory=list)
     governors: list[tuple[int, str]] = field(default_factory=list)
     kernel: str = ""
     way: str = ""
+    strict: bool = False
 
     def names(self) -> list[str]:
         """Return the governors' names, by their numbers."""
@@ -105,6 +107,7 @@ class Told:
         names = self.names()
         changes = sorted(self.governors) or [(0, "unknown")]
         return [
+            *(["--strict"] if self.strict else []),
             *(table.option() for table in self.tables),
             *(f"--governor={ts};{names.index(name)};{plain(name)}" for ts, name in changes),
             f"--kernel={_UNFIT.sub('_', self.kernel)[:80]}",

@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.formats import as_trace
 from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.replay.abi import constant
 from cpuidle_lab.stock import Told, told_of
@@ -298,7 +299,7 @@ def read_chunks(
     that it has, where `told` has idle states.
 
     Args:
-        path: the trace.dat file.
+        path: a trace.dat, or a recording of one of the other formats.
         tables: names out of TABLES and MADE; others are skipped.
         told: what is known of a recording without the module; None: of one with it.
 
@@ -308,9 +309,17 @@ def read_chunks(
     Raises:
         UserError: the file cannot be read, is no trace, or is damaged.
     """
+    with as_trace(path) as trace:
+        yield from _read(path, trace, tables, told)
+
+
+def _read(
+    path: Path, trace: Path, tables: Iterable[str], told: Told | None
+) -> Iterator[Schema | Chunk | Ending]:
+    """Read a trace.dat that stands for a recording."""
     debug = bool(os.environ.get("CPUIDLE_LAB_DEBUG"))
     process = subprocess.Popen(
-        [str(native_reader()), str(path), *(told.options() if told else []), *tables],
+        [str(native_reader()), str(trace), *(told.options() if told else []), *tables],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=None if debug else subprocess.DEVNULL,
@@ -325,14 +334,18 @@ def read_chunks(
             process.stdout.close()
 
 
-def told_by(path: Path) -> Told | None:
+def told_by(path: Path, both: bool = False) -> Told | None:
     """Return what a recording without the module tells of itself; None of one with the module.
+
+    Args:
+        path: the trace.dat file.
+        both: the module recorded, too; return what the recording tells all the same.
 
     Raises:
         UserError: as read_chunks(), or a line of the recorder cannot be read.
     """
     marks: list[tuple[int, str]] = []
-    for piece in read_chunks(path, ("marker", "decision")):
+    for piece in read_chunks(path, ("marker",) if both else ("marker", "decision")):
         if isinstance(piece, Chunk) and piece.table == "decision":
             return None
         if isinstance(piece, Chunk):

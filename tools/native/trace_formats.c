@@ -104,6 +104,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(prev_pid, CIL_S32) } },
 	[TABLE_TICK_STOP] = { "tick_stop", "timer", "tick_stop", {
 		SAME(success, CIL_S32) } },
+	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "decision", {
+		SAME(flags, CIL_U8) } },
 	[TABLE_LOST] = { "lost", NULL, NULL, {
 		{ "events", NULL, CIL_S64, 0 } } },
 	[TABLE_PERIOD] = { "period", NULL, NULL, {
@@ -290,6 +292,8 @@ static void use_stock_events(struct reader *r)
 
 	for (i = 0; i < ARRAY_SIZE(tables); i++)
 		r->used[tables[i]] = event_of(r, tables[i]);
+	r->used[TABLE_UNASKED] = r->stock.is_strict &&
+				 event_of(r, TABLE_UNASKED);
 }
 
 /* Which events are the tables made of, and are they in the trace? */
@@ -310,6 +314,7 @@ static void resolve_tables(struct reader *r)
 		r->used[TABLE_CONFIG] = event_of(r, TABLE_CONFIG);
 	}
 	r->used[TABLE_CPU_IDLE] |= r->wanted[TABLE_IDLE];
+	r->wanted[TABLE_UNASKED] = false;
 	for (table = 0; table < TABLE_COUNT; table++) {
 		if (cil_tables[table].system && !cil_is_made(r, table) &&
 		    !event_of(r, table))

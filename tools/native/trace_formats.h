@@ -81,6 +81,7 @@ enum {
 	TABLE_EXIT,
 	TABLE_SWITCH,
 	TABLE_TICK_STOP,
+	TABLE_UNASKED,
 	TABLE_LOST,
 	TABLE_PERIOD,
 	TABLE_INTERVAL,
@@ -144,8 +145,25 @@ struct stock_governor {
 };
 
 /**
+ * struct stock_answer - an answer to a governor that waits for the next event
+ * @is_held: it waits
+ * @ts: when it was given
+ * @sleep_length_ns: time to the next timer event, the tick left out
+ * @delta_tick_ns: time to the next timer event, the tick included
+ */
+struct stock_answer {
+	bool is_held;
+	u64 ts;
+	s64 sleep_length_ns;
+	s64 delta_tick_ns;
+};
+
+/**
  * struct stock_reader - the reading of a recording without the module
  * @is_on: decisions are made of other events
+ * @is_strict: the module recorded, too, and its decision event asked for timers
+ *	that the governor did not ask for; those answers are not used
+ * @held: in strict mode, an answer of which it is not known who asked
  * @state: the CPU being read
  * @counts: how well timers are known
  * @machines: idle states
@@ -157,6 +175,8 @@ struct stock_governor {
  */
 struct stock_reader {
 	bool is_on;
+	bool is_strict;
+	struct stock_answer held;
 	struct cil_stock state;
 	struct cil_stock_counts counts;
 	struct stock_machine *machines;

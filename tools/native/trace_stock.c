@@ -9,6 +9,7 @@
  *	--machine=CPUS;TICK_NS;LATENCY_REQ_NS;DISABLED;POLLING;NAME,EXIT_NS,TARGET_NS,POWER_MW;...
  *	--governor=FROM_NS;NUMBER;NAME
  *	--kernel=RELEASE
+ *	--strict
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,8 @@ bool cil_stock_option(struct reader *r, const char *word)
 		add_machine(r, word + 10);
 	else if (!strncmp(word, "--governor=", 11))
 		add_governor(r, word + 11);
+	else if (!strcmp(word, "--strict"))
+		r->stock.is_strict = true;
 	else if (!strncmp(word, "--kernel=", 9))
 		snprintf(r->stock.kernel, sizeof(r->stock.kernel), "%s",
 			 word + 9);
@@ -172,6 +175,7 @@ void cil_stock_begin_cpu(struct reader *r, u32 cpu)
 	size_t i;
 
 	s->current = NULL;
+	s->held.is_held = false;
 	for (i = 0; i < s->machine_count; i++) {
 		if (cpu >= s->machines[i].first && cpu <= s->machines[i].last)
 			s->current = &s->machines[i];
@@ -247,6 +251,31 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 					      state);
 }
 
+static const char *give_answer(struct reader *r)
+{
+	struct stock_answer *a = &r->stock.held;
+
+	a->is_held = false;
+	return cil_stock_asked(&r->stock.state, a->ts, a->sleep_length_ns,
+			       a->delta_tick_ns,
+			       r->sources[TABLE_ASKED][1].size);
+}
+
+/*
+ * An answer, the one before it being given. In strict mode the decision event,
+ * if that was it that asked, comes next.
+ */
+static const char *take_answer(struct reader *r, const struct tep_record *record)
+{
+	r->stock.held = (struct stock_answer){
+		.is_held = true,
+		.ts = record->ts,
+		.sleep_length_ns = cil_read_field(r, TABLE_ASKED, 0, record),
+		.delta_tick_ns = cil_read_field(r, TABLE_ASKED, 1, record),
+	};
+	return r->stock.is_strict ? NULL : give_answer(r);
+}
+
 /**
  * cil_stock_record() - an event that decisions are made of
  * @r: the run
@@ -259,14 +288,20 @@ const char *cil_stock_record(struct reader *r, size_t table,
 			     const struct tep_record *record)
 {
 	struct cil_stock *s = &r->stock.state;
+	const char *error;
 
 	s->governor = governor_at(&r->stock, record->ts);
+	if (table == TABLE_UNASKED) {
+		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
+			r->stock.held.is_held = false;
+		return NULL;
+	}
+	error = r->stock.held.is_held ? give_answer(r) : NULL;
+	if (error)
+		return error;
 	switch (table) {
 	case TABLE_ASKED:
-		return cil_stock_asked(s, record->ts,
-				       cil_read_field(r, table, 0, record),
-				       cil_read_field(r, table, 1, record),
-				       r->sources[table][1].size);
+		return take_answer(r, record);
 	case TABLE_STOP:
 	case TABLE_RETAIN:
 		return cil_stock_fate(s, record->ts, table == TABLE_STOP);
