@@ -182,7 +182,9 @@ class Writer:
             raise UserError(f"the recording names the impossible CPU {event.cpu}")
         if not 0 <= event.ts < _TIME_MAX:
             raise UserError(f"the recording has an event at the impossible time {event.ts} ns")
-        pages = self._pages.setdefault(event.cpu, _Pages())
+        if event.cpu not in self._pages:
+            self._pages[event.cpu] = _Pages()
+        pages = self._pages[event.cpu]
         if event.ts < pages.last:
             raise UserError(
                 f"the recording is damaged: time runs backwards on CPU {event.cpu} at {event.ts} ns"
