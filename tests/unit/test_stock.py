@@ -141,6 +141,28 @@ def test_a_timer_not_asked_for_is_inferred_and_marked(tmp_path: Path) -> None:
         assert (recording.stock["asked"], recording.stock["inferred"]) == (2, 2)
 
 
+def test_a_timer_not_asked_for_is_exact_where_its_arming_was_recorded(tmp_path: Path) -> None:
+    kernel = Kernel()
+    kernel.add(100, "hrtimer_start", hrtimer=77, expires=kernel.now + 20_000)
+    due = kernel.now - 100 + 20_000
+    kernel.idle(1, 25_000, stop=False, left=False)
+    kernel.add(50, "hrtimer_expire_entry", "hrtimer_wakeup", hrtimer=77)
+    kernel.idle(1, 20_000, sleep=3 * MS, delta=MS, stop=False)
+    row = periods(kernel.write(tmp_path / "a.dat")).row(0, named=True)
+    assert row["ts"] + row["sleep_length_ns"] == due
+
+
+def test_the_kernels_word_on_the_tick_counts(tmp_path: Path) -> None:
+    kernel = Kernel()
+    kernel.idle(1, 20_000, sleep=MS, delta=MS, stop=False, left=False)
+    kernel.add(50, "cil_got_tick", ret=0)
+    kernel.add(50, "hrtimer_expire_entry", "tick_nohz_handler")
+    kernel.idle(1, 20_000, sleep=MS, delta=MS, stop=False, left=False)
+    kernel.add(50, "cil_got_tick", ret=1)
+    kernel.idle(1, 20_000, sleep=MS, delta=MS, stop=False)
+    assert periods(kernel.write(tmp_path / "a.dat"))["tick"].to_list() == [0, 1, 0]
+
+
 def test_after_lost_events_no_interval_spans_the_loss(tmp_path: Path) -> None:
     kernel = Kernel()
     for _ in range(3):
@@ -492,12 +514,12 @@ def test_probes_are_added_and_removed_beside_those_of_others(host: Host) -> None
     assert (way.name, way.why) == ("probes", "")
     assert way.events[:2] == ("-e", probes.group)
     added = probe_lines(host)
-    assert added[0] == "p:mine/own some_function" and len(added) == 5
+    assert added[0] == "p:mine/own some_function" and len(added) == 6
     assert "dn=+0($arg1):s64" in added[1]
     probes.remove()
-    assert probe_lines(host)[5:] == [f"-:{line.split()[0][2:]}" for line in added[1:]]
+    assert probe_lines(host)[6:] == [f"-:{line.split()[0][2:]}" for line in added[1:]]
     probes.remove()
-    assert len(probe_lines(host)) == 9
+    assert len(probe_lines(host)) == 11
 
 
 def test_an_old_kernel_gets_no_argument_in_a_return_probe(host: Host) -> None:

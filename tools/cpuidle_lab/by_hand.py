@@ -12,7 +12,7 @@ probe() { echo "$*" >>$tracing/kprobe_events; }
 gone() {
 	trace-cmd reset >/dev/null 2>&1
 	echo 0 >$tracing/events/$group/enable
-	for event in cil_sleep_length cil_stop_tick cil_retain_tick cil_idle_exit; do
+	for event in cil_sleep_length cil_got_tick cil_stop_tick cil_retain_tick cil_idle_exit; do
 		probe -:$group/$event
 	done
 } 2>/dev/null
@@ -22,6 +22,7 @@ trap 'exit 130' INT TERM HUP
 r="r:$group/cil_sleep_length tick_nohz_get_sleep_length ret=\$retval:s64"
 # Kernels before 6.9 refuse the second field.
 probe "$r dn=+0(\$arg1):s64" 2>/dev/null || probe "$r" || exit 1
+probe "r:$group/cil_got_tick tick_nohz_idle_got_tick ret=\$retval:u8"
 probe p:$group/cil_stop_tick tick_nohz_idle_stop_tick
 probe p:$group/cil_retain_tick tick_nohz_idle_retain_tick
 probe p:$group/cil_idle_exit tick_nohz_idle_exit
@@ -48,7 +49,8 @@ describe() {
 lines=$(describe)
 
 trace-cmd record -C mono -o "$file" -e $group -e power:cpu_idle -e timer:tick_stop \
-	-e timer:hrtimer_expire_entry -e sched:sched_switch -f 'prev_pid == 0' sh -c '
+	-e timer:hrtimer_start -e timer:hrtimer_expire_entry \
+	-e sched:sched_switch -f 'prev_pid == 0' sh -c '
 		echo "$1" | while read -r line; do echo "$line" >'$tracing'/trace_marker; done
 		sleep "$2"' sh "$lines" "$seconds"
 """

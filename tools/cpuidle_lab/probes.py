@@ -20,6 +20,7 @@ _GROUP = re.compile(r"cil_p(\d+)")
 
 # Event, kind, function. The reader finds the events by these names, whatever their group.
 SLEEP_LENGTH = "cil_sleep_length"
+GOT_TICK = "cil_got_tick"
 FUNCTIONS = (
     ("cil_stop_tick", "tick_nohz_idle_stop_tick"),
     ("cil_retain_tick", "tick_nohz_idle_retain_tick"),
@@ -34,6 +35,7 @@ SWITCH = ("sched:sched_switch", "prev_pid == 0")
 KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("power:cpu_idle", ""),
     ("timer:tick_stop", ""),
+    ("timer:hrtimer_start", ""),
     ("timer:hrtimer_expire_entry", ""),
     SWITCH,
 )
@@ -49,6 +51,7 @@ def lines(group: str, with_delta: bool) -> list[str]:
     delta = " dn=+0($arg1):s64" if with_delta else ""
     return [
         f"r:{group}/{SLEEP_LENGTH} tick_nohz_get_sleep_length ret=$retval:s64{delta}",
+        f"r:{group}/{GOT_TICK} tick_nohz_idle_got_tick ret=$retval:u8",
         *(f"p:{group}/{event} {function}" for event, function in FUNCTIONS),
     ]
 

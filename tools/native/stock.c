@@ -7,6 +7,9 @@
 /* A timer within so much of the tick's grid is the tick. */
 #define GRID_NS		20000
 
+/* A timer that expired so long after it was due was due by another clock. */
+#define LATE_NS		10000000
+
 /* As power:cpu_idle numbers no state; an aborted selection's is not known. */
 #define NO_STATE	0
 
@@ -56,6 +59,8 @@ static u64 infer_due(const struct cil_stock *s, const struct cil_stock_entry *e,
 {
 	u64 end_ns = e->ended ? woken_ns(s, e) : e->decision.ts;
 
+	if (e->armed_ns)
+		return e->armed_ns;
 	if (e->expiry_ns)
 		return e->ended && end_ns < e->expiry_ns ? end_ns : e->expiry_ns;
 	if (e->before_ns > end_ns)
@@ -313,7 +318,7 @@ void cil_stock_tick(struct cil_stock *s, u64 ts)
 	s64 phase_ns = ts % (u64)s->machine.tick_ns;
 	s64 late_ns;
 
-	if (s->has_open && s->open.entered && !s->left)
+	if (s->has_open && s->open.entered && !s->left && !s->open.told_tick)
 		s->open.outcome.tick = CIL_TICK_WAKEUP;
 	/* Without the kernel's word the least delay is nearest to the grid. */
 	late_ns = phase_ns - s->tick_phase_ns;
@@ -323,24 +328,74 @@ void cil_stock_tick(struct cil_stock *s, u64 ts)
 }
 
 /**
+ * cil_stock_got_tick() - the governor asked whether the tick had come
+ * @s: the CPU
+ * @came: the kernel's answer, which knows of a tick that came too late for the
+ *	period before
+ */
+void cil_stock_got_tick(struct cil_stock *s, bool came)
+{
+	if (!s->has_open || !s->open.entered || s->open.told_tick)
+		return;
+	s->open.told_tick = true;
+	s->open.outcome.tick = came ? CIL_TICK_WAKEUP : 0;
+}
+
+/**
+ * cil_stock_armed() - a timer was armed
+ * @s: the CPU
+ * @timer: its address
+ * @due_ns: when it is due
+ */
+void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns)
+{
+	struct cil_stock_timer *to =
+		&s->timers[s->armed++ % CIL_STOCK_TIMERS];
+
+	to->timer = timer;
+	to->due_ns = due_ns;
+}
+
+/* When was a timer that expires at @ts due? 0: its arming was not recorded. */
+static u64 due_of(const struct cil_stock *s, u64 ts, u64 timer)
+{
+	u64 i, n = s->armed < CIL_STOCK_TIMERS ? s->armed : CIL_STOCK_TIMERS;
+
+	for (i = 1; timer && i <= n; i++) {
+		const struct cil_stock_timer *t =
+			&s->timers[(s->armed - i) % CIL_STOCK_TIMERS];
+
+		if (t->timer == timer)
+			return t->due_ns <= ts && ts - t->due_ns < LATE_NS ?
+				       t->due_ns : 0;
+	}
+	return 0;
+}
+
+static void note_expiry(struct cil_stock_entry *e, u64 ts, u64 due_ns)
+{
+	e->expiry_ns = ts;
+	e->armed_ns = due_ns;
+}
+
+/**
  * cil_stock_expiry() - a timer other than the tick expired
  * @s: the CPU
  * @ts: when
+ * @timer: its address, 0: not recorded
  */
-void cil_stock_expiry(struct cil_stock *s, u64 ts)
+void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer)
 {
+	u64 due_ns = due_of(s, ts, timer);
 	u32 i = s->waiting;
 
 	if (s->left)
 		return;
 	if (s->has_open && s->open.entered && !s->open.expiry_ns)
-		s->open.expiry_ns = ts;
+		note_expiry(&s->open, ts, due_ns);
 	/* Those before it, as long as the loop was not left, knew of it, too. */
-	while (i-- && !s->queue[i].left) {
-		if (s->queue[i].expiry_ns)
-			break;
-		s->queue[i].expiry_ns = ts;
-	}
+	while (i-- && !s->queue[i].left && !s->queue[i].expiry_ns)
+		note_expiry(&s->queue[i], ts, due_ns);
 }
 
 /**

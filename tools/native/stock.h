@@ -18,6 +18,9 @@
 /* Decisions in a row that did not ask; more are given up as unknown. */
 #define CIL_STOCK_QUEUE		512
 
+/* Armed timers that are remembered; those armed longest ago are forgotten. */
+#define CIL_STOCK_TIMERS	64
+
 /* Bits of the decision's flags; the first as module/trace.h has it. */
 #define CIL_FLAG_ASKED		0x04
 /* The governor did not ask; the timer is that of a neighbour or an expiry. */
@@ -57,25 +60,39 @@ struct cil_stock_sink {
  * @decision: as far as it is known
  * @outcome: what became of it
  * @expiry_ns: when the first timer expired before the idle loop was left, or 0
+ * @armed_ns: when that timer was due, as it was armed; 0: not recorded
  * @before_ns: when the timer was due that the governor knew of before, or 0
  * @has_delta: the time to the tick was told
  * @has_fate: it is known whether the tick was kept
  * @entered: an idle state was entered
  * @ended: and left again
  * @left: the idle loop was left since
+ * @told_tick: the kernel told whether the tick had come
  * @lost: events before it are missing
  */
 struct cil_stock_entry {
 	struct cil_period decision;
 	struct cil_period_outcome outcome;
 	u64 expiry_ns;
+	u64 armed_ns;
 	u64 before_ns;
 	bool has_delta;
 	bool has_fate;
 	bool entered;
 	bool ended;
 	bool left;
+	bool told_tick;
 	bool lost;
+};
+
+/**
+ * struct cil_stock_timer - a timer that was armed
+ * @timer: its address
+ * @due_ns: when it is due
+ */
+struct cil_stock_timer {
+	u64 timer;
+	u64 due_ns;
 };
 
 /**
@@ -97,6 +114,8 @@ struct cil_stock_entry {
  * @open: the newest decision
  * @queue: complete decisions that wait for one before them
  * @waiting: how many
+ * @timers: those armed last
+ * @armed: how many were armed in all
  */
 struct cil_stock {
 	struct cil_stock_sink sink;
@@ -116,6 +135,8 @@ struct cil_stock {
 	struct cil_stock_entry open;
 	struct cil_stock_entry queue[CIL_STOCK_QUEUE];
 	u32 waiting;
+	struct cil_stock_timer timers[CIL_STOCK_TIMERS];
+	u64 armed;
 };
 
 void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
@@ -127,7 +148,9 @@ const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop);
 const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state);
 void cil_stock_tick(struct cil_stock *s, u64 ts);
-void cil_stock_expiry(struct cil_stock *s, u64 ts);
+void cil_stock_got_tick(struct cil_stock *s, bool came);
+void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns);
+void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer);
 void cil_stock_tick_stop(struct cil_stock *s);
 void cil_stock_left(struct cil_stock *s);
 void cil_stock_exit(struct cil_stock *s);

@@ -188,7 +188,8 @@ static int put_columns(struct reader *r, struct cil_chunk *chunk,
 		const struct source *s = &r->sources[chunk->table][i - 2];
 
 		if (s->kind < CIL_ARRAY)
-			cil_put_number(chunk, i, read_source(r, s, record));
+			cil_put_number(chunk, i, s->size ?
+				       read_source(r, s, record) : 0);
 		else if (s->kind == CIL_ARRAY)
 			put_array(r, chunk, i, data + s->offset);
 		else if (put_content(r, chunk, i, record))

@@ -83,7 +83,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_IRQ] = { "irq", "irq", "irq_handler_entry", {
 		SAME(irq, CIL_S32), SAME(name, CIL_TEXT) } },
 	[TABLE_HRTIMER] = { "hrtimer", "timer", "hrtimer_expire_entry", {
-		SAME(function, CIL_FUNCTION) } },
+		SAME(function, CIL_FUNCTION),
+		{ "timer", "hrtimer", CIL_U64, 0, true } } },
 	[TABLE_TIMER] = { "timer", "timer", "timer_expire_entry", {
 		SAME(function, CIL_FUNCTION) } },
 	[TABLE_RESCHEDULE] = { "reschedule", "irq_vectors",
@@ -106,6 +107,10 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(success, CIL_S32) } },
 	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "decision", {
 		SAME(flags, CIL_U8) } },
+	[TABLE_ARMED] = { "armed", "timer", "hrtimer_start", {
+		SAME(hrtimer, CIL_U64), SAME(expires, CIL_S64) } },
+	[TABLE_GOT] = { "got", ANY_SYSTEM, "cil_got_tick", {
+		{ "came", "ret", CIL_U8, 0 } } },
 	[TABLE_LOST] = { "lost", NULL, NULL, {
 		{ "events", NULL, CIL_S64, 0 } } },
 	[TABLE_PERIOD] = { "period", NULL, NULL, {
@@ -287,6 +292,7 @@ static void use_stock_events(struct reader *r)
 	static const u8 tables[] = {
 		TABLE_CPU_IDLE, TABLE_HRTIMER, TABLE_ASKED, TABLE_STOP,
 		TABLE_RETAIN, TABLE_EXIT, TABLE_SWITCH, TABLE_TICK_STOP,
+		TABLE_ARMED, TABLE_GOT,
 	};
 	size_t i;
 

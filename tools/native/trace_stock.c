@@ -217,13 +217,16 @@ static u8 governor_at(const struct stock_reader *s, u64 ts)
 	return s->governors[i ? i - 1 : 0].number;
 }
 
-static bool is_tick(const struct reader *r, const struct tep_record *record)
+static bool is_tick(const char *name)
 {
-	const char *name = tep_find_function(
-		r->tep, cil_read_field(r, TABLE_HRTIMER, 0, record));
-
 	return name && (!strcmp(name, "tick_nohz_handler") ||
 			!strcmp(name, "tick_sched_timer"));
+}
+
+/* The exit latency of the lab's emulated machine is a timer of its own. */
+static bool is_emulators(const char *name)
+{
+	return name && !strcmp(name, "timer_expired");
 }
 
 static const char *take_hrtimer(struct reader *r,
@@ -231,10 +234,14 @@ static const char *take_hrtimer(struct reader *r,
 {
 	struct cil_stock *s = &r->stock.state;
 
-	if (is_tick(r, record))
+	const char *name = tep_find_function(
+		r->tep, cil_read_field(r, TABLE_HRTIMER, 0, record));
+
+	if (is_tick(name))
 		cil_stock_tick(s, record->ts);
-	else
-		cil_stock_expiry(s, record->ts);
+	else if (!is_emulators(name))
+		cil_stock_expiry(s, record->ts,
+				 cil_read_field(r, TABLE_HRTIMER, 1, record));
 	return NULL;
 }
 
@@ -309,6 +316,13 @@ const char *cil_stock_record(struct reader *r, size_t table,
 		return take_idle(r, record);
 	case TABLE_HRTIMER:
 		return take_hrtimer(r, record);
+	case TABLE_GOT:
+		cil_stock_got_tick(s, cil_read_field(r, table, 0, record));
+		return NULL;
+	case TABLE_ARMED:
+		cil_stock_armed(s, cil_read_field(r, table, 0, record),
+				cil_read_field(r, table, 1, record));
+		return NULL;
 	case TABLE_EXIT:
 		cil_stock_exit(s);
 		return NULL;
