@@ -553,3 +553,40 @@ def test_the_script_to_record_by_hand_is_printed(capsys: pytest.CaptureFixture[s
     assert main(["capture", "--print"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("#!/bin/sh") and "kprobe_events" in text
+
+
+def test_a_session_sets_probes_and_describes_the_machine(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(host.tree.root))
+    output = tmp_path / "a.dat"
+    assert main(["capture", "--stock", "-o", str(output), "--json", "--", "true"]) == 0
+    assert json.loads(capfd.readouterr().out)["way"] == "probes"
+    assert output.exists()
+    words = (host.tree.root / "recorded-arguments").read_text()
+    assert "-C mono -e cil_p" in words and "-f prev_pid == 0" in words
+    assert "cpuidle_lab" not in words
+    assert len(probe_lines(host)) == 11
+    assert (host.tree.read(f"{TRACEFS}/trace_marker") or "").startswith("phase end")
+
+
+def test_without_a_driver_there_is_nothing_to_record(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(host.tree.root))
+    host.tree.path("/sys/devices/system/cpu/cpuidle/current_driver").write_text("none\n")
+    assert main(["capture", "--stock", "-o", str(tmp_path / "a.dat")]) == 1
+    assert "no cpuidle driver" in capsys.readouterr().err
+    assert len(probe_lines(host)) == 1
+
+
+def test_this_machine_records_its_own_idle(tmp_path: Path) -> None:
+    host = Host(Tree("/"))
+    if host.driver() is None:
+        pytest.skip("this machine has no cpuidle driver")
+    if not host.tree.may_write(KPROBE_EVENTS) or not host.tool("trace-cmd"):
+        pytest.skip("this machine does not permit tracing")
+    output = tmp_path / "own.dat"
+    assert main(["capture", "--stock", "--duration", "1", "-o", str(output)]) == 0
+    with columns.opened(output) as recording:
+        assert recording.rows("interval")
