@@ -222,8 +222,8 @@ class Writer:
         for name, text in ((b"header_page", _HEADER_PAGE), (b"header_event", _HEADER_EVENT)):
             out += name + b"\0" + number("Q", len(text)) + text
         systems: dict[str, list[bytes]] = {}
-        for name, (system, key, fields) in EVENTS.items():
-            systems.setdefault(system, []).append(_format(name, key, fields))
+        for event, (system, key, fields) in EVENTS.items():
+            systems.setdefault(system, []).append(_format(event, key, fields))
         ftrace = systems.pop("ftrace")
         out += number("I", len(ftrace)) + b"".join(number("Q", len(t)) + t for t in ftrace)
         out += number("I", len(systems))
