@@ -9,7 +9,7 @@ from cpuidle_lab import columns
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
 from tests.lab.test_capture import PYTHON, command_files
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 SCRIPT = f"""
 . /lab/functions
