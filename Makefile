@@ -38,6 +38,10 @@ equality:	## 10 million idle periods: the same decisions as mainline's teo and m
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/equality/run.py $(EQUALITY_ARGS)
 
+stock:	## how near a recording without the module comes to one with it, every workload
+	@tools/setup.sh
+	@$(PYTHON) tests/proofs/stock/run.py $(STOCK_ARGS)
+
 fidelity:	## a million decisions in the lab: does replay make them again, all of them?
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/fidelity/run.py $(FIDELITY_ARGS)
@@ -128,5 +132,6 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity calibrate bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
-	tunables-doc size coverage mutants lint modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean
+.PHONY: help demo test test-full crossval equality fidelity calibrate bench-gate determinism \
+	throughput matrix storm $(STORMS) faults fuzz soak tunables-doc size coverage mutants lint \
+	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock

@@ -17,6 +17,7 @@ import yaml
 
 from cpuidle_lab import energy, wakers
 from cpuidle_lab import trace as tr
+from cpuidle_lab.blind import judge
 from cpuidle_lab.columns import CUT, OVERSLEPT
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
@@ -398,12 +399,39 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
     _count_states(group, rows, "index")
     group.values = _common_values(group, rows)
     group.notes = [
-        "only power:cpu_idle events tell of it: regret, above, below, reasons and tick wake-ups "
-        "are unknown (for the figures of a kernel governor record it as the base of gate)"
+        "only power:cpu_idle events tell of it: reasons and tick wake-ups are unknown "
+        "(cpuidle-lab capture --stock records the figures of a kernel governor)"
     ]
+    if known and trace.machines:
+        _judge_idle(group, pieces, kinds)
     if any(kind and model_of(kind).derived for kind in kinds):
         group.notes.append("state powers are derived from target residencies: illustrative")
     return group
+
+
+def _judge_idle(
+    group: Group, pieces: Sequence[pl.DataFrame], kinds: Sequence[Machine | None]
+) -> None:
+    """Add regret, above and below: each idle period against the best state for it."""
+    found = [
+        judge(machine, part["index"].to_numpy(),
+              (part["residency"] - part["exit_latency"]).clip(lower_bound=1).to_numpy())
+        for machine, part in zip(kinds, pieces, strict=True) if machine
+    ]  # fmt: skip
+    sums = {name: sum(float(one[name].sum()) for one in found) for name in found[0]}
+    count = sum(part.height for part in pieces)
+    length = sum(float((part["residency"] - part["exit_latency"]).sum()) for part in pieces)
+    group.values |= {
+        "regret": 100 * (sums["cost_pj"] / sums["oracle_pj"] - 1) if sums["oracle_pj"] else None,
+        "power_mw": sums["cost_pj"] / length if length > 0 else None,
+        "oracle_mw": sums["oracle_pj"] / length if length > 0 else None,
+        "above": _percent(int(sums["above"]), count),
+        "below": _percent(int(sums["below"]), count),
+    }
+    group.notes.append(
+        "regret, above and below: each idle period against the best state for it, as if nothing "
+        "but its length counted"
+    )
 
 
 # ---- The whole trace. ----
