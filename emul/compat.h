@@ -50,6 +50,15 @@ hrtimer_setup(struct hrtimer *timer,
 	hrtimer_init(timer, clock_id, mode);
 	timer->function = function;
 }
+
+static inline void
+hrtimer_setup_on_stack(struct hrtimer *timer,
+		       enum hrtimer_restart (*function)(struct hrtimer *),
+		       clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init_on_stack(timer, clock_id, mode);
+	timer->function = function;
+}
 #endif
 
 #endif

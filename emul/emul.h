@@ -85,6 +85,10 @@ void emul_account_read(const struct emul_account *account,
 u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot);
 u64 emul_energy_uj(void);
 
+/* work.c */
+struct dentry;
+void emul_work_register(struct dentry *folder);
+
 /* show.c */
 int emul_zone_register(void);
 void emul_zone_unregister(void);
