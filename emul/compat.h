@@ -18,6 +18,11 @@
 #error "cpuidle_emul needs a kernel with CONFIG_POWERCAP"
 #endif
 
+/* The zones of older kernels bind cooling devices in another way. */
+#define EMUL_HAS_THERMAL						\
+	(IS_REACHABLE(CONFIG_THERMAL) &&				\
+	 LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0))
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 /*
  * Leave the kernel's view: interrupts count as enabled from here on, because

@@ -89,6 +89,11 @@ u64 emul_energy_uj(void);
 struct dentry;
 void emul_work_register(struct dentry *folder);
 
+/* thermal.c */
+int emul_thermal_register(void);
+void emul_thermal_unregister(void);
+int emul_thermal_set(int mc);
+
 /* show.c */
 int emul_zone_register(void);
 void emul_zone_unregister(void);

@@ -60,7 +60,9 @@ static int do_work(u64 work_ns)
 		preempt_disable();
 		used_ns += halt_for(&timer, work_ns - used_ns);
 		preempt_enable();
-		cond_resched();
+		/* Not cond_resched(), which misses a mark that is not folded. */
+		if (need_resched())
+			schedule();
 	}
 	destroy_hrtimer_on_stack(&timer);
 	return used_ns < work_ns ? -EINTR : 0;
