@@ -73,6 +73,7 @@ static void work_has_its_share(struct kunit *test)
 /* Looks come after slices 2, 4, 8 and so on, and only where something waits. */
 static void looks_are_rare(struct kunit *test)
 {
+	static const struct evacuate_seen first = { .waiting = true };
 	struct evacuate_hold hold = { 0 };
 	u32 looks = 0;
 	u32 n;
@@ -86,8 +87,7 @@ static void looks_are_rare(struct kunit *test)
 	hold.waited = 1;
 	KUNIT_EXPECT_TRUE(test, evacuate_wants_look(&hold, &work));
 	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold, &alone));
-	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold,
-				&(struct evacuate_seen) { .waiting = true }));
+	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold, &first));
 	/* An empty slice begins the count again. */
 	evacuate_next(&hold, &values, &alone);
 	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold, &work));

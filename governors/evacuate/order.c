@@ -27,12 +27,14 @@
 
 #include "evacuate.h"
 
+#define KEY_BIT(n)	((u64)1 << (n))
+
 /* Fields of the key, most significant first; numbers are turned round. */
-#define KEY_NOT_ASKED	(1ULL << 63)
-#define KEY_STAYS	(1ULL << 62)
-#define KEY_BOOT_CORE	(1ULL << 61)
+#define KEY_NOT_ASKED	KEY_BIT(63)
+#define KEY_STAYS	KEY_BIT(62)
+#define KEY_BOOT_CORE	KEY_BIT(61)
 #define KEY_CLASS(n)	((u64)(n) << 50)
-#define KEY_KEPT	(1ULL << 49)
+#define KEY_KEPT	KEY_BIT(49)
 #define KEY_PACKAGE(n)	((u64)(0xffff - ((n) & 0xffff)) << 32)
 #define KEY_CORE(n)	((u64)(0xffff - ((n) & 0xffff)) << 16)
 #define KEY_CPU(n)	((u64)(0xffff - ((n) & 0xffff)))

@@ -41,6 +41,23 @@ static ssize_t evac_value_write(struct file *f, const char __user *from,
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(evac_value);
 
+static ssize_t evac_defaults_write(struct file *f, const char __user *from,
+				   size_t size, loff_t *pos)
+{
+	bool yes;
+	int ret = kstrtobool_from_user(from, size, &yes);
+
+	if (!ret)
+		ret = yes ? cil_wishes_defaults() : -EINVAL;
+	return ret ?: size;
+}
+
+static const struct file_operations evac_defaults_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = evac_defaults_write,
+};
+
 static int show_text(struct seq_file *seq, int (*print)(char *, size_t))
 {
 	char *text = kmalloc(TEXT_MAX, GFP_KERNEL);
@@ -145,6 +162,7 @@ void cil_evac_files_make(struct dentry *root)
 	for (n = 0; n < EVACUATE_TUNABLE_COUNT; n++)
 		debugfs_create_file(evacuate_tunables[n].name, 0600, folder,
 				    (void *)n, &evac_value_fops);
+	debugfs_create_file("defaults", 0200, folder, NULL, &evac_defaults_fops);
 	debugfs_create_file("evacuate_cpus", 0600, folder, NULL, &evac_cpus_fops);
 	debugfs_create_file("evacuated_cpus", 0400, folder, NULL, &evacuated_fops);
 	debugfs_create_file("lease", 0200, folder, NULL, &lease_fops);

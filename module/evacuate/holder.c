@@ -21,15 +21,20 @@
 #include <linux/seq_file.h>
 #include <linux/smpboot.h>
 
+#include "compat/compat.h"
 #include "evacuate/events.h"
 #include "evacuate/holder.h"
 #include "evacuate/values.h"
 #include "hints/hints.h"
 #include "symbols.h"
 
+/* So long after the end of a slice a mark to reschedule is folded. */
+#define FOLD_NS		200000
+
 /**
  * struct cil_holder - what one CPU's thread remembers
  * @hold: of its decisions
+ * @fold: timer at the end of a slice
  * @slice_ns: length of the last slice, 0 if none came before this decision
  * @lost_ns: time in that slice in which the thread waited for other tasks
  * @limit_ns: latency limit of that slice
@@ -42,6 +47,7 @@
  */
 struct cil_holder {
 	struct evacuate_hold hold;
+	struct hrtimer fold;
 	u64 slice_ns;
 	u64 lost_ns;
 	u64 limit_ns;
@@ -170,12 +176,26 @@ static u64 waited_ns(void)
 #endif
 }
 
+/*
+ * The timer of play_idle_precise() marks the current task for rescheduling. That
+ * may be a task that has preempted the holder. The mark is not folded into that
+ * task's preemption count then, so cond_resched() would not see it.
+ */
+static enum hrtimer_restart fold_mark(struct hrtimer *timer)
+{
+	preempt_fold_need_resched();
+	return HRTIMER_NORESTART;
+}
+
 static void hold(struct cil_holder *holder, u64 length_ns)
 {
 	u64 lost_ns = waited_ns();
 	u64 start_ns = local_clock();
 
+	hrtimer_start(&holder->fold, ns_to_ktime(length_ns + FOLD_NS),
+		      HRTIMER_MODE_REL_PINNED_HARD);
 	play_idle_precise(length_ns, holder->limit_ns);
+	hrtimer_cancel(&holder->fold);
 	holder->slice_ns = local_clock() - start_ns;
 	holder->lost_ns = waited_ns() - lost_ns;
 	holder->length_ns = length_ns;
@@ -230,6 +250,8 @@ static int holder_should_run(unsigned int cpu)
 static void holder_setup(unsigned int cpu)
 {
 	sched_set_fifo_low(current);
+	cil_hrtimer_setup(&per_cpu_ptr(&holders, cpu)->fold, fold_mark,
+			  CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 }
 
 /* What was seen before is stale, and the hold may begin at once. */

@@ -151,6 +151,25 @@ int cil_wishes_set_value(u32 n, const char *text)
 	return 0;
 }
 
+/**
+ * cil_wishes_defaults() - give all tunables their defaults
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM; then nothing changes.
+ */
+int cil_wishes_defaults(void)
+{
+	int ret = begin_change();
+	u32 n;
+
+	if (ret)
+		return ret;
+	for (n = 0; n < EVACUATE_TUNABLE_COUNT; n++)
+		cil_evac_store(n, evacuate_tunables[n].def);
+	end_change();
+	return 0;
+}
+
 /* Empty, or some online CPUs but not all, and no others; CPU hotplug is locked. */
 static int check_cpus(const struct cpumask *cpus)
 {

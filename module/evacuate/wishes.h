@@ -28,6 +28,7 @@ int cil_wishes_init(void);
 void cil_wishes_exit(void);
 
 int cil_wishes_set_value(u32 n, const char *text);
+int cil_wishes_defaults(void);
 int cil_wishes_set_cpus(const char *text);
 int cil_wishes_print_cpus(char *text, size_t size);
 int cil_wishes_print_evacuated(char *text, size_t size);
