@@ -48,7 +48,7 @@ restore() {
 	usleep 50000
 }
 
-energy() { cat $powercap/cpuidle-emul:0/energy_uj; }
+energy() { cat "$powercap"/cpuidle-emul:0/energy_uj; }
 
 # measure METHOD PERCENT THREADS: a line with records, time and energy.
 measure() {

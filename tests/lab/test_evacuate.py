@@ -14,8 +14,13 @@ from cpuidle_lab.lab import LabResult, LabRun, run_lab
 TOP = Path(__file__).resolve().parents[2]
 PACKAGE = TOP / "tools" / "cpuidle_lab"
 
-# What the kernel says of a foreign module, and of a crowded host.
-FOREIGN = ("out-of-tree module", "module verification failed", "hrtimer: interrupt took")
+# What the kernel says of a foreign module, of a crowded host, and of a value refused at load.
+FOREIGN = (
+    "out-of-tree module",
+    "module verification failed",
+    "hrtimer: interrupt took",
+    "invalid for parameter",
+)
 
 FUNCTIONS = """
 . /lab/functions
