@@ -35,5 +35,5 @@ def test_eight_tasks_on_four_cpus_get_half(tmp_path: Path) -> None:
     # A record is 1 ms of a CPU. The first tasks may share a CPU until the scheduler moves them.
     assert 0.93 * 8000 <= rates["eight"] <= 8000
     assert 0.97 * 4000 <= rates["four"] <= 4000
-    # Half a second of a busy CPU has 4 W * 0.5 s; seven idle ones have 0.1 W.
-    assert 1.9e6 <= int(said["energy_uj"]) <= 2.6e6
+    # A CPU that works has 4 W, also while it halts; seven idle ones have 0.1 W and more.
+    assert 2.0e6 <= int(said["energy_uj"]) <= 4.0e6
