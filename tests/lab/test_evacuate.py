@@ -31,7 +31,6 @@ set_pct() { echo "$1" 2>/dev/null >$e/max_capacity_pct; }
 name() { echo "$(cat $e/evacuated_cpus)|$(cat $e/max_capacity_pct)|$(cat $e/evacuate_cpus)"; }
 deepest_us() { cat $cpus/cpu$1/cpuidle/state3/time; }
 stat_of() { sed -n "s/^cpu$1:.* $2=\\([0-9]*\\).*/\\1/p" $e/stats; }
-echo "t0: $(cat /proc/uptime)"
 load cpuidle_emul machine=skx thermal=1
 load cpuidle_lab
 """
@@ -62,7 +61,6 @@ done
 echo "bad: $(name)"
 echo 0 2>/dev/null >/sys/module/cpuidle_lab/parameters/max_capacity_pct && echo "taken: parameter"
 set_pct 100
-echo "t1: $(cat /proc/uptime)"
 """
 
 FOLLOWS = """
@@ -102,7 +100,6 @@ echo "cool: $(gone)"
 set_pct 50
 for governor in wteo gate menu; do governor $governor; done
 echo "governors: $(gone)"
-echo "t2: $(cat /proc/uptime)"
 suspend || echo "taken: no sleep"
 echo "slept: $(gone)"
 """
@@ -123,7 +120,6 @@ to=$(deepest_us 3)
 echo "deep.us: $((to - from))"
 echo "time.cs: $((${end%.*}${end#*.} - ${start%.*}${start#*.}))"
 echo "slices: $(($(stat_of 3 slices) - slices))"
-echo "t3: $(cat /proc/uptime)"
 # The latency limit is kept; one that no state keeps releases the CPU.
 shallow=$(cat $cpus/cpu3/cpuidle/state2/time)
 echo 20 >$e/evacuate_latency_us
@@ -134,7 +130,6 @@ usleep 500000
 echo "latency: $(stat_of 3 latency)"
 echo 1000000 >$e/evacuate_latency_us
 usleep 200000
-echo "t4: $(cat /proc/uptime)"
 # Work that can run nowhere else has the CPU.
 trace_start 4 cpuidle_lab:evacuate_back_off
 echo "pinned: $(records -t 1 -S 2 -w 1000 -c 3)"
@@ -143,7 +138,6 @@ trace-cmd report -i /results/pinned.dat >/results/pinned
 echo "free: $(records -t 2 -S 2 -w 1000)"
 set_pct 100
 echo "all: $(records -t 2 -S 2 -w 1000)"
-echo "t5: $(cat /proc/uptime)"
 set_pct 1
 rmmod cpuidle_lab || echo "taken: rmmod"
 echo "threads: $(ps | grep -c '[c]il_evacuate')"
@@ -210,7 +204,8 @@ def test_the_set_follows(said: dict[str, str]) -> None:
     assert (said["mask"], said["mask.offline"], said["mask.online"]) == ("1-3", "1,3", "1-3")
     assert (said["leases"], said["lease"]) == ("1", "3")
     assert (said["cooling.max"], said["cooling.2"]) == ("3", "2-3")
-    assert said["hot"] == "1-3"
+    # The thermal governor goes one step further only while the temperature rises.
+    assert said["hot"] == "3"
     assert (said["governors"], said["slept"], said["parameters"]) == ("2-3", "2-3", "1,3")
     assert not {"left.100", "mask.empty", "no.lease", "killed", "cooling.0", "cool"} & {
         name for name, value in said.items() if value
