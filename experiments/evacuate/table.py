@@ -227,8 +227,8 @@ def page(found: Found, command: str, kernel: str) -> str:
 
     {command}
 
-Kernel {kernel}, 8 CPUs in two packages of the emulated machine `skx`, virtual time. A record is
-1 ms of work that takes time instead of instructions ([emulated machine](../../emul/README.md)).
+Kernel {kernel}, virtual time, 8 CPUs in two packages of the emulated machine `skx`.
+A record is 1 ms of [work](../../emul/README.md#work) that takes time instead of instructions.
 At 100 % and 8 threads: {base.records_per_s:.0f} records/s, {base.power_mw / 1e3:.2f} W modelled.
 
 ## Eight threads
@@ -237,7 +237,8 @@ At 100 % and 8 threads: {base.records_per_s:.0f} records/s, {base.power_mw / 1e3
 {throughput(found, 4)}
 ## Times
 Four threads work on the eight CPUs when some of these go. Times are in ms after the first write.
-For hotplug, the first idle time is the return of the last write.
+For hotplug, the first idle time is the return of the last write. 0 in "last task left": no thread
+ran on a CPU that goes. A missing row: one of the CPUs did not become idle within the run.
 
 {times(found)}
 ## Latency on the CPUs that stay
