@@ -18,6 +18,11 @@
 #error "cpuidle_emul needs a kernel with CONFIG_POWERCAP"
 #endif
 
+/* The zones of older kernels bind cooling devices in another way. */
+#define EMUL_HAS_THERMAL						\
+	(IS_REACHABLE(CONFIG_THERMAL) &&				\
+	 LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0))
+
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
 /*
  * Leave the kernel's view: interrupts count as enabled from here on, because
@@ -48,6 +53,15 @@ hrtimer_setup(struct hrtimer *timer,
 	      clockid_t clock_id, enum hrtimer_mode mode)
 {
 	hrtimer_init(timer, clock_id, mode);
+	timer->function = function;
+}
+
+static inline void
+hrtimer_setup_on_stack(struct hrtimer *timer,
+		       enum hrtimer_restart (*function)(struct hrtimer *),
+		       clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init_on_stack(timer, clock_id, mode);
 	timer->function = function;
 }
 #endif

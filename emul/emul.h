@@ -86,6 +86,15 @@ void emul_account_read(const struct emul_account *account,
 u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot);
 u64 emul_energy_uj(void);
 
+/* work.c */
+struct dentry;
+void emul_work_register(struct dentry *folder);
+
+/* thermal.c */
+int emul_thermal_register(void);
+void emul_thermal_unregister(void);
+int emul_thermal_set(int mc);
+
 /* show.c */
 int emul_zone_register(void);
 void emul_zone_unregister(void);

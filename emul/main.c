@@ -31,6 +31,25 @@ static unsigned int busy_mw;
 module_param(busy_mw, uint, 0444);
 MODULE_PARM_DESC(busy_mw, "power of a CPU that runs or polls, in mW (default: the machine's)");
 
+static bool thermal;
+module_param(thermal, bool, 0444);
+MODULE_PARM_DESC(thermal, "also emulate a thermal zone, for tests of cooling devices (default: no)");
+
+/* The temperature of the zone, in thousandths of a degree; live changes only. */
+static int set_temperature(const char *text, const struct kernel_param *kp)
+{
+	int mc;
+	int ret = kstrtoint(text, 10, &mc);
+
+	return ret ?: emul_thermal_set(mc);
+}
+
+static const struct kernel_param_ops temperature_ops = {
+	.set = set_temperature,
+};
+module_param_cb(temperature_mc, &temperature_ops, NULL, 0200);
+MODULE_PARM_DESC(temperature_mc, "temperature of the thermal zone, write only");
+
 struct emul_cpu __percpu *emul_cpus;
 
 /*
@@ -265,11 +284,20 @@ static int __init emul_init(void)
 		pr_err("powercap refuses the zone (error %d)\n", ret);
 		goto err_unregister;
 	}
+	if (thermal) {
+		ret = emul_thermal_register();
+		if (ret) {
+			pr_err("the kernel refuses the thermal zone (error %d)\n", ret);
+			goto err_zone;
+		}
+	}
 	emul_debugfs_register();
 	pr_info("emulating %s: %d idle states, %u mW when busy\n",
 		emulated.name, emul_driver.state_count, emulated.busy_mw);
 	return 0;
 
+err_zone:
+	emul_zone_unregister();
 err_unregister:
 	unregister_driver();
 err_free:
@@ -281,6 +309,7 @@ module_init(emul_init);
 static void __exit emul_exit(void)
 {
 	emul_debugfs_unregister();
+	emul_thermal_unregister();
 	emul_zone_unregister();
 	unregister_driver();
 	free_percpu(emul_cpus);

@@ -142,6 +142,7 @@ void emul_debugfs_register(void)
 				   &energy_fops);
 	if (IS_ERR(file))
 		pr_info("no table in debugfs (error %ld)\n", PTR_ERR(file));
+	emul_work_register(debugfs_dir);
 }
 
 /**

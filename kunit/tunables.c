@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "../governors/common/policy.h"
+#include "../governors/evacuate/evacuate.h"
 #include "../governors/gate/gate.h"
 
 #define CIL_POLICY_OF(name) &name##_policy,
@@ -40,5 +41,6 @@ int main(void)
 		print_table(policies[p]->name, policies[p]->tunables,
 			    policies[p]->tunable_count);
 	print_table("gate", gate_tunables, GATE_TUNABLE_COUNT);
+	print_table("evacuate", evacuate_tunables, EVACUATE_TUNABLE_COUNT);
 	return 0;
 }

@@ -18,6 +18,7 @@
 
 #include "base.h"
 #include "compat/compat.h"
+#include "evacuate/evacuate.h"
 #include "debugfs.h"
 #include "glue.h"
 #include "hints/hints.h"
@@ -336,6 +337,7 @@ void cil_debugfs_init(void)
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
 		make_policy_folder(&cil_governors[i]);
 	make_gate_folder();
+	cil_evacuate_make_files(root);
 }
 
 /**

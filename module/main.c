@@ -8,6 +8,7 @@
 
 #include "base.h"
 #include "debugfs.h"
+#include "evacuate/evacuate.h"
 #include "glue.h"
 #include "hints/hints.h"
 #include "registry.h"
@@ -41,12 +42,17 @@ static int __init cil_init(void)
 	ret = cil_registry_add();
 	if (ret)
 		goto err_glue;
-	ret = cil_hints_open();
+	ret = cil_evacuate_init();
 	if (ret)
 		goto err_registry;
+	ret = cil_hints_open();
+	if (ret)
+		goto err_evacuate;
 	cil_debugfs_init();
 	return 0;
 
+err_evacuate:
+	cil_evacuate_exit();
 err_registry:
 	cil_registry_remove();
 err_glue:
@@ -65,6 +71,7 @@ static void __exit cil_exit(void)
 	/* First what can still reach the module, last what that reached. */
 	cil_debugfs_exit();
 	cil_hints_close();
+	cil_evacuate_exit();
 	cil_registry_remove();
 	cil_shadow_exit();
 	cil_hints_exit();

@@ -78,6 +78,8 @@ enum cil_symbol_id {
 	SYM_REGISTER,
 	SYM_SWITCH,
 	SYM_PIDFD_GET_PID,
+	SYM_CPU_SCALE,
+	SYM_RT_PERIOD,
 };
 
 /**
@@ -104,6 +106,9 @@ static struct cil_symbol symbols[] = {
 	[SYM_REGISTER] = { "cpuidle_register_governor", true },
 	[SYM_SWITCH] = { "cpuidle_switch_governor", true },
 	[SYM_PIDFD_GET_PID] = { "pidfd_get_pid", false },
+	[SYM_CPU_SCALE] = { "cpu_scale", false },
+	/* Its timer gives throttled tasks their time back. */
+	[SYM_RT_PERIOD] = { "sched_rt_period_timer", false },
 };
 
 /*
@@ -159,6 +164,9 @@ int cil_symbols_resolve(void)
 	cil_kernel.curr = (void *)symbols[SYM_CURR].address;
 	cil_kernel.prev = (void *)symbols[SYM_PREV].address;
 	cil_kernel.devices = (void *)symbols[SYM_DEVICES].address;
+	cil_kernel.cpu_scale =
+		(unsigned long __percpu __force *)symbols[SYM_CPU_SCALE].address;
+	cil_kernel.throttles_realtime = symbols[SYM_RT_PERIOD].address;
 	AIM(cil_latency_req, SYM_LATENCY_REQ);
 	AIM(cil_sleep_length, SYM_SLEEP_LENGTH);
 	AIM(cil_tick_stopped, SYM_TICK_STOPPED);

@@ -35,14 +35,20 @@ DECLARE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
  * @curr: the current governor
  * @prev: the governor that a driver with a governor of its own displaced
  * @devices: list of cpuidle devices
+ * @cpu_scale: performance of each CPU, NULL where the architecture has no such
+ *	table
+ * @throttles_realtime: the kernel limits the time of real-time tasks
  *
- * All are protected by the cpuidle lock: cpuidle_pause_and_lock().
+ * The first four are protected by the cpuidle lock: cpuidle_pause_and_lock().
+ * The others never change.
  */
 struct cil_kernel {
 	struct list_head *governors;
 	struct cpuidle_governor **curr;
 	struct cpuidle_governor **prev;
 	struct list_head *devices;
+	unsigned long __percpu *cpu_scale;
+	bool throttles_realtime;
 };
 
 extern struct cil_kernel cil_kernel;

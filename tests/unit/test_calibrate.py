@@ -174,7 +174,7 @@ def test_the_load_is_that_of_proc_stat(root: Path, monkeypatch: pytest.MonkeyPat
     def work(_: float) -> None:
         (root / "proc/stat").write_text("cpu 40 0 10 1060 10 0 0 0 0 0\n")
 
-    monkeypatch.setattr(calibrate.time, "sleep", work)
+    monkeypatch.setattr("cpuidle_lab.commands.calibrate.time.sleep", work)
     assert calibrate.load(Tree(root)) == pytest.approx(0.3)
 
 
@@ -218,7 +218,7 @@ def test_a_full_run_directory_changes_nothing(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device", "/run")
 
-    monkeypatch.setattr(isolate.os, "fsync", full)
+    monkeypatch.setattr("cpuidle_lab.calibrate.isolate.os.fsync", full)
     assert "No space left" in refused(capsys)
     assert settings(root) == before
 

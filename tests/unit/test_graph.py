@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The units of module/ depend on each other in one direction, and see little of the hints.
+"""The units of module/ depend on each other in one direction, and see little of the wings.
+
+A wing is a folder below module/ that the build can leave out.
 
 A unit is a source file with its header. It depends on another whose header it includes, or one of
 whose names it uses: functions, variables (tables of operations and locks are some), types, macros.
@@ -16,8 +18,8 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 
-# The one header of the hints that the rest of the module includes, and how long it may get.
-DOOR = "hints/hints"
+# The one header of each wing that the rest of the module includes, and how long it may get.
+DOORS = {"hints/": "hints/hints", "evacuate/": "evacuate/evacuate"}
 DOOR_LINES = 80
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -27,7 +29,8 @@ WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 
 # What a header gives others, besides what the source behind it defines.
 IN_HEADERS = (
-    re.compile(r"^#define\s+(\w+)", re.MULTILINE),
+    # Each header of events has its own TRACE_SYSTEM.
+    re.compile(r"^#define\s+(?!TRACE_)(\w+)", re.MULTILINE),
     re.compile(r"^(?:struct|enum|union)\s+(\w+)\s*\{", re.MULTILINE),
     re.compile(r"^static (?:__always_)?inline [\w\s*]*?\b(\w+)\(", re.MULTILINE),
     re.compile(r"^\t([A-Z][A-Z0-9_]+)(?:\s*=[^,\n]*)?,$", re.MULTILINE),
@@ -146,19 +149,32 @@ def test_a_planted_circle_is_found(file: str, text: str, tmp_path: Path) -> None
     assert circle(graph(folder))
 
 
-def outside(folder: Path) -> Iterator[tuple[str, str]]:
-    """Return each arrow from outside the hints into them: its end, and its reason."""
+def outside(folder: Path, wing: str) -> Iterator[tuple[str, str]]:
+    """Return each arrow from outside a wing into it: its end, and its reason."""
     for unit, targets in graph(folder).items():
-        if not unit.startswith("hints/"):
-            yield from (item for item in targets.items() if item[0].startswith("hints/"))
+        if not unit.startswith(wing):
+            yield from (item for item in targets.items() if item[0].startswith(wing))
 
 
-def test_the_hints_have_one_door(tmp_path: Path) -> None:
-    assert {target for target, _ in outside(TOP / "module")} == {DOOR}
-    assert len((TOP / f"module/{DOOR}.h").read_text().splitlines()) <= DOOR_LINES
+@pytest.mark.parametrize("wing", DOORS)
+def test_a_wing_has_one_door(wing: str) -> None:
+    door = DOORS[wing]
+    assert {target for target, _ in outside(TOP / "module", wing)} == {door}
+    assert len((TOP / f"module/{door}.h").read_text().splitlines()) <= DOOR_LINES
+
+
+SECOND_DOORS = {
+    "hints/levels": "s64 planted(void) { return cil_level_limit(0); }\n",
+    "evacuate/holder": "int planted(void) { return cil_holders_start(); }\n",
+}
+
+
+@pytest.mark.parametrize("unit", SECOND_DOORS)
+def test_a_second_door_is_found(unit: str, tmp_path: Path) -> None:
+    wing = unit.partition("/")[0] + "/"
     folder = copied(tmp_path)
-    append(folder / "glue.c", "s64 planted(void) { return cil_level_limit(0); }\n")
-    assert {target for target, _ in outside(folder)} == {DOOR, "hints/levels"}
+    append(folder / "glue.c", SECOND_DOORS[unit])
+    assert {target for target, _ in outside(folder, wing)} == {DOORS[wing], unit}
 
 
 def test_statics_have_names_of_their_own() -> None:

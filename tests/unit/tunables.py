@@ -44,6 +44,10 @@ TAIL = """
 | `gate/latency_map` | read, write | greatest exit latency in us for the values -20 to -1, none smaller than the one before ([hints](hints.md)) |
 | `gate/hints` | read, write | `PID LIMIT_US` sets the hint of a task, `PID -` removes it; read lists hints and counts |
 | `gate/recount` | read | stops the machine, counts all hints again and says `agrees` or what differs |
+| `evacuate/evacuate_cpus` | read, write | CPUs to evacuate, as `4-7,9`; empty: none ([evacuation](evacuate.md)) |
+| `evacuate/evacuated_cpus` | read | CPUs that are evacuated |
+| `evacuate/lease` | write | `max_capacity_pct=N` or `evacuate_cpus=LIST`, in force until the file is closed |
+| `evacuate/stats` | read | slices, rests and releases of each online CPU |
 | `shadow` | read, write | governors that decide beside the one in use, separated by blanks; `none`: no shadow |
 | `shadow_stats` | read | what the shadows decided, a line for each CPU and governor ([tracing](tracing.md)) |
 """
@@ -52,6 +56,11 @@ TAIL = """
 OTHER_FILES = {
     "version",
     "symbols",
+    "evacuate/defaults",
+    "evacuate/evacuate_cpus",
+    "evacuate/evacuated_cpus",
+    "evacuate/lease",
+    "evacuate/stats",
     "gate/base",
     "gate/defaults",
     "gate/hints",

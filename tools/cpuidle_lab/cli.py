@@ -23,7 +23,7 @@ EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 # In which order the commands are listed, and under which heading; others come last.
 GROUPS = (
-    ("a machine", ("doctor", "calibrate", "capture", "watch", "ab")),
+    ("a machine", ("doctor", "calibrate", "capture", "watch", "ab", "evacuate")),
     (
         "recordings",
         ("report", "compare", "replay", "crossval", "tune", "columns", "export", "machines"),

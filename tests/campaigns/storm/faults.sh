@@ -63,6 +63,8 @@ sweep "shadow" write $knobs/shadow "wteo menu_ng" none
 sweep "tunable" write $knobs/wteo/learning_rate 50 16
 sweep "all defaults" write $knobs/wteo/defaults 1
 sweep "parameter" write /sys/module/cpuidle_lab/parameters/wteo learning_rate=70
+sweep "evacuation" write $knobs/evacuate/max_capacity_pct 50 100
+sweep "evacuation of a CPU" write $knobs/evacuate/evacuate_cpus 1 ""
 governor gate
 sweep "hint of a task" task -10
 sweep "hint of another" thread -10

@@ -129,6 +129,18 @@ op_cpu() {
 	echo 1 >$cpus/cpu$1/online
 }
 
+# op_evacuate PERCENT: of the CPUs stay.
+op_evacuate() { echo $1 >$knobs/evacuate/max_capacity_pct; }
+
+# op_lease CPU MS: one CPU goes for a while; its file may be closed by a kill.
+op_lease() {
+	(
+		exec 7>$knobs/evacuate/lease
+		echo evacuate_cpus=$1 >&7
+		usleep $(($2 * 1000))
+	)
+}
+
 op_qos() { echo $2 >$cpus/cpu$1/power/pm_qos_resume_latency_us; }
 op_disable() { echo $3 >$cpus/cpu$1/cpuidle/state$2/disable; }
 

@@ -91,6 +91,8 @@ OPERATIONS = (
     Operation("trace", 5, lambda r, _: f"{r.choice(EVENTS)} {r.choice((1, 20, 200))}"),
     Operation("functions", 2, lambda r, _: f"{r.choice((0, 20, 200))}"),
     Operation("suspend", 1, lambda r, _: ""),
+    Operation("evacuate", 4, lambda r, _: f"{r.choice((0, 1, 25, 50, 75, 99, 100, 100, 101))}"),
+    Operation("lease", 2, lambda r, cpus: f"{r.randrange(cpus)} {r.choice((0, 5, 100))}"),
     Operation("burst", 3, lambda r, _: f"{r.randint(1, 40)}"),
 )
 

@@ -85,7 +85,8 @@ def load(tree: Tree, seconds: float = 1.0) -> float:
     before: list[int] = read()
     time.sleep(seconds)
     grown: list[int] = [b - a for a, b in zip(before, read(), strict=True)]
-    return 1 - (grown[3] + grown[4]) / sum(grown) if len(grown) > 4 and sum(grown) else 0.0
+    total = sum(grown)
+    return 1 - (grown[3] + grown[4]) / total if len(grown) > 4 and total else 0.0
 
 
 def program() -> Path:

@@ -60,6 +60,7 @@ class Machine:
         emulator: the command that runs QEMU, without its options.
         options: further words of the kernel's command line.
         turn_us: see TURN_US; 0: turns have no bound.
+        packages: among which the CPUs are divided.
     """
 
     kernel: Path
@@ -74,6 +75,7 @@ class Machine:
     emulator: tuple[str, ...]
     options: tuple[str, ...] = ()
     turn_us: int = TURN_US
+    packages: int = 1
 
     def command(self) -> list[str]:
         """Return QEMU's command line."""
@@ -98,7 +100,7 @@ class Machine:
             *time_source,
             *("-seed", str(self.seed)),
             *("-cpu", CPU),
-            *("-smp", str(self.cpus)),
+            *("-smp", f"{self.cpus},sockets={self.packages}"),
             *("-m", str(self.memory_mib)),
             *("-nodefaults", "-no-user-config", "-no-reboot"),
             *("-bios", FIRMWARE),
@@ -134,6 +136,8 @@ class Machine:
         self.console.touch()
         if self.cpus < 1:
             raise UserError("the machine needs at least one CPU", USAGE)
+        if self.packages < 1 or self.cpus % self.packages:
+            raise UserError("each package needs the same number of CPUs", USAGE)
         with contextlib.ExitStack() as stack:
             host_cpu = None if self.real_time else stack.enter_context(host_cpu_taken(said))
             self._run(said, host_cpu)

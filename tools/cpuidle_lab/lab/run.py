@@ -45,6 +45,7 @@ class LabRun:
         time_limit_s: of wall-clock time, for the guest.
         options: further words of the kernel's command line.
         turn_us: bound of a CPU's turn in virtual time, us (machine.TURN_US); 0: none.
+        packages: among which the CPUs are divided.
         changes: files of the modules' sources to replace, by path below the top of the tree.
     """
 
@@ -59,6 +60,7 @@ class LabRun:
     time_limit_s: float = 600
     options: tuple[str, ...] = ()
     turn_us: int = TURN_US
+    packages: int = 1
     changes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -149,6 +151,7 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             options=(*run.options, *clock_options()) if real_time else run.options,
             emulator=tuple(emulator.x86()),
             turn_us=run.turn_us,
+            packages=run.packages,
         )
         start = time.monotonic()
         try:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0
+# Eight CPUs in two packages lose one to four of them, by three methods.
+# shellcheck shell=sh disable=SC1091,SC2154
+. /lab/functions
+load cpuidle_emul machine=skx
+load cpuidle_lab
+mount -t cgroup2 none /sys/fs/cgroup
+echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control || fail "no controller cpuset"
+partition=/sys/fs/cgroup/evacuated
+mkdir $partition
+cpus=/sys/devices/system/cpu
+
+# The first CPU that goes, by percentage: the order of the module.
+first_of() {
+	case $1 in
+	87) echo 7 ;;
+	75) echo 6 ;;
+	62) echo 5 ;;
+	50) echo 4 ;;
+	esac
+}
+
+evacuate() {
+	case $1 in
+	module) echo "$2" >"$knobs/evacuate/max_capacity_pct" ;;
+	cpuset)
+		echo "$(first_of "$2")-7" >$partition/cpuset.cpus
+		echo isolated >$partition/cpuset.cpus.partition
+		;;
+	hotplug)
+		for cpu in $(seq "$(first_of "$2")" 7); do
+			echo 0 >"$cpus/cpu$cpu/online"
+		done
+		;;
+	esac
+}
+
+restore() {
+	case $1 in
+	module) echo 100 >"$knobs/evacuate/max_capacity_pct" ;;
+	cpuset) echo member >$partition/cpuset.cpus.partition ;;
+	hotplug)
+		for cpu in 4 5 6 7; do
+			echo 1 2>/dev/null >$cpus/cpu$cpu/online
+		done
+		;;
+	esac
+	usleep 50000
+}
+
+energy() { cat "$powercap"/cpuidle-emul:0/energy_uj; }
+
+# measure METHOD PERCENT THREADS: a line with records, time and energy.
+measure() {
+	before=$(energy)
+	done=$(records -t "$3" -S "$SECONDS_EACH")
+	after=$(energy)
+	echo "cell $1 $2 $3 $done $((after - before))"
+}
+
+# One that has no effect, so that the first one finds all programs loaded.
+measure warm 100 8
+measure none 100 8
+measure none 100 4
+trace_start 64 power:cpu_idle sched:sched_switch
+for method in module cpuset hotplug; do
+	for percent in 87 75 62 50; do
+		say "$method $percent"
+		# Four threads that work somewhere on eight CPUs, when some of these go.
+		records -t 4 -S 1 >/dev/null &
+		usleep 200000
+		mark "begin $method $percent"
+		evacuate $method $percent
+		mark "written $method $percent"
+		wait
+		mark "end $method $percent"
+		trace-cmd stop
+		measure $method $percent 8
+		measure $method $percent 4
+		[ $percent = 50 ] && cyclictest -q -t 4 -a 0-3 -i 2000 -D 2 -h 500 -m \
+			>/results/cyclictest-$method 2>&1
+		trace-cmd restart
+		mark "back $method $percent"
+		restore $method
+		mark "returned $method $percent"
+	done
+done
+trace_stop trace.dat
+trace-cmd report -i /results/trace.dat >/results/report
+cat "$knobs/evacuate/stats"

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reads what the guest left, and writes the table of 2009 with ours beside it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+METHODS = ("module", "cpuset", "hotplug")
+PERCENTAGES = (87, 75, 62, 50)
+CPUS = 8
+NS_PER_S = 1_000_000_000
+PROGRAM = "records"
+
+# ebizzy -s 4096 -t 8 -S 30 on two quad-core packages: records and power, relative to 100 %.
+REPORTED = {
+    100: (8, 1.00, 1.00),
+    87: (7, 1.03, 0.98),
+    75: (6, 1.06, 0.95),
+    62: (5, 1.26, 0.91),
+    50: (4, 1.15, 0.86),
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run of the program.
+
+    Attributes:
+        records_per_s: records a second.
+        power_mw: modelled power of the machine, mW.
+    """
+
+    records_per_s: float
+    power_mw: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a trace tells of one evacuation; times in ms after the first write began.
+
+    Attributes:
+        written_ms: the last write returned.
+        effect_ms: the last of the CPUs that go was idle, or offline, for the first time.
+        left_ms: the program last ran on one of them; 0 if it never did.
+        returned_ms: from the first write that gives the CPUs back to the return of the last one.
+    """
+
+    written_ms: float
+    effect_ms: float
+    left_ms: float
+    returned_ms: float
+
+
+@dataclass
+class Found:
+    """All that one boot came to.
+
+    Attributes:
+        cells: by method, percentage and number of threads.
+        changes: by method and percentage.
+        p99_us: cyclictest on the CPUs that stay, by method, us.
+    """
+
+    cells: dict[tuple[str, int, int], Cell] = field(default_factory=dict)
+    changes: dict[tuple[str, int], Change] = field(default_factory=dict)
+    p99_us: dict[str, int] = field(default_factory=dict)
+
+
+def read_cells(output: str) -> dict[tuple[str, int, int], Cell]:
+    """Return the measurements that the guest printed."""
+    cells = {}
+    for line in output.splitlines():
+        if not line.startswith("cell "):
+            continue
+        method, *numbers = line.split()[1:]
+        percent, threads, records, ns, uj = map(int, numbers)
+        power_mw = uj * 1e6 / ns
+        cells[method, percent, threads] = Cell(records * NS_PER_S / ns, power_mw)
+    return cells
+
+
+EVENT = re.compile(r"\[(\d+)\].*? (\d+\.\d+): +(\w+): +(.*)")
+
+
+def read_changes(report: Iterable[str]) -> dict[tuple[str, int], Change]:
+    """Return what the trace tells of each evacuation."""
+    changes: dict[tuple[str, int], Change] = {}
+    key: tuple[str, int] | None = None
+    begin_s = back_s = written_ms = effect_ms = left_ms = 0.0
+    missing: set[int] = set()
+    for match in filter(None, map(EVENT.search, report)):
+        cpu, time_s, event, text = int(match[1]), float(match[2]), match[3], match[4]
+        if event == "print":
+            words = text.split(": ", 1)[-1].split()
+            if len(words) != 3 or words[1] not in METHODS:
+                continue
+            what, method, percent = words[0], words[1], int(words[2])
+            if what == "begin":
+                key, begin_s = (method, percent), time_s
+                written_ms = effect_ms = left_ms = 0.0
+                missing = set(range(CPUS - gone(percent), CPUS))
+            elif what == "written":
+                written_ms = 1e3 * (time_s - begin_s)
+                if method == "hotplug":
+                    effect_ms, missing = written_ms, set()
+            elif what == "end":
+                key = None
+            elif what == "back":
+                back_s = time_s
+            elif what == "returned" and not missing:
+                # The guest waits for 50 ms before this mark.
+                returned_ms = 1e3 * (time_s - back_s) - 50
+                changes[method, percent] = Change(written_ms, effect_ms, left_ms, returned_ms)
+        elif key is None or cpu < CPUS - gone(key[1]):
+            continue
+        elif event == "cpu_idle" and "state=4294967295" not in text and cpu in missing:
+            missing.discard(cpu)
+            effect_ms = 1e3 * (time_s - begin_s)
+        elif event == "sched_switch" and re.search(rf"(^| ){PROGRAM}[:=]", text):
+            left_ms = 1e3 * (time_s - begin_s)
+    return changes
+
+
+def gone(percent: int) -> int:
+    """Return how many of the CPUs go at a percentage."""
+    return CPUS - REPORTED[percent][0]
+
+
+def read_p99(text: str) -> int:
+    """Return the 99th percentile of cyclictest's histogram over all threads, us."""
+    rows = [
+        (int(line.split()[0]), sum(map(int, line.split()[1:])))
+        for line in text.splitlines()
+        if re.match(r"\d{6} \d", line)
+    ]
+    total = sum(count for _, count in rows)
+    seen = 0
+    for us, count in rows:
+        seen += count
+        if seen >= 0.99 * total:
+            return us
+    return 0
+
+
+def read(output: str, files: Path) -> Found:
+    """Return all that the guest left.
+
+    Args:
+        output: of its script.
+        files: folder of its results.
+    """
+    found = Found(read_cells(output))
+    with (files / "report").open(errors="replace") as report:
+        found.changes = read_changes(report)
+    for method in METHODS:
+        found.p99_us[method] = read_p99((files / f"cyclictest-{method}").read_text())
+    return found
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table in Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|--:" * len(head) + "|"]
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def throughput(found: Found, threads: int) -> str:
+    """Return records and power relative to 100 %, as the patch's table has them."""
+    base = found.cells["none", 100, threads]
+    head = ["percent", "CPUs used"]
+    if threads == CPUS:
+        head += ["2009: records", "2009: power"]
+    head += [f"{method}: {what}" for method in METHODS for what in ("records", "power")]
+    rows: list[list[str]] = []
+    for percent, (used, records, power) in REPORTED.items():
+        row = [str(percent), str(used)]
+        if threads == CPUS:
+            row += [f"{records:.2f}", f"{power:.2f}"]
+        for method in METHODS:
+            cell = base if percent == 100 else found.cells[method, percent, threads]
+            row += [
+                f"{cell.records_per_s / base.records_per_s:.3f}",
+                f"{cell.power_mw / base.power_mw:.3f}",
+            ]
+        rows.append(row)
+    return table(head, rows)
+
+
+def times(found: Found) -> str:
+    """Return the times of all evacuations, in ms."""
+    head = ["method", "percent", "writes return", "first idle on all", "last task left", "back"]
+    rows = [
+        [
+            method,
+            str(percent),
+            f"{change.written_ms:.2f}",
+            f"{change.effect_ms:.2f}",
+            f"{change.left_ms:.2f}",
+            f"{change.returned_ms:.2f}",
+        ]
+        for (method, percent), change in found.changes.items()
+    ]
+    return table(head, rows)
+
+
+def latencies(found: Found) -> str:
+    """Return cyclictest's figures on the CPUs that stay."""
+    base = found.p99_us["hotplug"]
+    return table(
+        ["method at 50 %", "p99, us", "beside hotplug"],
+        [[m, us, f"{100 * (us - base) / base:+.0f} %"] for m, us in found.p99_us.items()],
+    )
+
+
+def page(found: Found, command: str, kernel: str) -> str:
+    """Return the figures as a page in Markdown.
+
+    Args:
+        found: the figures.
+        command: that made them.
+        kernel: of the guest.
+    """
+    base = found.cells["none", 100, CPUS]
+    return f"""\
+# The table of CPU evacuation, 2009
+
+    {command}
+
+Kernel {kernel}, virtual time, 8 CPUs in two packages of the emulated machine `skx`.
+A record is 1 ms of [work](../../emul/README.md#work) that takes time instead of instructions.
+At 100 % and 8 threads: {base.records_per_s:.0f} records/s, {base.power_mw / 1e3:.2f} W modelled.
+
+## Eight threads
+{throughput(found, 8)}
+## Four threads
+{throughput(found, 4)}
+## Times
+Four threads work on the eight CPUs when some of these go. Times are in ms after the first write.
+For hotplug, the first idle time is the return of the last write. 0 in "last task left": no thread
+ran on a CPU that goes. A missing row: one of the CPUs did not become idle within the run.
+
+{times(found)}
+## Latency on the CPUs that stay
+cyclictest on CPUs 0 to 3, a thread each, every 2 ms, for 2 s.
+
+{latencies(found)}"""

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The threads that hold CPUs in forced idle, one for each CPU.
+ *
+ * play_idle_precise() wants a thread of the kernel that is bound to one CPU and
+ * has a FIFO priority. The lowest one is enough: it keeps normal tasks off the
+ * CPU, and every other real-time task preempts it. smpboot makes such threads,
+ * and parks each of them before its CPU goes offline.
+ *
+ * A holder decides at the end of each slice. So a CPU that is not wanted any
+ * more, is about to go offline, or has work to do is back within a slice.
+ */
+#include <linux/cpuidle.h>
+#include <linux/hrtimer.h>
+#include <linux/interrupt.h>
+#include <linux/kthread.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/clock.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
+#include <linux/seq_file.h>
+#include <linux/smpboot.h>
+
+#include "compat/compat.h"
+#include "evacuate/events.h"
+#include "evacuate/holder.h"
+#include "evacuate/values.h"
+#include "hints/hints.h"
+#include "symbols.h"
+
+/* So long after the end of a slice a mark to reschedule is folded. */
+#define FOLD_NS		200000
+
+/**
+ * struct cil_holder - what one CPU's thread remembers
+ * @hold: of its decisions
+ * @fold: timer at the end of a slice
+ * @slice_ns: length of the last slice, 0 if none came before this decision
+ * @lost_ns: time in that slice in which the thread waited for other tasks
+ * @limit_ns: latency limit of that slice
+ * @length_ns: time that the slice was to take
+ * @held_ns: time in slices so far
+ * @slices: number of slices so far
+ * @reasons: number of rests and releases so far, by reason
+ *
+ * Written by the thread alone; others read the counts.
+ */
+struct cil_holder {
+	struct evacuate_hold hold;
+	struct hrtimer fold;
+	u64 slice_ns;
+	u64 lost_ns;
+	u64 limit_ns;
+	u64 length_ns;
+	u64 held_ns;
+	u64 slices;
+	u64 reasons[EVACUATE_REASON_COUNT];
+};
+
+static const char *const reason_names[EVACUATE_REASON_COUNT] = {
+	[EVACUATE_REASON_NONE] = "none",
+	[EVACUATE_REASON_WORK] = "work",
+	[EVACUATE_REASON_PINNED] = "pinned",
+	[EVACUATE_REASON_REALTIME] = "realtime",
+	[EVACUATE_REASON_LATENCY] = "latency",
+	[EVACUATE_REASON_SOFTIRQ] = "softirq",
+	[EVACUATE_REASON_THROTTLE] = "throttle",
+};
+
+static DEFINE_PER_CPU(struct task_struct *, holder_task);
+static DEFINE_PER_CPU(struct cil_holder, holders);
+
+/* CPUs that holders shall hold; bits are read without a lock. */
+static struct cpumask wanted;
+static bool started;
+
+/**
+ * cil_holder_is_wanted() - shall a CPU be held?
+ * @cpu: the CPU
+ *
+ * Context: any.
+ * Return: true if it shall.
+ */
+bool cil_holder_is_wanted(unsigned int cpu)
+{
+	return cpumask_test_cpu(cpu, &wanted);
+}
+
+/* May the task run on a CPU that is left? Its mask may change meanwhile. */
+static bool can_leave(const struct task_struct *task)
+{
+	unsigned int cpu;
+
+	for_each_cpu_and(cpu, READ_ONCE(task->cpus_ptr), cpu_online_mask)
+		if (!cil_holder_is_wanted(cpu))
+			return true;
+	return false;
+}
+
+/* A task that waits here and can run nowhere else; its name for the trace. */
+static pid_t find_pinned(char comm[TASK_COMM_LEN])
+{
+	const unsigned int here = raw_smp_processor_id();
+	struct task_struct *process, *task;
+	pid_t pid = 0;
+
+	rcu_read_lock();
+	for_each_process_thread(process, task) {
+		if (task == current || !READ_ONCE(task->on_rq) ||
+		    task_cpu(task) != here || can_leave(task))
+			continue;
+		pid = task->pid;
+		memcpy(comm, task->comm, TASK_COMM_LEN);
+		comm[TASK_COMM_LEN - 1] = '\0';
+		goto out;
+	}
+out:
+	rcu_read_unlock();
+	return pid;
+}
+
+/* Never 0, which would mean that the governor decides. */
+static u64 latency_limit_ns(const struct evacuate_tunables *tunables)
+{
+	s64 limit_ns = (s64)tunables->latency_us * NSEC_PER_USEC;
+	s64 hint_ns = CIL_HINT_NONE;
+	unsigned long flags;
+
+	local_irq_save(flags);
+	limit_ns = min(limit_ns,
+		       static_call(cil_latency_req)(smp_processor_id()));
+	if (READ_ONCE(this_cpu_ptr(cil_cpus)->governor) == &cil_gate)
+		hint_ns = cil_hints_limit(local_clock());
+	local_irq_restore(flags);
+	if (hint_ns >= 0)
+		limit_ns = min(limit_ns, hint_ns);
+	return max(limit_ns, 1);
+}
+
+/* A state that polls saves nothing; a CPU without a driver halts. */
+static bool is_too_strict(u64 limit_ns)
+{
+	const struct cpuidle_driver *drv;
+	bool strict = true;
+	int i;
+
+	preempt_disable();
+	drv = cpuidle_get_driver();
+	for (i = 1; drv && i < drv->state_count; i++)
+		strict &= drv->states[i].exit_latency_ns > limit_ns;
+	preempt_enable();
+	return drv && strict;
+}
+
+static void look(struct cil_holder *holder, struct evacuate_seen *seen)
+{
+	preempt_disable();
+	seen->waiting = !single_task_running();
+	seen->softirq = local_softirq_pending();
+	preempt_enable();
+	seen->held_ns = holder->slice_ns;
+	seen->lost_ns = holder->lost_ns;
+	seen->throttled = cil_kernel.throttles_realtime;
+	holder->slice_ns = 0;
+	holder->lost_ns = 0;
+	if (seen->held_ns)
+		trace_forced_idle(holder->limit_ns, holder->length_ns, seen);
+}
+
+static u64 waited_ns(void)
+{
+#ifdef CONFIG_SCHED_INFO
+	return current->sched_info.run_delay;
+#else
+	return 0;
+#endif
+}
+
+/*
+ * The timer of play_idle_precise() marks the current task for rescheduling. That
+ * may be a task that has preempted the holder. The mark is not folded into that
+ * task's preemption count then, so cond_resched() would not see it.
+ */
+static enum hrtimer_restart fold_mark(struct hrtimer *timer)
+{
+	preempt_fold_need_resched();
+	return HRTIMER_NORESTART;
+}
+
+static void hold(struct cil_holder *holder, u64 length_ns)
+{
+	u64 lost_ns = waited_ns();
+	u64 start_ns = local_clock();
+
+	hrtimer_start(&holder->fold, ns_to_ktime(length_ns + FOLD_NS),
+		      HRTIMER_MODE_REL_PINNED_HARD);
+	play_idle_precise(length_ns, holder->limit_ns);
+	hrtimer_cancel(&holder->fold);
+	holder->slice_ns = local_clock() - start_ns;
+	holder->lost_ns = waited_ns() - lost_ns;
+	holder->length_ns = length_ns;
+	WRITE_ONCE(holder->held_ns, holder->held_ns + holder->slice_ns);
+	WRITE_ONCE(holder->slices, holder->slices + 1);
+}
+
+static void rest_for(u64 length_ns)
+{
+	ktime_t length = ns_to_ktime(length_ns);
+
+	set_current_state(TASK_INTERRUPTIBLE);
+	if (!kthread_should_park() && !kthread_should_stop() &&
+	    cil_holder_is_wanted(raw_smp_processor_id()))
+		schedule_hrtimeout(&length, HRTIMER_MODE_REL);
+	__set_current_state(TASK_RUNNING);
+}
+
+/* One decision, and what it leads to. */
+static void holder_step(unsigned int cpu)
+{
+	struct cil_holder *holder = per_cpu_ptr(&holders, cpu);
+	char comm[TASK_COMM_LEN] = "";
+	struct evacuate_tunables tunables;
+	struct evacuate_seen seen = { };
+	struct evacuate_step step;
+	pid_t pid = 0;
+
+	cil_evac_tunables(&tunables);
+	look(holder, &seen);
+	holder->limit_ns = latency_limit_ns(&tunables);
+	seen.too_strict = is_too_strict(holder->limit_ns);
+	if (evacuate_wants_look(&holder->hold, &seen)) {
+		pid = find_pinned(comm);
+		seen.pinned = pid;
+	}
+	step = evacuate_next(&holder->hold, &tunables, &seen);
+	if (step.action == EVACUATE_HOLD) {
+		hold(holder, step.length_ns);
+		return;
+	}
+	WRITE_ONCE(holder->reasons[step.reason], holder->reasons[step.reason] + 1);
+	trace_evacuate_back_off(&step, pid, comm);
+	rest_for(step.length_ns);
+}
+
+static int holder_should_run(unsigned int cpu)
+{
+	return cil_holder_is_wanted(cpu);
+}
+
+static void holder_setup(unsigned int cpu)
+{
+	sched_set_fifo_low(current);
+	cil_hrtimer_setup(&per_cpu_ptr(&holders, cpu)->fold, fold_mark,
+			  CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
+}
+
+/* What was seen before is stale, and the hold may begin at once. */
+static void holder_unpark(unsigned int cpu)
+{
+	struct cil_holder *holder = per_cpu_ptr(&holders, cpu);
+
+	memset(&holder->hold, 0, sizeof(holder->hold));
+	holder->slice_ns = 0;
+	holder->lost_ns = 0;
+}
+
+static struct smp_hotplug_thread holder_threads = {
+	.store = &holder_task,
+	.thread_should_run = holder_should_run,
+	.thread_fn = holder_step,
+	.thread_comm = "cil_evacuate/%u",
+	.setup = holder_setup,
+	.unpark = holder_unpark,
+};
+
+/**
+ * cil_holders_start() - make the threads, unless there are some
+ *
+ * Context: process, may sleep; callers serialise, and CPU hotplug is not locked.
+ * Return: 0, -ENOMEM, or -EOPNOTSUPP on a kernel with PREEMPT_RT.
+ */
+int cil_holders_start(void)
+{
+	int ret;
+
+	/* Softirqs run in a normal task there, which a holder keeps waiting. */
+	if (IS_ENABLED(CONFIG_PREEMPT_RT))
+		return -EOPNOTSUPP;
+	if (started)
+		return 0;
+	ret = smpboot_register_percpu_thread(&holder_threads);
+	started = !ret;
+	return ret;
+}
+
+/**
+ * cil_holders_stop() - release all CPUs and end the threads
+ *
+ * Context: process, may sleep; CPU hotplug is not locked, and no call of
+ * cil_holders_set() comes any more.
+ */
+void cil_holders_stop(void)
+{
+	cpumask_clear(&wanted);
+	if (started)
+		smpboot_unregister_percpu_thread(&holder_threads);
+	started = false;
+}
+
+/**
+ * cil_holders_set() - set the CPUs that shall be held
+ * @cpus: online CPUs; empty if there are no threads
+ *
+ * Context: process; callers serialise, and CPU hotplug is locked.
+ */
+void cil_holders_set(const struct cpumask *cpus)
+{
+	unsigned int cpu;
+
+	/* Bit by bit, because holders read the mask meanwhile. */
+	for_each_possible_cpu(cpu) {
+		if (cpumask_test_cpu(cpu, cpus) == cil_holder_is_wanted(cpu))
+			continue;
+		assign_bit(cpu, cpumask_bits(&wanted), cpumask_test_cpu(cpu, cpus));
+		wake_up_process(per_cpu(holder_task, cpu));
+	}
+}
+
+/**
+ * cil_holders_show() - print what the holders did so far, a line for each CPU
+ * @seq: where to print
+ *
+ * Context: process.
+ */
+void cil_holders_show(struct seq_file *seq)
+{
+	const struct cil_holder *holder;
+	unsigned int cpu;
+	int reason;
+
+	for_each_online_cpu(cpu) {
+		holder = per_cpu_ptr(&holders, cpu);
+		seq_printf(seq, "cpu%u: wanted=%d slices=%llu held_ns=%llu", cpu,
+			   cil_holder_is_wanted(cpu), READ_ONCE(holder->slices),
+			   READ_ONCE(holder->held_ns));
+		for (reason = 1; reason < EVACUATE_REASON_COUNT; reason++)
+			seq_printf(seq, " %s=%llu", reason_names[reason],
+				   READ_ONCE(holder->reasons[reason]));
+		seq_putc(seq, '\n');
+	}
+}

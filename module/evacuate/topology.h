@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef CIL_EVACUATE_TOPOLOGY_H
+#define CIL_EVACUATE_TOPOLOGY_H
+
+#include "../../governors/evacuate/evacuate.h"
+
+void cil_evac_describe(unsigned int cpu, struct evacuate_cpu *described);
+
+#endif /* CIL_EVACUATE_TOPOLOGY_H */

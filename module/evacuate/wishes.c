@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who wants which CPUs to be idle, and the set that follows.
+ *
+ * There are three kinds of wishes: the values that the administrator sets, the
+ * leases of programs, and the state of the cooling device. The smallest
+ * percentage counts, the largest number of CPUs, and all CPUs that are named.
+ *
+ * Locks, outermost first: start_lock, CPU hotplug, wishes_lock.
+ */
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "evacuate/events.h"
+#include "evacuate/holder.h"
+#include "evacuate/topology.h"
+#include "evacuate/values.h"
+#include "evacuate/wishes.h"
+
+#define NO_CPU		(~0u)
+
+static DEFINE_MUTEX(start_lock);
+static DEFINE_MUTEX(wishes_lock);
+
+/* Written under both locks. */
+static bool live;
+
+/* All below are protected by wishes_lock. */
+static LIST_HEAD(leases);
+static struct cpumask asked_cpus;
+static struct cpumask evacuated;
+static u32 cooling;
+static bool sleeping;
+static struct evacuate_cpu *described;
+static char event_text[CIL_EVAC_TEXT];
+
+static u32 smallest_capacity(void)
+{
+	u32 pct = cil_evac_value(EVACUATE_MAX_CAPACITY);
+	const struct cil_lease *lease;
+
+	lockdep_assert_held(&wishes_lock);
+	list_for_each_entry(lease, &leases, list)
+		pct = min(pct, lease->max_capacity_pct);
+	return pct;
+}
+
+static bool is_asked(unsigned int cpu)
+{
+	const struct cil_lease *lease;
+
+	lockdep_assert_held(&wishes_lock);
+	list_for_each_entry(lease, &leases, list)
+		if (cpumask_test_cpu(cpu, &lease->cpus))
+			return true;
+	return cpumask_test_cpu(cpu, &asked_cpus);
+}
+
+/* The set that follows from all wishes, without a CPU that is about to go. */
+static void choose(struct cpumask *chosen, unsigned int leaving)
+{
+	const struct evacuate_wish wish = {
+		.boot_cpu = cpumask_first(cpu_online_mask),
+		.max_capacity_pct = smallest_capacity(),
+		.cooling = cooling,
+		.order = cil_evac_value(EVACUATE_ORDER),
+	};
+	unsigned int cpu;
+	u32 count = 0, go;
+
+	cpumask_clear(chosen);
+	if (sleeping)
+		return;
+	for_each_online_cpu(cpu) {
+		if (cpu == leaving)
+			continue;
+		cil_evac_describe(cpu, &described[count]);
+		described[count].asked = is_asked(cpu);
+		count++;
+	}
+	if (!count)
+		return;
+	go = evacuate_choose(described, count, &wish);
+	while (go-- > 0)
+		cpumask_set_cpu(described[go].cpu, chosen);
+}
+
+/* Makes the set follow the wishes; CPU hotplug is locked. */
+static void settle(unsigned int leaving)
+{
+	static struct cpumask chosen;
+
+	lockdep_assert_held(&wishes_lock);
+	choose(&chosen, leaving);
+	if (cpumask_equal(&chosen, &evacuated))
+		return;
+	cpumask_copy(&evacuated, &chosen);
+	scnprintf(event_text, sizeof(event_text), "%*pbl",
+		  cpumask_pr_args(&evacuated));
+	trace_evacuation(num_online_cpus(), event_text);
+	cil_holders_set(&evacuated);
+}
+
+/* Taken for each change; the threads are there from the first one on. */
+static int begin_change(void)
+{
+	int ret = 0;
+
+	mutex_lock(&start_lock);
+	if (live)
+		ret = cil_holders_start();
+	mutex_unlock(&start_lock);
+	if (ret)
+		return ret;
+	cpus_read_lock();
+	mutex_lock(&wishes_lock);
+	return 0;
+}
+
+static void end_change(void)
+{
+	lockdep_assert_held(&wishes_lock);
+	if (live)
+		settle(NO_CPU);
+	mutex_unlock(&wishes_lock);
+	cpus_read_unlock();
+}
+
+/**
+ * cil_wishes_set_value() - change a tunable
+ * @n: position of the tunable
+ * @text: its new value
+ *
+ * Context: process, may sleep; also before the module has started.
+ * Return: 0, -EINVAL if it is out of range, or -ENOMEM; then nothing changes.
+ */
+int cil_wishes_set_value(u32 n, const char *text)
+{
+	u32 value;
+	int ret = cil_evac_parse(n, text, &value);
+
+	if (!ret)
+		ret = begin_change();
+	if (ret)
+		return ret;
+	cil_evac_store(n, value);
+	end_change();
+	return 0;
+}
+
+/**
+ * cil_wishes_defaults() - give all tunables their defaults
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM; then nothing changes.
+ */
+int cil_wishes_defaults(void)
+{
+	int ret = begin_change();
+	u32 n;
+
+	if (ret)
+		return ret;
+	for (n = 0; n < EVACUATE_TUNABLE_COUNT; n++)
+		cil_evac_store(n, evacuate_tunables[n].def);
+	end_change();
+	return 0;
+}
+
+/* Empty, or some online CPUs but not all, and no others; CPU hotplug is locked. */
+static int check_cpus(const struct cpumask *cpus)
+{
+	if (cpumask_empty(cpus))
+		return 0;
+	if (!cpumask_subset(cpus, cpu_online_mask) ||
+	    cpumask_subset(cpu_online_mask, cpus))
+		return -EINVAL;
+	return 0;
+}
+
+static int parse_cpus(const char *text, cpumask_var_t *cpus)
+{
+	if (!zalloc_cpumask_var(cpus, GFP_KERNEL))
+		return -ENOMEM;
+	if (cpulist_parse(text, *cpus)) {
+		free_cpumask_var(*cpus);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/**
+ * cil_wishes_set_cpus() - name the CPUs that shall go
+ * @text: a list as "4-7,9", or nothing
+ *
+ * Context: process, may sleep; also before the module has started.
+ * Return: 0, -ENOMEM, or -EINVAL if the list has an offline CPU, or all online
+ * ones; then nothing changes.
+ */
+int cil_wishes_set_cpus(const char *text)
+{
+	cpumask_var_t cpus;
+	int ret = parse_cpus(text, &cpus);
+
+	if (ret)
+		return ret;
+	ret = begin_change();
+	if (ret)
+		goto out;
+	ret = check_cpus(cpus);
+	if (!ret)
+		cpumask_copy(&asked_cpus, cpus);
+	end_change();
+out:
+	free_cpumask_var(cpus);
+	return ret;
+}
+
+static int print_set(const struct cpumask *set, char *text, size_t size)
+{
+	int used;
+
+	mutex_lock(&wishes_lock);
+	used = scnprintf(text, size, "%*pbl", cpumask_pr_args(set));
+	mutex_unlock(&wishes_lock);
+	return used;
+}
+
+/**
+ * cil_wishes_print_cpus() - the CPUs that the administrator named
+ * @text: where to print the list
+ * @size: room in @text
+ *
+ * Context: process, may sleep.
+ * Return: number of characters.
+ */
+int cil_wishes_print_cpus(char *text, size_t size)
+{
+	return print_set(&asked_cpus, text, size);
+}
+
+/**
+ * cil_wishes_print_evacuated() - the CPUs that are evacuated
+ * @text: where to print the list
+ * @size: room in @text
+ *
+ * Context: process, may sleep.
+ * Return: number of characters.
+ */
+int cil_wishes_print_evacuated(char *text, size_t size)
+{
+	return print_set(&evacuated, text, size);
+}
+
+/**
+ * cil_lease_new() - a wish that a program makes; it asks for nothing yet
+ *
+ * Context: process, may sleep.
+ * Return: the lease, or NULL if there is no memory.
+ */
+struct cil_lease *cil_lease_new(void)
+{
+	struct cil_lease *lease = kzalloc(sizeof(*lease), GFP_KERNEL);
+
+	if (!lease)
+		return NULL;
+	lease->max_capacity_pct = 100;
+	mutex_lock(&wishes_lock);
+	list_add(&lease->list, &leases);
+	mutex_unlock(&wishes_lock);
+	return lease;
+}
+
+/**
+ * cil_lease_set() - change a lease
+ * @lease: the lease
+ * @text: max_capacity_pct=N, or evacuate_cpus=LIST
+ *
+ * Context: process, may sleep.
+ * Return: 0, -EINVAL or -ENOMEM; then nothing changes.
+ */
+int cil_lease_set(struct cil_lease *lease, const char *text)
+{
+	const char *value = strchr(text, '=');
+	u32 pct = lease->max_capacity_pct;
+	cpumask_var_t cpus;
+	int ret = -EINVAL;
+
+	if (value && str_has_prefix(text, "max_capacity_pct="))
+		ret = cil_evac_parse(EVACUATE_MAX_CAPACITY, value + 1, &pct);
+	else if (value && str_has_prefix(text, "evacuate_cpus="))
+		ret = 0;
+	if (!ret)
+		ret = parse_cpus(text[0] == 'e' ? value + 1 : "", &cpus);
+	if (ret)
+		return ret;
+	ret = begin_change();
+	if (ret)
+		goto out;
+	ret = check_cpus(cpus);
+	if (!ret && text[0] == 'e')
+		cpumask_copy(&lease->cpus, cpus);
+	else if (!ret)
+		lease->max_capacity_pct = pct;
+	end_change();
+out:
+	free_cpumask_var(cpus);
+	return ret;
+}
+
+/**
+ * cil_lease_end() - forget a lease
+ * @lease: the lease
+ *
+ * Context: process, may sleep.
+ */
+void cil_lease_end(struct cil_lease *lease)
+{
+	cpus_read_lock();
+	mutex_lock(&wishes_lock);
+	list_del(&lease->list);
+	/* Nothing to settle where no thread could be made; then no CPU is held. */
+	end_change();
+	kfree(lease);
+}
+
+/**
+ * cil_wishes_set_cooling() - set the state of the cooling device
+ * @cpus: number of CPUs that shall be idle; one stays in any case
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int cil_wishes_set_cooling(u32 cpus)
+{
+	int ret = begin_change();
+
+	if (ret)
+		return ret;
+	cooling = cpus;
+	end_change();
+	return 0;
+}
+
+/**
+ * cil_wishes_cooling() - the state of the cooling device
+ *
+ * Context: process, may sleep.
+ * Return: number of CPUs that shall be idle.
+ */
+u32 cil_wishes_cooling(void)
+{
+	u32 cpus;
+
+	mutex_lock(&wishes_lock);
+	cpus = cooling;
+	mutex_unlock(&wishes_lock);
+	return cpus;
+}
+
+static void settle_for(unsigned int leaving)
+{
+	mutex_lock(&wishes_lock);
+	if (live)
+		settle(leaving);
+	mutex_unlock(&wishes_lock);
+}
+
+/**
+ * cil_wishes_cpu_comes() - a CPU has come online
+ * @cpu: the CPU
+ *
+ * Context: process, CPU hotplug is locked.
+ */
+void cil_wishes_cpu_comes(unsigned int cpu)
+{
+	settle_for(NO_CPU);
+}
+
+/**
+ * cil_wishes_cpu_goes() - a CPU is about to go offline
+ * @cpu: the CPU
+ *
+ * Context: process, CPU hotplug is locked.
+ */
+void cil_wishes_cpu_goes(unsigned int cpu)
+{
+	settle_for(cpu);
+}
+
+/**
+ * cil_wishes_sleep() - the machine goes to sleep, or has woken up
+ * @asleep: no CPU is to be held from now on
+ *
+ * Context: process, may sleep.
+ */
+void cil_wishes_sleep(bool asleep)
+{
+	cpus_read_lock();
+	mutex_lock(&wishes_lock);
+	sleeping = asleep;
+	end_change();
+}
+
+/**
+ * cil_wishes_init() - let the wishes take effect
+ *
+ * Values from the command line of the module are in force afterwards.
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM; then no CPU is held.
+ */
+int cil_wishes_init(void)
+{
+	int ret;
+
+	described = kcalloc(nr_cpu_ids, sizeof(*described), GFP_KERNEL);
+	if (!described)
+		return -ENOMEM;
+	mutex_lock(&start_lock);
+	mutex_lock(&wishes_lock);
+	live = true;
+	mutex_unlock(&wishes_lock);
+	mutex_unlock(&start_lock);
+	if (cil_evac_value(EVACUATE_MAX_CAPACITY) == 100 &&
+	    cpumask_empty(&asked_cpus))
+		return 0;
+	ret = begin_change();
+	if (ret)
+		cil_wishes_exit();
+	else
+		end_change();
+	return ret;
+}
+
+/**
+ * cil_wishes_exit() - release all CPUs
+ *
+ * Context: process, may sleep; no wish can be made any more.
+ */
+void cil_wishes_exit(void)
+{
+	/* A parameter may be written until the module has gone. */
+	mutex_lock(&start_lock);
+	cpus_read_lock();
+	mutex_lock(&wishes_lock);
+	live = false;
+	mutex_unlock(&wishes_lock);
+	cpus_read_unlock();
+	cil_holders_stop();
+	mutex_unlock(&start_lock);
+	kfree(described);
+	described = NULL;
+}

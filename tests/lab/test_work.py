@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The emulated machine's work takes time of a CPU, and CPUs work side by side in virtual time."""
+
+from pathlib import Path
+
+from cpuidle_lab.lab import LabRun, programs, run_lab
+from experiments.evacuate.run import RECORDS
+
+SCRIPT = """
+. /lab/functions
+load cpuidle_emul machine=skx
+work=/sys/kernel/debug/cpuidle_emul/work
+for bad in 0 1000001 -1 x ''; do
+    echo "$bad" 2>/dev/null >$work && echo "taken: $bad"
+done
+read -r before _ <$powercap/cpuidle-emul:0/energy_uj
+echo 500000 >$work
+read -r after _ <$powercap/cpuidle-emul:0/energy_uj
+echo "energy_uj: $((after - before))"
+echo "eight: $(records -t 8 -S 1)"
+for cpu in 4 5 6 7; do echo 0 >/sys/devices/system/cpu/cpu$cpu/online; done
+echo "four: $(records -t 8 -S 1)"
+"""
+
+
+def test_eight_tasks_on_four_cpus_get_half(tmp_path: Path) -> None:
+    run = LabRun(script=SCRIPT, cpus=8, files=programs.file(RECORDS))
+    result = run_lab(run, tmp_path / "results").check()
+    said = dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
+    assert "taken" not in said
+    rates = {}
+    for name in ("eight", "four"):
+        records, ns = map(int, said[name].split())
+        rates[name] = records * 1e9 / ns
+    # A record is 1 ms of a CPU. The first tasks may share a CPU until the scheduler moves them.
+    assert 0.93 * 8000 <= rates["eight"] <= 8000
+    assert 0.97 * 4000 <= rates["four"] <= 4000
+    # A CPU that works has 4 W, also while it halts; seven idle ones have 0.1 W and more.
+    assert 2.0e6 <= int(said["energy_uj"]) <= 4.0e6
