@@ -27,7 +27,7 @@ GROUPS = (
     ("recordings", ("report", "compare", "replay", "crossval", "tune", "columns")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new",)),
-    ("the project's promises, in the tree only", ("study", "bench")),
+    ("the project's promises, in the tree only", ("experiment", "study", "bench")),
 )
 
 
