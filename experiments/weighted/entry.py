@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab experiment weighted-teo`."""
+
+from cpuidle_lab.compare.model import Phase
+from experiments.experiment import ORIGINAL, QUICK, Request, Result
+from experiments.memo import Memo, sources
+from experiments.weighted import replayed
+
+# Minutes of one pattern, and intervals of each stream of the split.
+MINUTES = {QUICK: 2.0, ORIGINAL: 60.0}
+COUNTS = {QUICK: 2000, ORIGINAL: 50_000}
+
+
+class WeightedTeo:
+    """The patch of 2020, judged by its own tables and by its reviewers' questions."""
+
+    name = "weighted-teo"
+    title = "Weighted TEO: the tables, and what its reviewers asked"
+    claim = (
+        "On POWER9 weighted TEO takes 5 to 29 % less power than TEO with schbench at 2 to 8 "
+        "threads and 11 % more at 16, with p99 within 10 %; a completely idle system takes the "
+        "same; stale weights were not seen to do harm."
+    )
+    source = (
+        '"[RFC 0/1] Weighted approach to gather and use history in TEO governor", Pratik Rajesh '
+        "Sampat, with questions of Gautham Shenoy and figures of Doug Smythies, linux-pm, "
+        "February 2020"
+    )
+    question = (
+        "Is the patch (`wteo_rfc` here) better only because it is shallower? How bad are weights "
+        "that one pattern has formed for tens of minutes, when the pattern changes? And wteo, "
+        "which ages them?"
+    )
+    in_lab = True
+
+    def refusals(self, _: Request) -> list[str]:
+        """Return nothing: the replayed parts run everywhere."""
+        return []
+
+    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+        """Measure the replayed parts, and those in the lab."""
+        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
+        result.sources = {name: sources(name) for name in replayed.GOVERNORS}
+        count = COUNTS.get(request.scale, 10_000)
+        minutes = MINUTES.get(request.scale, 20.0)
+        for rows, section in (
+            replayed.too_deep(request.seeds, count, memo, phase),
+            replayed.stale(request.seeds, minutes, memo, phase),
+        ):
+            result.rows += rows
+            result.sections.append(section)
+        return result
+
+
+_SAME = "TODO"
+_DIFFERS = "TODO"
+_MEANING = "TODO"
+
+EXPERIMENT = WeightedTeo()
