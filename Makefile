@@ -46,6 +46,10 @@ bench-gate:	## what latency hints are worth: latency and modelled energy in the 
 	@tools/setup.sh
 	@$(LAB) bench gate $(BENCH_ARGS)
 
+experiments:	## what others have reported, replayed and in the lab, their figures beside ours
+	@tools/setup.sh
+	@$(LAB) experiment --all --lab $(EXPERIMENT_ARGS)
+
 determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
 	@$(PYTHON) tests/determinism/run.py $(DETERMINISM_ARGS)
@@ -121,5 +125,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
+.PHONY: help demo test test-full crossval equality fidelity bench-gate experiments determinism throughput matrix storm $(STORMS) faults fuzz soak \
 	tunables-doc size coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean

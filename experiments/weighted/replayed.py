@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Regret split into too deep and too shallow, and regret against the time since a change."""
 
-from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -16,13 +16,12 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab.cache import digest
-from cpuidle_lab.replay.engine import Run
+from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
 from cpuidle_lab.synth import MS, US, S
 from cpuidle_lab.trace import Machine
 from experiments.cases import law
 from experiments.experiment import Cell, Row, run_cells
 from experiments.memo import Memo, sources
-from experiments.study import streams as study
 
 TABLE = "power9"
 HZ = 250
@@ -61,7 +60,7 @@ def split(machine: Machine, part: Columns, governor: str) -> dict[str, float]:
 
 def _stream(name: str, machine: Machine, count: int, seed: int) -> Columns:
     made = synth.made_from(synth.STREAMS[name], count, seed, max(machine.exit_latency_ns))
-    return study.fitting(columns.in_memory(synth.frame(made)), study.INTERVAL_TYPES)
+    return fitting(columns.in_memory(synth.frame(made)), INTERVAL_TYPES)
 
 
 def _splits(governor: str, seed: int, count: int) -> dict[str, float]:
@@ -76,14 +75,9 @@ def _splits(governor: str, seed: int, count: int) -> dict[str, float]:
 
 
 def _key(*parts: object) -> str:
-    code = [open_text(path) for path in (__file__, law.__file__, synth.__file__)]
+    files = (__file__, law.__file__, synth.__file__)
+    code = [Path(path).read_text(encoding="utf-8") for path in files]
     return digest(["weighted", str(_FORMAT), *map(repr, parts), *code])
-
-
-def open_text(path: str) -> str:
-    """Return the text of a module."""
-    with open(path, encoding="utf-8") as stream:
-        return stream.read()
 
 
 def too_deep(seeds: int, count: int, memo: Memo, phase: Phase) -> tuple[list[Row], Section]:
@@ -115,7 +109,9 @@ def too_deep(seeds: int, count: int, memo: Memo, phase: Phase) -> tuple[list[Row
     heads = ("governor", "too deep", "too shallow", "right at first")
     note = "Points of regret, means over synth's streams. Right at first: lost to a kept tick."
     section = Section("split", "Too deep and too shallow")
-    section.tables.append(Table("Regret on power9, by the first decision", heads, cells_of, 1, note))
+    section.tables.append(
+        Table("Regret on power9, by the first decision", heads, cells_of, 1, note)
+    )
     lines = [
         Line(name, [(float(row[place] or 0), float(n)) for n, row in enumerate(cells_of)],
              joined=False)
@@ -175,9 +171,7 @@ def _stale(governor: str, before: float, after: float, minutes: float, seed: int
     return [float(100 * (c / o - 1)) if o else 0.0 for c, o in zip(cost, least, strict=True)]
 
 
-def stale(
-    seeds: int, minutes: float, memo: Memo, phase: Phase
-) -> tuple[list[Row], Section]:
+def stale(seeds: int, minutes: float, memo: Memo, phase: Phase) -> tuple[list[Row], Section]:
     """Answer how bad stale weights are after minutes of one pattern."""
     jobs: list[tuple[Any, ...]] = [
         (governor, before, after, minutes, seed)
@@ -201,7 +195,7 @@ def stale(
             ends = [edge / MS for edge in EDGES_NS[1:]]
             lines.append(Line(governor, list(zip(ends, middle, strict=True))))
             rows.append(
-                Row(f"{governor}, {title}: regret in the first 100 ms",
+                Row(f"{governor}, {title}: worst regret in the first 100 ms",
                     ours=[max(one[:4]) for one in taken], unit="%")
             )  # fmt: skip
         heads = ("governor", *(f"to {edge / S:g} s" for edge in EDGES_NS[1:]))
