@@ -150,15 +150,17 @@ def _verdict(bad: bool | None, note: str) -> str:
     return note if bad is None else "has the fault" if bad else ""
 
 
-def _command(args: argparse.Namespace, name: str) -> str:
+def _command(args: argparse.Namespace, one: "Experiment") -> str:
     """Return the command that makes a page again."""
-    words = ["cpuidle-lab", NAME, name]
+    words = ["cpuidle-lab", NAME, one.name]
     words += ["--quick"] if args.quick else ["--original"] if args.original else []
     words += ["--seeds", str(args.seeds)] if args.seeds else []
-    words += ["--lab"] if args.lab else []
+    words += ["--lab"] if one.in_lab else []
     for tree in args.tree:
         label = tree.partition("=")[0] if "=" in tree else Path(tree).name
         words += ["--tree", f"{label}=PATH"]
+    # A quick run writes no page by itself.
+    words += ["-o", "docs/experiments"] if args.quick else []
     return shlex.join(words)
 
 
@@ -208,7 +210,7 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
                 _print(one, result)
             if folder:
                 target = folder / f"{one.name}.md"
-                files = pages.write(one, result, request, _command(args, one.name), target)
+                files = pages.write(one, result, request, _command(args, one), target)
                 print(f"written: {files[0]}", file=sys.stderr)
     if folder:
         pages.write_index(folder)

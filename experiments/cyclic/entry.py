@@ -94,6 +94,7 @@ def script(counts: Mapping[int, int], seeds: int) -> str:
     return "\n".join(lines)
 
 
+_PERCENTILE = re.compile(r"([\d.]+)%:\s*(\d+) ns")
 _BIN = re.compile(r"(\d+)\s+(\d+)\s*$")
 _CYCLIC = re.compile(r"Min:\s*(\d+).*Avg:\s*(\d+) Max:\s*(\d+)")
 
@@ -101,8 +102,7 @@ _CYCLIC = re.compile(r"Min:\s*(\d+).*Avg:\s*(\d+) Max:\s*(\d+)")
 def distribution(text: str) -> dict[int, int]:
     """Return stress-ng's histogram: numbers of sleeps by the latency at which a bucket begins, ns.
 
-    Raises:
-        UserError: the output has none.
+    It ends at 250 buckets: longer latencies are in the percentiles alone.
     """
     head = text.find("latency distribution")
     found: dict[int, int] = {}
@@ -110,34 +110,34 @@ def distribution(text: str) -> dict[int, int]:
         match = _BIN.search(line)
         if match and "stress-ng" in line:
             found[int(match[1])] = int(match[2])
-    if not found or not sum(found.values()):
-        raise UserError("stress-ng's output has no latency distribution")
     return found
 
 
-def quantile(buckets: Mapping[int, int], share: float) -> int:
-    """Return the bucket within which this share of the sleeps is done, ns."""
-    need, done = share * sum(buckets.values()), 0
-    for start, count in sorted(buckets.items()):
-        done += count
-        if done >= need:
-            return start
-    return max(buckets)
+def percentiles(text: str) -> dict[float, int]:
+    """Return stress-ng's percentiles of the latency, ns.
+
+    Raises:
+        UserError: the output has none.
+    """
+    found = {float(percent): int(ns) for percent, ns in _PERCENTILE.findall(text)}
+    if not {50.0, 99.0} <= found.keys():
+        raise UserError("stress-ng's output has no percentiles of the latency")
+    return found
 
 
 def _cell(folder: Path, name: str) -> dict[str, Any]:
     def read(suffix: str) -> str:
         return (folder / f"{name}.{suffix}").read_text(errors="replace")
 
-    buckets = distribution(read("stress.out"))
+    told = percentiles(read("stress.out"))
     cyclic = _CYCLIC.search(read("cyclictest.out"))
     if not cyclic:
         raise UserError(f"{name}: cyclictest's output has no latencies")
     slots = account(read("stress.before"), read("stress.after"))
     return {
-        "buckets": sorted(buckets.items()),
-        "p50_us": quantile(buckets, 0.5) / US,
-        "p99_us": quantile(buckets, 0.99) / US,
+        "buckets": sorted(distribution(read("stress.out")).items()),
+        "p50_us": told[50.0] / US,
+        "p99_us": told[99.0] / US,
         "power_mw": power_mw(slots, machine(TABLE, HZ)),
         "cyclictest_us": [int(value) / US for value in cyclic.groups()],
     }
@@ -160,7 +160,7 @@ def _overlaid(period: int, found: Mapping[str, Any]) -> Plot:
     lines = []
     for governor in GOVERNORS:
         buckets = dict(found[_name(governor, period, 1)]["buckets"])
-        total = sum(buckets.values())
+        total = sum(buckets.values()) or 1
         points = [(start / US + 0.05, 100 * n / total) for start, n in sorted(buckets.items()) if n]
         lines.append(Line(governor, points))
     return Plot(

@@ -31,7 +31,7 @@ class WeightedTeo:
         "that one pattern has formed for tens of minutes, when the pattern changes? And wteo, "
         "which ages them?"
     )
-    in_lab = True
+    in_lab = False
 
     def refusals(self, _: Request) -> list[str]:
         """Return nothing: the replayed parts run everywhere."""
