@@ -8,7 +8,7 @@ what is there.
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -30,6 +30,9 @@ QUICK, USUAL, ORIGINAL = "quick", "usual", "original"
 
 # Every run has so many seeds, unless the command says otherwise.
 SEEDS: Mapping[str, int] = {QUICK: 5, USUAL: 5, ORIGINAL: 25}
+
+# Of a row that needs the lab, where --lab was not given.
+NOT_BOOTED = "not measured with these sources: add --lab"
 
 
 @dataclass(frozen=True)
@@ -253,8 +256,3 @@ def as_json(experiment: Experiment, result: Result) -> dict[str, Any]:
         "plots": [plot.name for section in result.sections for plot in section.plots],
         "sources": result.sources,
     }
-
-
-def quicker(request: Request) -> Request:
-    """Return the same request in QUICK."""
-    return replace(request, scale=QUICK, seeds=SEEDS[QUICK])

@@ -19,8 +19,7 @@ from experiments.bench.gating import guest, judgement
 from experiments.bench.gating.gate_text import TITLES
 from experiments.bench.gating.guest import MENU, PERFORMANCE, RFC, Sizes
 from experiments.bench.gating.judgement import PUBLISHED
-from experiments.experiment import QUICK, Cell, Request, Result, Row, run_cells
-from experiments.lab import NOT_BOOTED
+from experiments.experiment import NOT_BOOTED, QUICK, Cell, Request, Result, Row, run_cells
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent

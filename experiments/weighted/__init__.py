@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of the weighted TEO patch of 2020, and what its reviewers asked for.
+"""What the reviewers of the weighted TEO patch of 2020 asked for.
 
-replayed.py: is it better only because it is shallower, and how bad are stale weights. booted.py:
-the tables and a completely idle system, in the lab. entry.py makes them an experiment.
+replayed.py: is it better only because it is shallower, and how bad are stale weights. entry.py
+makes it an experiment. The tables themselves need the lab and are not measured yet.
 """

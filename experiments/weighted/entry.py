@@ -12,10 +12,10 @@ COUNTS = {QUICK: 2000, ORIGINAL: 50_000}
 
 
 class WeightedTeo:
-    """The patch of 2020, judged by its own tables and by its reviewers' questions."""
+    """The patch of 2020, judged by its reviewers' questions."""
 
     name = "weighted-teo"
-    title = "Weighted TEO: the tables, and what its reviewers asked"
+    title = "Weighted TEO: what its reviewers asked"
     claim = (
         "On POWER9 weighted TEO takes 5 to 29 % less power than TEO with schbench at 2 to 8 "
         "threads and 11 % more at 16, with p99 within 10 %; a completely idle system takes the "
@@ -38,7 +38,7 @@ class WeightedTeo:
         return []
 
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
-        """Measure the replayed parts, and those in the lab."""
+        """Measure the replayed parts."""
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = {name: sources(name) for name in replayed.GOVERNORS}
         count = COUNTS.get(request.scale, 10_000)
