@@ -185,7 +185,7 @@ def test_the_index_shows_an_example_that_works() -> None:
     ("old", "new", "why"),
     [
         ("title: A title\n", "", "'title' is missing"),
-        ("title: A title\n", "titel: A title\n", "unknown key 'titel'"),
+        ("title: A title\n", "heading: A title\n", "unknown key 'heading'"),
         ("machine: spr", "machine: z80", "unknown machine"),
         ("machine: spr", "machine: [[C1, 2]]", "is no \\[NAME, EXIT_US"),
         ("machine: spr", "tick_hz: 0\nmachine: spr", "out of range"),
@@ -194,7 +194,7 @@ def test_the_index_shows_an_example_that_works() -> None:
         ("[0, 400]", "[400, 0]", "is no range"),
         (", agrees: [0, 400]", "", "go together"),
         ("governor: wteo,", "governor: wteo, stream: two,", "no stream 'two'"),
-        ("cells: [{governor: wteo", "cells: [{governer: wteo", "unknown key 'governer'"),
+        ("cells: [{governor: wteo", "cells: [{who: wteo", "unknown key 'who'"),
         ("title: A title", "title: [", "no YAML"),
     ],
 )
