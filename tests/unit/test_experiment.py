@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import yaml
 
-from cpuidle_lab import columns
+from cpuidle_lab import columns, synth
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import ABSENT
 from cpuidle_lab.lab.cache import CACHE
 from cpuidle_lab.linux_source import GOVERNORS
+from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.trace import TIME_MAX
 from experiments import experiment, pages
 from experiments.cases import bisect, law, schema
@@ -27,8 +28,10 @@ from experiments.cases.bisect import Step, changes
 from experiments.cases.case import FOLDER, Case, cases, kernel_is_there, play, stream_of
 from experiments.cases.figures import KINDS
 from experiments.cases.schema import Cell, Description
+from experiments.cyclic import entry as cyclic
 from experiments.experiment import AGREES, DIFFERS, Request, Result, Row
 from experiments.memo import Memo
+from experiments.weighted import replayed
 
 CASES = [case.path.stem for case in cases()]
 KEPT = pages.results()
@@ -337,3 +340,36 @@ def test_a_page_names_what_made_it(told: dict[str, Any]) -> None:
     page = (pages.FOLDER / f"{told['name']}.md").read_text()
     assert told["hash"] in page
     assert told["command"] in page
+
+
+# ---- The seeds. ----
+
+STRESS = """\
+stress-ng: info:  [12] cyclic: latency percentiles:
+stress-ng: info:  [12] cyclic:   50.00%:       6600 ns
+stress-ng: info:  [12] cyclic:   99.00%:       7200 ns
+stress-ng: info:  [12] cyclic: latency distribution (100 ns intervals):
+stress-ng: info:  [12] cyclic: (for the first 2 buckets of 300)
+stress-ng: info:  [12] cyclic: latency (ns)  frequency
+stress-ng: info:  [12] cyclic:            0          3
+stress-ng: info:  [12] cyclic:          100         40
+"""
+
+
+def test_the_cyclic_stressor_is_read() -> None:
+    assert cyclic.distribution(STRESS) == {0: 3, 100: 40}
+    assert cyclic.percentiles(STRESS) == {50.0: 6600, 99.0: 7200}
+    with pytest.raises(UserError, match="no percentiles"):
+        cyclic.percentiles("stress-ng: nothing")
+
+
+def test_regret_is_split_without_a_rest() -> None:
+    machine = synth.machine("power9", 250)
+    part = replayed._stream("bimodal-even", machine, 500, 1)
+    found = replayed.split(machine, part, "teo_ng")
+    with Run(candidate("teo_ng").governor, machine) as run:
+        run.play(part, choices=False)
+        totals = run.totals()
+    lost = sum(found[name] for name in ("deep", "shallow", "other"))
+    assert lost == pytest.approx(totals.cost_pj - totals.oracle_pj)
+    assert found["deep"] > 0 or found["shallow"] > 0
