@@ -173,7 +173,7 @@ def _overlaid(period: int, sleeps: int, found: Mapping[str, Any]) -> Plot:
 def _in_range(found: Mapping[str, Any], period: int) -> float:
     """Return how many sleeps of a run the histograms hold, the median of the governors."""
     runs = [found[_name(governor, period, 1)]["buckets"] for governor in GOVERNORS]
-    return median(sum(count for _, count in buckets) for buckets in runs)
+    return float(median(sum(count for _, count in buckets) for buckets in runs))
 
 
 def _seeds(found: Mapping[str, Any], governor: str, period: int, seeds: int) -> list[Any]:
@@ -263,7 +263,7 @@ The lab has no frequencies: the post's axis, the frequency governor, cannot be h
 are pictures only. A nanosecond is an instruction; power is modelled; the state table is Skylake's.
 There are fewer sleeps than in the post's 60 s. Power is of the whole run, of which the start of the
 program is the most; so it says little of the sleeps.
-stress-ng's histogram has 250 buckets, so it ends at 25 us and has no picture of the sleeps of 1 ms."""
+stress-ng's histogram has 250 buckets, so it ends at 25 us: there is no picture of 1 ms."""
 _MEANING = """\
 The idle governor matters here as the frequency governor does in the post. At 1 ms each governor
 takes a deep state, and a sleep is late by its exit latency: 0.2 ms, with ladder 0.9 ms. From 100 us
