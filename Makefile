@@ -54,6 +54,10 @@ bench-gate:	## what latency hints are worth: latency and modelled energy in the 
 	@tools/setup.sh
 	@$(LAB) bench gate $(BENCH_ARGS)
 
+experiments:	## what others have reported, replayed and in the lab, their figures beside ours
+	@tools/setup.sh
+	@$(LAB) experiment --all --lab $(EXPERIMENT_ARGS)
+
 determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/determinism/run.py $(DETERMINISM_ARGS)
@@ -134,4 +138,4 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 
 .PHONY: help demo test test-full crossval equality fidelity calibrate bench-gate determinism \
 	throughput matrix storm $(STORMS) faults fuzz soak tunables-doc size coverage mutants lint \
-	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock
+	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock experiments

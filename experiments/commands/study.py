@@ -156,6 +156,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.view.terminal import phase
+    from experiments.memo import Memo
     from experiments.study import page
     from experiments.study.plan import Plan, measure
 
@@ -176,7 +177,8 @@ def run(args: argparse.Namespace) -> int:
         programs=_list(args.programs),
     )
     target = _target(args, plan)
-    sections = measure(plan, phase)
+    with Memo() as memo:
+        sections = measure(plan, phase, memo)
     _print(args, sections, plan, start)
     if target:
         written = page.write(plan, sections, _command(args), target)

@@ -10,8 +10,8 @@ from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, show
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.trace import Machine
+from experiments.memo import Memo
 from experiments.study import mechanisms
-from experiments.study.memo import Memo
 from experiments.study.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, play_all
 
 PART = "ablation"

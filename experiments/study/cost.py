@@ -20,7 +20,7 @@ from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.library import STATE_MAX
 from cpuidle_lab.trace import Machine
-from experiments.study.memo import Memo, sources
+from experiments.memo import Memo, sources
 from experiments.study.streams import HZ, Stream, shortened
 
 PART = "cost"

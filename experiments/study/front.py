@@ -10,7 +10,7 @@ from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.replay.library import TunableInfo
-from experiments.study.memo import Memo
+from experiments.memo import Memo
 from experiments.study.streams import (
     AS_TOLD,
     SYNTH,

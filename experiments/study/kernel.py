@@ -13,8 +13,8 @@ from cpuidle_lab import resampling
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
+from experiments.memo import Memo
 from experiments.study.front import BIAS
-from experiments.study.memo import Memo
 from experiments.study.programs import (
     MENU,
     PROGRAMS,

@@ -8,8 +8,8 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import parse
 from cpuidle_lab.evidence.tables import Section
 from cpuidle_lab.trace import Machine
+from experiments.memo import Memo
 from experiments.study import regimes, resets
-from experiments.study.memo import Memo
 from experiments.study.streams import Stream
 
 PART = "learning"

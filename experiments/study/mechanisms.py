@@ -9,8 +9,8 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.trace import Machine
+from experiments.memo import Memo
 from experiments.study import cost, regimes
-from experiments.study.memo import Memo
 from experiments.study.steps import Step, listed, without
 from experiments.study.streams import (
     AS_TOLD,

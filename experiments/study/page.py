@@ -10,8 +10,8 @@ from cpuidle_lab.evidence.plots import svg
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.files import write_whole
 from cpuidle_lab.linux_source import NEWEST, fetch
+from experiments.memo import sources
 from experiments.study import programs
-from experiments.study.memo import sources
 from experiments.study.plan import Plan
 from experiments.study.streams import HZ, SEED
 

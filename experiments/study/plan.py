@@ -11,9 +11,9 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import OWN_KIND, parse
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.evidence.tables import Section
+from experiments.memo import Memo, check_sources, sources
 from experiments.study import ablation, cost, front, kernel, learning, regret, robust
 from experiments.study import programs as lab_programs
-from experiments.study.memo import Memo, check_sources, sources
 from experiments.study.streams import HZ, Stream, corpus, laws, suite
 
 MACHINES = ("skx", "skl", "power9", "spr")
@@ -219,13 +219,12 @@ PARTS: dict[str, Callable[[Plan, Memo, Phase], Section]] = {
 }
 
 
-def measure(plan: Plan, phase: Phase) -> list[Section]:
+def measure(plan: Plan, phase: Phase, memo: Memo) -> list[Section]:
     """Measure every part of a plan.
 
     Raises:
         UserError: something cannot be measured, or was edited meanwhile.
     """
-    with Memo() as memo:
-        sections = [PARTS[part](plan, memo, phase) for part in plan.parts]
+    sections = [PARTS[part](plan, memo, phase) for part in plan.parts]
     check_sources()
     return sections

@@ -28,7 +28,7 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
 from cpuidle_lab.trace import Machine
-from experiments.study.memo import Memo, sources
+from experiments.memo import Memo, sources
 from experiments.study.streams import SEED
 
 # Decides as mainline's teo, and can be copied.

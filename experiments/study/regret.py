@@ -9,8 +9,8 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import BAYES, MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
+from experiments.memo import Memo
 from experiments.study import worst as worst_decisions
-from experiments.study.memo import Memo
 from experiments.study.streams import (
     AS_TOLD,
     SYNTH,

@@ -18,7 +18,7 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay.engine import Run
-from experiments.study.memo import Memo, sources
+from experiments.memo import Memo, sources
 from experiments.study.streams import SEED, Stream
 
 REFERENCE = f"teo@{NEWEST}"

@@ -13,7 +13,7 @@ from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.trace import Machine
-from experiments.study.memo import Memo
+from experiments.memo import Memo
 from experiments.study.streams import (
     AS_TOLD,
     HZ,

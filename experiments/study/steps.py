@@ -15,7 +15,7 @@ from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP, digest, locked
 from cpuidle_lab.replay.library import variant
-from experiments.study.memo import FOLDER, sources
+from experiments.memo import FOLDER, sources
 
 _GOVERNORS = TOP / "governors"
 _LISTS = Path(__file__).parent

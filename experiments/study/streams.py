@@ -21,7 +21,7 @@ from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
 from cpuidle_lab.trace import Machine
-from experiments.study.memo import FOLDER, Memo, sources
+from experiments.memo import FOLDER, Memo, sources
 
 SEED = 1
 HZ = 250

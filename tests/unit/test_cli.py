@@ -336,7 +336,7 @@ def test_help_lists_every_command_under_a_heading(capsys: pytest.CaptureFixture[
     assert max(map(len, lines)) <= 100
     for command in cli.discover():
         assert [line for line in lines if line.split()[:1] == [command.NAME]] == [
-            f"  {command.NAME:10}{command.HELP}"
+            f"  {command.NAME:12}{command.HELP}"
         ]
 
 

@@ -22,12 +22,12 @@ from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.trace import Machine
+from experiments import memo
 from experiments.study import (
     ablation,
     cost,
     front,
     kernel,
-    memo,
     plan,
     programs,
     regimes,

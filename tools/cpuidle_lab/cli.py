@@ -30,7 +30,7 @@ GROUPS = (
     ),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new",)),
-    ("the project's promises, in the tree only", ("study", "bench")),
+    ("the project's promises, in the tree only", ("experiment", "study", "bench")),
 )
 
 
@@ -126,10 +126,10 @@ def listing(found: Sequence[Command]) -> str:
     left = {command.NAME: command.HELP for command in found}
     lines = []
     for title, names in GROUPS:
-        group = [f"  {name:10}{left.pop(name)}" for name in names if name in left]
+        group = [f"  {name:12}{left.pop(name)}" for name in names if name in left]
         lines += [f"{title}:", *group, ""] if group else []
     if left:
-        lines += ["others:", *(f"  {name:10}{about}" for name, about in left.items()), ""]
+        lines += ["others:", *(f"  {name:12}{about}" for name, about in left.items()), ""]
     return "\n".join([*lines, "CPUIDLE_LAB_DEBUG=1 shows a traceback where a command fails."])
 
 

@@ -110,12 +110,14 @@ class Sizes:
         works: names of WORKS.
         wake_s: seconds of virtual time of wakebench.
         server_s: the same of pgbench.
+        seed: of the workloads and of the machine.
     """
 
     machines: Sequence[str] = MACHINES
     works: Sequence[str] = tuple(work.name for work in WORKS)
     wake_s: int = 10
     server_s: int = 20
+    seed: int = SEED
 
     def seconds(self, work: Work) -> int:
         """Return how long a workload runs."""
@@ -209,7 +211,9 @@ def script(machine: str, sizes: Sizes) -> str:
         for condition in CONDITIONS:
             name = cell_name(work, condition)
             command = work.command.replace("SECONDS", str(sizes.seconds(work)))
-            command = command.replace("SEED", str(SEED)).replace("LOG", f"/results/{name}.log")
+            command = command.replace("SEED", str(sizes.seed)).replace(
+                "LOG", f"/results/{name}.log"
+            )
             only = "index > 0" if condition.polls else "index >= 0"
             lines += [
                 "all_states 0",
@@ -243,7 +247,7 @@ def run(machine: str, sizes: Sizes, output: Path) -> Path:
     lab = LabRun(
         script(machine, sizes),
         cpus=CPUS,
-        seed=SEED,
+        seed=sizes.seed,
         files=files,
         memory_mib=2048,
         real_time=False,

@@ -327,7 +327,7 @@ def measure(sizes: Sizes, cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             files = guest.run(machine, sizes, Path(folder) / "results")
             machines.append(machine_figures(machine, files, sizes, added_ns))
     return {
-        "seed": guest.SEED,
+        "seed": sizes.seed,
         "cpus": guest.CPUS,
         "cost_targets": cost_targets(cases),
         "machines": machines,

@@ -11,6 +11,8 @@ COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#7f7f7f", "#17
 _WIDTH, _HEIGHT = 760, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 170, 34, 46
 _ROW = 16
+# Of a letter in the names of rows, at most.
+_LETTER = 6
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,8 @@ def svg(plot: Plot) -> str:
     """Return a plot as an SVG document."""
     points = [point for line in plot.lines for point in line.points]
     rows = len(plot.categories)
-    left = _LEFT + (100 if rows else 0)
+    longest = max(map(len, plot.categories), default=0)
+    left = _LEFT + (max(100, _LETTER * longest - _LEFT) if rows else 0)
     height = _TOP + _BOTTOM + rows * _ROW if rows else _HEIGHT
     x = _axis([p[0] for p in points], plot.log_x, left, _WIDTH - _RIGHT)
     if rows:

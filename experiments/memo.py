@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures that were measured before, so that a change of a governor costs its own replays only.
 
+What all experiments keep is here; a run that was killed goes on where it was.
+
 A figure is kept under a hash of all that it depends on: the intervals, the machine, the tunables,
 and the sources of the replay and of this governor. Which files these are follows from their
 `#include` lines, not from a list.
@@ -59,8 +61,9 @@ def _own(name: str) -> list[Path]:
     return closure([*_ENGINE, *sorted((_GOVERNORS / name).glob("[!.]*.[ch]"))])
 
 
-def _kernel(name: str, series: str) -> list[Path]:
-    folder = fetch(series).folder
+def _kernel(name: str, kernel: str) -> list[Path]:
+    tree = Path(kernel) / "drivers/cpuidle/governors"
+    folder = tree if "/" in kernel else fetch(kernel).folder
     theirs = [folder / file for file in KERNEL_FILES if file in (f"{name}.c", "gov.h")]
     return closure([*theirs, *sorted(_SHIM.rglob("*.[ch]")), *_ENGINE])
 
@@ -124,7 +127,11 @@ class Memo:
         self._data.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (key, json.dumps(value)))
 
     def fill(
-        self, work: Mapping[str, Callable[[], Any]], phase: Phase, title: str
+        self,
+        work: Mapping[str, Callable[[], Any]],
+        phase: Phase,
+        title: str,
+        jobs: int | None = None,
     ) -> dict[str, Any]:
         """Return what belongs to each key; what is not known is worked out in threads, and kept.
 
@@ -132,10 +139,12 @@ class Memo:
             work: by key; returns something that JSON can hold. Begun in this order.
             phase: shows progress.
             title: of the phase.
+            jobs: threads; None is one for each processor.
         """
         found = {key: self.get(key) for key in work}
         missing = [key for key, value in found.items() if value is None]
-        with phase(title, len(missing)) as done, ThreadPoolExecutor(cpu_count() or 1) as pool:
+        threads = ThreadPoolExecutor(jobs or cpu_count() or 1)
+        with phase(title, len(missing)) as done, threads as pool:
             waiting = {pool.submit(work[key]): key for key in missing}
             fresh: dict[str, Any] = {}
             kept = time.monotonic()

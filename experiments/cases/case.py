@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Plays a case: each of its governors on each of its streams, with several seeds."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cpuidle_lab import columns
+from cpuidle_lab.columns import Columns
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.compare.spec import Candidate, candidate
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.lab.cache import CACHE, digest
+from cpuidle_lab.replay.engine import Run, check_machine
+from cpuidle_lab.replay.library import STATE_MAX
+from cpuidle_lab.synth import US
+from cpuidle_lab.trace import TIME_MAX, Machine
+from experiments import experiment
+from experiments.cases import figures, law
+from experiments.cases.figures import Played
+from experiments.cases.schema import Cell, Description, Figure, Stream, kernels, read
+from experiments.experiment import Request, Result, Row
+from experiments.memo import Memo, sources
+
+FOLDER = Path(__file__).parent
+
+# Of what is kept: another number where a figure changes its meaning.
+_FORMAT = 1
+
+
+def _longest(stream: Columns) -> int:
+    return int(stream["length_ns"].max())
+
+
+def slack_of(machine: Machine, longest_ns: int) -> int:
+    """Return the greatest exit latency of the states that can be worth their while."""
+    reachable = [
+        latency
+        for latency, target in zip(
+            machine.exit_latency_ns, machine.target_residency_ns, strict=True
+        )
+        if target <= longest_ns
+    ]
+    return max(reachable, default=0)
+
+
+def stream_of(case: Description, cell: Cell, seed: int) -> Columns:
+    """Return the intervals that a cell plays."""
+    stream = case.streams[cell.stream]
+    limit = TIME_MAX if cell.latency_req_us is None else round(cell.latency_req_us * US)
+    made = partial(
+        law.intervals,
+        stream.phases,
+        stream.repeat,
+        f"{case.name} {cell.stream}",
+        seed,
+        tick_stopped=stream.tick_stopped,
+        latency_req_ns=limit,
+        disabled=case.disabled,
+    )
+    return made(slack_ns=slack_of(case.machine, _longest(made(slack_ns=0))))
+
+
+def play(case: Description, stream: Stream, who: Candidate, part: Columns) -> Played:
+    """Replay a governor on intervals of a case."""
+    machine = case.machine
+    count = len(part["flags"])
+    with Run(who.governor, machine, dict(who.settings)) as run:
+        if case.rejected:
+            run.drive(0, case.rejected, 1)
+        run.play(columns.sliced(part, 0, stream.skip), choices=False)
+        run.forget_totals()
+        counted = columns.sliced(part, stream.skip, count)
+        choices = run.play(counted, choices=True)
+        totals = run.totals()
+    states = range(min(machine.count, STATE_MAX))
+    end = counted["start_ns"][-1] + counted["length_ns"][-1].astype(np.uint64)
+    return Played(
+        idle_ns=totals.idle_ns,
+        span_ns=float(end - counted["start_ns"][0]),
+        cost_pj=totals.cost_pj,
+        oracle_pj=totals.oracle_pj,
+        stopped=int(choices["stop_tick"].astype(bool).sum()),
+        **{
+            name: int(getattr(totals, name))
+            for name in ("intervals", "decisions", "asked", "ticks", "above", "below")
+        },
+        entries=[int(totals.entries[k]) for k in states],
+        wakeups=[int(totals.wakeups[k]) for k in states],
+        state_ns=[float(totals.state_ns[k]) for k in states],
+    )
+
+
+def kernel_is_there(kernel: str) -> bool:
+    """Return whether a packaged kernel's governors need no download."""
+    return "/" in kernel or (CACHE / "linux-source" / kernel / "stamp.json").is_file()
+
+
+@dataclass(frozen=True)
+class Case:
+    """An experiment of a YAML file.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: Path
+    in_lab = False
+
+    @cached_property
+    def described(self) -> Description:
+        """What the file says."""
+        return read(self.path)
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.path.stem
+
+    @property
+    def title(self) -> str:
+        """Heading of the page."""
+        return self.described.title
+
+    @property
+    def claim(self) -> str:
+        """What the original says."""
+        return self.described.claim
+
+    @property
+    def source(self) -> str:
+        """Where it says so."""
+        return self.described.source
+
+    @property
+    def question(self) -> str:
+        """What is measured."""
+        return self.described.question
+
+    def refusals(self, _: Request) -> list[str]:
+        """Return nothing: replay runs everywhere."""
+        return []
+
+    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+        """Play all cells, and say how the figures compare."""
+        case = self.described
+        check_machine(case.name, case.machine)
+        chosen = [_resolved(cell, request.trees) for cell in case.cells]
+        played = play_cells(case, chosen, request.seeds, memo, phase)
+        rows = [_row(case, cell, found) for cell, found in zip(case.cells, played, strict=True)]
+        result = Result(
+            rows=rows,
+            sections=[_section(case, rows, played)],
+            same=case.same,
+            differs=case.differs,
+            meaning=case.meaning,
+        )
+        result.sources = hashes(self.path, [cell.governor for cell in chosen])
+        return result
+
+
+def _resolved(cell: Cell, trees: Mapping[str, Path]) -> Cell:
+    """Return the cell with the path of a tree in place of its label."""
+    head, colon, tunables = cell.governor.partition(":")
+    name, at, kernel = head.partition("@")
+    if at and kernel in trees:
+        return replace(cell, governor=f"{name}@{trees[kernel].resolve()}{colon}{tunables}")
+    return cell
+
+
+def play_cells(
+    case: Description, cells: Sequence[Cell], seeds: int, memo: Memo, phase: Phase
+) -> list[list[Played] | str]:
+    """Return for each cell what its seeds came to, or why there is nothing."""
+    found: list[list[Played] | str] = []
+    plan: list[experiment.Cell] = []
+    for cell in cells:
+        try:
+            who = candidate(cell.governor)
+        except UserError as error:
+            if "@" not in cell.governor:
+                raise
+            found.append(_why_not(cell, error))
+            continue
+        plan += [_planned(case, cell, who, seed) for seed in range(1, seeds + 1)]
+        found.append([])
+    figured = iter(experiment.run_cells(plan, memo, phase, f"Replaying {case.name}"))
+    return [
+        one if isinstance(one, str) else [Played(**next(figured)) for _ in range(seeds)]
+        for one in found
+    ]
+
+
+def _why_not(cell: Cell, error: UserError) -> str:
+    kernel = cell.governor.partition(":")[0].partition("@")[2]
+    if "/" in kernel or re.fullmatch(r"\d+\.\d+", kernel):
+        return error.message
+    return f"needs --tree {kernel}=PATH"
+
+
+def _planned(case: Description, cell: Cell, who: Candidate, seed: int) -> experiment.Cell:
+    stream = case.streams[cell.stream]
+    spec = who.governor.spec
+    parts = [repr(one) for one in (case.machine, case.disabled, case.rejected, stream, seed)]
+    parts += [repr((case.name, cell.stream, cell.latency_req_us)), repr(who.settings)]
+    parts += [str(_FORMAT), *code(), spec, sources(spec)]
+    return experiment.Cell(digest(parts), partial(_played, case, cell, who, seed))
+
+
+def _played(case: Description, cell: Cell, who: Candidate, seed: int) -> dict[str, Any]:
+    part = stream_of(case, cell, seed)
+    return asdict(play(case, case.streams[cell.stream], who, part))
+
+
+def code() -> list[str]:
+    """Return the text of what makes and plays the intervals."""
+    return [(FOLDER / name).read_text() for name in ("law.py", "case.py")]
+
+
+def hashes(path: Path, governors: Sequence[str]) -> dict[str, str]:
+    """Return hashes of what made the figures, by name."""
+    found = {path.name: digest([path.read_bytes(), *code()])}
+    for governor in dict.fromkeys(one.partition(":")[0] for one in governors):
+        try:
+            name = governor if "/" not in governor else f"{governor.partition('@')[0]}@tree"
+            found[name] = sources(governor)
+        except UserError:
+            continue
+    return found
+
+
+def _label(case: Description, cell: Cell) -> str:
+    label = cell.label or cell.governor
+    return f"{label}, {cell.stream}" if len(case.streams) > 1 else label
+
+
+def _row(case: Description, cell: Cell, found: list[Played] | str) -> Row:
+    kind = figures.kind_of(case.figure)
+    played = [] if isinstance(found, str) else found
+    return Row(
+        what=_label(case, cell),
+        reported=cell.reported,
+        ours=[figures.value(case.figure, one, case.machine) for one in played],
+        unit=kind.unit,
+        agrees=cell.agrees,
+        note=found if isinstance(found, str) else "",
+    )
+
+
+def _plot(case: Description, rows: Sequence[Row]) -> Plot:
+    kind = figures.kind_of(case.figure)
+    names = [row.what for row in rows]
+    ours = [(value, n) for n, row in enumerate(rows) for value in row.ours]
+    reported = [(value, n) for n, row in enumerate(rows) if row.agrees for value in row.agrees]
+    lines = [Line("ours", [(x, float(y)) for x, y in ours], joined=False)]
+    if reported:
+        points = [(x, float(y)) for x, y in reported]
+        lines.append(Line("agrees from, to", points, joined=False))
+    x = f"{figures.title(case.figure)}, {kind.unit}"
+    return Plot("figure", case.title, x, "", lines, categories=names)
+
+
+def _section(
+    case: Description, rows: Sequence[Row], played: Sequence[list[Played] | str]
+) -> Section:
+    section = Section("figures", "Figures")
+    section.plots.append(_plot(case, rows))
+    if case.also:
+        heads = ["", *(f"{figures.title(one)}, {figures.kind_of(one).unit}" for one in case.also)]
+        cells = [
+            [row.what, *(_middle(case, one, found) for one in case.also)]
+            for row, found in zip(rows, played, strict=True)
+        ]
+        section.tables.append(Table("Further figures, medians of the seeds", heads, cells, 2))
+    return section
+
+
+def _middle(case: Description, figure: Figure, found: list[Played] | str) -> float | None:
+    if isinstance(found, str):
+        return None
+    return float(np.median([figures.value(figure, one, case.machine) for one in found]))
+
+
+def cases() -> list[Case]:
+    """Return the cases that there are."""
+    return [Case(path) for path in sorted(FOLDER.glob("*.yaml"))]
+
+
+def needed(case: Description) -> list[str]:
+    """Return the packaged kernels of a case that would have to be downloaded."""
+    return [one for one in kernels(case.cells) if not kernel_is_there(one)]

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figures of what was played."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.trace import Machine
+from experiments.cases.schema import Figure
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a governor came to on a stream; times in ns, energies in pJ, by state where a list.
+
+    Attributes:
+        idle_ns: length of the intervals.
+        span_ns: from the begin of the first interval to the end of the last.
+        cost_pj, oracle_pj: modelled energy, and the oracle's.
+        intervals, decisions, asked, ticks, above, below: counts, as of engine.Outcome.
+        stopped: intervals whose first decision stopped the tick, or found it stopped.
+        entries, wakeups: idle periods, and intervals that ended in the state.
+        state_ns: time.
+    """
+
+    idle_ns: float
+    span_ns: float
+    cost_pj: float
+    oracle_pj: float
+    intervals: int
+    decisions: int
+    asked: int
+    ticks: int
+    above: int
+    below: int
+    stopped: int
+    entries: Sequence[int]
+    wakeups: Sequence[int]
+    state_ns: Sequence[float]
+
+
+Count = Callable[[Played, Machine, Figure], float]
+
+
+def _part(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+def _state(figure: Figure, machine: Machine) -> int:
+    if figure.state not in machine.names:
+        names = ", ".join(machine.names)
+        raise UserError(f"{figure.kind}: there is no state '{figure.state}'; {names}", USAGE)
+    return machine.names.index(figure.state)
+
+
+def _latency_us(played: Played, machine: Machine) -> float:
+    """Return the mean exit latency of a wake-up."""
+    spent = sum(n * ns for n, ns in zip(played.wakeups, machine.exit_latency_ns, strict=False))
+    return spent / max(1, sum(played.wakeups)) / 1000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure.
+
+    Attributes:
+        what: for people; "{state}" and "{wakeups}" are those of the figure.
+        unit: its unit.
+        count: works it out.
+    """
+
+    what: str
+    unit: str
+    count: Count
+
+
+KINDS: dict[str, Kind] = {
+    "time": Kind("idle time in {state}", "%",
+        lambda p, m, f: _part(p.state_ns[_state(f, m)], sum(p.state_ns))),
+    "entries": Kind("idle periods in {state}", "%",
+        lambda p, m, f: _part(p.entries[_state(f, m)], sum(p.entries))),
+    "above": Kind("idle periods too short for their state", "%",
+        lambda p, m, f: _part(p.above, sum(p.entries))),
+    "below": Kind("idle periods long enough for a deeper state", "%",
+        lambda p, m, f: _part(p.below, sum(p.entries))),
+    "misses": Kind("idle periods in the wrong state", "%",
+        lambda p, m, f: _part(p.above + p.below, sum(p.entries))),
+    "latency": Kind("mean exit latency of a wake-up", "us",
+        lambda p, m, f: _latency_us(p, m)),
+    "waiting": Kind("exit latency of {wakeups:,} wake-ups", "s",
+        lambda p, m, f: _latency_us(p, m) * f.wakeups / 1e6),
+    "power": Kind("modelled power while idle", "mW",
+        lambda p, m, f: p.cost_pj / p.idle_ns if p.idle_ns else 0.0),
+    "regret": Kind("regret", "%",
+        lambda p, m, f: 100 * (p.cost_pj / p.oracle_pj - 1) if p.oracle_pj else 0.0),
+    "asked": Kind("decisions that ask for the sleep length", "%",
+        lambda p, m, f: _part(p.asked, p.decisions)),
+    "ticks": Kind("ticks that wake the idle CPU", "/s",
+        lambda p, m, f: 1e9 * p.ticks / p.span_ns if p.span_ns else 0.0),
+    "stopped": Kind("intervals whose first decision stops the tick", "%",
+        lambda p, m, f: _part(p.stopped, p.intervals)),
+}  # fmt: skip
+
+
+def kind_of(figure: Figure) -> Kind:
+    """Return the kind of a figure.
+
+    Raises:
+        UserError: there is none of this name.
+    """
+    if figure.kind not in KINDS:
+        raise UserError(f"unknown figure '{figure.kind}'; there are {', '.join(KINDS)}", USAGE)
+    return KINDS[figure.kind]
+
+
+def title(figure: Figure) -> str:
+    """Return what a figure is, without its unit."""
+    return kind_of(figure).what.format(state=figure.state, wakeups=figure.wakeups)
+
+
+def value(figure: Figure, played: Played, machine: Machine) -> float:
+    """Return a figure in its unit."""
+    return kind_of(figure).count(played, machine, figure)

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a case's YAML file says, checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cpuidle_lab import synth
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.synth import US, S
+from cpuidle_lab.trace import Machine
+from experiments.cases.law import Phase
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is played.
+
+    Attributes:
+        phases: kinds of intervals, in their order.
+        repeat: so many times.
+        tick_stopped: the tick stays stopped between intervals.
+        skip: so many intervals at the beginning are played and not counted.
+    """
+
+    phases: tuple[Phase, ...]
+    repeat: int = 1
+    tick_stopped: bool = False
+    skip: int = 0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is measured: see figures.py.
+
+    Attributes:
+        kind: a name of figures.KINDS.
+        state: name of the idle state, for kinds that are of one.
+        wakeups: so many wake-ups, for kinds that are of a number of them.
+    """
+
+    kind: str
+    state: str = ""
+    wakeups: int = 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A governor on a stream.
+
+    Attributes:
+        governor: as on the command line: "teo@6.12", "wteo:latency_bias=1024".
+        stream: name of one; "": the only one.
+        label: in tables, if it is not the governor.
+        latency_req_us: latency request during all intervals; None: none.
+        reported: what the original says, as text; "" if it says nothing.
+        agrees: figures that agree with that.
+        expect: figures that ours had when the case was written; a test holds them.
+    """
+
+    governor: str
+    stream: str = ""
+    label: str = ""
+    latency_req_us: float | None = None
+    reported: str = ""
+    agrees: Range | None = None
+    expect: Range | None = None
+
+
+@dataclass(frozen=True)
+class Bisect:
+    """How the kernel is found at which the figure changes.
+
+    Attributes:
+        governor: of the kernel: "teo".
+        bad: figures of a kernel that has the fault.
+        stream: as in Cell.
+    """
+
+    governor: str
+    bad: Range
+    stream: str = ""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A case.
+
+    Attributes:
+        name: of the file.
+        title, claim, source, question: as of experiment.Experiment.
+        machine: idle states.
+        disabled: bit k: state k is disabled.
+        rejected: bit k: the driver refuses state k.
+        streams: by name.
+        figure: that is compared.
+        also: further ones.
+        cells: governors on streams.
+        bisect: None where the case is not of a kernel's version.
+        same, differs, meaning: as of experiment.Result.
+    """
+
+    name: str
+    title: str
+    claim: str
+    source: str
+    question: str
+    machine: Machine
+    disabled: int
+    rejected: int
+    streams: Mapping[str, Stream]
+    figure: Figure
+    also: tuple[Figure, ...]
+    cells: tuple[Cell, ...]
+    bisect: Bisect | None
+    same: str
+    differs: str
+    meaning: str
+
+
+def _fail(where: str, why: str) -> UserError:
+    return UserError(f"{where}: {why}", USAGE)
+
+
+def _record(kind: type[Any], value: Any, where: str) -> Any:
+    """Return a dataclass of a mapping."""
+    if not isinstance(value, Mapping):
+        raise _fail(where, f"'{value}' is no mapping")
+    known = [one.name for one in fields(kind)]
+    for key in value:
+        if key not in known:
+            raise _fail(where, f"unknown key '{key}'; there are {', '.join(known)}")
+    try:
+        return kind(**value)
+    except TypeError as error:
+        raise _fail(where, str(error).partition(" ")[2]) from None
+
+
+def _range(value: Any, where: str) -> Range | None:
+    if value is None:
+        return None
+    if not (isinstance(value, list) and len(value) == 2 and value[0] <= value[1]):
+        raise _fail(where, f"{value} is no range [LEAST, GREATEST]")
+    return float(value[0]), float(value[1])
+
+
+def _machine(value: Any, tick_hz: Any, where: str) -> Machine:
+    if not (isinstance(tick_hz, int) and 1 <= tick_hz <= 10_000):
+        raise _fail(where, f"tick_hz: {tick_hz} is out of range: 1 to 10000")
+    if isinstance(value, str):
+        return synth.machine(value, tick_hz)
+    if not isinstance(value, list) or not value:
+        raise _fail(where, "machine: name one of the emulator's, or list states")
+    rows = []
+    for row in value:
+        if not isinstance(row, list) or not 3 <= len(row) <= 4:
+            raise _fail(where, f"machine: {row} is no [NAME, EXIT_US, TARGET_US, optional MW]")
+        name, exit_us, target_us = row[:3]
+        power_mw = row[3] if len(row) == 4 else 0
+        polls = str(name).endswith("*")
+        rows.append((str(name).rstrip("*"), exit_us * US, target_us * US, power_mw, polls))
+    names, exits, targets, powers, polling = zip(*rows, strict=True)
+    return Machine(names, exits, targets, powers, polling, S // tick_hz)
+
+
+def _states(names: Any, machine: Machine, where: str) -> int:
+    bits = 0
+    for name in names or []:
+        if name not in machine.names:
+            raise _fail(where, f"there is no state '{name}'; there are {', '.join(machine.names)}")
+        bits |= 1 << machine.names.index(name)
+    return bits
+
+
+def _stream(value: Any, where: str) -> Stream:
+    found = _record(Stream, value, where)
+    phases = tuple(_record(Phase, one, f"{where}: phases") for one in found.phases)
+    return Stream(phases, found.repeat, found.tick_stopped, found.skip)
+
+
+def _cell(value: Any, streams: Mapping[str, Stream], where: str) -> Cell:
+    cell: Cell = _record(Cell, value, f"{where}: cells")
+    stream = cell.stream or next(iter(streams))
+    if stream not in streams:
+        raise _fail(where, f"there is no stream '{stream}'; there are {', '.join(streams)}")
+    agrees, expect = (_range(one, where) for one in (cell.agrees, cell.expect))
+    if bool(cell.reported) != bool(agrees):
+        raise _fail(where, f"{cell.governor}: 'reported' and 'agrees' go together")
+    return Cell(str(cell.governor), stream, cell.label, cell.latency_req_us, cell.reported,
+                agrees, expect)  # fmt: skip
+
+
+_TEXTS = ("title", "claim", "source", "question", "meaning")
+
+
+def parse(text: str, name: str) -> Description:
+    """Return the case that a YAML text describes.
+
+    Args:
+        text: the file.
+        name: of the case, for messages.
+
+    Raises:
+        UserError: it is no description of a case; the message says what is wrong.
+    """
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise _fail(name, f"no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(raw, Mapping):
+        raise _fail(name, "no mapping")
+    known = {"machine", "tick_hz", "disabled", "rejected", "streams", "figure", "also", "cells",
+             "bisect", "same", "differs", *_TEXTS}  # fmt: skip
+    for key in raw:
+        if key not in known:
+            raise _fail(name, f"unknown key '{key}'; there are {', '.join(sorted(known))}")
+    for key in (*_TEXTS, "machine", "streams", "figure", "cells"):
+        if not raw.get(key):
+            raise _fail(name, f"'{key}' is missing")
+    return _checked(raw, name)
+
+
+def _checked(raw: Mapping[str, Any], name: str) -> Description:
+    machine = _machine(raw["machine"], raw.get("tick_hz", 250), name)
+    streams = {str(key): _stream(one, f"{name}: {key}") for key, one in raw["streams"].items()}
+    bisect = _record(Bisect, raw["bisect"], f"{name}: bisect") if "bisect" in raw else None
+    if bisect:
+        bad = _range(bisect.bad, name)
+        assert bad is not None
+        bisect = Bisect(bisect.governor, bad, bisect.stream or next(iter(streams)))
+    figures = [raw["figure"], *raw.get("also", [])]
+    first, *also = (_record(Figure, one, f"{name}: figure") for one in figures)
+    return Description(
+        name=name,
+        **{key: " ".join(str(raw[key]).split()) for key in ("title", "claim", "source")},
+        question=str(raw["question"]).strip(),
+        machine=machine,
+        disabled=_states(raw.get("disabled"), machine, name),
+        rejected=_states(raw.get("rejected"), machine, name),
+        streams=streams,
+        figure=first,
+        also=tuple(also),
+        cells=tuple(_cell(one, streams, name) for one in raw["cells"]),
+        bisect=bisect,
+        same=str(raw.get("same", "")).strip(),
+        differs=str(raw.get("differs", "")).strip(),
+        meaning=str(raw["meaning"]).strip(),
+    )
+
+
+def read(path: Path) -> Description:
+    """Return the case of a file; otherwise as parse().
+
+    Raises:
+        UserError: it cannot be read, too.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    return parse(text, path.stem)
+
+
+def kernels(cells: Sequence[Cell]) -> list[str]:
+    """Return the kernels whose governors are played, in the order of their first cells."""
+    named = [cell.governor.partition(":")[0].partition("@")[2] for cell in cells]
+    return list(dict.fromkeys(filter(None, named)))

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab experiment`: what others have reported, repeated, their figures beside ours."""
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cpuidle_lab.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.lab.cache import TOP
+
+if TYPE_CHECKING:
+    from experiments.experiment import Experiment, Request, Result
+
+NAME = "experiment"
+HELP = "repeat what others have reported about governors, and write their figures beside ours"
+EPILOG = """\
+examples:
+  cpuidle-lab experiment --list
+  cpuidle-lab experiment teo-livelock          into docs/experiments/teo-livelock.md
+  cpuidle-lab experiment cede --bisect         the kernel at which the figure changes
+  cpuidle-lab experiment cede --bisect --tree mine=~/linux --commits v6.18..v6.19
+  cpuidle-lab experiment --all --quick --json | jq '.[] | {name, state}'
+
+Regressions are replayed with the governors of Debian's linux-source packages (6.1, 6.12, 7.2, 7.3)
+and of the kernel trees that are given. Experiments that boot machines run with --lab only; without
+it they show what is known already. A run that was stopped goes on where it was.
+
+--quick writes no page unless --output says where.
+
+exit codes: 0 done (also where ours differ from the original), 1 something cannot be measured,
+2 wrong usage, 130 interrupted
+"""
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 to 1000")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="of the experiments")
+    what = parser.add_mutually_exclusive_group().add_argument
+    what("--list", action="store_true", help="list the experiments")
+    what("--all", action="store_true", help="run each of them")
+    what("--bisect", action="store_true", help="name the kernel at which the figure changes")
+    size = parser.add_mutually_exclusive_group().add_argument
+    size("--quick", action="store_true", help="small sizes: minutes for everything")
+    size("--original", action="store_true", help="the original's sizes: may take days in the lab")
+    add("--seeds", type=_positive, metavar="N", help="rounds (default: 5; with --original 25)")
+    add("--lab", action="store_true", help="boot the lab for what it has not measured yet")
+    add("--tree", action="append", metavar="LABEL=PATH", default=[],
+        help="a kernel tree; with --bisect after the packaged kernels")  # fmt: skip
+    add("--commits", metavar="A..B",
+        help="with --bisect: each commit of the git tree that touched the governors")  # fmt: skip
+    add("--corpus", type=Path, metavar="DIR", default=TOP / "build" / "corpus",
+        help="directory of recordings (default: build/corpus)")  # fmt: skip
+    add("-o", "--output", type=Path, metavar="DIR",
+        help="where the pages go (default: docs/experiments)")  # fmt: skip
+    add("--json", action="store_true", help="print the results as JSON, no table")
+
+
+def _trees(words: Sequence[str]) -> dict[str, Path]:
+    found = {}
+    for word in words:
+        label, equals, path = word.partition("=")
+        if not equals:
+            label, path = Path(word).name, word
+        folder = Path(path).expanduser()
+        if not label or not folder.is_dir():
+            raise UserError(f"--tree: {path or word}: no such directory", USAGE)
+        found[label] = folder
+    return found
+
+
+def _request(args: argparse.Namespace) -> "Request":
+    from experiments.experiment import ORIGINAL, QUICK, SEEDS, USUAL, Request
+
+    scale = QUICK if args.quick else ORIGINAL if args.original else USUAL
+    seeds = args.seeds or SEEDS[scale]
+    return Request(scale, seeds, args.lab, _trees(args.tree), args.corpus)
+
+
+def _list(as_json: bool) -> int:
+    from cpuidle_lab.view.terminal import console, grid
+    from experiments.experiment import found
+
+    everything = list(found().values())
+    if as_json:
+        told = [
+            {"name": one.name, "title": one.title, "claim": one.claim, "lab": one.in_lab}
+            for one in everything
+        ]
+        print(json.dumps(told, indent=2))
+        return 0
+    out = console()
+    heads = [("experiment", False), ("", False), ("title", False)]
+    rows = [[one.name, "lab" if one.in_lab else "", one.title] for one in everything]
+    out.print(grid(out, "", heads, rows))
+    return 0
+
+
+def _bisect(args: argparse.Namespace) -> int:
+    from cpuidle_lab.view.terminal import console, grid, phase
+    from experiments.cases.bisect import SERIES, bisect, changes, commits
+    from experiments.cases.case import Case
+    from experiments.experiment import chosen, number
+    from experiments.memo import Memo
+
+    request = _request(args)
+    told: dict[str, Any] = {}
+    for one in chosen(args.names):
+        if not isinstance(one, Case):
+            raise UserError(f"{one.name}: is not replayed, so there is nothing to bisect", USAGE)
+        kernels = {series: series for series in SERIES}
+        if args.commits:
+            if len(request.trees) != 1:
+                raise UserError("--commits wants one --tree, a git repository", USAGE)
+            tree = next(iter(request.trees.values()))
+            kernels = {name: str(path) for name, path in commits(tree, args.commits).items()}
+        else:
+            kernels |= {name: str(path.resolve()) for name, path in request.trees.items()}
+        with Memo() as memo:
+            steps = bisect(one, kernels, request.seeds, memo, phase)
+        told[one.name] = {"kernels": [asdict(s) for s in steps], "changes": changes(steps)}
+        if args.json:
+            continue
+        out = console()
+        heads = [("kernel", False), ("figure", True), ("", False)]
+        rows = [
+            [s.label, "-" if s.figure is None else number(s.figure), _verdict(s.bad, s.note)]
+            for s in steps
+        ]
+        out.print(grid(out, one.title, heads, rows))
+        for line in changes(steps):
+            out.print(f"{one.name}: {line}", markup=False, soft_wrap=True)
+    if args.json:
+        print(json.dumps(told, indent=2))
+    return 0
+
+
+def _verdict(bad: bool | None, note: str) -> str:
+    return note if bad is None else "has the fault" if bad else ""
+
+
+def _command(args: argparse.Namespace, one: "Experiment") -> str:
+    """Return the command that makes a page again."""
+    words = ["cpuidle-lab", NAME, one.name]
+    words += ["--quick"] if args.quick else ["--original"] if args.original else []
+    words += ["--seeds", str(args.seeds)] if args.seeds else []
+    words += ["--lab"] if one.in_lab else []
+    for tree in args.tree:
+        label = tree.partition("=")[0] if "=" in tree else Path(tree).name
+        words += ["--tree", f"{label}=PATH"]
+    # A quick run writes no page by itself.
+    words += ["-o", "docs/experiments"] if args.quick else []
+    return shlex.join(words)
+
+
+def _folder(args: argparse.Namespace) -> Path | None:
+    """Return where pages go; None: nowhere."""
+    from experiments.pages import FOLDER
+
+    folder: Path | None = args.output
+    if folder is None:
+        return None if args.quick else FOLDER
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such directory", USAGE)
+    return folder
+
+
+def _print(one: "Experiment", result: "Result") -> None:
+    from cpuidle_lab.view.terminal import console, grid
+
+    out = console()
+    heads = [("", False), ("original", False), ("ours", False), ("", False)]
+    rows = [[row.what, row.reported, row.figures(), row.state or row.note] for row in result.rows]
+    out.print(grid(out, f"{one.name}: {one.title}", heads, rows))
+    for section in result.sections:
+        section.print(out)
+
+
+def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
+    from cpuidle_lab.view.terminal import phase
+    from experiments import pages
+    from experiments.experiment import as_json
+    from experiments.memo import Memo
+
+    request, folder = _request(args), _folder(args)
+    lacking = {one.name: why for one in found if (why := one.refusals(request))}
+    if lacking and not args.all:
+        raise UserError("; ".join(f"{name}: {', '.join(why)}" for name, why in lacking.items()))
+    for name, why in lacking.items():
+        print(f"{name}: left out: {', '.join(why)}", file=sys.stderr)
+    told: list[Mapping[str, Any]] = []
+    with Memo() as memo:
+        for one in found:
+            if one.name in lacking:
+                continue
+            result = one.measure(request, memo, phase)
+            told.append(as_json(one, result))
+            if not args.json:
+                _print(one, result)
+            if folder:
+                target = folder / f"{one.name}.md"
+                files = pages.write(one, result, request, _command(args, one), target)
+                print(f"written: {files[0]}", file=sys.stderr)
+    if folder:
+        pages.write_index(folder)
+    if args.json:
+        print(json.dumps(told, indent=2))
+    return FAILURE if lacking and not told else 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """List, bisect, or measure and write the pages."""
+    from experiments.experiment import chosen, found
+
+    if args.list:
+        return _list(args.json)
+    if args.all == bool(args.names):
+        raise UserError("name an experiment, or --all; --list shows what there is", USAGE)
+    if args.commits and not args.bisect:
+        raise UserError("--commits is for --bisect", USAGE)
+    if args.bisect:
+        return _bisect(args)
+    return _run(args, list(found().values()) if args.all else chosen(args.names))

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What all experiments share: what is asked of one, what it returns, and where they are found.
+
+An experiment is a file `experiments/NAME/entry.py` that has EXPERIMENT, or a description
+`experiments/cases/NAME.yaml`. Nothing else names them: the command, the pages and the tests find
+what is there.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+from cpuidle_lab.cli import did_you_mean
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.evidence.tables import ABSENT, MISSED, Section
+from cpuidle_lab.lab.cache import TOP
+from experiments.memo import Memo
+
+HERE = Path(__file__).parent
+
+AGREES, DIFFERS = "agrees", "DIFFERS"
+
+# How much is measured.
+QUICK, USUAL, ORIGINAL = "quick", "usual", "original"
+
+# Every run has so many seeds, unless the command says otherwise.
+SEEDS: Mapping[str, int] = {QUICK: 5, USUAL: 5, ORIGINAL: 25}
+
+# Of a row that needs the lab, where --lab was not given.
+NOT_BOOTED = "not measured with these sources: add --lab"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of an experiment.
+
+    Attributes:
+        scale: QUICK, USUAL or ORIGINAL.
+        seeds: rounds.
+        lab: boot the lab for what has no figure yet.
+        trees: kernel trees by label, in the order of the command line.
+        corpus: directory of recordings.
+    """
+
+    scale: str = USUAL
+    seeds: int = SEEDS[USUAL]
+    lab: bool = False
+    trees: Mapping[str, Path] = field(default_factory=dict)
+    corpus: Path = TOP / "build" / "corpus"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of the original beside ours.
+
+    Attributes:
+        what: the governor or condition.
+        reported: what the original says, as text; "" if it says nothing.
+        ours: our figure for each seed; empty: not available.
+        unit: of ours.
+        agrees: least and greatest figure that would agree with the report; None: no report.
+        note: why there is no figure, or what a reader must know.
+        judged: the verdict where it is not by `agrees`: on a promise.
+    """
+
+    what: str
+    reported: str = ""
+    ours: Sequence[float] = ()
+    unit: str = ""
+    agrees: tuple[float, float] | None = None
+    note: str = ""
+    judged: str = ""
+
+    @property
+    def median(self) -> float | None:
+        """Median of the seeds."""
+        return median(self.ours) if self.ours else None
+
+    @property
+    def state(self) -> str:
+        """AGREES, DIFFERS, ABSENT, or "" if the original says nothing."""
+        if self.judged:
+            return self.judged
+        if self.agrees is None:
+            return ""
+        middle = self.median
+        if middle is None:
+            return ABSENT
+        low, high = self.agrees
+        return AGREES if low <= middle <= high else DIFFERS
+
+    def figures(self) -> str:
+        """Return the median with the spread, as text."""
+        if not self.ours:
+            return ABSENT
+        low, middle, high = min(self.ours), median(self.ours), max(self.ours)
+        if f"{low:.3g}" == f"{high:.3g}":
+            return f"{number(middle)} {self.unit}".rstrip()
+        return f"{number(middle)} ({number(low)} to {number(high)}) {self.unit}".rstrip()
+
+
+def number(value: float) -> str:
+    """Return a number with three digits that count."""
+    if value and abs(value) < 0.0005:
+        return "0"
+    text = f"{value:.3g}"
+    return f"{value:,.0f}" if "e" in text or abs(value) >= 1000 else text
+
+
+@dataclass
+class Result:
+    """What an experiment found.
+
+    Attributes:
+        rows: the original's figures beside ours.
+        sections: further tables and plots.
+        same, differs: what is as in the original, and what is not; sentences.
+        meaning: what the result means; Markdown.
+        sources: hashes of what made the figures, by name.
+        page: the document, where the experiment writes its own.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    same: str = ""
+    differs: str = ""
+    meaning: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
+    page: str = ""
+
+    @property
+    def state(self) -> str:
+        """AGREES if all rows with a verdict do; ABSENT if there is none to judge."""
+        states = {row.state for row in self.rows} - {"", ABSENT}
+        if not states:
+            return ABSENT
+        return DIFFERS if states & {DIFFERS, MISSED} else AGREES
+
+
+class Experiment(Protocol):
+    """An experiment; plain attributes will do."""
+
+    @property
+    def name(self) -> str:
+        """On the command line, and of its page."""
+
+    @property
+    def title(self) -> str:
+        """Heading of the page."""
+
+    @property
+    def claim(self) -> str:
+        """What the original says, in a sentence."""
+
+    @property
+    def source(self) -> str:
+        """Title or subject line, author, place and date."""
+
+    @property
+    def question(self) -> str:
+        """What is measured; Markdown."""
+
+    @property
+    def in_lab(self) -> bool:
+        """Whether it boots the lab."""
+
+    def refusals(self, request: Request) -> list[str]:
+        """Return what is missing, as sentences; nothing may have started."""
+
+    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+        """Run the plan; cells that are in the memo are not run again."""
+
+
+@cache
+def found() -> dict[str, Experiment]:
+    """Return all experiments by name, in alphabetical order."""
+    from experiments.cases.case import cases
+
+    modules = [path.parent.name for path in HERE.glob("*/entry.py")]
+    written: list[Experiment] = [
+        importlib.import_module(f"experiments.{name}.entry").EXPERIMENT for name in modules
+    ]
+    everything: list[Experiment] = [*written, *cases()]
+    return {one.name: one for one in sorted(everything, key=lambda one: one.name)}
+
+
+def chosen(names: Sequence[str]) -> list[Experiment]:
+    """Return experiments by name.
+
+    Raises:
+        UserError: a name is unknown.
+    """
+    known = found()
+    for name in names:
+        if name not in known:
+            near = did_you_mean(name, list(known)) or "; `experiment --list` shows all"
+            raise UserError(f"unknown experiment '{name}'{near}", USAGE)
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A part of a plan that is run as a whole.
+
+    Attributes:
+        key: hash of all that its figures depend on.
+        work: returns what JSON can hold.
+    """
+
+    key: str
+    work: Callable[[], Any]
+
+
+def run_cells(
+    cells: Sequence[Cell], memo: Memo, phase: Phase, title: str, jobs: int | None = None
+) -> list[Any]:
+    """Return what each cell came to; a kill loses no more than the cells that were running.
+
+    Args:
+        cells: the plan, in the order in which it is run.
+        memo: where figures are kept.
+        phase: shows progress.
+        title: of the phase.
+        jobs: threads; None is one for each processor.
+    """
+    known = memo.fill({cell.key: cell.work for cell in cells}, phase, title, jobs)
+    return [known[cell.key] for cell in cells]
+
+
+def as_json(experiment: Experiment, result: Result) -> dict[str, Any]:
+    """Return an experiment's result for machines, and for the table of all experiments."""
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "claim": experiment.claim,
+        "source": experiment.source,
+        "state": result.state,
+        "rows": [
+            {
+                "what": row.what,
+                "reported": row.reported,
+                "ours": list(row.ours),
+                "median": row.median,
+                "unit": row.unit,
+                "agrees": row.agrees,
+                "state": row.state,
+                "note": row.note,
+            }
+            for row in result.rows
+        ],
+        "plots": [plot.name for section in result.sections for plot in section.plots],
+        "sources": result.sources,
+    }

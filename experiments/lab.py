@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What experiments in the lab have in common: hashes of a boot, and cells that were not booted."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.lab import LabRun, corpus, run_lab
+from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.lab.run import LabResult
+from experiments.experiment import NOT_BOOTED, Cell, Request, run_cells
+from experiments.memo import Memo
+
+__all__ = ["NOT_BOOTED", "boots", "key_of"]
+
+Read = Callable[[LabResult], Any]
+
+
+def key_of(run: LabRun, code: Iterable[Path]) -> str:
+    """Return a hash of all that a boot's figures depend on.
+
+    Args:
+        run: the boot.
+        code: what reads its results.
+    """
+    programs = corpus.programs_hash(dict(run.files))
+    parts = [corpus.modules_hash(), programs, corpus.qemu_version(), run.script]
+    parts += [repr((run.kernel, run.cpus, run.seed, run.real_time))]
+    return digest(["lab", *parts, *(path.read_bytes() for path in code)])
+
+
+def booted(run: LabRun, read: Read, title: str) -> Any:
+    """Boot, and return what is read of the results.
+
+    Raises:
+        UserError: something failed in the guest.
+    """
+    with tempfile.TemporaryDirectory(prefix="experiment-", dir=TOP / "build") as folder:
+        return read(run_lab(run, Path(folder) / "results", title).check())
+
+
+def boots(
+    runs: Sequence[LabRun],
+    read: Read,
+    code: Sequence[Path],
+    request: Request,
+    memo: Memo,
+    phase: Phase,
+    title: str,
+) -> list[Any]:
+    """Return what each boot came to; None where it is not known and no lab was asked for.
+
+    Boots are made one after the other: machines in virtual time share a CPU of the host.
+    """
+    keys = [key_of(run, code) for run in runs]
+    if not request.lab:
+        return [memo.get(key) for key in keys]
+    cells = [
+        Cell(key, partial(booted, run, read, title)) for key, run in zip(keys, runs, strict=True)
+    ]
+    return run_cells(cells, memo, phase, title, jobs=1)

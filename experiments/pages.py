@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The page of an experiment, and the table of all of them."""
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab.evidence.plots import svg
+from cpuidle_lab.evidence.tables import ABSENT, Table
+from cpuidle_lab.files import write_whole
+from cpuidle_lab.lab.cache import TOP, digest
+from experiments.experiment import Experiment, Request, Result, as_json, number
+
+FOLDER = TOP / "docs" / "experiments"
+
+# Beside the pictures; the table of all experiments is made from these.
+RESULT = "result.json"
+
+INDEX = "README.md"
+_TEMPLATE = Path(__file__).parent / "index.md"
+
+# So many small plots stand beside each other.
+_ABREAST = 2
+
+_WIDTH = 100
+
+
+def hash_of(result: Result) -> str:
+    """Return one hash of all that made the figures."""
+    return digest([f"{name} {value}" for name, value in sorted(result.sources.items())])[:12]
+
+
+def _rows(result: Result) -> str:
+    rows = [[row.what, row.reported, row.figures(), row.state] for row in result.rows]
+    text = Table("", ("", "original", "ours", ""), rows).markdown()
+    notes = [f"- {row.what}: {row.note}." for row in result.rows if row.note]
+    return "\n\n".join(part for part in (text, "\n".join(notes)) if part)
+
+
+def render(
+    experiment: Experiment, result: Result, request: Request, command: str, folder: str
+) -> str:
+    """Return an experiment's page.
+
+    Args:
+        experiment: which.
+        result: what was found.
+        request: with which sizes.
+        command: that makes the page again.
+        folder: of the pictures, as seen from the page.
+    """
+    if result.page:
+        return result.page
+    plots = [plot for section in result.sections for plot in section.plots]
+    tables = [table for section in result.sections for table in section.tables]
+    made = ", ".join(f"{name} `{value}`" for name, value in sorted(result.sources.items()))
+    parts = [
+        f"# {experiment.title}",
+        "<!-- Written by the command below; changes belong in experiments/. -->",
+        f"    {command}",
+        f"**Claim.** {experiment.claim}",
+        f"**Source.** {experiment.source}",
+        f"## The question\n{experiment.question}",
+        f"## Figures\nMedian of {request.seeds} seeds, in brackets the spread.\n\n{_rows(result)}",
+        "\n\n".join(f"![{plot.title}]({folder}/{plot.name}.svg)" for plot in plots),
+        "\n\n".join(f"**{table.title}**\n\n{table.markdown()}" for table in tables if table.rows),
+        f"## What is the same\n{result.same}" if result.same else "",
+        f"## What differs\n{result.differs}" if result.differs else "",
+        f"## What it means\n{result.meaning}",
+        f"## Made by\n`{hash_of(result)}`, which is the hash of: {made}.",
+    ]
+    return "\n\n".join(wrapped(part) for part in parts if part) + "\n"
+
+
+# What is not text to be filled: code, tables, headings, lists, pictures, comments.
+_AS_IT_IS = re.compile(r"    |\||#|- |!|<|\d\. ")
+
+
+def wrapped(text: str) -> str:
+    """Return Markdown with its paragraphs filled to the width of documents."""
+    found = []
+    for paragraph in text.split("\n\n"):
+        head, _, rest = paragraph.partition("\n")
+        lines = [head] if head.startswith("#") else []
+        body = rest if lines else paragraph
+        if body and not _AS_IT_IS.match(body):
+            body = textwrap.fill(
+                " ".join(body.split()), _WIDTH, break_long_words=False, break_on_hyphens=False
+            )
+        found.append("\n".join([*lines, body] if body else lines))
+    return "\n\n".join(found)
+
+
+def write(
+    experiment: Experiment, result: Result, request: Request, command: str, target: Path
+) -> list[Path]:
+    """Write the page, its pictures and its figures; return the files."""
+    folder = target.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    plots = {f"{plot.name}.svg": svg(plot) for section in result.sections for plot in section.plots}
+    for old in folder.glob("*.svg"):
+        if old.name not in plots:
+            old.unlink()
+    for name, picture in plots.items():
+        write_whole(folder / name, picture)
+    told = {"command": command, "hash": hash_of(result), **as_json(experiment, result)}
+    write_whole(folder / RESULT, json.dumps(told, indent=1) + "\n")
+    write_whole(target, render(experiment, result, request, command, folder.name))
+    return [target, folder / RESULT, *(folder / name for name in plots)]
+
+
+def _ours(told: Mapping[str, Any]) -> str:
+    """Return the figures that the claim is about, in short."""
+    shown = [row for row in told["rows"] if row["agrees"]]
+    if not shown:
+        shown = [row for row in told["rows"] if row["median"] is not None]
+    parts = [
+        f"{row['what']} {number(row['median'])} {row['unit']}".rstrip()
+        if row["median"] is not None
+        else f"{row['what']}: {ABSENT}"
+        for row in shown[:5]
+    ]
+    return "; ".join(parts)
+
+
+def _state(told: Mapping[str, Any]) -> str:
+    states = [row["state"] for row in told["rows"] if row["state"]]
+    if not states:
+        return str(told["state"])
+    count = {state: states.count(state) for state in dict.fromkeys(states)}
+    return ", ".join(f"{n} {state}" for state, n in count.items())
+
+
+def _multiples(told: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        f'<a href="{one["name"]}.md"><img src="{one["name"]}/{one["plots"][0]}.svg" '
+        f'width="400" alt="{one["title"]}"></a>'
+        for one in told
+        if one["plots"]
+    ]
+    rows = [cells[n : n + _ABREAST] for n in range(0, len(cells), _ABREAST)]
+    rows = [row + [""] * (_ABREAST - len(row)) for row in rows]
+    head = "| " + " | ".join([""] * _ABREAST) + " |\n|" + "---|" * _ABREAST
+    return "\n".join([head, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def results(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Return the results that have a page, in alphabetical order."""
+    return [json.loads(path.read_text()) for path in sorted(folder.glob(f"*/{RESULT}"))]
+
+
+def index(told: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of all experiments as a document."""
+    rows = [
+        [f"[{one['name']}]({one['name']}.md)", one["claim"], _ours(one), _state(one)]
+        for one in told
+    ]
+    table = Table("", ("experiment", "the original's claim", "ours", ""), rows).markdown()
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    return text.replace("{{table}}", table).replace("{{multiples}}", _multiples(told))
+
+
+def write_index(folder: Path = FOLDER) -> Path:
+    """Write the table of all experiments from what has a page."""
+    target = folder / INDEX
+    write_whole(target, index(results(folder)))
+    return target

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The experiments: the figures of each case, mistakes in its file, bisection, pages."""
+
+import json
+import subprocess
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from cpuidle_lab import columns, synth
+from cpuidle_lab.cli import main
+from cpuidle_lab.compare.spec import candidate
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.evidence.tables import ABSENT
+from cpuidle_lab.lab.cache import CACHE
+from cpuidle_lab.linux_source import GOVERNORS
+from cpuidle_lab.replay.engine import Run
+from cpuidle_lab.trace import TIME_MAX
+from experiments import experiment, pages
+from experiments.cases import bisect, law, schema
+from experiments.cases.bisect import Step, changes
+from experiments.cases.case import FOLDER, Case, cases, kernel_is_there, play, stream_of
+from experiments.cases.figures import KINDS
+from experiments.cases.schema import Cell, Description
+from experiments.cyclic import entry as cyclic
+from experiments.experiment import AGREES, DIFFERS, Request, Result, Row
+from experiments.memo import Memo
+from experiments.weighted import replayed
+
+CASES = [case.path.stem for case in cases()]
+KEPT = pages.results()
+
+
+@contextmanager
+def phase(_title: str, _total: int) -> Any:
+    yield lambda _count: None
+
+
+def case(name: str) -> Case:
+    return Case(FOLDER / f"{name}.yaml")
+
+
+# ---- The cases themselves: what moves a figure, in a governor or in replay, shows here. ----
+
+
+def playable(cell: Cell) -> bool:
+    """Tell whether a cell needs no download and no tree."""
+    kernel = cell.governor.partition(":")[0].partition("@")[2]
+    return not kernel or kernel_is_there(kernel)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_figure_is_what_its_case_expects(name: str, tmp_path: Path) -> None:
+    one = case(name)
+    cells = tuple(filter(playable, one.described.cells))
+    vars(one)["described"] = replace(one.described, cells=cells)
+    with Memo(tmp_path / "memo.db") as memo:
+        result = one.measure(Request(seeds=1), memo, phase)
+    assert cells
+    for cell, row in zip(cells, result.rows, strict=True):
+        assert cell.expect, f"{row.what}: has no range that it is expected in"
+        low, high = cell.expect
+        assert row.median is not None and low <= row.median <= high, f"{row.what}: {row.figures()}"
+
+
+def test_a_case_is_the_same_whenever_it_is_played() -> None:
+    described = case("teo-livelock").described
+    cell = described.cells[-1]
+    who, stream = candidate(cell.governor), described.streams[cell.stream]
+    first, again = (play(described, stream, who, stream_of(described, cell, 3)) for _ in range(2))
+    other = play(described, stream, who, stream_of(described, cell, 4))
+    assert first == again
+    assert first != other
+
+
+def test_a_killed_run_goes_on_with_what_it_has(tmp_path: Path) -> None:
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if number == 2 and len(done) < 3:
+            raise KeyboardInterrupt
+        done.append(number)
+        return number
+
+    def run() -> list[Any]:
+        cells = [experiment.Cell(str(n), partial(work, n)) for n in range(4)]
+        with Memo(tmp_path / "memo.db") as memo:
+            return experiment.run_cells(cells, memo, phase, "", jobs=1)
+
+    with Memo(tmp_path / "memo.db") as memo:
+        memo.put("0", 0)
+        memo.put("1", 1)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    done.extend([0, 0, 0])
+    assert run() == [0, 1, 2, 3]
+    assert done.count(1) == 0
+
+
+# ---- Intervals. ----
+
+
+def made(text: str, **options: Any) -> dict[str, Any]:
+    phases = [law.Phase(**one) for one in yaml.safe_load(text)]
+    return law.intervals(phases, 1, "some", 1, slack_ns=100_000, **options)
+
+
+def test_a_timer_ends_the_intervals_that_no_device_ends_before() -> None:
+    found = made("[{count: 500, wake_us: {between: [50, 150]}, timer_us: 100}]")
+    by_timer = found["length_ns"] == found["timer_ns"]
+    assert 0 < by_timer.sum() < 500
+    assert (found["length_ns"] <= 100_000).all()
+    assert np.array_equal(found["flags"] & columns.TIMER != 0, by_timer)
+
+
+def test_no_interval_begins_before_the_longest_way_out_is_over() -> None:
+    found = made("[{count: 100, wake_us: {mean: 200}, busy_us: 7}]")
+    ends = found["start_ns"][:-1] + found["length_ns"][:-1].astype(np.uint64)
+    assert (found["start_ns"][1:] - ends == 107_000).all()
+
+
+def test_parts_of_a_mixture_are_as_large_as_their_weights() -> None:
+    found = made("[{count: 20000, wake_us: {one_of: [[3, 10], [1, {near: 1000, spread: 0.1}]]}}]")
+    assert (found["length_ns"] == 10_000).mean() == pytest.approx(0.75, abs=0.02)
+
+
+def test_with_nohz_full_the_tick_stays_stopped() -> None:
+    found = made("[{count: 3, timer_us: 10}]", tick_stopped=True, latency_req_ns=5)
+    assert (found["flags"] & columns.CONTINUED != 0).all()
+    assert (found["latency_req_ns"] == 5).all()
+    assert (made("[{count: 3, timer_us: 10}]")["latency_req_ns"] == TIME_MAX).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[{count: 3, wake_us: -5}]", "is no time in us above 0"),
+        ("[{count: 3, wake_us: true}]", "is no time in us above 0"),
+        ("[{count: 3, wake_us: {}}]", "is no time in us above 0"),
+        ("[{count: 3, wake_us: {often: 3}}]", "is no law of times"),
+        ("[{count: 3, wake_us: {between: [3, 1]}}]", "are no two rising times"),
+        ("[{count: 3, wake_us: {octaves: 3}}]", "are no two rising times"),
+        ("[{count: 0}]", "has no interval"),
+        ("[{count: 3000000}]", "more than 2,000,000"),
+    ],
+)
+def test_a_law_that_is_none_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        made(text)
+
+
+# ---- The file. ----
+
+GOOD = """\
+title: A title
+claim: A claim
+source: A source
+question: A question
+machine: spr
+streams: {one: {phases: [{count: 200, wake_us: {mean: 300}}]}}
+figure: {kind: latency}
+cells: [{governor: wteo, reported: "2 us", agrees: [0, 400]}]
+meaning: A meaning
+"""
+
+
+def test_ten_lines_are_a_regression() -> None:
+    described = schema.parse(GOOD, "some")
+    assert described.machine.names[-1] == "C6"
+    assert described.cells[0].stream == "one"
+
+
+def test_the_index_shows_an_example_that_works() -> None:
+    text = Path(pages.__file__).with_name("index.md").read_text()
+    example = text.split("```yaml\n")[1].split("```")[0]
+    assert isinstance(schema.parse(example, "example"), Description)
+    for kind in KINDS:
+        assert f"`{kind}`" in text, f"the figure {kind} is not named"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("title: A title\n", "", "'title' is missing"),
+        ("title: A title\n", "heading: A title\n", "unknown key 'heading'"),
+        ("machine: spr", "machine: z80", "unknown machine"),
+        ("machine: spr", "machine: [[C1, 2]]", "is no \\[NAME, EXIT_US"),
+        ("machine: spr", "tick_hz: 0\nmachine: spr", "out of range"),
+        ("machine: spr", "disabled: [C9]\nmachine: spr", "no state 'C9'"),
+        ("count: 200,", "count: 200, often: 3,", "unknown key 'often'"),
+        ("[0, 400]", "[400, 0]", "is no range"),
+        (", agrees: [0, 400]", "", "go together"),
+        ("governor: wteo,", "governor: wteo, stream: two,", "no stream 'two'"),
+        ("cells: [{governor: wteo", "cells: [{who: wteo", "unknown key 'who'"),
+        ("title: A title", "title: [", "no YAML"),
+    ],
+)
+def test_a_mistake_in_a_case_is_one_sentence(old: str, new: str, why: str) -> None:
+    assert old in GOOD
+    with pytest.raises(UserError, match=why) as caught:
+        schema.parse(GOOD.replace(old, new), "some")
+    assert "\n" not in caught.value.message
+
+
+def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "some.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="cannot be read"):
+        schema.read(tmp_path / "some.yaml")
+    with pytest.raises(UserError, match="no mapping"):
+        schema.parse("", "some")
+
+
+# ---- Verdicts. ----
+
+
+def test_a_figure_agrees_by_its_median() -> None:
+    row = Row("it", "about 5", (1.0, 6.0, 7.0), "us", (5, 7))
+    assert row.state == AGREES
+    assert row.figures() == "6 (1 to 7) us"
+    assert Row("it", "about 5", (8.0,), "us", (5, 7)).state == DIFFERS
+    assert Row("it", "about 5", (), "us", (5, 7)).state == ABSENT
+    assert Row("it", ours=(8.0,)).state == ""
+
+
+def test_one_figure_that_differs_makes_the_experiment_differ() -> None:
+    good = Row("a", "5", (5.0,), "us", (5, 5))
+    assert Result([good, Row("b")]).state == AGREES
+    assert Result([good, Row("b", "5", (6.0,), "us", (5, 5))]).state == DIFFERS
+    assert Result([Row("b", "5", (), "us", (5, 5))]).state == ABSENT
+
+
+# ---- The kernel that is found. ----
+
+
+def test_a_fault_can_come_and_go() -> None:
+    steps = [Step("a", 1, False), Step("b"), Step("c", 9, True), Step("d", 1, False)]
+    assert changes(steps) == [
+        "the fault appears between a and c",
+        "the fault is gone between c and d",
+    ]
+    assert changes([Step("a", 1, False)]) == ["none has the fault"]
+    assert changes([Step("a")]) == ["no kernel could be played"]
+
+
+def git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+
+
+@pytest.mark.skipif(
+    not all(kernel_is_there(one) for one in ("6.12", "7.2")), reason="would download kernels"
+)
+def test_the_commit_is_found_in_a_git_tree(tmp_path: Path, monkeypatch: Any) -> None:
+    tree, folder = tmp_path / "linux", tmp_path / "linux" / bisect.FOLDER
+    folder.mkdir(parents=True)
+    git(tree, "init", "-q")
+    git(tree, "config", "user.email", "nobody@localhost")
+    git(tree, "config", "user.name", "Nobody")
+    for series, subject in (("6.12", "old"), ("6.12", "unrelated"), ("7.2", "the fix")):
+        for name in GOVERNORS:
+            (folder / name).write_text((CACHE / "linux-source" / series / name).read_text())
+        (tree / "other").write_text(subject)
+        git(tree, "add", ".")
+        git(tree, "commit", "-q", "-m", subject)
+    monkeypatch.setattr(bisect, "TOP", tmp_path)
+    found = bisect.commits(tree, "HEAD~2..HEAD")
+    assert [name.partition(" ")[2] for name in found] == ["old", "the fix"]
+    with Memo(tmp_path / "memo.db") as memo:
+        kernels = {name: str(path) for name, path in found.items()}
+        steps = bisect.bisect(case("teo-livelock"), kernels, 1, memo, phase)
+    assert [step.bad for step in steps] == [True, False]
+    assert changes(steps)[0].endswith("the fix")
+
+
+def test_a_span_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is no A\.\.B"):
+        bisect.commits(tmp_path, "HEAD")
+    with pytest.raises(UserError, match=r"is no A\.\.B"):
+        bisect.commits(tmp_path, "--output=x..y")
+    with pytest.raises(UserError, match="git log failed"):
+        bisect.commits(tmp_path, "a..b")
+
+
+# ---- The command and the pages. ----
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nosuch"], 2, "unknown experiment 'nosuch'"),
+        (["cde"], 2, "did you mean 'cede'?"),
+        ([], 2, "name an experiment"),
+        (["cede", "--all"], 2, "name an experiment"),
+        (["cede", "--commits", "a..b"], 2, "--commits is for --bisect"),
+        (["cede", "--bisect", "--commits", "a..b"], 2, "wants one --tree"),
+        (["cede", "--tree", "x=/nowhere"], 2, "no such directory"),
+        (["cede", "-o", "/nowhere"], 2, "no such directory"),
+        (["poll-only", "--bisect"], 1, "its file has no 'bisect'"),
+    ],
+)
+def test_bad_input_is_refused(words: list[str], code: int, said: str, capfd: Any) -> None:
+    assert main(["experiment", *words]) == code
+    assert said in capfd.readouterr().err
+
+
+def test_the_list_names_every_case(capfd: Any) -> None:
+    assert main(["experiment", "--list", "--json"]) == 0
+    names = {one["name"] for one in json.loads(capfd.readouterr().out)}
+    assert {*CASES, "wteo", "gate"} <= names
+
+
+def test_a_page_and_its_figures_are_written(tmp_path: Path, capfd: Any) -> None:
+    words = ["experiment", "poll-only", "--seeds", "1", "-o", str(tmp_path), "--json"]
+    assert main(words) == 0
+    told = json.loads(capfd.readouterr().out)[0]
+    assert told["name"] == "poll-only"
+    page = (tmp_path / "poll-only.md").read_text()
+    assert "cpuidle-lab experiment poll-only --seeds 1" in page
+    assert (tmp_path / "poll-only" / "figure.svg").is_file()
+    assert "[poll-only](poll-only.md)" in (tmp_path / "README.md").read_text()
+
+
+def test_the_table_is_made_of_the_results_that_are_kept() -> None:
+    assert (pages.FOLDER / pages.INDEX).read_text() == pages.index(KEPT)
+
+
+def test_every_case_has_a_page() -> None:
+    assert set(CASES) <= {one["name"] for one in KEPT}
+
+
+@pytest.mark.parametrize("told", KEPT, ids=lambda told: told["name"])
+def test_a_page_names_what_made_it(told: dict[str, Any]) -> None:
+    if told["name"] not in CASES:
+        return
+    page = (pages.FOLDER / f"{told['name']}.md").read_text()
+    assert told["hash"] in page
+    assert told["command"] in page
+
+
+# ---- The seeds. ----
+
+STRESS = """\
+stress-ng: info:  [12] cyclic: latency percentiles:
+stress-ng: info:  [12] cyclic:   50.00%:       6600 ns
+stress-ng: info:  [12] cyclic:   99.00%:       7200 ns
+stress-ng: info:  [12] cyclic: latency distribution (100 ns intervals):
+stress-ng: info:  [12] cyclic: (for the first 2 buckets of 300)
+stress-ng: info:  [12] cyclic: latency (ns)  frequency
+stress-ng: info:  [12] cyclic:            0          3
+stress-ng: info:  [12] cyclic:          100         40
+"""
+
+
+def test_the_cyclic_stressor_is_read() -> None:
+    assert cyclic.distribution(STRESS) == {0: 3, 100: 40}
+    assert cyclic.percentiles(STRESS) == {50.0: 6600, 99.0: 7200}
+    with pytest.raises(UserError, match="no percentiles"):
+        cyclic.percentiles("stress-ng: nothing")
+
+
+def test_regret_is_split_without_a_rest() -> None:
+    machine = synth.machine("power9", 250)
+    part = replayed._stream("bimodal-even", machine, 500, 1)
+    found = replayed.split(machine, part, "teo_ng")
+    with Run(candidate("teo_ng").governor, machine) as run:
+        run.play(part, choices=False)
+        totals = run.totals()
+    lost = sum(found[name] for name in ("deep", "shallow", "other"))
+    assert lost == pytest.approx(totals.cost_pj - totals.oracle_pj)
+    assert found["deep"] > 0 or found["shallow"] > 0
