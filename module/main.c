@@ -7,6 +7,7 @@
 #include <linux/module.h>
 
 #include "base.h"
+#include "bpf/bpf.h"
 #include "debugfs.h"
 #include "glue.h"
 #include "hints/hints.h"
@@ -45,6 +46,7 @@ static int __init cil_init(void)
 	if (ret)
 		goto err_registry;
 	cil_debugfs_init();
+	cil_bpf_init();
 	return 0;
 
 err_registry:
@@ -67,6 +69,7 @@ static void __exit cil_exit(void)
 	cil_hints_close();
 	cil_registry_remove();
 	cil_shadow_exit();
+	cil_bpf_exit();
 	cil_hints_exit();
 	cil_glue_exit();
 	cil_state_exit();
