@@ -30,6 +30,13 @@
 #define LOG_SIZE     (1 << 20)
 #define LOG_LINES    12
 
+/* Where the arena is mapped: another process must map it there, too. */
+#ifdef __x86_64__
+#define ARENA_AT     (1ULL << 44)
+#else
+#define ARENA_AT     (1ULL << 32)
+#endif
+
 /* As module/bpf/ops.h has it. */
 struct ops {
 	void *functions[4];
@@ -150,10 +157,11 @@ static struct bpf_object *load(const char *path, const char *hash, const char *t
 		return NULL;
 	}
 	map = find_map(object, BPF_MAP_TYPE_STRUCT_OPS);
-	if (!map || fill_ops(map, hash, tunables)) {
+	if (!map || !find_map(object, BPF_MAP_TYPE_ARENA) || fill_ops(map, hash, tunables)) {
 		answer_error("the object holds no policy", EINVAL);
 		goto err;
 	}
+	bpf_map__set_map_extra(find_map(object, BPF_MAP_TYPE_ARENA), ARENA_AT);
 	ret = bpf_object__load(object);
 	if (!ret)
 		return object;
@@ -320,7 +328,7 @@ static int dump_arena(void)
 		return answer_error("the program does not describe its state", ENOENT);
 	size = (size_t)info.max_entries * sysconf(_SC_PAGESIZE);
 	arena = mmap((void *)info.map_extra, size, PROT_READ | PROT_WRITE,
-		     MAP_SHARED | (info.map_extra ? MAP_FIXED_NOREPLACE : 0), fd, 0);
+		     MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
 	if (arena == MAP_FAILED)
 		return answer_error("the arena cannot be mapped", errno);
 	dump_states(btf, array, arena + offset);

@@ -6,7 +6,8 @@ instructions. All that a governor touches lies in an arena, where any address is
 need not be known. After each place where control flow merges integers (phi, select) the pass adds
 a zero that only the run time knows: the verifier then finds the paths equal and walks one of them.
 
-Local arrays go to the arena, too: the verifier allows no variable index into the stack.
+Local arrays and constant tables go to the arena, too: the verifier allows no index that it cannot
+bound into the stack or into constants.
 """
 
 import re
@@ -19,6 +20,7 @@ _PHI = re.compile(r"^\s+(%[\w.\-\"]+) = phi (i\d+) ")
 _SELECT = re.compile(r"^\s+(%[\w.\-\"]+) = select i1 [^,]+, (i\d+) ")
 _ANY_PHI = re.compile(r"^\s+%[\w.\-\"]+ = phi ")
 _ARRAY = re.compile(r"^\s+(%[\w.\-\"]+) = alloca \[(\d+) x i(\d+)\]")
+_TABLE = re.compile(r"^(@[\w.\-\"]+) = internal (?:unnamed_addr )?constant (?=\[\d+ x i\d+\] )", re.M)
 _LABEL = re.compile(r"^[\w.\-\"]+:")
 _DEBUG = re.compile(r", !dbg !\d+")
 _ADD = "asm sideeffect \"$0 += $2\", \"=r,0,r\""
@@ -48,13 +50,23 @@ class _Function:
         self.pending: list[str] = []
 
 
+def _tables_moved(text: str) -> str:
+    for found in _TABLE.finditer(text):
+        name = found[1]
+        there = f"{name} = internal addrspace(1) global "
+        uses = text.replace(found[0], there)
+        cast = f"ptr addrspacecast (ptr addrspace(1) {name} to ptr)"
+        text = re.sub(rf"ptr (?:(?:noundef|nonnull) )*{re.escape(name)}\b", cast, uses)
+    return text
+
+
 def blind(text: str) -> str:
     """Return LLVM's text of a program with blinded values, and its local arrays in the arena.
 
     Raises:
         UserError: the local arrays of all functions together do not fit.
     """
-    lines = text.split("\n")
+    lines = _tables_moved(text).split("\n")
     out: list[str] = []
     frame = 0
     here = _Function(False)
