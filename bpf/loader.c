@@ -3,15 +3,15 @@
  * cil-bpf: loads programs of the governor bpf, and looks at them. The command
  * `cpuidle-lab bpf` runs it; the lab's guest has it.
  *
- *   cil-bpf attach OBJECT HASH TUNABLES [PIN]   attaches; then obeys lines on
- *                                               its standard input until it ends
- *       replace OBJECT HASH TUNABLES            the same link, another program
- *   cil-bpf dump                                the state, as the program has it
- *   cil-bpf call OBJECT PROGRAM                 runs a program of the type syscall
+ *   cil-bpf attach OBJECT [PIN]     attaches; then obeys lines on its standard
+ *                                   input until it ends
+ *       replace OBJECT              the same link, another program
+ *   cil-bpf dump                    the state, as the program has it
+ *   cil-bpf call OBJECT PROGRAM     runs a program of the type syscall
  *
- * HASH is hexadecimal; TUNABLES are defaults, as "1,2,3" or "-". Each answer is
- * one line on the standard output that begins with "ok" or "error". With PIN the
- * link is pinned there and the program ends; otherwise the end detaches.
+ * Each answer is one line on the standard output that begins with "ok" or
+ * "error". With PIN the link is pinned there and the loader ends; otherwise the
+ * end of the loader detaches the program.
  */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -26,7 +26,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TUNABLES_MAX 23
 #define LOG_SIZE     (1 << 20)
 #define LOG_LINES    12
 
@@ -36,18 +35,6 @@
 #else
 #define ARENA_AT     (1ULL << 32)
 #endif
-
-/* As module/bpf/ops.h has it. */
-struct ops {
-	void *functions[4];
-	char name[16];
-	uint64_t hash;
-	uint32_t abi;
-	uint32_t cpus;
-	uint32_t state_size;
-	uint32_t tunable_count;
-	uint32_t tunable[TUNABLES_MAX];
-};
 
 static char said_last[512];
 static char verifier_log[LOG_SIZE];
@@ -100,21 +87,6 @@ static struct bpf_map *find_map(struct bpf_object *object, enum bpf_map_type typ
 	return NULL;
 }
 
-static int fill_ops(struct bpf_map *map, const char *hash, const char *tunables)
-{
-	size_t size;
-	struct ops *ops = bpf_map__initial_value(map, &size);
-	char *at;
-	int n = 0;
-
-	if (!ops || size < sizeof(*ops))
-		return -EINVAL;
-	ops->hash = strtoull(hash, NULL, 16);
-	for (at = (char *)tunables; *at >= '0' && *at <= '9' && n < TUNABLES_MAX; at += *at == ',')
-		ops->tunable[n++] = strtoul(at, &at, 10);
-	return 0;
-}
-
 /* A second attempt for a program that was refused, with the verifier's words. */
 static void explain(const char *path)
 {
@@ -146,22 +118,22 @@ static void print_costs(struct bpf_object *object)
 	}
 }
 
-static struct bpf_object *load(const char *path, const char *hash, const char *tunables)
+static struct bpf_object *load(const char *path)
 {
 	struct bpf_object *object = bpf_object__open_file(path, NULL);
-	struct bpf_map *map;
+	struct bpf_map *arena;
 	int ret;
 
 	if (!object) {
 		answer_error("the object cannot be opened", errno);
 		return NULL;
 	}
-	map = find_map(object, BPF_MAP_TYPE_STRUCT_OPS);
-	if (!map || !find_map(object, BPF_MAP_TYPE_ARENA) || fill_ops(map, hash, tunables)) {
+	arena = find_map(object, BPF_MAP_TYPE_ARENA);
+	if (!arena || !find_map(object, BPF_MAP_TYPE_STRUCT_OPS)) {
 		answer_error("the object holds no policy", EINVAL);
 		goto err;
 	}
-	bpf_map__set_map_extra(find_map(object, BPF_MAP_TYPE_ARENA), ARENA_AT);
+	bpf_map__set_map_extra(arena, ARENA_AT);
 	ret = bpf_object__load(object);
 	if (!ret)
 		return object;
@@ -175,14 +147,14 @@ err:
 
 static int replace(struct bpf_link *link, char *line)
 {
-	char path[4096], hash[32], tunables[512];
+	char path[4096];
 	struct bpf_object *object;
 	double start = now_s();
 	int ret;
 
-	if (sscanf(line, "replace %4095s %31s %511s", path, hash, tunables) != 3)
+	if (sscanf(line, "replace %4095[^\n]", path) != 1)
 		return answer_error("the line is not understood", EINVAL);
-	object = load(path, hash, tunables);
+	object = load(path);
 	if (!object)
 		return 1;
 	ret = bpf_link__update_map(link, find_map(object, BPF_MAP_TYPE_STRUCT_OPS));
@@ -198,7 +170,7 @@ static int replace(struct bpf_link *link, char *line)
 static int attach(int count, char **words)
 {
 	double start = now_s();
-	struct bpf_object *object = load(words[0], words[1], words[2]);
+	struct bpf_object *object = load(words[0]);
 	struct bpf_link *link;
 	char line[8192];
 	int ret;
@@ -208,8 +180,8 @@ static int attach(int count, char **words)
 	link = bpf_map__attach_struct_ops(find_map(object, BPF_MAP_TYPE_STRUCT_OPS));
 	if (!link)
 		return answer_error("the program cannot be attached", errno);
-	if (count > 3) {
-		ret = bpf_link__pin(link, words[3]);
+	if (count > 1) {
+		ret = bpf_link__pin(link, words[1]);
 		if (ret)
 			return answer_error("the link cannot be pinned", -ret);
 	}
@@ -218,7 +190,7 @@ static int attach(int count, char **words)
 	printf("\n");
 	fflush(stdout);
 	bpf_object__close(object);
-	if (count > 3)
+	if (count > 1)
 		return 0;
 	while (fgets(line, sizeof(line), stdin))
 		replace(link, line);
@@ -363,13 +335,13 @@ static int call(const char *path, const char *name)
 int main(int count, char **words)
 {
 	libbpf_set_print(remember_warning);
-	if (count >= 5 && !strcmp(words[1], "attach"))
+	if ((count == 3 || count == 4) && !strcmp(words[1], "attach"))
 		return attach(count - 2, words + 2);
 	if (count == 2 && !strcmp(words[1], "dump"))
 		return dump_arena();
 	if (count == 4 && !strcmp(words[1], "call"))
 		return call(words[2], words[3]);
-	fprintf(stderr, "usage: cil-bpf attach OBJECT HASH TUNABLES [PIN] | dump | call OBJECT PROGRAM\n");
+	fprintf(stderr, "usage: cil-bpf attach OBJECT [PIN] | dump | call OBJECT PROGRAM\n");
 	return 2;
 }
 

@@ -20,10 +20,12 @@ _PHI = re.compile(r"^\s+(%[\w.\-\"]+) = phi (i\d+) ")
 _SELECT = re.compile(r"^\s+(%[\w.\-\"]+) = select i1 [^,]+, (i\d+) ")
 _ANY_PHI = re.compile(r"^\s+%[\w.\-\"]+ = phi ")
 _ARRAY = re.compile(r"^\s+(%[\w.\-\"]+) = alloca \[(\d+) x i(\d+)\]")
-_TABLE = re.compile(r"^(@[\w.\-\"]+) = internal (?:unnamed_addr )?constant (?=\[\d+ x i\d+\] )", re.M)
+_TABLE = re.compile(
+    r"^(@[\w.\-\"]+) = internal (?:unnamed_addr )?constant (?=\[\d+ x i\d+\] )", re.M
+)
 _LABEL = re.compile(r"^[\w.\-\"]+:")
 _DEBUG = re.compile(r", !dbg !\d+")
-_ADD = "asm sideeffect \"$0 += $2\", \"=r,0,r\""
+_ADD = 'asm sideeffect "$0 += $2", "=r,0,r"'
 
 
 def _blinded(name: str, kind: str) -> list[str]:
