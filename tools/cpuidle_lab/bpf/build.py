@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from cpuidle_lab.lab.cache import CACHE, TOP, cached, run_logged
 SOURCES = TOP / "bpf"
 OBJECTS = TOP / "build" / "bpf"
 LLVM = "19"
+GUEST_CPUS = 8  # of the lab, unless it is told to have more
 TUNABLES = 23  # CIL_BPF_TUNABLES of module/bpf/ops.h
 
 _CLANG = ("-target", "bpf", "-mcpu=v4", "-std=gnu11", "-ffreestanding", "-O2", "-g", "-Wall",
@@ -253,11 +255,22 @@ def loader() -> Path:
             raise UserError("the loader must be compiled first: apt install gcc")
         root = images.extracted(_LOADER_PACKAGES, target)
         libraries = root / "usr/lib/x86_64-linux-gnu"
-        where = [f"--sysroot={root}", "-isystem", root / "usr/include", "-isystem",
-                 root / "usr/include/x86_64-linux-gnu", f"-B{libraries}/", f"-L{libraries}"]  # fmt: skip
+        headers = [
+            "-isystem",
+            root / "usr/include",
+            "-isystem",
+            root / "usr/include/x86_64-linux-gnu",
+        ]
+        where = [f"--sysroot={root}", *headers, f"-B{libraries}/", f"-L{libraries}"]
         command = [compiler, *where, *_LOADER_FLAGS, "-o", target / "cil-bpf", source]
         run_logged([*command, *_LOADER_LIBRARIES], CACHE / "bpf-loader.log", "linking the loader")
         shutil.rmtree(root)
 
     recipe = [images.RUNTIME_RELEASE, *_LOADER_PACKAGES, *_LOADER_FLAGS, source.read_bytes()]
     return cached("bpf-loader", recipe, "Making the loader of programs in BPF", make) / "cil-bpf"
+
+
+def guest_files(programs: Iterable[Program]) -> dict[str, bytes]:
+    """Return the files that the lab's guest needs for programs, by path."""
+    files = {f"lab/bpf/{each.name}.bpf.o": each.path.read_bytes() for each in programs}
+    return files | {"usr/bin/cil-bpf": loader().read_bytes()}

@@ -26,9 +26,9 @@ examples:
   sudo cpuidle-lab bpf stop                  let go of what --pin left
   cpuidle-lab bpf build wteo -o /tmp         the object file alone
 
-FILE is a governor that has a file in bpf/, or the path of such a file. As a shadow it decides beside
-the current governor, which must be one of cpuidle_lab; watch --shadow and the file shadow_stats in
-debugfs show how often both agree. docs/bpf.md begins with an empty file.
+FILE is a governor that has a file in bpf/, or the path of such a file. As a shadow it decides
+beside the current governor, which must be one of cpuidle_lab; the file shadow_stats in debugfs
+shows how often both agree. docs/bpf.md begins with an empty file.
 
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 """
