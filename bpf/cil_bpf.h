@@ -20,7 +20,9 @@
 #include "governors/common/policy.h"
 #pragma GCC visibility pop
 
+#ifndef CIL_BPF_ABI
 #define CIL_BPF_ABI		1
+#endif
 #define CIL_BPF_TUNABLES	(CIL_TUNABLE_MAX - 1)
 #define CIL_BPF_OVER		(1ULL << 9)
 
