@@ -26,7 +26,7 @@ GROUPS = (
     ("a machine", ("doctor", "capture", "watch", "ab")),
     ("recordings", ("report", "compare", "replay", "crossval", "tune", "columns")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
-    ("governors", ("new",)),
+    ("governors", ("new", "bpf")),
     ("the project's promises, in the tree only", ("study", "bench")),
 )
 

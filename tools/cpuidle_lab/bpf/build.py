@@ -164,7 +164,9 @@ def _finished(text: str, tunables: tuple[Tunable, ...]) -> tuple[str, str]:
     values = [t.default for t in tunables] + [0] * (TUNABLES - len(tunables))
     array = f"[{TUNABLES} x i32] [{', '.join(f'i32 {value}' for value in values)}]"
     line = ops[0].replace(f"[{TUNABLES} x i32] zeroinitializer", array, 1)
-    number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    # The first lines have the paths of this build.
+    code = text[text.index("target datalayout") :]
+    number = int.from_bytes(hashlib.sha256(code.encode()).digest()[:8], "big")
     signed = number - 2**64 if number >= 2**63 else number
     line = line.replace("i64 0", f"i64 {signed}", 1)
     return text.replace(ops[0], line), f"{number:016x}"
