@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The native policy beside the program in BPF, in the kernel, on the idle
- * periods of tests/equality/stream.c. The proof adds this file to the module's
+ * periods of tests/proofs/equality/stream.c. The proof adds this file to the module's
  * sources; no other build has it.
  *
  *	echo SEED PERIODS >/sys/module/cpuidle_lab/parameters/bpf_prove

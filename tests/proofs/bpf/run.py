@@ -41,7 +41,7 @@ def prover() -> dict[str, str]:
     governor = (TOP / "module/bpf/governor.c").read_text()
     assert f"static {ACTIVE}" in governor
     shown = governor.replace(f"static {ACTIVE}", f"extern {ACTIVE}\n{ACTIVE}")
-    stream = TOP / "tests/equality"
+    stream = TOP / "tests/proofs/equality"
     return {
         "module/bpf/governor.c": shown,
         "module/bpf/prove.c": (HERE / "prove.c").read_text(),
