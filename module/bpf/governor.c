@@ -94,12 +94,14 @@ static void say_taken_off(struct work_struct *work)
 	}
 	mutex_unlock(&change_lock);
 }
+
 static DECLARE_WORK(off_work, say_taken_off);
 
 static void queue_off_work(struct irq_work *work)
 {
 	schedule_work(&off_work);
 }
+
 static struct irq_work off_irq_work = IRQ_WORK_INIT(queue_off_work);
 
 static noinline void take_off(const struct cil_bpf_ops *p, const char *why)
@@ -448,7 +450,7 @@ void cil_bpf_init(void)
 		ret = cil_bpf_kfuncs_register();
 	mutex_lock(&change_lock);
 	if (ret == -ENOENT)
-		unavailable = "the kernel did not take the BTF of this module (was it stripped, or built without vmlinux?)";
+		unavailable = "the kernel did not take the BTF of this module (was it stripped?)";
 	else if (ret)
 		unavailable = "the kernel refuses to register the type of the programs";
 	else
