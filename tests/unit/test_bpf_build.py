@@ -104,7 +104,7 @@ def test_a_full_disk_and_a_file_in_the_way_are_one_sentence(tmp_path: Path) -> N
 
 
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(build.shutil, "which", lambda _name: None)
+    monkeypatch.setattr("shutil.which", lambda _name: None)
     with pytest.raises(UserError, match=r"apt install clang-19"):
         build.build(build.source_of("teo_ng"), 2, tmp_path)
 
@@ -139,7 +139,7 @@ def test_tunables_must_exist_and_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     parameter = tmp_path / "sys/module/cpuidle_lab/parameters/bpf"
     parameter.write_text("")
     table = (build.Tunable("a", 0, 9, 1), build.Tunable("b", 2, 5, 3))
-    monkeypatch.setattr(live.build, "described", lambda _name, _hash: table)
+    monkeypatch.setattr(build, "described", lambda _name, _hash: table)
     live.set_tunable(here, "b=4")
     assert parameter.read_text() == "t1=4\n"
     live.set_tunable(here, "budget=99")

@@ -53,7 +53,7 @@ hostile() {
 load cpuidle_emul machine=skx
 load cpuidle_lab
 mount -t bpf bpf /sys/fs/bpf
-for name in $governors; do
+for name in $governors wrong; do
 	compare "$name"
 done
 for name in $governors; do

@@ -67,6 +67,8 @@ def boot(args: argparse.Namespace) -> LabResult:
         sources = [*(build.source_of(one) for one in build.known()), *hostiles]
         made = [build.build(source, max(args.cpus, build.GUEST_CPUS), folder) for source in sources]
         files = build.guest_files(made) | {"lab/query.bpf.o": query(folder)}
+        wrong = build.build(HERE / "wrong.bpf.c", max(args.cpus, build.GUEST_CPUS), folder)
+        files["lab/bpf/wrong.bpf.o"] = wrong.path.read_bytes()
     named = {
         "governors": " ".join(build.known()),
         "hostiles": " ".join(path.name.removesuffix(".bpf.c") for path in hostiles),
@@ -104,6 +106,8 @@ def faults(result: LabResult) -> list[str]:
     for name in build.known():
         found += _compared(name, said.get(f"compare {name}", ""))
         found += _lived(name, said.get(f"live {name}", ""))
+    if "differ=0" in said.get("compare wrong", "differ=0"):
+        found.append("the fault of wrong.bpf.c was not found")
     for heading, expected in EXPECTED.items():
         text = said.get(heading, "")
         found += [f"{heading}: no '{words}'" for words in expected if words not in text]

@@ -257,18 +257,31 @@ def loader() -> Path:
             raise UserError("the loader must be compiled first: apt install gcc")
         root = images.extracted(_LOADER_PACKAGES, target)
         libraries = root / "usr/lib/x86_64-linux-gnu"
-        headers = [
+        headers: list[str | Path] = [
             "-isystem",
             root / "usr/include",
             "-isystem",
             root / "usr/include/x86_64-linux-gnu",
         ]
-        where = [f"--sysroot={root}", *headers, f"-B{libraries}/", f"-L{libraries}"]
-        command = [compiler, *where, *_LOADER_FLAGS, "-o", target / "cil-bpf", source]
+        where: list[str | Path] = [
+            f"--sysroot={root}",
+            *headers,
+            f"-B{libraries}/",
+            f"-L{libraries}",
+        ]
+        command: list[str | Path] = [
+            compiler,
+            *where,
+            *_LOADER_FLAGS,
+            "-o",
+            target / "cil-bpf",
+            source,
+        ]
         run_logged([*command, *_LOADER_LIBRARIES], CACHE / "bpf-loader.log", "linking the loader")
         shutil.rmtree(root)
 
-    recipe = [images.RUNTIME_RELEASE, *_LOADER_PACKAGES, *_LOADER_FLAGS, source.read_bytes()]
+    recipe: list[str | bytes] = [images.RUNTIME_RELEASE, *_LOADER_PACKAGES, *_LOADER_FLAGS]
+    recipe.append(source.read_bytes())
     return cached("bpf-loader", recipe, "Making the loader of programs in BPF", make) / "cil-bpf"
 
 
