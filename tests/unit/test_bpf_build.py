@@ -11,6 +11,7 @@ from cpuidle_lab.bpf import build, live
 from cpuidle_lab.bpf.blind import FRAME, blind
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import Machine, project_governors
+from cpuidle_lab.replay import library, points
 from cpuidle_lab.sysfs import Tree
 
 TOP = Path(__file__).parents[2]
@@ -152,3 +153,18 @@ def test_tunables_must_exist_and_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         with pytest.raises(UserError, match=message):
             live.set_tunable(here, text)
+
+
+def test_replay_knows_the_policy_of_a_program() -> None:
+    assert points._policy_of("bpf", "bpf:wteo@0123456789abcdef") == "wteo"
+    assert points._policy_of("gate", "bpf:wteo@0123456789abcdef") == "wteo"
+    assert points._policy_of("bpf", "bpf:teo_ng (wteo@0123456789abcdef took too long)") == "teo_ng"
+    assert points._policy_of("gate", "menu") == "menu"
+    assert points._policy_of("wteo", "") == "wteo"
+
+
+def test_replay_knows_the_tunables_of_a_program() -> None:
+    wteo = library.governor("wteo")
+    names = [each.name for each in wteo.tunables]
+    words = {"budget": "1500", "t0": "16", "t1": "7", "t22": "0"}
+    assert points._of_program(words, wteo) == {names[0]: "16", names[1]: "7"}

@@ -438,9 +438,13 @@ def recorded_policies(recording: Recording) -> list[str]:
 
 
 def recorded_shadows(recording: Recording) -> list[str]:
-    """Return which governors decided as shadows in a recording."""
+    """Return which governors decided as shadows in a recording, programs in BPF not among them.
+
+    The events of a shadow do not say which program it was.
+    """
     numbers = sorted(recording.table("shadow")["governor"].unique().to_list())
-    return [governor_name(recording, n) for n in numbers]
+    names = [governor_name(recording, n) for n in numbers]
+    return [name for name in names if name != BPF]
 
 
 def _generations(recording: Recording, shadow: bool) -> list[int]:
