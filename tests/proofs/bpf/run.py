@@ -20,6 +20,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
 
+import runner  # noqa: E402
+
 from cpuidle_lab.bpf import build  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
 
@@ -42,11 +44,12 @@ def prover() -> dict[str, str]:
     assert f"static {ACTIVE}" in governor
     shown = governor.replace(f"static {ACTIVE}", f"extern {ACTIVE}\n{ACTIVE}")
     stream = TOP / "tests/proofs/equality"
+    header = (stream / "stream.h").read_text()
     return {
         "module/bpf/governor.c": shown,
         "module/bpf/prove.c": (HERE / "prove.c").read_text(),
         "module/bpf/stream.c": (stream / "stream.c").read_text(),
-        "module/bpf/stream.h": (stream / "stream.h").read_text(),
+        "module/bpf/stream.h": header.replace("../../../governors", "../../governors"),
     }
 
 
@@ -148,9 +151,7 @@ EXPECTED = {
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
     add("--periods", type=int, default=1_000_000, help="for each governor (default: %(default)s)")
     add("--seed", type=int, default=1, help="of the periods (default: %(default)s)")
@@ -166,6 +167,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prove it; return the exit code."""
     args = parse(argv)
+    return runner.run("bpf", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Boot, compare, report."""
     result = boot(args)
     found = faults(result)
     if args.json:
