@@ -5,12 +5,25 @@
 
 parameters=/sys/module/cpuidle_lab/parameters
 
+# part HEADING: also on the console, which shows how far the guest came.
+part() {
+	echo "== $*"
+	say "$*"
+}
+
+# wait_for WORD FILE: until it is there, for 20 s at most.
+wait_for() {
+	for tenth in $(seq 200); do
+		grep -q "$1" "$2" && return
+		usleep 100000
+	done
+	fail "no '$1' in $2 after $tenth tenths of a second"
+}
+
 # The link goes in its own time.
 detach() {
 	rm -f /sys/fs/bpf/cpuidle_lab
-	until grep -q state=empty $parameters/bpf_status; do
-		usleep 10000
-	done
+	wait_for state=empty $parameters/bpf_status
 }
 
 attach() {
@@ -19,7 +32,7 @@ attach() {
 
 # The native policy beside the program, period by period.
 compare() {
-	echo "== compare $1"
+	part "compare $1"
 	attach "$1" && taskset 1 sh -c "echo $seed $periods >$parameters/bpf_prove" &&
 		cat $parameters/bpf_prove
 	detach
@@ -27,7 +40,7 @@ compare() {
 
 # In the idle loop: the program decides, its native twin and itself are shadows.
 live() {
-	echo "== live $1"
+	part "live $1"
 	attach "$1"
 	echo "$1 bpf" >$knobs/shadow
 	afresh bpf
@@ -41,7 +54,7 @@ live() {
 
 # One that the module must outlive.
 hostile() {
-	echo "== hostile $1"
+	part "hostile $1"
 	attach "$1" 2>&1
 	afresh bpf
 	usleep 500000
@@ -63,35 +76,35 @@ for name in $hostiles; do
 	hostile "$name"
 done
 
-echo "== twice"
+part "twice"
 attach teo_ng
 cil-bpf attach /lab/bpf/menu_ng.bpf.o
 rmmod cpuidle_lab 2>&1
 echo "budget=16" >$parameters/bpf
 detach
 
-echo "== loader killed"
+part "loader killed"
 mkfifo /tmp/lines
 cil-bpf attach /lab/bpf/wteo.bpf.o </tmp/lines >/tmp/answers 2>&1 &
 loader=$!
 exec 3>/tmp/lines
-until grep -q attached /tmp/answers; do usleep 10000; done
+wait_for attached /tmp/answers
 governor bpf
 echo "replace /lab/bpf/teo_ng.bpf.o" >&3
-until grep -q replaced /tmp/answers; do usleep 10000; done
+wait_for replaced /tmp/answers
 cat /tmp/answers
 grep name $parameters/bpf_status
 kill -9 $loader
-until grep -q state=empty $parameters/bpf_status; do usleep 10000; done
+wait_for state=empty $parameters/bpf_status
 echo "detached, $(cat $cpuidle/current_governor) goes on"
 governor menu
 
-echo "== not root"
+part "not root"
 chmod 755 /lab /lab/bpf
 setpriv --reuid 1000 --clear-groups cil-bpf attach /lab/bpf/teo_ng.bpf.o 2>&1 ||
 	busybox su -s /bin/sh nobody -c "cil-bpf attach /lab/bpf/teo_ng.bpf.o" 2>&1
 
-echo "== query"
+part "query"
 governor wteo
 for name in own other end_is_known nonsense; do
 	usleep 100000
@@ -100,7 +113,7 @@ done
 governor menu
 echo "menu $(cil-bpf call /lab/query.bpf.o other)"
 
-echo "== storm"
+part "storm"
 for turn in $(seq "$turns"); do
 	attach wteo >/dev/null
 	governor bpf
