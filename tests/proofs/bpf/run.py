@@ -109,7 +109,7 @@ def faults(result: LabResult) -> list[str]:
     for name in build.known():
         found += _compared(name, said.get(f"compare {name}", ""))
         found += _lived(name, said.get(f"live {name}", ""))
-    if "differ=0" in said.get("compare wrong", "differ=0"):
+    if " differ=0 " in said.get("compare wrong", " differ=0 "):
         found.append("the fault of wrong.bpf.c was not found")
     for heading, expected in EXPECTED.items():
         text = said.get(heading, "")
