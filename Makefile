@@ -38,6 +38,10 @@ equality:	## 10 million idle periods: the same decisions as mainline's teo and m
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/equality/run.py $(EQUALITY_ARGS)
 
+stock:	## how near a recording without the module comes to one with it, every workload
+	@tools/setup.sh
+	@$(PYTHON) tests/proofs/stock/run.py $(STOCK_ARGS)
+
 fidelity:	## a million decisions in the lab: does replay make them again, all of them?
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/fidelity/run.py $(FIDELITY_ARGS)
@@ -46,6 +50,10 @@ bpf:	## governors as programs in BPF beside native ones, hostile programs (BPF_A
 	@tools/setup.sh
 	@tools/setup.sh bpf
 	@$(PYTHON) tests/proofs/bpf/run.py $(BPF_ARGS)
+
+calibrate:	## emulated machines with hidden figures: does calibrate find them?
+	@tools/setup.sh
+	@$(PYTHON) tests/proofs/calibrate/run.py $(CALIBRATE_ARGS)
 
 bench-gate:	## what latency hints are worth: latency and modelled energy in the lab
 	@tools/setup.sh
@@ -109,6 +117,9 @@ kunit-modules:	## build cpuidle_lab_kunit.ko for a kernel with KUnit (KDIR=)
 latnice:	## build the tool for latency hints, build/latnice/latnice
 	$(MAKE) -C tools/latnice
 
+kernelshark:	## build the plugin for KernelShark, build/kernelshark/plugin-cpuidle_lab.so
+	$(MAKE) -C kernelshark
+
 deb:	## build the Debian packages in clean roots, look at them with lintian; into build/deb
 	@tools/setup.sh
 	@$(PYTHON) packaging/deb.py
@@ -126,5 +137,6 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity bpf bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
-	tunables-doc size coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean
+.PHONY: help demo test test-full crossval equality fidelity bpf calibrate bench-gate determinism \
+	throughput matrix storm $(STORMS) faults fuzz soak tunables-doc size coverage mutants lint \
+	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock

@@ -69,6 +69,7 @@ struct emul_cpu {
 extern struct emul_cpu __percpu *emul_cpus;
 extern struct cpuidle_driver emul_driver;
 extern struct emul_power emul_power[EMUL_SLOTS];
+extern s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
 
 /* enter.c */
 void emul_timer_init(struct emul_cpu *cpu);

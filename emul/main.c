@@ -23,6 +23,10 @@ static char *states;
 module_param(states, charp, 0444);
 MODULE_PARM_DESC(states, "idle states by hand, shallowest first: NAME:exit_latency_us:target_residency_us[:power_mw],...");
 
+static char *real;
+module_param(real, charp, 0444);
+MODULE_PARM_DESC(real, "what the machine really does, where the table of the driver is wrong: as states");
+
 static unsigned int busy_mw;
 module_param(busy_mw, uint, 0444);
 MODULE_PARM_DESC(busy_mw, "power of a CPU that runs or polls, in mW (default: the machine's)");
@@ -38,8 +42,37 @@ struct cpuidle_driver emul_driver = {
 	.name = KBUILD_MODNAME,
 };
 
-static struct emul_machine emulated;
+/* Exit latency of each state, as it really is. */
+s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
+
+/* What the driver says, and what it is; the same unless the parameter real is given. */
+static struct emul_machine emulated, hidden;
 static int hotplug_state;
+
+/* Choose what the machine really does: the names are those of the driver's table. */
+static int choose_hidden(void)
+{
+	int ret, i;
+
+	hidden = emulated;
+	if (!real)
+		return 0;
+	ret = emul_machine_parse(real, &hidden);
+	if (ret)
+		return ret;
+	hidden.poll_name = emulated.poll_name;
+	hidden.busy_mw = emulated.busy_mw;
+	ret = emul_machine_check(&hidden);
+	if (ret)
+		return ret;
+	for (i = 0; i < emulated.count; i++)
+		if (hidden.count != emulated.count ||
+		    strcmp(hidden.states[i].name, emulated.states[i].name)) {
+			pr_err("real: the states are not those of the driver's table\n");
+			return -EINVAL;
+		}
+	return 0;
+}
 
 /* Choose the emulated machine; afterwards the parameters show it. */
 static int choose_machine(void)
@@ -57,6 +90,9 @@ static int choose_machine(void)
 	if (busy_mw)
 		emulated.busy_mw = busy_mw;
 	ret = emul_machine_check(&emulated);
+	if (ret)
+		return ret;
+	ret = choose_hidden();
 	if (ret)
 		return ret;
 
@@ -97,9 +133,11 @@ static void fill_driver(void)
 	fill_polling_state(&emul_driver.states[0]);
 	power->mw = emulated.busy_mw;
 	for (i = 0; i < emulated.count; i++, power++) {
-		const struct emul_state *model = &emulated.states[i];
+		const struct emul_state *model = &hidden.states[i];
 
-		fill_state(&emul_driver.states[i + 1], model);
+		fill_state(&emul_driver.states[i + 1], &emulated.states[i]);
+		emul_exit_latency_ns[i + 1] =
+			(s64)model->exit_latency_us * NSEC_PER_USEC;
 		power[1].mw = model->power_mw;
 		/* mW x us = nJ */
 		power[1].entry_nj = power[0].entry_nj +

@@ -123,17 +123,25 @@ def guest_python() -> dict[str, bytes]:
     }
 
 
+def command_files() -> dict[str, bytes]:
+    """Return Python and the command for the guest, by path."""
+    names = ["__init__", "by_hand", "energy", "errors", "host", "idle_tables", "probes", "stock",
+             "sysfs", "commands/__init__", "commands/capture"]  # fmt: skip
+    return (
+        guest_python()
+        | {"lab/main.py": MAIN.encode()}
+        | {f"lab/tools/cpuidle_lab/{name}.py": (PACKAGE / f"{name}.py").read_bytes()
+           for name in names}
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Run all captures in one boot."""
-    names = ["__init__.py", "energy.py", "errors.py", "host.py", "sysfs.py", "commands/__init__.py"]
-    files = guest_python() | {
-        "lab/main.py": MAIN.encode(),
+    files = command_files() | {
         "lab/cpuidle-lab-restore": (TOP / "packaging" / "cpuidle-lab-restore").read_bytes(),
         "etc/none": b"",
     }
-    for name in [*names, "commands/capture.py"]:
-        files[f"lab/tools/cpuidle_lab/{name}"] = (PACKAGE / name).read_bytes()
     output = tmp_path_factory.mktemp("capture") / "results"
     return run_lab(LabRun(script=SCRIPT, files=files), output).check()
 

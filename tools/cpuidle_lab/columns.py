@@ -29,6 +29,7 @@ import polars as pl
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay.abi import constant
+from cpuidle_lab.stock import Told
 from cpuidle_lab.trace import Integrity, Machine
 
 FORMAT = 2
@@ -37,6 +38,9 @@ FORMAT = 2
 TRACE = "trace"
 CPU_IDLE = "cpu_idle"
 SYNTH = "synth"
+
+# Of a recording without the module: how its decisions' timers are known.
+TIMER_COUNTS = ("asked", "inferred", "untold", "fateless")
 
 # Flags of an interval.
 TIMER = constant("RP_TIMER")
@@ -450,6 +454,7 @@ class Recording:
         unplaced: decisions in no interval, since the idle states were not known yet.
         symbols: table and column: what the numbers mean.
         law: of a synthetic stream: its law, parameters and seed; else None.
+        stock: of a recording without the module: "way" and TIMER_COUNTS; else None.
         cpus: the CPUs that have rows.
         parts: the files of each table.
     """
@@ -484,6 +489,7 @@ class Recording:
         self.source = str(meta.get("source", ""))
         self.kernel = str(meta.get("kernel", ""))
         self.law: dict[str, Any] | None = meta.get("law")
+        self.stock: dict[str, Any] | None = meta.get("stock")
         self.cpus = [int(cpu) for cpu in meta["cpus"]]
         self.machines = {
             int(cpu): _machine(self.path, text) for cpu, text in meta.get("machines", {}).items()
@@ -577,8 +583,9 @@ READ = tuple(_LAYOUTS)
 class _Collected:
     """What must be known of a whole trace before its meta.json can be written."""
 
-    def __init__(self, trace: Path) -> None:
+    def __init__(self, trace: Path, told: Told | None) -> None:
         self.trace = trace
+        self.told = told
         self.symbols: dict[tuple[str, str], dict[int, str]] = {}
         self.machines: dict[int, Machine] = {}
         self.kernel = ""
@@ -607,25 +614,40 @@ class _Collected:
             "integrity": integrity,
             "unplaced": ending.unplaced,
             "symbols": symbols,
-        }
+        } | self._how(ending)
+
+    def _how(self, ending: tr.Ending) -> dict[str, object]:
+        """Return how a recording without the module was made; nothing for one with it."""
+        if not self.told:
+            return {}
+        known = {name: getattr(ending, name) for name in TIMER_COUNTS}
+        return {"stock": {"way": self.told.way, **known}}
 
 
-def write(trace: Path, target: Path, progress: Callable[[int], None] | None = None) -> None:
+def write(
+    trace: Path,
+    target: Path,
+    progress: Callable[[int], None] | None = None,
+    told: Told | None = None,
+) -> None:
     """Turn a trace.dat into a directory of columns.
 
     Args:
         trace: the trace.
         target: the directory, as for Writer.
         progress: called from time to time with the number of rows written so far.
+        told: what is known of a recording without the module; None: what it tells itself.
 
     Raises:
         UserError: the trace cannot be read, is damaged, contradicts itself or holds no idle
             period, or `target` is something else. Nothing is left then.
     """
-    found = _Collected(trace)
+    check_target(target)
+    told = told or tr.told_by(trace)
+    found = _Collected(trace, told)
     rows = 0
     with Writer(target, {}) as writer:
-        for piece in tr.read_chunks(trace, READ):
+        for piece in tr.read_chunks(trace, READ, told):
             if isinstance(piece, tr.Schema):
                 found.symbols = piece.symbols
             elif isinstance(piece, tr.Chunk):
@@ -635,13 +657,13 @@ def write(trace: Path, target: Path, progress: Callable[[int], None] | None = No
                 if progress:
                     progress(rows)
             else:
-                kind = _kind(trace, writer, piece)
+                kind = _kind(trace, writer, piece, told)
                 writer.meta |= found.meta(kind, piece)
 
 
-def _kind(trace: Path, writer: Writer, ending: tr.Ending) -> str:
+def _kind(trace: Path, writer: Writer, ending: tr.Ending, told: Told | None) -> str:
     """Choose what the intervals are made of, and drop the rest."""
-    if ending.decisions:
+    if ending.decisions and not tr.is_timerless(told, ending):
         writer.drop("idle")
         if ending.unplaced == ending.decisions:
             raise UserError(
@@ -649,6 +671,8 @@ def _kind(trace: Path, writer: Writer, ending: tr.Ending) -> str:
                 "unknown; record with -e cpuidle_lab (all of its events)"
             )
         return TRACE
+    writer.drop("interval")
+    writer.drop("period")
     writer.rename("idle", "interval")
     if "interval" not in writer.parts:
         raise UserError(
@@ -659,10 +683,14 @@ def _kind(trace: Path, writer: Writer, ending: tr.Ending) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Recording]:
+def opened(path: Path, machine: Machine | None = None) -> Iterator[Recording]:
     """Open a recording, be it a directory of columns or a trace.dat.
 
     A trace.dat is turned into columns in a temporary directory, for the time of the context.
+
+    Args:
+        path: the recording.
+        machine: idle states of a recording without the module, instead of those that it tells.
 
     Raises:
         UserError: as Recording and write().
@@ -672,5 +700,6 @@ def opened(path: Path) -> Iterator[Recording]:
         return
     with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
         target = Path(folder) / "columns"
-        write(path, target)
+        told = (tr.told_by(path) or Told()).with_machine(machine) if machine else None
+        write(path, target, told=told)
         yield Recording(target)

@@ -8,6 +8,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,16 +45,21 @@ class Mainline:
     package_version: str
 
 
-def _extract(deb: Path, version: str, folder: Path) -> None:
-    """Unpack the governors' sources of a linux-source package into a folder."""
+def unpack(deb: Path, version: str, folder: Path, options: Sequence[str]) -> None:
+    """Unpack some files of a linux-source package into a folder, all at its top.
+
+    Args:
+        deb: the package.
+        version: of the kernel.
+        folder: where to.
+        options: of tar, which files to take.
+    """
     archive = f"./usr/src/linux-source-{version}.tar.xz"
-    wanted = [f"linux-source-{version}/{path}" for path in FILES]
     commands = (
         ["dpkg-deb", "--fsys-tarfile", str(deb)],
         ["tar", "-xOf", "-", archive],
         ["xz", "-dc", "-T0"],
-        # Stops reading once it has every file; an old kernel may lack one of them.
-        ["tar", "-xf", "-", "-C", str(folder), "--transform=s,.*/,,", "--occurrence=1", *wanted],
+        ["tar", "-xf", "-", "-C", str(folder), "--transform=s,.*/,,", *options],
     )
     processes: list[subprocess.Popen[bytes]] = []
     for command in commands:
@@ -70,6 +76,13 @@ def _extract(deb: Path, version: str, folder: Path) -> None:
     processes[-1].communicate()
     for process in processes[:-1]:
         process.wait()
+
+
+def _extract(deb: Path, version: str, folder: Path) -> None:
+    """Unpack the governors' sources of a linux-source package into a folder."""
+    # tar stops reading once it has every file; an old kernel may lack one of them.
+    wanted = [f"linux-source-{version}/{path}" for path in FILES]
+    unpack(deb, version, folder, ["--occurrence=1", *wanted])
     if not all((folder / name).is_file() for name in ("teo.c", "menu.c")):
         raise UserError(f"{deb.name} has no teo.c and menu.c where they are expected")
 

@@ -17,6 +17,7 @@ import yaml
 
 from cpuidle_lab import energy, wakers
 from cpuidle_lab import trace as tr
+from cpuidle_lab.blind import judge
 from cpuidle_lab.columns import CUT, OVERSLEPT
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
@@ -191,25 +192,26 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _machine_of(trace: Trace, cpu: int) -> Machine | None:
+def machine_of(trace: Trace, cpu: int) -> Machine | None:
+    """Return the idle states of a CPU; where only those of others are known and equal, these."""
     kinds = set(trace.machines.values())
     if cpu in trace.machines or len(kinds) != 1:
         return trace.machines.get(cpu)
     return next(iter(kinds))
 
 
-def _by_machine(
+def by_machine(
     trace: Trace, periods: pl.DataFrame
 ) -> Iterator[tuple[Machine | None, pl.DataFrame]]:
     """Split by the CPUs' idle states; usually there is one kind."""
     kinds: dict[Machine | None, list[int]] = {}
     for cpu in sorted(periods["cpu"].unique()):
-        kinds.setdefault(_machine_of(trace, cpu), []).append(cpu)
+        kinds.setdefault(machine_of(trace, cpu), []).append(cpu)
     for machine, cpus in kinds.items():
         yield machine, periods.filter(pl.col("cpu").is_in(cpus))
 
 
-def _decided(trace: Trace) -> pl.DataFrame:
+def decisions_of(trace: Trace) -> pl.DataFrame:
     """Return every decision with outcome, label and wake-up."""
     if not trace.tables["decision"].height:
         return pl.DataFrame()
@@ -287,7 +289,7 @@ def _decision_notes(idle: pl.DataFrame, parts: Iterable[Machine | None]) -> list
 
 
 def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame) -> Group:
-    parts = list(_by_machine(trace, decisions))
+    parts = list(by_machine(trace, decisions))
     pieces, rows = [], []
     for machine, part in parts:
         if machine is None:
@@ -342,7 +344,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
     return group
 
 
-def _idle_periods(trace: Trace) -> pl.DataFrame:
+def idle_periods(trace: Trace) -> pl.DataFrame:
     """Return the periods that power:cpu_idle tells of: ts, cpu, index, residency."""
     events = trace.tables["cpu_idle"]
     if not events.height:
@@ -360,7 +362,7 @@ def _idle_periods(trace: Trace) -> pl.DataFrame:
 
 def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> Group:
     pieces, kinds = [], []
-    for machine, part in _by_machine(trace, idle):
+    for machine, part in by_machine(trace, idle):
         kinds.append(machine)
         if machine is not None:
             deepest = int(str(part["index"].max() or 0))
@@ -397,12 +399,39 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
     _count_states(group, rows, "index")
     group.values = _common_values(group, rows)
     group.notes = [
-        "only power:cpu_idle events tell of it: regret, above, below, reasons and tick wake-ups "
-        "are unknown (for the figures of a kernel governor record it as the base of gate)"
+        "only power:cpu_idle events tell of it: reasons and tick wake-ups are unknown "
+        "(cpuidle-lab capture --stock records the figures of a kernel governor)"
     ]
+    if known and trace.machines:
+        _judge_idle(group, pieces, kinds)
     if any(kind and model_of(kind).derived for kind in kinds):
         group.notes.append("state powers are derived from target residencies: illustrative")
     return group
+
+
+def _judge_idle(
+    group: Group, pieces: Sequence[pl.DataFrame], kinds: Sequence[Machine | None]
+) -> None:
+    """Add regret, above and below: each idle period against the best state for it."""
+    found = [
+        judge(machine, part["index"].to_numpy(),
+              (part["residency"] - part["exit_latency"]).clip(lower_bound=1).to_numpy())
+        for machine, part in zip(kinds, pieces, strict=True) if machine
+    ]  # fmt: skip
+    sums = {name: sum(float(one[name].sum()) for one in found) for name in found[0]}
+    count = sum(part.height for part in pieces)
+    length = sum(float((part["residency"] - part["exit_latency"]).sum()) for part in pieces)
+    group.values |= {
+        "regret": 100 * (sums["cost_pj"] / sums["oracle_pj"] - 1) if sums["oracle_pj"] else None,
+        "power_mw": sums["cost_pj"] / length if length > 0 else None,
+        "oracle_mw": sums["oracle_pj"] / length if length > 0 else None,
+        "above": _percent(int(sums["above"]), count),
+        "below": _percent(int(sums["below"]), count),
+    }
+    group.notes.append(
+        "regret, above and below: each idle period against the best state for it, as if nothing "
+        "but its length counted"
+    )
 
 
 # ---- The whole trace. ----
@@ -462,7 +491,7 @@ def analyse(trace: Trace) -> list[Group]:
     Raises:
         UserError: the trace contradicts itself, or its markers hold no idle period.
     """
-    decided, idle = _decided(trace), _idle_periods(trace)
+    decided, idle = decisions_of(trace), idle_periods(trace)
     parts = phases(trace)
     if parts:
         groups = [g for phase in parts for g in _phase_group(trace, phase, decided, idle)]

@@ -59,6 +59,22 @@ def machine_names() -> tuple[str, ...]:
 
 
 def machine(name: str, hz: int) -> Machine:
+    """Return a machine by any name that machines.find() takes.
+
+    Args:
+        name: "skx", for example.
+        hz: scheduler ticks per second.
+
+    Raises:
+        UserError: there is no such machine, or no such tick.
+    """
+    # Here, since that asks this file for the emulator's.
+    from cpuidle_lab import machines
+
+    return machines.find(name, hz)
+
+
+def built_in(name: str, hz: int) -> Machine:
     """Return one of the emulator's machines, read from its source.
 
     Args:

@@ -84,6 +84,18 @@ class Tree:
         finally:
             os.close(descriptor)
 
+    def append(self, name: str, text: str) -> None:
+        """Add a line to an existing file that others use, too.
+
+        Raises:
+            OSError: the file is missing, or the kernel refuses the line.
+        """
+        descriptor = os.open(self.path(name), os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(descriptor, text.encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
     def may_write(self, name: str) -> bool:
         """Return whether this process may write to `name`."""
         return os.access(self.path(name), os.W_OK)

@@ -24,8 +24,10 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.formats import as_trace
 from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.replay.abi import constant
+from cpuidle_lab.stock import Told, told_of
 
 TABLES = (
     "decision",
@@ -133,6 +135,9 @@ class Ending:
         decisions: decisions among them.
         decisions_missing, gaps, without_outcome, without_decision, implausible: see Integrity.
         unplaced: decisions before the idle states of their CPU were known: in no interval.
+        asked, inferred, untold, fateless: of a recording without the module: decisions whose timer
+            is as the kernel answered, follows from other events, is not known; decisions of which
+            nothing tells whether the tick was kept.
     """
 
     events: int
@@ -143,6 +148,10 @@ class Ending:
     without_decision: int
     implausible: int
     unplaced: int
+    asked: int = 0
+    inferred: int = 0
+    untold: int = 0
+    fateless: int = 0
 
 
 @dataclass(frozen=True)
@@ -281,12 +290,18 @@ def _empty(columns: list[Column]) -> pl.DataFrame:
     return pl.DataFrame(schema=types)
 
 
-def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema | Chunk | Ending]:
+def read_chunks(
+    path: Path, tables: Iterable[str] = TABLES, told: Told | None = None
+) -> Iterator[Schema | Chunk | Ending]:
     """Read a trace piece by piece, in memory bounded by the size of a piece.
 
+    A trace that was made without the module has no decisions; the reader makes them of the events
+    that it has, where `told` has idle states.
+
     Args:
-        path: the trace.dat file.
+        path: a trace.dat, or a recording of one of the other formats.
         tables: names out of TABLES and MADE; others are skipped.
+        told: what is known of a recording without the module; None: of one with it.
 
     Yields:
         First the schema, then chunks, CPU by CPU, each with rows of one CPU, at last the Ending.
@@ -294,9 +309,17 @@ def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema |
     Raises:
         UserError: the file cannot be read, is no trace, or is damaged.
     """
+    with as_trace(path) as trace:
+        yield from _read(path, trace, tables, told)
+
+
+def _read(
+    path: Path, trace: Path, tables: Iterable[str], told: Told | None
+) -> Iterator[Schema | Chunk | Ending]:
+    """Read a trace.dat that stands for a recording."""
     debug = bool(os.environ.get("CPUIDLE_LAB_DEBUG"))
     process = subprocess.Popen(
-        [str(native_reader()), str(path), *tables],
+        [str(native_reader()), str(trace), *(told.options() if told else []), *tables],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=None if debug else subprocess.DEVNULL,
@@ -309,6 +332,25 @@ def read_chunks(path: Path, tables: Iterable[str] = TABLES) -> Iterator[Schema |
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+def told_by(path: Path, both: bool = False) -> Told | None:
+    """Return what a recording without the module tells of itself; None of one with the module.
+
+    Args:
+        path: the trace.dat file.
+        both: the module recorded, too; return what the recording tells all the same.
+
+    Raises:
+        UserError: as read_chunks(), or a line of the recorder cannot be read.
+    """
+    marks: list[tuple[int, str]] = []
+    for piece in read_chunks(path, ("marker",) if both else ("marker", "decision")):
+        if isinstance(piece, Chunk) and piece.table == "decision":
+            return None
+        if isinstance(piece, Chunk):
+            marks += piece.frame.select("ts", pl.col("text").str.strip_chars()).iter_rows()
+    return told_of(path, marks)
 
 
 def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | Ending]:
@@ -591,18 +633,30 @@ def _integrity(tables: dict[str, pl.DataFrame], events: int, implausible: int) -
     )
 
 
-def _collect(path: Path, wanted: list[str]) -> tuple[Schema, dict[str, pl.DataFrame], int]:
-    schema, events = Schema(), 0
+def is_timerless(told: Told | None, ending: Ending) -> bool:
+    """Tell whether a recording without the module has power:cpu_idle alone: no decisions.
+
+    Args:
+        told: what is known of it; None of a recording with the module.
+        ending: what its reading came to.
+    """
+    return told is not None and bool(told.tables) and not ending.asked + ending.inferred
+
+
+def _collect(
+    path: Path, wanted: list[str], told: Told | None
+) -> tuple[Schema, dict[str, pl.DataFrame], Ending]:
+    schema, ending = Schema(), Ending(0, 0, 0, 0, 0, 0, 0, 0)
     parts: dict[str, list[pl.DataFrame]] = {}
-    for piece in read_chunks(path, wanted):
+    for piece in read_chunks(path, wanted, told):
         if isinstance(piece, Schema):
             schema = piece
             parts = {name: [_empty(columns)] for name, columns in schema.tables.values()}
         elif isinstance(piece, Chunk):
             parts[piece.table].append(piece.frame)
         else:
-            events = piece.events
-    return schema, {name: pl.concat(frames) for name, frames in parts.items()}, events
+            ending = piece
+    return schema, {name: pl.concat(frames) for name, frames in parts.items()}, ending
 
 
 # The columns that the code relies on, for events that a trace does not have.
@@ -614,19 +668,27 @@ _ABSENT: dict[str, pl.DataFrame] = {
 }  # fmt: skip
 
 
-def load(path: Path, *, with_state: bool = False) -> Trace:
+# Tables that a recording of power:cpu_idle alone has not.
+_DECIDED = ("decision", "outcome", "period", "interval")
+
+
+def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> Trace:
     """Read a whole trace.
 
     Args:
         path: the trace.dat file.
         with_state: read the checkpoints of the governors' state, too (large).
+        told: what is known of a recording without the module; None: what it tells itself.
 
     Raises:
         UserError: the file cannot be read, is no trace, is damaged, contradicts itself, or has
             neither our events nor power:cpu_idle.
     """
     wanted = [name for name in (*TABLES, "period", "interval") if name != "state" or with_state]
-    schema, tables, events = _collect(path, wanted)
+    told = told or told_by(path)
+    schema, tables, ending = _collect(path, wanted, told)
+    if is_timerless(told, ending):
+        tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
     if not tables["decision"].height and not tables["cpu_idle"].height:
@@ -649,5 +711,5 @@ def load(path: Path, *, with_state: bool = False) -> Trace:
         tables=tables,
         symbols=schema.symbols,
         machines=machines,
-        integrity=_integrity(tables, events, implausible),
+        integrity=_integrity(tables, ending.events, implausible),
     )

@@ -2,7 +2,10 @@
 /*
  * trace-columns: turn a trace.dat into a stream of columns.
  *
- * usage: trace-columns FILE [TABLE...]
+ * usage: trace-columns FILE [OPTION...] [TABLE...]
+ *
+ * The options make it build decisions of an unmodified kernel's events:
+ * trace_stock.c.
  *
  * Writes the tables named (default: all) to the standard output as columns.h
  * says: events as they are, and the idle periods and intervals that periods.h
@@ -185,7 +188,8 @@ static int put_columns(struct reader *r, struct cil_chunk *chunk,
 		const struct source *s = &r->sources[chunk->table][i - 2];
 
 		if (s->kind < CIL_ARRAY)
-			cil_put_number(chunk, i, read_source(r, s, record));
+			cil_put_number(chunk, i, s->size ?
+				       read_source(r, s, record) : 0);
 		else if (s->kind == CIL_ARRAY)
 			put_array(r, chunk, i, data + s->offset);
 		else if (put_content(r, chunk, i, record))
@@ -221,9 +225,31 @@ static void read_members(const struct reader *r, size_t table,
 			  read_source(r, s, record));
 }
 
-/* The members of a struct into a row. */
-static void put_members(struct reader *r, size_t table, u64 ts,
-			const void *from)
+/**
+ * cil_read_field() - a number of a record
+ * @r: the run
+ * @table: the table of its event
+ * @column: the column, those that all tables have not counted
+ * @record: the record
+ *
+ * Return: the number, 0 where the event lacks it.
+ */
+u64 cil_read_field(const struct reader *r, size_t table, size_t column,
+		   const struct tep_record *record)
+{
+	const struct source *s = &r->sources[table][column];
+
+	return s->size ? read_source(r, s, record) : 0;
+}
+
+/**
+ * cil_put_members() - the members of a struct into a row
+ * @r: the run
+ * @table: the table; nothing happens unless it is wanted
+ * @ts: time of the row
+ * @from: the struct
+ */
+void cil_put_members(struct reader *r, size_t table, u64 ts, const void *from)
 {
 	const struct column *column = cil_tables[table].columns;
 	struct cil_chunk *chunk = &r->chunks[table];
@@ -244,7 +270,7 @@ static void put_members(struct reader *r, size_t table, u64 ts,
 
 static void put_period(void *context, const struct cil_period *period)
 {
-	put_members(context, TABLE_PERIOD, period->ts, period);
+	cil_put_members(context, TABLE_PERIOD, period->ts, period);
 }
 
 /* The answers within an interval are the last column of its table. */
@@ -267,7 +293,7 @@ static void put_lasted(struct reader *r, size_t table, size_t answers_size,
 
 	if (r->wanted[table])
 		cil_put_number(chunk, chunk->columns - 1, answers_size);
-	put_members(r, table, interval->ts, interval);
+	cil_put_members(r, table, interval->ts, interval);
 }
 
 static void put_interval(void *context, const struct cil_interval *interval)
@@ -369,6 +395,8 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 static const char *use_record(struct reader *r, size_t table,
 			      const struct tep_record *record)
 {
+	if (r->stock.current)
+		return cil_stock_record(r, table, record);
 	switch (table) {
 	case TABLE_DECISION:
 		return take_decision(r, record);
@@ -376,8 +404,10 @@ static const char *use_record(struct reader *r, size_t table,
 		return take_outcome(r, record);
 	case TABLE_CONFIG:
 		return take_config(r, record);
-	default:
+	case TABLE_CPU_IDLE:
 		return take_idle(r, record);
+	default:
+		return NULL;
 	}
 }
 
@@ -387,6 +417,8 @@ static void note_lost(struct reader *r, const struct tep_record *record, int cpu
 {
 	struct cil_chunk *chunk = &r->chunks[TABLE_LOST];
 
+	if (r->stock.current)
+		cil_stock_lost(&r->stock.state);
 	cil_periods_lost(&r->periods);
 	if (!r->wanted[TABLE_LOST])
 		return;
@@ -459,6 +491,8 @@ static void read_cpu(struct reader *r, int cpu)
 	u64 last = 0;
 
 	cil_periods_begin(&r->periods, cpu, &sink, &r->counts);
+	if (r->stock.is_on)
+		cil_stock_begin_cpu(r, cpu);
 	for (; record; record = tracecmd_read_data(r->input, cpu)) {
 		if (record->ts < last)
 			cil_fail(r, "is damaged: time runs backwards on CPU %d at %llu ns",
@@ -468,6 +502,8 @@ static void read_cpu(struct reader *r, int cpu)
 		r->events++;
 		tracecmd_free_record(record);
 	}
+	if (r->stock.current)
+		cil_stock_end_cpu(r);
 	cil_periods_end(&r->periods);
 	write_chunks(r);
 }
@@ -475,10 +511,11 @@ static void read_cpu(struct reader *r, int cpu)
 static void write_end(struct reader *r)
 {
 	const struct cil_period_counts *c = &r->counts;
+	const struct cil_stock_counts *k = &r->stock.counts;
 	char text[512];
 
 	snprintf(text, sizeof(text),
-		 "events %llu\ndecisions %llu\ndecisions_missing %llu\ngaps %llu\nwithout_outcome %llu\nwithout_decision %llu\nimplausible %llu\nunplaced %llu\n",
+		 "events %llu\ndecisions %llu\ndecisions_missing %llu\ngaps %llu\nwithout_outcome %llu\nwithout_decision %llu\nimplausible %llu\nunplaced %llu\nasked %llu\ninferred %llu\nuntold %llu\nfateless %llu\n",
 		 (unsigned long long)r->events,
 		 (unsigned long long)c->decisions,
 		 (unsigned long long)c->decisions_missing,
@@ -486,7 +523,11 @@ static void write_end(struct reader *r)
 		 (unsigned long long)c->without_outcome,
 		 (unsigned long long)c->without_decision,
 		 (unsigned long long)c->implausible,
-		 (unsigned long long)c->unplaced);
+		 (unsigned long long)c->unplaced,
+		 (unsigned long long)k->asked,
+		 (unsigned long long)k->inferred,
+		 (unsigned long long)k->untold,
+		 (unsigned long long)k->fateless);
 	cil_check_stream(r, cil_message_write(r->out, CIL_MESSAGE_END, text));
 }
 
@@ -534,11 +575,12 @@ static void limit_resources(void)
 int main(int argc, char **argv)
 {
 	static struct reader r;
+	bool all = true;
 	size_t table;
 	int cpu, i;
 
 	if (argc < 2) {
-		fprintf(stderr, "usage: trace-columns FILE [TABLE...]\n");
+		fprintf(stderr, "usage: trace-columns FILE [OPTION...] [TABLE...]\n");
 		return 2;
 	}
 	limit_resources();
@@ -548,10 +590,13 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (i = 2; i < argc; i++) {
+		if (cil_stock_option(&r, argv[i]))
+			continue;
 		if (!want(&r, argv[i]))
 			cil_fail(&r, "has no table '%s'", argv[i]);
+		all = false;
 	}
-	for (i = 0; argc == 2 && i < (int)TABLE_COUNT; i++)
+	for (i = 0; all && i < (int)TABLE_COUNT; i++)
 		r.wanted[i] = true;
 	open_trace(&r, argv[1]);
 	cil_prepare_tables(&r);

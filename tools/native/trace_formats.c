@@ -83,7 +83,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_IRQ] = { "irq", "irq", "irq_handler_entry", {
 		SAME(irq, CIL_S32), SAME(name, CIL_TEXT) } },
 	[TABLE_HRTIMER] = { "hrtimer", "timer", "hrtimer_expire_entry", {
-		SAME(function, CIL_FUNCTION) } },
+		SAME(function, CIL_FUNCTION),
+		{ "timer", "hrtimer", CIL_U64, 0, true } } },
 	[TABLE_TIMER] = { "timer", "timer", "timer_expire_entry", {
 		SAME(function, CIL_FUNCTION) } },
 	[TABLE_RESCHEDULE] = { "reschedule", "irq_vectors",
@@ -94,6 +95,22 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(state, CIL_U32), { "idle_cpu", "cpu_id", CIL_U32, 0 } } },
 	[TABLE_MARKER] = { "marker", "ftrace", "print", {
 		{ "text", "buf", CIL_TEXT, 0 } } },
+	[TABLE_ASKED] = { "asked", ANY_SYSTEM, "cil_sleep_length", {
+		{ "sleep_length_ns", "ret", CIL_S64, 0 },
+		{ "delta_tick_ns", "dn", CIL_S64, 0, true } } },
+	[TABLE_STOP] = { "stop", ANY_SYSTEM, "cil_stop_tick", { } },
+	[TABLE_RETAIN] = { "retain", ANY_SYSTEM, "cil_retain_tick", { } },
+	[TABLE_EXIT] = { "exit", ANY_SYSTEM, "cil_idle_exit", { } },
+	[TABLE_SWITCH] = { "switch", "sched", "sched_switch", {
+		SAME(prev_pid, CIL_S32) } },
+	[TABLE_TICK_STOP] = { "tick_stop", "timer", "tick_stop", {
+		SAME(success, CIL_S32) } },
+	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "decision", {
+		SAME(flags, CIL_U8) } },
+	[TABLE_ARMED] = { "armed", "timer", "hrtimer_start", {
+		SAME(hrtimer, CIL_U64), SAME(expires, CIL_S64) } },
+	[TABLE_GOT] = { "got", ANY_SYSTEM, "cil_got_tick", {
+		{ "came", "ret", CIL_U8, 0 } } },
 	[TABLE_LOST] = { "lost", NULL, NULL, {
 		{ "events", NULL, CIL_S64, 0 } } },
 	[TABLE_PERIOD] = { "period", NULL, NULL, {
@@ -141,6 +158,15 @@ void cil_check_stream(struct reader *r, int error)
 
 /* ---- Formats: from names to places in a record. ---- */
 
+/* The event of a table, in a trace of whatever session where it is a probe's. */
+static struct tep_event *find_event(const struct reader *r,
+				    const struct table *t)
+{
+	bool any = !strcmp(t->system, ANY_SYSTEM);
+
+	return tep_find_event_by_name(r->tep, any ? NULL : t->system, t->event);
+}
+
 static const char *event_label(const struct table *t, char label[64])
 {
 	snprintf(label, 64, "%s:%s", t->system, t->event);
@@ -165,8 +191,7 @@ static void set_array(struct reader *r, const struct table *t,
 static void set_source(struct reader *r, const struct table *t,
 		       const struct column *column, struct source *s)
 {
-	struct tep_event *event =
-		tep_find_event_by_name(r->tep, t->system, t->event);
+	struct tep_event *event = find_event(r, t);
 	struct tep_format_field *field =
 		tep_find_any_field(event, column->field);
 	bool number = column->kind < CIL_ARRAY ||
@@ -174,6 +199,11 @@ static void set_source(struct reader *r, const struct table *t,
 	char label[64];
 
 	event_label(t, label);
+	if (!field && column->optional) {
+		s->kind = column->kind;
+		s->width = cil_kind_width(column->kind);
+		return;
+	}
 	if (!field)
 		cil_fail(r, "the event %s has no field '%s': another version of the module recorded it",
 			 label, column->field);
@@ -231,35 +261,88 @@ static void set_chunk(struct reader *r, size_t table)
 		cil_fail(r, "needs more memory than there is");
 }
 
+/**
+ * cil_is_made() - are the rows of an event of ours made of other events?
+ * @r: the run
+ * @table: the table
+ *
+ * Return: true in a recording without the module.
+ */
+bool cil_is_made(const struct reader *r, size_t table)
+{
+	return r->stock.is_on && (table == TABLE_DECISION ||
+				  table == TABLE_OUTCOME ||
+				  table == TABLE_CONFIG);
+}
+
 static struct tep_event *event_of(struct reader *r, size_t table)
 {
 	const struct table *t = &cil_tables[table];
 	struct tep_event *event;
 
-	if (!t->system)
+	if (!t->system || cil_is_made(r, table))
 		return NULL;
-	event = tep_find_event_by_name(r->tep, t->system, t->event);
+	event = find_event(r, t);
 	return event && event->id >= 0 && event->id < ID_COUNT ? event : NULL;
+}
+
+/* The events that decisions are made of where there is no module. */
+static void use_stock_events(struct reader *r)
+{
+	static const u8 tables[] = {
+		TABLE_CPU_IDLE, TABLE_HRTIMER, TABLE_ASKED, TABLE_STOP,
+		TABLE_RETAIN, TABLE_EXIT, TABLE_SWITCH, TABLE_TICK_STOP,
+		TABLE_ARMED, TABLE_GOT,
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(tables); i++)
+		r->used[tables[i]] = event_of(r, tables[i]);
+	r->used[TABLE_UNASKED] = r->stock.is_strict &&
+				 event_of(r, TABLE_UNASKED);
 }
 
 /* Which events are the tables made of, and are they in the trace? */
 static void resolve_tables(struct reader *r)
 {
-	bool decided = event_of(r, TABLE_DECISION) && event_of(r, TABLE_OUTCOME);
+	bool decided = r->stock.is_on ||
+		       (event_of(r, TABLE_DECISION) && event_of(r, TABLE_OUTCOME));
 	size_t table;
 
 	r->wanted[TABLE_PERIOD] &= decided;
 	r->wanted[TABLE_INTERVAL] &= decided;
 	r->wanted[TABLE_IDLE] &= !!event_of(r, TABLE_CPU_IDLE);
-	if (r->wanted[TABLE_PERIOD] || r->wanted[TABLE_INTERVAL]) {
+	if (r->stock.is_on) {
+		use_stock_events(r);
+	} else if (r->wanted[TABLE_PERIOD] || r->wanted[TABLE_INTERVAL]) {
 		r->used[TABLE_DECISION] = true;
 		r->used[TABLE_OUTCOME] = true;
 		r->used[TABLE_CONFIG] = event_of(r, TABLE_CONFIG);
 	}
-	r->used[TABLE_CPU_IDLE] = r->wanted[TABLE_IDLE];
+	r->used[TABLE_CPU_IDLE] |= r->wanted[TABLE_IDLE];
+	r->wanted[TABLE_UNASKED] = false;
 	for (table = 0; table < TABLE_COUNT; table++) {
-		if (cil_tables[table].system && !event_of(r, table))
+		if (cil_tables[table].system && !cil_is_made(r, table) &&
+		    !event_of(r, table))
 			r->wanted[table] = false;
+	}
+}
+
+/* A table that is made of other events has the arrays of the module's. */
+static void set_made_sources(struct reader *r, size_t table)
+{
+	const struct table *t = &cil_tables[table];
+	size_t i;
+
+	for (i = 0; i < column_count(t); i++) {
+		struct source *s = &r->sources[table][i];
+
+		s->kind = t->columns[i].kind;
+		if (s->kind != CIL_ARRAY)
+			continue;
+		s->is_signed = strcmp(t->columns[i].name, "power_mw");
+		s->element = s->is_signed ? 8 : 4;
+		s->size = s->element * CIL_PERIODS_STATES;
 	}
 }
 
@@ -293,8 +376,10 @@ void cil_prepare_tables(struct reader *r)
 	memset(r->table_of, NO_TABLE, sizeof(r->table_of));
 	resolve_tables(r);
 	for (table = 0; table < TABLE_COUNT; table++) {
-		if (cil_tables[table].system &&
-		    (r->wanted[table] || r->used[table]))
+		if (cil_is_made(r, table))
+			set_made_sources(r, table);
+		else if (cil_tables[table].system &&
+			 (r->wanted[table] || r->used[table]))
 			set_sources(r, table);
 		if (r->wanted[table])
 			set_chunk(r, table);
@@ -304,7 +389,7 @@ void cil_prepare_tables(struct reader *r)
 /* ---- Schema: tables, columns, and the names of symbolic values. ---- */
 
 static void print_kind(FILE *to, const struct cil_buffer *b,
-		       const struct tep_format_field *field)
+		       const struct source *s)
 {
 	static const char *const names[] = {
 		"u8", "u16", "u32", "u64", "s32", "s64", NULL, "text", "bytes",
@@ -313,8 +398,8 @@ static void print_kind(FILE *to, const struct cil_buffer *b,
 
 	if (b->kind == CIL_ARRAY)
 		fprintf(to, "%c%u[%u]\n",
-			field->flags & TEP_FIELD_IS_SIGNED ? 's' : 'u',
-			field->elementsize * 8, field->arraylen);
+			s->is_signed ? 's' : 'u', (unsigned int)s->element * 8,
+			(unsigned int)(s->size / s->element));
 	else
 		fprintf(to, "%s\n", names[b->kind]);
 }
@@ -343,7 +428,6 @@ static void print_table(struct reader *r, FILE *to, size_t table)
 {
 	const struct table *t = &cil_tables[table];
 	const struct cil_chunk *chunk = &r->chunks[table];
-	struct tep_event *event = event_of(r, table);
 	size_t i;
 
 	fprintf(to, "table %zu %s\ncolumn ts u64\ncolumn cpu u16\n", table,
@@ -352,10 +436,21 @@ static void print_table(struct reader *r, FILE *to, size_t table)
 		const struct column *column = &t->columns[i];
 
 		fprintf(to, "column %s ", column->name);
-		print_kind(to, &chunk->buffers[i + 2],
-			   event ? tep_find_any_field(event, column->field) :
-				   NULL);
+		print_kind(to, &chunk->buffers[i + 2], &r->sources[table][i]);
 	}
+}
+
+/* The governors that the caller named, and that a kernel gives no reasons. */
+static void print_made_symbols(struct reader *r, FILE *to, const char *table)
+{
+	size_t i;
+
+	for (i = 0; i < r->stock.governor_count; i++)
+		fprintf(to, "symbol %s governor %u %s\n", table,
+			r->stock.governors[i].number,
+			r->stock.governors[i].name);
+	if (!strcmp(table, "decision"))
+		fprintf(to, "symbol decision reason 0 not recorded\n");
 }
 
 /**
@@ -376,6 +471,8 @@ void cil_write_schema(struct reader *r)
 
 		if (r->wanted[table])
 			print_table(r, to, table);
+		if (cil_is_made(r, table))
+			print_made_symbols(r, to, cil_tables[table].name);
 		if (event && (r->wanted[table] || r->used[table]))
 			print_symbols(to, cil_tables[table].name,
 				      event->print_fmt.args);

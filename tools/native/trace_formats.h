@@ -12,6 +12,7 @@
 
 #include "columns.h"
 #include "periods.h"
+#include "stock.h"
 
 /* The ids of events are 16 bits wide. */
 #define ID_COUNT		65536
@@ -20,24 +21,33 @@
 /* More elements than any array of ours has. */
 #define ARRAY_MAX		64
 
+/* Of a probe's event, see struct table. */
+#define ANY_SYSTEM		"*"
+
+/* Governors that a recording without the module may name. */
+#define STOCK_GOVERNORS_MAX	64
+
 /**
  * struct column - one column of a table
  * @name: its name in the output
  * @field: name of the event's field
  * @kind: what it holds
  * @member: offset in the struct that periods.h has for the table
+ * @optional: the event may lack it; its source then has no size
  */
 struct column {
 	const char *name;
 	const char *field;
 	enum cil_kind kind;
 	size_t member;
+	bool optional;
 };
 
 /**
  * struct table - one event, one table
  * @name: name of the table
- * @system: system of the event, NULL where the table is not one event
+ * @system: system of the event, NULL where the table is not one event;
+ *	ANY_SYSTEM for a probe, whose system is the name of a session
  * @event: name of the event
  * @columns: its fields; ts and cpu come before them in every table
  */
@@ -65,6 +75,15 @@ enum {
 	TABLE_CALL,
 	TABLE_CPU_IDLE,
 	TABLE_MARKER,
+	TABLE_ASKED,
+	TABLE_STOP,
+	TABLE_RETAIN,
+	TABLE_EXIT,
+	TABLE_SWITCH,
+	TABLE_TICK_STOP,
+	TABLE_UNASKED,
+	TABLE_ARMED,
+	TABLE_GOT,
 	TABLE_LOST,
 	TABLE_PERIOD,
 	TABLE_INTERVAL,
@@ -98,6 +117,79 @@ struct source {
 };
 
 /**
+ * struct stock_machine - the idle states of some CPUs, as the caller tells them
+ * @first: number of the first CPU
+ * @last: number of the last CPU
+ * @machine: the idle states
+ * @names: of the states, with commas between them
+ * @latency_req_ns: latency request
+ * @disabled: bit k is set if state k was disabled
+ */
+struct stock_machine {
+	u32 first;
+	u32 last;
+	struct cil_period_machine machine;
+	char names[192];
+	s64 latency_req_ns;
+	u32 disabled;
+};
+
+/**
+ * struct stock_governor - the current governor from some time on
+ * @from_ns: from when
+ * @number: as the rows have it
+ * @name: its name
+ */
+struct stock_governor {
+	u64 from_ns;
+	u8 number;
+	char name[32];
+};
+
+/**
+ * struct stock_answer - an answer to a governor that waits for the next event
+ * @is_held: it waits
+ * @ts: when it was given
+ * @sleep_length_ns: time to the next timer event, the tick left out
+ * @delta_tick_ns: time to the next timer event, the tick included
+ */
+struct stock_answer {
+	bool is_held;
+	u64 ts;
+	s64 sleep_length_ns;
+	s64 delta_tick_ns;
+};
+
+/**
+ * struct stock_reader - the reading of a recording without the module
+ * @is_on: decisions are made of other events
+ * @is_strict: the module recorded, too, and its decision event asked for timers
+ *	that the governor did not ask for; those answers are not used
+ * @held: in strict mode, an answer of which it is not known who asked
+ * @state: the CPU being read
+ * @counts: how well timers are known
+ * @machines: idle states
+ * @machine_count: how many
+ * @current: those of the CPU being read, NULL: unknown
+ * @governors: in the order of time
+ * @governor_count: how many
+ * @kernel: release of the kernel that recorded
+ */
+struct stock_reader {
+	bool is_on;
+	bool is_strict;
+	struct stock_answer held;
+	struct cil_stock state;
+	struct cil_stock_counts counts;
+	struct stock_machine *machines;
+	size_t machine_count;
+	const struct stock_machine *current;
+	struct stock_governor governors[STOCK_GOVERNORS_MAX];
+	size_t governor_count;
+	char kernel[96];
+};
+
+/**
  * struct reader - a run of this program
  * @out: the stream
  * @input: the trace
@@ -113,6 +205,7 @@ struct source {
  * @answers_size: bytes of the answers within the interval to come
  * @counts: what is missing
  * @events: events read, those of no table included
+ * @stock: the reading of a recording without the module
  */
 struct reader {
 	FILE *out;
@@ -129,6 +222,7 @@ struct reader {
 	size_t answers_size;
 	struct cil_period_counts counts;
 	u64 events;
+	struct stock_reader stock;
 };
 
 void cil_fail(struct reader *r, const char *format, ...)
@@ -136,5 +230,18 @@ void cil_fail(struct reader *r, const char *format, ...)
 void cil_check_stream(struct reader *r, int error);
 void cil_prepare_tables(struct reader *r);
 void cil_write_schema(struct reader *r);
+bool cil_is_made(const struct reader *r, size_t table);
+
+/* trace_columns.c, for trace_stock.c */
+void cil_put_members(struct reader *r, size_t table, u64 ts, const void *from);
+u64 cil_read_field(const struct reader *r, size_t table, size_t column,
+		   const struct tep_record *record);
+
+/* trace_stock.c */
+bool cil_stock_option(struct reader *r, const char *word);
+void cil_stock_begin_cpu(struct reader *r, u32 cpu);
+const char *cil_stock_record(struct reader *r, size_t table,
+			     const struct tep_record *record);
+void cil_stock_end_cpu(struct reader *r);
 
 #endif /* CIL_TRACE_FORMATS_H */

@@ -30,7 +30,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from cpuidle_lab import __version__, energy
+from cpuidle_lab import __version__, by_hand, energy, idle_tables
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import (
     CURRENT_GOVERNOR,
@@ -40,6 +40,7 @@ from cpuidle_lab.host import (
     Machine,
     trace_cmd_is_usable,
 )
+from cpuidle_lab.probes import KPROBE_EVENTS, Probes, Way, best_way
 
 NAME = "capture"
 HELP = "record a session on this machine, then restore its governor and tunables"
@@ -50,6 +51,9 @@ examples:
       -- hackbench -l 1000
   sudo cpuidle-lab capture --events sched,power -o all.dat
                                      until Ctrl-C, with the kernel's scheduler and power events
+  sudo cpuidle-lab capture --stock --duration 60
+                                     without the module: probes, else the kernel's events
+  cpuidle-lab capture --print        the same by hand, for a machine without Python
 
 exit codes: the workload's own; without a workload 0; 1 nothing could be recorded, 2 wrong usage,
 128 + N the capture or its workload was ended by signal N (Ctrl-C: 130). A capture that was cut
@@ -60,6 +64,9 @@ OUR_EVENTS = "cpuidle_lab"
 
 _TRACING_ON = f"{TRACEFS}/tracing_on"
 _MARKER = f"{TRACEFS}/trace_marker"
+_TRACE_CLOCK = f"{TRACEFS}/trace_clock"
+
+_PR_SET_PDEATHSIG = 1
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -92,6 +99,7 @@ class Plan:
         events: event systems or events to record beside ours.
         duration_s: seconds to record; None without a limit.
         command: the workload; empty for none.
+        stock: record without the module.
     """
 
     output: Path
@@ -101,6 +109,7 @@ class Plan:
     events: tuple[str, ...]
     duration_s: float | None
     command: tuple[str, ...]
+    stock: bool = False
 
     @property
     def is_open_ended(self) -> bool:
@@ -119,12 +128,16 @@ class InterruptedSession(Exception):  # noqa: N818 - no error, somebody wanted i
 # Checks: everything that can be known before anything is changed.
 
 
-def _check_machine(machine: Machine) -> None:
-    if machine.module_version() is None:
-        raise UserError("cpuidle_lab is not loaded: sudo modprobe cpuidle_lab")
-    if not machine.tree.may_write(CURRENT_GOVERNOR):
+def _check_machine(machine: Machine, stock: bool) -> None:
+    if machine.module_version() is None and not stock:
+        raise UserError(
+            "cpuidle_lab is not loaded: sudo modprobe cpuidle_lab; --stock records without it"
+        )
+    if stock and machine.driver() is None:
+        raise UserError("this machine has no cpuidle driver: no governor decides anything")
+    if not machine.tree.may_write(KPROBE_EVENTS if stock else CURRENT_GOVERNOR):
         raise UserError("capture switches governors and tracing, which needs root: use sudo")
-    if not machine.tree.exists(f"{LAB}/version"):
+    if not stock and not machine.tree.exists(f"{LAB}/version"):
         raise UserError(
             f"{LAB} is missing: sudo mount -t debugfs debugfs {DEBUGFS}"
             if not machine.is_mounted(DEBUGFS)
@@ -185,7 +198,7 @@ def check(machine: Machine, plan: Plan) -> str:
         where trace-cmd lies.
     """
     _check_output(plan)
-    _check_machine(machine)
+    _check_machine(machine, plan.stock)
     program = _check_trace_cmd(machine)
     if plan.governor is not None:
         machine.require_governor(plan.governor)
@@ -262,6 +275,15 @@ def end_process(process: Process, first: signal.Signals) -> int:
 # The session.
 
 
+def _end_with_parent() -> None:
+    """Let a child end as by Ctrl-C if this process is killed: else it records for ever."""
+    # A Python without ctypes records all the same.
+    with contextlib.suppress(ImportError, OSError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
 class Recorder:
     """trace-cmd at work.
 
@@ -282,13 +304,20 @@ class Recorder:
         self.trace = directory / "trace.dat"
         self.process: Process | None = None
 
-    def start(self, program: str, events: tuple[str, ...]) -> Process:
+    def start(self, program: str, events: tuple[str, ...], way: Way | None = None) -> Process:
         """Start to record; return once the events are on.
+
+        Args:
+            program: trace-cmd.
+            events: events to record beside ours.
+            way: of a recording without the module.
 
         Raises:
             UserError: trace-cmd cannot record.
         """
-        arguments = [program, "record", "-o", str(self.trace), "-e", OUR_EVENTS]
+        arguments = [program, "record", "-o", str(self.trace)]
+        # The kernel's timers are due by this clock.
+        arguments += ["-C", "mono", *way.events] if way else ["-e", OUR_EVENTS]
         for event in events:
             arguments += ["-e", event]
         with self._log.open("wb") as log:
@@ -298,6 +327,7 @@ class Recorder:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._is_recording():
@@ -309,8 +339,7 @@ class Recorder:
     def _is_recording(self) -> bool:
         # trace-cmd turns tracing off, then enables the events, then turns it on.
         tree = self._machine.tree
-        enabled = tree.read(f"{TRACEFS}/events/{OUR_EVENTS}/enable")
-        return enabled == "1" and tree.read(_TRACING_ON) == "1"
+        return bool(tree.read(f"{TRACEFS}/set_event")) and tree.read(_TRACING_ON) == "1"
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()
@@ -421,6 +450,8 @@ class Result:
         lost_events: events that trace-cmd could not fetch in time.
         seconds: duration of the recording.
         unread_zones: energy counters that could not be read, and so are not in the trace.
+        way: of a recording without the module: probes, events or cpu_idle; else "".
+        why: what kept the machine from a better way.
     """
 
     exit_code: int
@@ -429,6 +460,28 @@ class Result:
     lost_events: int
     seconds: float
     unread_zones: tuple[str, ...]
+    way: str = ""
+    why: str = ""
+
+
+def _prepare_stock(machine: Machine, undo: contextlib.ExitStack) -> Way:
+    """Set the probes; say what else the recording needs."""
+    probes = Probes(machine)
+    undo.callback(probes.remove)
+    way = best_way(machine, probes)
+    clock = re.search(r"\[(\w+)\]", machine.tree.read(_TRACE_CLOCK) or "")
+    if clock:
+        undo.callback(machine.tree.write, _TRACE_CLOCK, clock[1])
+    return way
+
+
+def _describe(machine: Machine, way: Way) -> None:
+    """Write what the events do not tell into the trace."""
+    for line in idle_tables.lines(machine):
+        machine.tree.write(_MARKER, line)
+    machine.tree.write(
+        _MARKER, f"stock kernel={machine.kernel()} governor={machine.governor()} way={way.name}"
+    )
 
 
 def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Result:
@@ -451,9 +504,12 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         contextlib.ExitStack() as undo,
     ):
         _configure(machine, plan, undo)
+        way = _prepare_stock(machine, undo) if plan.stock else None
         recorder = Recorder(machine, waiter, Path(scratch))
         undo.callback(recorder.stop)
-        process = recorder.start(program, plan.events)
+        process = recorder.start(program, plan.events, way)
+        if way:
+            _describe(machine, way)
         governor = machine.governor()
         unread = _begin_phase(machine, governor, plan)
         start = time.monotonic()
@@ -463,7 +519,8 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
             unread |= _end_phase(machine)
         lost = recorder.finish()
         switched = machine.governor() != governor
-        result = Result(code, governor, switched, lost, seconds, tuple(sorted(unread)))
+        told = (way.name, way.why) if way else ("", "")
+        result = Result(code, governor, switched, lost, seconds, tuple(sorted(unread)), *told)
         recorder.trace.replace(output)
     return result
 
@@ -524,6 +581,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record these events or event systems, too",
     )
     parser.add_argument(
+        "--stock", action="store_true", help="record without the module, in the best way there is"
+    )
+    parser.add_argument(
+        "--print",
+        action="store_true",
+        dest="by_hand",
+        help="print the shell commands of such a recording instead",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         type=Path,
@@ -540,6 +606,9 @@ def run(args: argparse.Namespace) -> int:
     """Record a session and say what came of it."""
     if args.workload and args.duration is not None:
         raise UserError("give either --duration or a COMMAND, which then sets the time", USAGE)
+    if args.by_hand:
+        print(by_hand.SCRIPT, end="")
+        return 0
     plan = Plan(
         output=args.output,
         force=args.force,
@@ -548,6 +617,7 @@ def run(args: argparse.Namespace) -> int:
         events=args.events,
         duration_s=args.duration,
         command=tuple(args.workload),
+        stock=args.stock,
     )
     machine = Machine()
     if plan.is_open_ended and sys.stderr.isatty():
@@ -588,9 +658,12 @@ def _report(machine: Machine, plan: Plan, result: Result) -> None:
             f"cpuidle-lab: no energy of {', '.join(result.unread_zones)}: cannot be read",
             file=sys.stderr,
         )
+    if result.why:
+        print(f"cpuidle-lab: recorded by {result.way} only: {result.why}", file=sys.stderr)
     if sys.stderr.isatty():
+        how = f" by {result.way}" if result.way else ""
         print(
-            f"{plan.output}: {result.seconds:.1f} s of {result.governor}; "
+            f"{plan.output}: {result.seconds:.1f} s of {result.governor}{how}; "
             f"{machine.governor()} is in use again\n"
             f"next: cpuidle-lab report {shlex.quote(str(plan.output))}",
             file=sys.stderr,
@@ -605,7 +678,7 @@ def _envelope(machine: Machine, plan: Plan, result: Result, start: datetime) -> 
         "start": start.isoformat(timespec="milliseconds"),
         "end": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "file": str(plan.output),
-        "events": [OUR_EVENTS, *plan.events],
+        "events": [*([] if plan.stock else [OUR_EVENTS]), *plan.events],
         "settings": [asdict(setting) for setting in plan.settings],
         "workload": list(plan.command),
         **asdict(result),

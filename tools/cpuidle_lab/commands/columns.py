@@ -34,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", required=True, help="the directory to be made"
     )
+    parser.add_argument(
+        "--machine",
+        metavar="MACHINE",
+        help="idle states of a recording without the module (see cpuidle-lab machines)",
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
@@ -42,9 +47,11 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from cpuidle_lab import columns, trace
+    from cpuidle_lab import columns, machines, stock, trace
 
     columns.check_target(args.output)
+    machine = machines.find(args.machine) if args.machine else None
+    told = (trace.told_by(args.trace) or stock.Told()).with_machine(machine) if machine else None
     trace.native_reader()  # compiled now, so that it does not count
     start = time.monotonic()
     console = Console(stderr=True)
@@ -55,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
             args.trace,
             args.output,
             lambda rows: bar.update(task, description=f"Reading: {rows:,} rows"),
+            told,
         )
     seconds = time.monotonic() - start
     recording = columns.Recording(args.output)
@@ -76,6 +84,7 @@ def _as_json(recording: "Recording", seconds: float) -> dict[str, object]:
         "rows": {name: recording.rows(name) for name in sorted(recording.parts)},
         "integrity": asdict(recording.integrity),
         "unplaced": recording.unplaced,
+        "stock": recording.stock,
         "seconds": round(seconds, 3),
         "events_per_s": round(events / seconds) if seconds else None,
     }
@@ -83,6 +92,7 @@ def _as_json(recording: "Recording", seconds: float) -> dict[str, object]:
 
 def _show(recording: "Recording", seconds: float) -> None:
     from cpuidle_lab.columns import CPU_IDLE
+    from cpuidle_lab.stock import stock_line
 
     lost = recording.integrity
     for name in sorted(recording.parts):
@@ -90,6 +100,8 @@ def _show(recording: "Recording", seconds: float) -> None:
     print(f"{lost.events:,} events in {seconds:.1f} s: {lost.events / seconds / 1e6:.2f} million/s")
     if recording.kind == CPU_IDLE:
         print("only power:cpu_idle tells of it: what the governor knew is unknown")
+    if recording.stock and recording.kind != CPU_IDLE:
+        print(stock_line(recording.stock))
     if recording.unplaced:
         print(f"{recording.unplaced} decisions came before the first cpuidle_lab:config event")
     if lost.complete:

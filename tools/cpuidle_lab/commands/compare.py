@@ -24,7 +24,8 @@ examples:
   cpuidle-lab compare *.dat --json | jq '.summary[] | {label, mean_regret, worst_trace}'
   cpuidle-lab compare *.dat --csv compare.csv   one row for each governor on each recording
 
-TRACE is a trace.dat of trace-cmd with the cpuidle_lab events, or a directory of columns. The table
+TRACE is a trace.dat of trace-cmd with the cpuidle_lab events or made by capture --stock, or a
+directory of columns. Of power:cpu_idle alone, governors are replayed without timers. The table
 also shows the newest kernel's menu and teo, the better of them on each recording (best mainline),
 bayes (an estimate of the floor, from past and timers) and the oracle. docs/compare.md explains the
 result.
@@ -72,6 +73,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the HTML file (default: compare.html beside the first TRACE)",
     )
+    parser.add_argument(
+        "--machine",
+        metavar="MACHINE",
+        help="idle states of recordings without the module (see cpuidle-lab machines)",
+    )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures as CSV")
     parser.add_argument(
@@ -111,6 +117,7 @@ def _check_folder(path: Path) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write what was asked for."""
     # Here, so that the other commands need not load what only this one needs.
+    from cpuidle_lab import machines
     from cpuidle_lab.compare import compare_page, compare_text, export, model, spec
     from cpuidle_lab.view.terminal import phase
 
@@ -130,6 +137,7 @@ def run(args: argparse.Namespace) -> int:
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),
         start=start,
+        machine=machines.find(args.machine) if args.machine else None,
     )
     if html is not None:
         write_whole(html, compare_page.render(comparison))

@@ -275,8 +275,9 @@ def _check_signatures(subject: Subject) -> Iterator[Finding]:
 def _check_lockdown(subject: Subject) -> Iterator[Finding]:
     level = subject.machine.lockdown()
     limits = {
-        "integrity": "debugfs is closed: no state dumps, no reset",
-        "confidentiality": "debugfs and tracing are closed: no state dumps, no capture",
+        "integrity": "debugfs is closed: no state dumps, no reset; capture --stock is allowed",
+        "confidentiality": "debugfs, tracing and probes are closed: no state dumps, no capture, "
+        "nor capture --stock",
     }
     if level in limits:
         yield Finding(
@@ -554,11 +555,14 @@ def examine_trace(path: Path) -> list[Finding]:
     # Here, so that the machine can be examined where only Python is.
     from cpuidle_lab import columns
     from cpuidle_lab.crossval import trust
+    from cpuidle_lab.stock import stock_line
 
     with columns.opened(path) as recording:
         known = recording.kind == columns.TRACE
         kind = "decisions of the module" if known else "power:cpu_idle events alone"
-        remedy = "" if known else "record -e cpuidle_lab, then governors can be replayed"
+        if known and recording.stock:
+            kind = stock_line(recording.stock)
+        remedy = "" if known else "capture --stock records what governors are told, then replay"
         found = [Finding("events", OK if known else WARN, kind, remedy)]
         lost = recording.integrity
         found.append(

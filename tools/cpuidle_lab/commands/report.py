@@ -21,7 +21,8 @@ examples:
   cpuidle-lab report trace.dat --json | jq '.runs[] | {governor, workload, regret: .metrics.regret}'
   cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv, wakers.csv, …
 
-Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle. Lines such as
+Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle, or without the module with
+cpuidle-lab capture --stock. Lines such as
 "phase governor=wteo workload=idle" and "phase end" in trace_marker delimit the runs; without them
 the trace is divided by governor. `cpuidle-lab capture` and the lab write them.
 
@@ -42,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="the HTML file (default: report.html beside TRACE)",
+    )
+    parser.add_argument(
+        "--machine",
+        metavar="MACHINE",
+        help="idle states of traces without the module (see cpuidle-lab machines)",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="write CSV tables into DIR")
@@ -74,6 +80,7 @@ def _check_target(path: Path, force: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write what was asked for."""
     # Here, so that the other commands need not load what only the report needs.
+    from cpuidle_lab import machines
     from cpuidle_lab.report import export, model, report_page, report_text
 
     start = _now()
@@ -83,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
         html = args.traces[0].parent / "report.html"
     if html is not None and html.parent.is_dir():
         _check_target(html, args.force)
-    report = model.build(args.traces, command, start)
+    machine = machines.find(args.machine) if args.machine else None
+    report = model.build(args.traces, command, start, machine)
     if html is not None:
         _check_target(html, args.force)
         write_whole(html, report_page.render(report))

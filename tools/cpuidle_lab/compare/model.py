@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from cpuidle_lab import columns
-from cpuidle_lab.columns import Recording
+from cpuidle_lab.blind import NOTE, Blind, facts
+from cpuidle_lab.columns import CPU_IDLE, Recording
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
+from cpuidle_lab.stock import stock_line
 from cpuidle_lab.trace import Integrity, Machine
 
 _T = TypeVar("_T")
@@ -204,11 +206,17 @@ def _best_mainline(results: Sequence[Result]) -> Result | None:
     return replace(best, label=BEST_MAINLINE, kind=BEST_KIND)
 
 
-def _open(path: Path, label: str, stack: ExitStack) -> tuple[Source, Recording]:
-    recording = stack.enter_context(columns.opened(path))
+def _open(
+    path: Path, label: str, machine: Machine | None, stack: ExitStack
+) -> tuple[Source, Recording]:
+    recording = stack.enter_context(columns.opened(path, machine))
     rows = recording.rows("interval")
     if not rows:
         raise UserError(f"{path}: holds no idle interval")
+    if recording.kind == CPU_IDLE and not recording.machines:
+        raise UserError(f"{path}: does not tell the idle states; give them with --machine")
+    if recording.kind == CPU_IDLE:
+        recording = Blind(recording)
     return Source(
         path,
         label,
@@ -220,6 +228,14 @@ def _open(path: Path, label: str, stack: ExitStack) -> tuple[Source, Recording]:
     ), recording
 
 
+def _remarks(recording: Recording, path: Path) -> list[str]:
+    """Return what a reader must know of a recording."""
+    if isinstance(recording, Blind):
+        return [NOTE, facts(recording)]
+    said = trust.remarks(recording, path)
+    return [stock_line(recording.stock), *said] if recording.stock else said
+
+
 def build(
     paths: Sequence[Path],
     candidates: list[Candidate],
@@ -229,6 +245,7 @@ def build(
     count: bool,
     command: str,
     start: str,
+    machine: Machine | None = None,
 ) -> Comparison:
     """Replay everything, on all cores.
 
@@ -240,6 +257,7 @@ def build(
         count: count instructions.
         command: the command line, for the record.
         start: when it began, likewise.
+        machine: idle states of recordings without the module, instead of those that they tell.
 
     Raises:
         UserError: a recording cannot be read or replayed.
@@ -251,7 +269,7 @@ def build(
         opened = []
         with phase("Reading the recordings", len(paths)) as done:
             for path, label in zip(paths, labels(paths), strict=True):
-                opened.append(_open(path, label, stack))
+                opened.append(_open(path, label, machine, stack))
                 done(1)
         total = sum(source.intervals for source, _ in opened) * len(candidates)
         with phase("Replaying", total) as done:
@@ -262,7 +280,7 @@ def build(
         with phase("Replaying the recorders themselves", len(opened)) as done:
             remarks = {}
             for source, recording in opened:
-                remarks[source.label] = trust.remarks(recording, source.path)
+                remarks[source.label] = _remarks(recording, source.path)
                 done(1)
     for source, _ in opened:
         best = _best_mainline([item for item in results if item.trace == source.label])

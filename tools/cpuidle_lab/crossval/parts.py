@@ -182,8 +182,9 @@ def _recorder(recording: Recording, cpu: int, seq: int) -> Candidate:
     name = recording.name_of("decision", "governor", int(row["governor"]))
     if name == GATE:
         name = str(row["base"])
-        if name not in project_governors(TOP):
-            return candidate(f"{name}@{series(recording.kernel)}")
+    # A governor of the kernel: under the gate, or recorded without the module.
+    if name not in project_governors(TOP):
+        return candidate(f"{name}@{series(recording.kernel)}")
     told = dict(word.split("=", 1) for word in str(row["tunables"]).split() if "=" in word)
     plain = candidate(name)
     defaults = {one.name: one for one in plain.governor.tunables}

@@ -10,7 +10,8 @@ import polars as pl
 from cpuidle_lab import energy, metrics, trace
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.metrics import Group, Summary
-from cpuidle_lab.trace import Trace
+from cpuidle_lab.stock import Told
+from cpuidle_lab.trace import Machine, Trace
 
 
 @dataclass
@@ -111,13 +112,24 @@ def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def build(paths: list[Path], command: str, start: str) -> Report:
+def _load(path: Path, machine: Machine | None) -> Trace:
+    told = (trace.told_by(path) or Told()).with_machine(machine) if machine else None
+    return trace.load(path, told=told)
+
+
+def build(paths: list[Path], command: str, start: str, machine: Machine | None = None) -> Report:
     """Read the traces and compute their figures.
+
+    Args:
+        paths: the traces; one given twice counts once.
+        command: the command line, for the record.
+        start: when it began, likewise.
+        machine: idle states of traces without the module, instead of those that they tell.
 
     Raises:
         UserError: a file cannot be read, is no trace, is damaged or contradicts itself.
     """
-    traces = [trace.load(path) for path in dict.fromkeys(paths)]
+    traces = [_load(path, machine) for path in dict.fromkeys(paths)]
     groups = [group for item in traces for group in metrics.analyse(item)]
     return Report(traces, groups, command, start)
 

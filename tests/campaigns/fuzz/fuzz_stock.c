@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The builder of decisions of an unmodified kernel's events, in any order. */
+#include "input.h"
+#include "../../../tools/native/stock.h"
+
+/**
+ * struct seen - what came out, for the checks
+ * @decisions: decisions that came out
+ * @seq: number of the last
+ * @has_outcome: it has an outcome already
+ */
+struct seen {
+	u64 decisions;
+	u64 seq;
+	bool has_outcome;
+};
+
+static const char *see_decision(void *context, const struct cil_period *d)
+{
+	struct seen *seen = context;
+	u8 known = d->flags & (CIL_FLAG_ASKED | CIL_FLAG_INFERRED |
+			       CIL_FLAG_UNTOLD);
+
+	DEMAND(!seen->decisions || d->seq > seen->seq);
+	/* One of the three, and no two. */
+	DEMAND(known && !(known & (known - 1)));
+	seen->decisions++;
+	seen->seq = d->seq;
+	seen->has_outcome = false;
+	return NULL;
+}
+
+static const char *see_outcome(void *context,
+			       const struct cil_period_outcome *o)
+{
+	struct seen *seen = context;
+
+	DEMAND(seen->decisions && o->seq == seen->seq && !seen->has_outcome);
+	seen->has_outcome = true;
+	return NULL;
+}
+
+static void take_event(struct input *in, struct cil_stock *s, u64 ts)
+{
+	switch (take_below(in, 12)) {
+	case 0:
+		cil_stock_asked(s, ts, take_wild(in), take_wild(in),
+				take_below(in, 2));
+		break;
+	case 1:
+		cil_stock_asked(s, ts, take_time(in, 24), take_time(in, 22),
+				true);
+		break;
+	case 2:
+	case 3:
+		cil_stock_fate(s, ts, take_below(in, 2));
+		break;
+	case 4:
+		cil_stock_idle(s, ts, take_below(in, 12));
+		break;
+	case 5:
+		cil_stock_idle(s, ts, CIL_IDLE_EXIT);
+		break;
+	case 6:
+		cil_stock_tick(s, ts);
+		break;
+	case 7:
+		cil_stock_expiry(s, ts, take_below(in, 4));
+		break;
+	case 8:
+		cil_stock_armed(s, take_below(in, 4), take_wild(in));
+		break;
+	case 9:
+		cil_stock_left(s);
+		break;
+	case 10:
+		cil_stock_got_tick(s, take_below(in, 2));
+		break;
+	default:
+		if (take_below(in, 2))
+			cil_stock_lost(s);
+		else
+			cil_stock_tick_stop(s);
+		break;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	struct input in = { data, size };
+	struct seen seen = {};
+	const struct cil_stock_sink sink = { see_decision, see_outcome, &seen };
+	struct cil_period_machine machine = { .tick_ns = 4000000, .polling = 1 };
+	struct cil_stock_counts counts = {};
+	static struct cil_stock s;
+	u64 ts = 0;
+	u32 k;
+
+	machine.states = 1 + take_below(&in, CIL_PERIODS_STATES);
+	for (k = 0; k < machine.states; k++)
+		machine.exit_latency_ns[k] = take_time(&in, 22);
+	cil_stock_begin(&s, &sink, &counts, &machine, take_below(&in, 2));
+	while (in.size) {
+		ts += take_below(&in, 16) ? take_time(&in, 24) :
+					    take_time(&in, 40);
+		take_event(&in, &s, ts);
+	}
+	cil_stock_end(&s);
+	DEMAND(counts.asked + counts.inferred + counts.untold ==
+	       seen.decisions);
+	return 0;
+}

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab capture --stock` on a stock kernel: probes set, recorded with, and removed."""
+
+import json
+
+import pytest
+
+from cpuidle_lab import columns
+from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from tests.lab.test_capture import PYTHON, command_files
+
+pytestmark = [pytest.mark.lab, pytest.mark.full]
+
+SCRIPT = f"""
+. /lab/functions
+load cpuidle_emul machine=skx
+export PYTHONPATH=/lab/tools
+capture() {{ {PYTHON} /lab/main.py capture "$@"; }}
+probes() {{ cat $tracing/kprobe_events | wc -l; }}
+echo 'p:mine/own tick_nohz_idle_enter' >>$tracing/kprobe_events
+capture --stock --duration 1 --json -o /results/good.dat >/results/good.json
+echo "good.code: $?"
+echo "good.probes: $(probes) $(cat $tracing/set_event | wc -l) $(cat $tracing/trace_clock)"
+
+capture --stock -o /results/killed.dat -- sleep 600 2>/dev/null &
+while ! pidof sleep >/dev/null; do usleep 100000; done
+echo "during.probes: $(probes)"
+kill -KILL $!
+wait $!
+kill $(pidof sleep)
+# The guest's Python lacks ctypes, by which the recorder ends with its parent.
+kill -INT $(pidof trace-cmd)
+while pidof trace-cmd >/dev/null; do usleep 100000; done
+echo "killed.probes: $(probes)"
+capture --stock -o /results/next.dat -- true
+echo "next.code: $?"
+echo "next.probes: $(probes) $(cut -d ' ' -f 1 $tracing/kprobe_events)"
+
+capture --stock -o /results/ended.dat -- sleep 600 2>/dev/null &
+while ! pidof sleep >/dev/null; do usleep 100000; done
+kill -INT $!
+wait $!
+echo "ended.code: $?"
+echo "ended.probes: $(probes)"
+
+capture --print >/tmp/record.sh
+sh /tmp/record.sh 1 /results/hand.dat >/dev/null
+echo "hand.code: $?"
+echo "hand.probes: $(probes)"
+rm -rf /results/.capture-*
+"""
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
+    """Boot once."""
+    output = tmp_path_factory.mktemp("stock") / "results"
+    run = LabRun(script=SCRIPT, cpus=2, files=command_files())
+    return run_lab(run, output).check()
+
+
+def said(result: LabResult) -> dict[str, str]:
+    """Return the lines NAME: VALUE of the script's output."""
+    return dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
+
+
+def test_probes_are_removed_and_those_of_others_left_alone(result: LabResult) -> None:
+    told = said(result)
+    assert told["good.code"] == "0"
+    probes, events, clock = told["good.probes"].split(maxsplit=2)
+    assert (probes, events) == ("1", "0") and "[local]" in clock
+    assert told["during.probes"] == "6"
+
+
+def test_the_next_session_removes_the_probes_of_a_killed_one(result: LabResult) -> None:
+    told = said(result)
+    assert told["killed.probes"] == "6"
+    assert told["next.code"] == "0"
+    assert told["next.probes"] == "1 p:mine/own"
+    assert (told["ended.code"], told["ended.probes"]) == ("130", "1")
+
+
+@pytest.mark.parametrize("name", ["good.dat", "hand.dat"])
+def test_the_recording_can_be_replayed(result: LabResult, name: str) -> None:
+    with columns.opened(result.files / name) as recording:
+        assert recording.kind == columns.TRACE
+        assert recording.stock is not None and recording.stock["way"] == "probes"
+        assert recording.machines[0].names == ("POLL", "C1", "C1E", "C6")
+        assert recording.kernel.startswith("6.12")
+        assert recording.rows("interval") > 20
+        asked, inferred = recording.stock["asked"], recording.stock["inferred"]
+        assert asked > 0.8 * (asked + inferred + recording.stock["untold"])
+
+
+def test_the_way_is_said(result: LabResult) -> None:
+    told = json.loads((result.files / "good.json").read_text())
+    assert (told["way"], told["why"], told["governor"]) == ("probes", "", "menu")

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How near a recording without the module comes to one with it.
+
+The lab records workloads both ways at once. The probes then make decisions without the module's
+events, without those answers that the module's own event asked for. Both are compared decision by
+decision, and by what replay makes of them: docs/stock.md.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP), str(TOP / "tools")]
+
+from cpuidle_lab import columns  # noqa: E402
+from cpuidle_lab import trace as tr  # noqa: E402
+from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
+from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.host import parse_version  # noqa: E402
+from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session  # noqa: E402
+from cpuidle_lab.linux_source import series  # noqa: E402
+from cpuidle_lab.machines import find  # noqa: E402
+from cpuidle_lab.probes import ARGUMENTS_SINCE, KERNEL_EVENTS, lines  # noqa: E402
+from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
+from cpuidle_lab.replay.library import governor  # noqa: E402
+from cpuidle_lab.stock import PROBES  # noqa: E402
+from tests import runner  # noqa: E402
+
+EPILOG = """\
+examples:
+  make stock
+  make stock STOCK_ARGS="--kernels 6.12 --workloads idle,pgbench-1"
+  make stock STOCK_ARGS="--keep build/stock"           leave the traces there
+  make stock STOCK_ARGS="--traces build/stock/*.dat"   judge them again; boot nothing
+
+exit codes: 0 every target is met, 1 one is missed, 2 wrong usage
+"""
+
+GROUP = "cil_p1"
+RECORDERS = ("menu_ng", "teo_ng", "wteo")
+MACHINE = "skx"
+
+# Targets: of all answers that were asked for; of first choices; of regret, points.
+EXACT, CLOSE = 1.0, 0.98
+SAME = {"menu": 0.995, "teo": 0.995, "wteo": 0.98}
+REGRET = 0.5
+CLOSE_NS, CLOSE_SHARE = 2000, 0.01
+
+# Regrets nearer than that have no order.
+TIE = 0.25
+
+# Clocks of the two ways: a decision is asked for and recorded within so much.
+_SAME_NS = 20_000
+
+_ENTERED = pl.col("out_kind") == tr.ENTERED
+
+
+@dataclass
+class Row:
+    """One workload on one kernel, recorded by one governor.
+
+    Attributes:
+        kernel, cpus, workload, recorder: what was recorded.
+        decisions: decisions compared, and the share of those of the module that were found.
+        matched: that share.
+        asked: share of the decisions in which the governor asked.
+        exact: share of the asked ones whose sleep length and time to the tick are the same.
+        close: share of those not asked whose sleep length is within 2 us or 1 %.
+        facts: share of all with the same state, tick, wake-up and end of the poll.
+        same: first choices that replay makes alike, by governor.
+        apart: regret by the probes less that by the module, points, by governor.
+        orders: pairs of governors whose order differs.
+    """
+
+    kernel: str
+    cpus: int
+    workload: str
+    recorder: str
+    decisions: int = 0
+    matched: float = 0.0
+    asked: float = 0.0
+    exact: float | None = None
+    close: float | None = None
+    facts: float = 0.0
+    same: dict[str, float] = field(default_factory=dict)
+    apart: dict[str, float] = field(default_factory=dict)
+    orders: int = 0
+
+
+# ---- Recording ----
+
+
+def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel: str) -> str:
+    """Return the guest's script: both ways at once."""
+    phases = [
+        workloads.find(name).phase(recorder, seconds, 42)
+        for name in names
+        for recorder in recorders
+    ]
+    session = Session(MACHINE, phases, (OUR_EVENTS,)).script().splitlines()
+    events = [
+        f"-e {event}{f' -f {chr(39)}{only}{chr(39)}' if only else ''}"
+        for event, only in KERNEL_EVENTS
+    ]
+    machine = find(MACHINE)
+    states = ",".join(
+        f"{name}:{latency // 1000}:{residency // 1000}:{power}"
+        for name, latency, residency, power in zip(
+            machine.names, machine.exit_latency_ns, machine.target_residency_ns, machine.power_mw,
+            strict=True,
+        )
+    )  # fmt: skip
+    with_delta = parse_version(kernel) >= ARGUMENTS_SINCE
+    begin = [
+        *(f"echo '{line}' >>$tracing/kprobe_events || fail 'no probe'"
+          for line in lines(GROUP, with_delta)),
+        f"trace-cmd start -C mono -b $((400000 / $(nproc))) -e {GROUP} -e {OUR_EVENTS} "
+        f"{' '.join(events)} >/dev/null || fail 'tracing did not start'",
+        f"mark 'stock machine cpus=0-63 tick_ns={machine.tick_ns} states={states}'",
+        f'mark "stock kernel=$(uname -r) way={PROBES}"',
+    ]  # fmt: skip
+    at = next(n for n, line in enumerate(session) if line.startswith("trace_start"))
+    return "\n".join([*session[:at], *begin, *session[at + 1 :]])
+
+
+def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Path:
+    """Boot once; return the trace."""
+    names = args.workloads.split(",") if args.workloads else list(workloads.WORKLOADS)
+    recorders = args.recorders.split(",")
+    run = LabRun(
+        script=script(names, recorders, args.seconds, kernel),
+        kernel=kernel,
+        cpus=cpus,
+        memory_mib=2048,
+        time_limit_s=args.time_limit,
+        files=workloads.files(workloads.find(name) for name in names),
+    )
+    result = run_lab(run, folder / "results", f"Recording both ways on {kernel}, {cpus} CPUs")
+    trace = folder / f"{kernel}-{cpus}.dat"
+    shutil.move(result.check().files / TRACE, trace)
+    return trace
+
+
+# ---- Judging ----
+
+
+def compare_decisions(row: Row, full: Part, stock: Part) -> None:
+    """Compare the decisions of both, matched by time."""
+    found = []
+    for cpu, (_, periods) in full.kept.items():
+        if cpu not in stock.kept:
+            continue
+        names = ("ts", "sleep_length_ns", "delta_tick_ns", "flags", "out_index", "out_kind",
+                 "stop_tick", "tick", "poll_time_limit", "by_tick")  # fmt: skip
+        mine, other = (
+            pl.DataFrame({name: kept[name] for name in names}).filter(_ENTERED).sort("ts")
+            for kept in (periods, stock.kept[cpu][1])
+        )
+        found.append(
+            mine.join_asof(
+                other.rename({name: f"s_{name}" for name in names}).with_columns(ts="s_ts"),
+                on="ts",
+                strategy="nearest",
+                tolerance=_SAME_NS,
+            )
+        )
+    both = pl.concat(found)
+    row.decisions = both.height
+    kept = both.filter(pl.col("s_ts").is_not_null())
+    row.matched = kept.height / max(1, both.height)
+    asked = (pl.col("flags") & 4) != 0
+    alike = (pl.col("sleep_length_ns") == pl.col("s_sleep_length_ns")) & (
+        pl.col("delta_tick_ns") == pl.col("s_delta_tick_ns")
+    )
+    error = (
+        pl.col("sleep_length_ns").cast(pl.Float64) - pl.col("s_sleep_length_ns").cast(pl.Float64)
+    ).abs()
+    close = error <= pl.max_horizontal(
+        pl.lit(CLOSE_NS), pl.col("sleep_length_ns").cast(pl.Float64) * CLOSE_SHARE
+    )
+    stops = (pl.col("stop_tick") != 0) | (pl.col("flags") & 1 != 0)
+    s_stops = (pl.col("s_stop_tick") != 0) | (pl.col("s_flags") & 1 != 0)
+    facts = (stops == s_stops) & (pl.col("flags") & 1 == pl.col("s_flags") & 1)
+    for name in ("out_index", "tick", "poll_time_limit"):
+        facts &= pl.col(name) == pl.col(f"s_{name}")
+    told = kept.select(
+        asked=asked.mean(),
+        exact=alike.filter(asked).mean(),
+        close=close.filter(~asked).mean(),
+        facts=facts.mean(),
+    ).row(0, named=True)
+    row.asked, row.exact, row.close, row.facts = (
+        told[name] for name in ("asked", "exact", "close", "facts")
+    )
+
+
+def first_choices(part: Part, spec: str) -> tuple[float, pl.DataFrame]:
+    """Replay a governor; return its regret, and its first choice in each interval by its start."""
+    outcome = counterfactual(part, governor(spec), choices=True, jobs=1)  # type: ignore[arg-type]
+    frames = []
+    for cpu, chosen in outcome.choices.items():
+        begin = _recorded_at(part, cpu)
+        numbers = np.full(len(begin), cpu)
+        frames.append(pl.DataFrame({"ts": begin, "cpu": numbers, "index": chosen["index"]}))
+    return outcome.regret or 0.0, pl.concat(frames)
+
+
+def _recorded_at(part: Part, cpu: int) -> "np.ndarray[Any, Any]":
+    """Return when the first decision of each interval was recorded, by the trace's clock."""
+    intervals, periods = part.kept[cpu]
+    at = dict(zip(periods["seq"].tolist(), periods["ts"].tolist(), strict=True))
+    return np.array([at.get(seq, 0) for seq in intervals["first_seq"].tolist()], np.uint64)
+
+
+def compare_replays(row: Row, full: Part, stock: Part) -> None:
+    """Replay governors on both."""
+    kernel = series(full.kernel)
+    specs = {"menu": f"menu@{kernel}", "teo": f"teo@{kernel}", "wteo": "wteo"}
+    regrets: dict[str, tuple[float, float]] = {}
+    for name, spec in specs.items():
+        mine, theirs = first_choices(full, spec), first_choices(stock, spec)
+        regrets[name] = mine[0], theirs[0]
+        row.apart[name] = theirs[0] - mine[0]
+        both = (
+            mine[1].sort("ts")
+            .join_asof(theirs[1].sort("ts").rename({"index": "other"}), on="ts", by="cpu",
+                       strategy="nearest", tolerance=_SAME_NS)
+            .filter(pl.col("other").is_not_null())
+        )  # fmt: skip
+        row.same[name] = float((both["index"] == both["other"]).mean() or 0.0)  # type: ignore[arg-type]
+    names = list(regrets)
+    for n, one in enumerate(names):
+        for two in names[n + 1 :]:
+            here, there = (regrets[one][k] - regrets[two][k] for k in (0, 1))
+            row.orders += abs(here) > TIE and here * there < 0
+
+
+def judge(trace: Path, cpus: int) -> list[Row]:
+    """Compare both ways of a trace, phase by phase."""
+    told = tr.told_by(trace, both=True)
+    if told is None:
+        raise UserError(f"{trace}: was not recorded both ways")
+    with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
+        full, stock = Path(name) / "full", Path(name) / "stock"
+        columns.write(trace, full)
+        columns.write(trace, stock, told=replace(told, strict=True))
+        recordings = [columns.Recording(one) for one in (full, stock)]
+        pairs = zip(*(parts(one, trace) for one in recordings), strict=True)
+        rows = []
+        for mine, theirs in pairs:
+            row = Row(mine.kernel, cpus, mine.workload, mine.recorder.label)
+            compare_decisions(row, mine, theirs)
+            compare_replays(row, mine, theirs)
+            rows.append(row)
+        return rows
+
+
+def targets(rows: Sequence[Row]) -> list[tuple[bool, str]]:
+    """Return each target: whether it is met, and the figures."""
+    total = sum(row.decisions for row in rows)
+    found = []
+
+    def share(values: Sequence[tuple[float | None, float]]) -> float:
+        known = [(value, weight) for value, weight in values if value is not None and weight]
+        return sum(v * w for v, w in known) / max(1e-9, sum(w for _, w in known))
+
+    exact = share([(row.exact, row.decisions * row.asked) for row in rows])
+    found.append((exact >= EXACT, f"sleep length and time to the tick exact where the governor "
+                  f"asked: {100 * exact:.3f} % (target 100 %)"))  # fmt: skip
+    facts = share([(row.facts, row.decisions) for row in rows])
+    found.append((facts >= EXACT, f"state, tick and end of each idle period the same: "
+                  f"{100 * facts:.3f} % (target 100 %)"))  # fmt: skip
+    for name, target in SAME.items():
+        same = share([(row.same[name], row.decisions) for row in rows])
+        found.append((same >= target, f"first choice of {name} the same: {100 * same:.2f} % "
+                      f"(target {100 * target:g} %)"))  # fmt: skip
+    worst = max((abs(each), row.workload, name)
+                for row in rows for name, each in row.apart.items())  # fmt: skip
+    missed = sum(abs(each) > REGRET for row in rows for each in row.apart.values())
+    found.append((not missed, f"regret within {REGRET} points: all but {missed} of "
+                  f"{sum(len(row.apart) for row in rows)}, at worst {worst[0]:.2f} "
+                  f"({worst[2]} on {worst[1]})"))  # fmt: skip
+    orders = sum(row.orders for row in rows)
+    found.append((not orders, f"order of the governors: {orders} pairs differ"))
+    found.append((total > 0, f"{total:,} decisions compared in {len(rows)} recordings"))
+    return found
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print the table and the targets."""
+    print("| kernel | CPUs | workload | recorder | decisions | asked % | exact % | inferred % "
+          "| same % menu, teo, wteo | regret apart |")  # fmt: skip
+    print("|---|--:|---|---|--:|--:|--:|--:|---|---|")
+    for row in rows:
+        percent = [f"{100 * one:.2f}" if one is not None else "-" for one in (row.exact, row.close)]
+        same = " ".join(f"{100 * one:.2f}" for one in row.same.values())
+        apart = " ".join(f"{one:+.2f}" for one in row.apart.values())
+        print(f"| {series(row.kernel)} | {row.cpus} | {row.workload} | {row.recorder} "
+              f"| {row.decisions:,} | {100 * row.asked:.1f} | {percent[0]} | {percent[1]} "
+              f"| {same} | {apart} |")  # fmt: skip
+    for met, text in targets(rows):
+        print(f"- {'held' if met else 'MISSED'}: {text}")
+
+
+def _boots(args: argparse.Namespace) -> list[tuple[str, int]]:
+    if args.kernels:
+        return [(kernel, args.cpus) for kernel in args.kernels.split(",")]
+    return [("6.1", 1), ("6.12", 1), ("7.2", 1), ("6.12", 4)]
+
+
+def work(args: argparse.Namespace) -> int:
+    """Record, judge, show, return the exit code."""
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
+        folder = Path(name)
+        if args.traces:
+            given = [(path, int(path.stem.rpartition("-")[2] or 1)) for path in args.traces]
+        else:
+            given = [(record(args, kernel, cpus, folder), cpus) for kernel, cpus in _boots(args)]
+        if args.keep:
+            args.keep.mkdir(parents=True, exist_ok=True)
+            for path, _ in given:
+                shutil.copy(path, args.keep)
+        for path, cpus in given:
+            rows += judge(path, cpus)
+    if args.json:
+        result: Mapping[str, object] = {
+            "rows": [asdict(row) for row in rows],
+            "targets": [{"met": met, "text": text} for met, text in targets(rows)],
+        }
+        print(json.dumps(result, indent=2))
+    else:
+        show(rows)
+    return 0 if all(met for met, _ in targets(rows)) else 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Record both ways, compare."""
+    parser = runner.parser(__doc__, EPILOG)
+    add = parser.add_argument
+    add("--kernels", metavar="SERIES[,SERIES]",
+        help="default: 6.1, 6.12 and 7.2 with one CPU, 6.12 with four")  # fmt: skip
+    add("--cpus", type=int, default=1, help="with --kernels (default: 1)")
+    add("--workloads", metavar="NAME[,NAME]", help="default: all of the lab")
+    add("--recorders", default="menu_ng,wteo", metavar="NAME[,NAME]",
+        help="governors that decide (default: %(default)s)")  # fmt: skip
+    add("--seconds", type=int, default=1, help="of each phase (default: %(default)s)")
+    add("--time-limit", type=float, default=1800, metavar="S", help="of a boot (default: 1800)")
+    add("--traces", type=Path, nargs="+", help="judge these traces; boot nothing")
+    add("--keep", type=Path, metavar="DIR", help="leave the traces here")
+    add("--json", action="store_true", help="print the result as JSON")
+    args = parser.parse_args(argv)
+    return runner.run("stock", lambda: work(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

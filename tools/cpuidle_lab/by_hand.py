@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The shell commands that record as `cpuidle-lab capture --stock` does."""
+
+SCRIPT = r"""#!/bin/sh
+# Records idle decisions of an unmodified kernel, as root, with trace-cmd alone:
+#   sudo sh record.sh SECONDS FILE
+# Then, on any machine: cpuidle-lab compare FILE
+seconds=${1:-60} file=${2:-trace.dat}
+tracing=/sys/kernel/tracing cpus=/sys/devices/system/cpu group=cil_p$$
+
+probe() { echo "$*" >>$tracing/kprobe_events; }
+gone() {
+	trace-cmd reset >/dev/null 2>&1
+	echo 0 >$tracing/events/$group/enable
+	for event in cil_sleep_length cil_got_tick cil_stop_tick cil_retain_tick cil_idle_exit; do
+		probe -:$group/$event
+	done
+} 2>/dev/null
+trap gone EXIT
+trap 'exit 130' INT TERM HUP
+
+r="r:$group/cil_sleep_length tick_nohz_get_sleep_length ret=\$retval:s64"
+# Kernels before 6.9 refuse the second field.
+probe "$r dn=+0(\$arg1):s64" 2>/dev/null || probe "$r" || exit 1
+probe "r:$group/cil_got_tick tick_nohz_idle_got_tick ret=\$retval:u8"
+probe p:$group/cil_stop_tick tick_nohz_idle_stop_tick
+probe p:$group/cil_retain_tick tick_nohz_idle_retain_tick
+probe p:$group/cil_idle_exit tick_nohz_idle_exit
+
+# What the events do not tell: idle states, tick, kernel, governor.
+hz=$(sed -n 's/^CONFIG_HZ=//p' "/boot/config-$(uname -r)" 2>/dev/null)
+describe() {
+	for cpu in "$cpus"/cpu[0-9]*; do
+		states= disabled=0
+		for k in 0 1 2 3 4 5 6 7 8 9; do
+			state=$cpu/cpuidle/state$k
+			[ -r "$state/name" ] || continue
+			name=$(tr -c '\n[:alnum:]_.+-' _ <"$state/name")
+			states=$states${states:+,}$name:$(cat "$state/latency"):$(cat "$state/residency"):0
+			[ "$(cat "$state/disable")" = 0 ] || disabled=$((disabled | 1 << k))
+		done
+		[ -z "$states" ] || echo "stock machine cpus=${cpu##*/cpu}-${cpu##*/cpu}" \
+			"tick_ns=$((1000000000 / ${hz:-250})) disabled=$disabled states=$states"
+	done
+	governor=$(cat $cpus/cpuidle/current_governor_ro $cpus/cpuidle/current_governor \
+		2>/dev/null | head -n 1)
+	echo "stock kernel=$(uname -r) governor=$governor way=probes"
+}
+lines=$(describe)
+
+trace-cmd record -C mono -o "$file" -e $group -e power:cpu_idle -e timer:tick_stop \
+	-e timer:hrtimer_start -e timer:hrtimer_expire_entry \
+	-e sched:sched_switch -f 'prev_pid == 0' sh -c '
+		echo "$1" | while read -r line; do echo "$line" >'$tracing'/trace_marker; done
+		sleep "$2"' sh "$lines" "$seconds"
+"""

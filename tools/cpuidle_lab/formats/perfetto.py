@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Ftrace events in a Perfetto trace (protocol buffers).
+
+A trace is a sequence of packets, which may be compressed; a packet may hold a bundle of one CPU's
+events. The generated classes would parse whole messages: this reader takes packet by packet, and of
+each only what it needs, so that a trace may be larger than memory. A test compares the field
+numbers with those of the `perfetto` package.
+"""
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.formats.writer import Event
+
+# Field numbers of perfetto_trace.proto, by message.
+PACKET = 1
+FTRACE_EVENTS, COMPRESSED_PACKETS = 1, 50
+CPU, EVENT, LOST_EVENTS = 1, 2, 3
+TIMESTAMP, PRINT, SCHED_SWITCH, CPU_IDLE = 1, 3, 4, 13
+STATE, CPU_ID = 1, 2
+PREV_PID, NEXT_PID = 2, 6
+BUF = 2
+
+_PACKET_MAX = 1 << 28
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+Value = int | bytes
+
+
+class _DamagedError(Exception):
+    """The bytes are no message."""
+
+
+def is_perfetto(head: bytes) -> bool:
+    """Tell whether a file that begins so may be a Perfetto trace."""
+    if len(head) < 2 or head[0] != PACKET << 3 | _BYTES:
+        return False
+    try:
+        size, at = _varint(head, 1)
+        first, _ = _varint(head, at)
+    except _DamagedError:
+        return False
+    return 0 < size <= _PACKET_MAX and first >> 3 > 0 and first & 7 in (0, 1, 2, 5)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > 63:
+            raise _DamagedError
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, at
+        shift += 7
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Value]]:
+    at, end = 0, len(data)
+    while at < end:
+        key, at = _varint(data, at)
+        kind = key & 7
+        value: Value
+        if kind == _VARINT:
+            value, at = _varint(data, at)
+        elif kind == _BYTES:
+            size, at = _varint(data, at)
+            if size > end - at:
+                raise _DamagedError
+            value, at = data[at : at + size], at + size
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+            if size > end - at:
+                raise _DamagedError
+            value, at = int.from_bytes(data[at : at + size], "little"), at + size
+        else:
+            raise _DamagedError
+        yield key >> 3, value
+
+
+def _stream_varint(stream: IO[bytes]) -> int | None:
+    """Return a number from a file; None at its end."""
+    data = b""
+    while byte := stream.read(1):
+        data += byte
+        if byte[0] < 0x80:
+            return _varint(data, 0)[0]
+        if len(data) > 10:
+            raise _DamagedError
+    if data:
+        raise _DamagedError
+    return None
+
+
+def _packets(stream: IO[bytes]) -> Iterator[bytes]:
+    while (key := _stream_varint(stream)) is not None:
+        size = _stream_varint(stream)
+        if key != PACKET << 3 | _BYTES or size is None or size > _PACKET_MAX:
+            raise _DamagedError
+        data = stream.read(size)
+        if len(data) != size:
+            raise _DamagedError
+        yield data
+
+
+def _unpacked(packet: bytes) -> Iterator[bytes]:
+    """Yield the bundles of a packet, of compressed ones too."""
+    for number, value in _fields(packet):
+        if number == FTRACE_EVENTS and isinstance(value, bytes):
+            yield value
+        elif number == COMPRESSED_PACKETS and isinstance(value, bytes):
+            inflater = zlib.decompressobj()
+            data = inflater.decompress(value, _PACKET_MAX)
+            if inflater.unconsumed_tail:
+                raise _DamagedError
+            for key, inner in _fields(data):
+                if key == PACKET and isinstance(inner, bytes):
+                    yield from (
+                        bundle for at, bundle in _fields(inner)
+                        if at == FTRACE_EVENTS and isinstance(bundle, bytes)
+                    )  # fmt: skip
+
+
+def _numbers(data: Value) -> dict[int, Value]:
+    if not isinstance(data, bytes):
+        raise _DamagedError
+    return dict(_fields(data))
+
+
+def _number(fields: dict[int, Value], key: int) -> int:
+    value = fields.get(key, 0)
+    if not isinstance(value, int):
+        raise _DamagedError
+    return value
+
+
+def _event(cpu: int, data: bytes, lost: bool) -> Event | None:
+    fields = dict(_fields(data))
+    ts = _number(fields, TIMESTAMP)
+    if CPU_IDLE in fields:
+        told = _numbers(fields[CPU_IDLE])
+        values = {"state": _number(told, STATE), "cpu_id": _number(told, CPU_ID)}
+        return Event(cpu, ts, "cpu_idle", values, lost=lost)
+    if SCHED_SWITCH in fields:
+        told = _numbers(fields[SCHED_SWITCH])
+        values = {"prev_pid": _number(told, PREV_PID), "next_pid": _number(told, NEXT_PID)}
+        return Event(cpu, ts, "sched_switch", values, lost=lost)
+    if PRINT in fields:
+        text = _numbers(fields[PRINT]).get(BUF, b"")
+        if isinstance(text, bytes):
+            return Event(cpu, ts, "print", text=text.decode(errors="replace").strip(), lost=lost)
+    return None
+
+
+def _bundle(data: bytes) -> Iterator[Event]:
+    fields = list(_fields(data))
+    head = {key: value for key, value in fields if key != EVENT}
+    cpu, lost = _number(head, CPU), bool(_number(head, LOST_EVENTS))
+    for key, value in fields:
+        if key == EVENT and isinstance(value, bytes):
+            event = _event(cpu, value, lost)
+            if event:
+                yield event
+                lost = False
+
+
+def events(path: Path) -> Iterator[Event]:
+    """Yield the events of a Perfetto trace.
+
+    Raises:
+        UserError: the file is damaged or truncated.
+    """
+    try:
+        with path.open("rb") as stream:
+            for packet in _packets(stream):
+                for bundle in _unpacked(packet):
+                    yield from _bundle(bundle)
+    except (_DamagedError, zlib.error):
+        raise UserError(f"{path}: is a Perfetto trace, but truncated or damaged") from None

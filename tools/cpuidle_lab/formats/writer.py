@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Write events as a trace.dat (version 6) that the one reader understands.
+
+The layout is that of trace-cmd.dat.v6(5): formats, then pages of 4096 bytes for each CPU, as the
+kernel's ring buffer has them.
+"""
+
+import struct
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from cpuidle_lab.errors import UserError
+
+PAGE = 4096
+_PAGE_HEADER = 16
+_CPUS_MAX = 4096
+_TIME_MAX = 1 << 62
+_DELTA_MAX = 1 << 27
+_TEXT_MAX = 2000
+
+# Name of a field: type, offset, size, signed.
+Fields = dict[str, tuple[str, int, int, bool]]
+
+_HEADER_PAGE = (
+    b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
+    b"\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n"
+    b"\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n"
+    b"\tfield: char data;\toffset:16;\tsize:4080;\tsigned:1;\n"
+)
+_HEADER_EVENT = (
+    b"# compressed entry header\n\ttype_len    :    5 bits\n\ttime_delta  :   27 bits\n"
+    b"\tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n"
+    b"\ttime_stamp : type == 31\n\tdata max type_len  == 28\n"
+)
+_COMMON: Fields = {
+    "common_type": ("unsigned short", 0, 2, False),
+    "common_flags": ("unsigned char", 2, 1, False),
+    "common_preempt_count": ("unsigned char", 3, 1, False),
+    "common_pid": ("int", 4, 4, True),
+}
+
+# Events that are read out of other formats: system, number, fields.
+EVENTS: dict[str, tuple[str, int, Fields]] = {
+    "print": ("ftrace", 5, {"ip": ("unsigned long", 8, 8, False), "buf": ("char", 16, 0, True)}),
+    "cpu_idle": ("power", 400, {"state": ("u32", 8, 4, False), "cpu_id": ("u32", 12, 4, False)}),
+    "sched_switch": ("sched", 401, {"prev_pid": ("pid_t", 8, 4, True),
+                                    "next_pid": ("pid_t", 12, 4, True)}),
+    "tick_stop": ("timer", 402, {"success": ("int", 8, 4, True)}),
+    "hrtimer_expire_entry": ("timer", 403, {"function": ("void *", 8, 8, False),
+                                            "hrtimer": ("void *", 16, 8, False)}),
+    "cil_sleep_length": ("cil", 404, {"ret": ("s64", 8, 8, True), "dn": ("s64", 16, 8, True)}),
+    "cil_got_tick": ("cil", 408, {"ret": ("u8", 8, 1, False)}),
+    "hrtimer_start": ("timer", 409, {"hrtimer": ("void *", 8, 8, False),
+                                     "expires": ("s64", 16, 8, True)}),
+    "cil_stop_tick": ("cil", 405, {"ip": ("unsigned long", 8, 8, False)}),
+    "cil_retain_tick": ("cil", 406, {"ip": ("unsigned long", 8, 8, False)}),
+    "cil_idle_exit": ("cil", 407, {"ip": ("unsigned long", 8, 8, False)}),
+}  # fmt: skip
+
+# Functions are numbered from here, since only their names are known.
+_FUNCTIONS = 0xFFFF000000000000
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of whatever format.
+
+    Attributes:
+        cpu: CPU that recorded it.
+        ts: time, ns.
+        name: a key of EVENTS.
+        values: fields by name; those missing are 0.
+        text: of a `print`; of an hrtimer_expire_entry the function.
+        lost: events before it are missing.
+    """
+
+    cpu: int
+    ts: int
+    name: str
+    values: dict[str, int] = field(default_factory=dict)
+    text: str = ""
+    lost: bool = False
+
+
+def _format(name: str, number: int, fields: Fields) -> bytes:
+    def line(key: str, kind: str, offset: int, size: int, signed: bool) -> str:
+        shown = f"{key}[]" if not size else key
+        return f"\tfield:{kind} {shown};\toffset:{offset};\tsize:{size};\tsigned:{int(signed)};\n"
+
+    common = "".join(line(key, *told) for key, told in _COMMON.items())
+    own = "".join(line(key, *told) for key, told in fields.items())
+    last = list(fields)[-1]
+    shown = "%s" if not fields[last][2] else "%d"
+    return (
+        f'name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: "{shown}", REC->{last}\n'
+    ).encode()
+
+
+class _Pages:
+    """The pages of one CPU, on the way to a file."""
+
+    def __init__(self) -> None:
+        # Closed by the writer.
+        self.spool: IO[bytes] = tempfile.TemporaryFile(prefix="cpuidle-lab-")  # noqa: SIM115
+        self.size = 0
+        self.last = 0
+        self._start = 0
+        self._lost = False
+        self._body = bytearray()
+
+    def add(self, ts: int, record: bytes, lost: bool) -> None:
+        """Add a record; `ts` never decreases."""
+        need = len(record) + 24
+        if lost or not self._body or len(self._body) + need > PAGE - _PAGE_HEADER:
+            self.close()
+            self._start = self.last = ts
+            self._lost = lost
+        delta = ts - self.last
+        if delta >= _DELTA_MAX:
+            extend = 30 | (delta % _DELTA_MAX) << 5
+            self._body += struct.pack("<II", extend, delta // _DELTA_MAX & 0xFFFFFFFF)
+            delta = 0
+        words = len(record) // 4
+        if words <= 28:
+            self._body += struct.pack("<I", words | delta << 5)
+        else:
+            self._body += struct.pack("<II", delta << 5, len(record) + 4)
+        self._body += record
+        self.last = ts
+
+    def close(self) -> None:
+        """Write the page."""
+        if not self._body:
+            return
+        commit = len(self._body) | (1 << 31 if self._lost else 0)
+        page = struct.pack("<QQ", self._start, commit) + self._body
+        self.spool.write(page.ljust(PAGE, b"\0"))
+        self.size += PAGE
+        self._body = bytearray()
+
+
+class Writer:
+    """Writes a trace.dat; use it in a `with` statement.
+
+    Attributes:
+        count: events written.
+    """
+
+    def __init__(self, target: Path) -> None:
+        """Begin.
+
+        Args:
+            target: the file to be made.
+        """
+        self._target = target
+        self._pages: dict[int, _Pages] = {}
+        self._functions: dict[str, int] = {}
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for pages in self._pages.values():
+                pages.spool.close()
+
+    def add(self, event: Event) -> None:
+        """Add an event.
+
+        Raises:
+            UserError: it names an impossible CPU or time, or time runs backwards on its CPU.
+        """
+        if not 0 <= event.cpu < _CPUS_MAX:
+            raise UserError(f"the recording names the impossible CPU {event.cpu}")
+        if not 0 <= event.ts < _TIME_MAX:
+            raise UserError(f"the recording has an event at the impossible time {event.ts} ns")
+        if event.cpu not in self._pages:
+            self._pages[event.cpu] = _Pages()
+        pages = self._pages[event.cpu]
+        if event.ts < pages.last:
+            raise UserError(
+                f"the recording is damaged: time runs backwards on CPU {event.cpu} at {event.ts} ns"
+            )
+        pages.add(event.ts, self._pack(event), event.lost)
+        self.count += event.name != "print"
+
+    def _pack(self, event: Event) -> bytes:
+        _, number, fields = EVENTS[event.name]
+        values = dict(event.values)
+        if event.name == "hrtimer_expire_entry":
+            known = self._functions.setdefault(event.text[:80], len(self._functions))
+            values["function"] = _FUNCTIONS + 16 * (known + 1)
+        record = bytearray(struct.pack("<HBBi", number, 0, 0, 0))
+        for name, (_, offset, size, _signed) in fields.items():
+            record = record.ljust(offset + size, b"\0")
+            if size:
+                mask = (1 << 8 * size) - 1
+                record[offset : offset + size] = (values.get(name, 0) & mask).to_bytes(
+                    size, "little"
+                )
+        if event.name == "print":
+            record += event.text.encode()[:_TEXT_MAX] + b"\n\0"
+        return bytes(record) + bytes(-len(record) % 4)
+
+    def _head(self, cpus: int) -> bytes:
+        def number(code: str, value: int) -> bytes:
+            return struct.pack(f"<{code}", value)
+
+        out = bytearray(b"\x17\x08\x44tracing6\0\0\x08" + number("I", PAGE))
+        for name, text in ((b"header_page", _HEADER_PAGE), (b"header_event", _HEADER_EVENT)):
+            out += name + b"\0" + number("Q", len(text)) + text
+        systems: dict[str, list[bytes]] = {}
+        for event, (system, key, fields) in EVENTS.items():
+            systems.setdefault(system, []).append(_format(event, key, fields))
+        ftrace = systems.pop("ftrace")
+        out += number("I", len(ftrace)) + b"".join(number("Q", len(t)) + t for t in ftrace)
+        out += number("I", len(systems))
+        for system, texts in systems.items():
+            out += system.encode() + b"\0" + number("I", len(texts))
+            out += b"".join(number("Q", len(t)) + t for t in texts)
+        symbols = "".join(
+            f"{_FUNCTIONS + 16 * (n + 1):x} t {name}\n" for name, n in self._functions.items()
+        ).encode()
+        names = b"1 init\n"
+        out += (
+            number("I", len(symbols)) + symbols + number("I", 0) + number("Q", len(names)) + names
+        )
+        return bytes(out + number("I", cpus) + b"options  \0" + bytes(2) + b"flyrecord\0")
+
+    def _finish(self) -> None:
+        cpus = max(self._pages, default=0) + 1
+        head = bytearray(self._head(cpus))
+        offset = (len(head) + 16 * cpus + PAGE - 1) // PAGE * PAGE
+        for pages in self._pages.values():
+            pages.close()
+        for cpu in range(cpus):
+            size = self._pages[cpu].size if cpu in self._pages else 0
+            head += struct.pack("<QQ", offset, size)
+            offset += size
+        with self._target.open("wb") as stream:
+            stream.write(head + bytes(-len(head) % PAGE))
+            for cpu in range(cpus):
+                if cpu not in self._pages:
+                    continue
+                spool = self._pages[cpu].spool
+                spool.seek(0)
+                while piece := spool.read(1 << 20):
+                    stream.write(piece)

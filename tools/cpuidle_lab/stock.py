@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What the recording of an unmodified kernel must tell beside its events: docs/stock.md.
+
+`cpuidle-lab capture --stock` writes lines into the trace, from which the reader learns the idle
+states, the tick, the latency request and the kernel:
+
+    stock machine cpus=0-3 tick_ns=4000000 latency_req_us=-1 disabled=0x0 states=POLL:0:0:0,C1:2:2:0
+    stock kernel=6.12.107 governor=menu way=probes
+
+A state is NAME:EXIT_LATENCY_US:TARGET_RESIDENCY_US:POWER_MW; one of the names in POLLING spins. The
+lines "phase governor=NAME workload=NAME" tell later governors. A line that cannot be read is a
+`UserError`: a wrong table makes every figure wrong.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.idle_tables import plain
+
+if TYPE_CHECKING:
+    from cpuidle_lab.trace import Machine
+
+# Begins the lines.
+MARK = "stock "
+
+# Names of the states in which a CPU spins, as the kernel's drivers have them.
+POLLING = ("POLL", "snooze")
+
+PROBES, EVENTS, CPU_IDLE = "probes", "events", "cpu_idle"
+
+# No latency request, as PM QoS has it.
+NO_REQUEST = -1
+
+_TIME_MAX = 2**63 - 1
+_UNFIT = re.compile(r"[^\w.+-]")
+_GOVERNORS_MAX = 60
+
+
+@dataclass(frozen=True)
+class Table:
+    """The idle states of some CPUs.
+
+    Attributes:
+        first, last: numbers of the CPUs.
+        machine: their idle states and tick.
+        latency_req_us: latency request, NO_REQUEST without one.
+        disabled: bit k is set if state k was disabled.
+    """
+
+    first: int
+    last: int
+    machine: "Machine"
+    latency_req_us: int = NO_REQUEST
+    disabled: int = 0
+
+    def option(self) -> str:
+        """Return the option of the reader."""
+        machine = self.machine
+        request = _TIME_MAX if self.latency_req_us < 0 else self.latency_req_us * 1000
+        polling = sum(spins << k for k, spins in enumerate(machine.polling))
+        states = ";".join(
+            f"{plain(name)},{latency},{residency},{power}"
+            for name, latency, residency, power in zip(
+                machine.names,
+                machine.exit_latency_ns,
+                machine.target_residency_ns,
+                machine.power_mw,
+                strict=True,
+            )
+        )
+        return (
+            f"--machine={self.first}-{self.last};{machine.tick_ns};{request};{self.disabled};"
+            f"{polling};{states}"
+        )
+
+
+@dataclass
+class Told:
+    """What is known of a recording beside its events.
+
+    Attributes:
+        tables: idle states; the last that has a CPU counts.
+        governors: names with the time from which they decided, ns.
+        kernel: release, "" if unknown.
+        way: PROBES, EVENTS or CPU_IDLE, as the recorder said; "" if it did not.
+        strict: the module recorded, too; leave out the answers that its decision event asked for.
+    """
+
+    tables: list[Table] = field(default_factory=list)
+    governors: list[tuple[int, str]] = field(default_factory=list)
+    kernel: str = ""
+    way: str = ""
+    strict: bool = False
+
+    def names(self) -> list[str]:
+        """Return the governors' names, by their numbers."""
+        return list(dict.fromkeys(name for _, name in self.governors)) or ["unknown"]
+
+    def options(self) -> list[str]:
+        """Return the options of the reader; empty where no idle states are known."""
+        if not self.tables:
+            return []
+        names = self.names()
+        changes = sorted(self.governors) or [(0, "unknown")]
+        return [
+            *(["--strict"] if self.strict else []),
+            *(table.option() for table in self.tables),
+            *(f"--governor={ts};{names.index(name)};{plain(name)}" for ts, name in changes),
+            f"--kernel={_UNFIT.sub('_', self.kernel)[:80]}",
+        ]
+
+    def with_machine(self, machine: "Machine") -> "Told":
+        """Return the same with idle states given by the user, for all CPUs."""
+        request = self.tables[0].latency_req_us if self.tables else NO_REQUEST
+        return replace(self, tables=[Table(0, 65535, machine, request)])
+
+
+def machine_of(states: str, tick_ns: int) -> "Machine":
+    """Return the machine of NAME:EXIT_US:TARGET_US[:POWER_MW],...
+
+    Raises:
+        ValueError: the text has another form.
+    """
+    from cpuidle_lab.trace import Machine
+
+    parts = [state.split(":") for state in states.split(",")]
+    if not all(3 <= len(part) <= 4 and part[0] for part in parts):
+        raise ValueError(states)
+    return Machine(
+        names=tuple(part[0] for part in parts),
+        exit_latency_ns=tuple(int(part[1]) * 1000 for part in parts),
+        target_residency_ns=tuple(int(part[2]) * 1000 for part in parts),
+        power_mw=tuple(int(part[3]) if len(part) > 3 else 0 for part in parts),
+        polling=tuple(part[0] in POLLING for part in parts),
+        tick_ns=tick_ns,
+    )
+
+
+def _table(path: Path, words: dict[str, str]) -> Table:
+    from cpuidle_lab.trace import check_machine
+
+    try:
+        first, _, last = words["cpus"].partition("-")
+        table = Table(
+            int(first),
+            int(last or first),
+            machine_of(words["states"], int(words["tick_ns"])),
+            int(words.get("latency_req_us", "-1")),
+            int(words.get("disabled", "0"), 0) & 0xFFFF,
+        )
+    except (KeyError, ValueError):
+        raise UserError(
+            f"{path}: has a line 'stock machine' that cannot be read; give the idle states with "
+            "--machine"
+        ) from None
+    check_machine(path, table.machine)
+    return table
+
+
+def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
+    """Return what the marks of a trace tell; None where no recorder of ours wrote any.
+
+    Args:
+        path: the trace, for messages.
+        marks: time (ns) and text, in any order.
+
+    Raises:
+        UserError: a line cannot be read.
+    """
+    told, found = Told(), False
+    for ts, text in sorted(marks):
+        words = dict(word.partition("=")[::2] for word in text.split()[1:])
+        if text.startswith("phase governor="):
+            told.governors.append((ts, words["governor"]))
+        if not text.startswith(MARK):
+            continue
+        found = True
+        if text.startswith(f"{MARK}machine "):
+            table = _table(path, words)
+            if table not in told.tables:
+                told.tables.append(table)
+        else:
+            told.kernel = words.get("kernel", told.kernel)
+            told.way = words.get("way", told.way)
+            if words.get("governor"):
+                told.governors.append((ts, words["governor"]))
+    told.governors = _changes(told.governors)
+    if len(told.governors) > _GOVERNORS_MAX:
+        raise UserError(f"{path}: changes its governor more often than {_GOVERNORS_MAX} times")
+    return told if found else None
+
+
+def _changes(governors: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the first mark of each run of marks of the same governor."""
+    return [each for n, each in enumerate(governors) if not n or governors[n - 1][1] != each[1]]
+
+
+def stock_line(stock: Mapping[str, object]) -> str:
+    """Return one sentence on a recording without the module.
+
+    Args:
+        stock: "way", and decisions by how their timer is known: "asked", "inferred", "untold";
+            and "fateless", of which nothing tells whether the tick was kept.
+    """
+    asked, inferred, untold, fateless = (
+        int(str(stock.get(name, 0))) for name in ("asked", "inferred", "untold", "fateless")
+    )
+    total = max(1, asked + inferred + untold)
+    way = f", by {stock['way']}" if stock.get("way") else ""
+    text = (
+        f"recorded without the module{way}: the kernel told the next timer in "
+        f"{100 * asked / total:.1f} % of {total:,} decisions, other events in "
+        f"{100 * inferred / total:.1f} %, nothing in {100 * untold / total:.1f} %"
+    )
+    if fateless:
+        text += f"; of {100 * fateless / total:.1f} % it is not known whether the tick was kept"
+    return text

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: GPL-2.0
+/* From an unmodified kernel's events to decisions; see stock.h. */
+#include <string.h>
+
+#include "stock.h"
+
+/* A timer within so much of the tick's grid is the tick. */
+#define GRID_NS		20000
+
+/* A timer that expired so long after it was due was due by another clock. */
+#define LATE_NS		10000000
+
+/* As power:cpu_idle numbers no state; an aborted selection's is not known. */
+#define NO_STATE	0
+
+/**
+ * cil_stock_begin() - nothing is known of a CPU yet
+ * @s: filled
+ * @sink: where decisions and outcomes go
+ * @counts: added to
+ * @machine: the CPU's idle states
+ * @has_probes: probes tell of each decision
+ */
+void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
+		     struct cil_stock_counts *counts,
+		     const struct cil_period_machine *machine,
+		     bool has_probes)
+{
+	memset(s, 0, sizeof(*s));
+	s->sink = *sink;
+	s->counts = counts;
+	s->machine = *machine;
+	s->has_probes = has_probes;
+	s->latency_req_ns = INT64_MAX;
+	s->tick_phase_ns = -1;
+	s->left = true;
+	s->lost = true;
+}
+
+/* ---- Timers that the governor did not ask for. ---- */
+
+/* When was the CPU woken, as far as the events tell? */
+static u64 woken_ns(const struct cil_stock *s, const struct cil_stock_entry *e)
+{
+	u64 residency_ns = e->outcome.residency_ns;
+	u64 exit_ns = s->machine.exit_latency_ns[e->outcome.index];
+	u64 begin_ns = e->outcome.ts - residency_ns;
+
+	return begin_ns + (residency_ns > exit_ns ? residency_ns - exit_ns : 0);
+}
+
+/*
+ * The first timer that expired on the idle CPU had been armed before: an idle
+ * CPU arms none. Else that which was known before holds as long as it has not
+ * passed, and else that which is told next, at @next_ns.
+ */
+static u64 infer_due(const struct cil_stock *s, const struct cil_stock_entry *e,
+		     u64 next_ns)
+{
+	u64 end_ns = e->ended ? woken_ns(s, e) : e->decision.ts;
+
+	if (e->armed_ns)
+		return e->armed_ns;
+	if (e->expiry_ns)
+		return e->ended && end_ns < e->expiry_ns ? end_ns : e->expiry_ns;
+	if (e->before_ns > end_ns)
+		return e->before_ns;
+	return next_ns;
+}
+
+static s64 time_to_tick(const struct cil_stock *s,
+			const struct cil_stock_entry *e)
+{
+	const struct cil_period *d = &e->decision;
+	s64 tick_ns = s->machine.tick_ns;
+	s64 delta_ns;
+
+	if (d->flags & CIL_FLAG_TICK_STOPPED || s->tick_phase_ns < 0)
+		return d->sleep_length_ns;
+	delta_ns = (s->tick_phase_ns + tick_ns - (s64)(d->ts % (u64)tick_ns)) %
+		   tick_ns;
+	if (d->sleep_length_ns <= delta_ns + GRID_NS)
+		return d->sleep_length_ns;
+	return delta_ns;
+}
+
+static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
+		       u64 next_ns)
+{
+	struct cil_period *d = &e->decision;
+	u64 due_ns;
+
+	if (d->flags & CIL_FLAG_ASKED) {
+		s->counts->asked++;
+		if (!e->has_delta)
+			d->delta_tick_ns = time_to_tick(s, e);
+		return;
+	}
+	due_ns = infer_due(s, e, next_ns);
+	if (due_ns) {
+		s->counts->inferred++;
+		d->flags |= CIL_FLAG_INFERRED;
+		d->sleep_length_ns = due_ns > d->ts ? (s64)(due_ns - d->ts) : 0;
+	} else {
+		s->counts->untold++;
+		d->flags |= CIL_FLAG_UNTOLD;
+		d->sleep_length_ns = INT64_MAX;
+	}
+	d->delta_tick_ns = time_to_tick(s, e);
+}
+
+/* ---- Decisions, in their order. ---- */
+
+static const char *give(struct cil_stock *s, struct cil_stock_entry *e,
+			u64 next_ns)
+{
+	const char *error;
+
+	fill_timer(s, e, next_ns);
+	error = s->sink.decision(s->sink.context, &e->decision);
+	/* Of the last one before a loss or the end there is none. */
+	if (error || (e->entered && !e->ended))
+		return error;
+	return s->sink.outcome(s->sink.context, &e->outcome);
+}
+
+/* The decisions that wait get the timer that is due at @next_ns, 0: unknown. */
+static const char *give_waiting(struct cil_stock *s, u64 next_ns)
+{
+	const char *error = NULL;
+	u32 i;
+
+	for (i = 0; i < s->waiting && !error; i++)
+		error = give(s, &s->queue[i], next_ns);
+	s->waiting = 0;
+	return error;
+}
+
+/*
+ * The newest decision is complete. It goes on at once if its timer is known,
+ * else it waits for the next answer.
+ */
+static const char *close_open(struct cil_stock *s, u64 now_ns)
+{
+	struct cil_stock_entry *e = &s->open;
+	const struct cil_period *d = &e->decision;
+
+	if (!s->has_open)
+		return NULL;
+	s->has_open = false;
+	e->left = s->left;
+	if (!e->has_fate)
+		s->counts->fateless++;
+	if (!e->entered) {
+		e->outcome.kind = CIL_KIND_ABORTED;
+		e->outcome.ts = now_ns;
+	} else if (e->ended && s->machine.polling >> d->index & 1) {
+		/* A poll ends with work, for which the loop is left, or so. */
+		e->outcome.poll_time_limit = !s->left && !e->outcome.tick;
+	}
+	e->outcome.now_ns = now_ns;
+	e->outcome.seq = d->seq;
+	e->outcome.governor = d->governor;
+	if (d->flags & CIL_FLAG_ASKED && !s->waiting)
+		return give(s, e, 0);
+	s->queue[s->waiting++] = *e;
+	return s->waiting == CIL_STOCK_QUEUE ? give_waiting(s, 0) : NULL;
+}
+
+static const char *open_decision(struct cil_stock *s, u64 ts)
+{
+	struct cil_stock_entry *e = &s->open;
+	struct cil_period *d = &e->decision;
+	const char *error = close_open(s, ts);
+
+	memset(e, 0, sizeof(*e));
+	d->ts = ts;
+	d->now_ns = ts;
+	d->seq = ++s->seq;
+	d->latency_req_ns = s->latency_req_ns;
+	d->hint_ns = -1;
+	d->disabled = s->disabled;
+	d->governor = s->governor;
+	d->row = 255;
+	d->base_index = 255;
+	d->index = NO_STATE;
+	d->left = s->left;
+	if (s->stopped)
+		d->flags |= CIL_FLAG_TICK_STOPPED;
+	e->before_ns = s->due_ns > ts ? s->due_ns : 0;
+	e->lost = s->lost;
+	s->left = false;
+	s->lost = false;
+	s->has_open = true;
+	return error;
+}
+
+/* Does an event belong to the newest decision, or begin another? */
+static bool is_deciding(const struct cil_stock *s)
+{
+	return s->has_open && !s->open.entered && !s->left;
+}
+
+/**
+ * cil_stock_asked() - the governor asked for the next timer
+ * @s: the CPU
+ * @ts: when it was answered
+ * @sleep_length_ns: time to the next timer event, the tick left out
+ * @delta_tick_ns: time to the next timer event, the tick included
+ * @has_delta: @delta_tick_ns was recorded
+ *
+ * Return: NULL, or what is wrong with it.
+ */
+const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
+			    s64 delta_tick_ns, bool has_delta)
+{
+	struct cil_period *d = &s->open.decision;
+	const char *error = NULL;
+
+	if (!is_deciding(s) || s->open.has_fate)
+		error = open_decision(s, ts);
+	else if (d->flags & CIL_FLAG_ASKED)
+		return NULL;
+	d->flags |= CIL_FLAG_ASKED;
+	d->sleep_length_ns = sleep_length_ns;
+	d->delta_tick_ns = delta_tick_ns;
+	s->open.has_delta = has_delta;
+	s->due_ns = 0;
+	if (sleep_length_ns >= 0 && sleep_length_ns < (s64)CIL_LENGTH_BELIEVED)
+		s->due_ns = ts + sleep_length_ns;
+	if (has_delta && delta_tick_ns >= 0 && delta_tick_ns < sleep_length_ns &&
+	    !s->stopped)
+		s->tick_phase_ns = (ts + delta_tick_ns) %
+				   (u64)s->machine.tick_ns;
+	if (!error && s->waiting)
+		error = give_waiting(s, s->due_ns);
+	return error;
+}
+
+/**
+ * cil_stock_fate() - the idle loop stops the tick, or keeps it
+ * @s: the CPU
+ * @ts: when
+ * @stop: it may be stopped, or is
+ *
+ * Return: NULL, or what is wrong with it.
+ */
+const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop)
+{
+	const char *error = NULL;
+
+	if (!is_deciding(s) || s->open.has_fate)
+		error = open_decision(s, ts);
+	s->open.has_fate = true;
+	s->open.decision.stop_tick = stop;
+	if (!stop) {
+		/* A tick that is kept is running. */
+		s->stopped = false;
+		s->open.decision.flags &= ~CIL_FLAG_TICK_STOPPED;
+	}
+	return error;
+}
+
+static void leave_state(struct cil_stock *s, u64 ts)
+{
+	struct cil_stock_entry *e = &s->open;
+
+	if (!s->has_open || !e->entered || e->ended)
+		return;
+	e->ended = true;
+	e->outcome.residency_ns = ts - e->outcome.ts;
+	e->outcome.ts = ts;
+}
+
+/**
+ * cil_stock_idle() - a power:cpu_idle event
+ * @s: the CPU
+ * @ts: when
+ * @state: state that is entered, or CIL_IDLE_EXIT
+ *
+ * Return: NULL, or what is wrong with it.
+ */
+const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state)
+{
+	struct cil_stock_entry *e = &s->open;
+	const char *error = NULL;
+
+	if (state == CIL_IDLE_EXIT) {
+		leave_state(s, ts);
+		return NULL;
+	}
+	if (state >= s->machine.states)
+		return "has a power:cpu_idle event of an idle state that the machine does not have; give another --machine";
+	/* With probes, an entry without a selection is no governor's. */
+	if (!is_deciding(s)) {
+		if (s->has_probes) {
+			error = close_open(s, ts);
+			s->lost = true;
+			return error;
+		}
+		error = open_decision(s, ts);
+	}
+	e->entered = true;
+	e->decision.index = state;
+	e->outcome.index = state;
+	e->outcome.kind = CIL_KIND_ENTERED;
+	e->outcome.ts = ts;
+	return error;
+}
+
+/**
+ * cil_stock_tick() - the tick came
+ * @s: the CPU
+ * @ts: when
+ */
+void cil_stock_tick(struct cil_stock *s, u64 ts)
+{
+	s64 phase_ns = ts % (u64)s->machine.tick_ns;
+	s64 late_ns;
+
+	if (s->has_open && s->open.entered && !s->left && !s->open.told_tick)
+		s->open.outcome.tick = CIL_TICK_WAKEUP;
+	/* Without the kernel's word the least delay is nearest to the grid. */
+	late_ns = phase_ns - s->tick_phase_ns;
+	if (s->tick_phase_ns < 0 ||
+	    (late_ns < 0 && late_ns > -GRID_NS && !s->open.has_delta))
+		s->tick_phase_ns = phase_ns;
+}
+
+/**
+ * cil_stock_got_tick() - the governor asked whether the tick had come
+ * @s: the CPU
+ * @came: the kernel's answer, which knows of a tick that came too late for the
+ *	period before
+ */
+void cil_stock_got_tick(struct cil_stock *s, bool came)
+{
+	if (!s->has_open || !s->open.entered || s->open.told_tick)
+		return;
+	s->open.told_tick = true;
+	s->open.outcome.tick = came ? CIL_TICK_WAKEUP : 0;
+}
+
+/**
+ * cil_stock_armed() - a timer was armed
+ * @s: the CPU
+ * @timer: its address
+ * @due_ns: when it is due
+ */
+void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns)
+{
+	struct cil_stock_timer *to =
+		&s->timers[s->armed++ % CIL_STOCK_TIMERS];
+
+	to->timer = timer;
+	to->due_ns = due_ns;
+}
+
+/* When was a timer that expires at @ts due? 0: its arming was not recorded. */
+static u64 due_of(const struct cil_stock *s, u64 ts, u64 timer)
+{
+	u64 i, n = s->armed < CIL_STOCK_TIMERS ? s->armed : CIL_STOCK_TIMERS;
+
+	for (i = 1; timer && i <= n; i++) {
+		const struct cil_stock_timer *t =
+			&s->timers[(s->armed - i) % CIL_STOCK_TIMERS];
+
+		if (t->timer == timer)
+			return t->due_ns <= ts && ts - t->due_ns < LATE_NS ?
+				       t->due_ns : 0;
+	}
+	return 0;
+}
+
+static void note_expiry(struct cil_stock_entry *e, u64 ts, u64 due_ns)
+{
+	e->expiry_ns = ts;
+	e->armed_ns = due_ns;
+}
+
+/**
+ * cil_stock_expiry() - a timer other than the tick expired
+ * @s: the CPU
+ * @ts: when
+ * @timer: its address, 0: not recorded
+ */
+void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer)
+{
+	u64 due_ns = due_of(s, ts, timer);
+	u32 i = s->waiting;
+
+	if (s->left)
+		return;
+	if (s->has_open && s->open.entered && !s->open.expiry_ns)
+		note_expiry(&s->open, ts, due_ns);
+	/* Those before it, as long as the loop was not left, knew of it, too. */
+	while (i-- && !s->queue[i].left && !s->queue[i].expiry_ns)
+		note_expiry(&s->queue[i], ts, due_ns);
+}
+
+/**
+ * cil_stock_tick_stop() - the tick was stopped
+ * @s: the CPU
+ */
+void cil_stock_tick_stop(struct cil_stock *s)
+{
+	s->stopped = true;
+	if (s->has_probes || !is_deciding(s))
+		return;
+	s->open.has_fate = true;
+	s->open.decision.stop_tick = true;
+}
+
+/**
+ * cil_stock_left() - the idle task gave way to another
+ * @s: the CPU
+ */
+void cil_stock_left(struct cil_stock *s)
+{
+	s->left = true;
+	s->stopped = false;
+}
+
+/**
+ * cil_stock_exit() - the idle loop was left, if only to begin again
+ * @s: the CPU
+ */
+void cil_stock_exit(struct cil_stock *s)
+{
+	s->stopped = false;
+}
+
+/**
+ * cil_stock_lost() - the kernel says that events are missing here
+ * @s: the CPU
+ *
+ * The number of the next decision jumps, so that no interval spans the loss.
+ */
+void cil_stock_lost(struct cil_stock *s)
+{
+	close_open(s, s->open.decision.ts);
+	give_waiting(s, 0);
+	s->seq++;
+	s->lost = true;
+	s->left = true;
+	s->stopped = false;
+	s->due_ns = 0;
+}
+
+/**
+ * cil_stock_end() - there are no more events of the CPU
+ * @s: the CPU
+ *
+ * Return: NULL, or what is wrong with the last decisions.
+ */
+const char *cil_stock_end(struct cil_stock *s)
+{
+	const char *error = close_open(s, s->open.decision.ts);
+
+	return error ? error : give_waiting(s, 0);
+}

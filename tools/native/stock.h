@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * From the events of an unmodified kernel to decisions and their outcomes, as
+ * the module would have recorded them; docs/stock.md says how sure that is.
+ *
+ * Three sources, of which a recording may lack some: probes on the functions
+ * through which a governor asks for the next timer and the idle loop keeps or
+ * stops the tick; the kernel's own events; power:cpu_idle.
+ *
+ * Pure: reads no file, allocates nothing. Keeps CIL_STOCK_QUEUE decisions
+ * whose timer a later event may tell.
+ */
+#ifndef CIL_STOCK_H
+#define CIL_STOCK_H
+
+#include "periods.h"
+
+/* Decisions in a row that did not ask; more are given up as unknown. */
+#define CIL_STOCK_QUEUE		512
+
+/* Armed timers that are remembered; those armed longest ago are forgotten. */
+#define CIL_STOCK_TIMERS	64
+
+/* Bits of the decision's flags; the first as module/trace.h has it. */
+#define CIL_FLAG_ASKED		0x04
+/* The governor did not ask; the timer is that of a neighbour or an expiry. */
+#define CIL_FLAG_INFERRED	0x10
+/* The governor did not ask, and nothing tells the timer. */
+#define CIL_FLAG_UNTOLD		0x20
+
+/**
+ * struct cil_stock_counts - how well the timers are known
+ * @asked: decisions whose governor asked for the timer, as recorded
+ * @inferred: decisions whose timer follows from other events
+ * @untold: decisions whose timer is not known
+ * @fateless: decisions of which nothing tells whether the tick was kept
+ */
+struct cil_stock_counts {
+	u64 asked;
+	u64 inferred;
+	u64 untold;
+	u64 fateless;
+};
+
+/**
+ * struct cil_stock_sink - where decisions and outcomes go
+ * @decision: takes a decision; returns NULL, or what is wrong with it
+ * @outcome: takes the outcome of the last decision, likewise
+ * @context: passed to both
+ */
+struct cil_stock_sink {
+	const char *(*decision)(void *context, const struct cil_period *d);
+	const char *(*outcome)(void *context,
+			       const struct cil_period_outcome *o);
+	void *context;
+};
+
+/**
+ * struct cil_stock_entry - a decision on the way
+ * @decision: as far as it is known
+ * @outcome: what became of it
+ * @expiry_ns: when the first timer expired before the idle loop was left, or 0
+ * @armed_ns: when that timer was due, as it was armed; 0: not recorded
+ * @before_ns: when the timer was due that the governor knew of before, or 0
+ * @has_delta: the time to the tick was told
+ * @has_fate: it is known whether the tick was kept
+ * @entered: an idle state was entered
+ * @ended: and left again
+ * @left: the idle loop was left since
+ * @told_tick: the kernel told whether the tick had come
+ * @lost: events before it are missing
+ */
+struct cil_stock_entry {
+	struct cil_period decision;
+	struct cil_period_outcome outcome;
+	u64 expiry_ns;
+	u64 armed_ns;
+	u64 before_ns;
+	bool has_delta;
+	bool has_fate;
+	bool entered;
+	bool ended;
+	bool left;
+	bool told_tick;
+	bool lost;
+};
+
+/**
+ * struct cil_stock_timer - a timer that was armed
+ * @timer: its address
+ * @due_ns: when it is due
+ */
+struct cil_stock_timer {
+	u64 timer;
+	u64 due_ns;
+};
+
+/**
+ * struct cil_stock - one CPU on the way
+ * @sink: where decisions and outcomes go
+ * @counts: added to
+ * @machine: the idle states of the CPU
+ * @has_probes: probes tell of each decision
+ * @latency_req_ns: latency request
+ * @disabled: bit k is set if state k was disabled
+ * @governor: number of the current governor
+ * @seq: number of the last decision
+ * @stopped: the tick is stopped
+ * @left: the idle loop was left since the last decision
+ * @lost: events were lost since the last decision
+ * @tick_phase_ns: time of the tick modulo its period, -1 while unknown
+ * @due_ns: when the timer is due that the kernel told last, 0: unknown
+ * @has_open: @open is valid
+ * @open: the newest decision
+ * @queue: complete decisions that wait for one before them
+ * @waiting: how many
+ * @timers: those armed last
+ * @armed: how many were armed in all
+ */
+struct cil_stock {
+	struct cil_stock_sink sink;
+	struct cil_stock_counts *counts;
+	struct cil_period_machine machine;
+	bool has_probes;
+	s64 latency_req_ns;
+	u32 disabled;
+	u8 governor;
+	u64 seq;
+	bool stopped;
+	bool left;
+	bool lost;
+	s64 tick_phase_ns;
+	u64 due_ns;
+	bool has_open;
+	struct cil_stock_entry open;
+	struct cil_stock_entry queue[CIL_STOCK_QUEUE];
+	u32 waiting;
+	struct cil_stock_timer timers[CIL_STOCK_TIMERS];
+	u64 armed;
+};
+
+void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
+		     struct cil_stock_counts *counts,
+		     const struct cil_period_machine *machine,
+		     bool has_probes);
+const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
+			    s64 delta_tick_ns, bool has_delta);
+const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop);
+const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state);
+void cil_stock_tick(struct cil_stock *s, u64 ts);
+void cil_stock_got_tick(struct cil_stock *s, bool came);
+void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns);
+void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer);
+void cil_stock_tick_stop(struct cil_stock *s);
+void cil_stock_left(struct cil_stock *s);
+void cil_stock_exit(struct cil_stock *s);
+void cil_stock_lost(struct cil_stock *s);
+const char *cil_stock_end(struct cil_stock *s);
+
+#endif /* CIL_STOCK_H */

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * trace-columns on a recording made without the module: decisions, outcomes and
+ * configurations are made of the kernel's own events (stock.h), and go the way
+ * of the module's.
+ *
+ * What no event tells, the caller does, in options:
+ *
+ *	--machine=CPUS;TICK_NS;LATENCY_REQ_NS;DISABLED;POLLING;NAME,EXIT_NS,TARGET_NS,POWER_MW;...
+ *	--governor=FROM_NS;NUMBER;NAME
+ *	--kernel=RELEASE
+ *	--strict
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace_formats.h"
+
+/* ---- Options. ---- */
+
+static void add_state(struct reader *r, struct stock_machine *m,
+		      const char *text)
+{
+	struct cil_period_machine *to = &m->machine;
+	u32 k = to->states;
+	size_t used = strlen(m->names);
+	long long exit_ns, target_ns;
+	char name[32];
+	u32 power_mw;
+
+	if (k == CIL_PERIODS_STATES ||
+	    sscanf(text, "%31[^,],%lld,%lld,%u", name, &exit_ns, &target_ns,
+		   &power_mw) != 4)
+		cil_fail(r, "was given a machine that cannot be read: %s", text);
+	to->exit_latency_ns[k] = exit_ns;
+	to->target_residency_ns[k] = target_ns;
+	to->power_mw[k] = power_mw;
+	to->states++;
+	snprintf(m->names + used, sizeof(m->names) - used, "%s%s",
+		 k ? "," : "", name);
+}
+
+static void add_machine(struct reader *r, const char *text)
+{
+	struct stock_reader *s = &r->stock;
+	struct stock_machine *m;
+	long long tick_ns, latency_req_ns;
+	char *copy, *word, *rest;
+	int used = 0;
+
+	m = realloc(s->machines, (s->machine_count + 1) * sizeof(*m));
+	copy = strdup(text);
+	if (!m || !copy)
+		cil_fail(r, "needs more memory than there is");
+	s->machines = m;
+	m += s->machine_count++;
+	memset(m, 0, sizeof(*m));
+	if (sscanf(copy, "%u-%u;%lld;%lld;%u;%u;%n", &m->first, &m->last,
+		   &tick_ns, &latency_req_ns, &m->disabled,
+		   &m->machine.polling, &used) != 6 || !used)
+		cil_fail(r, "was given a machine that cannot be read: %s", text);
+	m->machine.tick_ns = tick_ns;
+	m->latency_req_ns = latency_req_ns;
+	for (rest = copy + used; (word = strsep(&rest, ";"));)
+		add_state(r, m, word);
+	free(copy);
+	s->is_on = true;
+}
+
+static void add_governor(struct reader *r, const char *text)
+{
+	struct stock_reader *s = &r->stock;
+	struct stock_governor *g = &s->governors[s->governor_count];
+	unsigned long long from_ns;
+	unsigned int number;
+
+	if (s->governor_count == STOCK_GOVERNORS_MAX)
+		cil_fail(r, "changes its governor more often than %u times",
+			 STOCK_GOVERNORS_MAX);
+	if (sscanf(text, "%llu;%u;%31s", &from_ns, &number, g->name) != 3)
+		cil_fail(r, "was given a governor that cannot be read: %s", text);
+	g->from_ns = from_ns;
+	g->number = number;
+	s->governor_count++;
+}
+
+/**
+ * cil_stock_option() - take a word of the command line
+ * @r: the run
+ * @word: the word
+ *
+ * Return: whether it is one of the options above.
+ */
+bool cil_stock_option(struct reader *r, const char *word)
+{
+	if (!strncmp(word, "--machine=", 10))
+		add_machine(r, word + 10);
+	else if (!strncmp(word, "--governor=", 11))
+		add_governor(r, word + 11);
+	else if (!strcmp(word, "--strict"))
+		r->stock.is_strict = true;
+	else if (!strncmp(word, "--kernel=", 9))
+		snprintf(r->stock.kernel, sizeof(r->stock.kernel), "%s",
+			 word + 9);
+	else
+		return false;
+	return true;
+}
+
+/* ---- Rows. ---- */
+
+static const char *take_decision(void *context, const struct cil_period *d)
+{
+	struct reader *r = context;
+
+	cil_put_members(r, TABLE_DECISION, d->ts, d);
+	return cil_periods_decision(&r->periods, d);
+}
+
+static const char *take_outcome(void *context,
+				const struct cil_period_outcome *o)
+{
+	struct reader *r = context;
+
+	cil_put_members(r, TABLE_OUTCOME, o->ts, o);
+	return cil_periods_outcome(&r->periods, o);
+}
+
+/* The row of config that the module would have written first. */
+static void put_config(struct reader *r, const struct stock_machine *m, u32 cpu)
+{
+	const struct cil_period_machine *machine = &m->machine;
+	struct cil_chunk *chunk = &r->chunks[TABLE_CONFIG];
+	const char *texts[] = { m->names, "", "", r->stock.kernel };
+	size_t i;
+
+	if (!r->wanted[TABLE_CONFIG])
+		return;
+	cil_put_number(chunk, 0, 0);
+	cil_put_number(chunk, 1, cpu);
+	cil_put_number(chunk, 2, 0);
+	cil_put_number(chunk, 3, 0);
+	cil_put_number(chunk, 4, cpu);
+	cil_put_number(chunk, 5, machine->tick_ns);
+	cil_put_number(chunk, 6, r->stock.state.governor);
+	cil_put_number(chunk, 7, machine->states);
+	cil_put_number(chunk, 8, machine->polling);
+	cil_put_content(chunk, 9, machine->exit_latency_ns, 0);
+	cil_put_content(chunk, 10, machine->target_residency_ns, 0);
+	cil_put_content(chunk, 11, machine->power_mw, 0);
+	for (i = 0; i < 4; i++) {
+		if (cil_put_content(chunk, 12 + i, texts[i], strlen(texts[i])))
+			cil_fail(r, "needs more memory than there is");
+	}
+	chunk->rows++;
+	if (cil_chunk_full(chunk))
+		cil_check_stream(r, cil_chunk_write(chunk, r->out));
+}
+
+/**
+ * cil_stock_begin_cpu() - the events of the next CPU begin
+ * @r: the run
+ * @cpu: its number
+ */
+void cil_stock_begin_cpu(struct reader *r, u32 cpu)
+{
+	const struct cil_stock_sink sink = {
+		.decision = take_decision,
+		.outcome = take_outcome,
+		.context = r,
+	};
+	struct stock_reader *s = &r->stock;
+	const char *error;
+	size_t i;
+
+	s->current = NULL;
+	s->held.is_held = false;
+	for (i = 0; i < s->machine_count; i++) {
+		if (cpu >= s->machines[i].first && cpu <= s->machines[i].last)
+			s->current = &s->machines[i];
+	}
+	if (!s->current)
+		return;
+	error = cil_periods_config(&r->periods, &s->current->machine);
+	if (error)
+		cil_fail(r, "%s", error);
+	cil_stock_begin(&s->state, &sink, &s->counts, &s->current->machine,
+			r->used[TABLE_STOP] && r->used[TABLE_RETAIN]);
+	s->state.latency_req_ns = s->current->latency_req_ns;
+	s->state.disabled = s->current->disabled;
+	if (s->governor_count)
+		s->state.governor = s->governors[0].number;
+	put_config(r, s->current, cpu);
+}
+
+/**
+ * cil_stock_end_cpu() - there are no more events of the CPU
+ * @r: the run
+ */
+void cil_stock_end_cpu(struct reader *r)
+{
+	const char *error = cil_stock_end(&r->stock.state);
+
+	if (error)
+		cil_fail(r, "%s", error);
+}
+
+/* ---- Events. ---- */
+
+static u8 governor_at(const struct stock_reader *s, u64 ts)
+{
+	size_t i = s->governor_count;
+
+	while (i && s->governors[i - 1].from_ns > ts)
+		i--;
+	return s->governors[i ? i - 1 : 0].number;
+}
+
+static bool is_tick(const char *name)
+{
+	return name && (!strcmp(name, "tick_nohz_handler") ||
+			!strcmp(name, "tick_sched_timer"));
+}
+
+/* The exit latency of the lab's emulated machine is a timer of its own. */
+static bool is_emulators(const char *name)
+{
+	return name && !strcmp(name, "timer_expired");
+}
+
+static const char *take_hrtimer(struct reader *r,
+				const struct tep_record *record)
+{
+	struct cil_stock *s = &r->stock.state;
+
+	const char *name = tep_find_function(
+		r->tep, cil_read_field(r, TABLE_HRTIMER, 0, record));
+
+	if (is_tick(name))
+		cil_stock_tick(s, record->ts);
+	else if (!is_emulators(name))
+		cil_stock_expiry(s, record->ts,
+				 cil_read_field(r, TABLE_HRTIMER, 1, record));
+	return NULL;
+}
+
+static const char *take_idle(struct reader *r, const struct tep_record *record)
+{
+	u32 state = cil_read_field(r, TABLE_CPU_IDLE, 0, record);
+	const char *error;
+
+	if (cil_read_field(r, TABLE_CPU_IDLE, 1, record) != r->periods.cpu)
+		return NULL;
+	/* Whether there is more than this event is known at the end only. */
+	error = cil_periods_idle(&r->periods, record->ts, state);
+	return error ? error : cil_stock_idle(&r->stock.state, record->ts,
+					      state);
+}
+
+static const char *give_answer(struct reader *r)
+{
+	struct stock_answer *a = &r->stock.held;
+
+	a->is_held = false;
+	return cil_stock_asked(&r->stock.state, a->ts, a->sleep_length_ns,
+			       a->delta_tick_ns,
+			       r->sources[TABLE_ASKED][1].size);
+}
+
+/*
+ * An answer, the one before it being given. In strict mode the decision event,
+ * if that was it that asked, comes next.
+ */
+static const char *take_answer(struct reader *r, const struct tep_record *record)
+{
+	r->stock.held = (struct stock_answer){
+		.is_held = true,
+		.ts = record->ts,
+		.sleep_length_ns = cil_read_field(r, TABLE_ASKED, 0, record),
+		.delta_tick_ns = cil_read_field(r, TABLE_ASKED, 1, record),
+	};
+	return r->stock.is_strict ? NULL : give_answer(r);
+}
+
+/**
+ * cil_stock_record() - an event that decisions are made of
+ * @r: the run
+ * @table: its table
+ * @record: the event
+ *
+ * Return: NULL, or what is wrong with it.
+ */
+const char *cil_stock_record(struct reader *r, size_t table,
+			     const struct tep_record *record)
+{
+	struct cil_stock *s = &r->stock.state;
+	const char *error;
+
+	s->governor = governor_at(&r->stock, record->ts);
+	if (table == TABLE_UNASKED) {
+		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
+			r->stock.held.is_held = false;
+		return NULL;
+	}
+	error = r->stock.held.is_held ? give_answer(r) : NULL;
+	if (error)
+		return error;
+	switch (table) {
+	case TABLE_ASKED:
+		return take_answer(r, record);
+	case TABLE_STOP:
+	case TABLE_RETAIN:
+		return cil_stock_fate(s, record->ts, table == TABLE_STOP);
+	case TABLE_CPU_IDLE:
+		return take_idle(r, record);
+	case TABLE_HRTIMER:
+		return take_hrtimer(r, record);
+	case TABLE_GOT:
+		cil_stock_got_tick(s, cil_read_field(r, table, 0, record));
+		return NULL;
+	case TABLE_ARMED:
+		cil_stock_armed(s, cil_read_field(r, table, 0, record),
+				cil_read_field(r, table, 1, record));
+		return NULL;
+	case TABLE_EXIT:
+		cil_stock_exit(s);
+		return NULL;
+	case TABLE_SWITCH:
+		if (!cil_read_field(r, table, 0, record))
+			cil_stock_left(s);
+		return NULL;
+	case TABLE_TICK_STOP:
+		if (cil_read_field(r, table, 0, record))
+			cil_stock_tick_stop(s);
+		return NULL;
+	default:
+		return NULL;
+	}
+}
