@@ -12,7 +12,7 @@ PYTEST := $(PYTHON) -m pytest -n 2
 PYTHON_SOURCES := tools experiments tests packaging conftest.py
 STORMS := storm-debug storm-kcsan storm-rt storm-stock
 # What pytest has short forms of only; conftest.py names them where they are left out.
-LONG := mutants faults fuzz matrix $(STORMS) soak
+LONG := bpf mutants faults fuzz matrix $(STORMS) soak
 
 help:	## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -45,6 +45,11 @@ stock:	## how near a recording without the module comes to one with it, every wo
 fidelity:	## a million decisions in the lab: does replay make them again, all of them?
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/fidelity/run.py $(FIDELITY_ARGS)
+
+bpf:	## governors as programs in BPF beside native ones, hostile programs (BPF_ARGS=--help)
+	@tools/setup.sh
+	@tools/setup.sh bpf
+	@$(PYTHON) tests/proofs/bpf/run.py $(BPF_ARGS)
 
 calibrate:	## emulated machines with hidden figures: does calibrate find them?
 	@tools/setup.sh
@@ -136,6 +141,6 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity calibrate bench-gate determinism \
+.PHONY: help demo test test-full crossval equality fidelity bpf calibrate bench-gate determinism \
 	throughput matrix storm $(STORMS) faults fuzz soak tunables-doc size coverage mutants lint \
 	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock experiments

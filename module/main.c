@@ -7,6 +7,7 @@
 #include <linux/module.h>
 
 #include "base.h"
+#include "bpf/bpf.h"
 #include "debugfs.h"
 #include "evacuate/evacuate.h"
 #include "glue.h"
@@ -49,6 +50,7 @@ static int __init cil_init(void)
 	if (ret)
 		goto err_evacuate;
 	cil_debugfs_init();
+	cil_bpf_init();
 	return 0;
 
 err_evacuate:
@@ -74,6 +76,7 @@ static void __exit cil_exit(void)
 	cil_evacuate_exit();
 	cil_registry_remove();
 	cil_shadow_exit();
+	cil_bpf_exit();
 	cil_hints_exit();
 	cil_glue_exit();
 	cil_state_exit();

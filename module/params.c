@@ -157,7 +157,7 @@ static const struct kernel_param_ops param_ops = {
 	};								\
 	module_param_cb(name, &param_ops, &name##_param, 0600);		\
 	MODULE_PARM_DESC(name, "Tunables of " #name ": name=value[,name=value]...");
-CIL_GOVERNORS(X)
+CIL_MODULE_GOVERNORS(X)
 #undef X
 
 static struct cil_param gate_param = {

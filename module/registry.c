@@ -23,7 +23,7 @@
 		return cil_glue_enable(&cil_governors[CIL_GOVERNOR_##name], \
 				       drv, dev);			\
 	}
-CIL_GOVERNORS(X)
+CIL_MODULE_GOVERNORS(X)
 #undef X
 
 static int enable_gate(struct cpuidle_driver *drv, struct cpuidle_device *dev)
@@ -34,7 +34,9 @@ static int enable_gate(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 #define X(name)								\
 	[CIL_GOVERNOR_##name] = enable_##name,
 static int (*const enable[])(struct cpuidle_driver *drv,
-			     struct cpuidle_device *dev) = { CIL_GOVERNORS(X) };
+			     struct cpuidle_device *dev) = {
+	CIL_MODULE_GOVERNORS(X)
+};
 #undef X
 
 /*

@@ -225,7 +225,7 @@ void cil_shadow_decide(struct cil_cpu *cpu)
 	if (!set)
 		return;
 	here = this_cpu_ptr(set->cpus);
-	fresh = !here->started || cpu->afresh;
+	fresh = !READ_ONCE(here->started) || cpu->afresh;
 	cpu->afresh = false;
 
 	/* Under a kernel base these two are not what the events say. */
@@ -435,6 +435,31 @@ int cil_shadow_show_stats(struct seq_file *seq)
 	mutex_unlock(&change_lock);
 	kfree(copy);
 	return 0;
+}
+
+/**
+ * cil_shadow_restart() - let the shadows start afresh if one is this governor
+ * @governor: the governor
+ *
+ * Takes effect on each CPU at its next decision.
+ *
+ * Context: process, may sleep.
+ */
+void cil_shadow_restart(const struct cil_governor *governor)
+{
+	struct cil_shadow_set *set;
+	bool found = false;
+	u32 i;
+
+	mutex_lock(&change_lock);
+	set = rcu_dereference_protected(current_set,
+					lockdep_is_held(&change_lock));
+	for (i = 0; set && i < set->count; i++)
+		found |= set->shadow[i].governor == governor;
+	if (found)
+		for_each_possible_cpu(i)
+			WRITE_ONCE(per_cpu_ptr(set->cpus, i)->started, false);
+	mutex_unlock(&change_lock);
 }
 
 /**

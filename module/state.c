@@ -17,7 +17,9 @@
 		.id = CIL_GOVERNOR_##governor,				\
 		.policy = &governor##_policy,				\
 	},
-struct cil_governor cil_governors[CIL_POLICY_COUNT] = { CIL_GOVERNORS(X) };
+struct cil_governor cil_governors[CIL_POLICY_COUNT] = {
+	CIL_MODULE_GOVERNORS(X)
+};
 #undef X
 
 struct cil_governor cil_gate = {

@@ -12,10 +12,21 @@
 #include "../governors/common/policy.h"
 #include "../governors/gate/gate.h"
 
-/* Position in governors/list.h; the gate has a number out of its reach. */
+/* Those of governors/list.h, then the one that programs in BPF decide for. */
+#if CIL_BPF
+#define CIL_MODULE_GOVERNORS(X)	CIL_GOVERNORS(X) X(bpf)
+#else
+#define CIL_MODULE_GOVERNORS(X)	CIL_GOVERNORS(X)
+#endif
+
+#define X(name) extern const struct cil_policy name##_policy;
+CIL_MODULE_GOVERNORS(X)
+#undef X
+
+/* The position in that list; the gate has a number out of its reach. */
 enum cil_governor_id {
 #define X(name) CIL_GOVERNOR_##name,
-	CIL_GOVERNORS(X)
+	CIL_MODULE_GOVERNORS(X)
 #undef X
 	CIL_POLICY_COUNT,
 	CIL_GOVERNOR_gate = 255,

@@ -65,12 +65,12 @@ void cil_trace_unreg(void);
 	CIL_REASONS(cil_reason_pair) { 255, "invalid" })
 
 #define cil_export_governor(name) TRACE_DEFINE_ENUM(CIL_GOVERNOR_##name);
-CIL_GOVERNORS(cil_export_governor)
+CIL_MODULE_GOVERNORS(cil_export_governor)
 TRACE_DEFINE_ENUM(CIL_GOVERNOR_gate);
 
 #define cil_governor_pair(name) { CIL_GOVERNOR_##name, #name },
 #define cil_show_governor(value) __print_symbolic(value,		\
-	CIL_GOVERNORS(cil_governor_pair) { CIL_GOVERNOR_gate, "gate" })
+	CIL_MODULE_GOVERNORS(cil_governor_pair) { CIL_GOVERNOR_gate, "gate" })
 
 TRACE_EVENT_FN(decision,
 	TP_PROTO(const struct cil_record *r),

@@ -5,6 +5,7 @@
 #include <linux/sched.h>
 #include <linux/utsname.h>
 
+#include "bpf/bpf.h"
 #include "timers.h"
 #include "traced.h"
 #include "tunables.h"
@@ -39,9 +40,15 @@ static void join_table(const struct cpuidle_driver *drv, char *table, size_t siz
 	}
 }
 
-/* Who decides under the gate on this CPU. */
-static const char *base_name(const struct cil_cpu *cpu)
+/* Who decides under the gate on this CPU, or as a program in BPF. */
+static const char *base_name(const struct cil_cpu *cpu, char *program, size_t size)
 {
+	if (cil_bpf_decides(cpu->own)) {
+		cil_bpf_name(cpu->state, program, size);
+		return program;
+	}
+	if (cpu->governor != &cil_gate)
+		return "";
 	return cpu->base ? cpu->base->name : cpu->own->kernel.name;
 }
 
@@ -51,14 +58,30 @@ static noinline void emit_config(const struct cil_cpu *cpu,
 	char names[CIL_STATE_MAX * CPUIDLE_NAME_LEN];
 	char table[CIL_STATE_MAX * (CPUIDLE_NAME_LEN + 24)];
 	char tunables[CIL_TUNABLES_TEXT];
+	char program[CIL_BPF_NAME];
 
 	join_names(cpu->driver, names, sizeof(names));
 	join_table(cpu->driver, table, sizeof(table));
 	cil_tunables_format(cpu->own, set, tunables, sizeof(tunables));
 	trace_config(cpu->record.seq, cpu->record.governor, set->generation,
 		     &cpu->machine, names, table,
-		     cpu->governor == &cil_gate ? base_name(cpu) : "",
-		     tunables, init_utsname()->release);
+		     base_name(cpu, program, sizeof(program)), tunables,
+		     init_utsname()->release);
+}
+
+/* What a program in BPF keeps is read from it. */
+static noinline void emit_program_state(const struct cil_cpu *cpu)
+{
+	u32 total = cil_bpf_state_size(cpu->state);
+	u64 chunk[CIL_STATE_CHUNK / sizeof(u64)];
+	u32 offset, size;
+
+	for (offset = 0; offset < total; offset += size) {
+		size = min_t(u32, total - offset, CIL_STATE_CHUNK);
+		cil_bpf_read_state(cpu->state, offset, chunk, size);
+		trace_state(cpu->record.seq, cpu->record.governor, offset, total,
+			    (const u8 *)chunk, size);
+	}
 }
 
 static void emit_state(const struct cil_cpu *cpu)
@@ -69,6 +92,10 @@ static void emit_state(const struct cil_cpu *cpu)
 
 	if (!trace_state_enabled())
 		return;
+	if (cil_bpf_decides(cpu->own)) {
+		emit_program_state(cpu);
+		return;
+	}
 	for (offset = 0; offset < total; offset += CIL_STATE_CHUNK)
 		trace_state(cpu->record.seq, cpu->record.governor, offset, total,
 			    data + offset, min_t(u32, total - offset,

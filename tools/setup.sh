@@ -4,6 +4,7 @@
 #
 #   tools/setup.sh             both of the following
 #   tools/setup.sh packages    the Debian packages that are missing, by apt-get
+#   tools/setup.sh bpf         those that governors in BPF need, which the first does not install
 #   tools/setup.sh python      build/venv with the versions of tools/requirements.txt
 #
 # Says what it is about to install, and nothing when there is nothing to do.
@@ -46,6 +47,13 @@ sparse                      make lint: types and locks of the kernel code
 shellcheck                  make lint: scripts
 codespell                   make lint: spelling
 mariadb-server-core         a database server for the tests of tune, started by them alone
+"
+
+# For cpuidle-lab bpf, lab --governor bpf:NAME and make bpf alone.
+bpf_packages="
+clang-19                    governors as programs in BPF
+llvm-19                     the same
+libbpf-dev                  their headers
 "
 
 # Exits with one sentence.
@@ -155,10 +163,14 @@ flock 9 # two at once: the second waits and finds the work done
 
 case ${1:-all} in
 packages) install_packages ;;
+bpf)
+	packages=$bpf_packages
+	install_packages
+	;;
 python) install_python ;;
 all)
 	install_packages
 	install_python
 	;;
-*) die "unknown part '$1'; give packages, python or nothing" ;;
+*) die "unknown part '$1'; give packages, bpf, python or nothing" ;;
 esac

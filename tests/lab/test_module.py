@@ -13,6 +13,8 @@ pytestmark = pytest.mark.lab
 
 TOP = Path(__file__).resolve().parents[2]
 OURS = ["teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate"]
+# Only where the kernel can have it.
+PROGRAMS = "bpf"
 
 # What the kernel itself says about any module from outside its tree.
 TAINT = ("loading out-of-tree module taints kernel", "module verification failed")
@@ -66,7 +68,8 @@ def test_loading_changes_nothing_but_the_list(kernel: str, tmp_path: Path) -> No
         kernel=kernel,
     )
     said = answers(result)
-    assert said["loaded.list"].split() == said["before.list"].split() + OURS
+    loaded = [name for name in said["loaded.list"].split() if name != PROGRAMS]
+    assert loaded == said["before.list"].split() + OURS
     assert said["loaded.current"] == said["before.current"] == "menu"
     assert said["after.list"] == said["before.list"]
     assert said["after.current"] == "menu"
@@ -141,7 +144,7 @@ def test_no_reference_is_needed_to_get_away(kernel: str, tmp_path: Path) -> None
     )
     said = answers(result)
     assert (said["no_driver"], said["driver_gone"], said["raced"]) == ("menu", "menu", "menu")
-    assert not set(OURS) & set(said["list"].split())
+    assert not {*OURS, PROGRAMS} & set(said["list"].split())
     assert complaints(result) == []
 
 
@@ -228,7 +231,7 @@ def test_missing_symbol_is_named_and_nothing_stays(tmp_path: Path) -> None:
         changes={"module/symbols.c": changed},
     )
     assert "Unknown symbol" in answers(result)["said"] or "No such file" in answers(result)["said"]
-    assert not set(OURS) & set(answers(result)["list"].split())
+    assert not {*OURS, PROGRAMS} & set(answers(result)["list"].split())
     ours = [line for line in complaints(result) if "cpuidle_lab" in line]
     assert len(ours) == 1
     assert "tick_nohz_no_such_symbol" in ours[0]
@@ -309,10 +312,10 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
     assert any("no debugfs" in line for line in result.dmesg.splitlines())
 
 
-def test_without_hints_the_governors_serve(tmp_path: Path) -> None:
-    """A build with CIL_HINTS=0 has no device and no files of hints, and decides all the same."""
+def test_without_hints_and_programs_the_governors_serve(tmp_path: Path) -> None:
+    """A build with CIL_HINTS=0 and CIL_BPF=0 lacks their files, and decides all the same."""
     kbuild = (TOP / "Kbuild").read_text()
-    changed = kbuild.replace("CIL_HINTS ?= 1", "CIL_HINTS ?= 0")
+    changed = kbuild.replace("CIL_HINTS ?= 1", "CIL_HINTS ?= 0\nCIL_BPF ?= 0")
     assert changed != kbuild
     result = guest(
         tmp_path,
@@ -329,7 +332,7 @@ def test_without_hints_the_governors_serve(tmp_path: Path) -> None:
         done
         echo "gate.parameter: $(cat /sys/module/cpuidle_lab/parameters/gate)"
         echo "map: $(echo latency_map=1 2>&1 >/sys/module/cpuidle_lab/parameters/gate)"
-        for file in /dev/cpuidle_latency $knobs/gate/hints $knobs/gate/recount; do
+        for file in /dev/cpuidle_latency $knobs/gate/hints $knobs/gate/recount $knobs/bpf; do
             [ -e $file ] && fail "$file is there"
         done
         governor menu

@@ -37,9 +37,9 @@ def test_every_python_package_is_explained_and_pinned() -> None:
 
 def test_every_debian_package_is_explained_and_installed() -> None:
     setup = (TOP / "tools" / "setup.sh").read_text()
-    match = re.search(r'^packages="\n(.*?)^"', setup, re.MULTILINE | re.DOTALL)
-    assert match
-    installed = {line.split()[0] for line in match[1].splitlines() if line.strip()}
+    lists = re.findall(r'^(?:bpf_)?packages="\n(.*?)^"', setup, re.MULTILINE | re.DOTALL)
+    assert len(lists) == 2
+    installed = {line.split()[0] for line in "".join(lists).splitlines() if line.strip()}
     # These are for the machine that the module is used on.
     elsewhere = {"dkms", "linux-headers-amd64", "kernelshark"}
     # The lab unpacks its own, and the table says where.

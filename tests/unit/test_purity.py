@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.host import project_governors
+
 TOP = Path(__file__).resolve().parents[2]
 GOVERNORS = TOP / "governors"
 # The only file that knows where it is compiled.
@@ -117,3 +119,12 @@ def test_a_float_or_a_library_would_be_noticed(tmp_path: Path) -> None:
     assert not compiles("double f(double a);\ndouble f(double a) { return a; }\n")
     assert not compiles("#include <stdlib.h>\n")
     assert not compiles("#include <linux/types.h>\n")
+
+
+def test_each_governor_is_a_program_in_bpf_without_a_change() -> None:
+    """The fourth build; test_bpf_build.py compiles it where there is a compiler for it."""
+    for name in project_governors(TOP):
+        text = (TOP / f"bpf/{name}.bpf.c").read_text()
+        assert len(text.splitlines()) <= 20
+        assert f'#include "governors/{name}/{name}.c"' in text
+        assert f'CIL_BPF_POLICY("{name}", struct {name},' in text

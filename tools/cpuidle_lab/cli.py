@@ -29,7 +29,7 @@ GROUPS = (
         ("report", "compare", "replay", "crossval", "tune", "columns", "export", "machines"),
     ),
     ("the lab", ("demo", "lab", "corpus", "synth")),
-    ("governors", ("new",)),
+    ("governors", ("new", "bpf")),
     ("the project's promises, in the tree only", ("experiment", "study", "bench")),
 )
 

@@ -4,7 +4,9 @@
 #define US		CIL_NSEC_PER_USEC
 #define MS		CIL_NSEC_PER_MSEC
 #define SEC		(1000 * MS)
+#ifndef ARRAY_SIZE
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#endif
 
 /* The kernel's latency request if nobody asks for one. */
 #define NO_LIMIT_NS	(2147483647 * US)

@@ -165,6 +165,21 @@ def _check_options(subject: Subject) -> Iterator[Finding]:
             yield Finding(option, without, f"not set, needed for {purpose}", "boot Debian's kernel")
 
 
+def _check_programs(subject: Subject) -> Iterator[Finding]:
+    exported = subject.machine.tree.read(f"/lib/modules/{subject.kernel}/build/Module.symvers")
+    if exported is None:
+        return  # the headers are not there, and another finding says so
+    if "\t__register_bpf_struct_ops\t" in exported:
+        yield Finding("BPF", OK, "the kernel takes governors as programs (cpuidle-lab bpf)")
+    else:
+        yield Finding(
+            "BPF",
+            WARN,
+            "the kernel takes no governors as programs; all else works",
+            "boot Linux 6.12 or newer to use cpuidle-lab bpf",
+        )
+
+
 def _efi_byte(machine: Machine, name: str) -> int:
     # An EFI variable begins with four bytes of attributes.
     data = machine.tree.read_bytes(f"{_EFIVARS}/{name}-{_GLOBAL_VARIABLE}") or b""
@@ -440,12 +455,13 @@ def _check_permission(subject: Subject) -> Iterator[Finding]:
         )
 
 
-# In this order they are shown. The first three look at the kernel that was
+# In this order they are shown. The first four look at the kernel that was
 # asked about, the others at the machine as it runs.
 _KERNEL_CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     _check_kernel,
     _check_headers,
     _check_options,
+    _check_programs,
 )
 _MACHINE_CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     _check_signatures,

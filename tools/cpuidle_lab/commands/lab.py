@@ -8,11 +8,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.images import FLAVOURS, flavour_of
-from cpuidle_lab.lab.session import GOVERNORS, MACHINES, OUR_EVENTS, TRACE, Phase, Session, Tunable
+from cpuidle_lab.lab.session import (
+    AS_BPF,
+    GOVERNORS,
+    MACHINES,
+    OUR_EVENTS,
+    TRACE,
+    Phase,
+    Session,
+    Tunable,
+)
 from cpuidle_lab.lab.session import sha256 as sha256_of
 
 NAME = "lab"
@@ -44,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--kernel", default="6.12", help=f"{', '.join(FLAVOURS)} (default: %(default)s)")
     add("--cpus", type=int, default=2, metavar="N", help="number of CPUs (default: %(default)s)")
     add("--machine", default="skx", help=f"{', '.join(MACHINES)} (default: %(default)s)")
-    add("--governor", default="menu", help=f"{', '.join(GOVERNORS)} (default: %(default)s)")
+    add("--governor", default="menu",
+        help=f"{', '.join(GOVERNORS)}, bpf:NAME (default: %(default)s)")  # fmt: skip
     add("--set", action="append", default=[], metavar="GOVERNOR.NAME=VALUE", help="set a tunable")
     add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
     add("--script", type=Path, metavar="FILE", help="run this shell script instead")
@@ -99,6 +110,14 @@ def check_output(path: Path) -> None:
         raise UserError(f"{path} holds something else than results of the lab; choose another name")
 
 
+def programs(args: argparse.Namespace) -> dict[str, bytes]:
+    """Return the program in BPF that the arguments ask for, with its loader, by path."""
+    if not args.governor.startswith(AS_BPF):
+        return {}
+    source = bpf_build.source_of(args.governor.removeprefix(AS_BPF))
+    return bpf_build.guest_files([bpf_build.build(source, max(args.cpus, bpf_build.GUEST_CPUS))])
+
+
 def lab_run(args: argparse.Namespace) -> LabRun:
     """Return the boot that the arguments ask for."""
     if args.script:
@@ -113,7 +132,7 @@ def lab_run(args: argparse.Namespace) -> LabRun:
         seed=args.seed,
         real_time=args.real_time,
         time_limit_s=args.time_limit,
-        files=workloads.files(workloads.find(name) for name in args.workload),
+        files=workloads.files(workloads.find(name) for name in args.workload) | programs(args),
     )
 
 

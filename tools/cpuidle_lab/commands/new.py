@@ -23,6 +23,7 @@ HELP = "create a governor: a skeleton that builds and passes its tests"
 EPILOG = """\
 examples:
   cpuidle-lab new lazy           creates governors/lazy/ and adds it to the build
+  cpuidle-lab new lazy --bpf     and bpf/lazy.bpf.c, its build as a program in BPF
 
 NAME is a C identifier in lower case of at most 15 characters, and the name for current_governor.
 The command changes the source tree that holds the current directory.
@@ -31,6 +32,7 @@ exit codes: 0 created, 1 nothing was changed, 2 wrong usage
 """
 
 TEMPLATES = Path(__file__).parents[1] / "templates" / "governor"
+PROGRAM = Path(__file__).parents[1] / "templates" / "skeleton.bpf.c"
 
 # The kernel compares and shows this many characters.
 _LONGEST_NAME = 15
@@ -179,12 +181,13 @@ def _all_or_nothing(paths: list[Path]) -> Iterator[None]:
         raise
 
 
-def create(tree: Path, name: str) -> list[Path]:
+def create(tree: Path, name: str, bpf: bool = False) -> list[Path]:
     """Create a governor in a source tree.
 
     Args:
         tree: top of the source tree.
         name: name of the governor.
+        bpf: make its build as a program in BPF, too.
 
     Returns:
         the files that were created or changed, the governor's own first.
@@ -200,6 +203,9 @@ def create(tree: Path, name: str) -> list[Path]:
     check_name(name, project_governors(tree))
     if target.exists():
         raise UserError(f"{target} exists already")
+    program = tree / "bpf" / f"{name}.bpf.c"
+    if bpf and program.exists():
+        raise UserError(f"{program} exists already")
     changes = {
         make: _append_to_make(_read(make), name),
         header: _append_to_macro(_read(header), "CIL_GOVERNORS", [f"X({name})"], str(header)),
@@ -214,10 +220,14 @@ def create(tree: Path, name: str) -> list[Path]:
             (scratch / _rename(template.name, name)).write_text(_rename(template.read_text(), name))
         scratch.rename(target)
         undo.callback(shutil.rmtree, target, ignore_errors=True)
+        if bpf:
+            program.parent.mkdir(exist_ok=True)
+            undo.callback(program.unlink, missing_ok=True)
+            program.write_text(_rename(PROGRAM.read_text(), name))
         for path, text in changes.items():
             _replace(path, text)
         undo.pop_all()
-    return [*sorted(target.iterdir()), *changes]
+    return [*sorted(target.iterdir()), *([program] if bpf else []), *changes]
 
 
 # The command line.
@@ -226,6 +236,7 @@ def create(tree: Path, name: str) -> list[Path]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("name", metavar="NAME", help="name of the governor")
+    parser.add_argument("--bpf", action="store_true", help="also as a program in BPF (docs/bpf.md)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -233,7 +244,7 @@ def run(args: argparse.Namespace) -> int:
     tree = project_directory(Path.cwd()) or project_directory(Path(__file__))
     if tree is None:
         raise UserError("this is not the project's source tree: there is no governors/common")
-    for path in create(tree, args.name):
+    for path in create(tree, args.name, args.bpf):
         print(path.relative_to(tree))
     print(_NEXT.format(name=args.name))
     return 0

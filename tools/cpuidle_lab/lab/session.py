@@ -15,6 +15,8 @@ from cpuidle_lab.lab.cache import TOP
 # State tables of cpuidle_emul.
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
 GOVERNORS = (*project_governors(TOP), "gate", "menu", "ladder")
+# In front of a governor's name: the same as a program in BPF.
+AS_BPF = "bpf:"
 
 TRACE = "trace.dat"
 TRACE_MIB = 64
@@ -104,13 +106,16 @@ class Session:
         if self.events:
             lines.append(f"trace_start {self.trace_mib} {shlex.join(self.events)}")
         for phase in self.phases:
-            if phase.governor not in GOVERNORS:
+            if phase.governor.removeprefix(AS_BPF) not in GOVERNORS:
                 known = ", ".join(GOVERNORS)
                 raise UserError(f"unknown governor '{phase.governor}'; there are {known}", USAGE)
+            name, _, program = phase.governor.partition(":")
+            if program:
+                lines.append(f"bpf_attach {program}")
             for tunable in phase.tunables:
                 lines.append(f"tune {tunable.governor} {tunable.name} {tunable.value}")
             # What was learned in another phase must not count in this one.
-            lines.append(f"afresh {phase.governor}")
+            lines.append(f"afresh {name}")
             lines.append(f"phase {shlex.quote(phase.workload)} sh -c {shlex.quote(phase.command)}")
         if self.events:
             lines.append(f"trace_stop {TRACE}")

@@ -8,6 +8,7 @@ decided until the next one; such decisions are counted as unknowable, not guesse
 
 import ctypes
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -38,6 +39,10 @@ ASKED = abi.constant("RP_ASKED")
 FRESH = 0x01
 
 GATE = "gate"
+# Programs in BPF decide for it; the configuration names "bpf:NAME@HASH".
+BPF = "bpf"
+_PROGRAM = re.compile(r"bpf:(\w+)")
+_PROGRAM_TUNABLE = re.compile(r"t(\d+)")
 # Stands for a kernel governor under the gate: its recorded answer, then the gate's clamp.
 BASE = "base"
 
@@ -145,6 +150,22 @@ def reason_name(recording: Recording, number: int) -> str:
     return _name(recording, "reason", number)
 
 
+def _policy_of(name: str, base: str) -> str:
+    """Return which policy decides, by a configuration's governor and base."""
+    program = _PROGRAM.match(base)
+    if program:
+        return program[1]
+    return base if name == GATE else name
+
+
+def _of_program(words: Mapping[str, str], chosen: Governor) -> dict[str, str | int]:
+    """Return the tunables of a program by the names that its policy gives them."""
+    found = ((_PROGRAM_TUNABLE.fullmatch(name), value) for name, value in words.items())
+    numbers = {int(match[1]): value for match, value in found if match}
+    names = [each.name for each in chosen.tunables]
+    return {names[n]: value for n, value in numbers.items() if n < len(names)}
+
+
 class Tunables:
     """The sets of values that a governor had in a recording, by generation."""
 
@@ -168,13 +189,18 @@ class Tunables:
         self._anchors: dict[int, dict[str, str | int]] = {}
         for generation, number, base, text in config.unique().sort("generation").rows():
             name = governor_name(recording, number)
-            if (base if name == GATE else name) == chosen.name:
-                self._anchors[generation] = dict(word.split("=", 1) for word in text.split())
+            if _policy_of(name, base) == chosen.name:
+                words = dict(word.split("=", 1) for word in text.split())
+                bpf = _PROGRAM.match(base)
+                self._anchors[generation] = _of_program(words, chosen) if bpf else words
         self._changes: dict[int, dict[str, str | int]] = {}
         events = recording.table("tunable").select("generation", "governor", "name", "value")
         for generation, number, name, value in events.rows():
-            if governor_name(recording, number) == chosen.name:
+            by = governor_name(recording, number)
+            if by == chosen.name:
                 self._changes.setdefault(generation, {})[name] = value
+            elif by == BPF:
+                self._changes.setdefault(generation, {}).update(_of_program({name: value}, chosen))
         for generation, change in self._changes.items():
             # All of them at once: as good as a checkpoint.
             if len(change) == len(chosen.tunables):
@@ -315,10 +341,11 @@ class _Policies:
     def of(self, chunk: Mapping[str, Array]) -> Array:
         numbers = chunk["governor"]
         names = np.array([self._plain.get(n, "?") for n in range(256)], dtype=object)[numbers]
-        if GATE in names:
+        led = np.isin(names, (GATE, BPF))
+        if led.any():
             at = np.searchsorted(self._since, chunk["seq"], side="right") - 1
             based = np.array([*self._bases, "?"], dtype=object)[at]
-            names = np.where(names == GATE, based, names)
+            names = np.where(led, based, names)
         return names
 
 
@@ -326,7 +353,8 @@ def _policies(recording: Recording, cpu: int) -> _Policies:
     config = recording.table("config").filter(pl.col("cpu") == cpu).sort("seq")
     plain = {n: governor_name(recording, n) for n in range(256)}
     own = {name for name in plain.values() if not name.startswith("governor ")}
-    bases = [base if base in own else BASE for base in config["base"].to_list()]
+    bases = [_policy_of(GATE, base) for base in config["base"].to_list()]
+    bases = [base if base in own else BASE for base in bases]
     return _Policies(plain, config["seq"].to_numpy(), bases)
 
 
@@ -410,9 +438,13 @@ def recorded_policies(recording: Recording) -> list[str]:
 
 
 def recorded_shadows(recording: Recording) -> list[str]:
-    """Return which governors decided as shadows in a recording."""
+    """Return which governors decided as shadows in a recording, programs in BPF not among them.
+
+    The events of a shadow do not say which program it was.
+    """
     numbers = sorted(recording.table("shadow")["governor"].unique().to_list())
-    return [governor_name(recording, n) for n in numbers]
+    names = [governor_name(recording, n) for n in numbers]
+    return [name for name in names if name != BPF]
 
 
 def _generations(recording: Recording, shadow: bool) -> list[int]:

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+/* teo_ng as a program in BPF. */
+#include "bpf/cil_bpf.h"
+#include "bpf/guard.h"
+#include "governors/teo_ng/teo_ng.c"
+#include "bpf/unguard.h"
+
+CIL_BPF_POLICY("teo_ng", struct teo_ng, policy_init, policy_select, policy_update, 0);

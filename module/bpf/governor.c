@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The governor bpf: a program in BPF decides, or teo_ng while there is none,
+ * and where the program took too long.
+ *
+ * A program keeps its state in memory of its own, once for a governor in use
+ * and once for a shadow on each CPU. Each policy state here remembers for which
+ * program it was initialised; another program does not decide there before.
+ *
+ * All of it runs in select, with interrupts off and RCU watching. A program
+ * that goes is freed after a grace period.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": bpf: " fmt
+
+#include <linux/irq_work.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched/clock.h>
+#include <linux/workqueue.h>
+
+#include "../governors/teo_ng/teo_ng.h"
+#include "bpf/bpf.h"
+#include "bpf/kfuncs.h"
+#include "bpf/ops.h"
+#include "glue.h"
+#include "shadow.h"
+#include "tunables.h"
+
+/* A program is taken off after so many calls that took too long... */
+#define EXCESSES_MAX	3
+
+/* ...among so many on one CPU. */
+#define EXCESS_PERIOD	1024
+
+/* For a program that does not count its loop turns; a host may stop a guest. */
+#define CALL_MAX_NS	(10 * NSEC_PER_MSEC)
+
+/**
+ * struct bpf_state - what the governor knows on one CPU
+ * @teo: of teo_ng; the first member, for checkpoints
+ * @of: the program that was initialised here; NULL: teo_ng decides
+ * @slot: where @of keeps its state
+ * @calls: counts down to the end of the period for @excesses
+ * @excesses: calls that took too long
+ */
+struct bpf_state {
+	struct teo_ng teo;
+	const struct cil_bpf_ops *of;
+	u32 slot;
+	u32 calls;
+	u32 excesses;
+};
+
+/**
+ * struct bpf_counts - what happened on one CPU since the module was loaded
+ * @decisions: of programs
+ * @fallbacks: of teo_ng in their place
+ * @excesses: calls that took too long
+ * @turns: most loop turns of a call
+ */
+struct bpf_counts {
+	u64 decisions;
+	u64 fallbacks;
+	u64 excesses;
+	u32 turns;
+};
+
+static DEFINE_PER_CPU(struct bpf_counts, counts);
+
+/* Serialises changes. */
+static DEFINE_MUTEX(change_lock);
+static struct cil_bpf_ops __rcu *active;
+
+/* The program that took too long, as @active then. */
+static const struct cil_bpf_ops *taken_off;
+static const char *taken_off_why;
+
+/* Why no program can be attached; NULL: it can. */
+static const char *unavailable = "the module is starting";
+
+static struct cil_governor *governor_bpf(void)
+{
+	return &cil_governors[CIL_GOVERNOR_bpf];
+}
+
+static void say_taken_off(struct work_struct *work)
+{
+	mutex_lock(&change_lock);
+	if (READ_ONCE(taken_off)) {
+		pr_err("%s is taken off, teo_ng decides: %s\n", taken_off->name,
+		       taken_off_why);
+		cil_glue_restart(governor_bpf());
+		cil_shadow_restart(governor_bpf());
+	}
+	mutex_unlock(&change_lock);
+}
+
+static DECLARE_WORK(off_work, say_taken_off);
+
+static void queue_off_work(struct irq_work *work)
+{
+	schedule_work(&off_work);
+}
+
+static struct irq_work off_irq_work = IRQ_WORK_INIT(queue_off_work);
+
+static noinline void take_off(const struct cil_bpf_ops *p, const char *why)
+{
+	if (cmpxchg(&taken_off, NULL, p))
+		return;
+	WRITE_ONCE(taken_off_why, why);
+	irq_work_queue(&off_irq_work);
+}
+
+/* Which program decides here; NULL: teo_ng does. */
+static const struct cil_bpf_ops *program_of(const struct bpf_state *s)
+{
+	const struct cil_bpf_ops *p = rcu_dereference_sched(active);
+
+	return p && p == s->of && p != READ_ONCE(taken_off) ? p : NULL;
+}
+
+static noinline void count_excess(struct bpf_state *s,
+				  const struct cil_bpf_ops *p, const char *why)
+{
+	this_cpu_inc(counts.excesses);
+	if (++s->excesses >= EXCESSES_MAX)
+		take_off(p, why);
+}
+
+/* Were the loops of a call cut short? Also counts a call that took too long. */
+static bool is_cut_short(struct bpf_state *s, const struct cil_bpf_ops *p,
+			 u64 answer, u64 start_ns)
+{
+	u32 turns = answer >> 32;
+
+	if (unlikely(turns > this_cpu_read(counts.turns)))
+		this_cpu_write(counts.turns, turns);
+	if (unlikely(!s->calls--)) {
+		s->calls = EXCESS_PERIOD;
+		s->excesses = 0;
+	}
+	if (unlikely(answer & CIL_BPF_OVER)) {
+		count_excess(s, p, "its loops took more turns than the tunable budget allows");
+		return true;
+	}
+	if (unlikely(local_clock() - start_ns > CALL_MAX_NS))
+		count_excess(s, p, "its calls took more than 10 ms");
+	return false;
+}
+
+static struct cil_tunable_set *set_of(const void *tunables)
+{
+	return container_of(tunables, struct cil_tunable_set, value[0]);
+}
+
+static void bpf_init(void *state, const struct cil_machine *machine,
+		     const void *tunables)
+{
+	struct bpf_state *s = state;
+	bool acts = state == per_cpu_ptr(governor_bpf()->state, machine->cpu);
+	const struct cil_bpf_ops *p = rcu_dereference_sched(active);
+
+	memset(s, 0, sizeof(*s));
+	teo_ng_init(&s->teo);
+	if (!p || p == READ_ONCE(taken_off))
+		return;
+	s->of = p;
+	s->slot = 2 * machine->cpu + !acts;
+	p->init((struct cil_machine *)machine, set_of(tunables), s->slot);
+}
+
+static void bpf_select(void *state, const struct cil_machine *machine,
+		       const void *tunables, struct cil_query *query,
+		       struct cil_decision *decision)
+{
+	struct bpf_state *s = state;
+	const struct cil_bpf_ops *p = program_of(s);
+	u64 answer, start_ns;
+
+	if (!p)
+		goto fall_back;
+	start_ns = local_clock();
+	this_cpu_write(cil_bpf_asking, query);
+	answer = p->select(query, set_of(tunables), s->slot);
+	this_cpu_write(cil_bpf_asking, NULL);
+	if (is_cut_short(s, p, answer, start_ns))
+		goto fall_back;
+	decision->index = answer;
+	decision->stop_tick = !!(answer & CIL_BPF_STOP_TICK);
+	decision->row = answer >> 16;
+	decision->reason = answer >> 24;
+	this_cpu_inc(counts.decisions);
+	return;
+
+fall_back:
+	teo_ng_select(&s->teo, machine, query, decision);
+	this_cpu_inc(counts.fallbacks);
+}
+
+static void bpf_update(void *state, const struct cil_machine *machine,
+		       const void *tunables, const struct cil_outcome *outcome)
+{
+	struct bpf_state *s = state;
+	const struct cil_bpf_ops *p = program_of(s);
+	u64 answer, start_ns;
+
+	if (!p) {
+		teo_ng_update(&s->teo, machine, outcome);
+		return;
+	}
+	start_ns = local_clock();
+	answer = p->update((struct cil_outcome *)outcome, set_of(tunables),
+			   s->slot);
+	is_cut_short(s, p, answer, start_ns);
+}
+
+static void bpf_dump(const void *state, const struct cil_machine *machine,
+		     const void *tunables, u64 now_ns, struct cil_sink *sink)
+{
+	const struct bpf_state *s = state;
+
+	/* The program may be gone; the pointer says only that there was one. */
+	if (s->of)
+		cil_env_print(sink, "a program in BPF decides: cpuidle-lab bpf dump\n");
+	else
+		teo_ng_dump(&s->teo, machine, sink);
+}
+
+#define VALUE(n) {							\
+	.name = "t" #n,							\
+	.unit = "",							\
+	.what = "Tunable " #n " of the program in BPF.",		\
+	.why = "The program gives the default when it is attached.",	\
+	.min = 0, .max = U32_MAX, .def = 0,				\
+}
+
+static const struct cil_tunable bpf_tunables[] = {
+	{
+		.name = "budget",
+		.unit = "loop turns",
+		.what = "A call of the program with more loop turns is ended, and teo_ng decides.",
+		.why = "A turn takes 14 instructions or more: 20 us at one a nanosecond.",
+		.min = 16, .max = 1000000, .def = 1500,
+	},
+	VALUE(0), VALUE(1), VALUE(2), VALUE(3), VALUE(4), VALUE(5), VALUE(6),
+	VALUE(7), VALUE(8), VALUE(9), VALUE(10), VALUE(11), VALUE(12),
+	VALUE(13), VALUE(14), VALUE(15), VALUE(16), VALUE(17), VALUE(18),
+	VALUE(19), VALUE(20), VALUE(21), VALUE(22),
+};
+
+static_assert(ARRAY_SIZE(bpf_tunables) == CIL_TUNABLE_MAX,
+	      "a tunable for each value");
+
+const struct cil_policy bpf_policy = {
+	.name = "bpf",
+	.state_size = sizeof(struct bpf_state),
+	.tunables = bpf_tunables,
+	.tunable_count = CIL_TUNABLE_MAX,
+	.init = bpf_init,
+	.select = bpf_select,
+	.update = bpf_update,
+	.dump = bpf_dump,
+};
+
+/* The program's defaults; a new version of the same one keeps the values. */
+static int set_defaults(const struct cil_bpf_ops *now,
+			const struct cil_bpf_ops *old)
+{
+	struct cil_change change = {};
+	u32 i;
+
+	if (old && !strcmp(old->name, now->name) &&
+	    old->tunable_count == now->tunable_count)
+		return 0;
+	for (i = 0; i < now->tunable_count; i++) {
+		change.value[CIL_BPF_OWN_TUNABLES + i] = now->tunable[i];
+		change.changed |= BIT(CIL_BPF_OWN_TUNABLES + i);
+	}
+	return change.changed ? cil_tunables_apply(governor_bpf(), &change) : 0;
+}
+
+/* The old program may be freed afterwards: no CPU runs it then. */
+static void publish_program(struct cil_bpf_ops *now)
+	__must_hold(&change_lock)
+{
+	lockdep_assert_held(&change_lock);
+	rcu_assign_pointer(active, now);
+	cil_glue_restart(governor_bpf());
+	synchronize_rcu();
+	WRITE_ONCE(taken_off, NULL);
+	cil_glue_restart(governor_bpf());
+	cil_shadow_restart(governor_bpf());
+	if (now)
+		pr_info("%s (%016llx) is attached\n", now->name, now->hash);
+	else
+		pr_info("no program is attached\n");
+}
+
+static int replace_program(struct cil_bpf_ops *now, struct cil_bpf_ops *old,
+			   bool attach)
+{
+	const struct cil_bpf_ops *current_one;
+	int ret = 0;
+
+	mutex_lock(&change_lock);
+	current_one = rcu_dereference_protected(active,
+						lockdep_is_held(&change_lock));
+	if (attach ? !!current_one : current_one != old) {
+		ret = now ? -EBUSY : 0;
+		goto out;
+	}
+	if (now)
+		ret = set_defaults(now, old);
+	if (!ret)
+		publish_program(now);
+out:
+	mutex_unlock(&change_lock);
+	return ret;
+}
+
+/**
+ * cil_bpf_decides() - is a governor the one whose programs are in BPF?
+ * @governor: the governor, or NULL
+ *
+ * Context: any.
+ */
+bool cil_bpf_decides(const struct cil_governor *governor)
+{
+	return governor == governor_bpf();
+}
+
+/**
+ * cil_bpf_name() - which policy a state is of
+ * @state: of the governor bpf
+ * @text: receives "bpf:NAME@HASH", or "bpf:teo_ng" and why
+ * @size: room in @text, at least CIL_BPF_NAME
+ *
+ * Context: idle task, interrupts off.
+ */
+void cil_bpf_name(const void *state, char *text, size_t size)
+{
+	const struct bpf_state *s = state;
+	const struct cil_bpf_ops *p = program_of(s);
+	const struct cil_bpf_ops *off = READ_ONCE(taken_off);
+
+	if (p)
+		scnprintf(text, size, "bpf:%s@%016llx", p->name, p->hash);
+	else if (off && off == rcu_dereference_sched(active))
+		scnprintf(text, size, "bpf:teo_ng (%s@%016llx took too long)",
+			  off->name, off->hash);
+	else
+		scnprintf(text, size, "bpf:teo_ng");
+}
+
+/**
+ * cil_bpf_state_size() - bytes that cil_bpf_read_state() can read
+ * @state: of the governor bpf
+ *
+ * Context: idle task, interrupts off.
+ */
+u32 cil_bpf_state_size(const void *state)
+{
+	const struct bpf_state *s = state;
+	const struct cil_bpf_ops *p = program_of(s);
+
+	return p ? p->state_size : sizeof(s->teo);
+}
+
+/**
+ * cil_bpf_read_state() - a part of what the policy in use has learned
+ * @state: of the governor bpf
+ * @offset: where the part begins, a multiple of 8
+ * @to: receives it
+ * @size: its bytes, within cil_bpf_state_size()
+ *
+ * Context: idle task, interrupts off.
+ */
+void cil_bpf_read_state(const void *state, u32 offset, void *to, u32 size)
+{
+	const struct bpf_state *s = state;
+	const struct cil_bpf_ops *p = program_of(s);
+	u32 i;
+
+	if (!p) {
+		memcpy(to, (const void *)&s->teo + offset, size);
+		return;
+	}
+	for (i = 0; i < size; i += sizeof(u64)) {
+		u64 word = p->read(s->slot, offset + i);
+
+		memcpy(to + i, &word, min_t(u32, size - i, sizeof(word)));
+	}
+}
+
+static int status_get(char *buffer, const struct kernel_param *kp)
+{
+	struct bpf_counts sum = {};
+	const struct cil_bpf_ops *p;
+	int used, n;
+
+	for_each_possible_cpu(n) {
+		const struct bpf_counts *here = per_cpu_ptr(&counts, n);
+
+		sum.decisions += here->decisions;
+		sum.fallbacks += here->fallbacks;
+		sum.excesses += here->excesses;
+		sum.turns = max(sum.turns, here->turns);
+	}
+	mutex_lock(&change_lock);
+	p = rcu_dereference_protected(active, lockdep_is_held(&change_lock));
+	if (unavailable)
+		used = scnprintf(buffer, PAGE_SIZE, "state=unavailable: %s\n",
+				 unavailable);
+	else if (!p)
+		used = scnprintf(buffer, PAGE_SIZE, "state=empty\n");
+	else if (READ_ONCE(taken_off))
+		used = scnprintf(buffer, PAGE_SIZE, "state=taken off: %s\n",
+				 READ_ONCE(taken_off_why) ?: "it took too long");
+	else
+		used = scnprintf(buffer, PAGE_SIZE, "state=attached\n");
+	if (p)
+		used += scnprintf(buffer + used, PAGE_SIZE - used,
+				  "name=%s\nhash=%016llx\n", p->name, p->hash);
+	mutex_unlock(&change_lock);
+	return used + scnprintf(buffer + used, PAGE_SIZE - used,
+				"decisions=%llu\nfallbacks=%llu\nexcesses=%llu\nturns_max=%u\n",
+				sum.decisions, sum.fallbacks, sum.excesses,
+				sum.turns);
+}
+
+static const struct kernel_param_ops status_ops = {
+	.get = status_get,
+};
+module_param_cb(bpf_status, &status_ops, NULL, 0400);
+MODULE_PARM_DESC(bpf_status, "The program of the governor bpf, and what was counted (read only)");
+
+/**
+ * cil_bpf_init() - let programs be attached; say if the kernel cannot
+ *
+ * Without programs the governor bpf decides as teo_ng, so nothing can fail.
+ *
+ * Context: process, may sleep; last at load, for this cannot be undone.
+ */
+void cil_bpf_init(void)
+{
+	int ret = cil_bpf_ops_register(replace_program);
+
+	if (!ret)
+		ret = cil_bpf_kfuncs_register();
+	mutex_lock(&change_lock);
+	if (ret == -ENOENT)
+		unavailable = "the kernel did not take the BTF of this module (was it stripped?)";
+	else if (ret)
+		unavailable = "the kernel refuses to register the type of the programs";
+	else
+		unavailable = NULL;
+	if (unavailable)
+		pr_warn("no program can be attached: %s\n", unavailable);
+	mutex_unlock(&change_lock);
+}
+
+/**
+ * cil_bpf_exit() - no work is left
+ *
+ * Programs are gone: they hold a reference on the module.
+ *
+ * Context: process, may sleep; no governor is registered any more.
+ */
+void cil_bpf_exit(void)
+{
+	irq_work_sync(&off_irq_work);
+	cancel_work_sync(&off_work);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What programs in BPF may ask: a governor, for the next timer; any scheduler,
+ * for the idle state of a CPU.
+ */
+#include <linux/bpf.h>
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/module.h>
+
+#include "bpf/kfuncs.h"
+#include "bpf/ops.h"
+
+DEFINE_PER_CPU(struct cil_query *, cil_bpf_asking);
+
+/* Is the CPU in an idle state that one of our governors chose? */
+static const struct cil_cpu *idle_cpu_of(s32 n)
+{
+	const struct cil_cpu *cpu;
+
+	if (n < 0 || n >= nr_cpu_ids || !cpu_online(n))
+		return ERR_PTR(-EINVAL);
+	cpu = per_cpu_ptr(cil_cpus, n);
+	if (!READ_ONCE(cpu->governor))
+		return ERR_PTR(-ENODEV);
+	return READ_ONCE(cpu->decided) && !READ_ONCE(cpu->reflected) ? cpu : NULL;
+}
+
+__bpf_kfunc_start_defs();
+
+/**
+ * cil_bpf_sleep_length() - time to the next timer event if the tick is stopped
+ *
+ * Context: a governor's select; anything else is told 0.
+ * Return: the sleep length in ns.
+ */
+__bpf_kfunc s64 cil_bpf_sleep_length(void)
+{
+	struct cil_query *query = this_cpu_read(cil_bpf_asking);
+
+	return query ? cil_sleep_length(query) : 0;
+}
+
+/**
+ * cil_bpf_delta_tick() - time to the next timer event, the tick included
+ *
+ * Context: a governor's select; anything else is told 0.
+ * Return: the time in ns.
+ */
+__bpf_kfunc s64 cil_bpf_delta_tick(void)
+{
+	struct cil_query *query = this_cpu_read(cil_bpf_asking);
+
+	if (!query)
+		return 0;
+	cil_sleep_length(query);
+	return query->delta_tick_ns;
+}
+
+/**
+ * cpuidle_lab_exit_latency() - how long a CPU will take to wake up
+ * @cpu: number of the CPU
+ *
+ * The answer is of the past: the CPU may wake up meanwhile.
+ *
+ * Context: any.
+ * Return: exit latency in ns of the idle state that a governor of this module
+ * chose and the CPU is in; 0: it is not idle; -EINVAL: no such CPU is online;
+ * -ENODEV: another governor decides there.
+ */
+__bpf_kfunc s64 cpuidle_lab_exit_latency(s32 cpu)
+{
+	const struct cil_cpu *idle = idle_cpu_of(cpu);
+	u8 index;
+
+	if (IS_ERR_OR_NULL(idle))
+		return PTR_ERR_OR_ZERO(idle);
+	index = READ_ONCE(idle->record.decision.index);
+	return idle->machine.states[index % CIL_STATE_MAX].exit_latency_ns;
+}
+
+/**
+ * cpuidle_lab_idle_end() - when a CPU will wake up if only timers wake it
+ * @cpu: number of the CPU
+ *
+ * Context: any.
+ * Return: monotonic time in ns; 0: it is not idle, or its governor did not ask
+ * for the next timer; -EINVAL, -ENODEV: as cpuidle_lab_exit_latency().
+ */
+__bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
+{
+	const struct cil_cpu *idle = idle_cpu_of(cpu);
+
+	if (IS_ERR_OR_NULL(idle))
+		return PTR_ERR_OR_ZERO(idle);
+	if (!READ_ONCE(idle->record.query.asked))
+		return 0;
+	return READ_ONCE(idle->record.query.now_ns) +
+	       READ_ONCE(idle->record.query.sleep_length_ns);
+}
+
+__bpf_kfunc_end_defs();
+
+BTF_KFUNCS_START(governor_kfuncs)
+BTF_ID_FLAGS(func, cil_bpf_sleep_length)
+BTF_ID_FLAGS(func, cil_bpf_delta_tick)
+BTF_ID_FLAGS(func, cpuidle_lab_exit_latency)
+BTF_ID_FLAGS(func, cpuidle_lab_idle_end)
+BTF_KFUNCS_END(governor_kfuncs)
+
+BTF_KFUNCS_START(query_kfuncs)
+BTF_ID_FLAGS(func, cpuidle_lab_exit_latency)
+BTF_ID_FLAGS(func, cpuidle_lab_idle_end)
+BTF_KFUNCS_END(query_kfuncs)
+
+static const struct btf_kfunc_id_set governor_set = {
+	.owner = THIS_MODULE,
+	.set = &governor_kfuncs,
+};
+
+static const struct btf_kfunc_id_set query_set = {
+	.owner = THIS_MODULE,
+	.set = &query_kfuncs,
+};
+
+/**
+ * cil_bpf_kfuncs_register() - let programs in BPF call the kfuncs
+ *
+ * Context: process, may sleep; once. There is no way back but the module's end.
+ * Return: 0 or the error of the BPF core.
+ */
+int cil_bpf_kfuncs_register(void)
+{
+	return register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &governor_set) ?:
+	       register_btf_kfunc_id_set(BPF_PROG_TYPE_SYSCALL, &query_set) ?:
+	       register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &query_set);
+}

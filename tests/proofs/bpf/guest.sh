@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0
+# Runs in the lab's guest; run.py gives the names and numbers in front of it.
+# shellcheck shell=sh disable=SC2154 # they are given
+. /lab/functions
+
+parameters=/sys/module/cpuidle_lab/parameters
+
+# part HEADING: also on the console, which shows how far the guest came.
+part() {
+	echo "== $*"
+	say "$*"
+}
+
+# wait_for WORD FILE: until it is there, for 20 s at most.
+wait_for() {
+	for tenth in $(seq 200); do
+		grep -q "$1" "$2" && return
+		usleep 100000
+	done
+	fail "no '$1' in $2 after $tenth tenths of a second"
+}
+
+# The link goes in its own time.
+detach() {
+	rm -f /sys/fs/bpf/cpuidle_lab
+	wait_for state=empty $parameters/bpf_status
+}
+
+attach() {
+	cil-bpf attach "/lab/bpf/$1.bpf.o" /sys/fs/bpf/cpuidle_lab
+}
+
+# The native policy beside the program, period by period.
+compare() {
+	part "compare $1"
+	attach "$1" && taskset 1 sh -c "echo $seed $periods >$parameters/bpf_prove" &&
+		cat $parameters/bpf_prove
+	detach
+}
+
+# In the idle loop: the program decides, its native twin and itself are shadows.
+live() {
+	part "live $1"
+	attach "$1"
+	echo "$1 bpf" >$knobs/shadow
+	afresh bpf
+	cyclictest -q -D 1 -i 700 -t 2 >/dev/null
+	hackbench -l 20 >/dev/null
+	cat $knobs/shadow_stats $parameters/bpf_status
+	governor menu
+	echo none >$knobs/shadow
+	detach
+}
+
+# One that the module must outlive.
+hostile() {
+	part "hostile $1"
+	attach "$1" 2>&1
+	afresh bpf
+	usleep 500000
+	cat $parameters/bpf_status
+	governor menu
+	detach
+}
+
+load cpuidle_emul machine=skx
+load cpuidle_lab
+mount -t bpf bpf /sys/fs/bpf
+for name in $governors wrong; do
+	compare "$name"
+done
+for name in $governors; do
+	live "$name"
+done
+for name in $hostiles; do
+	hostile "$name"
+done
+
+part "twice"
+attach teo_ng
+cil-bpf attach /lab/bpf/menu_ng.bpf.o
+rmmod cpuidle_lab 2>&1
+echo "budget=16" >$parameters/bpf
+detach
+
+part "loader killed"
+mkfifo /tmp/lines
+cil-bpf attach /lab/bpf/wteo.bpf.o </tmp/lines >/tmp/answers 2>&1 &
+loader=$!
+exec 3>/tmp/lines
+wait_for attached /tmp/answers
+governor bpf
+echo "replace /lab/bpf/teo_ng.bpf.o" >&3
+wait_for replaced /tmp/answers
+cat /tmp/answers
+grep name $parameters/bpf_status
+kill -9 $loader
+wait_for state=empty $parameters/bpf_status
+echo "detached, $(cat $cpuidle/current_governor) goes on"
+governor menu
+
+part "not root"
+chmod 755 /lab /lab/bpf
+echo "nobody:x:65534:65534::/:/bin/sh" >>/etc/passwd
+busybox su nobody -c "cil-bpf attach /lab/bpf/teo_ng.bpf.o" 2>&1
+
+part "query"
+governor wteo
+for name in own other end_is_known nonsense; do
+	usleep 100000
+	echo "$name $(taskset 1 cil-bpf call /lab/query.bpf.o $name)"
+done
+governor menu
+echo "menu $(cil-bpf call /lab/query.bpf.o other)"
+
+part "storm"
+for turn in $(seq "$turns"); do
+	attach wteo >/dev/null
+	governor bpf
+	echo "bpf" >$knobs/shadow
+	echo 0 >/sys/devices/system/cpu/cpu1/online
+	echo "budget=$((turn * 40 + 16)),t0=$((turn % 50 + 1))" >$parameters/bpf
+	echo 1 >/sys/devices/system/cpu/cpu1/online
+	echo "base=bpf" >$parameters/gate
+	governor gate
+	detach
+	governor menu
+	echo "base=teo_ng" >$parameters/gate
+	echo none >$knobs/shadow
+	rmmod cpuidle_lab && load cpuidle_lab
+done
+echo "turns $turn"
+rmmod cpuidle_lab && echo "module removed"

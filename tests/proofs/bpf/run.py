@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Show that a governor decides in BPF as it does natively, and that no program harms the kernel.
+
+In a stock kernel, beside each other on random and adversarial idle periods: index, stop_tick, row,
+reason, the question for the timer, and the whole state. In the idle loop, with the native twin as a
+shadow. Then hostile programs, a loader that is killed, and the query for schedulers.
+"""
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP / "tools"), str(TOP / "tests")]
+
+import runner  # noqa: E402
+
+from cpuidle_lab.bpf import build  # noqa: E402
+from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
+
+HERE = Path(__file__).parent
+HOSTILE = HERE / "hostile"
+ACTIVE = "struct cil_bpf_ops __rcu *active;"
+EPILOG = """\
+examples:
+  run.py                            a million idle periods for each governor
+  run.py --periods 20000 --turns 1  the short form
+  run.py --kernel 7.2 --cpus 4
+
+exit code: 0 if nothing differs, 1 if something does, 2 usage
+"""
+
+
+def prover() -> dict[str, str]:
+    """Return what the proof changes in the module's sources: it adds the comparison."""
+    governor = (TOP / "module/bpf/governor.c").read_text()
+    assert f"static {ACTIVE}" in governor
+    shown = governor.replace(f"static {ACTIVE}", f"extern {ACTIVE}\n{ACTIVE}")
+    stream = TOP / "tests/proofs/equality"
+    header = (stream / "stream.h").read_text()
+    return {
+        "module/bpf/governor.c": shown,
+        "module/bpf/prove.c": (HERE / "prove.c").read_text(),
+        "module/bpf/stream.c": (stream / "stream.c").read_text(),
+        "module/bpf/stream.h": header.replace("../../../governors", "../../governors"),
+    }
+
+
+def query(folder: Path) -> bytes:
+    """Return the object of the program that asks as a scheduler."""
+    source, made = HERE / "query.bpf.c", folder / "query.bpf.o"
+    include = [f"-I{path.parent}" for path in Path("/usr/include").glob("*-linux-gnu/asm")]
+    command = [f"clang-{build.LLVM}", "-target", "bpf", "-O2", "-g", *include, "-c", str(source)]
+    subprocess.run([*command, "-o", str(made)], check=True)
+    return made.read_bytes()
+
+
+def boot(args: argparse.Namespace) -> LabResult:
+    """Build all programs and run the guest's script."""
+    hostiles = sorted(HOSTILE.glob("*.bpf.c"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sources = [*(build.source_of(one) for one in build.known()), *hostiles]
+        made = [build.build(source, max(args.cpus, build.GUEST_CPUS), folder) for source in sources]
+        files = build.guest_files(made) | {"lab/query.bpf.o": query(folder)}
+        wrong = build.build(HERE / "wrong.bpf.c", max(args.cpus, build.GUEST_CPUS), folder)
+        files["lab/bpf/wrong.bpf.o"] = wrong.path.read_bytes()
+    named = {
+        "governors": " ".join(build.known()),
+        "hostiles": " ".join(path.name.removesuffix(".bpf.c") for path in hostiles),
+        "periods": str(args.periods),
+        "seed": str(args.seed),
+        "turns": str(args.turns),
+    }
+    head = "\n".join(f"{key}={shlex.quote(value)}" for key, value in named.items())
+    run = LabRun(
+        script=f"{head}\n{(HERE / 'guest.sh').read_text()}",
+        kernel=args.kernel,
+        cpus=args.cpus,
+        files=files,
+        real_time=True,
+        time_limit_s=args.time_limit,
+        changes=prover(),
+    )
+    return run_lab(
+        run, args.output, f"Comparing programs in BPF with native governors on {args.kernel}"
+    )
+
+
+def parts(output: str) -> dict[str, str]:
+    """Return what the guest printed, by the heading above it."""
+    found = re.split(r"^== (.*)$", output, flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def faults(result: LabResult) -> list[str]:
+    """Return what is not as it must be, a sentence each."""
+    said = parts(result.output)
+    found = [] if result.status == 0 else ["the script failed"]
+    found += [f"the kernel complains: {line}" for line in result.complaints() if "BUG" in line
+              or "WARNING" in line or "Call Trace" in line]  # fmt: skip
+    for name in build.known():
+        found += _compared(name, said.get(f"compare {name}", ""))
+        found += _lived(name, said.get(f"live {name}", ""))
+    if " differ=0 " in said.get("compare wrong", " differ=0 "):
+        found.append("the fault of wrong.bpf.c was not found")
+    for heading, expected in EXPECTED.items():
+        text = said.get(heading, "")
+        found += [f"{heading}: no '{words}'" for words in expected if words not in text]
+    return found
+
+
+def _compared(name: str, text: str) -> list[str]:
+    numbers = dict(re.findall(r"(\w+)=(\d+)", text))
+    if not int(numbers.get("periods", "0")):
+        return [f"{name} was not compared"]
+    wrong = int(numbers["differ"]) + int(numbers["states_differ"])
+    return [f"{name} differs: {text.strip()}"] if wrong else []
+
+
+def _lived(name: str, text: str) -> list[str]:
+    rows = re.findall(rf"^\d+ (?:{name}|bpf) shadow (\d+) (\d+) 0 0 ", text, re.MULTILINE)
+    if len(rows) < 2 or sum(int(row[0]) for row in rows) < 100:
+        return [f"{name} hardly decided as a shadow"]
+    counts = dict(re.findall(r"^(\w+)=(\d+)$", text, re.MULTILINE))
+    return [] if int(counts.get("decisions", "0")) else [f"{name} decided nothing"]
+
+
+EXPECTED = {
+    "hostile loops": ["ok attached", "state=taken off: its loops took more turns"],
+    "hostile astray": ["ok attached", "state=attached"],
+    "hostile pointer": ["error the kernel refuses", "pointer.bpf.c:"],
+    "hostile clock": ["error the kernel refuses", "clock.bpf.c:"],
+    "hostile kernel": ["error the kernel refuses"],
+    "hostile version": ["error "],
+    "twice": ["ok attached", "Device or resource busy", "in use"],
+    "loader killed": ["ok replaced", "name=teo_ng", "detached, bpf goes on"],
+    "not root": ["error "],
+    "query": ["own ok returned=0", "end_is_known ok returned=", "nonsense ok returned=-22",
+              "menu ok returned=-19"],
+    "storm": ["module removed"],
+}  # fmt: skip
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = runner.parser(__doc__, EPILOG)
+    add = parser.add_argument
+    add("--periods", type=int, default=1_000_000, help="for each governor (default: %(default)s)")
+    add("--seed", type=int, default=1, help="of the periods (default: %(default)s)")
+    add("--turns", type=int, default=10, help="of the storm (default: %(default)s)")
+    add("--kernel", default="6.12", help="default: %(default)s")
+    add("--cpus", type=int, default=2, help="default: %(default)s")
+    add("--time-limit", type=float, default=1800, metavar="S", help="default: %(default)s")
+    add("-o", "--output", type=Path, help="keep what the guest said in this folder")
+    add("--json", action="store_true", help="print the result as JSON")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prove it; return the exit code."""
+    args = parse(argv)
+    return runner.run("bpf", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Boot, compare, report."""
+    result = boot(args)
+    found = faults(result)
+    if args.json:
+        said = parts(result.output)
+        print(
+            json.dumps({"kernel": result.kernel_version, "faults": found, "said": said}, indent=2)
+        )
+    else:
+        print(result.output)
+        print("\n".join(found) or "nothing differs")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Governors as programs in BPF: building them, loading them, looking at them."""

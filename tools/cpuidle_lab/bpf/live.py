@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Programs in BPF on the running machine: attaching, replacing, looking, letting go."""
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cpuidle_lab.bpf import build
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.host import CURRENT_GOVERNOR, LAB, MODULE, Machine
+
+GOVERNOR = "bpf"
+PIN = Path("/sys/fs/bpf/cpuidle_lab")
+_STATUS = f"{MODULE}/parameters/bpf_status"
+_TUNABLES = f"{MODULE}/parameters/bpf"
+_SHADOW = f"{LAB}/shadow"
+_POLL_S = 0.1
+_BUSY = "Device or resource busy"
+
+
+def status(machine: Machine) -> dict[str, str]:
+    """Return what the module says of the program, by name.
+
+    Raises:
+        UserError: the module is not loaded, was built without programs, or may not be read.
+    """
+    tree = machine.tree
+    if not tree.exists(MODULE):
+        raise UserError("the module is not loaded: sudo modprobe cpuidle_lab")
+    if not tree.exists(_STATUS):
+        raise UserError(
+            f"the module was built without programs in BPF: the kernel {machine.kernel()} does not "
+            "let modules have them (it lacks __register_bpf_struct_ops or BTF)"
+        )
+    text = tree.read(_STATUS)
+    if text is None:
+        raise UserError(f"{_STATUS} cannot be read: run it with sudo")
+    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    found["pinned"] = "yes" if PIN.exists() else "no"
+    return found
+
+
+def check(machine: Machine) -> None:
+    """Refuse a machine on which no program can be attached now.
+
+    Raises:
+        UserError: with the reason.
+    """
+    told = status(machine)
+    state = told["state"]
+    if state.startswith("unavailable"):
+        raise UserError(f"no program can be attached: {state.partition(': ')[2]}")
+    if machine.tree.read("/proc/sys/net/core/bpf_jit_enable") == "0":
+        raise UserError("the kernel's BPF compiler is off: sudo sysctl net.core.bpf_jit_enable=1")
+    if state != "empty":
+        raise UserError(
+            f"{told.get('name', 'a program')} is attached already: cpuidle-lab bpf stop, or end "
+            "the command that runs it"
+        )
+    if os.geteuid() != 0:
+        raise UserError("attaching a program takes CAP_BPF and CAP_PERFMON: run it with sudo")
+
+
+def dump() -> str:
+    """Return the state of the program that is attached, on each CPU, as C initialisers."""
+    done = subprocess.run([build.loader(), "dump"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise UserError(f"the state cannot be read: {_reason(done.stdout)}")
+    return done.stdout
+
+
+def set_tunable(machine: Machine, text: str) -> None:
+    """Set a tunable of the program that is attached, or the governor's budget.
+
+    Args:
+        machine: this one.
+        text: NAME=VALUE.
+
+    Raises:
+        UserError: there is no such tunable, or the value is outside its range.
+    """
+    name, equal, value = text.partition("=")
+    if not equal or not value.isdecimal():
+        raise UserError(f"'{text}' is not NAME=VALUE with a number")
+    if name == "budget":
+        machine.tree.write(_TUNABLES, text)
+        return
+    told = status(machine)
+    if "name" not in told:
+        raise UserError("no program is attached")
+    tunables = build.described(told["name"], told["hash"])
+    for number, each in enumerate(tunables):
+        if each.name == name:
+            if not each.min <= int(value) <= each.max:
+                raise UserError(f"{name} must be {each.min} to {each.max}")
+            machine.tree.write(_TUNABLES, f"t{number}={value}")
+            return
+    known = ", ".join(["budget", *(each.name for each in tunables)])
+    raise UserError(f"{told['name']} has no tunable '{name}'; there are {known}")
+
+
+def stop(machine: Machine) -> None:
+    """Let go of a program that was pinned, and take it out of the list of shadows.
+
+    Raises:
+        UserError: none is pinned.
+    """
+    if not PIN.exists():
+        raise UserError(f"no program is pinned at {PIN}; one that is not ends with its command")
+    PIN.unlink()
+    _drop_shadow(machine)
+
+
+def _reason(answer: str) -> str:
+    last = answer.strip().splitlines()[-1:] or ["the loader died"]
+    text = last[0].removeprefix("error ")
+    if _BUSY in text:
+        return "another program is attached already (EBUSY)"
+    if "Operation not permitted" in text:
+        return "the kernel does not permit it: it takes CAP_BPF and CAP_PERFMON"
+    return text
+
+
+class Loader:
+    """The process that holds the link. Its end detaches the program."""
+
+    def __init__(self, program: build.Program, pin: bool) -> None:
+        """Attach a program.
+
+        Raises:
+            UserError: the kernel refuses it; the message has the verifier's last lines.
+        """
+        words = [str(build.loader()), "attach", str(program.path)]
+        words += [str(PIN)] if pin else []
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        self.answer = self._answer()
+
+    def _answer(self) -> str:
+        process = self._process
+        assert process.stdout and process.stderr
+        line = process.stdout.readline()
+        if line.startswith("ok"):
+            return line.strip()
+        words = []
+        os.set_blocking(process.stderr.fileno(), False)
+        with contextlib.suppress(TypeError, BlockingIOError):
+            words = process.stderr.read().strip().splitlines()
+        raise UserError("\n".join([f"the program is not attached: {_reason(line)}", *words]))
+
+    def replace(self, program: build.Program) -> str:
+        """Put another program in the place of the one that is attached, without a gap."""
+        assert self._process.stdin
+        self._process.stdin.write(f"replace {program.path}\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def close(self) -> None:
+        """Detach, unless the program is pinned."""
+        assert self._process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+
+
+def _drop_shadow(machine: Machine) -> None:
+    names = (machine.tree.read(_SHADOW) or "none").split()
+    if GOVERNOR in names:
+        machine.tree.write(_SHADOW, " ".join(n for n in names if n != GOVERNOR) or "none")
+
+
+@contextlib.contextmanager
+def deciding(machine: Machine, use: bool, keep: bool) -> Iterator[None]:
+    """Let the governor bpf decide, or be a shadow; put back what was before.
+
+    Args:
+        machine: this one.
+        use: as the current governor.
+        keep: leave it so in the end.
+
+    Raises:
+        UserError: the kernel refuses; for a shadow a governor of the module must be current.
+    """
+    name = CURRENT_GOVERNOR if use else _SHADOW
+    before = machine.tree.read(name)
+    if before is None:
+        raise UserError(f"{name} cannot be read (is debugfs mounted?)")
+    wanted = GOVERNOR
+    if not use:
+        names = [each for each in before.split() if each not in ("none", GOVERNOR)]
+        wanted = " ".join([*names, GOVERNOR])
+    machine.tree.write(name, wanted)
+    try:
+        yield
+    finally:
+        if not keep:
+            machine.tree.write(name, before)
+
+
+def watch(sources: tuple[Path, ...], changed: Callable[[], tuple[Path, ...]]) -> None:
+    """Call a function whenever one of some files has changed; for ever.
+
+    Args:
+        sources: the files.
+        changed: returns the files to watch from then on.
+    """
+
+    def stamps() -> list[float]:
+        return [path.stat().st_mtime if path.exists() else 0 for path in sources]
+
+    seen = stamps()
+    while True:
+        time.sleep(_POLL_S)
+        now = stamps()
+        if now != seen:
+            sources = changed()
+            seen = stamps()
