@@ -20,10 +20,9 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from tests import runner  # noqa: E402
-
 from cpuidle_lab.bpf import build  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
+from tests import runner  # noqa: E402
 
 HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile"
