@@ -454,6 +454,7 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         recorder = Recorder(machine, waiter, Path(scratch))
         undo.callback(recorder.stop)
         process = recorder.start(program, plan.events)
+        machine.checkpoint()
         governor = machine.governor()
         unread = _begin_phase(machine, governor, plan)
         start = time.monotonic()
