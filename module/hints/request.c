@@ -33,15 +33,36 @@
 /* How often threads that are made meanwhile are looked for. */
 #define PASSES	8
 
-/*
- * Every thread of a process is asked about this one by one. New threads are
- * added at the end, so one that is made meanwhile inherits, or is met.
- */
-static bool is_meant(const struct cil_target *target,
-		     const struct task_struct *thread)
+/* The thread behind a place in the list of a process' threads, NULL at the end. */
+static struct task_struct *thread_behind(const struct task_struct *task,
+					 struct list_head *place)
 {
-	return target->process || thread == target->task;
+	struct list_head *next = rcu_dereference(list_next_rcu(place));
+
+	return next == &task->signal->thread_head ? NULL :
+	       list_entry(next, struct task_struct, thread_node);
 }
+
+static struct task_struct *first_meant(const struct cil_target *target)
+{
+	return target->process ? thread_behind(target->task,
+					       &target->task->signal->thread_head) :
+				 target->task;
+}
+
+static struct task_struct *next_meant(const struct cil_target *target,
+				      struct task_struct *thread)
+{
+	return target->process ? thread_behind(target->task, &thread->thread_node) :
+				 NULL;
+}
+
+/*
+ * The thread that is meant, or all of a process. New threads are added at the
+ * end, so one that is made meanwhile inherits, or is met. In an RCU read section.
+ */
+#define for_each_meant(target, t)					\
+	for ((t) = first_meant(target); (t); (t) = next_meant(target, t))
 
 /*
  * As renice: the task must be the caller's, unless he may do it to others in
@@ -84,9 +105,8 @@ static int may_set_tasks(const struct cil_target *target,
 	if (target->trusted)
 		return 0;
 	rcu_read_lock();
-	for_each_thread(target->task, t) {
-		if (is_meant(target, t))
-			ret = may_set_task(t, wanted);
+	for_each_meant(target, t) {
+		ret = may_set_task(t, wanted);
 		if (ret)
 			break;
 	}
@@ -169,9 +189,7 @@ static int set_threads(const struct cil_target *target,
 
 	*others = false;
 	rcu_read_lock();
-	for_each_thread(target->task, t) {
-		if (!is_meant(target, t))
-			continue;
+	for_each_meant(target, t) {
 		ret = set_thread(t, wanted, privileged);
 		if (ret == -ESRCH)
 			continue;
@@ -197,9 +215,8 @@ static void settle_threads(const struct cil_target *target, u32 round)
 
 	synchronize_rcu();
 	rcu_read_lock();
-	for_each_thread(target->task, t)
-		if (is_meant(target, t))
-			cil_hint_settle(t, round);
+	for_each_meant(target, t)
+		cil_hint_settle(t, round);
 	rcu_read_unlock();
 }
 
@@ -210,13 +227,13 @@ static void settle_threads(const struct cil_target *target, u32 round)
 static void settle_groups(u64 last)
 {
 	synchronize_rcu();
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
 	cil_placement_flush();
 	cil_groups_release(last);
 	cil_probes_detach_soon();
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }
 
 /**
@@ -228,10 +245,10 @@ void cil_request_flush_groups(void)
 {
 	u64 last = 0;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_groups_unlink_dead())
 		last = cil_groups_publish();
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	if (last)
 		settle_groups(last);
 }
@@ -364,13 +381,13 @@ static int set_and_settle(const struct cil_target *target,
 			  const struct cil_request *wanted,
 			  struct cil_unsettled *unsettled)
 {
-	int ret = mutex_lock_killable(&cil_hints_lock);
+	int ret = rt_mutex_lock_killable(&cil_hints_lock);
 
 	*unsettled = (struct cil_unsettled){};
 	if (ret)
 		return ret;
 	ret = set_locked(target, wanted, unsettled);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	if (unsettled->threads)
 		settle_threads(target, unsettled->round);
 	if (unsettled->groups)
@@ -417,8 +434,8 @@ static int get_tasks(const struct cil_target *target, struct cil_request *found)
 	int ret = -ESRCH;
 
 	rcu_read_lock();
-	for_each_thread(target->task, t) {
-		if (!is_meant(target, t) || READ_ONCE(t->flags) & PF_EXITING)
+	for_each_meant(target, t) {
+		if (READ_ONCE(t->flags) & PF_EXITING)
 			continue;
 		cil_hint_read_own(t, found);
 		ret = 0;
@@ -456,10 +473,10 @@ int cil_request_get(const struct cil_target *target, struct cil_request *found)
 		get_group(target->cgroup, found);
 		return 0;
 	}
-	ret = mutex_lock_killable(&cil_hints_lock);
+	ret = rt_mutex_lock_killable(&cil_hints_lock);
 	if (ret)
 		return ret;
 	ret = get_tasks(target, found);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return ret;
 }
