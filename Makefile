@@ -36,11 +36,11 @@ crossval:	## what replay predicts beside what the kernel then does, every worklo
 
 equality:	## 10 million idle periods: the same decisions as mainline's teo and menu?
 	@tools/setup.sh
-	@$(PYTHON) tests/equality/run.py $(EQUALITY_ARGS)
+	@$(PYTHON) tests/proofs/equality/run.py $(EQUALITY_ARGS)
 
 fidelity:	## a million decisions in the lab: does replay make them again, all of them?
 	@tools/setup.sh
-	@$(PYTHON) tests/fidelity/run.py $(FIDELITY_ARGS)
+	@$(PYTHON) tests/proofs/fidelity/run.py $(FIDELITY_ARGS)
 
 bench-gate:	## what latency hints are worth: latency and modelled energy in the lab
 	@tools/setup.sh
@@ -48,52 +48,52 @@ bench-gate:	## what latency hints are worth: latency and modelled energy in the 
 
 determinism:	## the same lab run twice: bit-identical traces?
 	@tools/setup.sh
-	@$(PYTHON) tests/determinism/run.py $(DETERMINISM_ARGS)
+	@$(PYTHON) tests/proofs/determinism/run.py $(DETERMINISM_ARGS)
 
 throughput:	## events a second of the trace reader, idle periods a second of replay
 	@tools/setup.sh
-	@$(PYTHON) tests/throughput/run.py $(THROUGHPUT_ARGS)
+	@$(PYTHON) tests/proofs/throughput/run.py $(THROUGHPUT_ARGS)
 
 matrix:	## every kernel and architecture: build, load, switch, tune, capture, unload
 	@tools/setup.sh
-	@$(PYTHON) tests/matrix/run.py $(MATRIX_ARGS)
+	@$(PYTHON) tests/campaigns/matrix/run.py $(MATRIX_ARGS)
 
 storm:	## random operations on both modules in kernels with checkers (STORM_ARGS=--help)
 	@tools/setup.sh
-	@$(PYTHON) tests/storm/run.py $(STORM_ARGS)
+	@$(PYTHON) tests/campaigns/storm/run.py $(STORM_ARGS)
 
 $(STORMS): storm-%:
 	@$(MAKE) --no-print-directory storm STORM_ARGS="--flavour $*"
 
 faults:	## each allocation fails once, at load, governor switch and hints
 	@tools/setup.sh
-	@$(PYTHON) tests/storm/faults.py $(FAULTS_ARGS)
+	@$(PYTHON) tests/campaigns/storm/faults.py $(FAULTS_ARGS)
 
 fuzz:	## random operations on every file of the modules in a kernel with checkers
 	@tools/setup.sh
-	@$(PYTHON) tests/fuzz/files.py $(FUZZ_ARGS)
+	@$(PYTHON) tests/campaigns/fuzz/files.py $(FUZZ_ARGS)
 
 soak:	## 24 virtual hours under a light load, one under a heavy one: nothing may be lost (SOAK_ARGS)
 	@tools/setup.sh
-	@$(PYTHON) tests/soak/run.py $(SOAK_ARGS)
+	@$(PYTHON) tests/campaigns/soak/run.py $(SOAK_ARGS)
 
 tunables-doc:	## write docs/tunables.md from the governors' source
-	@$(PYTHON) tests/tunables.py
+	@$(PYTHON) tests/unit/tunables.py
 
 size:	## how large each governor is, and what it may be
-	@python3 tests/size.py
+	@python3 tests/unit/size.py
 
 coverage:	## which share of the governors' code do their unit tests reach?
 	@tools/setup.sh
-	@$(PYTHON) tests/unit_coverage.py $(COVERAGE_ARGS)
+	@$(PYTHON) tests/unit/unit_coverage.py $(COVERAGE_ARGS)
 
 mutants:	## would the unit tests notice a wrong comparison in the governors?
 	@tools/setup.sh
-	@$(PYTHON) tests/mutation/run.py $(MUTANTS_ARGS)
+	@$(PYTHON) tests/campaigns/mutation/run.py $(MUTANTS_ARGS)
 
 lint:	## ruff, mypy, checkpatch, sparse, kernel-doc, shellcheck, codespell (also in make test)
 	@tools/setup.sh
-	@$(PYTEST) -q tests/test_lint.py tests/test_style.py $(LINT_ARGS)
+	@$(PYTEST) -q tests/unit/test_lint.py tests/unit/test_style.py $(LINT_ARGS)
 
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -110,7 +110,7 @@ deb:	## build the Debian packages in clean roots, look at them with lintian; int
 
 dkms-roots:	## install, upgrade, remove by DKMS and by packages on clean Debian 12 and 13
 	@tools/setup.sh
-	@$(PYTHON) -m pytest tests/packaging $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest tests/campaigns/packaging $(PYTEST_ARGS)
 
 dkms-sources:	## copy what DKMS needs to /usr/src (or DESTDIR=)
 	install -d $(DKMS_SOURCES)

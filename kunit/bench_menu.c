@@ -2,7 +2,7 @@
 /*
  * What does a longer window cost menu_ng? Drives one history_size over streams
  * of idle periods, to be run under callgrind, which counts the instructions of
- * each call of measured_period(): tests/test_menu_window.py.
+ * each call of measured_period(): tests/unit/test_menu_window.py.
  */
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from equality.harness import run
+from tests.proofs.equality.harness import run
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 import pytest
-from lab.test_capture import PACKAGE, PYTHON, guest_python
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from tests.lab.test_capture import PACKAGE, PYTHON, guest_python
 
 pytestmark = pytest.mark.lab
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/fidelity/run.py"
+RUN = TOP / "tests/proofs/fidelity/run.py"
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from fuzz import files
 
 from cpuidle_lab.lab import LabResult, programs
+from tests.campaigns.fuzz import files
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/fuzz/files.py"
+RUN = TOP / "tests/campaigns/fuzz/files.py"
 OPERATIONS = 20_000
 
 # Two rows of wteo on a machine with three states, as state/cpuN shows them; the second is wrong.

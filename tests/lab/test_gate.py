@@ -4,8 +4,9 @@
 from pathlib import Path
 
 import pytest
-from hints_guest import guest
-from kernels import every_kernel
+
+from tests.lab.hints_guest import guest
+from tests.lab.kernels import every_kernel
 
 pytestmark = pytest.mark.lab
 

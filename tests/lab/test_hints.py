@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from hints_guest import guest
-from kernels import every_kernel
 
 from cpuidle_lab import columns
 from cpuidle_lab.replay.points import fidelity
+from tests.lab.hints_guest import guest
+from tests.lab.kernels import every_kernel
 
 pytestmark = pytest.mark.lab
 

@@ -7,7 +7,8 @@ Each attack is a short form: the module's numbers are made smaller, the users ne
 from pathlib import Path
 
 import pytest
-from hints_guest import guest
+
+from tests.lab.hints_guest import guest
 
 pytestmark = pytest.mark.lab
 

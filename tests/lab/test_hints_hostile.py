@@ -7,8 +7,9 @@ Most of it in real time, for the CPUs shall get into each other's way.
 from pathlib import Path
 
 import pytest
-from hints_guest import guest
-from kernels import every_kernel
+
+from tests.lab.hints_guest import guest
+from tests.lab.kernels import every_kernel
 
 pytestmark = pytest.mark.lab
 

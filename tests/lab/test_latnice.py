@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import pytest
-from kernels import every_kernel
 
 from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab, workloads
+from tests.lab.kernels import every_kernel
 
 pytestmark = pytest.mark.lab
 

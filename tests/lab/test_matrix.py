@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from matrix import builds, rows, run, table
-from matrix.table import FAIL, OK, Cell, Outcome
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabResult, images
+from tests.campaigns.matrix import builds, rows, run, table
+from tests.campaigns.matrix.table import FAIL, OK, Cell, Outcome
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/matrix/run.py"
+RUN = TOP / "tests/campaigns/matrix/run.py"
 ORDER = ("first", "second", "third")
 
 

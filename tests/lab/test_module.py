@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from kernels import every_kernel
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from tests.lab.kernels import every_kernel
 
 pytestmark = pytest.mark.lab
 

@@ -85,7 +85,7 @@ def test_the_report_names_it_and_its_reasons(session: LabResult) -> None:
 
 def test_replay_and_compare_know_it(session: LabResult, tmp_path: Path) -> None:
     for folder in ("governors", "tools"):
-        skip = shutil.ignore_patterns("tests", "__pycache__")
+        skip = shutil.ignore_patterns("__pycache__")
         shutil.copytree(TOP / folder, tmp_path / folder, ignore=skip)
     new.create(tmp_path, "lazy")
 

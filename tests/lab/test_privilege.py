@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from hints_guest import FUNCTIONS, program
-from storm import verdict
 
 from cpuidle_lab.lab import LabRun, run_lab
+from tests.campaigns.storm import verdict
+from tests.lab.hints_guest import FUNCTIONS, program
 
 TOP = Path(__file__).resolve().parents[2]
 DOCUMENT = TOP / "docs/security.md"

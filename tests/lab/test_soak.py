@@ -13,11 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from soak import judge, plan, run
-from soak.samples import Account, Record, Sample, Slot, parse
+
+from tests.campaigns.soak import judge, plan, run
+from tests.campaigns.soak.samples import Account, Record, Sample, Slot, parse
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/soak/run.py"
+RUN = TOP / "tests/campaigns/soak/run.py"
 HOUR = 3600 * 10**9
 
 WTEO = """\

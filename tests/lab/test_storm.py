@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from storm import operations, run, sabotage, verdict
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import built
+from tests.campaigns.storm import operations, run, sabotage, verdict
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/storm/run.py"
+RUN = TOP / "tests/campaigns/storm/run.py"
 ROUNDS = 25
 
 
@@ -50,7 +50,7 @@ def test_a_seed_draws_the_same_operations() -> None:
 def test_every_operation_is_drawn_and_known_to_the_guest() -> None:
     """A storm of a thousand rounds has them all, and the guest has a function for each."""
     drawn = {one.split()[0] for each in operations.rounds(1, 1000, 4) for one in each}
-    guest = (TOP / "tests/storm/guest.sh").read_text()
+    guest = (TOP / "tests/campaigns/storm/guest.sh").read_text()
     assert drawn == {operation.name for operation in operations.OPERATIONS}
     assert drawn == set(re.findall(r"^op_(\w+)\(\)", guest, re.MULTILINE))
 

@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import pytest
-import tunables
 
 from cpuidle_lab.lab import LabRun, run_lab
+from tests.unit import tunables
 
 pytestmark = pytest.mark.lab
 

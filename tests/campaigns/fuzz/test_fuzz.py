@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The fuzz targets, for some seconds and without libFuzzer: gcc's sanitizers have nothing to say.
+
+`make -C tests/campaigns/fuzz SECONDS=600` lets libFuzzer look for longer.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[3]
+PARTS = (
+    "governors",
+    "module/trace.h",
+    "tests/campaigns/fuzz",
+    "tools/native",
+    "tests/unit/tracedat.py",
+)
+RUNS = {"periods": 20_000, "trace": 20_000, "replay": 1_500}
+
+# One fault for each target that it must find: file, text, what to put in its place.
+FAULTS = {
+    "periods": (
+        "tools/native/periods.c",
+        "	p->has_interval = false;\n	p->goes_on = false;",
+        "	p->goes_on = false;",
+    ),
+    "trace": ("tools/native/trace_columns.c", "record->size < r->least[table]", "false"),
+    "replay": (
+        "tools/native/replay/engine.c",
+        "if (decision->index >= run->machine.state_count)",
+        "if (false)",
+    ),
+}
+
+
+def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProcess[str]:
+    """Build a target and run it with a fixed seed; never raises on what it finds."""
+    make = ["make", "-s", "-C", str(top / "tests/campaigns/fuzz"), f"OUT={folder}"]
+    python = f"PYTHON={TOP / 'build' / 'venv' / 'bin' / 'python'}"
+    needed = [f"{folder}/random-{target}", *([f"{folder}/formats.dat"] * (target == "trace"))]
+    built = subprocess.run(
+        [*make, python, *needed], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return subprocess.run(
+        [f"{folder}/random-{target}", f"-runs={RUNS[target]}", "-seed=7"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+        env={
+            **os.environ,
+            "ASAN_OPTIONS": "detect_leaks=0",
+            "FUZZ_TRACE": f"{folder}/formats.dat",
+        },
+    )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", RUNS)
+def test_nothing_is_found(target: str, tmp_path: Path) -> None:
+    done = fuzz(target, tmp_path)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == f"{RUNS[target]} runs\n"
+
+
+# What is broken is found.
+@pytest.mark.full
+@pytest.mark.parametrize("target", FAULTS)
+def test_a_fault_is_found(target: str, tmp_path: Path) -> None:
+    name, old, new = FAULTS[target]
+    top = tmp_path / "top"
+    for part in PARTS:
+        source = TOP / part
+        (top / part).parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, top / part)
+        else:
+            shutil.copy(source, top / part)
+    text = (top / name).read_text()
+    assert text.count(old) == 1
+    (top / name).write_text(text.replace(old, new))
+    done = fuzz(target, tmp_path, top)
+    assert done.returncode != 0
+    assert (
+        "ERROR: AddressSanitizer" in done.stderr
+        or "runtime error" in done.stderr
+        or ("not true" in done.stderr)
+    )

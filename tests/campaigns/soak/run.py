@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Soak the modules in a stock kernel: hours of virtual time, in which nothing may be lost.
+
+Boots a segment of some hours after the other under a light mixed load, and an hour under a heavy
+one. Memory must stay flat, what the governors have learned must stay within its bounds, and the
+energy account must hold every nanosecond. Each segment is a boot of its own. The files of a
+finished one are kept, so that the same command goes on where it was stopped.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+
+from cpuidle_lab.files import write_whole  # noqa: E402
+from cpuidle_lab.lab import LabRun, built, images, programs, run_lab  # noqa: E402
+from cpuidle_lab.lab.cache import digest  # noqa: E402
+from tests import runner  # noqa: E402
+from tests.campaigns.soak import judge, plan  # noqa: E402
+from tests.campaigns.storm import sabotage  # noqa: E402
+from tests.lab.hints_guest import program  # noqa: E402
+
+GUEST = Path(__file__).parent / "guest.sh"
+OPTIONS = ("slab_nomerge",)  # each cache under its own name
+SAMPLES = 24  # of a segment, beside the one at its begin
+DONE = "soak.json"  # in the folder of a segment that is finished
+
+EPILOG = """\
+examples:
+  run.py                                  24 hours at 0.5 %, and one loaded hour
+  run.py --hours 1 --loaded-hours 0       a short one
+  run.py --seed 7 --folder build/soak-7   other operations, kept elsewhere
+  run.py --hours 1 --loaded-hours 0 --sabotage leak
+                                          a module that leaks must be found out
+
+exit code: 0 if all is well, 1 if something was lost or a segment failed, 2 usage
+"""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One boot.
+
+    Attributes:
+        number: from 0, the loaded ones apart.
+        governor: current most of the time.
+        base: of the gate, as long.
+        hours: of virtual time.
+        load: share of all CPUs' time to be busy, in percent.
+        loaded: the load is a heavy one.
+    """
+
+    number: int
+    governor: str
+    base: str
+    hours: float
+    load: float
+    loaded: bool
+
+    @property
+    def name(self) -> str:
+        """Return how its folder's name begins."""
+        return f"{'loaded' if self.loaded else 'segment'}-{self.number:02}"
+
+    @property
+    def title(self) -> str:
+        """Say who decides in it."""
+        over = f" over {self.base}" if self.governor == "gate" else ""
+        return f"{self.governor}{over}, {self.hours:g} h at {self.load:g} %"
+
+
+def segments(args: argparse.Namespace) -> list[Segment]:
+    """Return the segments of a soak."""
+    found: list[Segment] = []
+    for hours, load, loaded in (
+        (args.hours, args.load, False),
+        (args.loaded_hours, args.loaded_load, True),
+    ):
+        for number in range(math.ceil(hours / args.segment_hours)):
+            length = min(args.segment_hours, hours - number * args.segment_hours)
+            governor, base = plan.HOMES[number % len(plan.HOMES)]
+            found.append(Segment(number, governor, base, length, load, loaded))
+    return found
+
+
+def lab_run(segment: Segment, args: argparse.Namespace) -> LabRun:
+    """Return what is booted for a segment."""
+    duration_s = round(3600 * segment.hours)
+    values = {
+        "HOME_GOVERNOR": segment.governor,
+        "HOME_BASE": segment.base,
+        "DURATION": duration_s,
+        "STEP": max(1, duration_s // SAMPLES),
+        "LOAD": round(95 * segment.load),  # the last operation and the samples come on top
+    }
+    head = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
+    lines = {
+        "lab/warm-up": plan.warm_up(args.seed),
+        "lab/plan": plan.draw(
+            args.seed, segment.number, segment.loaded, segment.governor == "gate"
+        ),
+    }
+    files = {path: ("\n".join(each) + "\n").encode() for path, each in lines.items()}
+    files["lab/bin/hint"] = program("hint")
+    return LabRun(
+        script=head + GUEST.read_text(),
+        kernel=args.kernel,
+        cpus=plan.CPUS,
+        seed=args.seed,
+        files=files | programs.file(programs.LATNICE),
+        real_time=False,
+        # A day that is nearly idle would take hours.
+        turn_us=0,
+        options=OPTIONS,
+        time_limit_s=60 * args.limit,
+        changes=sabotage.changes(args.sabotage),
+    )
+
+
+def key(run: LabRun) -> str:
+    """Return a hash of all that a segment depends on."""
+    maker = built if run.kernel in built.FLAVOURS else images
+    machine = f"{run.seed} {run.cpus} {run.memory_mib} {run.options}"
+    parts: list[str | bytes] = [maker.kernel(run.kernel).version, machine, run.script]
+    files = dict(run.files) | images.source_files(run.changes)
+    for path, data in sorted(files.items()):
+        parts += [path, data]
+    return digest(parts)
+
+
+def soak(segment: Segment, args: argparse.Namespace) -> judge.Verdict:
+    """Return the verdict on a segment, which is run if that was not done before."""
+    run = lab_run(segment, args)
+    folder = args.folder / f"{segment.name}-{key(run)}"
+    if not (folder / DONE).exists():
+        title = "" if args.json else f"Soak {segment.name} ({segment.title})"
+        result = run_lab(run, folder, title)
+        about = {
+            **asdict(segment),
+            "seed": args.seed,
+            "kernel": result.kernel_version,
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "wall_s": round(result.wall_s),
+        }
+        write_whole(folder / DONE, json.dumps(about, indent=2) + "\n")
+        for old in args.folder.glob(f"{segment.name}-*"):
+            if old != folder and not (old / DONE).exists():
+                shutil.rmtree(old)
+    return judge.judge(folder)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a soak and judge it."""
+    parser = runner.parser(__doc__, EPILOG)
+    add = parser.add_argument
+    add("--hours", type=float, default=24, help="of virtual time (default: %(default)g)")
+    add("--segment-hours", type=float, default=4, help="of one boot (default: %(default)g)")
+    add("--load", type=float, default=0.5, help="in percent of all CPUs (default: %(default)g)")
+    add("--loaded-hours", type=float, default=1, help="hours beside (default: %(default)g)")
+    add("--loaded-load", type=float, default=35, help="load in them (default: %(default)g)")
+    add("--seed", type=int, default=1, help="of what is drawn (default: %(default)s)")
+    add("--kernel", default="6.12", help="series (default: %(default)s)")
+    add("--limit", type=float, default=60, help="minutes for a boot (default: %(default)g)")
+    add("--sabotage", default="", choices=("", *sabotage.FAULTS), help="put this fault in")
+    add("--folder", type=Path, default=TOP / "build" / "soak", help="where segments are kept")
+    add("--json", action="store_true", help="print the result as JSON")
+    args = parser.parse_args(argv)
+    if args.hours < 0 or args.loaded_hours < 0 or args.segment_hours <= 0:
+        parser.error("hours are positive numbers")
+    if not 0.01 <= args.load <= 90 or not 0.01 <= args.loaded_load <= 90:
+        parser.error("a load is 0.01 to 90 percent")
+    return runner.run("soak", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Soak, show, return the exit code."""
+    verdicts = []
+    for segment in segments(args):
+        verdict = soak(segment, args)
+        verdicts.append(verdict)
+        if not args.json:
+            print(judge.line(verdict), flush=True)
+    if args.json:
+        print(json.dumps([asdict(each) for each in verdicts], indent=2))
+    else:
+        print(judge.summary(verdicts))
+    return 1 if any(verdict.failures for verdict in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

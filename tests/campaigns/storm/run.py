@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Storm the modules in a kernel with checkers: nothing may be reported, nothing left.
+
+Boots the kernel with four CPUs under a load of its own and runs rounds of random operations, up
+to four at once: loading and unloading both modules, governors, bases, tunables right and wrong,
+resets, shadows, hints of tasks and groups, CPU hotplug, suspend, tracing. After each round the
+counts of hints are compared with a recount. What is drawn depends on the seed alone.
+"""
+
+import argparse
+import json
+import random
+import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+
+from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.lab import LabRun, programs, run_lab  # noqa: E402
+from tests import runner  # noqa: E402
+from tests.campaigns.storm import operations, options, sabotage, verdict  # noqa: E402
+from tests.lab.hints_guest import program  # noqa: E402
+
+GUEST = Path(__file__).parent / "guest.sh"
+# A storm that gets nowhere must end.
+BOOTS = 20
+
+EPILOG = """\
+examples:
+  run.py                                     1000 rounds on the kernel 'debug'
+  run.py --rounds 100 --seed 7               fewer; the same seed draws the same operations
+  run.py --flavour kcsan                     data races
+  run.py --rounds 50 --sabotage leak         a module with a fault must be found out
+
+exit code: 0 if nothing was reported, 1 if something was or the storm failed, 2 usage
+"""
+
+
+def script(args: argparse.Namespace, before: int) -> str:
+    """Return the guest's script, without the first rounds."""
+    # Races are reported in blocks, which only the judge can tell apart.
+    expected = "." if args.flavour == "kcsan" else verdict.EXPECTED
+    lines = [f"EXPECTED={shlex.quote(expected)}", verdict.LEFT, GUEST.read_text(), "begin"]
+    drawn = enumerate(operations.rounds(args.seed, args.rounds, args.cpus), 1)
+    lines += [f"round {number} {shlex.join(each)}" for number, each in drawn if number > before]
+    return "\n".join([*lines, "finish"])
+
+
+def lab_run(args: argparse.Namespace, before: int) -> LabRun:
+    """Return a boot for all but the first rounds."""
+    files = {f"lab/bin/{name}": program(name) for name in ("hint", "storm", "fuzz")}
+    return LabRun(
+        script=script(args, before),
+        kernel=options.kernel(args),
+        cpus=args.cpus,
+        seed=args.seed,
+        files=files | programs.file(programs.LATNICE),
+        memory_mib=2048,
+        real_time=True,
+        time_limit_s=60 * args.limit,
+        options=verdict.OPTIONS,
+        changes=sabotage.changes(args.sabotage),
+    )
+
+
+def storm(args: argparse.Namespace, folder: Path) -> tuple[verdict.Verdict, float]:
+    """Run the storm; return the verdict, and the seconds that the guest took.
+
+    Where the emulator ends the machine, another one goes on after the last round that was checked.
+
+    Raises:
+        UserError: the guest's kernel died, or the time is up.
+    """
+    title = "" if args.json else f"Storm of {args.rounds} rounds on '{args.flavour}'"
+    began = time.monotonic()
+    before = 0
+    for boot in range(1, BOOTS + 1):
+        try:
+            result = run_lab(lab_run(args, before), folder / "lab", title)
+            break
+        except UserError:
+            console = folder / "lab/console"
+            # There is none if the machine has not begun.
+            said = console.read_text(errors="replace") if console.exists() else ""
+            checked = verdict.checked_before_stale_code(said)
+            if checked is None or boot == BOOTS:
+                raise
+            before = max(before, checked)
+            print(f"QEMU ran stale code; on from round {before + 1}", file=sys.stderr, flush=True)
+    found = replace(verdict.judge(result), boots=boot)
+    if not found.failure and not found.recounts:
+        found = replace(found, failure="the counts of hints were never compared")
+    return found, time.monotonic() - began
+
+
+def show(found: verdict.Verdict, args: argparse.Namespace, wall_s: float) -> None:
+    """Print the result for people."""
+    for name, (ran, succeeded) in found.done.items():
+        print(f"  {name:<12}{ran:>6} times, {succeeded:>6} succeeded")
+    if found.foreign:
+        print(f"  {found.foreign} data races of the kernel's own")
+    print(f"  {found.recounts} recounts agree")
+    if not found.failure:
+        boots = f", {found.boots} boots" if found.boots > 1 else ""
+        what = f"{args.rounds} rounds on '{args.flavour}', no report ({wall_s:.0f} s{boots})"
+        print(f"seed {args.seed}: {what}")
+        return
+    print(f"seed {args.seed}: {found.failure}")
+    print("\n".join(f"    {line}" for line in found.report))
+    print("the last operations before:")
+    print("\n".join(f"    {line}" for line in found.before))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a storm and judge it."""
+    parser = runner.parser(__doc__, EPILOG)
+    parser.add_argument("--rounds", type=int, default=1000, help="of operations (default: 1000)")
+    options.add(parser, cpus=4, limit_min=60)
+    args = parser.parse_args(argv)
+    if args.rounds < 1 or args.cpus < 2:
+        parser.error("at least 1 round and 2 CPUs")
+    args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
+    return runner.run("storm", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Run the storm, show, return the exit code."""
+    print(f"seed {args.seed}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="storm-", dir=TOP / "build") as folder:
+        found, wall_s = storm(args, args.keep or Path(folder))
+    if args.json:
+        about = {"seed": args.seed, "rounds": args.rounds, "flavour": args.flavour}
+        print(json.dumps({**about, **vars(found), "seconds": round(wall_s)}, indent=2))
+    else:
+        show(found, args, wall_s)
+    return 1 if found.failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Prove that our governors decide exactly as the kernel's own teo.c and menu.c do.
+
+Compiles the kernel's unmodified sources in userspace, drives them and our governors with the
+same stream of random and adversarial idle periods, and compares every decision: the idle state,
+whether the tick may be stopped, and whether the sleep length was asked for.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+
+from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.linux_source import NEWEST, fetch  # noqa: E402
+from tests import runner  # noqa: E402
+from tests.gcov import read  # noqa: E402
+from tests.proofs.equality.compare import Comparison, Verdict  # noqa: E402
+from tests.proofs.equality.harness import (  # noqa: E402
+    BUILD,
+    CLAIMS,
+    COVERAGE,
+    SANITIZE,
+    SPEED,
+    Build,
+    Kind,
+)
+from tests.proofs.equality.mutants import run_mutants  # noqa: E402
+
+PERIODS = 10_000_000
+# Most mutants are found within hundreds of periods.
+MUTANT_PERIODS = 2_000_000
+COVERAGE_PERIODS = 3_000_000
+COVERAGE_NEEDED = 95.0
+
+EPILOG = """\
+examples:
+  run.py                                   ten million idle periods each
+  run.py --seed 7 --periods 100000000      more of them, others
+  run.py --teo ~/linux/drivers/cpuidle/governors/teo.c --only teo
+  run.py --mutants                         is a change of the kernel's source noticed?
+  run.py --coverage                        which of its branches are reached?
+
+exit code: 0 if everything is identical (each mutant noticed, coverage reached), 1 if not, 2 usage
+"""
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = runner.parser(__doc__, EPILOG)
+    parser.add_argument("--seed", type=int, default=1, help="of the stream (default: 1)")
+    parser.add_argument("--periods", type=int, help=f"idle periods (default: {PERIODS})")
+    parser.add_argument("--kernel", default=NEWEST, help="version (default: %(default)s)")
+    parser.add_argument("--teo", type=Path, metavar="PATH", help="teo.c (default: Debian's)")
+    parser.add_argument("--menu", type=Path, metavar="PATH", help="menu.c (default: Debian's)")
+    parser.add_argument(
+        "--only", choices=sorted(CLAIMS), help="compare with this governor of the kernel only"
+    )
+    parser.add_argument("--policy", action="append", metavar="NAME", help="compare this one only")
+    parser.add_argument("--counts", action="store_true", help="say what the stream consisted of")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--mutants", action="store_true", help="change the kernel's source")
+    kind.add_argument("--coverage", action="store_true", help="count the branches reached")
+    kind.add_argument("--sanitize", action="store_true", help="watch for undefined behaviour")
+    args = parser.parse_args(argv)
+    if args.periods is not None and args.periods < 1:
+        parser.error("--periods must be at least 1")
+    if not 0 <= args.seed < 2**64:
+        parser.error("--seed must be between 0 and 2^64 - 1")
+    return args
+
+
+def choose(args: argparse.Namespace) -> dict[str, list[str]]:
+    """Return which claims to test: governor of the kernel to policies."""
+    chosen: dict[str, list[str]] = {}
+    for governor, claims in CLAIMS.items():
+        if args.only in (None, governor):
+            kept = [c for c in claims if not args.policy or c.split(":")[0] in args.policy]
+            if kept:
+                chosen[governor] = kept
+    if not chosen:
+        raise UserError("no policy of that name claims to equal a governor of the kernel", 2)
+    return chosen
+
+
+def find_sources(args: argparse.Namespace, governors: Sequence[str]) -> tuple[dict[str, Path], str]:
+    """Return the kernel's sources, and where they are from in words."""
+    given = {"teo": args.teo, "menu": args.menu}
+    sources = {name: given[name].resolve() for name in governors if given[name]}
+    for path in sources.values():
+        if not path.is_file():
+            raise UserError(f"there is no file {path}")
+    origin = "given sources"
+    if len(sources) < len(governors):
+        mainline = fetch(args.kernel)
+        origin = f"linux-source-{args.kernel} {mainline.package_version}"
+        for name in governors:
+            sources.setdefault(name, mainline.folder / f"{name}.c")
+    return sources, origin
+
+
+@contextmanager
+def prepared(kind: Kind, chosen: dict[str, list[str]]) -> Iterator[Build]:
+    """Build everything but the kernel's governors, in a folder that vanishes at the end."""
+    names = list(dict.fromkeys(c.split(":")[0] for claims in chosen.values() for c in claims))
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        build = Build(kind, names, Path(folder))
+        build.ours()
+        yield build
+
+
+def compare_all(
+    program: Path, chosen: dict[str, list[str]], seed: int, periods: int
+) -> list[Verdict]:
+    """Compare with each governor of the kernel, at the same time."""
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(Comparison(program, name, claims, seed, periods))
+            for name, claims in chosen.items()
+        ]
+        return [comparison.result() for comparison in running]
+
+
+def show_verdict(verdict: Verdict, counts: bool) -> None:
+    """Print a verdict for people."""
+    for policy, periods in verdict.identical.items():
+        print(f"{policy} = {verdict.mainline}: identical {periods} of {verdict.periods}")
+    if verdict.different:
+        print(
+            f"{verdict.different} = {verdict.mainline}: DIFFERENT at idle period {verdict.at} "
+            f"of {verdict.periods}, seed {verdict.seed}\n{verdict.text}"
+        )
+    if counts:
+        for what, number in verdict.counts.items():
+            print(f"  {what:45} {number:>12}")
+
+
+def equality(
+    args: argparse.Namespace, chosen: dict[str, list[str]], sources: dict[str, Path]
+) -> dict[str, Any]:
+    """Compare; with --sanitize on a build that watches for undefined behaviour."""
+    with prepared(SANITIZE if args.sanitize else SPEED, chosen) as build:
+        program = build.link([build.mainline(source) for source in sources.values()])
+        verdicts = compare_all(program, chosen, args.seed, args.periods or PERIODS)
+    if not args.json:
+        for verdict in verdicts:
+            show_verdict(verdict, args.counts)
+    return {
+        "passed": not any(verdict.different for verdict in verdicts),
+        "comparisons": [verdict.as_dict() for verdict in verdicts],
+    }
+
+
+def mutation(
+    args: argparse.Namespace, chosen: dict[str, list[str]], sources: dict[str, Path]
+) -> dict[str, Any]:
+    """Change the kernel's sources in many small ways; each must be noticed."""
+    claims = {governor: kept[0] for governor, kept in chosen.items()}
+    results = []
+    periods = args.periods or MUTANT_PERIODS
+    with prepared(SPEED, chosen) as build:
+        for mutant, verdict in run_mutants(build, sources, claims, args.seed, periods):
+            noticed = bool(verdict.different)
+            results.append({"mutant": mutant.name, "noticed": noticed, "at": verdict.at})
+            if not args.json:
+                when = f"at {verdict.at:>8}" if noticed else "NOT NOTICED"
+                print(f"{when:12} {mutant.name}", flush=True)
+    missed = sum(not result["noticed"] for result in results)
+    if not args.json:
+        print(f"mutants noticed: {len(results) - missed} of {len(results)}")
+    return {"passed": not missed, "mutants": results}
+
+
+def coverage(
+    args: argparse.Namespace, chosen: dict[str, list[str]], sources: dict[str, Path]
+) -> dict[str, Any]:
+    """Count the branches of the kernel's sources that the stream reaches."""
+    with prepared(COVERAGE, chosen) as build:
+        objects = {name: build.mainline(source) for name, source in sources.items()}
+        program = build.link(list(objects.values()))
+        # One after the other: they write to the same files.
+        for governor, claims in chosen.items():
+            compare_all(program, {governor: claims}, args.seed, args.periods or COVERAGE_PERIODS)
+        found = [read([objects[name]], source) for name, source in sources.items()]
+    if not args.json:
+        for item in found:
+            print(
+                f"{item.source}: {item.percent:.1f} % of the branches reached "
+                f"({item.taken} of {item.branches})"
+            )
+            for missed in item.missed:
+                print(f"  not reached: line {missed.line}: {missed.text}")
+    return {
+        "passed": all(item.percent >= COVERAGE_NEEDED for item in found),
+        "needed_percent": COVERAGE_NEEDED,
+        "coverage": [
+            {
+                "source": item.source,
+                "percent": round(item.percent, 2),
+                "branches": item.branches,
+                "taken": item.taken,
+                "missed": [vars(missed) for missed in item.missed],
+            }
+            for item in found
+        ],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run; return the exit code."""
+    args = parse(argv)
+    return runner.run("equality", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Do what the command line says; return the exit code."""
+    chosen = choose(args)
+    sources, origin = find_sources(args, list(chosen))
+    if not args.json:
+        names = ", ".join(sorted(path.name for path in sources.values()))
+        print(f"compared with {names} from {origin}", flush=True)
+    job = mutation if args.mutants else coverage if args.coverage else equality
+    result = job(args, chosen, sources)
+    if args.json:
+        print(json.dumps({"origin": origin, "seed": args.seed, **result}, indent=1))
+    return 0 if result["passed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Show that replay decides exactly as the kernel did.
+
+Boots a stock kernel in the lab, runs every governor under a mixed load while tunables, limits and
+disabled states change, a CPU goes off and comes back, learning is reset and events are lost; then
+makes every recorded decision again and compares state, stop_tick, reason, matrix row, and whether
+the next timer was asked for.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+
+from cpuidle_lab import columns  # noqa: E402
+from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
+from cpuidle_lab.replay import points  # noqa: E402
+from tests import runner  # noqa: E402
+
+STORM = Path(__file__).parent / "storm.sh"
+
+# What runs after what: governor, whose tunables are changed.
+STORMS = (
+    ("teo_ng", "teo_ng"),
+    ("menu_ng", "menu_ng"),
+    ("wteo", "wteo"),
+    ("wteo_rfc", "wteo_rfc"),
+)
+# The gate over a governor of the kernel and over one of ours, with a hinted task on each CPU.
+GATED = ("menu", "wteo")
+
+EPILOG = """\
+examples:
+  run.py                              about a million decisions
+  run.py --seconds 2 --kernel 7.2     fewer, on another kernel
+  run.py --trace FILE                 of a trace that is there already
+
+exit code: 0 if every decision is identical, 1 if not, 2 usage
+"""
+
+
+def script(seconds: int, machine: str, buffer_mib: int) -> str:
+    """Return the guest's script."""
+    lines = [
+        f"SECONDS_EACH={seconds}",
+        f"MACHINE={machine}",
+        f"BUFFER_MIB={buffer_mib}",
+        STORM.read_text(),
+    ]
+    lines += [f"storm {governor} {tunables_of}" for governor, tunables_of in STORMS]
+    # The hinted tasks sleep all the time: they gate for ever.
+    lines += ["sleep 1000 & hinted=$!", "taskset -c 1 sleep 1000 & other=$!"]
+    lines.append("tune gate linger_ms 0")
+    for base in GATED:
+        lines += [
+            f"tune gate base {base}",
+            "echo $hinted 40 >$knobs/gate/hints",
+            "echo $other 5 >$knobs/gate/hints",
+            f"storm gate {base}",
+        ]
+    return "\n".join([*lines, "trace_stop trace.dat"])
+
+
+def record(args: argparse.Namespace, folder: Path) -> Path:
+    """Record a storm in the lab; return its trace."""
+    run = LabRun(
+        script=script(args.seconds, args.machine, args.buffer),
+        kernel=args.kernel,
+        memory_mib=max(1024, 5 * args.buffer),
+        time_limit_s=1200,
+    )
+    title = f"Running every governor on Debian's {args.kernel}"
+    result = run_lab(run, folder / "lab", "" if args.json else title).check()
+    return result.files / "trace.dat"
+
+
+def judge(trace: Path) -> tuple[list[points.Fidelity], int]:
+    """Return the result for each governor of a trace, and the number of gaps in it."""
+    with columns.opened(trace) as recording:
+        names = points.recorded_policies(recording)
+        return [points.fidelity(recording, name) for name in names], recording.integrity.gaps
+
+
+def show(found: list[points.Fidelity], gaps: int) -> None:
+    """Print the result for people."""
+    for one in found:
+        print("\n".join(one.lines()))
+    total = sum(one.compared for one in found)
+    same = sum(one.identical for one in found)
+    print(f"all: identical {same} of {total}; {gaps} gaps by lost events")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Record, replay, compare."""
+    parser = runner.parser(__doc__, EPILOG)
+    add = parser.add_argument
+    add("--seconds", type=int, default=8, help="of each governor (default: %(default)s)")
+    add("--kernel", default="6.12", help="series (default: %(default)s)")
+    add("--machine", default="power9", help="state table (default: %(default)s)")
+    add("--buffer", type=int, default=500, metavar="MIB", help="for the trace (default: 500)")
+    add("--trace", type=Path, help="judge this trace; boot nothing")
+    add("--keep", type=Path, metavar="FILE", help="leave the trace here")
+    add("--json", action="store_true", help="print the result as JSON")
+    args = parser.parse_args(argv)
+    return runner.run("fidelity", lambda: work(args))
+
+
+def work(args: argparse.Namespace) -> int:
+    """Record, judge, show, return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="fidelity-", dir=TOP / "build") as folder:
+        trace = args.trace or record(args, Path(folder))
+        if args.keep:
+            shutil.copy(trace, args.keep)
+        found, gaps = judge(trace)
+    if args.json:
+        result = {"gaps": gaps, "governors": {one.governor: one.as_json() for one in found}}
+        print(json.dumps(result, indent=2))
+    else:
+        show(found, gaps)
+    return 0 if found and all(one.identical == one.compared > 0 for one in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

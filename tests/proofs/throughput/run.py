@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Measure how many events a second the trace reader reads, and how many idle periods replay plays.
+
+Times are CPU time of one core, and noisy; instructions repeat with the same compiler.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+
+from cpuidle_lab.errors import FAILURE  # noqa: E402
+from cpuidle_lab.evidence.tables import Table, Verdict, verdict  # noqa: E402
+from cpuidle_lab.view.terminal import console, phase  # noqa: E402
+from tests import runner  # noqa: E402
+from tests.proofs.throughput import measure  # noqa: E402
+
+FOLDER = TOP / "build" / "throughput"
+# Events of the large trace, intervals of the stream.
+FULL, QUICK = (5_000_000, 1_000_000), (500_000, 100_000)
+
+EPILOG = """\
+examples:
+  run.py
+  run.py --quick --json
+
+exit codes: 0 both targets met, 1 one is missed or something cannot be measured, 2 wrong usage
+"""
+
+
+def verdicts(found: dict[str, dict[str, Any]]) -> list[Verdict]:
+    """Judge the reader, and replay from memory."""
+    events, periods = found["reader"]["events_per_s"] or 0, found["replay"]["periods_per_s"]
+    least_events = found["reader"]["target_events_per_s"]
+    least_periods = found["replay"]["target_periods_per_s"]
+    return [
+        verdict(events >= least_events, f"reader: {least_events:,} events a second", f"{events:,}"),
+        verdict(
+            periods >= least_periods, f"replay: {least_periods:,} periods a second", f"{periods:,}"
+        ),
+    ]
+
+
+def table(found: dict[str, dict[str, Any]]) -> Table:
+    """Return the figures as a table."""
+    reader, replay = found["reader"], found["replay"]
+    of = f"{replay['governor']}, {replay['states']} states, {replay['stream']}"
+    rows = [
+        (f"reader: events, of {reader['events']:,}",
+         reader["events_per_s"], reader["instructions_per_event"]),
+        (f"replay: idle periods, {of}",
+         replay["periods_per_s"], replay["instructions_per_period"]),
+        ("replay: the same, with reading the columns",
+         replay["periods_per_s_with_reading"], None),
+    ]  # fmt: skip
+    heads = ("what", "a second", "instr. of each")
+    return Table("Throughput, by the CPU time of one core", heads, rows)
+
+
+def measured(events: int, intervals: int) -> dict[str, dict[str, Any]]:
+    """Measure the reader and replay."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".scratch-", dir=FOLDER) as scratch:
+        return {
+            "reader": measure.reader(FOLDER, events, phase),
+            "replay": measure.replay(Path(scratch), intervals, phase),
+        }
+
+
+def show(args: argparse.Namespace) -> int:
+    """Measure, print; return the exit code."""
+    found = measured(*(QUICK if args.quick else FULL))
+    judged = verdicts(found)
+    if args.json:
+        print(json.dumps(found, indent=2))
+    else:
+        out = console()
+        table(found).print(out)
+        for one in judged:
+            out.print(str(one), markup=False)
+    return FAILURE if any(one.state == "MISSED" for one in judged) else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure; return the exit code."""
+    parser = runner.parser(__doc__, EPILOG)
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    args = parser.parse_args(argv)
+    return runner.run("throughput", lambda: show(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

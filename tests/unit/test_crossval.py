@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Cross-validation: what is compared with what, how it is judged, what is refused.
+
+The recordings here are made by toy governors under the names of real ones, so predictions are
+wrong on purpose; tests/lab/test_crossval.py has real ones.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuidle_lab import columns
+from cpuidle_lab.cli import main
+from cpuidle_lab.crossval import pairs, parts, plan, targets, trust
+from cpuidle_lab.crossval.pairs import Figures, Pair
+from cpuidle_lab.errors import UserError
+from tests.unit.synthetic import Session
+
+MS = 1_000_000
+
+
+def record(path: Path, *phases: tuple[str, str], seed: int = 1, length: int = 400 * MS) -> Path:
+    """Write a recording with phases (governor, workload)."""
+    session = Session(seed=seed)
+    for governor, workload in phases:
+        session.phase(governor, workload, length)
+    return session.trace.write(path)
+
+
+BOTH = (("teo_ng", "bursts"), ("wteo", "bursts"))
+
+
+def read(path: Path) -> list[parts.Part]:
+    with columns.opened(path) as recording:
+        return parts.parts(recording, path)
+
+
+def figures(regret: float, p99: str = "C6") -> Figures:
+    return Figures(regret, 100.0, 1.0, "C1", p99, 133.0, 10.0, (50.0, 50.0))
+
+
+def pair(
+    recorded: str, replayed: str, predicted: list[float], real: list[float], **more: Any
+) -> Pair:
+    """Return a pair of given regrets, one for each seed."""
+    return Pair(
+        workload=more.get("workload", "bursts"),
+        machine="POLL C1 C6",
+        kernel="6.12",
+        recorded=recorded,
+        replayed=replayed,
+        predicted=tuple(figures(value, more.get("p99", "C6")) for value in predicted),
+        real=tuple(figures(value) for value in real),
+    )
+
+
+# ---- Phases. ----
+
+
+def test_phases_are_recordings_of_their_own(tmp_path: Path) -> None:
+    """Each phase has its governor, its workload, and intervals that lie in it."""
+    path = record(tmp_path / "a.dat", *BOTH, ("teo_ng", "idle"))
+    found = read(path)
+    labels = [part.recorder.label.partition(":")[0] for part in found]
+    assert list(zip(labels, (part.workload for part in found), strict=True)) == [
+        *BOTH,
+        ("teo_ng", "idle"),
+    ]
+    with columns.opened(path) as recording:
+        total = recording.rows("interval")
+    assert 0 < sum(part.count for part in found) <= total
+    for part in found:
+        for cpu in part.cpus:
+            intervals, periods = part.kept[cpu]
+            assert int(intervals["periods"].sum()) == len(periods["now_ns"])
+
+
+def test_tunables_name_the_recorder(tmp_path: Path) -> None:
+    """The synthetic recordings say learning_rate=50 and half_life_ms=0, which are not defaults."""
+    _, wteo = read(record(tmp_path / "a.dat", *BOTH))
+    assert wteo.recorder.label == "wteo:learning_rate=50:half_life_ms=0"
+    assert dict(wteo.recorder.settings) == {"learning_rate": "50", "half_life_ms": "0"}
+
+
+def test_a_recording_without_phases_is_refused(tmp_path: Path) -> None:
+    path = record(tmp_path / "a.dat", ("teo_ng", "bursts"))
+    with columns.opened(path) as recording, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "phases_of", lambda *_: [])
+        with pytest.raises(UserError, match="has no phases"):
+            parts.parts(recording, path)
+        # All of it has one governor, so its recorder can be replayed all the same.
+        (whole,) = parts.whole(recording, path)
+        assert whole.recorder.label.startswith("teo_ng")
+
+
+# ---- Pairs. ----
+
+
+def test_every_governor_is_replayed_on_every_recording(tmp_path: Path) -> None:
+    found = read(record(tmp_path / "a.dat", *BOTH))
+    done: list[int] = []
+    judged = pairs.pairs(found, done.append)
+    assert len(judged) == len(done) == pairs.count(found) == 4
+    assert sum(one.own for one in judged) == 2
+    for one in judged:
+        assert one.real[0].regret >= 0
+        assert one.predicted[0].regret >= 0
+        assert sum(one.real[0].residency) == pytest.approx(100)
+
+
+def test_the_fact_does_not_depend_on_the_prediction(tmp_path: Path) -> None:
+    """All pairs with one replayed governor have the same fact: its own recording."""
+    judged = pairs.pairs(read(record(tmp_path / "a.dat", *BOTH)))
+    for label in {one.replayed for one in judged}:
+        assert len({one.real for one in judged if one.replayed == label}) == 1
+
+
+def test_seeds_are_averaged() -> None:
+    one = pair("a", "b", [10.0, 12.0], [9.0, 11.0])
+    assert one.error == pytest.approx(1.0)
+    assert one.spread == pytest.approx(2**0.5)
+
+
+# ---- Judgement. ----
+
+
+@pytest.mark.parametrize(
+    ("error", "real", "missed"),
+    [(0.29, 5.0, False), (0.31, 5.0, True), (0.9, 100.0, False), (1.1, 100.0, True)],
+)
+def test_own_recordings(error: float, real: float, missed: bool) -> None:
+    """Within 0.3 points or 1 % of the figure, whichever is larger; below as well as above."""
+    for sign in (1, -1):
+        assert targets.is_missed(pair("a", "a", [real + sign * error], [real])) is missed
+
+
+def test_an_error_within_the_spread_is_none() -> None:
+    inside = pair("a", "b", [13.0, 13.0], [5.0, 15.0])
+    assert inside.error == pytest.approx(3.0)
+    assert not targets.is_missed(inside)
+    assert targets.is_missed(pair("a", "b", [13.0, 13.0], [9.9, 10.1]))
+    # A governor's own recording is the same in both, so its seeds explain nothing.
+    assert targets.is_missed(pair("a", "a", [13.0, 13.0], [5.0, 15.0]))
+
+
+def test_the_right_one_must_be_better() -> None:
+    """Real: b has 4 points less. On a's recording it is predicted to have less, or more."""
+    own = [pair("a", "a", [10.0], [10.0]), pair("b", "b", [6.0], [6.0])]
+    right, wrong = pair("a", "b", [9.0], [6.0]), pair("a", "b", [10.5], [6.0])
+    assert [d.right for d in targets.differences([*own, right])] == [True]
+    assert [d.right for d in targets.differences([*own, wrong])] == [False]
+    small = [pair("a", "a", [10.0], [10.0]), pair("b", "b", [9.5], [9.5])]
+    assert targets.differences([*small, pair("a", "b", [12.0], [9.5])]) == []
+
+
+def test_every_target_can_be_missed() -> None:
+    good = [pair("a", "a", [10.0], [10.0]), pair("b", "b", [6.0], [6.0])]
+    assert targets.held(targets.judge([*good, pair("a", "b", [6.1], [6.0])]))
+    bad = [pair("a", "a", [11.0], [10.0]), pair("b", "b", [6.0], [6.0])]
+    verdicts = targets.judge([*bad, pair("a", "b", [14.0], [6.0], p99="C1")])
+    assert [one.state for one in verdicts] == ["MISSED"] * 5
+
+
+# ---- The command. ----
+
+
+def test_results_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = record(tmp_path / "a.dat", *BOTH)
+    out = tmp_path / "out"
+    code = main(["crossval", str(path), "-o", str(out), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert code == 1  # toy governors are not predicted
+    assert len(told["pairs"]) == 4
+    assert json.loads((out / "crossval.json").read_text()) == told
+    assert (out / "crossval.svg").read_text().startswith("<svg")
+    assert "| workload |" in (out / "crossval.md").read_text()
+
+
+def test_tables_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = record(tmp_path / "a.dat", *BOTH)
+    assert main(["crossval", str(path)]) == 1
+    shown = capsys.readouterr().out
+    assert "bursts" in shown
+    assert "on its own recordings within 0.3 points" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give recordings, or --record"),
+        (["x.dat", "--record"], "give recordings, or --record"),
+        (["x.dat", "--seeds", "2"], "go with --record"),
+        (["--record", "--seeds", "0"], "--seeds must be above 0"),
+        (["--record", "--only", "nonsense"], "unknown workload 'nonsense'"),
+    ],
+)
+def test_wrong_usage(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["crossval", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def refused(capsys: pytest.CaptureFixture[str], out: Path, *paths: Path) -> str:
+    """Return the sentence with which recordings are refused; what is there must stay."""
+    out.mkdir(exist_ok=True)
+    (out / "crossval.json").write_text("kept")
+    assert main(["crossval", *map(str, paths), "-o", str(out)]) == 1
+    assert (out / "crossval.json").read_text() == "kept"
+    error = capsys.readouterr().err.strip()
+    assert error.count("\n") == 0
+    return error
+
+
+def test_what_cannot_be_compared_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    alone = record(tmp_path / "alone.dat", ("teo_ng", "bursts"))
+    assert "under teo_ng" in refused(capsys, out, alone)
+    other = record(tmp_path / "other.dat", ("wteo", "hackbench"))
+    assert "alone" in refused(capsys, out, alone, other)
+    apart = record(tmp_path / "apart.dat", ("wteo", "bursts"))
+    assert "record them in one" in refused(capsys, out, alone, apart)
+    twice = record(tmp_path / "twice.dat", *BOTH, ("teo_ng", "bursts"))
+    assert "twice" in refused(capsys, out, twice)
+    short = record(tmp_path / "short.dat", ("teo_ng", "idle"), ("wteo", "idle"))
+    assert "below 200" in refused(capsys, out, short)
+
+
+def test_other_machines_and_kernels_are_not_mixed(tmp_path: Path) -> None:
+    """The same workload on two kernels makes two groups, each of which needs two governors."""
+    first, second = read(record(tmp_path / "a.dat", *BOTH))
+    with pytest.raises(UserError, match="of the same workload, machine and kernel"):
+        pairs.check([first, replace(second, kernel="7.2.0-test")])
+
+
+def test_lost_events_are_refused(tmp_path: Path) -> None:
+    path = record(tmp_path / "a.dat", *BOTH)
+    with columns.opened(path) as recording:
+        recording.integrity = replace(recording.integrity, lost_known=1)
+        with pytest.raises(UserError, match="events were lost"):
+            parts.parts(recording, path)
+
+
+# ---- Trust. ----
+
+
+def test_a_recorder_is_named_with_its_error(tmp_path: Path) -> None:
+    path = record(tmp_path / "a.dat", *BOTH)
+    with columns.opened(path) as recording:
+        found, why = trust.trust(recording, path)
+    assert not why
+    assert {one.recorder.split(":")[0] for one in found} == {"teo_ng", "wteo"}
+    for one in found:
+        assert one.intervals > 0
+        assert one.share == pytest.approx(one.replayed_pj / one.recorded_pj - 1)
+        assert ("WARNING" in one.line()) == (abs(one.share) > trust.DOUBT)
+
+
+def test_what_was_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trust, "measured", lambda: {"bursts": {"mean": 0.4, "worst": 1.25}})
+    assert "within 0.4 points on average, 1.2 at worst" in trust.known_error("bursts")
+    assert trust.known_error("something-else") == ""
+
+
+# ---- The plan. ----
+
+
+def test_every_workload_is_planned_once_for_each_seed() -> None:
+    from cpuidle_lab.lab.workloads import WORKLOADS
+
+    boots = list(plan.boots())
+    assert {boot.seed for boot in boots} == set(range(1, plan.SEEDS + 1))
+    for seed in range(1, plan.SEEDS + 1):
+        names = [name for boot in boots if boot.seed == seed for name, _ in boot.chosen]
+        assert sorted(names) == sorted(WORKLOADS)
+    assert {boot.machine for boot in boots} == {"skx", "spr", "skl", "power9"}
+
+
+def test_the_full_plan_has_all_machines_and_kernels() -> None:
+    boots = list(plan.boots(full=True))
+    assert len(boots) == 4 * len(plan.FULL_KERNELS) * plan.FULL_SEEDS
+    assert len({len(boot.chosen) for boot in boots}) == 1
+
+
+def test_each_phase_begins_afresh() -> None:
+    boot = next(plan.boots(only=["cyclictest-470us"], seeds=1))
+    script = boot.script()
+    assert script.count("\nafresh ") == len(plan.GOVERNORS)
+    assert "tune wteo latency_bias 1024" in script

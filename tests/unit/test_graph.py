@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The units of module/ depend on each other in one direction, and see little of the hints.
+
+A unit is a source file with its header. It depends on another whose header it includes, or one of
+whose names it uses: functions, variables (tables of operations and locks are some), types, macros.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+
+# The one header of the hints that the rest of the module includes, and how long it may get.
+DOOR = "hints/hints"
+DOOR_LINES = 80
+
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+WORD = re.compile(r"\b[A-Za-z_]\w*\b")
+
+# What a header gives others, besides what the source behind it defines.
+IN_HEADERS = (
+    re.compile(r"^#define\s+(\w+)", re.MULTILINE),
+    re.compile(r"^(?:struct|enum|union)\s+(\w+)\s*\{", re.MULTILINE),
+    re.compile(r"^static (?:__always_)?inline [\w\s*]*?\b(\w+)\(", re.MULTILINE),
+    re.compile(r"^\t([A-Z][A-Z0-9_]+)(?:\s*=[^,\n]*)?,$", re.MULTILINE),
+)
+# At the start of a line; what is static, or only declared, is nothing that others could use.
+DEFINITIONS = (
+    re.compile(r"^(?!static\b|extern\b)\w[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE),
+    re.compile(r"^(?!static\b|extern\b|return\b)(?:\w+[\s*]+)+(\w+)(?:\[[^\]]*\])*(?:;| = )", re.M),
+    re.compile(r"^DEFINE_(?:MUTEX|STATIC_KEY_FALSE|STATIC_CALL)\((\w+)", re.MULTILINE),
+)
+STATIC = re.compile(r"^static (?!inline\b)[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
+
+
+def sources(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the text of each unit's files without comments, by unit and suffix."""
+    units: dict[str, dict[str, str]] = {}
+    for path in sorted(folder.rglob("*.[ch]")):
+        if path.name.endswith(".mod.c"):
+            continue
+        unit = path.relative_to(folder).with_suffix("").as_posix()
+        units.setdefault(unit, {})[path.suffix] = COMMENT.sub(" ", path.read_text())
+    return units
+
+
+def owners(units: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Return the unit that defines each name that others can use."""
+    found: dict[str, str] = {}
+    for unit, files in units.items():
+        rules = [(".c", rule) for rule in DEFINITIONS] + [(".h", rule) for rule in IN_HEADERS]
+        for suffix, rule in rules:
+            for name in rule.findall(files.get(suffix, "")):
+                found.setdefault(name, unit)
+    return found
+
+
+def graph(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the units that each unit depends on, each with a reason."""
+    units = sources(folder)
+    owner = owners(units)
+    edges: dict[str, dict[str, str]] = {unit: {} for unit in units}
+    for unit, files in units.items():
+        for suffix, text in files.items():
+            for name in INCLUDE.findall(text):
+                target = str(Path(name).with_suffix(""))
+                if target in units and target != unit:
+                    edges[unit].setdefault(target, f"{unit}{suffix} includes {name}")
+            # Members and labels are nobody's names.
+            bare = re.sub(r"(?:->|\.)\s*\w+", " ", STRING.sub(" ", text))
+            for name in set(WORD.findall(bare)):
+                target = owner.get(name, unit)
+                if target != unit:
+                    edges[unit].setdefault(target, f"{unit}{suffix} uses {name}")
+    return edges
+
+
+def circle(edges: dict[str, dict[str, str]]) -> list[str]:
+    """Return the reasons for the arrows of a circle; none if there is no circle."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        # Each is needed by the one after it.
+        way = error.args[1]
+        return [edges[b][a] for a, b in pairwise(way)]
+    return []
+
+
+def copied(tmp_path: Path) -> Path:
+    """Return a copy of the module's sources."""
+    folder = tmp_path / "module"
+    for path in (TOP / "module").rglob("*.[ch]"):
+        copy = folder / path.relative_to(TOP / "module")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(path.read_text())
+    return folder
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
+
+
+def test_there_is_a_graph() -> None:
+    edges = graph(TOP / "module")
+    assert {"glue", "registry", "timers", "state", "hints/table"} <= set(edges)
+    assert not edges["state"]
+    assert "glue" in edges["registry"]
+    assert "hints/lock" in edges["hints/levels"]
+
+
+def test_no_circle() -> None:
+    assert circle(graph(TOP / "module")) == []
+
+
+PLANTED = [
+    # A header, a function, a lock, a type, a table of operations.
+    ("state.h", '#include "timers.h"\n'),
+    ("hints/levels.c", "void cil_table_planted(void) { cil_hints_drop_all(); }\n"),
+    ("hints/levels.h", "extern struct cil_planted cil_planted[sizeof(struct cil_group_value)];\n"),
+    ("timers.c", "void *cil_planted(void) { return &cil_debugfs_planted_ops; }\n"),
+    ("base.c", "int cil_planted(void) { return mutex_is_locked(&cil_registry_planted_lock); }\n"),
+]
+UPWARD = {
+    "debugfs.c": "const struct file_operations cil_debugfs_planted_ops = { };\n",
+    "debugfs.h": '#include "timers.h"\n',
+    "registry.c": "DEFINE_MUTEX(cil_registry_planted_lock);\n"
+    "void *cil_registry_planted(void) { return cil_base_get(); }\n",
+}
+
+
+@pytest.mark.parametrize(("file", "text"), PLANTED)
+def test_a_planted_circle_is_found(file: str, text: str, tmp_path: Path) -> None:
+    folder = copied(tmp_path)
+    for name, needed in UPWARD.items():
+        append(folder / name, needed)
+    assert circle(graph(folder)) == []
+    append(folder / file, text)
+    assert circle(graph(folder))
+
+
+def outside(folder: Path) -> Iterator[tuple[str, str]]:
+    """Return each arrow from outside the hints into them: its end, and its reason."""
+    for unit, targets in graph(folder).items():
+        if not unit.startswith("hints/"):
+            yield from (item for item in targets.items() if item[0].startswith("hints/"))
+
+
+def test_the_hints_have_one_door(tmp_path: Path) -> None:
+    assert {target for target, _ in outside(TOP / "module")} == {DOOR}
+    assert len((TOP / f"module/{DOOR}.h").read_text().splitlines()) <= DOOR_LINES
+    folder = copied(tmp_path)
+    append(folder / "glue.c", "s64 planted(void) { return cil_level_limit(0); }\n")
+    assert {target for target, _ in outside(folder)} == {DOOR, "hints/levels"}
+
+
+def test_statics_have_names_of_their_own() -> None:
+    """A backtrace says where it is."""
+    names = Counter(
+        name
+        for files in sources(TOP / "module").values()
+        for text in files.values()
+        for name in set(STATIC.findall(text))
+    )
+    assert [name for name, count in names.items() if count > 1] == []

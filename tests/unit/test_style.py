@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's own style checker has nothing to say about the code that runs in the kernel.
+
+Of other C code it sees the newest change: what is not committed, with the last commit. Documents
+keep to a width and to the first rule of words in CONTRIBUTING.md; their links lead somewhere.
+"""
+
+import re
+import subprocess
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.linux_source import fetch
+
+TOP = Path(__file__).resolve().parents[2]
+
+# Types that are waived, by the start of the path that they are waived for. CONTRIBUTING.md gives
+# the reasons.
+LISTS = ("COMPLEX_MACRO", "MACRO_ARG_REUSE", "TRAILING_SEMICOLON", "MACRO_ARG_UNUSED")
+COMPAT = ("LINUX_VERSION_CODE", "CONSTANT_COMPARISON", "MACRO_ARG_UNUSED")
+WAIVED = {
+    "emul/compat.h": COMPAT,
+    "governors/common/types.h": ("CAMELCASE",),
+    "module/compat/": COMPAT,
+    "module/trace.h": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT", *LISTS),
+    "module/": LISTS,
+    "governors/": (
+        *LISTS,
+        "PREFER_KERNEL_TYPES",
+        "PREFER_DEFINED_ATTRIBUTE_MACRO",
+        "BIT_MACRO",
+        "ARRAY_SIZE",
+    ),
+}
+
+SOURCES = sorted(
+    path.relative_to(TOP).as_posix()
+    for folder in ("module", "emul", "governors")
+    for path in (TOP / folder).rglob("*.[ch]")
+    if not path.name.endswith(".mod.c")
+)
+
+
+# For C code that does not run in the kernel.
+USERSPACE = (
+    *WAIVED["governors/"],
+    "ARCH_DEFINES",
+    "AVOID_EXTERNS",
+    "CAMELCASE",
+    "FILE_PATH_CHANGES",  # it is handed the C files of a change, without MAINTAINERS
+    "VOLATILE",
+)
+
+CHECKPATCH = ("--no-tree", "--strict", "--terse", "--no-summary", "--show-types")
+
+
+def waived(source: str) -> set[str]:
+    """Return the types that are waived for a file."""
+    return {kind for start, kinds in WAIVED.items() if source.startswith(start) for kind in kinds}
+
+
+def complaints(kinds: Collection[str], folder: Path, *arguments: str, patch: str = "") -> str:
+    """Return what checkpatch says, in a folder where it may leave its cache.
+
+    Args:
+        kinds: types that are waived.
+        folder: where it runs.
+        arguments: what to look at.
+        patch: its input, if it is to look at that.
+    """
+    command = ["perl", str(fetch().folder / "checkpatch.pl"), *CHECKPATCH]
+    command += ["--max-line-length=100", *arguments]
+    if kinds:
+        command += [f"--ignore={','.join(sorted(kinds))}"]
+    done = subprocess.run(
+        command, input=patch, capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert done.stdout or done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_checkpatch_is_content(source: str, tmp_path: Path) -> None:
+    assert complaints(waived(source), tmp_path, "--file", str(TOP / source)) == ""
+
+
+def git(*arguments: str) -> str:
+    """Return what git says about the tree, or nothing where it fails."""
+    done = subprocess.run(["git", *arguments], cwd=TOP, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def test_checkpatch_is_content_with_the_newest_change(tmp_path: Path) -> None:
+    if not git("rev-parse", "HEAD"):
+        pytest.skip("not a git clone: what has changed is unknown")
+    base = "HEAD~1" if git("rev-parse", "--verify", "--quiet", "HEAD~1") else "HEAD"
+    others = [f":!{folder}" for folder in ("module", "emul", "governors")]
+    patch = git("diff", "--find-renames", base, "--", "*.c", "*.h", *others)
+    if patch:
+        assert complaints(USERSPACE, tmp_path, "--no-signoff", "-", patch=patch) == ""
+
+
+WIDTH = 100
+PEOPLE = re.compile(r"\b(?:whoever|nobody|somebody)\b", re.IGNORECASE)
+DOCUMENTS = sorted(
+    path.relative_to(TOP).as_posix()
+    for path in [*TOP.glob("*.md"), *TOP.glob("docs/*.md"), *TOP.glob("governors/*.md")]
+    if path.name
+    not in {
+        "tunables.md",  # written from the governors' source
+        "hints.md",
+        "security.md",  # not rewritten by the rule yet
+    }
+)
+
+
+def prose(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of each line that is no table, code, comment or picture."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith(("    ", "|", "<!--", "![")):
+            yield number, line
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_keep_to_the_width(document: str) -> None:
+    text = (TOP / document).read_text()
+    wide = [f"{document}:{n}" for n, line in prose(text) if len(line) > WIDTH]
+    assert wide == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_name_components_not_people(document: str) -> None:
+    text = (TOP / document).read_text()
+    if document == "CONTRIBUTING.md":  # states the rule, in quotation marks
+        text = re.sub(r'"[a-z]+"', "", text)
+    lines = enumerate(text.splitlines(), start=1)
+    assert [f"{document}:{n}: {line}" for n, line in lines if PEOPLE.search(line)] == []
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that a document's headings make."""
+    heads = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    folder = (TOP / document).parent
+    links = re.findall(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)", (TOP / document).read_text())
+    for name, anchor in links:
+        target = folder / name if name else TOP / document
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
