@@ -251,9 +251,9 @@ void cil_groups_exit(void)
 	struct cil_group *group;
 	int i;
 
-	rt_mutex_lock(&cil_hints_lock);
+	mutex_lock(&cil_hints_lock);
 	hash_for_each_safe(groups, i, next, group, node)
 		cil_group_unlink(group);
 	cil_groups_release(unlinked_last);
-	rt_mutex_unlock(&cil_hints_lock);
+	mutex_unlock(&cil_hints_lock);
 }

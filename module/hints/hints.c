@@ -86,11 +86,11 @@ static void hints_job(struct work_struct *work)
 {
 	if (cil_job_take(CIL_JOB_FLUSH))
 		cil_request_flush_groups();
-	rt_mutex_lock(&cil_hints_lock);
+	mutex_lock(&cil_hints_lock);
 	if (cil_job_take(CIL_JOB_SETTLE) && cil_probes_attached())
 		cil_hints_settle_all();
 	cil_probes_detach_unused();
-	rt_mutex_unlock(&cil_hints_lock);
+	mutex_unlock(&cil_hints_lock);
 }
 
 static int hints_cpu_online(unsigned int cpu)

@@ -332,8 +332,8 @@ void cil_probes_init(void)
  */
 void cil_probes_exit(void)
 {
-	rt_mutex_lock(&cil_hints_lock);
+	mutex_lock(&cil_hints_lock);
 	if (attached)
 		detach_probes(ARRAY_SIZE(probes));
-	rt_mutex_unlock(&cil_hints_lock);
+	mutex_unlock(&cil_hints_lock);
 }

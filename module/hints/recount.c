@@ -153,9 +153,9 @@ int cil_recount_show(struct seq_file *seq)
 				   GFP_KERNEL);
 	if (recount->placed) {
 		cil_job_wait();
-		rt_mutex_lock(&cil_hints_lock);
+		mutex_lock(&cil_hints_lock);
 		ret = stop_machine(recount_stopped, recount, NULL);
-		rt_mutex_unlock(&cil_hints_lock);
+		mutex_unlock(&cil_hints_lock);
 		show_recount(seq, recount);
 	}
 	kvfree(recount->placed);
@@ -217,11 +217,11 @@ void cil_hints_show(struct seq_file *seq)
 	int i;
 
 	seq_puts(seq, "# pid limit_us cpu asked comm\n");
-	rt_mutex_lock(&cil_hints_lock);
+	mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		for (i = 0; i < CIL_HINTS_MAX; i++)
 			show_hint(seq, &cil_hint_pool[i]);
-	rt_mutex_unlock(&cil_hints_lock);
+	mutex_unlock(&cil_hints_lock);
 	for_each_possible_cpu(i)
 		show_placed(seq, i);
 	if (cil_hints_refused())
