@@ -39,7 +39,7 @@ CHANGES["module/glue.c"] = CHANGES["module/glue.c"].replace(
 # A CPU is in an exit latency of 100 ms most of the time, unseen by RCU.
 SCRIPT = """
 . /lab/functions
-load cpuidle_emul states=C1:100000:100000
+load cpuidle_emul poll=none states=C1:100000:100000,C2:100000:100000
 load cpuidle_lab
 load cil_goes
 tune gate base goes

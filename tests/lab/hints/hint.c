@@ -7,6 +7,7 @@
  *	hint WHAT run COMMAND	sets its own hint and becomes the command
  *	hint UID as COMMAND	becomes the command, run by another user
  *	hint NICE nice COMMAND	becomes the command, with another nice value
+ *	hint COUNT repeat WHAT	sets its own hint so often
  *	hint COUNT fifo PID	sets the hint of a process so often, as SCHED_FIFO;
  *				prints how many us that took
  *	hint SIZE sized TAIL	sets its own value to 5 and reads it as a program
@@ -85,6 +86,18 @@ static int get(int device, int group, struct cpuidle_latency *arg)
 		printf("%d\n", arg->value);
 	else
 		printf("%lluns\n", (unsigned long long)arg->limit_ns);
+	return 0;
+}
+
+static int repeat(int device, int count, const char *what)
+{
+	struct cpuidle_latency arg = { .fd = CPUIDLE_LATENCY_SELF };
+
+	parse(what, &arg);
+	for (; count > 0; count--)
+		if (ioctl(device, CPUIDLE_LATENCY_SET_TASK, &arg))
+			return say_error();
+	puts("ok");
 	return 0;
 }
 
@@ -184,6 +197,8 @@ int main(int argc, char **argv)
 	device = open_device();
 	if (argc >= 4 && !strcmp(argv[2], "run"))
 		return run(device, argv[1], argv + 3);
+	if (argc == 4 && !strcmp(argv[2], "repeat"))
+		return repeat(device, atoi(argv[1]), argv[3]);
 	if (argc == 4 && !strcmp(argv[2], "fifo"))
 		return run_fifo(device, atoi(argv[1]), open_pidfd(atoi(argv[3]), 0));
 	if (argc == 4 && !strcmp(argv[2], "sized"))
