@@ -5,8 +5,8 @@
 # shellcheck shell=sh disable=SC2154
 
 . /lab/functions
-# Some requests are refused, some served by a shallower state.
-load cpuidle_emul machine=$MACHINE reject=97 demote=89
+# Some requests are refused.
+load cpuidle_emul machine=$MACHINE reject=97
 load cpuidle_lab
 cpus=/sys/devices/system/cpu
 ours=$tracing/events/cpuidle_lab
