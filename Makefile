@@ -42,6 +42,10 @@ fidelity:	## a million decisions in the lab: does replay make them again, all of
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/fidelity/run.py $(FIDELITY_ARGS)
 
+calibrate:	## emulated machines with hidden figures: does calibrate find them?
+	@tools/setup.sh
+	@$(PYTHON) tests/proofs/calibrate/run.py $(CALIBRATE_ARGS)
+
 bench-gate:	## what latency hints are worth: latency and modelled energy in the lab
 	@tools/setup.sh
 	@$(LAB) bench gate $(BENCH_ARGS)
@@ -104,6 +108,9 @@ kunit-modules:	## build cpuidle_lab_kunit.ko for a kernel with KUnit (KDIR=)
 latnice:	## build the tool for latency hints, build/latnice/latnice
 	$(MAKE) -C tools/latnice
 
+kernelshark:	## build the plugin for KernelShark, build/kernelshark/plugin-cpuidle_lab.so
+	$(MAKE) -C kernelshark
+
 deb:	## build the Debian packages in clean roots, look at them with lintian; into build/deb
 	@tools/setup.sh
 	@$(PYTHON) packaging/deb.py
@@ -121,5 +128,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
-	tunables-doc size coverage mutants lint modules kunit-modules latnice deb dkms-roots dkms-sources clean
+.PHONY: help demo test test-full crossval equality fidelity calibrate bench-gate determinism throughput matrix storm $(STORMS) faults fuzz soak \
+	tunables-doc size coverage mutants lint modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean

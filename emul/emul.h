@@ -71,6 +71,7 @@ struct emul_cpu {
 extern struct emul_cpu __percpu *emul_cpus;
 extern struct cpuidle_driver emul_driver;
 extern struct emul_power emul_power[EMUL_SLOTS];
+extern s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
 
 /**
  * struct emul_modes - how the machine differs from one that does as it is told

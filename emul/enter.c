@@ -127,7 +127,7 @@ int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 
 	emul_account_switch(&cpu->account, index);
 	emul_halt();
-	spend_exit_latency(cpu, drv->states[index].exit_latency_ns);
+	spend_exit_latency(cpu, emul_exit_latency_ns[index]);
 	emul_account_switch(&cpu->account, EMUL_BUSY);
 	return index;
 }

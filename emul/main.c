@@ -23,6 +23,10 @@ static char *states;
 module_param(states, charp, 0444);
 MODULE_PARM_DESC(states, "idle states by hand, shallowest first: NAME:exit_latency_us:target_residency_us[:power_mw],... (none: the polling state alone)");
 
+static char *real;
+module_param(real, charp, 0444);
+MODULE_PARM_DESC(real, "what the machine really does, where the table of the driver is wrong: as states");
+
 static unsigned int busy_mw;
 module_param(busy_mw, uint, 0444);
 MODULE_PARM_DESC(busy_mw, "power of a CPU that runs or polls, in mW (default: the machine's)");
@@ -52,7 +56,11 @@ struct cpuidle_driver emul_driver = {
 	.name = KBUILD_MODNAME,
 };
 
-static struct emul_machine emulated;
+/* Exit latency of each state, as it really is. */
+s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
+
+/* What the driver says, and what it is; the same unless the parameter real is given. */
+static struct emul_machine emulated, hidden;
 static int hotplug_state;
 
 static const char *const poll_modes[] = { "told", "silent", "none" };
@@ -66,6 +74,31 @@ static int choose_polling(void)
 		pr_err("poll must be told, silent or none\n");
 	emul_modes.silent = mode == 1;
 	return mode;
+}
+
+/* Choose what the machine really does: the names are those of the driver's table. */
+static int choose_hidden(void)
+{
+	int ret, i;
+
+	hidden = emulated;
+	if (!real)
+		return 0;
+	ret = emul_machine_parse(real, emulated.poll_name, &hidden);
+	if (ret)
+		return ret;
+	hidden.poll_name = emulated.poll_name;
+	hidden.busy_mw = emulated.busy_mw;
+	ret = emul_machine_check(&hidden);
+	if (ret)
+		return ret;
+	for (i = 0; i < emulated.count; i++)
+		if (hidden.count != emulated.count ||
+		    strcmp(hidden.states[i].name, emulated.states[i].name)) {
+			pr_err("real: the states are not those of the driver's table\n");
+			return -EINVAL;
+		}
+	return 0;
 }
 
 /* Choose the emulated machine; afterwards the parameters show it. */
@@ -91,6 +124,9 @@ static int choose_machine(void)
 	if (busy_mw)
 		emulated.busy_mw = busy_mw;
 	ret = emul_machine_check(&emulated);
+	if (ret)
+		return ret;
+	ret = choose_hidden();
 	if (ret)
 		return ret;
 
@@ -135,9 +171,11 @@ static void fill_driver(void)
 		emul_power[n++] = before;
 	}
 	for (i = 0; i < emulated.count; i++, n++) {
-		const struct emul_state *model = &emulated.states[i];
+		const struct emul_state *model = &hidden.states[i];
 
-		fill_state(&emul_driver.states[n], model);
+		fill_state(&emul_driver.states[n], &emulated.states[i]);
+		emul_exit_latency_ns[n] =
+			(s64)model->exit_latency_us * NSEC_PER_USEC;
 		emul_power[n].mw = model->power_mw;
 		/* mW x us = nJ */
 		emul_power[n].entry_nj = before.entry_nj +

@@ -27,7 +27,11 @@ VERSION = (TOP / "VERSION").read_text().strip()
 # The packages are built where the C library is oldest, so that latnice runs on all; they are
 # examined by the newest lintian.
 BUILD_RELEASE = "bookworm"
-BUILD_PACKAGES = ("build-essential", "debhelper", "dh-dkms", "dpkg-dev")
+BUILD_PACKAGES = (
+    "build-essential", "debhelper", "dh-dkms", "libgl-dev", "libglu1-mesa-dev", "libjson-c-dev",
+    "libkshark-dev", "libtraceevent-dev", "libtracecmd-dev", "libtracefs-dev", "pkgconf",
+    "dpkg-dev",
+)  # fmt: skip
 LINT_RELEASE = "trixie"
 LINT_PACKAGES = ("lintian",)
 

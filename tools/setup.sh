@@ -27,6 +27,11 @@ libtracecmd-dev             the trace reader
 libtraceevent-dev           the same
 libtracefs-dev              the same
 trace-cmd                   reading traces by hand, comparison in the tests
+g++                         the plugin for KernelShark, in the tests
+libkshark-dev               the same
+libjson-c-dev               the same
+libgl-dev                   the same
+libglu1-mesa-dev            the same
 mmdebstrap                  the lab's images
 debian-archive-keyring      signatures of what the images are made of
 uidmap                      making them without being root

@@ -42,15 +42,15 @@
  *   row forgets within some dozen intervals.
  * - *Evidence.* The sum of a row's weights over the weight that its next interval
  *   will have is how many intervals the row remembers.
- * - *Aging.* Evidence fades by half in half_life_ms. A row that was untouched for
- *   longer knows no more than %WTEO_DORMANT interval.
+ * - *Aging.* Evidence fades by half with each half_life_ms in which the row learns
+ *   nothing.
  * - *Doubt.* When the load changes, conditions no longer mean what they did, and the
  *   base row foresees better what happens. How much better is summed up as the
  *   logarithm of the odds, from the first interval on whose column has less than a
  *   quarter of its row's weight, until the sum is negative (a CUSUM test). At
  *   %DOUBT_MAX, odds of 4096 to one, all conditions are forgotten.
- * - *Giving way.* A condition that finds both of its places taken makes one of
- *   them forget a little, until that row knows so little that it is given up.
+ * - *Places.* A condition that finds both of its places taken has the base row,
+ *   until the row in one of them remembers less than %GIVEN_UP intervals.
  *
  * **Choosing a state.** The steps in the order of the code:
  *
@@ -83,11 +83,6 @@
  *    costs less than to keep it, be woken by it in the late share of cases and
  *    enter the cheapest state for what is left then. Polling never stops it.
  *
- * 8. Polling gives up at the target residency of the next state, if that is
- *    from 10 us to a sixteenth of a tick, and asks again. Where the first column
- *    has half of the weight, it is enough to poll at first and to choose for what
- *    is left then, if that costs less.
- *
  * Near a break-even point the energy of two states hardly differs, but the exit
  * latency does. So a state that wakes up later than the one before it is chosen
  * only from latency_margin beyond that point. latency_bias goes further: it adds
@@ -95,13 +90,6 @@
  */
 
 #include "wteo.h"
-
-/*
- * The kernel's polling state gives up at the target residency of the next
- * enabled state, if that is within these bounds.
- */
-#define POLL_MIN_NS	(10 * CIL_NSEC_PER_USEC)
-#define POLL_PART	16
 
 /* What a wake-up costs beside energy, as if it were energy. */
 static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
@@ -194,8 +182,13 @@ void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 {
 	set_bias(w, machine, t->latency_bias);
 	w->tunables = *t;
-	w->growth = wteo_growth(t->learning_rate);
-	wteo_aging_init(&w->aging, t->half_life_ms);
+	/* A share g more each time gives the last one the share g / (1 + g). */
+	w->growth = (u32)cil_divide_by_shifts((u64)t->learning_rate << 20,
+					      1000 - t->learning_rate);
+	w->half_life = S32_MAX;
+	if (t->half_life_ms)
+		w->half_life = (s32)(t->half_life_ms * (u64)CIL_NSEC_PER_MSEC >>
+				     WTEO_STEP_SHIFT) + 1;
 	find_paying(w, machine);
 	pass_over_others(w);
 }
@@ -216,10 +209,6 @@ static void set_bounds(struct wteo *w, const struct cil_machine *machine)
 		if (pays_ns < bound_ns)
 			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
 	}
-	bound_ns = w->bounds_ns[0];
-	if (machine->states[0].polling && bound_ns >= POLL_MIN_NS &&
-	    bound_ns <= machine->tick_ns / POLL_PART)
-		w->poll_ns = bound_ns;
 }
 
 static void wteo_init(void *state, const struct cil_machine *machine,
@@ -230,7 +219,6 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 	u32 k;
 
 	memset(w, 0, sizeof(*w));
-	wteo_rows_init(&w->rows, machine->state_count + 1);
 	/* Powers are derived from the target residencies, which drivers know. */
 	cil_energy_set(&w->energy, machine, unknown_mw);
 	wteo_prepare(w, machine, tunables);
@@ -242,6 +230,17 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 	w->all_states = (1u << machine->state_count) - 1;
 	w->learned = CIL_ROW_NONE;
 	w->history = WTEO_KEY_HISTORY;
+	/* As long as nothing is known, the timer is believed: once. */
+	w->cells[machine->state_count].weight = WTEO_FIRST_WEIGHT;
+	w->heads[WTEO_BASE].total = WTEO_FIRST_WEIGHT;
+	w->heads[WTEO_BASE].next = WTEO_FIRST_WEIGHT;
+}
+
+/* A row in ten-thousandths, for people. */
+static void view(const struct wteo *w, u32 columns, u32 slot, u16 *weights)
+{
+	cil_view(&w->cells[slot * columns].weight,
+		 sizeof(struct wteo_cell) / sizeof(u32), columns, weights);
 }
 
 static int wteo_row_learned(const void *state,
@@ -250,74 +249,48 @@ static int wteo_row_learned(const void *state,
 {
 	const struct wteo *w = state;
 	u32 n = machine->state_count;
-	u16 view[WTEO_COLUMNS];
+	u16 shares[WTEO_COLUMNS];
 
 	if (w->learned == CIL_ROW_NONE)
 		return -1;
-	wteo_row_view(w->rows.cells + w->learned * (n + 1), n + 1, view);
-	memcpy(weights, view, n * sizeof(*weights));
+	view(w, n + 1, w->learned, shares);
+	memcpy(weights, shares, n * sizeof(*weights));
 	/* The trace has as many columns as states. */
-	weights[n - 1] += view[n];
+	weights[n - 1] += shares[n];
 	return w->learned;
 }
 
-/* Mean durations of a row in us, "-" where nothing has weight. */
-static void dump_means(const struct wteo_cell *cells, u32 states,
-		       struct cil_sink *sink)
+static void print_us(struct cil_sink *sink, const char *format, u64 time_ns)
 {
-	u32 k;
-
-	for (k = 0; k < states; k++) {
-		u64 mean_ns = 0;
-
-		if (cells[k].weight)
-			mean_ns = cil_divide((u64)cells[k].time <<
-						     WTEO_PRODUCT_SHIFT,
-					     cells[k].weight);
-		if (mean_ns)
-			cil_env_print(sink, " %9llu",
-				      (unsigned long long)
-				      cil_divide(mean_ns,
-						 CIL_NSEC_PER_USEC));
-		else
-			cil_env_print(sink, " %9s", "-");
-	}
+	cil_env_print(sink, format, (unsigned long long)
+		      cil_divide(time_ns, CIL_NSEC_PER_USEC));
 }
 
-/* Whose row it is: the columns before, the later one last, and the timer. */
-static void dump_key(u32 key, struct cil_sink *sink)
-{
-	u32 octave = key & WTEO_KEY_OCTAVE;
-
-	if (!key)
-		cil_env_print(sink, "%-20s", "any");
-	else
-		cil_env_print(sink, "s%u s%u < %10llu us ", key >> 12 & 0xf,
-			      key >> 8 & 0xf, (1ULL << octave) / 1000 + 1);
-}
-
-static void dump_row(const struct wteo *w, u32 states, u32 slot, u64 now_ns,
+/* A row: the columns before, the later one last, and the timer; its weights. */
+static void dump_row(const struct wteo *w, u32 columns, u32 slot, u32 now,
 		     struct cil_sink *sink)
 {
-	const struct wteo_row *row = &w->rows.heads[slot];
-	const struct wteo_cell *cells = w->rows.cells + slot * (states + 1);
-	s32 age = (s32)(wteo_steps(now_ns) - row->learned);
-	u16 weights[WTEO_COLUMNS];
-	u32 left, k;
-
-	age = age > 0 ? age : 0;
-	left = wteo_row_left(row, &w->aging, age);
-	wteo_row_view(cells, states + 1, weights);
+	const struct wteo_row *row = &w->heads[slot];
+	u32 left = wteo_evidence(w, row, now);
+	u16 shares[WTEO_COLUMNS];
+	u64 time = 0;
+	u32 k;
 
 	cil_env_print(sink, "%3u ", slot);
-	dump_key(row->key, sink);
-	for (k = 0; k <= states; k++)
-		cil_env_print(sink, " %5u", weights[k]);
-	cil_env_print(sink, " | %8llu %9llu |",
-		      (unsigned long long)cil_divide(left + row->next / 2, row->next),
-		      ((unsigned long long)age << WTEO_STEP_SHIFT) >> 20);
-	dump_means(cells, states, sink);
-	cil_env_print(sink, "\n");
+	if (slot == WTEO_BASE)
+		cil_env_print(sink, "%-20s", "any");
+	else
+		cil_env_print(sink, "s%u s%u < %10llu us ", row->key >> 12 & 0xf,
+			      row->key >> 8 & 0xf,
+			      (1ULL << (row->key & WTEO_KEY_OCTAVE)) / 1000 + 1);
+	view(w, columns, slot, shares);
+	for (k = 0; k < columns; k++) {
+		cil_env_print(sink, " %5u", shares[k]);
+		time += w->cells[slot * columns + k].time;
+	}
+	cil_env_print(sink, " | %8llu", (unsigned long long)
+		      cil_divide(left + row->next / 2, row->next));
+	print_us(sink, " %9llu\n", cil_divide(time << WTEO_PRODUCT_SHIFT, row->total));
 }
 
 static void wteo_dump(const void *state, const struct cil_machine *machine,
@@ -329,20 +302,20 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 
 	(void)tunables;
 	cil_env_print(sink, "pays from (us):");
-	for (k = 0; k < n; k++)
-		if (w->paying >> k & 1)
-			cil_env_print(sink, " s%u=%llu", k,
-				      (unsigned long long)
-				      cil_divide(w->pays_ns[k],
-						 CIL_NSEC_PER_USEC));
+	for (k = 0; k < n; k++) {
+		if (!(w->paying >> k & 1))
+			continue;
+		cil_env_print(sink, " s%u=", k);
+		print_us(sink, "%llu", w->pays_ns[k]);
+	}
 	cil_env_print(sink, "\n\nWeights of 10000: what followed a condition\n");
 	cil_env_print(sink, "row %-20s", "before     timer");
 	for (k = 0; k < n; k++)
 		cil_env_print(sink, "    s%u", k);
-	cil_env_print(sink, " never | evidence       age | mean interval (us)\n");
+	cil_env_print(sink, " never | evidence mean (us)\n");
 	for (k = 0; k < WTEO_ROWS; k++)
-		if (w->rows.heads[k].total)
-			dump_row(w, n, k, now_ns, sink);
+		if (w->heads[k].total)
+			dump_row(w, n + 1, k, wteo_steps(now_ns), sink);
 }
 
 static const struct cil_tunable wteo_tunables[] = {
@@ -355,8 +328,8 @@ static const struct cil_tunable wteo_tunables[] = {
 	}, {
 		.name = "half_life_ms",
 		.unit = "ms",
-		.what = "Time in which an untouched row loses half, then the rest; 0: never.",
-		.why = "A minute: whether a load is the same after a longer pause, nobody knows.",
+		.what = "Time in which an untouched row loses half of what it knows; 0: never.",
+		.why = "A minute: a row that knew for long is asked for three more.",
 		.min = 0, .max = 86400000, .def = 60000,
 	}, {
 		.name = "latency_bias",

@@ -2,7 +2,9 @@
 #ifndef CIL_WTEO_H
 #define CIL_WTEO_H
 
-#include "wteo_rows.h"
+#include "../common/energy.h"
+#include "../common/fixed.h"
+#include "../common/view.h"
 
 /*
  * A tick's handler takes some microseconds, on slow machines some tens. If the
@@ -17,11 +19,40 @@
 #define WTEO_KEY_OCTAVE		0x1fu
 #define WTEO_KEY_HISTORY	0x10000u
 
+/*
+ * The base row, and rows for conditions. A timer octave and two columns give
+ * more conditions than that, but few of them are frequent in any one hour; with
+ * 40 rows, seven states fit 4 KiB.
+ */
+#define WTEO_BASE		0
+#define WTEO_KEYED		40
+#define WTEO_ROWS		(1 + WTEO_KEYED)
+
+/* One column for each state, and one for "not before the timer". */
+#define WTEO_COLUMNS		(CIL_STATE_MAX + 1)
+
+/* A row that remembers so many intervals knows its condition. */
+#define WTEO_KNOWN		6
+
+/* Ages are counted in steps of 17 ms, so that 32 bits last for two years. */
+#define WTEO_STEP_SHIFT		24
+
+/* Times are products of a weight and a duration, in quarters of a ns. */
+#define WTEO_PRODUCT_SHIFT	(30 - CIL_TIME_SHIFT)
+
+/* Weight of the first interval: its time is exact to 16 ns, and 31 find room. */
+#define WTEO_FIRST_WEIGHT	0x1000000u
+
+/* Everything is divided by eight when a row's weights sum to more. */
+#define WTEO_TOTAL_MAX		(CIL_ONE / 2)
+
+/* Growth of weights is a share with 20 fraction bits. */
+#define WTEO_GROWTH_ONE		0x100000u
+
 /**
  * struct wteo_tunables - the tunables, in the order of their table
  * @learning_rate: least rate of learning, per mille
- * @half_life_ms: time in which an untouched row loses half of what it knows,
- *	and after which it begins anew
+ * @half_life_ms: time in which an untouched row loses half of what it knows
  * @latency_bias: what waking up costs beside energy, per 1024 of full power
  * @latency_margin: how much later a state pays that wakes up later, per 1024
  */
@@ -56,10 +87,36 @@ struct wteo_interval {
 };
 
 /**
+ * struct wteo_cell - one cell of a row
+ * @weight: how often an interval of this row fits this column, in units of
+ *	which the row has @total
+ * @time: what the cell contributes to the mean interval of the row:
+ *	wteo_product() of @weight and the mean interval of the cell
+ */
+struct wteo_cell {
+	u32 weight;
+	u32 time;
+};
+
+/**
+ * struct wteo_row - what belongs to a row beside its cells
+ * @key: condition that it is for, 0 for the base row and while it is free
+ * @total: sum of all weights, exactly; at most CIL_ONE
+ * @next: weight that the next interval will have. So @total / @next is how
+ *	many intervals the row remembers
+ * @learned: when it learned last, in steps of 2^WTEO_STEP_SHIFT ns
+ */
+struct wteo_row {
+	u32 key;
+	u32 total;
+	u32 next;
+	u32 learned;
+};
+
+/**
  * struct wteo - what is remembered about one CPU
  * @interval: the interval in progress
- * @tunables: what aging, costs and growth were prepared for
- * @aging: prepared for the half-life in use
+ * @tunables: what costs, growth and half-life were prepared for
  * @energy: cost model
  * @bounds_ns: target residency of the state after each, in ascending order;
  *	for the last one, U32_MAX
@@ -67,43 +124,79 @@ struct wteo_interval {
  *	state that never does has that of the next deeper one
  * @paying: bit k is set if state k is the cheapest for some mean interval
  * @deepest: the deepest of those
- * @poll_ns: how long polling lasts at most, 0 where it ends no column
  * @growth: of weights, for the learning rate
+ * @half_life: in steps of 2^WTEO_STEP_SHIFT ns, S32_MAX for never
  * @greatest_latency_ns: exit latency that no state exceeds
  * @all_states: bit k is set for each state k
  * @history: condition of the next interval, without the timer
  * @intervals: number of intervals learned
  * @doubt: how much better the base row foresaw what happened of late than rows
- *	that know, as a logarithm of the odds
+ *	that know, as cil_log2() of the odds
  * @learned: row that the last update changed, or CIL_ROW_NONE
- * @rows: the rows; packed, so the last member
+ * @heads: the base row, then those of conditions
+ * @cells: the cells of all rows, packed by the number of columns, so that a
+ *	machine with few states touches little memory
  */
 struct wteo {
 	struct wteo_interval interval;
 	struct wteo_tunables tunables;
-	struct wteo_aging aging;
 	struct cil_energy energy;
 	u32 bounds_ns[CIL_STATE_MAX];
 	u32 pays_ns[CIL_STATE_MAX];
 	u32 paying;
 	u32 deepest;
-	u32 poll_ns;
 	u32 growth;
+	s32 half_life;
 	s64 greatest_latency_ns;
 	u32 all_states;
 	u32 history;
 	u8 intervals;
 	u8 doubt;
 	u8 learned;
-	struct wteo_rows rows;
+	struct wteo_row heads[WTEO_ROWS];
+	struct wteo_cell cells[WTEO_ROWS * WTEO_COLUMNS];
 };
 
-/**
- * wteo_state_used() - memory that a machine makes use of
- * @states: its number of idle states
- *
- * Return: bytes of struct wteo that are ever touched after init.
- */
+/* A weight times a duration, as the time of a cell. */
+static inline u32 wteo_product(u32 weight, u32 duration_ns)
+{
+	return (u64)weight * duration_ns >> WTEO_PRODUCT_SHIFT;
+}
+
+/* A time as durations are kept: forced into 0 to CIL_DURATION_MAX. */
+static inline u32 wteo_duration(s64 time_ns)
+{
+	if ((u64)time_ns <= CIL_DURATION_MAX)
+		return (u32)time_ns;
+	return time_ns < 0 ? 0 : CIL_DURATION_MAX;
+}
+
+/* Time in the unit of ages. */
+static inline u32 wteo_steps(u64 now_ns)
+{
+	return (u32)(now_ns >> WTEO_STEP_SHIFT);
+}
+
+/* Half-lives since a row learned; a clock that went back ages nothing. */
+static inline u32 wteo_half_lives(const struct wteo *w,
+				  const struct wteo_row *row, u32 now)
+{
+	s32 age = (s32)(now - row->learned);
+	u32 count = 0;
+
+	for (; age >= w->half_life && count < 31; age -= w->half_life)
+		count++;
+	return count;
+}
+
+/* What is left of a row's evidence, to be compared with the row's @next. */
+static inline u32 wteo_evidence(const struct wteo *w,
+				const struct wteo_row *row, u32 now)
+{
+	return row->total >> wteo_half_lives(w, row, now);
+}
+
+/* Bytes of struct wteo that are touched after init, on a machine with so many states. */
 static inline u32 wteo_state_used(u32 states)
 {
 	u32 unused = CIL_STATE_MAX - states;

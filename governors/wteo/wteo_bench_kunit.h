@@ -70,7 +70,7 @@ void bench_own_doing(struct bench *b, s64 slept_ns, bool tick, s64 busy_ns);
 static inline const struct wteo_cell *bench_cells(const struct bench *b,
 						  u32 slot)
 {
-	return b->wteo.rows.cells + slot * (b->machine.state_count + 1);
+	return b->wteo.cells + slot * (b->machine.state_count + 1);
 }
 
 /**
@@ -80,7 +80,7 @@ static inline const struct wteo_cell *bench_cells(const struct bench *b,
  */
 static inline const struct wteo_row *bench_row(const struct bench *b, u32 slot)
 {
-	return &b->wteo.rows.heads[slot];
+	return &b->wteo.heads[slot];
 }
 
 /**

@@ -287,35 +287,6 @@ static void others_are_passed_over(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, w->deepest);
 }
 
-/* Polling ends a column if that lasts from 10 us to a sixteenth of a tick. */
-static void polling_ends_a_column(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-	struct cil_state *first = &b->machine.states[1];
-	static const struct {
-		s64 pays_ns;
-		u32 poll_ns;
-	} cases[] = {
-		{ 10 * US - 1, 0 },
-		{ 10 * US, 10 * US },
-		{ 250 * US, 250 * US },
-		{ 250 * US + 1, 0 },
-	};
-	u32 i;
-
-	b->machine.states[2].target_residency_ns = 300 * US;
-	b->machine.states[3].target_residency_ns = 300 * US;
-	for (i = 0; i < 4; i++) {
-		first->target_residency_ns = cases[i].pays_ns;
-		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-		KUNIT_EXPECT_EQ(test, cases[i].poll_ns, b->wteo.poll_ns);
-	}
-	first->target_residency_ns = 10 * US;
-	b->machine.states[0].polling = false;
-	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 0, b->wteo.poll_ns);
-}
-
 static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(the_timer_comes_first),
 	KUNIT_CASE(patterns_are_foreseen),
@@ -331,7 +302,6 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(margin_is_for_latency),
 	KUNIT_CASE(of_equal_residencies_the_deeper_pays),
 	KUNIT_CASE(others_are_passed_over),
-	KUNIT_CASE(polling_ends_a_column),
 	{}
 };
 

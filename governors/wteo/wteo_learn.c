@@ -4,6 +4,9 @@
  */
 #include "wteo.h"
 
+/* A row that others want for themselves is given up when it knows so little. */
+#define GIVEN_UP	3
+
 /*
  * The base row is asked where a condition is new, so most of all when
  * everything has changed: it must forget soon. Each interval weighs a sixteenth
@@ -70,15 +73,43 @@ static u32 column_of(const struct wteo *w, u32 states, u32 duration_ns)
 	return k;
 }
 
+/* Divides what a row knows by a power of two. */
+static noinline void shrink(struct wteo_row *row, struct wteo_cell *cells,
+			    u32 columns, u32 shift)
+{
+	u32 k;
+
+	row->total = 0;
+	for (k = 0; k < columns; k++) {
+		cells[k].weight >>= shift;
+		cells[k].time >>= shift;
+		row->total += cells[k].weight;
+	}
+}
+
+/* Tries to make a row that of a condition: not if another one needs it still. */
+static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
+{
+	struct wteo_row *row = &w->heads[slot];
+
+	if (row->key && row->total >= (u64)row->next * GIVEN_UP)
+		return false;
+	memset(w->cells + slot * columns, 0, columns * sizeof(*w->cells));
+	row->key = w->interval.key;
+	row->total = 0;
+	row->next = WTEO_FIRST_WEIGHT;
+	row->learned = now;
+	return true;
+}
+
 /* What a row knows by now. */
 static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 {
-	struct wteo_row *row = &w->rows.heads[slot];
-	s32 age = (s32)(now - row->learned);
+	struct wteo_row *row = &w->heads[slot];
+	u32 halvings = wteo_half_lives(w, row, now);
 
-	if (age > w->aging.grain)
-		wteo_row_age(row, w->rows.cells + slot * columns, columns,
-			     &w->aging, age);
+	if (halvings)
+		shrink(row, w->cells + slot * columns, columns, halvings);
 }
 
 /*
@@ -89,8 +120,8 @@ static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 			 u32 duration_ns, u32 now, u32 growth)
 {
-	struct wteo_row *row = &w->rows.heads[slot];
-	struct wteo_cell *cells = w->rows.cells + slot * columns;
+	struct wteo_row *row = &w->heads[slot];
+	struct wteo_cell *cells = w->cells + slot * columns;
 	u32 weight = row->next;
 
 	cells[column].weight += weight;
@@ -99,98 +130,72 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 	row->next = weight + (u32)((u64)weight * growth >> 20);
 	row->learned = now;
 	if (row->total > WTEO_TOTAL_MAX) {
-		row->next /= 8;
-		wteo_row_shrink(row, cells, columns, CIL_ONE / 8);
+		row->next >>= 3;
+		shrink(row, cells, columns, 3);
 	}
-}
-
-static void learn_base(struct wteo *w, u32 columns, u32 column, u32 duration_ns,
-		       u32 now)
-{
-	grow_old(w, columns, WTEO_BASE, now);
-	learn(w, columns, WTEO_BASE, column, duration_ns, now, BASE_GROWTH);
-}
-
-/* The condition for the next interval, as far as it is known. */
-static void set_history(struct wteo *w, u32 column)
-{
-	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;
 }
 
 /*
- * Is the row of a condition still as good as the base row? Each column is taken
- * to have been seen once more than it was (Laplace's rule of succession), so a
- * row that knows little is not far out.
+ * Did the base row foresee a column better than the row of the condition? Each
+ * column is taken to have been seen once more than it was (Laplace's rule of
+ * succession), so a row that knows little is not far out.
  */
-static noinline bool is_trusted(struct wteo *w, u32 columns, u32 slot, u32 column)
+static noinline bool is_in_doubt(struct wteo *w, u32 columns, u32 slot, u32 column)
 {
-	const struct wteo_row *base = &w->rows.heads[WTEO_BASE];
-	const struct wteo_row *row = &w->rows.heads[slot];
-	const struct wteo_cell *cells = w->rows.cells;
+	const struct wteo_row *base = &w->heads[WTEO_BASE];
+	const struct wteo_row *row = &w->heads[slot];
+	const struct wteo_cell *cells = w->cells + column;
 	/* Their shares of the column, each times both totals. */
-	u64 by_base = (cells[column].weight + (u64)base->next) *
+	u64 by_base = (cells[0].weight + (u64)base->next) *
 		      (row->total + columns * row->next);
-	u64 by_row = (cells[slot * columns + column].weight + (u64)row->next) *
+	u64 by_row = (cells[slot * columns].weight + (u64)row->next) *
 		     (base->total + columns * base->next);
-	s32 doubt;
+	s32 doubt = w->doubt + cil_log2(by_base) - cil_log2(by_row);
 
-	if (!w->doubt && by_base <= by_row)
-		return true;
-	doubt = w->doubt + cil_log2(by_base) - cil_log2(by_row);
 	if (doubt >= DOUBT_MAX) {
-		wteo_rows_forget(&w->rows);
-		wteo_row_claim(&w->rows, columns, slot, w->interval.key);
+		memset(w->heads + 1, 0, WTEO_KEYED * sizeof(*w->heads));
 		w->doubt = 0;
-		return false;
+		return true;
 	}
 	w->doubt = doubt > 0 ? (u8)doubt : 0;
-	return !w->doubt;
-}
-
-/* Does a row that knows its condition expect this column? */
-static inline bool is_expected(struct wteo *w, u32 columns, u32 slot,
-			       u32 column)
-{
-	const struct wteo_cell *cells = w->rows.cells + slot * columns;
-
-	if (!w->doubt &&
-	    cells[column].weight >= w->rows.heads[slot].total >> SURPRISE_SHIFT)
-		return true;
-	return is_trusted(w, columns, slot, column);
+	return w->doubt;
 }
 
 static void end_interval(struct wteo *w, const struct cil_machine *machine,
 			 const struct cil_outcome *outcome)
 {
-	struct wteo_interval *i = &w->interval;
+	const struct wteo_interval *i = &w->interval;
 	u32 columns = machine->state_count + 1;
 	s64 slept_ns = sane(outcome->residency_ns);
 	u32 duration_ns = interval_duration(machine, i, outcome->index,
 					    slept_ns);
 	u32 column = column_of(w, machine->state_count, duration_ns);
 	u32 now = wteo_steps(outcome->now_ns);
-	const struct wteo_row *row = &w->rows.heads[i->slot];
+	const struct wteo_row *row = &w->heads[i->slot];
 	u32 learned = column;
-	bool is_mine = true, is_known = false;
+	bool is_known;
 
 	w->intervals++;
 	if (slept_ns >= i->sleep_length_ns)
 		learned = machine->state_count;
-	if (row->key == i->key) {
-		grow_old(w, columns, i->slot, now);
-		is_known = row->total >= (u64)row->next * WTEO_KNOWN &&
-			   is_expected(w, columns, i->slot, learned);
-	} else {
-		is_mine = wteo_row_claim(&w->rows, columns, i->slot, i->key);
-	}
-	if (is_mine) {
+	grow_old(w, columns, i->slot, now);
+	is_known = row->key == i->key &&
+		   row->total >= (u64)row->next * WTEO_KNOWN;
+	if (is_known && (w->doubt || w->cells[i->slot * columns + learned].weight <
+				     row->total >> SURPRISE_SHIFT))
+		is_known = !is_in_doubt(w, columns, i->slot, learned);
+	if (row->key == i->key || claim(w, columns, i->slot, now)) {
 		learn(w, columns, i->slot, learned, duration_ns, now,
 		      w->growth);
 		w->learned = i->slot;
 	}
-	if (!is_known || !(w->intervals & BASE_MASK))
-		learn_base(w, columns, learned, duration_ns, now);
-	set_history(w, column);
+	if (!is_known || !(w->intervals & BASE_MASK)) {
+		grow_old(w, columns, WTEO_BASE, now);
+		learn(w, columns, WTEO_BASE, learned, duration_ns, now,
+		      BASE_GROWTH);
+	}
+	/* The condition for the next interval, as far as it is known. */
+	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;
 }
 
 /**

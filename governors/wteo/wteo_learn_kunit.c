@@ -6,8 +6,8 @@
  *   "never" for what the timer ended;
  * - the tick and the end of polling resume an interval, unless a task ran;
  * - the base row learns what is new, and else one interval in eight;
- * - rows age from one 64th of a half-life on, are divided at their limit, and
- *   give way or are asked by what they know;
+ * - rows age with each half-life, are divided at their limit, and are given up
+ *   or asked by what they know;
  * - doubt begins, adds up and ends by the odds of the base row.
  */
 #include <kunit/test.h>
@@ -169,11 +169,13 @@ static void the_base_row_learns_one_in_eight(struct kunit *test)
 /* Gives row @slot a total and the weight of its next interval. */
 static void set_row(struct bench *b, u32 slot, u32 total, u32 next)
 {
-	struct wteo_row *row = &b->wteo.rows.heads[slot];
+	struct wteo_row *row = &b->wteo.heads[slot];
 
-	memset(wteo_cells(&b->wteo.rows, b->machine.state_count, slot), 0,
-	       (b->machine.state_count + 1) * sizeof(struct wteo_cell));
-	wteo_cells(&b->wteo.rows, b->machine.state_count, slot)->weight = total;
+	u32 columns = b->machine.state_count + 1;
+	struct wteo_cell *cells = b->wteo.cells + slot * columns;
+
+	memset(cells, 0, columns * sizeof(*cells));
+	cells->weight = total;
 	row->key = slot == WTEO_BASE ? 0 : KEY;
 	row->total = total;
 	row->next = next;
@@ -198,80 +200,33 @@ static void the_base_row_learns_what_is_new(struct kunit *test)
 	}
 }
 
-/* A row ages when it learns a 64th of a half-life after it did last, not before. */
-static void young_rows_do_not_age(struct kunit *test)
+/* When a row learns, it has lost half of what it knew with each half-life. */
+static void old_rows_lose_half(struct kunit *test)
 {
 	static const struct cil_outcome outcome = { 0 };
 	struct bench *b = bench_new(test, 4);
-	s32 grain = b->wteo.aging.grain;
-	u32 older;
+	u32 lives, less;
 
-	KUNIT_EXPECT_EQ(test, grain,
-			(s32)(60000 * MS / 64 >> WTEO_STEP_SHIFT));
+	KUNIT_EXPECT_EQ(test, b->wteo.half_life,
+			(s32)(60000 * MS >> WTEO_STEP_SHIFT) + 1);
 	b->now_ns = 10 * 3600000 * MS;
-	for (older = 0; older < 2; older++) {
-		set_row(b, 1, 1000000, 1000);
-		b->wteo.rows.heads[1].learned -= grain + older;
-		begin(b, CIL_TIME_MAX);
-		end(b, outcome, 0);
-		if (older)
-			KUNIT_EXPECT_LT(test, bench_row(b, 1)->total, 1001000);
-		else
-			KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, 1001000);
-		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->learned,
-				wteo_steps(b->now_ns));
+	for (lives = 0; lives < 4; lives++) {
+		for (less = 0; less < 2; less++) {
+			u32 halvings = less && lives ? lives - 1 : lives;
+
+			set_row(b, 1, 1u << 20, 1000);
+			b->wteo.heads[1].learned -=
+				lives * (u32)b->wteo.half_life - (less && lives);
+			begin(b, CIL_TIME_MAX);
+			end(b, outcome, 0);
+			KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total,
+					((1u << 20) >> halvings) + 1000);
+			KUNIT_EXPECT_EQ(test, bench_sum(b, 1),
+					bench_row(b, 1)->total);
+			KUNIT_EXPECT_EQ(test, bench_row(b, 1)->learned,
+					wteo_steps(b->now_ns));
+		}
 	}
-}
-
-/*
- * When a row learns that was untouched for more than a half-life, what it knew
- * weighs as much as one interval, however much it was; less stays less.
- */
-static void old_rows_keep_one_interval(struct kunit *test)
-{
-	static const struct cil_outcome outcome = { 0 };
-	struct bench *b = bench_new(test, 4);
-	u32 i;
-	static const struct {
-		u32 total, older, least, most;
-	} cases[] = {
-		{ 1000000, 0, 501000, 501030 },
-		{ 1000000, 1, 2000 - 5, 2000 },
-		{ 2100, 0, 1000 + 1045, 1000 + 1050 },
-		{ 2100, 1, 2000 - 5, 2000 },
-		{ 1500, 0, 1000 + 745, 1000 + 750 },
-		{ 1500, 1, 1000 + 744, 1000 + 750 },
-		{ 0, 1, 1000, 1000 },
-	};
-
-	b->now_ns = 10 * 3600000 * MS;
-	for (i = 0; i < 7; i++) {
-		set_row(b, 1, cases[i].total, 1000);
-		b->wteo.rows.heads[1].learned -=
-			(u32)b->wteo.aging.dormant + cases[i].older;
-		begin(b, CIL_TIME_MAX);
-		end(b, outcome, 0);
-		KUNIT_EXPECT_GE(test, bench_row(b, 1)->total, cases[i].least);
-		KUNIT_EXPECT_LE(test, bench_row(b, 1)->total, cases[i].most);
-	}
-}
-
-/* From then on it is not asked, however much it knew. */
-static void rows_are_asked_for_a_half_life(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 4);
-	const struct wteo_aging *aging = &b->wteo.aging;
-	u64 half_life_ns = (u64)aging->dormant << WTEO_STEP_SHIFT;
-
-	b->now_ns = 1ULL << 40;
-	set_row(b, 1, 13000, 1000);
-	KUNIT_EXPECT_TRUE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
-	b->now_ns += half_life_ns;
-	KUNIT_EXPECT_TRUE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
-	b->now_ns += 1ULL << WTEO_STEP_SHIFT;
-	KUNIT_EXPECT_FALSE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
-	wteo_aging_init(&b->wteo.aging, 0);
-	KUNIT_EXPECT_TRUE(test, wteo_knows(bench_row(b, 1), aging, KEY, b->now_ns));
 }
 
 #define SHARE	(1u << 20)
@@ -284,7 +239,7 @@ static void rows_are_asked_for_a_half_life(struct kunit *test)
 static void tell(struct bench *b, u32 row, u32 base)
 {
 	static const struct cil_outcome outcome = { .residency_ns = 30000 };
-	struct wteo_cell *cells = b->wteo.rows.cells;
+	struct wteo_cell *cells = b->wteo.cells;
 
 	set_row(b, WTEO_BASE, 64 * SHARE, 4 * SHARE);
 	cells[0].weight = 0;
@@ -365,7 +320,7 @@ static void doubt_has_an_end(struct kunit *test)
 	tell(b, 0, 64);
 	once = b->wteo.doubt;
 	for (less = 0; less < 2; less++) {
-		struct wteo_row *other = &b->wteo.rows.heads[7];
+		struct wteo_row *other = &b->wteo.heads[7];
 
 		*other = (struct wteo_row){ .key = 9, .total = SHARE, .next = 1 };
 		b->wteo.doubt = 192 - once - less;
@@ -424,42 +379,73 @@ static void totals_are_divided_at_their_limit(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->next, (800 + 800 * 16 / 984) / 8);
 }
 
-/* A row that knows less than three intervals is given up, a free one at once. */
+/* A row of another condition that knows less than three intervals is given up. */
 static void a_row_is_given_up_below_three(struct kunit *test)
 {
+	static const struct cil_outcome outcome = { 0 };
 	struct bench *b = bench_new(test, 4);
+	u32 less;
 
-	set_row(b, 1, 3000, 1000);
-	KUNIT_EXPECT_FALSE(test, wteo_row_claim(&b->wteo.rows, 5, 1, 99));
-	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->next, 1125);
-	set_row(b, 1, 2999, 1000);
-	KUNIT_EXPECT_TRUE(test, wteo_row_claim(&b->wteo.rows, 5, 1, 99));
-	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, 99);
-	set_row(b, 1, 3000, 1000);
-	b->wteo.rows.heads[1].key = 0;
-	KUNIT_EXPECT_TRUE(test, wteo_row_claim(&b->wteo.rows, 5, 1, 99));
+	for (less = 0; less < 2; less++) {
+		set_row(b, 1, 3000 - less, 1000);
+		b->wteo.heads[1].key = KEY + 1;
+		begin(b, CIL_TIME_MAX);
+		end(b, outcome, 0);
+		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY + 1 - less);
+		KUNIT_EXPECT_EQ(test, b->wteo.learned, less ? 1 : CIL_ROW_NONE);
+	}
+	/* What it knows by now counts. */
+	set_row(b, 1, 5999, 1000);
+	b->wteo.heads[1].key = KEY + 1;
+	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
+	begin(b, CIL_TIME_MAX);
+	end(b, outcome, 0);
+	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY);
+}
+
+/* The row that is asked in state 0 of a sleep length of 10 to 16 ns. */
+static u32 asked(struct bench *b)
+{
+	struct cil_decision d;
+	struct step s = {
+		.query = { .now_ns = b->now_ns, .latency_req_ns = CIL_TIME_MAX },
+		.sleep_length_ns = 12,
+		.delta_tick_ns = 12,
+	};
+
+	b->wteo.interval.open = false;
+	b->wteo.interval.resumed = false;
+	b->wteo.history = WTEO_KEY_HISTORY;
+	bench_decide(b, &b->wteo, &s, &d);
+	return d.row;
 }
 
 /* A row is asked for its own key, if it knows six intervals after its age. */
 static void a_row_is_asked_from_six_on(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
-	struct wteo_aging *aging = &b->wteo.aging;
-	struct wteo_row *row = &b->wteo.rows.heads[1];
+	struct wteo_row *row;
+	u32 slot;
 
 	b->now_ns = 10 * 3600000 * MS;
-	set_row(b, 1, 6000, 1000);
-	KUNIT_EXPECT_TRUE(test, wteo_knows(row, aging, KEY, b->now_ns));
-	KUNIT_EXPECT_FALSE(test, wteo_knows(row, aging, KEY + 1, b->now_ns));
-	row->learned -= aging->grain;
-	KUNIT_EXPECT_TRUE(test, wteo_knows(row, aging, KEY, b->now_ns));
+	asked(b);
+	slot = b->wteo.interval.slot;
+	row = &b->wteo.heads[slot];
+	set_row(b, slot, 6000, 1000);
+	row->key = WTEO_KEY_HISTORY | 4;
+	KUNIT_EXPECT_EQ(test, slot, asked(b));
+	row->learned -= (u32)b->wteo.half_life - 1;
+	KUNIT_EXPECT_EQ(test, slot, asked(b));
 	row->learned--;
-	KUNIT_EXPECT_FALSE(test, wteo_knows(row, aging, KEY, b->now_ns));
+	KUNIT_EXPECT_EQ(test, WTEO_BASE, asked(b));
 	/* A clock that went back ages nothing. */
 	row->learned = wteo_steps(b->now_ns) + 1000;
-	KUNIT_EXPECT_TRUE(test, wteo_knows(row, aging, KEY, b->now_ns));
-	set_row(b, 1, 5999, 1000);
-	KUNIT_EXPECT_FALSE(test, wteo_knows(row, aging, KEY, b->now_ns));
+	KUNIT_EXPECT_EQ(test, slot, asked(b));
+	row->total = 5999;
+	KUNIT_EXPECT_EQ(test, WTEO_BASE, asked(b));
+	row->total = 6000;
+	row->key++;
+	KUNIT_EXPECT_EQ(test, WTEO_BASE, asked(b));
 }
 
 static struct kunit_case wteo_learn_cases[] = {
@@ -470,9 +456,7 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(own_doings_resume),
 	KUNIT_CASE(the_base_row_learns_one_in_eight),
 	KUNIT_CASE(the_base_row_learns_what_is_new),
-	KUNIT_CASE(young_rows_do_not_age),
-	KUNIT_CASE(old_rows_keep_one_interval),
-	KUNIT_CASE(rows_are_asked_for_a_half_life),
+	KUNIT_CASE(old_rows_lose_half),
 	KUNIT_CASE(doubt_is_the_odds),
 	KUNIT_CASE(doubt_has_a_beginning),
 	KUNIT_CASE(doubt_has_an_end),

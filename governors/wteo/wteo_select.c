@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * wteo's way to a decision, steps 1 to 8. See wteo.c.
+ * wteo's way to a decision, steps 1 to 7. See wteo.c.
  */
 #include "wteo.h"
 
@@ -114,7 +114,7 @@ static inline u32 second_place(u32 key)
  */
 static inline void set_row(struct wteo *w, u32 key)
 {
-	const struct wteo_row *rows = w->rows.heads + 1;
+	const struct wteo_row *rows = w->heads + 1;
 	u32 place = first_place(key);
 
 	if (rows[place].key != key) {
@@ -139,10 +139,11 @@ static inline u32 octave(const struct cil_query *query)
 /* Step 3: the condition's row, if it knows enough. */
 static inline u32 find_row(const struct wteo *w, u64 now_ns)
 {
-	const struct wteo_interval *i = &w->interval;
+	const struct wteo_row *row = &w->heads[w->interval.slot];
 
-	if (wteo_knows(&w->rows.heads[i->slot], &w->aging, i->key, now_ns))
-		return i->slot;
+	if (row->key == w->interval.key &&
+	    wteo_evidence(w, row, wteo_steps(now_ns)) >= (u64)row->next * WTEO_KNOWN)
+		return w->interval.slot;
 	return WTEO_BASE;
 }
 
@@ -163,58 +164,6 @@ static inline void expect(struct outlook *o, u32 weight, u32 time)
 		o->late += weight;
 	}
 	o->time += time < until_timer ? time : until_timer;
-}
-
-/* Step 4: some weight of what lasts until the timer. */
-static inline void expect_timer(struct outlook *o, u32 weight)
-{
-	u32 time = wteo_product(weight, o->tick_ns);
-
-	o->early_time += time;
-	if (o->timer_ns != o->tick_ns) {
-		time = wteo_product(weight, o->timer_ns);
-		o->late += weight;
-	}
-	o->time += time;
-}
-
-/* Step 4: columns that may end after the tick. */
-static noinline struct outlook see_some(struct outlook o,
-					const struct wteo_cell *cells, u32 count)
-{
-	u32 k;
-
-	for (k = 0; k < count; k++)
-		expect(&o, cells[k].weight, cells[k].time);
-	return o;
-}
-
-/*
- * Step 4: an interval that begins. Columns that end before the tick and the
- * timer, the most frequent ones, need no more than an addition. If the timer
- * comes before the tick, it ends all columns that begin later: their weight is
- * returned. The last column has no end.
- */
-static inline u32 see_all(struct outlook *o, const struct wteo *w, u32 states,
-			  const struct wteo_cell *cells)
-{
-	u32 last = states - 1;
-	u32 cut = 0, time = 0;
-	u32 k;
-
-	for (k = 0; w->bounds_ns[k] <= o->tick_ns; k++)
-		time += cells[k].time;
-	o->time = time;
-	o->early_time = time;
-	if (k < last) {
-		if (o->timer_ns != o->tick_ns)
-			*o = see_some(*o, cells + k, last - k);
-		else
-			for (; last > k; last--)
-				cut += cells[last].weight;
-	}
-	expect(o, cells[last].weight, cells[last].time);
-	return cut;
 }
 
 /*
@@ -267,29 +216,27 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 		       const struct cil_machine *machine,
 		       const struct cil_query *query, u32 row)
 {
-	const struct wteo_cell *cells = w->rows.cells +
-					row * (machine->state_count + 1);
-	u32 total = w->rows.heads[row].total;
+	const struct wteo_cell *cells = w->cells + row * (machine->state_count + 1);
+	u32 over_ns = wteo_duration((s64)(query->now_ns - w->interval.began_ns));
+	u32 total = w->heads[row].total;
+	u32 unseen = total >> (query->tick_stopped ? STOPPED_SHIFT : UNSEEN_SHIFT);
 	u32 never = cells[machine->state_count].weight;
-	u32 cut = 0;
-	u32 unseen;
+	u32 k;
 
 	o->timer_ns = wteo_duration(query->sleep_length_ns);
 	o->tick_ns = wteo_duration(query->delta_tick_ns);
-	if (query->now_ns > w->interval.began_ns) {
-		*o = see_rest(*o, machine, cells, total,
-			      wteo_duration((s64)(query->now_ns -
-						  w->interval.began_ns)));
+	if (over_ns) {
+		*o = see_rest(*o, machine, cells, total, over_ns);
 		o->share += never;
 	} else {
-		cut = see_all(o, w, machine->state_count, cells);
 		o->share = total;
+		for (k = 0; k < machine->state_count; k++)
+			if (cells[k].weight)
+				expect(o, cells[k].weight, cells[k].time);
 	}
-	unseen = total >> UNSEEN_SHIFT;
-	if (query->tick_stopped)
-		unseen = total >> STOPPED_SHIFT;
 	o->share += unseen;
-	expect_timer(o, cut + never + unseen);
+	/* More than any timer. */
+	expect(o, never + unseen, U32_MAX);
 }
 
 /*
@@ -352,51 +299,16 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 	       cil_energy_cost(&w->energy, after, o->late, late_time);
 }
 
-/*
- * Step 8: is it cheaper to poll at first? When its time is over, polling asks
- * again, and those that end in the first column are gone by then.
- */
-static noinline bool is_poll_cheaper(const struct wteo *w, u32 usable,
-				     struct outlook o, struct wteo_cell first)
-{
-	u32 late = o.share - first.weight;
-	u32 polled = first.time + wteo_product(late, w->poll_ns);
-	u32 rest = o.time > polled ? o.time - polled : 0;
-	u32 best = cheapest(w, usable, o.timer_ns, o.share, o.time);
-	u32 after = cheapest(w, usable, o.timer_ns, late, rest);
-
-	return cil_energy_cost(&w->energy, 0, o.share, polled) +
-	       cil_energy_cost(&w->energy, after, late, rest) <
-	       cil_energy_cost(&w->energy, best, o.share, o.time);
-}
-
-/* Step 8: is this where polling is worth a thought? */
-static inline bool may_poll(const struct wteo *w, u32 usable,
-			    const struct outlook *o, struct wteo_cell first)
-{
-	return w->poll_ns && (usable & 1) && !w->interval.resumed &&
-	       first.weight >= o->share / 2;
-}
-
-/* Steps 4 to 8. */
+/* Steps 4 to 7. */
 static void minimize(const struct wteo *w, const struct cil_machine *machine,
 		     u32 row, u32 usable, const struct cil_query *query,
 		     struct cil_decision *decision)
 {
-	const struct wteo_cell *first = w->rows.cells +
-					row * (machine->state_count + 1);
 	struct outlook o = { 0 };
 	u32 keep, stop;
 
 	look_ahead(&o, w, machine, query, row);
 	decision->row = (u8)row;
-	if (may_poll(w, usable, &o, *first) &&
-	    is_poll_cheaper(w, usable, o, *first)) {
-		decide_on(decision, 0, query->tick_stopped,
-			  query->tick_stopped ? CIL_REASON_WTEO_EXPECTED :
-						CIL_REASON_WTEO_EXPECTED_TICK);
-		return;
-	}
 	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
 	if (query->tick_stopped || o.late >= o.share >> LATE_SHIFT) {
 		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);

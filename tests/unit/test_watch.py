@@ -120,7 +120,7 @@ def test_a_look_sees_states_governor_and_shadows(root: Path) -> None:
     assert seen.governor == "wteo"
     assert seen.base is None
     assert list(seen.states) == [0]
-    assert seen.states[0][1] == StateCount("C1", 50, 1000)
+    assert seen.states[0][1] == StateCount("C1", 50, 1000, latency_us=2)
     assert seen.shadows == ("teo_ng",)
     assert len(seen.tallies or []) == 6
 

@@ -1,4 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tools around the cpuidle_lab kernel module: lab, capture, report."""
+"""Tools around the cpuidle_lab kernel module: lab, capture, report.
+
+In a notebook, `cpuidle_lab.open("trace.dat")` gives the tables of a recording.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cpuidle_lab.frames import Frames
 
 __version__ = "0.1.0"
+
+
+def open(path: str | Path) -> "Frames":
+    """Return a recording as polars frames; docs/viewers.md describes their columns.
+
+    Args:
+        path: a trace.dat with events of cpuidle_lab, of power:cpu_idle, or of both.
+
+    Raises:
+        cpuidle_lab.errors.UserError: the file cannot be read, is damaged or holds no idle period.
+    """
+    from cpuidle_lab.frames import frames_of
+
+    return frames_of(Path(path))

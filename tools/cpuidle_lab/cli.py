@@ -23,8 +23,8 @@ EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 # In which order the commands are listed, and under which heading; others come last.
 GROUPS = (
-    ("a machine", ("doctor", "capture", "watch", "ab")),
-    ("recordings", ("report", "compare", "replay", "crossval", "tune", "columns")),
+    ("a machine", ("doctor", "calibrate", "capture", "watch", "ab")),
+    ("recordings", ("report", "compare", "replay", "crossval", "tune", "columns", "export")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new",)),
     ("the project's promises, in the tree only", ("study", "bench")),

@@ -191,25 +191,26 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _machine_of(trace: Trace, cpu: int) -> Machine | None:
+def machine_of(trace: Trace, cpu: int) -> Machine | None:
+    """Return the idle states of a CPU; where only those of others are known and equal, these."""
     kinds = set(trace.machines.values())
     if cpu in trace.machines or len(kinds) != 1:
         return trace.machines.get(cpu)
     return next(iter(kinds))
 
 
-def _by_machine(
+def by_machine(
     trace: Trace, periods: pl.DataFrame
 ) -> Iterator[tuple[Machine | None, pl.DataFrame]]:
     """Split by the CPUs' idle states; usually there is one kind."""
     kinds: dict[Machine | None, list[int]] = {}
     for cpu in sorted(periods["cpu"].unique()):
-        kinds.setdefault(_machine_of(trace, cpu), []).append(cpu)
+        kinds.setdefault(machine_of(trace, cpu), []).append(cpu)
     for machine, cpus in kinds.items():
         yield machine, periods.filter(pl.col("cpu").is_in(cpus))
 
 
-def _decided(trace: Trace) -> pl.DataFrame:
+def decisions_of(trace: Trace) -> pl.DataFrame:
     """Return every decision with outcome, label and wake-up."""
     if not trace.tables["decision"].height:
         return pl.DataFrame()
@@ -287,7 +288,7 @@ def _decision_notes(idle: pl.DataFrame, parts: Iterable[Machine | None]) -> list
 
 
 def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame) -> Group:
-    parts = list(_by_machine(trace, decisions))
+    parts = list(by_machine(trace, decisions))
     pieces, rows = [], []
     for machine, part in parts:
         if machine is None:
@@ -342,7 +343,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
     return group
 
 
-def _idle_periods(trace: Trace) -> pl.DataFrame:
+def idle_periods(trace: Trace) -> pl.DataFrame:
     """Return the periods that power:cpu_idle tells of: ts, cpu, index, residency."""
     events = trace.tables["cpu_idle"]
     if not events.height:
@@ -360,7 +361,7 @@ def _idle_periods(trace: Trace) -> pl.DataFrame:
 
 def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> Group:
     pieces, kinds = [], []
-    for machine, part in _by_machine(trace, idle):
+    for machine, part in by_machine(trace, idle):
         kinds.append(machine)
         if machine is not None:
             deepest = int(str(part["index"].max() or 0))
@@ -462,7 +463,7 @@ def analyse(trace: Trace) -> list[Group]:
     Raises:
         UserError: the trace contradicts itself, or its markers hold no idle period.
     """
-    decided, idle = _decided(trace), _idle_periods(trace)
+    decided, idle = decisions_of(trace), idle_periods(trace)
     parts = phases(trace)
     if parts:
         groups = [g for phase in parts for g in _phase_group(trace, phase, decided, idle)]

@@ -33,11 +33,17 @@ class StateCount:
         name: of the state.
         usage: how often it was entered.
         time_us: time spent in it.
+        above: how often a shallower state would have been right.
+        below: how often a deeper one would have been.
+        latency_us: its exit latency, by the driver's table.
     """
 
     name: str
     usage: int
     time_us: int
+    above: int = 0
+    below: int = 0
+    latency_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,9 @@ def _states(machine: Machine, cpu: int) -> list[StateCount]:
             read(number, "name") or f"state{number}",
             _number(read(number, "usage")),
             _number(read(number, "time")),
+            _number(read(number, "above")),
+            _number(read(number, "below")),
+            _number(read(number, "latency")),
         )
         for number in numbers
     ]

@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 
-from cpuidle_lab import __version__
+from cpuidle_lab import __version__, openmetrics
 from cpuidle_lab.commands.capture import InterruptedSession, Waiter
+from cpuidle_lab.files import write_whole
 from cpuidle_lab.host import Machine
 from cpuidle_lab.watch import (
     View,
@@ -29,6 +31,8 @@ examples:
   cpuidle-lab watch                              idle states of each CPU, every 2 s
   sudo cpuidle-lab watch --shadow wteo,menu_ng   with two shadows beside the current governor
   sudo cpuidle-lab watch --json --count 10 | jq '.governors[] | {governor, regret}'
+  sudo cpuidle-lab watch --interval 15 --openmetrics /var/lib/prometheus/node-exporter/idle.prom
+                                                 metrics for node_exporter (docs/viewers.md)
 
 The idle states need no permission and no module. Shadow governors decide on the same idle periods
 without effect, while a governor of cpuidle_lab is current (docs/tracing.md). Shares of time are
@@ -71,6 +75,15 @@ def _parse_shadows(text: str) -> tuple[str, ...]:
     return names
 
 
+def _parse_metrics(text: str) -> Path:
+    path = Path(text)
+    if path.suffix != ".prom":
+        raise argparse.ArgumentTypeError(f"'{text}': node_exporter reads files named *.prom alone")
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}': is no file in a directory that exists")
+    return path
+
+
 def packages(_args: argparse.Namespace) -> tuple[str, ...]:
     """Return the Python packages that are enough."""
     return ("rich",)
@@ -92,7 +105,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="governors that decide beside the one in use, such as wteo,menu_ng",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, a line for each refresh")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print JSON, a line for each refresh")
+    output.add_argument(
+        "--openmetrics",
+        type=_parse_metrics,
+        metavar="FILE",
+        help="write metrics for Prometheus to FILE at each refresh, and print nothing",
+    )
 
 
 def as_json(view: View, machine: Machine) -> dict[str, object]:
@@ -123,6 +143,40 @@ def _json_lines(machine: Machine) -> Iterator[Callable[[View], None]]:
     yield lambda view: print(json.dumps(as_json(view, machine)), flush=True)
 
 
+@contextlib.contextmanager
+def _shadows(machine: Machine, names: tuple[str, ...] | None) -> Iterator[None]:
+    """Have shadows decide; the list of shadows is as before at the end."""
+    with contextlib.ExitStack() as undo:
+        if names:
+            check_shadows(machine, names)
+            undo.callback(set_shadows, machine, shadow_list(machine))
+            set_shadows(machine, names)
+        yield
+
+
+def write_metrics(machine: Machine, waiter: Waiter, args: argparse.Namespace) -> None:
+    """Write the metrics again and again, at once for the first time.
+
+    Args:
+        machine: the machine.
+        waiter: waits for the next time.
+        args: the command's options; without `count` it goes on until a signal comes.
+
+    Raises:
+        UserError: the shadows cannot be set, or not be restored.
+        OSError: the file cannot be written; it is as before then.
+        InterruptedSession: a signal came.
+    """
+    with _shadows(machine, args.shadow):
+        written = 0
+        while True:
+            write_whole(args.openmetrics, openmetrics.text(look(machine), machine.kernel()))
+            written += 1
+            if written == args.count:
+                return
+            waiter.wait(args.interval)
+
+
 def watch(
     machine: Machine, waiter: Waiter, args: argparse.Namespace, show: Callable[[View], None]
 ) -> None:
@@ -138,11 +192,7 @@ def watch(
         UserError: the shadows cannot be set, or not be restored.
         InterruptedSession: a signal came.
     """
-    with contextlib.ExitStack() as undo:
-        if args.shadow:
-            check_shadows(machine, args.shadow)
-            undo.callback(set_shadows, machine, shadow_list(machine))
-            set_shadows(machine, args.shadow)
+    with _shadows(machine, args.shadow):
         before = look(machine)
         shown = 0
         while args.count is None or shown < args.count:
@@ -159,11 +209,15 @@ def run(args: argparse.Namespace) -> int:
 
     machine = Machine()
     is_live = sys.stdout.isatty() and not args.json
-    open_ended = args.count is None and (is_live or args.json)
+    open_ended = args.count is None and bool(is_live or args.json or args.openmetrics)
     if not open_ended and args.count is None:
         args.count = 1
     target = _json_lines(machine) if args.json else live.terminal() if is_live else live.plain()
     try:
+        if args.openmetrics:
+            with Waiter() as waiter:
+                write_metrics(machine, waiter, args)
+            return 0
         with Waiter() as waiter, target as show:
             watch(machine, waiter, args, show)
     except InterruptedSession as interruption:

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Calibrate emulated machines whose figures differ from their drivers' tables; judge each line.
+
+The emulator's parameter `real` holds the figures. Calibrate sees sysfs and the energy counter.
+"""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TOP = Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+
+from cpuidle_lab.errors import FAILURE  # noqa: E402
+from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
+from tests import runner  # noqa: E402
+from tests.proofs.calibrate import guest  # noqa: E402
+
+EPILOG = """\
+examples:
+  run.py
+  run.py --output build/calibrate
+
+exit codes: 0 every figure is within its limit, 1 one is not, 2 wrong usage
+"""
+
+POWER, BREAK_EVEN, LATENCY, LATENCY_US = 0.05, 0.10, 0.05, 2.0
+
+# Enough where nothing is random.
+PLAN = "--repetitions 3 --seconds 1 --wakeups 200"
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """An emulated machine.
+
+    Attributes:
+        machine: whose table the driver states.
+        busy_mw: power of a CPU that does not sleep.
+        real: the real figures: name, exit latency us, break-even us, power mW.
+        never: names of the states that never pay.
+    """
+
+    machine: str
+    busy_mw: float
+    real: tuple[tuple[str, int, int, int], ...]
+    never: tuple[str, ...] = ()
+
+    def parameter(self) -> str:
+        """Return the value of the emulator's parameter."""
+        return ",".join(":".join(map(str, state)) for state in self.real)
+
+
+MACHINES = (
+    Emulated("skx", 4000, (("C1", 5, 25, 1200), ("C1E", 18, 70, 650), ("C6", 95, 380, 180))),
+    Emulated(
+        "gnr",
+        4000,
+        (("C1", 3, 20, 1500), ("C1E", 9, 60, 800), ("C6", 140, 500, 200), ("C6P", 260, 900, 200)),
+        ("C6P",),
+    ),
+)
+
+
+def script() -> str:
+    """Return the guest's script: every machine in one boot."""
+    steps = [guest.FUNCTIONS]
+    for each in MACHINES:
+        steps.append(
+            f"load cpuidle_emul machine={each.machine} real={each.parameter()}\n"
+            f"before=$(settings) at=/results/{each.machine}\n"
+            f"calibrate {PLAN} --json -o $at.yaml --page $at.html >$at.json || exit 1\n"
+            f'[ "$(settings)" = "$before" ] || echo "{each.machine}: settings differ"\n'
+            "rmmod cpuidle_emul\n"
+        )
+    return "\n".join(steps)
+
+
+Line = tuple[str, str, float | None, float, bool]
+
+
+def near_to(
+    found: dict[str, float] | None, want: float, limit: float
+) -> tuple[float | None, float, bool]:
+    """Return what was measured, what it is, and whether it is as near as the limit says."""
+    if not found:
+        return None, want, False
+    return found["value"], want, abs(found["value"] / want - 1) <= limit
+
+
+def judge(machine: Emulated, found: dict[str, Any]) -> Iterator[Line]:
+    """Yield state, figure, what was measured, what it is, and whether that is near enough."""
+    yield ("", "busy mW", found["busy_mw"], machine.busy_mw,
+           abs(found["busy_mw"] / machine.busy_mw - 1) <= POWER)  # fmt: skip
+    states = {state["name"]: state for state in found["states"]}
+    for name, latency_us, break_even_us, power_mw in machine.real:
+        state = states[name]
+        for way in ("timer asleep", "ipi asleep"):
+            mine = (state["exit_latency_us"][way] or {}).get("p50")
+            near = mine is not None and abs(mine - latency_us) <= max(
+                LATENCY_US, LATENCY * latency_us
+            )
+            yield name, f"exit latency us, {way.split()[0]}", mine, latency_us, near
+        yield name, "power mW", *near_to(state["power_mw"], power_mw, POWER)
+        if name in machine.never or state["never_pays"]:
+            said = state["never_pays"]
+            yield (
+                name,
+                "never pays",
+                float(said),
+                float(name in machine.never),
+                said == (name in machine.never),
+            )
+            continue
+        yield name, "break-even us", *near_to(state["break_even_us"], break_even_us, BREAK_EVEN)
+
+
+def report(files: Path) -> bool:
+    """Print a line for each figure; return whether all are near enough."""
+    good = True
+    for machine in MACHINES:
+        found = json.loads((files / f"{machine.machine}.json").read_text())
+        print(f"{machine.machine}: {machine.parameter()}")
+        for name, figure, mine, want, near in judge(machine, found):
+            shown = "?" if mine is None else f"{mine:10.2f}"
+            error = "" if not mine or not want else f"{100 * (mine / want - 1):+7.1f} %"
+            verdict = "ok" if near else "WRONG"
+            print(f"  {name:5} {figure:24} {shown:>10}  is {want:8g} {error:>10}  {verdict}")
+            good &= near
+    return good
+
+
+def calibrate(where: Path) -> int:
+    """Run the lab and judge; return the exit code."""
+    run = LabRun(script=script(), files=guest.files(), time_limit_s=1800)
+    result = run_lab(run, where).check()
+    print(result.output, end="")
+    good = report(result.files) and "differ" not in result.output
+    print(f"{result.guest_s:.0f} s of virtual time, {result.wall_s:.0f} s of wall-clock time")
+    return 0 if good else FAILURE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the lab; return the exit code."""
+    parser = runner.parser(__doc__, EPILOG)
+    parser.add_argument("--output", type=Path, metavar="DIR", help="keep what was measured there")
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="calibrate-") as directory:
+        where = args.output or Path(directory) / "results"
+        return runner.run("calibrate", lambda: calibrate(where))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab calibrate`: its arithmetic, and that it leaves a recorded machine as it was."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cpuidle_lab.calibrate import isolate, model
+from cpuidle_lab.calibrate.model import State, Stretch, fit, judge, latencies, mean_of
+from cpuidle_lab.cli import main
+from cpuidle_lab.commands import calibrate
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.sysfs import Tree
+from tests.unit import recorded
+
+PACKAGE = Path(__file__).parents[2] / "tools"
+BUSY = 4000.0
+FEW = ("--wakeups", "20")
+
+# Prints how late a wake-up is: 3 us and the exit latency of the state that is enabled.
+PROGRAM = """\
+#!/bin/sh
+[ "$1" = latency ] || exit 1
+root=$CPUIDLE_LAB_ROOT/sys/devices/system/cpu/cpu0/cpuidle
+for state in "$root"/state*; do
+	[ "$(cat "$state/disable")" = 0 ] && latency=$(cat "$state/latency")
+done
+n=0
+while [ $n -lt "$7" ]; do
+	echo $((3000 + 1000 * latency * 2))
+	n=$((n + 1))
+done
+"""
+
+
+def stretches(power_mw: float, entry_nj: float, noise: float = 0.0) -> list[Stretch]:
+    r = random.Random(7)
+    found = []
+    for entries in (20, 200, 2000):
+        busy_us = 8.0 * entries
+        time_us = 2e6 - busy_us
+        spent = BUSY * busy_us + power_mw * time_us + entry_nj * entries
+        found.append(Stretch(spent * (1 + r.gauss(0, noise)), time_us, entries, busy_us, 0))
+    return found
+
+
+def test_powers_and_entry_energies_are_recovered() -> None:
+    for power, entry in ((1400.0, 5200.0), (100.0, 495_200.0), (20.0, 0.0)):
+        assert fit(stretches(power, entry), BUSY) == pytest.approx((power, entry), abs=1e-3)
+
+
+def test_stretches_that_do_not_differ_tell_nothing() -> None:
+    with pytest.raises(ValueError, match="do not differ"):
+        fit(stretches(100, 5000)[:1] * 3, BUSY)
+
+
+def test_the_interval_is_students() -> None:
+    found = mean_of([9.0, 10.0, 11.0])
+    assert (found.value, found.half) == pytest.approx((10, 4.30 / 3**0.5), rel=1e-3)
+    assert mean_of([5.0]).half == float("inf")
+
+
+def made(*figures: tuple[str, float, float]) -> list[State]:
+    """Return measured states: name, power in mW, entry energy in nJ."""
+    states = [State(name, 1, 1) for name, _, _ in figures]
+    for state, (_, power, entry) in zip(states, figures, strict=True):
+        state.repetitions = [(power * k, entry * k) for k in (0.9999, 1.0, 1.0001)]
+    judge(states)
+    return states
+
+
+def test_break_even_is_where_the_costs_are_equal() -> None:
+    states = made(("POLL", 4000, 0), ("C1", 1500, 50_000), ("C6", 500, 550_000))
+    points = [state.break_even_us and state.break_even_us.value for state in states]
+    assert points[0] is None and points[1:] == [pytest.approx(20), pytest.approx(500)]
+    assert [state.pays_against for state in states] == ["", "POLL", "C1"]
+
+
+def test_a_state_that_draws_no_less_never_pays() -> None:
+    states = made(("POLL", 4000, 0), ("C1", 1500, 5000), ("C6", 1500, 90_000), ("C7", 200, 1e6))
+    assert [state.never_pays for state in states] == [False, False, True, False]
+    assert states[3].pays_against == "C1"
+
+
+def test_a_state_between_two_better_ones_never_pays() -> None:
+    # C1E pays against C1 after 1000 us; C6 pays against C1 after 375 us already.
+    states = made(("C1", 1000, 0), ("C1E", 900, 100_000), ("C6", 200, 300_000))
+    assert [state.never_pays for state in states] == [False, True, False]
+    assert states[1].break_even_us is None and states[2].pays_against == "C1"
+
+
+def test_latency_is_lateness_against_the_shallowest() -> None:
+    poll, deep = State("POLL", 0, 0), State("C6", 133, 600)
+    poll.late_us["timer asleep"] = [3.0, 4.0, 5.0]
+    deep.late_us["timer asleep"] = [94.0, 99.0, 194.0]
+    assert latencies(deep, poll, "timer asleep") == (95, 190)
+    assert latencies(deep, poll, "ipi asleep") is None
+    assert latencies(poll, State("WFI", 1, 1), "timer asleep") is None
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Unfold an idle machine without an energy counter; the program is a stand-in."""
+    root = recorded.unfold("debian13", tmp_path / "machine")
+    (root / "run").mkdir(exist_ok=True)
+    for cpu in (root / "sys/devices/system/cpu").glob("cpu[0-9]*"):
+        for state in (cpu / "cpuidle").glob("state*"):
+            (state / "disable").write_text("0\n")
+    first = root / "sys/devices/system/cpu/cpu0/cpuidle/state1/disable"
+    first.write_text("1\n")
+    (root / "proc/stat").write_text("cpu 10 0 10 1000 0 0 0 0 0 0\n")
+    program = tmp_path / "program"
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    monkeypatch.setattr(calibrate, "program", lambda: program)
+    monkeypatch.setattr(calibrate, "load", lambda _: 0.01)
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
+    return root
+
+
+def settings(root: Path) -> dict[str, str]:
+    files = (root / "sys/devices/system/cpu").glob("cpu*/cpuidle/state*/disable")
+    return {str(path): path.read_text().strip() for path in files}
+
+
+def test_latencies_alone_without_an_energy_counter(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = settings(root)
+    target, page = tmp_path / "machine.yaml", tmp_path / "machine.html"
+    assert main(["calibrate", *FEW, "--json", "-o", str(target), "--page", str(page)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert settings(root) == before and not (root / "run/cpuidle-lab-calibrate.json").exists()
+    assert any("no powercap zone" in note for note in found["notes"])
+    states = yaml.safe_load(target.read_text())["states"]
+    for state, measured in zip(states, found["states"], strict=True):
+        table = measured["table"]
+        # The stand-in is late by twice the table's latency.
+        assert state["exit_latency_us"] == 2 * table["exit_latency_us"]
+        assert state["target_residency_us"] >= table["target_residency_us"]
+        assert "power_mw" not in state and measured["power_mw"] is None
+        assert measured["name"] in page.read_text()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["calibrate", *FEW, *arguments]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+    return said
+
+
+def test_a_busy_machine_is_refused_or_its_figures_are_unsure(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibrate, "load", lambda _: 0.31)
+    before = settings(root)
+    assert "31 % busy" in refused(capsys)
+    assert main(["calibrate", "--force", *FEW]) == 0
+    assert "unsure" in capsys.readouterr().out
+    assert settings(root) == before
+
+
+def test_the_load_is_that_of_proc_stat(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+
+    def work(_: float) -> None:
+        (root / "proc/stat").write_text("cpu 40 0 10 1060 10 0 0 0 0 0\n")
+
+    monkeypatch.setattr(calibrate.time, "sleep", work)
+    assert calibrate.load(Tree(root)) == pytest.approx(0.3)
+
+
+def test_a_program_that_fails_leaves_the_settings(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = settings(root)
+    (tmp_path / "program").write_text("#!/bin/sh\necho 'cannot use SCHED_FIFO' >&2\nexit 1\n")
+    assert "SCHED_FIFO" in refused(capsys)
+    assert settings(root) == before
+
+
+def test_two_at_once_are_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with isolate.alone(Tree(root)):
+        assert "another calibration" in refused(capsys)
+    assert main(["calibrate", *FEW]) == 0
+
+
+def test_without_idle_states_there_is_nothing_to_measure(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subprocess.run(["sh", "-c", f"rm -r {root}/sys/devices/system/cpu/cpu*/cpuidle"], check=True)
+    assert "no idle states" in refused(capsys)
+
+
+def test_files_that_exist_are_kept(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "mine.yaml"
+    target.write_text("mine")
+    assert "exists" in refused(capsys, "-o", str(target))
+    assert "directory" in refused(capsys, "-o", str(tmp_path))
+    assert target.read_text() == "mine"
+
+
+def test_a_full_run_directory_changes_nothing(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = settings(root)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device", "/run")
+
+    monkeypatch.setattr(isolate.os, "fsync", full)
+    assert "No space left" in refused(capsys)
+    assert settings(root) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_the_settings_or_the_next_mends(
+    root: Path, tmp_path: Path, number: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = settings(root)
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/there\nexec sleep 15\n")
+    code = (
+        "import sys; from pathlib import Path; from cpuidle_lab.commands import calibrate\n"
+        f"calibrate.program = lambda: Path({str(program)!r})\n"
+        "calibrate.load = lambda _: 0.0\n"
+        "from cpuidle_lab.cli import main; sys.exit(main(['calibrate']))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(PACKAGE)}
+    )
+    while not (tmp_path / "there").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    assert settings(root) != before
+    process.send_signal(number)
+    code_of = process.wait(10)
+    if number != signal.SIGKILL:
+        assert code_of == 128 + number
+        assert settings(root) == before
+        return
+    assert settings(root) != before
+    program.write_text(PROGRAM)
+    assert main(["calibrate", *FEW]) == 0
+    assert "a calibration was killed" in capsys.readouterr().err
+    assert settings(root) == before
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"settings": {"/etc/passwd": "1"}}', '{"settings": {}}', "[1]"]
+)
+def test_a_damaged_note_is_not_followed(
+    root: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = root / "run/cpuidle-lab-calibrate.json"
+    note.write_text(text)
+    before = settings(root)
+    assert "is damaged" in refused(capsys)
+    assert settings(root) == before and note.read_text() == text
+
+
+def test_a_setting_that_the_kernel_does_not_keep_is_said(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = settings(root)
+    write = Tree.write
+
+    def stubborn(tree: Tree, name: str, text: str) -> None:
+        if "state2" not in name:
+            write(tree, name, text)
+
+    monkeypatch.setattr(Tree, "write", stubborn)
+    assert "does not keep" in refused(capsys)
+    assert settings(root) == before
+
+
+def test_a_mended_machine_needs_no_second_mending(root: Path) -> None:
+    tree = Tree(root)
+    with pytest.raises(UserError), isolate.isolation(tree, isolate.online(tree), 4):
+        raise UserError("stop")
+    assert isolate.mend(tree) == 0
+    assert model.quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0

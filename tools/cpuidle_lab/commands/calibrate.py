@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab calibrate`: the idle states of this machine, measured."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cpuidle_lab.calibrate import isolate, measure, model, result
+from cpuidle_lab.commands.capture import InterruptedSession, Waiter
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import write_whole
+from cpuidle_lab.host import Machine
+from cpuidle_lab.sysfs import Tree
+
+NAME = "calibrate"
+HELP = "measure this machine's idle states: exit latency, power, break-even points"
+EPILOG = """\
+examples:
+  sudo cpuidle-lab calibrate -o machine.yaml
+  sudo cpuidle-lab calibrate -o machine.yaml --page machine.html --repetitions 10
+
+Each state is measured with all others disabled; at the end, also after Ctrl-C, the settings are as
+before. After a kill the next calibration puts them back. Close other programs: above 5 % load it
+refuses. Without a powercap zone it measures latencies alone. docs/calibrate.md has the method.
+
+exit codes: 0 done, 1 it cannot be measured, 2 wrong usage, 128 + N ended early by signal N
+(Ctrl-C: 130)
+"""
+
+_LOAD_MAX = 0.05
+_TOP = Path(__file__).resolve().parents[3]
+_BUILT = _TOP / "build" / "calibrate" / "calibrate-wake"
+_INSTALLED = Path("/usr/lib/cpuidle-lab/calibrate-wake")
+_CPUS = "/sys/devices/system/cpu"
+
+
+def _number(least: float, most: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"'{text}' is no number from {least:g} to {most:g}")
+        return value
+
+    return parse
+
+
+def packages(_args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough: none."""
+    return ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    plan = measure.Plan()
+    add = parser.add_argument
+    add("-o", "--output", type=Path, metavar="FILE", help="write the machine file (YAML)")
+    add("--page", type=Path, metavar="FILE", help="write a page with both tables")
+    add("--wakeups", type=_number(20, 10_000), default=plan.wakeups, metavar="N",
+        help="wake-ups of each series of latencies (default: %(default)s)")  # fmt: skip
+    add("--seconds", type=_number(0.2, 600), default=plan.seconds, metavar="S",
+        help="of each stretch for power (default: %(default)s)")  # fmt: skip
+    add("--repetitions", type=_number(2, 100), default=plan.repetitions, metavar="N",
+        help="of each stretch; more narrow the intervals (default: %(default)s)")  # fmt: skip
+    add("--force", action="store_true", help="measure a busy machine, and replace files")
+    add("--json", action="store_true", help="print everything as JSON")
+
+
+def load(tree: Tree, seconds: float = 1.0) -> float:
+    """Return the part of the time that the CPUs are busy, watched for a while."""
+
+    def read() -> list[int]:
+        lines = (tree.read("/proc/stat") or "").splitlines()
+        words = lines[0].split()[1:9] if lines else []
+        return [int(word) for word in words]
+
+    before: list[int] = read()
+    time.sleep(seconds)
+    grown: list[int] = [b - a for a, b in zip(before, read(), strict=True)]
+    return 1 - (grown[3] + grown[4]) / sum(grown) if len(grown) > 4 and sum(grown) else 0.0
+
+
+def program() -> Path:
+    """Return calibrate-wake; compiled at the first use where the package did not bring it.
+
+    Raises:
+        UserError: there is no compiler.
+    """
+    if _INSTALLED.exists():
+        return _INSTALLED
+    if not _BUILT.exists():
+        if not shutil.which("make") or not shutil.which("cc"):
+            raise UserError("calibrate-wake must be compiled first: apt install gcc libc6-dev make")
+        done = subprocess.run(
+            ["make", "-s", "-C", str(_TOP / "tools" / "calibrate")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise UserError(f"calibrate-wake does not compile: {done.stderr.splitlines()[0]}")
+    return _BUILT
+
+
+def table(machine: Machine, cpus: list[int]) -> list[model.State]:
+    """Return the driver's table.
+
+    Raises:
+        UserError: there is none, or it differs from CPU to CPU.
+    """
+    tables = set()
+    for cpu in cpus:
+        where = f"{_CPUS}/cpu{cpu}/cpuidle"
+        count = len([name for name in machine.tree.names(where) if name.startswith("state")])
+        states = []
+        for k in range(count):
+            fields = {n: machine.tree.read(f"{where}/state{k}/{n}") or "0"
+                      for n in ("name", "latency", "residency")}  # fmt: skip
+            states.append((fields["name"], int(fields["latency"]), int(fields["residency"])))
+        tables.add(tuple(states))
+    if not cpus or () in tables:
+        raise UserError("the machine has no idle states: no idle driver, or cpuidle is off")
+    if len(tables) > 1:
+        raise UserError("the CPUs differ in their idle states; calibrate measures one kind of CPU")
+    return [model.State(*state) for state in tables.pop()]
+
+
+def _notes(states: list[model.State], zones: tuple[str, ...], busy: float) -> list[str]:
+    notes = []
+    if not zones:
+        notes.append("no powercap zone counts energy: latencies alone; powers are unknown")
+    if busy > _LOAD_MAX:
+        notes.append(f"the machine was {100 * busy:.0f} % busy: the figures are unsure")
+    for state in states:
+        if zones and state.power_mw is None:
+            notes.append(
+                f"{state.name}: in it for {100 * state.share:.0f} % of the idle time although it "
+                "alone was enabled: the hardware or the kernel chose another; its power is unknown"
+            )
+        elif state.never_pays:
+            notes.append(f"{state.name}: never pays: no stay makes it the cheapest state")
+    if states[0].table_latency_us:
+        notes.append(
+            f"exit latencies are relative to {states[0].name}, taken to have the driver's "
+            f"{states[0].table_latency_us:g} us"
+        )
+    return notes
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    for path in (args.output, args.page):
+        if path is None:
+            continue
+        if path.is_dir() or not path.parent.is_dir():
+            raise UserError(f"{path}: is no file in a directory that exists")
+        if path.exists() and not args.force:
+            raise UserError(f"{path}: exists; --force replaces it")
+
+
+def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> result.Result:
+    """Measure the machine; its settings are as before at the end.
+
+    Raises:
+        UserError: it cannot be measured.
+        InterruptedSession: a signal came.
+    """
+    tree = machine.tree
+
+    def say(text: str) -> None:
+        if sys.stderr.isatty():
+            print(text, file=sys.stderr)
+
+    with isolate.alone(tree):
+        if mended := isolate.mend(tree):
+            print(f"a calibration was killed: {mended} settings are as before", file=sys.stderr)
+        cpus = isolate.online(tree)
+        states = table(machine, cpus)
+        busy = load(tree)
+        if busy > _LOAD_MAX and not args.force:
+            raise UserError(
+                f"the machine is {100 * busy:.0f} % busy: stop other programs, or measure with "
+                "--force"
+            )
+        zones = measure.zones(tree)
+        bench = measure.Bench(machine, cpus, program(), waiter, zones, say)
+        plan = measure.Plan(int(args.wakeups), args.seconds, int(args.repetitions))
+        with isolate.isolation(tree, cpus, len(states)) as isolation:
+            busy_mw = measure.measure(bench, isolation, states, plan)
+    model.judge(states)
+    notes = _notes(states, zones, busy)
+    driver = machine.driver() or "unknown driver"
+    return result.Result(states, machine.kernel(), driver, len(cpus), busy_mw, zones, busy, notes)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, and write what was found."""
+    machine = Machine()
+    _check_files(args)
+    if os.geteuid() and not machine.tree.is_recorded:
+        raise UserError("calibrate needs root (use sudo)")
+    try:
+        with Waiter() as waiter:
+            found = calibrate(machine, args, waiter)
+    except InterruptedSession as interruption:
+        return 128 + interruption.number
+    if args.output:
+        write_whole(args.output, result.as_machine(found))
+    if args.page:
+        write_whole(args.page, result.as_page(found))
+    if args.json:
+        print(json.dumps(result.as_json(found), indent=2))
+    else:
+        print(result.as_text(found), end="")
+    return 0

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A recording as four polars frames, for notebooks and for the export to viewers.
+
+Numbers of governors, reasons and states are replaced by their names. Times are in ns by the clock
+of the trace, energies in pJ (1 mW * 1 ns) by the energy model of metrics.yaml.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from cpuidle_lab import metrics
+from cpuidle_lab import trace as tr
+from cpuidle_lab.costs import model_of
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.intervals import judged
+from cpuidle_lab.phases import Phase
+from cpuidle_lab.trace import Machine, Trace
+
+# Columns of the frames, with their types, in their order.
+DECISIONS: dict[str, pl.DataType] = {
+    "cpu": pl.UInt16(), "seq": pl.UInt64(), "ts": pl.UInt64(), "workload": pl.String(),
+    "governor": pl.String(), "index": pl.UInt8(), "state": pl.String(), "stop_tick": pl.Boolean(),
+    "reason": pl.String(), "row": pl.Int16(), "base_index": pl.Int16(), "now_ns": pl.UInt64(),
+    "latency_req_ns": pl.Int64(), "hint_ns": pl.Int64(), "sleep_length_ns": pl.Int64(),
+    "delta_tick_ns": pl.Int64(), "asked": pl.Boolean(), "tick_stopped": pl.Boolean(),
+    "rejected": pl.Boolean(), "left": pl.Boolean(), "disabled": pl.UInt32(),
+    "generation": pl.UInt32(), "entered": pl.Boolean(), "out_ts": pl.UInt64(),
+    "out_index": pl.UInt8(), "residency_ns": pl.UInt64(), "ended_by_tick": pl.Boolean(),
+    "ideal": pl.UInt8(), "above": pl.Boolean(), "below": pl.Boolean(),
+}  # fmt: skip
+INTERVALS: dict[str, pl.DataType] = {
+    "cpu": pl.UInt16(), "seq": pl.UInt64(), "ts": pl.UInt64(), "workload": pl.String(),
+    "governor": pl.String(), "length_ns": pl.Int64(), "judged": pl.Boolean(),
+    "cost_pj": pl.Float64(), "oracle_pj": pl.Float64(),
+}  # fmt: skip
+IDLE: dict[str, pl.DataType] = {
+    "cpu": pl.UInt16(), "start_ns": pl.UInt64(), "end_ns": pl.UInt64(), "index": pl.UInt32(),
+    "state": pl.String(), "seq": pl.UInt64(),
+}  # fmt: skip
+STATES: dict[str, pl.DataType] = {
+    "cpu": pl.UInt16(), "index": pl.UInt8(), "state": pl.String(), "exit_latency_ns": pl.Int64(),
+    "target_residency_ns": pl.Int64(), "power_mw": pl.Float64(), "entry_pj": pl.Float64(),
+}  # fmt: skip
+
+# Bit of a decision's flags: the governor saw the sleep length (module/trace.h).
+_ASKED = 4
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A recording as frames.
+
+    Attributes:
+        path: where it came from.
+        kernel: release of the kernel that recorded it, "" if unknown.
+        decisions: one row for each decision, with all inputs, outcome and verdict (DECISIONS).
+        intervals: one row for each interval, with its cost and the oracle's (INTERVALS).
+        idle: one row for each stay in an idle state; `seq` is null without a decision (IDLE).
+        states: the state tables with the energy model (STATES).
+    """
+
+    path: Path
+    kernel: str
+    decisions: pl.DataFrame
+    intervals: pl.DataFrame
+    idle: pl.DataFrame
+    states: pl.DataFrame
+
+    def regret(self) -> pl.DataFrame:
+        """Return the regret, in percent, by workload and governor: as the report has it."""
+        return (
+            self.intervals.group_by("workload", "governor", maintain_order=True)
+            .agg(
+                intervals=pl.col("judged").sum(),
+                cost=pl.col("cost_pj").sum(),
+                oracle=pl.col("oracle_pj").sum(),
+            )
+            .with_columns(regret=100 * (pl.col("cost") / pl.col("oracle") - 1))
+            .drop("cost", "oracle")
+        )
+
+
+def frames_of(path: Path) -> Frames:
+    """Return a trace.dat as frames.
+
+    Raises:
+        UserError: the file cannot be read, is damaged, contradicts itself or holds no idle period.
+    """
+    if path.is_dir():
+        raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
+    trace = tr.load(path)
+    decided, stays = metrics.decisions_of(trace), metrics.idle_periods(trace)
+    if not decided.height and not stays.height:
+        raise UserError(
+            f"{path}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events"
+        )
+    decisions, intervals = _judged(trace, decided)
+    return Frames(
+        path,
+        trace.kernel,
+        decisions,
+        intervals,
+        _idle(trace, decisions, stays),
+        _states(trace),
+    )
+
+
+def _shaped(frame: pl.DataFrame, layout: dict[str, pl.DataType]) -> pl.DataFrame:
+    return frame.select(pl.col(name).cast(kind) for name, kind in layout.items())
+
+
+def _named(trace: Trace, frame: pl.DataFrame, column: str) -> pl.Expr:
+    names = {n: trace.name_of("decision", column, n) for n in frame[column].unique()}
+    return pl.col(column).replace_strict(names, return_dtype=pl.String)
+
+
+def _state_names(machines: dict[int, Machine], column: str) -> pl.Expr:
+    """Return the name of the state whose number is in a column; `state N` where unknown."""
+    number = pl.col(column).cast(pl.String)
+    name: pl.Expr = pl.when(pl.col(column).is_not_null()).then(pl.format("state {}", number))
+    for cpu, machine in machines.items():
+        known = pl.col("cpu") == cpu
+        names = dict(enumerate(machine.names))
+        name = (
+            pl.when(known & (pl.col(column) < machine.count))
+            .then(pl.col(column).replace_strict(names, default=None, return_dtype=pl.String))
+            .otherwise(name)
+        )
+    return name
+
+
+def _machines(trace: Trace) -> dict[int, Machine]:
+    found = {cpu: metrics.machine_of(trace, cpu) for cpu in range(trace.cpus)}
+    return {cpu: machine for cpu, machine in found.items() if machine}
+
+
+def _workloads(phases: list[Phase]) -> pl.Expr:
+    name: pl.Expr = pl.lit("")
+    for phase in phases:
+        during = (pl.col("ts") >= phase.start_ns) & (pl.col("ts") < phase.end_ns)
+        name = pl.when(during).then(pl.lit(phase.workload)).otherwise(name)
+    return name
+
+
+def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the decisions with their verdicts, and the intervals with what they cost."""
+    if not decided.height:
+        return pl.DataFrame(schema=DECISIONS), pl.DataFrame(schema=INTERVALS)
+    intervals, verdicts = [], []
+    for machine, part in metrics.by_machine(trace, decided):
+        if machine is None:
+            raise UserError(
+                f"{trace.path}: no cpuidle_lab:config event tells the idle states of CPU "
+                f"{part['cpu'][0]}"
+            )
+        costs, verdict = judged(trace, part, machine)
+        intervals.append(costs)
+        verdicts.append(verdict)
+    flag = pl.col("flags")
+    known = decided.with_columns(
+        _named(trace, decided, "reason"),
+        workload=_workloads(metrics.phases(trace)),
+        governor=pl.col("label"),
+        state=_state_names(_machines(trace), "index"),
+        asked=flag & _ASKED != 0,
+        tick_stopped=flag & tr.TICK_STOPPED != 0,
+        rejected=flag & tr.REJECTED != 0,
+        residency_ns=pl.when("entered").then("out_residency_ns"),
+        out_index=pl.when("entered").then("out_index"),
+        ended_by_tick=pl.when("entered").then("tick"),
+        **{
+            name: pl.when(pl.col(name) == 255).then(-1).otherwise(pl.col(name).cast(pl.Int16))
+            for name in ("row", "base_index")
+        },
+    ).join(pl.concat(verdicts), on=["cpu", "seq"], how="left", maintain_order="left")
+    first = known.select("cpu", "ts", "workload", "governor", first_seq="seq")
+    costs = pl.concat(intervals).join(first, on=["cpu", "first_seq"], maintain_order="left")
+    worth = pl.col("judged")
+    costs = costs.with_columns(
+        seq=pl.col("first_seq"),
+        cost_pj=pl.when(worth).then("cost_pj"),
+        oracle_pj=pl.when(worth).then("oracle_pj"),
+    )
+    return _shaped(known, DECISIONS), _shaped(costs.sort("cpu", "seq"), INTERVALS)
+
+
+def _idle(trace: Trace, decisions: pl.DataFrame, stays: pl.DataFrame) -> pl.DataFrame:
+    """Return every stay: as power:cpu_idle delimits it, else from its decision on."""
+    entered = decisions.filter("entered").select(
+        "cpu", "seq", "out_ts", "residency_ns", "out_index", start_ns="ts"
+    )
+    parts = []
+    if stays.height:
+        kernel = stays.select(
+            pl.col("cpu").cast(pl.UInt16),
+            start_ns=pl.col("ts"),
+            end_ns=pl.col("ts") + pl.col("residency").cast(pl.UInt64),
+            index=pl.col("index"),
+        )
+        behind = entered.select("cpu", "seq", "out_ts", decided_ns="start_ns").sort("decided_ns")
+        met = kernel.sort("start_ns").join_asof(
+            behind,
+            left_on="start_ns",
+            right_on="decided_ns",
+            by="cpu",
+            strategy="backward",
+            check_sortedness=False,
+        )
+        mine = (pl.col("end_ns") <= pl.col("out_ts")) & pl.struct("cpu", "seq").is_first_distinct()
+        parts.append(met.with_columns(seq=pl.when(mine).then("seq")))
+        entered = entered.join(
+            parts[0].filter(pl.col("seq").is_not_null()), on=["cpu", "seq"], how="anti"
+        )
+    if entered.height:
+        end = pl.col("start_ns") + pl.col("residency_ns")
+        parts.append(
+            entered.with_columns(index="out_index", end_ns=pl.min_horizontal(end, "out_ts"))
+        )
+    named = [_shaped(p.with_columns(state=_state_names(_machines(trace), "index")), IDLE)
+             for p in parts]  # fmt: skip
+    return pl.concat([pl.DataFrame(schema=IDLE), *named]).sort("cpu", "start_ns")
+
+
+def _state_rows(trace: Trace) -> Iterator[tuple[object, ...]]:
+    for cpu, machine in _machines(trace).items():
+        model = model_of(machine)
+        for k, name in enumerate(machine.names):
+            latency, target = machine.exit_latency_ns[k], machine.target_residency_ns[k]
+            yield cpu, k, name, latency, target, model.power_mw[k], model.entry_pj[k]
+
+
+def _states(trace: Trace) -> pl.DataFrame:
+    return pl.DataFrame(list(_state_rows(trace)), schema=STATES, orient="row")
