@@ -14,6 +14,14 @@
 #include <linux/lockdep.h>
 #include <linux/version.h>
 
+#if !IS_ENABLED(CONFIG_CPU_IDLE)
+#error "cpuidle_emul needs a kernel with CONFIG_CPU_IDLE"
+#endif
+
+#if !IS_ENABLED(CONFIG_HIGH_RES_TIMERS)
+#error "cpuidle_emul needs a kernel with CONFIG_HIGH_RES_TIMERS"
+#endif
+
 #if !IS_ENABLED(CONFIG_POWERCAP)
 #error "cpuidle_emul needs a kernel with CONFIG_POWERCAP"
 #endif
@@ -28,7 +36,7 @@
  * Leave the kernel's view: interrupts count as enabled from here on, because
  * the halt enables them untraced, and RCU stops watching this CPU.
  */
-static __always_inline void ct_cpuidle_enter(void)
+static __always_inline void emul_leave_rcu(void)
 {
 	trace_hardirqs_on_prepare();
 	lockdep_hardirqs_on_prepare();
@@ -38,19 +46,24 @@ static __always_inline void ct_cpuidle_enter(void)
 }
 
 /* The reverse, with interrupts disabled again. */
-static __always_inline void ct_cpuidle_exit(void)
+static __always_inline void emul_return_to_rcu(void)
 {
 	lockdep_hardirqs_off(_THIS_IP_);
 	ct_idle_exit();
 	instrumentation_begin();
 }
+#else
+#define emul_leave_rcu		ct_cpuidle_enter
+#define emul_return_to_rcu	ct_cpuidle_exit
 #endif
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
+#define emul_hrtimer_setup	hrtimer_setup
+#else
 static inline void
-hrtimer_setup(struct hrtimer *timer,
-	      enum hrtimer_restart (*function)(struct hrtimer *),
-	      clockid_t clock_id, enum hrtimer_mode mode)
+emul_hrtimer_setup(struct hrtimer *timer,
+		   enum hrtimer_restart (*function)(struct hrtimer *),
+		   clockid_t clock_id, enum hrtimer_mode mode)
 {
 	hrtimer_init(timer, clock_id, mode);
 	timer->function = function;

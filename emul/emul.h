@@ -57,12 +57,14 @@ struct emul_power {
  * @dev: its cpuidle device
  * @timer: ends a modelled exit latency or a poll; armed only inside enter
  * @expired: @timer has fired since it was armed
+ * @requests: how often a state that halts was to be entered
  * @account: its energy account
  */
 struct emul_cpu {
 	struct cpuidle_device	dev;
 	struct hrtimer		timer;
 	bool			expired;
+	u32			requests;
 	struct emul_account	account;
 };
 
@@ -70,6 +72,21 @@ extern struct emul_cpu __percpu *emul_cpus;
 extern struct cpuidle_driver emul_driver;
 extern struct emul_power emul_power[EMUL_SLOTS];
 extern s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
+
+/**
+ * struct emul_modes - how the machine differs from one that does as it is told
+ * @silent: nothing reports that polling gave up at its limit
+ * @reject: each time so many requests for a state have come, one is refused;
+ *	0: never
+ * @demote: likewise, one is served by the next shallower state that halts
+ */
+struct emul_modes {
+	bool	silent;
+	u32	reject;
+	u32	demote;
+};
+
+extern struct emul_modes emul_modes;
 
 /* enter.c */
 void emul_timer_init(struct emul_cpu *cpu);

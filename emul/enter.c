@@ -51,8 +51,8 @@ static enum hrtimer_restart timer_expired(struct hrtimer *timer)
  */
 void emul_timer_init(struct emul_cpu *cpu)
 {
-	hrtimer_setup(&cpu->timer, timer_expired, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_REL_PINNED_HARD);
+	emul_hrtimer_setup(&cpu->timer, timer_expired, CLOCK_MONOTONIC,
+			   HRTIMER_MODE_REL_PINNED_HARD);
 }
 
 static void timer_arm(struct emul_cpu *cpu, u64 delay_ns)
@@ -66,9 +66,9 @@ static void timer_arm(struct emul_cpu *cpu, u64 delay_ns)
 static noinline void __cpuidle emul_halt(void)
 {
 	instrumentation_begin();
-	ct_cpuidle_enter();
+	emul_leave_rcu();
 	emul_arch_halt();
-	ct_cpuidle_exit();
+	emul_return_to_rcu();
 	instrumentation_end();
 }
 
@@ -90,6 +90,16 @@ static void spend_exit_latency(struct emul_cpu *cpu, u64 latency_ns)
 	local_irq_disable();
 }
 
+static bool is_due(u32 period, u32 requests)
+{
+	return period && requests % period == 0;
+}
+
+static bool can_demote(const struct cpuidle_driver *drv, int index)
+{
+	return index && !(drv->states[index - 1].flags & CPUIDLE_FLAG_POLLING);
+}
+
 /**
  * emul_enter - enter an idle state that halts
  * @dev: this CPU's device
@@ -98,12 +108,18 @@ static void spend_exit_latency(struct emul_cpu *cpu, u64 latency_ns)
  *
  * Called and left with interrupts disabled.
  *
- * Return: @index.
+ * Return: the state that was entered, or -EBUSY: refused.
  */
 int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 	       int index)
 {
 	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
+
+	cpu->requests++;
+	if (is_due(emul_modes.reject, cpu->requests))
+		return -EBUSY;
+	if (is_due(emul_modes.demote, cpu->requests) && can_demote(drv, index))
+		index--;
 
 	/* From here on a CPU that needs this one sends it an interrupt. */
 	if (current_clr_polling_and_test())
@@ -120,7 +136,7 @@ int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
  * How long to poll: until the shallowest state that is enabled and long
  * enough would have paid. The kernel's own function for this is not exported;
  * like it, keep the answer in the device, where governors may override it and
- * enabling or disabling a state clears it.
+ * enabling or disabling a state clears it. A silent machine keeps it for itself.
  */
 static u64 poll_limit_ns(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 {
@@ -139,7 +155,8 @@ static u64 poll_limit_ns(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 		limit_ns = min(limit_ns, residency_ns);
 		break;
 	}
-	dev->poll_limit_ns = limit_ns;
+	if (!emul_modes.silent)
+		dev->poll_limit_ns = limit_ns;
 	return limit_ns;
 }
 
@@ -150,8 +167,8 @@ static u64 poll_limit_ns(struct cpuidle_driver *drv, struct cpuidle_device *dev)
  * @index: the polling state
  *
  * Interrupts do not end a poll: it ends when a task waits for this CPU or at
- * the time limit, and dev->poll_time_limit tells which. Called and left with
- * interrupts disabled.
+ * the time limit, and dev->poll_time_limit tells which unless the machine is
+ * silent about it. Called and left with interrupts disabled.
  *
  * Return: @index.
  */
@@ -168,7 +185,7 @@ int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 	timer_arm(cpu, poll_limit_ns(drv, dev));
 	while (!need_resched()) {
 		if (READ_ONCE(cpu->expired)) {
-			dev->poll_time_limit = true;
+			dev->poll_time_limit = !emul_modes.silent;
 			break;
 		}
 		emul_halt();

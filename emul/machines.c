@@ -140,13 +140,17 @@ static int parse_state(char *text, struct emul_state *state)
 /* Parse the whole list, taking @text apart. */
 static int parse_states(char *text, struct emul_machine *machine)
 {
+	const int most = EMUL_STATES_MAX - !!machine->poll_name;
 	char shown[48];
 	char *part;
 
+	/* A machine whose only state polls. */
+	if (!strcmp(text, "none"))
+		return 0;
 	while ((part = strsep(&text, ","))) {
-		if (machine->count == EMUL_STATES_MAX) {
-			pr_err("states: more than %d states beside POLL\n",
-			       EMUL_STATES_MAX);
+		if (machine->count == most) {
+			pr_err("states: more than %d states%s\n", most,
+			       machine->poll_name ? " beside POLL" : "");
 			return -EINVAL;
 		}
 		strscpy(shown, part, sizeof(shown));
@@ -162,12 +166,15 @@ static int parse_states(char *text, struct emul_machine *machine)
 
 /**
  * emul_machine_parse - read a table of idle states given by hand
- * @text: comma-separated NAME:exit_latency_us:target_residency_us[:power_mw]
+ * @text: comma-separated NAME:exit_latency_us:target_residency_us[:power_mw],
+ *	or "none"
+ * @polls: the machine has a polling state beside these
  * @machine: filled with the table
  *
  * Return: 0; -ENOMEM; -EINVAL after a log line that shows the faulty part.
  */
-int emul_machine_parse(const char *text, struct emul_machine *machine)
+int emul_machine_parse(const char *text, bool polls,
+		       struct emul_machine *machine)
 {
 	char *copy = kstrdup(text, GFP_KERNEL);
 	int ret;
@@ -176,7 +183,7 @@ int emul_machine_parse(const char *text, struct emul_machine *machine)
 		return -ENOMEM;
 	*machine = (struct emul_machine) {
 		.name = "custom",
-		.poll_name = "POLL",
+		.poll_name = polls ? "POLL" : NULL,
 		.busy_mw = EMUL_HAND_BUSY_MW,
 	};
 	ret = parse_states(strim(copy), machine);
@@ -197,7 +204,7 @@ static const char *state_fault(const struct emul_machine *machine, int index)
 	    state->exit_latency_us > EMUL_LATENCY_MAX_US)
 		return "exit latency must be 1 to 100000 us";
 	if (state->target_residency_us > EMUL_RESIDENCY_MAX_US)
-		return "target residency above 1000000 us";
+		return "target residency above 10000000 us";
 	if (state->target_residency_us < state->exit_latency_us)
 		return "target residency below exit latency";
 	if (state->exit_latency_us < before->exit_latency_us ||
@@ -208,7 +215,7 @@ static const char *state_fault(const struct emul_machine *machine, int index)
 	for (i = 0; i < index; i++)
 		if (!strcmp(state->name, machine->states[i].name))
 			return "name occurs twice";
-	if (!strcmp(state->name, machine->poll_name))
+	if (machine->poll_name && !strcmp(state->name, machine->poll_name))
 		return "name is that of the polling state";
 	return NULL;
 }
@@ -226,6 +233,10 @@ int emul_machine_check(struct emul_machine *machine)
 
 	if (!power || power > EMUL_POWER_MAX_MW) {
 		pr_err("busy_mw must be 1 to %d\n", EMUL_POWER_MAX_MW);
+		return -EINVAL;
+	}
+	if (!machine->count && !machine->poll_name) {
+		pr_err("states=none and poll=none leave no idle state\n");
 		return -EINVAL;
 	}
 	for (i = 0; i < machine->count; i++) {

@@ -9,15 +9,15 @@
 #include <linux/cpuidle.h>
 #include <linux/types.h>
 
-/* One place of every table is the polling state's. */
-#define EMUL_STATES_MAX		(CPUIDLE_STATE_MAX - 1)
+/* States beside the polling one, in a table that has it and in one without. */
+#define EMUL_STATES_MAX		CPUIDLE_STATE_MAX
 
 /*
  * Bounds of what may be given by hand. They keep every product in 64 bits;
  * with longer exit latencies the kernel would take its CPUs for dead.
  */
 #define EMUL_LATENCY_MAX_US	100000
-#define EMUL_RESIDENCY_MAX_US	1000000
+#define EMUL_RESIDENCY_MAX_US	10000000
 #define EMUL_POWER_MAX_MW	100000
 
 /**
@@ -39,7 +39,7 @@ struct emul_state {
 /**
  * struct emul_machine - an emulated machine
  * @name: value of the module parameter "machine"
- * @poll_name: name of its polling state, always state 0
+ * @poll_name: name of its polling state, always state 0; NULL: it has none
  * @busy_mw: power of one CPU that runs, also that of the polling state
  * @count: number of states in @states
  * @states: the states other than the polling one, shallowest first
@@ -53,7 +53,8 @@ struct emul_machine {
 };
 
 int emul_machine_find(const char *name, struct emul_machine *machine);
-int emul_machine_parse(const char *text, struct emul_machine *machine);
+int emul_machine_parse(const char *text, bool polls,
+		       struct emul_machine *machine);
 int emul_machine_check(struct emul_machine *machine);
 
 #endif

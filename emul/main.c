@@ -21,7 +21,7 @@ MODULE_PARM_DESC(machine, "machine to emulate: skx (default), icx, spr, gnr, skl
 
 static char *states;
 module_param(states, charp, 0444);
-MODULE_PARM_DESC(states, "idle states by hand, shallowest first: NAME:exit_latency_us:target_residency_us[:power_mw],...");
+MODULE_PARM_DESC(states, "idle states by hand, shallowest first: NAME:exit_latency_us:target_residency_us[:power_mw],... (none: the polling state alone)");
 
 static char *real;
 module_param(real, charp, 0444);
@@ -50,6 +50,20 @@ static const struct kernel_param_ops temperature_ops = {
 module_param_cb(temperature_mc, &temperature_ops, NULL, 0200);
 MODULE_PARM_DESC(temperature_mc, "temperature of the thermal zone, write only");
 
+static char *poll = "told";
+module_param(poll, charp, 0444);
+MODULE_PARM_DESC(poll, "told (default): the driver reports that polling gave up; silent: it does not; none: no polling state");
+
+static char *governor;
+module_param(governor, charp, 0444);
+MODULE_PARM_DESC(governor, "governor that the driver brings with it (default: none)");
+
+struct emul_modes emul_modes;
+module_param_named(reject, emul_modes.reject, uint, 0444);
+MODULE_PARM_DESC(reject, "refuse one in so many requests for a state that halts (default: 0, never)");
+module_param_named(demote, emul_modes.demote, uint, 0444);
+MODULE_PARM_DESC(demote, "serve one in so many requests by the next shallower state (default: 0, never)");
+
 struct emul_cpu __percpu *emul_cpus;
 
 /*
@@ -68,6 +82,19 @@ s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
 static struct emul_machine emulated, hidden;
 static int hotplug_state;
 
+static const char *const poll_modes[] = { "told", "silent", "none" };
+
+/* Returns the position in poll_modes, or -EINVAL after a log line. */
+static int choose_polling(void)
+{
+	int mode = __sysfs_match_string(poll_modes, ARRAY_SIZE(poll_modes), poll);
+
+	if (mode < 0)
+		pr_err("poll must be told, silent or none\n");
+	emul_modes.silent = mode == 1;
+	return mode;
+}
+
 /* Choose what the machine really does: the names are those of the driver's table. */
 static int choose_hidden(void)
 {
@@ -76,7 +103,7 @@ static int choose_hidden(void)
 	hidden = emulated;
 	if (!real)
 		return 0;
-	ret = emul_machine_parse(real, &hidden);
+	ret = emul_machine_parse(real, emulated.poll_name, &hidden);
 	if (ret)
 		return ret;
 	hidden.poll_name = emulated.poll_name;
@@ -96,16 +123,23 @@ static int choose_hidden(void)
 /* Choose the emulated machine; afterwards the parameters show it. */
 static int choose_machine(void)
 {
+	int mode = choose_polling();
+	bool polls = mode != 2;
 	int ret;
+
+	if (mode < 0)
+		return mode;
 
 	if (machine && states) {
 		pr_err("machine and states exclude each other\n");
 		return -EINVAL;
 	}
-	ret = states ? emul_machine_parse(states, &emulated) :
+	ret = states ? emul_machine_parse(states, polls, &emulated) :
 		       emul_machine_find(machine ?: "skx", &emulated);
 	if (ret)
 		return ret;
+	if (!polls)
+		emulated.poll_name = NULL;
 	if (busy_mw)
 		emulated.busy_mw = busy_mw;
 	ret = emul_machine_check(&emulated);
@@ -146,25 +180,30 @@ static void fill_state(struct cpuidle_state *state,
 /* Compute the driver's states and the cost of each. */
 static void fill_driver(void)
 {
-	struct emul_power *power = &emul_power[0];
+	struct emul_power before = { .mw = emulated.busy_mw };
+	int n = 0;
 	int i;
 
-	fill_polling_state(&emul_driver.states[0]);
-	power->mw = emulated.busy_mw;
-	for (i = 0; i < emulated.count; i++, power++) {
+	emul_power[EMUL_BUSY] = before;
+	if (emulated.poll_name) {
+		fill_polling_state(&emul_driver.states[n]);
+		emul_power[n++] = before;
+	}
+	for (i = 0; i < emulated.count; i++, n++) {
 		const struct emul_state *model = &hidden.states[i];
 
-		fill_state(&emul_driver.states[i + 1], &emulated.states[i]);
-		emul_exit_latency_ns[i + 1] =
+		fill_state(&emul_driver.states[n], &emulated.states[i]);
+		emul_exit_latency_ns[n] =
 			(s64)model->exit_latency_us * NSEC_PER_USEC;
-		power[1].mw = model->power_mw;
+		emul_power[n].mw = model->power_mw;
 		/* mW x us = nJ */
-		power[1].entry_nj = power[0].entry_nj +
-			(u64)(power[0].mw - power[1].mw) *
+		emul_power[n].entry_nj = before.entry_nj +
+			(u64)(before.mw - model->power_mw) *
 			model->target_residency_us;
+		before = emul_power[n];
 	}
-	emul_power[EMUL_BUSY].mw = emulated.busy_mw;
-	emul_driver.state_count = emulated.count + 1;
+	emul_driver.state_count = n;
+	emul_driver.governor = governor;
 }
 
 static int alloc_cpus(void)

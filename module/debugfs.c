@@ -25,6 +25,7 @@
 #include "line.h"
 #include "shadow.h"
 #include "symbols.h"
+#include "trace.h"
 #include "tunables.h"
 
 /* The longest line that any of the files accepts. */
@@ -69,6 +70,30 @@ static int version_show(struct seq_file *seq, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(version);
 
+static int write_one(const char __user *from, size_t size)
+{
+	bool yes;
+	int ret = kstrtobool_from_user(from, size, &yes);
+
+	return ret ?: yes ? 0 : -EINVAL;
+}
+
+static ssize_t checkpoint_write(struct file *f, const char __user *from,
+				size_t size, loff_t *pos)
+{
+	int ret = write_one(from, size);
+
+	if (!ret)
+		cil_trace_checkpoint();
+	return ret ?: size;
+}
+
+static const struct file_operations checkpoint_fops = {
+	.owner = THIS_MODULE,
+	.open = simple_open,
+	.write = checkpoint_write,
+};
+
 static int symbols_show(struct seq_file *seq, void *unused)
 {
 	cil_symbols_show(seq);
@@ -98,14 +123,6 @@ static ssize_t tunable_write(struct file *f, const char __user *from, size_t siz
 	return ret ?: size;
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(tunable);
-
-static int write_one(const char __user *from, size_t size)
-{
-	bool yes;
-	int ret = kstrtobool_from_user(from, size, &yes);
-
-	return ret ?: yes ? 0 : -EINVAL;
-}
 
 static ssize_t defaults_write(struct file *f, const char __user *from, size_t size,
 			      loff_t *pos)
@@ -331,6 +348,7 @@ void cil_debugfs_init(void)
 
 	debugfs_create_file("version", 0400, root, NULL, &version_fops);
 	debugfs_create_file("symbols", 0400, root, NULL, &symbols_fops);
+	debugfs_create_file("checkpoint", 0200, root, NULL, &checkpoint_fops);
 	debugfs_create_file("shadow", 0600, root, NULL, &shadow_fops);
 	debugfs_create_file("shadow_stats", 0400, root, NULL,
 			    &shadow_stats_fops);

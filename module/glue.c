@@ -179,6 +179,34 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 	return r->decision.index;
 }
 
+/* As drivers count it: until the shallowest state beside would have paid. */
+static u64 poll_limit_ns(const struct cil_machine *machine,
+			 const struct cpuidle_device *dev)
+{
+	u32 i;
+
+	if (dev->poll_limit_ns)
+		return dev->poll_limit_ns;
+	for (i = 0; i < machine->state_count; i++)
+		if (!machine->states[i].polling && !dev->states_usage[i].disable)
+			return machine->states[i].target_residency_ns;
+	return U64_MAX;
+}
+
+/*
+ * Some drivers do not report that polling gave up at its limit. A poll that a
+ * task has ended is known by the mark that the task waits.
+ */
+static bool poll_gave_up(const struct cil_machine *machine,
+			 const struct cpuidle_device *dev, int index)
+{
+	if (!machine->states[index].polling)
+		return false;
+	return dev->poll_time_limit ||
+	       (!need_resched() &&
+		dev->last_residency_ns >= poll_limit_ns(machine, dev));
+}
+
 /**
  * cil_glue_reflect() - note what became of a decision
  * @dev: the device of this CPU
@@ -197,8 +225,9 @@ void cil_glue_reflect(struct cpuidle_device *dev, int index)
 
 	r->outcome.residency_ns = dev->last_residency_ns;
 	r->outcome.index = index;
-	r->outcome.poll_time_limit = cpu->machine.states[index].polling &&
-				     dev->poll_time_limit;
+	r->outcome.poll_time_limit = poll_gave_up(&cpu->machine, dev, index);
+	/* For a base of the kernel, too. */
+	dev->poll_time_limit |= r->outcome.poll_time_limit;
 	cpu->reflected = true;
 
 	if (base) {

@@ -123,6 +123,7 @@ struct cil_record {
  * @afresh: learning has started afresh; the shadows have yet to follow
  * @module_held: .enable took a reference on the module
  * @epoch: value of the trace epoch when the configuration was last traced
+ * @checkpoint_ns: when that was
  * @switches: context switches of the idle task at the last traced decision
  *
  * Written by its own CPU with interrupts off, or under the cpuidle lock while
@@ -142,6 +143,7 @@ struct cil_cpu {
 	bool afresh;
 	bool module_held;
 	u32 epoch;
+	u64 checkpoint_ns;
 	unsigned long switches;
 };
 

@@ -14,6 +14,7 @@
 #if !defined(CIL_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
 #define CIL_TRACE_H
 
+#include <linux/atomic.h>
 #include <linux/cpuidle.h>
 #include <linux/tracepoint.h>
 #include "compat/compat.h"
@@ -52,9 +53,10 @@
 
 #define CIL_STATE_CHUNK		1024
 
-/* Counts the times that an event of a checkpoint was switched on. */
-extern u32 cil_trace_epoch;
+/* Counts the times that a checkpoint became due on every CPU. */
+extern atomic_t cil_trace_epoch;
 
+void cil_trace_checkpoint(void);
 int cil_trace_reg(void);
 void cil_trace_unreg(void);
 

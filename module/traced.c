@@ -10,8 +10,8 @@
 #include "traced.h"
 #include "tunables.h"
 
-/* A reader that joins late, or lost events, finds a state again after these. */
-#define CHECKPOINT_PERIOD	4096
+/* A reader that joins late, or lost events, finds a state again after this time. */
+#define CHECKPOINT_PERIOD_NS	NSEC_PER_SEC
 
 static void join_names(const struct cpuidle_driver *drv, char *names, size_t size)
 {
@@ -108,19 +108,23 @@ static void emit_state(const struct cil_cpu *cpu)
  * @set: the tunables in force
  *
  * Due before the first traced decision of a CPU, after every enable and
- * restart, after a pause of the trace, and from time to time, so that replay can
- * start at any of them.
+ * restart, on request, after a pause of the top-level buffer, and a second after
+ * the last one, so that replay can start at any of them. Which buffers record
+ * the events is not known here; time serves them all.
  *
  * Context: idle task, interrupts off, the decision event is on.
  */
 void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 {
 	/* What is emitted while the trace is paused is lost, and due again. */
-	u32 epoch = READ_ONCE(cil_trace_epoch) * 2 + tracing_is_on();
+	u32 epoch = atomic_read(&cil_trace_epoch) * 2 + tracing_is_on();
+	u64 now_ns = cpu->record.query.now_ns;
 
-	if (cpu->epoch == epoch && cpu->record.seq % CHECKPOINT_PERIOD)
+	if (cpu->epoch == epoch &&
+	    now_ns - cpu->checkpoint_ns < CHECKPOINT_PERIOD_NS)
 		return;
 	cpu->epoch = epoch;
+	cpu->checkpoint_ns = now_ns;
 	emit_config(cpu, set);
 	emit_state(cpu);
 }

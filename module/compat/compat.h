@@ -22,6 +22,18 @@
 #error "cpuidle-lab needs Linux 6.1 or newer"
 #endif
 
+#ifndef CONFIG_CPU_IDLE
+#error "cpuidle-lab needs a kernel with CONFIG_CPU_IDLE"
+#endif
+
+#ifndef CONFIG_NO_HZ_COMMON
+#error "cpuidle-lab needs a kernel with CONFIG_NO_HZ_COMMON"
+#endif
+
+#ifndef CONFIG_KALLSYMS_ALL
+#error "cpuidle-lab needs a kernel with CONFIG_KALLSYMS_ALL"
+#endif
+
 #ifndef CONFIG_KPROBES
 #error "cpuidle-lab needs a kernel with CONFIG_KPROBES"
 #endif

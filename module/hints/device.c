@@ -138,24 +138,40 @@ static int get_request(unsigned int command, struct cpuidle_latency *arg)
 	return ret;
 }
 
+/* The call's number for the struct as it is known here. */
+static unsigned int known_call(unsigned int command)
+{
+	return _IOC(_IOC_DIR(command), _IOC_TYPE(command), _IOC_NR(command),
+		    sizeof(struct cpuidle_latency));
+}
+
+/* Returns 0, -EINVAL, -E2BIG or -EFAULT. */
+static int copy_in(struct cpuidle_latency *arg, const void __user *user,
+		   size_t size)
+{
+	BUILD_BUG_ON(sizeof(*arg) != CPUIDLE_LATENCY_SIZE_VER0);
+	if (size < CPUIDLE_LATENCY_SIZE_VER0)
+		return -EINVAL;
+	return copy_struct_from_user(arg, sizeof(*arg), user, size);
+}
+
 static long device_ioctl(struct file *file, unsigned int command,
 			 unsigned long address)
 {
 	void __user *user = (void __user *)address;
+	size_t size = _IOC_SIZE(command);
 	struct cpuidle_latency arg;
 	int ret;
 
+	command = known_call(command);
 	switch (command) {
 	case CPUIDLE_LATENCY_SET_TASK:
 	case CPUIDLE_LATENCY_SET_GROUP:
-		if (copy_from_user(&arg, user, sizeof(arg)))
-			return -EFAULT;
-		return set_request(command, &arg);
+		return copy_in(&arg, user, size) ?: set_request(command, &arg);
 	case CPUIDLE_LATENCY_GET_TASK:
 	case CPUIDLE_LATENCY_GET_GROUP:
-		if (copy_from_user(&arg, user, sizeof(arg)))
-			return -EFAULT;
-		ret = get_request(command, &arg);
+		ret = copy_in(&arg, user, size) ?: get_request(command, &arg);
+		/* What lies behind is 0 already. */
 		if (!ret && copy_to_user(user, &arg, sizeof(arg)))
 			ret = -EFAULT;
 		return ret;

@@ -33,15 +33,36 @@
 /* How often threads that are made meanwhile are looked for. */
 #define PASSES	8
 
-/*
- * Every thread of a process is asked about this one by one. New threads are
- * added at the end, so one that is made meanwhile inherits, or is met.
- */
-static bool is_meant(const struct cil_target *target,
-		     const struct task_struct *thread)
+/* The thread behind a place in the list of a process' threads, NULL at the end. */
+static struct task_struct *thread_behind(const struct task_struct *task,
+					 struct list_head *place)
 {
-	return target->process || thread == target->task;
+	struct list_head *next = rcu_dereference(list_next_rcu(place));
+
+	return next == &task->signal->thread_head ? NULL :
+	       list_entry(next, struct task_struct, thread_node);
 }
+
+static struct task_struct *first_meant(const struct cil_target *target)
+{
+	return target->process ? thread_behind(target->task,
+					       &target->task->signal->thread_head) :
+				 target->task;
+}
+
+static struct task_struct *next_meant(const struct cil_target *target,
+				      struct task_struct *thread)
+{
+	return target->process ? thread_behind(target->task, &thread->thread_node) :
+				 NULL;
+}
+
+/*
+ * The thread that is meant, or all of a process. New threads are added at the
+ * end, so one that is made meanwhile inherits, or is met. In an RCU read section.
+ */
+#define for_each_meant(target, t)					\
+	for ((t) = first_meant(target); (t); (t) = next_meant(target, t))
 
 /*
  * As renice: the task must be the caller's, unless he may do it to others in
@@ -84,9 +105,8 @@ static int may_set_tasks(const struct cil_target *target,
 	if (target->trusted)
 		return 0;
 	rcu_read_lock();
-	for_each_thread(target->task, t) {
-		if (is_meant(target, t))
-			ret = may_set_task(t, wanted);
+	for_each_meant(target, t) {
+		ret = may_set_task(t, wanted);
 		if (ret)
 			break;
 	}
@@ -169,9 +189,7 @@ static int set_threads(const struct cil_target *target,
 
 	*others = false;
 	rcu_read_lock();
-	for_each_thread(target->task, t) {
-		if (!is_meant(target, t))
-			continue;
+	for_each_meant(target, t) {
 		ret = set_thread(t, wanted, privileged);
 		if (ret == -ESRCH)
 			continue;
@@ -197,9 +215,8 @@ static void settle_threads(const struct cil_target *target, u32 round)
 
 	synchronize_rcu();
 	rcu_read_lock();
-	for_each_thread(target->task, t)
-		if (is_meant(target, t))
-			cil_hint_settle(t, round);
+	for_each_meant(target, t)
+		cil_hint_settle(t, round);
 	rcu_read_unlock();
 }
 
@@ -417,8 +434,8 @@ static int get_tasks(const struct cil_target *target, struct cil_request *found)
 	int ret = -ESRCH;
 
 	rcu_read_lock();
-	for_each_thread(target->task, t) {
-		if (!is_meant(target, t) || READ_ONCE(t->flags) & PF_EXITING)
+	for_each_meant(target, t) {
+		if (READ_ONCE(t->flags) & PF_EXITING)
 			continue;
 		cil_hint_read_own(t, found);
 		ret = 0;

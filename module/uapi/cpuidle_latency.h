@@ -52,13 +52,19 @@ struct cpuidle_latency {
 	__u64 limit_ns;
 };
 
+/* Size of the first version of the struct. */
+#define CPUIDLE_LATENCY_SIZE_VER0	24
+
 /*
- * A later version may have a longer struct, and so other numbers of its calls;
- * those of this one stay.
+ * A later version may have a longer struct. Its size is part of a call's number
+ * (_IOC_SIZE()), so programs and modules of different versions fit, as with
+ * clone3(): members that the program does not know are 0, and members that the
+ * module does not know must be 0, or the call fails with E2BIG.
  *
  * Errors of all: EINVAL (an unknown kind, a value or limit out of range, a
- * member that is not 0 where it must be), EFAULT, EBADF (not a pidfd, not the
- * directory of a cgroup), ESRCH (the task has exited), EINTR, ENOTTY.
+ * member that is not 0 where it must be, a struct below the first version's
+ * size), E2BIG, EFAULT, EBADF (not a pidfd, not the directory of a cgroup),
+ * ESRCH (the task has exited), EINTR, ENOTTY.
  * Setting: EPERM (another user's task, or a group's directory that may not be
  * written), EROFS (the mount of that directory is read-only), EACCES (more
  * sensitive than before, or to be kept, without CAP_SYS_NICE), EDQUOT (the owner

@@ -17,21 +17,7 @@ RUN = TOP / "tests/proofs/fidelity/run.py"
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
-# Every step of every governor that can decide at all, so often.
-OFTEN = 100
-REASONS = {
-    "teo_ng": {
-        "teo-deepest", "teo-intercepts", "teo-latency-limit", "teo-shallow-timer-not-asked",
-        "teo-tick-stopped-deeper", "teo-timer-limit", "teo-tick-limit",
-    },
-    "menu_ng": {
-        "menu-state0", "menu-predicted", "menu-latency-limit", "menu-instead-of-polling",
-        "menu-shallow-keep-tick", "menu-tick-stopped", "menu-tick-limit",
-    },
-    "wteo": {"wteo-sample", "wteo-expected-cost", "wteo-expected-cost-keep-tick"},
-    "base": {"base-governor", "hint-clamp"},
-}  # fmt: skip
-ANY = {"no-state-enabled", "one-state-enabled"}
+GOVERNORS = {"teo_ng", "menu_ng", "wteo", "wteo_rfc", "base"}
 
 
 def fidelity(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -49,25 +35,19 @@ def test_every_decision_is_made_again(tmp_path: Path) -> None:
     for name, one in governors.items():
         assert one["identical"] == one["compared"], (name, one["first"])
         assert one["unknowable"] < one["compared"] / 5, name
-    assert set(governors) == set(REASONS)
+    assert set(governors) == GOVERNORS
     assert sum(one["compared"] for one in governors.values()) >= 1_000_000
-    total: dict[str, int] = {}
-    for name, needed in REASONS.items():
-        reasons = governors[name]["reasons"]
-        assert {r for r in needed if reasons.get(r, 0) < OFTEN} == set(), (name, reasons)
-        for reason, count in reasons.items():
-            total[reason] = total.get(reason, 0) + count
-    assert all(total[reason] >= OFTEN for reason in ANY)
+    # A hundred of each reason, and of decisions without an idle period.
+    assert found["seldom"] == []
     # Tunables changed, learning was reset, events were lost, decisions were aborted.
     assert governors["wteo"]["tunables"] > 10
     assert governors["menu_ng"]["tunables"] > 3
     assert all(governors[name]["states_fresh"] > 0 for name in ("teo_ng", "menu_ng", "wteo"))
     assert found["gaps"] >= 10
-    assert sum(one["aborted"] for one in governors.values()) > 0
 
 
 @pytest.mark.parametrize("kernel", ["7.2"])
 def test_on_other_kernels(kernel: str) -> None:
-    code, found = fidelity("--seconds", "1", "--machine", "skx", "--kernel", kernel)
+    code, found = fidelity("--seconds", "1", "--least", "0", "--machine", "skx", "--kernel", kernel)
     assert code == 0
     assert sum(one["compared"] for one in found["governors"].values()) > 5_000

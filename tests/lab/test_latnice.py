@@ -85,8 +85,8 @@ is "group /cgroup/web: no hint" latnice -g /cgroup/web
 sleep 1000 &
 pid=$!
 is "value 7" user "latnice -n 7 sh -c 'latnice; true'"
-fails 125 "to ask for more than before needs CAP_SYS_NICE" user "latnice -n -1 true"
-fails 125 "to ask for more than before needs CAP_SYS_NICE" user "latnice -l 5us true"
+fails 125 "more than before, or to keep it, needs CAP_SYS_NICE" user "latnice -n -1 true"
+fails 125 "more than before, or to keep it, needs CAP_SYS_NICE" user "latnice -l 5us true"
 fails 125 "to ask for more than before" user "latnice -n 7 latnice -n 6 true"
 fails 1 "is of another user" user "latnice -n 7 -p $pid"
 is "pid $pid: no hint" latnice -p $pid
@@ -95,7 +95,7 @@ fails 1 "may not be written to" user "latnice -n 7 -g /cgroup/web"
 # Being root in a user namespace of one's own gives no right outside of it.
 if user "unshare -U -r true" 2>/dev/null; then
 	is "value 7" user "unshare -U -r latnice -n 7 latnice"
-	fails 125 "more than before needs CAP_SYS_NICE" user "unshare -U -r latnice -n -1 true"
+	fails 125 "to keep it, needs CAP_SYS_NICE" user "unshare -U -r latnice -n -1 true"
 	fails 1 "is of another user" user "unshare -U -r latnice -n 7 -p $pid"
 	echo "namespace: tried"
 fi

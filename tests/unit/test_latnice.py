@@ -68,6 +68,7 @@ int ioctl(int fd, unsigned long request, ...)
     if (request == CPUIDLE_LATENCY_GET_TASK || request == CPUIDLE_LATENCY_GET_GROUP) {
         hint->kind = atoi(getenv("KIND"));
         hint->value = hint->kind == CPUIDLE_LATENCY_VALUE ? -7 : 0;
+        hint->flags = atoi(getenv("FLAGS"));
         hint->limit_ns = hint->kind == CPUIDLE_LATENCY_LIMIT ?
                  strtoull(getenv("LIMIT"), NULL, 10) : 0;
     }
@@ -100,10 +101,17 @@ class Latnice:
         self.programs, self.log = programs, calls
 
     def __call__(
-        self, *words: object, error: int = 0, kind: int = 0, limit: int = 0, program: str = "fake"
+        self,
+        *words: object,
+        error: int = 0,
+        kind: int = 0,
+        limit: int = 0,
+        flags: int = 0,
+        program: str = "fake",
     ) -> subprocess.CompletedProcess[str]:
         """Run it."""
         answers = {"ERROR": str(error), "KIND": str(kind), "LIMIT": str(limit)}
+        answers["FLAGS"] = str(flags)
         return subprocess.run(
             [self.programs[program], *map(str, words)],
             env=os.environ | answers | {"CALLS": str(self.log)},
@@ -152,6 +160,21 @@ def test_a_command_runs_with_the_hint(
     done = latnice(*words, "sh", "-c", 'echo "$0 $*"; exit 7', "-n", "5")
     assert (done.returncode, done.stdout, done.stderr) == (7, "-n 5\n", "")
     assert latnice.calls == [f"set-task self kind={kind} value={value} limit={limit_ns} flags=0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "flags"),
+    [("-k -n 5", 1), ("-n 5 --keep", 1), ("-f -n 5", 2), ("--reset-on-fork -k -n 5", 3)],
+)
+def test_a_hint_has_flags(words: str, flags: int, latnice: Latnice) -> None:
+    pid = os.getpid()
+    assert latnice(*words.split(), "-p", pid).returncode == 0
+    assert latnice.calls == [f"set-task {pid} kind=1 value=5 limit=0 flags={flags}"]
+
+
+def test_flags_are_shown(latnice: Latnice) -> None:
+    assert latnice("-s", kind=1, flags=1).stdout == "value -7, kept\n"
+    assert latnice("-s", kind=1, flags=3).stdout == "value -7, kept, not inherited\n"
 
 
 @pytest.mark.parametrize("words", ["-n 5 -p {0} {1}", "-p {0} -n 5 {1}", "-p {0} {1} -n 5",
@@ -204,6 +227,9 @@ def test_hints_are_shown(kind: int, limit_ns: int, shown: str, latnice: Latnice)
         ("-n 5 -s", "give one of -n, -l, -r and -s"),
         ("-n 5 -p 1 -g /", "give one of -p, -t and -g"),
         ("-n 5", "what is the hint for?"),
+        ("-k -r true", "-k and -f go with -n or -l, for tasks"),
+        ("-f -n 5 -g /", "-k and -f go with -n or -l, for tasks"),
+        ("-k -s", "-k and -f go with -n or -l, for tasks"),
         ("true", "a command needs -n, -l or -r"),
         ("-s true", "a command needs -n, -l or -r"),
     ],
@@ -249,7 +275,7 @@ def test_the_others_are_done_where_one_fails(latnice: Latnice) -> None:
     ("error", "sentence"),
     [
         ("EPERM", "is of another user, for which CAP_SYS_NICE is needed"),
-        ("EACCES", "to ask for more than before needs CAP_SYS_NICE"),
+        ("EACCES", "to ask for more than before, or to keep it, needs CAP_SYS_NICE"),
         ("ESRCH", "no such process"),
         ("EDQUOT", "this user has as many hints as are allowed"),
         ("ENOSPC", "is full"),
@@ -305,7 +331,7 @@ def test_it_is_installed_with_its_manual(tmp_path: Path) -> None:
 
 def test_the_manual_has_every_option(latnice: Latnice) -> None:
     options = re.findall(r"^  (-\w), --([\w-]+)", latnice("--help").stdout, re.MULTILINE)
-    assert len(options) == 9
+    assert len(options) == 11
     manual = MANUAL.read_text().replace("\\-", "-")
     assert [name for name in options if f"{name[0]}" not in manual or name[1] not in manual] == []
 

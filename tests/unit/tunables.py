@@ -68,6 +68,7 @@ OTHER_FILES = {
     "gate/recount",
     "gate/reset",
     "shadow",
+    "checkpoint",
     "shadow_stats",
 }
 FILES_OF_EACH = {"defaults", "reset"}

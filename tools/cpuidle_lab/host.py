@@ -199,6 +199,11 @@ class Machine:
         """Let one of our governors start learning afresh on every CPU."""
         self.tree.write(f"{LAB}/{governor}/reset", "1")
 
+    def checkpoint(self) -> None:
+        """Let every CPU put a checkpoint into the trace now; a module without that does nothing."""
+        if self.tree.exists(f"{LAB}/checkpoint"):
+            self.tree.write(f"{LAB}/checkpoint", "1")
+
     # Programs.
 
     def tool(self, name: str) -> str | None:

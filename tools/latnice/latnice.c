@@ -78,6 +78,8 @@ static const char help[] =
 "  -n, --value VALUE   -20 (most sensitive) to 19 (does not care); 0: no limit\n"
 "  -l, --limit TIME    longest time to leave an idle state: 50us, 2ms, 800ns; a\n"
 "                      number alone is microseconds\n"
+"  -k, --keep          keep the hint if the task changes its user\n"
+"  -f, --reset-on-fork children do not inherit the hint\n"
 "  -r, --remove        remove the hint\n"
 "  -s, --show          show the hint; of the caller if nothing is named\n"
 "  -p, --pid PID...    processes, with all their threads\n"
@@ -189,6 +191,12 @@ static bool take_option(struct request *request, int option)
 	case 'l':
 		return take_action(request, ACTION_SET) &&
 		       parse_limit(optarg, &request->hint);
+	case 'k':
+		request->hint.flags |= CPUIDLE_LATENCY_KEEP;
+		return true;
+	case 'f':
+		request->hint.flags |= CPUIDLE_LATENCY_RESET_ON_FORK;
+		return true;
 	case 'r':
 		return take_action(request, ACTION_SET);
 	case 's':
@@ -210,6 +218,11 @@ static bool settle(struct request *request, int argc, char **argv)
 {
 	const bool command = request->target == TARGET_COMMAND && optind < argc;
 
+	if (request->hint.flags && (request->hint.kind == CPUIDLE_LATENCY_NONE ||
+				    request->target == TARGET_GROUP)) {
+		complain("-k and -f go with -n or -l, for tasks");
+		return false;
+	}
 	if (command && request->action != ACTION_SET) {
 		complain("a command needs -n, -l or -r before it");
 		return false;
@@ -234,6 +247,8 @@ static bool parse(int argc, char **argv, struct request *request)
 	static const struct option options[] = {
 		{ "value",	required_argument,	NULL, 'n' },
 		{ "limit",	required_argument,	NULL, 'l' },
+		{ "keep",	no_argument,		NULL, 'k' },
+		{ "reset-on-fork", no_argument,		NULL, 'f' },
 		{ "remove",	no_argument,		NULL, 'r' },
 		{ "show",	no_argument,		NULL, 's' },
 		{ "pid",	required_argument,	NULL, 'p' },
@@ -246,7 +261,7 @@ static bool parse(int argc, char **argv, struct request *request)
 	int option;
 
 	/* '+': what follows the command belongs to the command. */
-	while ((option = getopt_long(argc, argv, "+n:l:rsp:t:g:hV", options,
+	while ((option = getopt_long(argc, argv, "+n:l:kfrsp:t:g:hV", options,
 				     NULL)) != -1) {
 		if (option == 'h' || option == 'V') {
 			fputs(option == 'h' ? help : "latnice " VERSION "\n",
@@ -320,7 +335,8 @@ static void complain_of_call(enum target target, const char *name, int error)
 		const char *words;
 	} reasons[] = {
 		{ EPERM, "is of another user, for which CAP_SYS_NICE is needed" },
-		{ EACCES, "to ask for more than before needs CAP_SYS_NICE" },
+		{ EACCES, "to ask for more than before, or to keep it, needs CAP_SYS_NICE" },
+		{ E2BIG, "the module is older than latnice and does not know this request" },
 		{ ESRCH, "no such process" },
 		{ EDQUOT, "this user has as many hints as are allowed" },
 		{ ENOSPC, "the table of hints, or of different limits, is full" },
@@ -352,13 +368,16 @@ static void show(enum target target, const char *name,
 	if (target != TARGET_COMMAND)
 		printf("%s %s: ", nouns[target], name);
 	if (hint->kind == CPUIDLE_LATENCY_VALUE)
-		printf("value %d\n", hint->value);
+		printf("value %d", hint->value);
 	else if (hint->kind == CPUIDLE_LATENCY_LIMIT && hint->limit_ns % 1000)
-		printf("limit %llu ns\n", (unsigned long long)hint->limit_ns);
+		printf("limit %llu ns", (unsigned long long)hint->limit_ns);
 	else if (hint->kind == CPUIDLE_LATENCY_LIMIT)
-		printf("limit %llu us\n", (unsigned long long)hint->limit_ns / 1000);
+		printf("limit %llu us", (unsigned long long)hint->limit_ns / 1000);
 	else
-		puts("no hint");
+		printf("no hint");
+	printf("%s%s\n",
+	       hint->flags & CPUIDLE_LATENCY_KEEP ? ", kept" : "",
+	       hint->flags & CPUIDLE_LATENCY_RESET_ON_FORK ? ", not inherited" : "");
 }
 
 /* Set or show one hint. */

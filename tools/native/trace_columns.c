@@ -59,6 +59,29 @@ static void check_file(struct reader *r, const char *path)
 		cil_fail(r, "is not a trace.dat file as trace-cmd writes it");
 }
 
+static bool is_empty(struct tracecmd_input *input, int cpus)
+{
+	struct tep_record *record = NULL;
+	int cpu;
+
+	for (cpu = 0; cpu < cpus && !record; cpu++)
+		record = tracecmd_read_cpu_first(input, cpu);
+	tracecmd_free_record(record);
+	return !record;
+}
+
+/* A recording of one instance (trace-cmd -B) leaves the top-level buffer empty. */
+static struct tracecmd_input *used_buffer(struct tracecmd_input *top)
+{
+	struct tracecmd_input *instance;
+
+	if (tracecmd_buffer_instances(top) != 1 ||
+	    !is_empty(top, tep_get_cpus(tracecmd_get_tep(top))))
+		return top;
+	instance = tracecmd_buffer_instance_handle(top, 0);
+	return instance ? instance : top;
+}
+
 static void open_trace(struct reader *r, const char *path)
 {
 	check_file(r, path);
@@ -67,6 +90,7 @@ static void open_trace(struct reader *r, const char *path)
 	r->input = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
 	if (!r->input)
 		cil_fail(r, "is a trace.dat file, but truncated or damaged");
+	r->input = used_buffer(r->input);
 	r->tep = tracecmd_get_tep(r->input);
 	r->swap = tep_is_file_bigendian(r->tep) !=
 		  tep_is_local_bigendian(r->tep);

@@ -104,7 +104,15 @@ REASONS = {
     "architecture": "cpuidle-lab is for x86-64, arm64 and ppc64le, and this kernel is for i686",
 } | {
     name: f"cpuidle-lab needs a kernel with CONFIG_{name}, which 6.12.1-own lacks"
-    for name in ("CPU_IDLE", "KPROBES", "KALLSYMS_ALL", "TRACEPOINTS", "POWERCAP")
+    for name in (
+        "CPU_IDLE",
+        "NO_HZ_COMMON",
+        "KPROBES",
+        "KALLSYMS_ALL",
+        "TRACEPOINTS",
+        "CGROUPS",
+        "POWERCAP",
+    )
 }
 
 

@@ -27,11 +27,13 @@ op_lab() {
 	modprobe cpuidle_lab "$@"
 }
 
-# op_emul MS MACHINE: all idle states go, whoever is in them, and come back.
+# op_emul MS MACHINE [MODE...]: all idle states go, whoever is in them, and come back.
 op_emul() {
+	ms=$1 machine=$2
+	shift 2
 	rmmod cpuidle_emul
-	usleep $(($1 * 1000))
-	modprobe cpuidle_emul machine=$2
+	usleep $((ms * 1000))
+	modprobe cpuidle_emul machine=$machine "$@"
 }
 
 # op_nodriver GOVERNOR: ours is current, but no device is enabled to hold it.
@@ -55,6 +57,7 @@ op_busy() {
 op_governor() { echo $1 >$cpuidle/current_governor; }
 op_base() { echo $1 >$gate/base; }
 op_shadow() { echo "$*" >$knobs/shadow; }
+op_checkpoint() { echo 1 >$knobs/checkpoint; }
 op_poke() { echo 1 >$knobs/$1/$2; }
 op_parameter() { echo "$2" >/sys/module/cpuidle_lab/parameters/$1; }
 op_map() { echo "$*" >$gate/latency_map; }
@@ -88,6 +91,16 @@ op_run() { hint $1 run hackbench --pipe --groups 1 --fds 2 --loops $2; }
 op_crowd() { echo | hint $1 run storm crowd $2; }
 op_race() { storm race $1; }
 op_fuzz() { mkdir -p $groups/fuzz && fuzz $1 $2; }
+# op_attack N VALUE: another user's threads, and requests that come to nothing.
+op_attack() {
+	hint $((1000 + $1)) as storm threads 30 &
+	usleep 50000
+	hint $((1000 + $1)) as hint $! set $2
+	hint $((1000 + $1)) as hint 100 repeat none
+	hint $((1000 + $1)) as unshare -Ur hint 5 run unshare -Ur hint self get
+	kill -9 $!
+}
+
 op_latnice() { latnice -n $1 sh -c 'usleep 20000; exec usleep 20000'; }
 
 # op_exec WHO: the second thread becomes another program.

@@ -53,9 +53,14 @@ def _hint(rng: Random) -> str:
     return rng.choice(HINTS)
 
 
+def _mode(rng: Random) -> str:
+    """Return how the machine differs from one that does as it is told."""
+    return rng.choice(("", "poll=none", "poll=silent", "reject=7", "demote=3", "reject=2 demote=3"))
+
+
 OPERATIONS = (
     Operation("lab", 4, lambda r, _: f"{r.choice((0, 1, 50))} gate=linger_ms={r.choice((0, 9))}"),
-    Operation("emul", 4, lambda r, _: f"{r.choice((0, 1, 50))} {r.choice(MACHINES)}"),
+    Operation("emul", 4, lambda r, _: f"{r.choice((0, 1, 50))} {r.choice(MACHINES)} {_mode(r)}"),
     Operation("nodriver", 1, lambda r, _: r.choice(OURS)),
     Operation("busy", 1, lambda r, _: r.choice(OURS)),
     Operation("governor", 10, lambda r, _: r.choice(OURS * 3 + KERNELS + ("nobody",))),
@@ -66,6 +71,7 @@ OPERATIONS = (
     Operation("map", 2, lambda r, _: r.choice(MAPS)),
     Operation("shadow", 5, lambda r, _: " ".join(r.sample((*OURS[:3], "none"), r.randint(1, 3)))),
     Operation("look", 4, lambda r, _: ""),
+    Operation("checkpoint", 2, lambda r, _: ""),
     Operation("hint", 8, lambda r, _: f"{r.randrange(100)} {_hint(r)}"),
     Operation("thread", 2, lambda r, _: f"{r.randrange(100)} {_hint(r)}"),
     Operation(
@@ -77,6 +83,7 @@ OPERATIONS = (
     Operation("exec", 1, lambda r, _: r.choice(("leader", "other"))),
     Operation("threads", 2, lambda r, _: f"{r.randint(2, 16)} {_hint(r)}"),
     Operation("fuzz", 2, lambda r, _: f"{r.randrange(1 << 30)} {r.randint(10, 300)}"),
+    Operation("attack", 3, lambda r, _: f"{r.randrange(8)} {_hint(r)}"),
     Operation("latnice", 2, lambda r, _: f"{r.randint(-20, 19)}"),
     Operation("group", 4, lambda r, _: f"{r.randrange(3)} {_hint(r)}"),
     Operation("ungroup", 2, lambda r, _: f"{r.randrange(3)}"),

@@ -43,7 +43,7 @@ static int is_allowed(int error)
 {
 	static const int allowed[] = {
 		0, EPERM, ESRCH, EBADF, ENOMEM, EACCES, EFAULT, EINVAL, ENOTTY,
-		ENOSPC, EDQUOT, EOPNOTSUPP,
+		ENOSPC, EDQUOT, EOPNOTSUPP, E2BIG,
 	};
 	size_t i;
 

@@ -7,6 +7,12 @@
  *	hint WHAT run COMMAND	sets its own hint and becomes the command
  *	hint UID as COMMAND	becomes the command, run by another user
  *	hint NICE nice COMMAND	becomes the command, with another nice value
+ *	hint COUNT repeat WHAT	sets its own hint so often
+ *	hint COUNT fifo PID	sets the hint of a process so often, as SCHED_FIFO;
+ *				prints how many us that took
+ *	hint SIZE sized TAIL	sets its own value to 5 and reads it as a program
+ *				does whose struct has SIZE bytes; those that this
+ *				one does not know are TAIL
  *
  * WHO is self, the number of a process, thread:NUMBER, group:FOLDER, file:PATH.
  * WHAT is none, a value, or a limit such as 5000ns; 5k is kept whatever user the
@@ -15,8 +21,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <grp.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "call.h"
 
@@ -81,6 +89,69 @@ static int get(int device, int group, struct cpuidle_latency *arg)
 	return 0;
 }
 
+static int repeat(int device, int count, const char *what)
+{
+	struct cpuidle_latency arg = { .fd = CPUIDLE_LATENCY_SELF };
+
+	parse(what, &arg);
+	for (; count > 0; count--)
+		if (ioctl(device, CPUIDLE_LATENCY_SET_TASK, &arg))
+			return say_error();
+	puts("ok");
+	return 0;
+}
+
+/* Sets the hint of a process so many times, with a priority above all but the kernel's. */
+static int run_fifo(int device, int count, int fd)
+{
+	const struct sched_param param = { .sched_priority = 10 };
+
+	struct timespec begin, end;
+	int i;
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		return say_error();
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (i = 0; i < count; i++)
+		if (set_value(device, fd, -5 - i % 2))
+			return say_error();
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	printf("%lld\n", (end.tv_sec - begin.tv_sec) * 1000000LL +
+	       (end.tv_nsec - begin.tv_nsec) / 1000);
+	return 0;
+}
+
+static int call_sized(int device, unsigned int call, unsigned int size,
+		      void *arg)
+{
+	return ioctl(device, _IOC(_IOC_DIR(call), _IOC_TYPE(call),
+				  _IOC_NR(call), size), arg);
+}
+
+static int sized(int device, unsigned int size, int tail)
+{
+	union {
+		struct cpuidle_latency known;
+		unsigned char bytes[512];
+	} arg;
+	const struct cpuidle_latency wanted = {
+		.fd = CPUIDLE_LATENCY_SELF,
+		.kind = CPUIDLE_LATENCY_VALUE,
+		.value = 5,
+	};
+	const struct cpuidle_latency asked = { .fd = CPUIDLE_LATENCY_SELF };
+
+	memset(&arg, tail, sizeof(arg));
+	arg.known = wanted;
+	if (call_sized(device, CPUIDLE_LATENCY_SET_TASK, size, &arg))
+		return say_error();
+	arg.known = asked;
+	if (call_sized(device, CPUIDLE_LATENCY_GET_TASK, size, &arg))
+		return say_error();
+	printf("%d\n", arg.known.value);
+	return 0;
+}
+
 static int run(int device, const char *what, char **command)
 {
 	struct cpuidle_latency arg = { .fd = CPUIDLE_LATENCY_SELF };
@@ -126,6 +197,12 @@ int main(int argc, char **argv)
 	device = open_device();
 	if (argc >= 4 && !strcmp(argv[2], "run"))
 		return run(device, argv[1], argv + 3);
+	if (argc == 4 && !strcmp(argv[2], "repeat"))
+		return repeat(device, atoi(argv[1]), argv[3]);
+	if (argc == 4 && !strcmp(argv[2], "fifo"))
+		return run_fifo(device, atoi(argv[1]), open_pidfd(atoi(argv[3]), 0));
+	if (argc == 4 && !strcmp(argv[2], "sized"))
+		return sized(device, (unsigned int)atoi(argv[1]), atoi(argv[3]));
 	if (argc < 3 || argc != 3 + !strcmp(argv[2], "set"))
 		return 2;
 	group = !strncmp(argv[1], "group:", 6);

@@ -510,6 +510,8 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         process = recorder.start(program, plan.events, way)
         if way:
             _describe(machine, way)
+        else:
+            machine.checkpoint()
         governor = machine.governor()
         unread = _begin_phase(machine, governor, plan)
         start = time.monotonic()

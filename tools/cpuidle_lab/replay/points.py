@@ -2,8 +2,8 @@
 """Makes recorded decisions again, and compares.
 
 A governor starts where a checkpoint of its state is in the trace: before its first traced decision
-on a CPU, after each enable and reset, and every 4096 decisions. Where events were lost nothing is
-decided until the next one; such decisions are counted as unknowable, not guessed.
+on a CPU, after each enable and reset, on request and after a second. Where events were lost nothing
+is decided until the next one; such decisions are counted as unknowable, not guessed.
 """
 
 import ctypes

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Governors of the module on machines that tell little, or do other than they are told.
+
+One boot for all machines. The kernel asks a governor also where the polling state is alone, where
+nothing is enabled, and where no state polls; nothing may index beyond the table then.
+"""
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from cpuidle_lab.lab import LabResult, LabRun, run_lab
+
+pytestmark = pytest.mark.lab
+
+OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
+FULL = ",".join(f"C{n}:{n}:{n * 10}" for n in range(1, 8)) + ",C8:500:1000,C9:1000:5000000"
+
+# Number of states, and the parameters, by name.
+MACHINES = {
+    "polling_alone": (1, "states=none"),
+    "single": (1, "states=C1:2:2 poll=none"),
+    "no_polling_off": (3, "machine=skx poll=none"),
+    "full_off": (10, f"states={FULL}"),
+    "ten_without_polling": (10, f"states=C0:1:1,{FULL} poll=none"),
+    "rejecting": (4, "machine=skx reject=5"),
+    "demoting": (4, "machine=skx demote=3"),
+    "told": (9, "machine=power9"),
+    "silent": (9, "machine=power9 poll=silent"),
+}
+# The shallowest state of power9 that halts pays from here on; polls last as long.
+LIMIT_NS = 10_000
+WRONG = ("poll=nonsense", "states=none poll=none", "reject=-1", f"states=C0:1:1,{FULL}")
+
+SCRIPT = """
+. /lab/functions
+load cpuidle_lab
+cpus=/sys/devices/system/cpu
+echo 4096 >$tracing/buffer_size_kb
+for event in decision outcome; do echo 1 >$tracing/events/cpuidle_lab/$event/enable; done
+work() {
+    for cpu in 0 1; do
+        taskset -c $cpu sh -c 'for i in $(seq 12); do usleep $((i * 37 % 1500)); done' &
+    done
+    wait
+}
+disable() { for f in $cpus/cpu[01]/cpuidle/$1/disable; do echo $2 >$f; done; }
+latency() { for f in $cpus/cpu[01]/power/pm_qos_resume_latency_us; do echo $1 >$f; done; }
+# try NAME PARAMETER...: each governor; where NAME ends in "off", also without the deeper states and
+# without any; the two machines to compare poll for a while.
+try() {
+    name=$1
+    shift
+    modprobe cpuidle_emul "$@" || fail "$name: $(dmesg | tail -n 1)"
+    echo >$tracing/trace
+    for each in teo_ng menu_ng wteo wteo_rfc gate; do
+        governor $each
+        work
+        case $name in
+        *off)
+            disable 'state[1-9]' 1; usleep 5000
+            disable state0 1; usleep 5000
+            disable 'state*' 0 ;;
+        told|silent)
+            latency n/a; usleep 9000; latency 0 ;;
+        esac
+    done
+    cp $tracing/trace /results/$name
+    cat $cpus/cpu0/cpuidle/state*/name | tr '\\n' ' ' >/results/$name.states
+    cat /sys/kernel/debug/cpuidle_emul/energy >/results/$name.energy
+    governor menu
+    rmmod cpuidle_emul
+}
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An event: the decision, or what became of it."""
+
+    governor: str
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was traced on a machine."""
+
+    decisions: dict[tuple[str, str], Line]
+    outcomes: dict[tuple[str, str], Line]
+
+    def entered(self) -> list[tuple[Line, Line]]:
+        """Return decisions with what was entered."""
+        return [
+            (self.decisions[key], line)
+            for key, line in self.outcomes.items()
+            if key in self.decisions and " entered " in line.text
+        ]
+
+
+EVENT = re.compile(r"\[(\d+)\] .* (decision|outcome): seq=(\d+) (\w+): (.*\((\d+)\) .*)$")
+
+
+def seen(session: LabResult, name: str) -> Seen:
+    """Return the events of a machine."""
+    found: dict[str, dict[tuple[str, str], Line]] = {"decision": {}, "outcome": {}}
+    for line in (session.files / name).read_text().splitlines():
+        event = EVENT.search(line)
+        if event:
+            cpu, kind, seq, governor, text, index = event.groups()
+            found[kind][(cpu, seq)] = Line(governor, int(index), f" {text} ")
+    return Seen(found["decision"], found["outcome"])
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
+    """Try all machines in one boot."""
+    tries = [f"try {name} {parameters}" for name, (_, parameters) in MACHINES.items()]
+    tries += [f'modprobe cpuidle_emul {wrong} 2>/dev/null && fail "{wrong}"' for wrong in WRONG]
+    script = SCRIPT + "\n".join([*tries, "true"])
+    return run_lab(
+        LabRun(script=script, real_time=False), tmp_path_factory.mktemp("machines") / "results"
+    ).check()
+
+
+def test_nothing_is_complained_about(session: LabResult) -> None:
+    foreign = ("out-of-tree module", "module verification failed", "cpuidle_emul: ")
+    assert [line for line in session.complaints() if not any(t in line for t in foreign)] == []
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_governor_stays_within_the_table(session: LabResult, name: str) -> None:
+    count = MACHINES[name][0]
+    states = (session.files / f"{name}.states").read_text().split()
+    assert len(states) == count
+    events = seen(session, name)
+    for governor in OURS:
+        indexes = [line.index for line in events.decisions.values() if line.governor == governor]
+        # Newer kernels ask no governor where there is nothing to choose from.
+        assert len(indexes) > 20 or count == 1, governor
+        assert max(indexes, default=0) < count
+    assert {line.index for line in events.outcomes.values()} <= set(range(count))
+    energy = (session.files / f"{name}.energy").read_text()
+    assert all(int(line.split()[-1]) >= 0 for line in energy.splitlines()[1:])
+
+
+def test_a_table_without_a_polling_state_begins_with_one_that_halts(session: LabResult) -> None:
+    assert (session.files / "no_polling_off.states").read_text().split() == ["C1", "C1E", "C6"]
+    assert {line.index for line in seen(session, "no_polling_off").decisions.values()} == {0, 1, 2}
+
+
+def test_a_residency_above_a_second_is_too_long_for_all(session: LabResult) -> None:
+    """No timer is that far away; the state before it pays."""
+    used = {line.index for line in seen(session, "full_off").decisions.values()}
+    assert 8 in used
+    assert 9 not in used
+
+
+def test_refused_states_are_accounted_as_aborted(session: LabResult) -> None:
+    events = seen(session, "rejecting")
+    aborted = [key for key, line in events.outcomes.items() if " aborted " in line.text]
+    assert len(aborted) > 40
+    following = [(cpu, str(int(seq) + 1)) for cpu, seq in aborted]
+    told = [" rejected " in events.decisions[key].text for key in following]
+    assert sum(told) >= len(told) - 2, "work may come first"
+
+
+def test_demoted_states_are_accounted_as_entered(session: LabResult) -> None:
+    pairs = seen(session, "demoting").entered()
+    deeper = [outcome.index - decision.index for decision, outcome in pairs]
+    assert set(deeper) == {0, -1}
+    assert deeper.count(-1) > 30
+    exact = [o.index == d.index for d, o in seen(session, "told").entered()]
+    assert all(exact)
+
+
+def limited(session: LabResult, name: str) -> tuple[int, int]:
+    """Return how many polls were taken to have given up at the limit, and how many there were."""
+    polls = [line.text for line in seen(session, name).outcomes.values() if "snooze" in line.text]
+    return sum(" poll-time-limit " in text for text in polls), len(polls)
+
+
+def test_a_poll_that_gave_up_is_known_where_the_driver_does_not_say(session: LabResult) -> None:
+    """The module notes as many as the driver reports on the machine that is the same otherwise."""
+    told, silent = limited(session, "told"), limited(session, "silent")
+    assert told[0] > 50
+    assert silent[0] / silent[1] == pytest.approx(told[0] / told[1], abs=0.1)
+    exact = [
+        int(found[1])
+        for line in seen(session, "silent").outcomes.values()
+        if " poll-time-limit " in line.text
+        and (found := re.search(r"residency_ns=(\d+)", line.text))
+    ]
+    assert min(exact) >= LIMIT_NS

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Governors and drivers of other modules go away; nothing of ours refers to them, or they to us."""
+
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.lab import LabResult, LabRun, run_lab
+
+pytestmark = pytest.mark.lab
+
+TOP = Path(__file__).resolve().parents[2]
+OTHER = Path(__file__).parent / "goes/goes.c"
+
+
+def replaced(path: str, before: str, after: str) -> dict[str, str]:
+    """Return a file of the module with a text replaced, by path."""
+    text = (TOP / path).read_text()
+    assert text.count(before) == 1, before
+    return {path: text.replace(before, after)}
+
+
+# The kernel makes a governor current before it enables it on each CPU. Between the two a CPU that
+# wakes up comes to its reflect; here each enabling calls it.
+EARLY = "\tlocal_irq_disable();\n\tcil_glue_reflect(dev, 0);\n\tlocal_irq_enable();\n"
+CHANGES = (
+    replaced("Kbuild", "obj-$(CONFIG_CPUIDLE_LAB) += cpuidle_lab.o\n",
+             "obj-$(CONFIG_CPUIDLE_LAB) += cpuidle_lab.o\nobj-m += cil_goes.o\n")
+    | replaced("dkms.conf", 'BUILT_MODULE_NAME[1]="cpuidle_emul"',
+               'BUILT_MODULE_NAME[2]="cil_goes"\n\tDEST_MODULE_LOCATION[2]="/updates/dkms"\n'
+               '\tBUILT_MODULE_NAME[1]="cpuidle_emul"')
+    | replaced("module/glue.c",
+               "\t/* Nobody may look at what was learned before it is initialised. */\n", EARLY)
+    | {"cil_goes.c": OTHER.read_text()}
+)  # fmt: skip
+
+SCRIPT = """
+. /lab/functions
+load cpuidle_emul machine=skx
+load cpuidle_lab
+load cil_goes
+tune gate base goes
+governor gate
+usleep 50000
+governor menu
+tune gate base menu
+rmmod cil_goes || fail "the base is held"
+governor gate
+usleep 50000
+governor menu
+rmmod cpuidle_emul
+
+# The driver brings its governor, and ours is the one to return to.
+governor wteo
+load cpuidle_emul machine=skx governor=menu
+echo "driver.current: $(cat $cpuidle/current_governor)"
+usleep 50000
+rmmod cpuidle_lab || fail "the governor to return to holds the module"
+rmmod cpuidle_emul
+echo "left.current: $(cat $cpuidle/current_governor)"
+load cpuidle_emul machine=skx
+usleep 50000
+
+# Where ours stays, the kernel returns to it.
+load cpuidle_lab
+governor teo_ng
+rmmod cpuidle_emul
+load cpuidle_emul machine=skx governor=menu
+echo "again.current: $(cat $cpuidle/current_governor)"
+rmmod cpuidle_emul
+echo "back.current: $(cat $cpuidle/current_governor)"
+governor menu
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
+    """Let them come and go in one boot."""
+    run = LabRun(script=SCRIPT, changes=CHANGES, real_time=True)
+    return run_lab(run, tmp_path_factory.mktemp("others") / "results").check()
+
+
+def test_nothing_is_called_that_is_gone(session: LabResult) -> None:
+    foreign = ("out-of-tree module", "module verification failed", "hrtimer: interrupt took")
+    assert [line for line in session.complaints() if not any(t in line for t in foreign)] == []
+
+
+def test_a_displaced_governor_is_not_returned_to_when_it_is_gone(session: LabResult) -> None:
+    said = dict(line.split(": ", 1) for line in session.output.splitlines() if ": " in line)
+    assert said["driver.current"] == "menu"
+    assert said["left.current"] in ("menu", "teo", "ladder", "haltpoll")
+    assert said["again.current"] == "menu"
+    assert said["back.current"] == "teo_ng"
