@@ -37,6 +37,7 @@ static int (*const enable[])(struct cpuidle_driver *drv,
 			     struct cpuidle_device *dev) = {
 	CIL_MODULE_GOVERNORS(X)
 };
+
 #undef X
 
 /*

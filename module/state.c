@@ -20,6 +20,7 @@
 struct cil_governor cil_governors[CIL_POLICY_COUNT] = {
 	CIL_MODULE_GOVERNORS(X)
 };
+
 #undef X
 
 struct cil_governor cil_gate = {
