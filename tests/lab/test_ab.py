@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
-from tests.lab.test_capture import PACKAGE, PYTHON, guest_python
+from tests.lab.test_capture import PACKAGE, PYTHON, command_files
 
 pytestmark = pytest.mark.lab
 
@@ -29,12 +29,9 @@ except UserError as error:
     sys.exit(error.exit_code)
 """
 
-SOURCES = [
-    "__init__.py",
-    *(f"{name}.py" for name in ("energy", "errors", "host", "sysfs")),
-    *(f"ab/{name}.py" for name in ("__init__", "circumstances", "record", "session")),
-    *(f"commands/{name}.py" for name in ("__init__", "ab", "capture")),
-]
+# What it imports beside what capture does.
+OTHERS = [*(f"ab/{name}" for name in ("__init__", "circumstances", "record", "session")),
+          "commands/ab"]  # fmt: skip
 
 # The gate keeps the CPU of a task with a hint in shallow states: it cannot but spend more than its
 # base, for which the hint means nothing.
@@ -71,7 +68,7 @@ attempt refused --governors teo_ng,wteo --tunables wteo:learning_rate=9999 -- tr
 before=$(state)
 {PYTHON} /lab/main.py ab --governors teo_ng,wteo --tunables wteo:learning_rate=99 --settle 0 \\
     -o /results/ended.jsonl -- sleep 600 2>/results/ended.err &
-while ! pidof sleep >/dev/null; do usleep 100000; done
+until_runs sleep || exit 1
 echo "ended.meanwhile: $(state)"
 kill -TERM $!
 wait $!
@@ -85,9 +82,7 @@ rmmod cpuidle_lab || echo "rmmod.failed: $(dmesg | tail -n 1)"
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Run all sessions in one boot."""
-    files = guest_python() | {"lab/main.py": MAIN.encode()}
-    for name in SOURCES:
-        files[f"lab/tools/cpuidle_lab/{name}"] = (PACKAGE / name).read_bytes()
+    files = command_files(*OTHERS, main=MAIN)
     output = tmp_path_factory.mktemp("ab") / "results"
     return run_lab(LabRun(script=SCRIPT, files=files), output).check()
 

@@ -78,7 +78,7 @@ trace-cmd reset -a
 before=$(state)
 {PYTHON} /lab/main.py capture --governor wteo --set wteo.learning_rate=99 -o /results/ended.dat \\
     -- sleep 600 2>/results/ended.err &
-while ! pidof sleep >/dev/null; do usleep 100000; done
+until_runs sleep || exit 1
 echo "ended.meanwhile: $(state)"
 kill -TERM $!
 wait $!
@@ -123,13 +123,18 @@ def guest_python() -> dict[str, bytes]:
     }
 
 
-def command_files() -> dict[str, bytes]:
-    """Return Python and the command for the guest, by path."""
+def command_files(*others: str, main: str = MAIN) -> dict[str, bytes]:
+    """Return Python and a command for the guest, by path.
+
+    Args:
+        others: modules of the package that it imports beside those of capture.
+        main: the program that starts it.
+    """
     names = ["__init__", "by_hand", "energy", "errors", "host", "idle_tables", "probes", "stock",
-             "sysfs", "commands/__init__", "commands/capture"]  # fmt: skip
+             "sysfs", "commands/__init__", "commands/capture", *others]  # fmt: skip
     return (
         guest_python()
-        | {"lab/main.py": MAIN.encode()}
+        | {"lab/main.py": main.encode()}
         | {f"lab/tools/cpuidle_lab/{name}.py": (PACKAGE / f"{name}.py").read_bytes()
            for name in names}
     )  # fmt: skip

@@ -138,6 +138,9 @@ trace-cmd report -i /results/pinned.dat >/results/pinned
 echo "free: $(records -t 2 -S 2 -w 1000)"
 set_pct 100
 echo "all: $(records -t 2 -S 2 -w 1000)"
+"""
+
+LEAVE = """
 set_pct 1
 rmmod cpuidle_lab || echo "taken: rmmod"
 echo "threads: $(ps | grep -c '[c]il_evacuate')"
@@ -186,12 +189,23 @@ def lines(result: LabResult) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
-    return boot(BAD + FOLLOWS + HELD, tmp_path_factory.mktemp("evacuate") / "results")
+    return boot(BAD + FOLLOWS + LEAVE, tmp_path_factory.mktemp("evacuate") / "results")
 
 
 @pytest.fixture(scope="module")
 def said(result: LabResult) -> dict[str, str]:
     return lines(result)
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
+    """Measure by the machine's own clock: on a crowded host the figures say little."""
+    return boot(HELD, tmp_path_factory.mktemp("held") / "results")
+
+
+@pytest.fixture(scope="module")
+def measured(held: LabResult) -> dict[str, str]:
+    return lines(held)
 
 
 def test_bad_input_changes_nothing(said: dict[str, str]) -> None:
@@ -219,8 +233,9 @@ def seconds(line: str) -> float:
     return float(found[1])
 
 
-def test_forced_idle_is_seen_by_the_kernels_own_event(result: LabResult) -> None:
-    report = (result.files / "held").read_text().splitlines()
+@pytest.mark.full
+def test_forced_idle_is_seen_by_the_kernels_own_event(held: LabResult) -> None:
+    report = (held.files / "held").read_text().splitlines()
     starts = [i for i, line in enumerate(report) if "evacuated=2-3" in line]
     assert starts
     for cpu in (2, 3):
@@ -231,26 +246,30 @@ def test_forced_idle_is_seen_by_the_kernels_own_event(result: LabResult) -> None
         assert all("limit_ns=1000000000" in line for line in forced)
 
 
-def test_evacuated_cpus_are_deep(said: dict[str, str]) -> None:
-    assert int(said["deep.us"]) >= 0.95 * 10_000 * int(said["time.cs"])
-    assert int(said["slices"]) > 20
+@pytest.mark.full
+def test_evacuated_cpus_are_deep(measured: dict[str, str]) -> None:
+    assert int(measured["deep.us"]) >= 0.95 * 10_000 * int(measured["time.cs"])
+    assert int(measured["slices"]) > 20
 
 
-def test_the_latency_limit_is_kept(said: dict[str, str]) -> None:
-    assert int(said["shallow.us"]) > 800_000
-    assert int(said["latency"]) > 0
+@pytest.mark.full
+def test_the_latency_limit_is_kept(measured: dict[str, str]) -> None:
+    assert int(measured["shallow.us"]) > 800_000
+    assert int(measured["latency"]) > 0
 
 
-def test_pinned_work_has_the_cpu(result: LabResult, said: dict[str, str]) -> None:
-    count, taken_ns = map(int, said["pinned"].split())
+@pytest.mark.full
+def test_pinned_work_has_the_cpu(held: LabResult, measured: dict[str, str]) -> None:
+    count, taken_ns = map(int, measured["pinned"].split())
     assert count * 1_000_000 >= 0.6 * taken_ns
-    report = (result.files / "pinned").read_text()
+    report = (held.files / "pinned").read_text()
     assert re.search(r"reason=pinned length_ns=100000000 released=1 pid=\d+ comm=records", report)
     assert "length_ns=200000000" in report
 
 
-def test_an_under_used_machine_keeps_its_throughput(said: dict[str, str]) -> None:
-    rates = {name: int(said[name].split()[0]) for name in ("free", "all")}
+@pytest.mark.full
+def test_an_under_used_machine_keeps_its_throughput(measured: dict[str, str]) -> None:
+    rates = {name: int(measured[name].split()[0]) for name in ("free", "all")}
     assert rates["free"] >= 0.9 * rates["all"]
 
 

@@ -23,7 +23,7 @@ echo "good.code: $?"
 echo "good.probes: $(probes) $(cat $tracing/set_event | wc -l) $(cat $tracing/trace_clock)"
 
 capture --stock -o /results/killed.dat -- sleep 600 2>/dev/null &
-while ! pidof sleep >/dev/null; do usleep 100000; done
+until_runs sleep || exit 1
 echo "during.probes: $(probes)"
 kill -KILL $!
 wait $!
@@ -37,7 +37,7 @@ echo "next.code: $?"
 echo "next.probes: $(probes) $(cut -d ' ' -f 1 $tracing/kprobe_events)"
 
 capture --stock -o /results/ended.dat -- sleep 600 2>/dev/null &
-while ! pidof sleep >/dev/null; do usleep 100000; done
+until_runs sleep || exit 1
 kill -INT $!
 wait $!
 echo "ended.code: $?"
