@@ -66,8 +66,8 @@ trace_start 64 power:cpu_idle sched:sched_switch
 for method in module cpuset hotplug; do
 	for percent in 87 75 62 50; do
 		say "$method $percent"
-		# Four threads that work somewhere on eight CPUs, when some of these go.
-		records -t 4 -S 1 >/dev/null &
+		# Eight threads, one on each CPU, when some CPUs go.
+		records -t 8 -S 1 >/dev/null &
 		usleep 200000
 		mark "begin $method $percent"
 		evacuate $method $percent

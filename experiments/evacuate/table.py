@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads what the guest left, and writes the table of 2009 with ours beside it."""
+"""Reads what the guest left."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -156,92 +156,3 @@ def read(output: str, files: Path) -> Found:
     for method in METHODS:
         found.p99_us[method] = read_p99((files / f"cyclictest-{method}").read_text())
     return found
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table in Markdown."""
-    lines = ["| " + " | ".join(head) + " |", "|--:" * len(head) + "|"]
-    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def throughput(found: Found, threads: int) -> str:
-    """Return records and power relative to 100 %, as the patch's table has them."""
-    base = found.cells["none", 100, threads]
-    head = ["percent", "CPUs used"]
-    if threads == CPUS:
-        head += ["2009: records", "2009: power"]
-    head += [f"{method}: {what}" for method in METHODS for what in ("records", "power")]
-    rows: list[list[str]] = []
-    for percent, (used, records, power) in REPORTED.items():
-        row = [str(percent), str(used)]
-        if threads == CPUS:
-            row += [f"{records:.2f}", f"{power:.2f}"]
-        for method in METHODS:
-            cell = base if percent == 100 else found.cells[method, percent, threads]
-            row += [
-                f"{cell.records_per_s / base.records_per_s:.3f}",
-                f"{cell.power_mw / base.power_mw:.3f}",
-            ]
-        rows.append(row)
-    return table(head, rows)
-
-
-def times(found: Found) -> str:
-    """Return the times of all evacuations, in ms."""
-    head = ["method", "percent", "writes return", "first idle on all", "last task left", "back"]
-    rows = [
-        [
-            method,
-            str(percent),
-            f"{change.written_ms:.2f}",
-            f"{change.effect_ms:.2f}",
-            f"{change.left_ms:.2f}",
-            f"{change.returned_ms:.2f}",
-        ]
-        for (method, percent), change in found.changes.items()
-    ]
-    return table(head, rows)
-
-
-def latencies(found: Found) -> str:
-    """Return cyclictest's figures on the CPUs that stay."""
-    base = found.p99_us["hotplug"]
-    return table(
-        ["method at 50 %", "p99, us", "beside hotplug"],
-        [[m, us, f"{100 * (us - base) / base:+.0f} %"] for m, us in found.p99_us.items()],
-    )
-
-
-def page(found: Found, command: str, kernel: str) -> str:
-    """Return the figures as a page in Markdown.
-
-    Args:
-        found: the figures.
-        command: that made them.
-        kernel: of the guest.
-    """
-    base = found.cells["none", 100, CPUS]
-    return f"""\
-# The table of CPU evacuation, 2009
-
-    {command}
-
-Kernel {kernel}, virtual time, 8 CPUs in two packages of the emulated machine `skx`.
-A record is 1 ms of [work](../../emul/README.md#work) that takes time instead of instructions.
-At 100 % and 8 threads: {base.records_per_s:.0f} records/s, {base.power_mw / 1e3:.2f} W modelled.
-
-## Eight threads
-{throughput(found, 8)}
-## Four threads
-{throughput(found, 4)}
-## Times
-Four threads work on the eight CPUs when some of these go. Times are in ms after the first write.
-For hotplug, the first idle time is the return of the last write. 0 in "last task left": no thread
-ran on a CPU that goes. A missing row: one of the CPUs did not become idle within the run.
-
-{times(found)}
-## Latency on the CPUs that stay
-cyclictest on CPUs 0 to 3, a thread each, every 2 ms, for 2 s.
-
-{latencies(found)}"""

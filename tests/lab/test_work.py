@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from cpuidle_lab.lab import LabRun, programs, run_lab
-from experiments.evacuate.run import RECORDS
+from experiments.evacuate.entry import RECORDS
 
 SCRIPT = """
 . /lab/functions

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab experiment evacuate`: the table of the patch of 2009, by three methods.
+
+One boot for each seed has all methods, percentages and numbers of threads.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.lab import LabResult, LabRun, corpus, programs
+from experiments.evacuate.table import CPUS, METHODS, PERCENTAGES, REPORTED, Change, Found, read
+from experiments.experiment import ORIGINAL, Request, Result, Row
+from experiments.lab import NOT_BOOTED, boots
+from experiments.memo import Memo
+
+HERE = Path(__file__).parent
+RECORDS = programs.Program("records", "experiments/evacuate/records.c")
+
+# Virtual time of a run, s.
+ORIGINAL_S, USUAL_S = 30, 1
+
+# Records of an under-used load, effect and p99 of a CPU that stays: what is promised.
+KEPT, EFFECT_MS, P99 = 0.97, 20.0, 1.10
+
+
+def lab_run(seconds: int, seed: int) -> LabRun:
+    """Return a boot.
+
+    Args:
+        seconds: of virtual time, for each run of the program.
+        seed: of the machine.
+    """
+    script = f"SECONDS_EACH={seconds}\n{(HERE / 'guest.sh').read_text()}"
+    return LabRun(
+        script=script,
+        cpus=CPUS,
+        packages=2,
+        seed=seed,
+        files=programs.file(RECORDS),
+        time_limit_s=3600,
+    )
+
+
+def _read(result: LabResult) -> dict[str, Any]:
+    """Return a boot's figures relative to 100 %, and its times, for the memo."""
+    found: Found = read(result.output, result.files)
+    cells = {}
+    for (method, percent, threads), cell in found.cells.items():
+        base = found.cells["none", 100, threads]
+        cells[f"{method} {percent} {threads}"] = [
+            cell.records_per_s / base.records_per_s,
+            cell.power_mw / base.power_mw,
+        ]
+    changes = {f"{m} {p}": vars(change) for (m, p), change in found.changes.items()}
+    return {"cells": cells, "changes": changes, "p99_us": found.p99_us}
+
+
+def _each(found: Sequence[Any], of: Callable[[Any], float | None]) -> list[float]:
+    """Return a figure of all boots that have it."""
+    return [value for value in map(of, found) if value is not None]
+
+
+def _cell(method: str, percent: int, threads: int, place: int) -> Callable[[Any], float | None]:
+    return lambda one: one["cells"][f"{method} {percent} {threads}"][place]
+
+
+def _change(method: str, percent: int, what: str) -> Callable[[Any], float | None]:
+    return lambda one: one["changes"].get(f"{method} {percent}", {}).get(what)
+
+
+def _worst(found: Sequence[Any], what: str) -> list[float]:
+    """Return the module's worst time of each boot, ms."""
+    return [
+        max(change[what] for key, change in one["changes"].items() if key.startswith("module"))
+        for one in found
+    ]
+
+
+def _rows(found: Sequence[Any]) -> list[Row]:
+    rows = []
+    for percent in PERCENTAGES:
+        _, records, power = REPORTED[percent]
+        for what, place, reported in (("records", 0, records), ("power", 1, power)):
+            rows.append(
+                Row(
+                    f"{percent} %, 8 threads: {what} beside 100 %",
+                    f"{reported:.2f}",
+                    _each(found, _cell("module", percent, 8, place)),
+                    agrees=(reported - 0.05, reported + 0.05),
+                )
+            )
+    kept = [min(one["cells"][f"module {percent} 4"][0] for percent in PERCENTAGES) for one in found]
+    p99 = [one["p99_us"]["module"] / one["p99_us"]["hotplug"] for one in found]
+    return [
+        *rows,
+        Row("4 threads: least records beside 100 %", "promised: 0.97", kept, agrees=(KEPT, 2)),
+        Row("first idle on all that go, at worst", "promised: 20", _worst(found, "effect_ms"),
+            "ms", agrees=(0, EFFECT_MS)),
+        Row("p99 of cyclictest on CPUs that stay, beside hotplug", "promised: 1.10", p99,
+            agrees=(0, P99)),
+    ]  # fmt: skip
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+def _relative(found: Sequence[Any], threads: int) -> Table:
+    heads = ["percent", *(f"{m}: {what}" for m in METHODS for what in ("records", "power"))]
+    rows = [
+        [percent, *(_middle(_each(found, _cell(method, percent, threads, place)))
+                    for method in METHODS for place in (0, 1))]
+        for percent in PERCENTAGES
+    ]  # fmt: skip
+    return Table(f"{threads} threads, relative to 100 %: medians of the seeds", heads, rows, 3)
+
+
+def _times(found: Sequence[Any]) -> Table:
+    whats = list(Change.__dataclass_fields__)
+    rows = [
+        [method, percent, *(_middle(_each(found, _change(method, percent, what)))
+                            for what in whats)]
+        for method in METHODS
+        for percent in PERCENTAGES
+    ]  # fmt: skip
+    heads = ("method", "percent", "writes return", "first idle on all", "last task left", "back")
+    note = (
+        "Times in ms after the first write; eight threads work on the eight CPUs. For hotplug the "
+        "first idle time is the return of the last write. A dash: one of the CPUs did not become "
+        "idle within the run."
+    )
+    return Table("Times of an evacuation, ms: medians of the seeds", heads, rows, 2, note)
+
+
+class Evacuate:
+    """The patch's table, in the module, by cpuset partitions and by CPU hotplug."""
+
+    name = "evacuate"
+    title = "CPU evacuation: the table of 2009"
+    claim = (
+        "On two quad-core packages, ebizzy gains up to 1.26 times its records and takes down to "
+        "0.86 times the power as sched_max_capacity_pct falls from 100 to 50."
+    )
+    source = (
+        '"[RFC PATCH v2 0/2] Saving power by cpu evacuation sched_max_capacity_pct=n", '
+        "Vaidyanathan Srinivasan, linux-kernel, 13 May 2009"
+    )
+    question = (
+        "The same table with this module, with cpuset partitions and with CPU hotplug: records and "
+        "power, the time until the CPUs are idle, and the disturbance of those that stay."
+    )
+    in_lab = True
+
+    def refusals(self, _: Request) -> list[str]:
+        """Return nothing: the guest has the programs."""
+        return []
+
+    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+        """Boot once for each seed."""
+        seconds = ORIGINAL_S if request.scale == ORIGINAL else USUAL_S
+        runs = [lab_run(seconds, seed) for seed in range(1, request.seeds + 1)]
+        code = [Path(__file__), HERE / "table.py", HERE / "guest.sh"]
+        told = boots(runs, _read, code, request, memo, phase, "Evacuating CPUs")
+        found = [one for one in told if one]
+        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
+        result.sources = {"modules": corpus.modules_hash()}
+        if not found:
+            result.rows.append(Row(self.title, note=NOT_BOOTED))
+            return result
+        result.rows = _rows(found)
+        tables = [_relative(found, 8), _relative(found, 4), _times(found)]
+        result.sections.append(Section("evacuate", self.title, tables=tables))
+        return result
+
+
+_SAME = """\
+Eight CPUs in two packages, eight threads, the percentages, and the rule for the CPUs that are
+left."""
+_DIFFERS = """\
+The lab has one CPU's worth of instructions, so a record is 1 ms of the emulator's work, which takes
+time instead ([emul](../../emul/README.md#work)). A run has 1 s, not 30. Power is modelled, and only
+of CPUs. There are no caches, to which the patch owes its gain in records."""
+_MEANING = """\
+Records follow the number of CPUs that are left, and so nearly does power: without shared caches
+nothing is gained for a load that needs all CPUs. A load that needs half of them keeps its records.
+The module and cpusets act in milliseconds, CPU hotplug in most of a second. The p99 of CPUs that
+stay is of the size of the lab's turns of 50 us ([lab](../lab.md)): only hardware can tell it."""
+
+EXPERIMENT = Evacuate()
