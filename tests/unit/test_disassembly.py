@@ -28,6 +28,14 @@ INDIRECT = {
     "cil_tunables_defaults": "changed of a governor",
     "param_get": "print of a setting",
     "param_set": "set of a setting",
+    "ops_reg": "attach and replace of the governor bpf",
+    "ops_unreg": "attach and replace of the governor bpf",
+    "ops_update": "attach and replace of the governor bpf",
+    # Programs in BPF, which the kernel has verified and reaches by its own trampolines.
+    "bpf_init": "init of a program",
+    "bpf_select": "select of a program",
+    "bpf_update": "update of a program",
+    "cil_bpf_read_state": "read of a program",
     # Callbacks of a kernel governor, which the kernel itself calls by pointer.
     "decide_by_base": "base->select",
     "cil_glue_reflect": "base->reflect",
@@ -36,6 +44,7 @@ INDIRECT = {
     # The last reference on a cgroup, which the kernel itself releases by pointer.
     "drop_cgroup": "release of a percpu_ref",
     # Interrupts off and on, as the hypervisor likes it; replaced when the module is loaded.
+    "holder_step": "pv_ops.irq",
     "probe_exit": "pv_ops.irq",
     "probe_exit_dead": "pv_ops.irq",
 }
