@@ -7,7 +7,6 @@
 #include "governors/teo_ng/teo_ng.c"
 #define target_residency wteo_target_residency
 #include "governors/wteo/wteo_select.c"
-#include "governors/wteo/wteo_rows.c"
 #include "governors/wteo/wteo_learn.c"
 #include "governors/wteo/wteo.c"
 #include "bpf/unguard.h"

@@ -120,10 +120,10 @@ def _relative(found: Sequence[Any], threads: int) -> Table:
 
 
 def _times(found: Sequence[Any]) -> Table:
-    whats = list(Change.__dataclass_fields__)
+    fields = list(Change.__dataclass_fields__)
     rows = [
         [method, percent, *(_middle(_each(found, _change(method, percent, what)))
-                            for what in whats)]
+                            for what in fields)]
         for method in METHODS
         for percent in PERCENTAGES
     ]  # fmt: skip

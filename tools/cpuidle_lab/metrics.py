@@ -402,7 +402,8 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
         "only power:cpu_idle events tell of it: reasons and tick wake-ups are unknown "
         "(cpuidle-lab capture --stock records the figures of a kernel governor)"
     ]
-    if known and trace.machines:
+    # Beside the regret of intervals it would be compared with that.
+    if known and trace.machines and not trace.tables["decision"].height:
         _judge_idle(group, pieces, kinds)
     if any(kind and model_of(kind).derived for kind in kinds):
         group.notes.append("state powers are derived from target residencies: illustrative")
