@@ -224,6 +224,19 @@ static void a_near_timer_ends_all(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 30000).index);
 }
 
+/* One in four lasts, but a deep state for all costs more than to be asked again. */
+static void costs_keep_the_tick(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+	struct cil_decision d;
+
+	give(b, 1, ONE / 4 * 3, 10 * US);
+	give(b, 3, ONE / 4, 50 * MS);
+	d = ask_by_tick(b, running, 0, 100 * MS, 15 * US);
+	KUNIT_EXPECT_FALSE(test, d.stop_tick);
+	KUNIT_EXPECT_EQ(test, 1, d.index);
+}
+
 /* With the tick in 15 us, each column counts once, whether it ends before or after. */
 static void columns_may_end_after_the_tick(struct kunit *test)
 {
@@ -421,6 +434,7 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(late_is_beyond_the_tick),
 	KUNIT_CASE(one_in_four_is_late),
 	KUNIT_CASE(a_near_timer_ends_all),
+	KUNIT_CASE(costs_keep_the_tick),
 	KUNIT_CASE(columns_may_end_after_the_tick),
 	KUNIT_CASE(a_kept_tick_shortens_the_mean),
 	KUNIT_CASE(traps_have_edges),

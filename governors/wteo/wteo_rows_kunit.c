@@ -122,6 +122,11 @@ static void the_base_row_forgets_soon(struct kunit *test)
 	see(bench_cells(b, WTEO_BASE), 5, view);
 	KUNIT_EXPECT_LT(test, view[3], 2000);
 	KUNIT_EXPECT_GT(test, view[0] + view[1], 8000);
+	/* It remembers seventeen, the next one included. */
+	KUNIT_EXPECT_LE(test, bench_row(b, WTEO_BASE)->total / 2,
+			bench_row(b, WTEO_BASE)->next / 4 * 33);
+	KUNIT_EXPECT_GE(test, bench_row(b, WTEO_BASE)->total / 2,
+			bench_row(b, WTEO_BASE)->next / 4 * 31);
 }
 
 /* The largest remainders are rounded up, and nothing else. */
