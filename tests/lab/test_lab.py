@@ -205,7 +205,7 @@ def test_modelled_energy_is_the_machines_own_account(tmp_path: Path) -> None:
     periods = with_intervals(trace, trace.periods()).filter("entered")
     energy = with_energy(periods, trace.machines[0])
     start, length = pl.col("ts").cast(pl.Float64), pl.col("residency")
-    marks = (
+    marks = sorted(
         trace.tables["marker"].filter(pl.col("text").str.strip_chars() == "account")["ts"].to_list()
     )
     for governor, begin, end in zip(("wteo", "menu_ng"), marks[::2], marks[1::2], strict=True):
