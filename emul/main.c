@@ -78,7 +78,7 @@ struct cpuidle_driver emul_driver = {
 /* Exit latency of each state, as it really is. */
 s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
 
-/* What the driver says, and what it is; the same unless the parameter real is given. */
+/* The driver's table, and the hidden figures; equal unless the parameter real is given. */
 static struct emul_machine emulated, hidden;
 static int hotplug_state;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What all experiments share: what is asked of one, what it returns, and where they are found.
+"""The parts that all experiments share: request, result, and the search for entry.py.
 
 An experiment is a file `experiments/NAME/entry.py` that has EXPERIMENT, or a description
 `experiments/cases/NAME.yaml`. Nothing else names them: the command, the pages and the tests find
@@ -37,7 +37,7 @@ NOT_BOOTED = "not measured with these sources: add --lab"
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of an experiment.
+    """The options of one run of an experiment.
 
     Attributes:
         scale: QUICK, USUAL or ORIGINAL.

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     size("--quick", action="store_true", help="small sizes: minutes for everything")
     size("--original", action="store_true", help="the original's sizes: may take days in the lab")
     add("--seeds", type=_positive, metavar="N", help="rounds (default: 5; with --original 25)")
-    add("--lab", action="store_true", help="boot the lab for what it has not measured yet")
+    add("--lab", action="store_true", help="boot the lab for figures that are missing")
     add("--tree", action="append", metavar="LABEL=PATH", default=[],
         help="a kernel tree; with --bisect after the packaged kernels")  # fmt: skip
     add("--commits", metavar="A..B",

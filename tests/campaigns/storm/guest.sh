@@ -27,7 +27,7 @@ op_lab() {
 	modprobe cpuidle_lab "$@"
 }
 
-# op_emul MS MACHINE [MODE...]: all idle states go, whoever is in them, and come back.
+# op_emul MS MACHINE [MODE...]: all idle states go, those in use included, and come back.
 op_emul() {
 	ms=$1 machine=$2
 	shift 2
