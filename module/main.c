@@ -7,7 +7,7 @@
 #include <linux/module.h>
 
 #include "base.h"
-#include "bpf/bpf.h"
+#include "bpf/attach.h"
 #include "debugfs.h"
 #include "evacuate/evacuate.h"
 #include "glue.h"

@@ -5,7 +5,7 @@
 #include <linux/sched.h>
 #include <linux/utsname.h>
 
-#include "bpf/bpf.h"
+#include "bpf/program.h"
 #include "timers.h"
 #include "traced.h"
 #include "tunables.h"

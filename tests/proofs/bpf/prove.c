@@ -11,9 +11,9 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "bpf/bpf.h"
 #include "bpf/kfuncs.h"
 #include "bpf/ops.h"
+#include "bpf/program.h"
 #include "bpf/stream.h"
 
 /**
@@ -43,12 +43,9 @@ struct proof {
 	char first[256];
 };
 
-/* The proof replaces this line of governor.c's copy: "static" goes. */
-extern struct cil_bpf_ops __rcu *active;
-
 static const struct cil_bpf_ops *proved_program(void)
 {
-	return rcu_dereference_protected(active, true);
+	return rcu_dereference_protected(cil_bpf_active, true);
 }
 
 static char result[512] = "nothing was compared\n";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The governor bpf: a program in BPF decides, or teo_ng while there is none,
- * and where the program took too long.
+ * and where the program took too long. attach.c puts the program there.
  *
  * A program keeps its state in memory of its own, once for a governor in use
  * and once for a shadow on each CPU. Each policy state here remembers for which
@@ -13,18 +13,13 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": bpf: " fmt
 
 #include <linux/irq_work.h>
-#include <linux/module.h>
-#include <linux/mutex.h>
 #include <linux/sched/clock.h>
 #include <linux/workqueue.h>
 
 #include "../governors/teo_ng/teo_ng.h"
-#include "bpf/bpf.h"
 #include "bpf/kfuncs.h"
 #include "bpf/ops.h"
-#include "glue.h"
-#include "shadow.h"
-#include "tunables.h"
+#include "bpf/program.h"
 
 /* A program is taken off after so many calls that took too long... */
 #define EXCESSES_MAX	3
@@ -51,55 +46,26 @@ struct bpf_state {
 	u32 excesses;
 };
 
-/**
- * struct bpf_counts - what happened on one CPU since the module was loaded
- * @decisions: of programs
- * @fallbacks: of teo_ng in their place
- * @excesses: calls that took too long
- * @turns: most loop turns of a call
- */
-struct bpf_counts {
-	u64 decisions;
-	u64 fallbacks;
-	u64 excesses;
-	u32 turns;
-};
+static DEFINE_PER_CPU(struct cil_bpf_counts, counts);
 
-static DEFINE_PER_CPU(struct bpf_counts, counts);
+struct cil_bpf_ops __rcu *cil_bpf_active;
 
-/* Serialises changes. */
-static DEFINE_MUTEX(change_lock);
-static struct cil_bpf_ops __rcu *active;
-
-/* The program that took too long, as @active then. */
+/* The program that took too long, as cil_bpf_active then. */
 static const struct cil_bpf_ops *taken_off;
 static const char *taken_off_why;
 
-/* Why no program can be attached; NULL: it can. */
-static const char *unavailable = "the module is starting";
+/* Queued then. */
+static struct work_struct *off_work;
 
 static struct cil_governor *governor_bpf(void)
 {
 	return &cil_governors[CIL_GOVERNOR_bpf];
 }
 
-static void say_taken_off(struct work_struct *work)
-{
-	mutex_lock(&change_lock);
-	if (READ_ONCE(taken_off)) {
-		pr_err("%s is taken off, teo_ng decides: %s\n", taken_off->name,
-		       taken_off_why);
-		cil_glue_restart(governor_bpf());
-		cil_shadow_restart(governor_bpf());
-	}
-	mutex_unlock(&change_lock);
-}
-
-static DECLARE_WORK(off_work, say_taken_off);
-
+/* The idle path queues no work; the interrupt that follows does. */
 static void queue_off_work(struct irq_work *work)
 {
-	schedule_work(&off_work);
+	schedule_work(off_work);
 }
 
 static struct irq_work off_irq_work = IRQ_WORK_INIT(queue_off_work);
@@ -115,7 +81,7 @@ static noinline void take_off(const struct cil_bpf_ops *p, const char *why)
 /* Which program decides here; NULL: teo_ng does. */
 static const struct cil_bpf_ops *program_of(const struct bpf_state *s)
 {
-	const struct cil_bpf_ops *p = rcu_dereference_sched(active);
+	const struct cil_bpf_ops *p = rcu_dereference_sched(cil_bpf_active);
 
 	return p && p == s->of && p != READ_ONCE(taken_off) ? p : NULL;
 }
@@ -159,7 +125,7 @@ static void bpf_init(void *state, const struct cil_machine *machine,
 {
 	struct bpf_state *s = state;
 	bool acts = state == per_cpu_ptr(governor_bpf()->state, machine->cpu);
-	const struct cil_bpf_ops *p = rcu_dereference_sched(active);
+	const struct cil_bpf_ops *p = rcu_dereference_sched(cil_bpf_active);
 
 	memset(s, 0, sizeof(*s));
 	teo_ng_init(&s->teo);
@@ -263,62 +229,6 @@ const struct cil_policy bpf_policy = {
 	.dump = bpf_dump,
 };
 
-/* The program's defaults; a new version of the same one keeps the values. */
-static int set_defaults(const struct cil_bpf_ops *now,
-			const struct cil_bpf_ops *old)
-{
-	struct cil_change change = {};
-	u32 i;
-
-	if (old && !strcmp(old->name, now->name) &&
-	    old->tunable_count == now->tunable_count)
-		return 0;
-	for (i = 0; i < now->tunable_count; i++) {
-		change.value[CIL_BPF_OWN_TUNABLES + i] = now->tunable[i];
-		change.changed |= BIT(CIL_BPF_OWN_TUNABLES + i);
-	}
-	return change.changed ? cil_tunables_apply(governor_bpf(), &change) : 0;
-}
-
-/* The old program may be freed afterwards: no CPU runs it then. */
-static void publish_program(struct cil_bpf_ops *now)
-	__must_hold(&change_lock)
-{
-	lockdep_assert_held(&change_lock);
-	rcu_assign_pointer(active, now);
-	cil_glue_restart(governor_bpf());
-	synchronize_rcu();
-	WRITE_ONCE(taken_off, NULL);
-	cil_glue_restart(governor_bpf());
-	cil_shadow_restart(governor_bpf());
-	if (now)
-		pr_info("%s (%016llx) is attached\n", now->name, now->hash);
-	else
-		pr_info("no program is attached\n");
-}
-
-static int replace_program(struct cil_bpf_ops *now, struct cil_bpf_ops *old,
-			   bool attach)
-{
-	const struct cil_bpf_ops *current_one;
-	int ret = 0;
-
-	mutex_lock(&change_lock);
-	current_one = rcu_dereference_protected(active,
-						lockdep_is_held(&change_lock));
-	if (attach ? !!current_one : current_one != old) {
-		ret = now ? -EBUSY : 0;
-		goto out;
-	}
-	if (now)
-		ret = set_defaults(now, old);
-	if (!ret)
-		publish_program(now);
-out:
-	mutex_unlock(&change_lock);
-	return ret;
-}
-
 /**
  * cil_bpf_decides() - is a governor the one whose programs are in BPF?
  * @governor: the governor, or NULL
@@ -346,7 +256,7 @@ void cil_bpf_name(const void *state, char *text, size_t size)
 
 	if (p)
 		scnprintf(text, size, "bpf:%s@%016llx", p->name, p->hash);
-	else if (off && off == rcu_dereference_sched(active))
+	else if (off && off == rcu_dereference_sched(cil_bpf_active))
 		scnprintf(text, size, "bpf:teo_ng (%s@%016llx took too long)",
 			  off->name, off->hash);
 	else
@@ -393,82 +303,67 @@ void cil_bpf_read_state(const void *state, u32 offset, void *to, u32 size)
 	}
 }
 
-static int status_get(char *buffer, const struct kernel_param *kp)
-{
-	struct bpf_counts sum = {};
-	const struct cil_bpf_ops *p;
-	int used, n;
-
-	for_each_possible_cpu(n) {
-		const struct bpf_counts *here = per_cpu_ptr(&counts, n);
-
-		sum.decisions += here->decisions;
-		sum.fallbacks += here->fallbacks;
-		sum.excesses += here->excesses;
-		sum.turns = max(sum.turns, here->turns);
-	}
-	mutex_lock(&change_lock);
-	p = rcu_dereference_protected(active, lockdep_is_held(&change_lock));
-	if (unavailable)
-		used = scnprintf(buffer, PAGE_SIZE, "state=unavailable: %s\n",
-				 unavailable);
-	else if (!p)
-		used = scnprintf(buffer, PAGE_SIZE, "state=empty\n");
-	else if (READ_ONCE(taken_off))
-		used = scnprintf(buffer, PAGE_SIZE, "state=taken off: %s\n",
-				 READ_ONCE(taken_off_why) ?: "it took too long");
-	else
-		used = scnprintf(buffer, PAGE_SIZE, "state=attached\n");
-	if (p)
-		used += scnprintf(buffer + used, PAGE_SIZE - used,
-				  "name=%s\nhash=%016llx\n", p->name, p->hash);
-	mutex_unlock(&change_lock);
-	return used + scnprintf(buffer + used, PAGE_SIZE - used,
-				"decisions=%llu\nfallbacks=%llu\nexcesses=%llu\nturns_max=%u\n",
-				sum.decisions, sum.fallbacks, sum.excesses,
-				sum.turns);
-}
-
-static const struct kernel_param_ops status_ops = {
-	.get = status_get,
-};
-module_param_cb(bpf_status, &status_ops, NULL, 0400);
-MODULE_PARM_DESC(bpf_status, "The program of the governor bpf, and what was counted (read only)");
-
 /**
- * cil_bpf_init() - let programs be attached; say if the kernel cannot
+ * cil_bpf_taken_off() - the program that took too long
+ * @why: receives the reason, if there is such a program
  *
- * Without programs the governor bpf decides as teo_ng, so nothing can fail.
- *
- * Context: process, may sleep; last at load, for this cannot be undone.
+ * Context: any.
+ * Return: the program, or NULL.
  */
-void cil_bpf_init(void)
+const struct cil_bpf_ops *cil_bpf_taken_off(const char **why)
 {
-	int ret = cil_bpf_ops_register(replace_program);
-
-	if (!ret)
-		ret = cil_bpf_kfuncs_register();
-	mutex_lock(&change_lock);
-	if (ret == -ENOENT)
-		unavailable = "the kernel did not take the BTF of this module (was it stripped?)";
-	else if (ret)
-		unavailable = "the kernel refuses to register the type of the programs";
-	else
-		unavailable = NULL;
-	if (unavailable)
-		pr_warn("no program can be attached: %s\n", unavailable);
-	mutex_unlock(&change_lock);
+	*why = READ_ONCE(taken_off_why) ?: "it took too long";
+	return READ_ONCE(taken_off);
 }
 
 /**
- * cil_bpf_exit() - no work is left
+ * cil_bpf_forget_taken_off() - let any program decide again
  *
- * Programs are gone: they hold a reference on the module.
+ * Context: any.
+ */
+void cil_bpf_forget_taken_off(void)
+{
+	WRITE_ONCE(taken_off, NULL);
+}
+
+/**
+ * cil_bpf_sum_counts() - what happened on all CPUs
+ * @sum: receives it
+ *
+ * Context: any.
+ */
+void cil_bpf_sum_counts(struct cil_bpf_counts *sum)
+{
+	int n;
+
+	memset(sum, 0, sizeof(*sum));
+	for_each_possible_cpu(n) {
+		const struct cil_bpf_counts *here = per_cpu_ptr(&counts, n);
+
+		sum->decisions += here->decisions;
+		sum->fallbacks += here->fallbacks;
+		sum->excesses += here->excesses;
+		sum->turns = max(sum->turns, here->turns);
+	}
+}
+
+/**
+ * cil_bpf_watch() - name the work that follows when a program is taken off
+ * @work: it is queued then
+ *
+ * Context: process; before a program is attached.
+ */
+void cil_bpf_watch(struct work_struct *work)
+{
+	off_work = work;
+}
+
+/**
+ * cil_bpf_unwatch() - the work of cil_bpf_watch() is not queued any more
  *
  * Context: process, may sleep; no governor is registered any more.
  */
-void cil_bpf_exit(void)
+void cil_bpf_unwatch(void)
 {
 	irq_work_sync(&off_irq_work);
-	cancel_work_sync(&off_work);
 }
