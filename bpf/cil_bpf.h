@@ -4,7 +4,7 @@
  * bpf/guard.h, its own sources, and ends with CIL_BPF_POLICY().
  *
  * All that the policy touches lies in an arena: the verifier wants no proof of
- * bounds there, and user space can read it. Keep in step with module/bpf/ops.h.
+ * bounds there, and user space can read it.
  */
 #ifndef CIL_BPF_PROGRAM_H
 #define CIL_BPF_PROGRAM_H
@@ -17,14 +17,8 @@
 #define noinline inline __attribute__((__always_inline__))
 
 #pragma GCC visibility push(hidden)
-#include "governors/common/policy.h"
+#include "governors/common/bpf.h"
 #pragma GCC visibility pop
-
-#ifndef CIL_BPF_ABI
-#define CIL_BPF_ABI		1
-#endif
-#define CIL_BPF_TUNABLES	(CIL_TUNABLE_MAX - 1)
-#define CIL_BPF_OVER		(1ULL << 9)
 
 /* The machine's possible CPUs; `cpuidle-lab bpf` gives the number. */
 #ifndef CIL_CPUS
@@ -39,25 +33,11 @@
 
 #define cil_each(i, count) _Pragma("unroll") for (u32 i = 0; i < (count); i++)
 
-/* As module/state.h has it. */
+/* As module/state.h has it; module/bpf/ops.c asserts that. */
 struct cil_tunable_set {
 	void *rcu[2];
 	u32 generation;
 	u32 value[CIL_TUNABLE_MAX];
-};
-
-struct cil_bpf_ops {
-	void (*init)(struct cil_machine *machine, struct cil_tunable_set *set, u32 slot);
-	u64 (*select)(struct cil_query *query, struct cil_tunable_set *set, u32 slot);
-	u64 (*update)(struct cil_outcome *outcome, struct cil_tunable_set *set, u32 slot);
-	u64 (*read)(u32 slot, u32 offset);
-	char name[16];
-	u64 hash;
-	u32 abi;
-	u32 cpus;
-	u32 state_size;
-	u32 tunable_count;
-	u32 tunable[CIL_BPF_TUNABLES];
 };
 
 extern s64 cil_bpf_sleep_length(void) __ksym;
@@ -218,7 +198,7 @@ static __always_inline void cil_begin(struct cil_slot *slot, struct cil_tunable_
 		return;
 	slot->generation = set->generation;
 	cil_each(i, CIL_BPF_TUNABLES)
-		slot->tunables[i] = set->value[1 + i];
+		slot->tunables[i] = set->value[CIL_BPF_OWN_TUNABLES + i];
 }
 
 static __always_inline u64 cil_end(struct cil_tunable_set *set, u64 answer)
@@ -230,7 +210,8 @@ static __always_inline u64 cil_end(struct cil_tunable_set *set, u64 answer)
 
 static __always_inline u64 cil_answer(const struct cil_decision *d)
 {
-	return d->index | (u64)d->stop_tick << 8 | (u64)d->row << 16 | (u64)d->reason << 24;
+	return d->index | (d->stop_tick ? CIL_BPF_STOP_TICK : 0) | (u64)d->row << 16 |
+	       (u64)d->reason << 24;
 }
 
 static __always_inline void cil_copy_machine(struct cil_machine *to, struct cil_machine *from)

@@ -9,7 +9,7 @@
 #include <linux/module.h>
 
 #include "bpf/kfuncs.h"
-#include "bpf/ops.h"
+#include "state.h"
 
 DEFINE_PER_CPU(struct cil_query *, cil_bpf_asking);
 

@@ -12,6 +12,11 @@
 #include <linux/module.h>
 
 #include "bpf/ops.h"
+#include "state.h"
+
+/* bpf/cil_bpf.h has two pointers in place of the rcu_head. */
+static_assert(offsetof(struct cil_tunable_set, generation) == 2 * sizeof(void *) &&
+	      offsetof(struct cil_tunable_set, value) == 2 * sizeof(void *) + sizeof(u32));
 
 static int (*replace_program)(struct cil_bpf_ops *now, struct cil_bpf_ops *old,
 			      bool attach);

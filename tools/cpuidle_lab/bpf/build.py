@@ -25,7 +25,7 @@ SOURCES = TOP / "bpf"
 OBJECTS = TOP / "build" / "bpf"
 LLVM = "19"
 GUEST_CPUS = 8  # of the lab, unless it is told to have more
-TUNABLES = 23  # CIL_BPF_TUNABLES of module/bpf/ops.h
+TUNABLES = 23  # CIL_BPF_TUNABLES of governors/common/bpf.h
 
 _CLANG = ("-target", "bpf", "-mcpu=v4", "-std=gnu11", "-ffreestanding", "-O2", "-g", "-Wall",
           "-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-but-set-variable",

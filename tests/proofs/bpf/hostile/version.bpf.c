@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A good program of another version of the interface. */
-#define CIL_BPF_ABI 99
 #include "tests/proofs/bpf/hostile/hostile.h"
 #include "bpf/guard.h"
 
@@ -15,5 +14,8 @@ static void version_select(void *state, const struct cil_machine *machine, const
 
 HOSTILE_POLICY(version_policy);
 #include "bpf/unguard.h"
+
+#undef CIL_BPF_ABI
+#define CIL_BPF_ABI 99
 
 CIL_BPF_POLICY("version", struct hostile, hostile_init, version_select, hostile_update, 0);
