@@ -143,6 +143,24 @@ static void realtime_tasks_are_not_throttled(struct kunit *test)
 	};
 	expect(test, &hold, &seen, EVACUATE_REST, EVACUATE_REASON_WORK, 12 * MS);
 	KUNIT_EXPECT_EQ(test, hold.run_ns, 0ULL);
+	/* A large one is kept. */
+	expect(test, &hold, &seen, EVACUATE_REST, EVACUATE_REASON_WORK, SLICE / 4);
+	/* Without the limit the run does not matter. */
+	hold.run_ns = 188 * MS - SLICE;
+	expect(test, &hold, &work, EVACUATE_REST, EVACUATE_REASON_WORK, SLICE / 4);
+}
+
+/* A run of 470 ms is followed by a rest of 30 ms: 94 % of half a second. */
+static void a_run_under_the_limit_has_a_length(struct kunit *test)
+{
+	struct evacuate_seen seen = { .held_ns = SLICE, .throttled = true };
+	struct evacuate_hold hold = { 0 };
+	int n;
+
+	for (n = 1; n < 47; n++)
+		expect_hold(test, &hold, &seen);
+	expect(test, &hold, &seen, EVACUATE_REST, EVACUATE_REASON_THROTTLE, 30 * MS);
+	expect_hold(test, &hold, &seen);
 }
 
 static void realtime_tasks_take_the_cpu(struct kunit *test)
@@ -201,6 +219,7 @@ static struct kunit_case hold_cases[] = {
 	KUNIT_CASE(looks_are_rare),
 	KUNIT_CASE(pinned_work_gets_the_cpu),
 	KUNIT_CASE(realtime_tasks_are_not_throttled),
+	KUNIT_CASE(a_run_under_the_limit_has_a_length),
 	KUNIT_CASE(realtime_tasks_take_the_cpu),
 	KUNIT_CASE(no_state_within_the_limit),
 	KUNIT_CASE(softirqs_come_first),

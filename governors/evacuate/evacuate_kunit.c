@@ -236,6 +236,37 @@ static void hybrid_order_is_a_choice(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, text_of(8), "15 14 13 12 11 10 9 8");
 }
 
+/* The greatest class does not spill over into the place of the boot CPU's core. */
+static void class_is_within_its_field(struct kunit *test)
+{
+	static const struct topology one = { 8, 1, 1, 8 };
+	struct evacuate_wish wish = { .boot_cpu = 7, .max_capacity_pct = 1 };
+	u32 n;
+
+	fill(&one);
+	for (n = 0; n < 8; n++)
+		list[n].capacity = n == 7 ? U32_MAX : 0;
+	KUNIT_EXPECT_EQ(test, evacuate_choose(list, 8, &wish), 7u);
+	KUNIT_EXPECT_STREQ(test, text_of(8), "6 5 4 3 2 1 0 7");
+}
+
+/* What lies behind the list is not read and not written. */
+static void the_list_has_an_end(struct kunit *test)
+{
+	static const struct topology two = { 8, 1, 1, 4 };
+	static const struct evacuate_cpu behind = {
+		.key = ~0ULL, .cpu = 99, .core = 3, .asked = true,
+	};
+	const struct evacuate_wish wish = { .boot_cpu = 99, .max_capacity_pct = 50 };
+
+	fill(&two);
+	list[4].isolated = true;
+	list[8] = behind;
+	KUNIT_EXPECT_EQ(test, evacuate_choose(list, 8, &wish), 4u);
+	KUNIT_EXPECT_STREQ(test, text_of(8), "3 2 1 0 7 6 5 4");
+	KUNIT_EXPECT_EQ(test, list[8].key, behind.key);
+}
+
 static void isolated_cpus_stay(struct kunit *test)
 {
 	static const struct topology two = { 8, 1, 1, 4 };
@@ -312,6 +343,8 @@ static struct kunit_case order_cases[] = {
 	KUNIT_CASE(offline_cpus_are_missing),
 	KUNIT_CASE(node_without_memory),
 	KUNIT_CASE(hybrid_order_is_a_choice),
+	KUNIT_CASE(class_is_within_its_field),
+	KUNIT_CASE(the_list_has_an_end),
 	KUNIT_CASE(isolated_cpus_stay),
 	KUNIT_CASE(package_that_can_sleep_goes_first),
 	KUNIT_CASE(named_cpus_go_first),

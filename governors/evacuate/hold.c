@@ -159,18 +159,19 @@ static struct evacuate_step give_way(struct evacuate_hold *hold,
 {
 	u64 length_ns = part_of(slice_ns, tunables->share_pct);
 	bool look = evacuate_wants_look(hold, seen);
+	u64 limit_ns = 0;
 	u32 level;
 
-	/* What waits before the first slice is about to be told to leave. */
+	/* Tasks that wait before the first slice leave when it begins. */
 	if (!seen->held_ns)
 		return step_of(EVACUATE_HOLD, EVACUATE_REASON_NONE, slice_ns);
 	if (!look || !seen->pinned) {
 		hold->waited++;
 		/* The rest that the kernel's limit wants may be longer. */
-		if (seen->throttled &&
-		    length_ns < part_of(hold->run_ns, FREE_PCT))
-			length_ns = part_of(hold->run_ns, FREE_PCT);
-		return rest(hold, length_ns, EVACUATE_REASON_WORK);
+		if (seen->throttled)
+			limit_ns = part_of(hold->run_ns, FREE_PCT);
+		return rest(hold, length_ns > limit_ns ? length_ns : limit_ns,
+			    EVACUATE_REASON_WORK);
 	}
 	level = hold->level;
 	if (hold->level < LEVEL_MAX)
