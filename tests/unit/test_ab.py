@@ -5,11 +5,9 @@ import errno
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,9 @@ from cpuidle_lab.energy import POWERCAP
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CPUIDLE, LAB, Machine
 from cpuidle_lab.sysfs import Tree
-from tests.unit import recorded
+from tests.unit import command, recorded
+from tests.unit.command import error, start, wait_for
 
-PACKAGE = Path(__file__).parents[2] / "tools"
 GOVERNOR = f"{CPUIDLE}/current_governor"
 STATE = "/sys/devices/system/cpu/cpu0/cpuidle/state1"
 RANGE_UJ = 1_000_000
@@ -83,41 +81,11 @@ def add(root: Path, directory: str, **values: object) -> None:
 
 def contents(root: Path) -> dict[str, str]:
     """Return everything that must be left as it was: what no counter counts."""
-    counters = {"notes", "reset", "energy_uj", "usage", "time", "above"}
-    return {
-        str(path.relative_to(root)): path.read_text().strip()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name not in counters
-    }
+    return command.contents(root, {"notes", "reset", "energy_uj", "usage", "time", "above"})
 
 
 def lines(name: str = "ab.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(name).read_text().splitlines()]
-
-
-def error(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the one line on stderr."""
-    text = capsys.readouterr().err
-    assert text.count("\n") == 1, text
-    assert text.startswith("cpuidle-lab: error: ")
-    return text
-
-
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "cpuidle_lab", *arguments],
-        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen within 30 s"
-        time.sleep(0.02)
 
 
 def result(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

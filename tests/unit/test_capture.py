@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,9 @@ from cpuidle_lab.energy import POWERCAP
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CPUIDLE, LAB, TRACEFS, Machine
 from cpuidle_lab.sysfs import Tree
-from tests.unit import recorded
+from tests.unit import command, recorded
+from tests.unit.command import PACKAGE, error, start, wait_for
 
-PACKAGE = Path(__file__).parents[2] / "tools"
 GOVERNOR = f"{CPUIDLE}/current_governor"
 BIAS = f"{LAB}/wteo/latency_bias"
 WTEO = ["--governor", "wteo", "--set", "wteo.latency_bias=500"]
@@ -48,38 +47,7 @@ def names() -> list[str]:
 
 def contents(root: Path) -> dict[str, str]:
     """Return everything that a session must leave as it was."""
-    notes = {"notes", "recorded-arguments", "reset", "trace_marker"}
-    return {
-        str(path.relative_to(root)): path.read_text().strip()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name not in notes
-    }
-
-
-def error(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the one line on stderr."""
-    text = capsys.readouterr().err
-    assert text.count("\n") == 1, text
-    assert text.startswith("cpuidle-lab: error: ")
-    return text
-
-
-def start(arguments: list[str], **variables: str) -> subprocess.Popen[str]:
-    """Start the command as a process of its own; the machine is in the environment."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "cpuidle_lab", "capture", *arguments],
-        env=os.environ | {"PYTHONPATH": str(PACKAGE)} | variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen within 30 s"
-        time.sleep(0.02)
+    return command.contents(root, {"notes", "recorded-arguments", "reset", "trace_marker"})
 
 
 # What a session does.
@@ -287,7 +255,7 @@ def test_the_exit_code_is_the_workloads(
 
 def test_json_holds_the_circumstances_and_nothing_else_is_on_stdout(root: Path) -> None:
     process = start(
-        [*WTEO, "--json", "--", "sh", "-c", "echo noise; exit 3"], FAKE_TRACE_CMD="lossy"
+        "capture", *WTEO, "--json", "--", "sh", "-c", "echo noise; exit 3", FAKE_TRACE_CMD="lossy"
     )
     out, err = process.communicate(timeout=60)
     answer = json.loads(out)
@@ -316,7 +284,7 @@ def test_a_signal_leaves_the_machine_as_it_was_and_no_file(
     number: signal.Signals, root: Path
 ) -> None:
     before = contents(root)
-    process = start([*WTEO, "--", "sh", "-c", "echo $$ > pid; exec sleep 60"])
+    process = start("capture", *WTEO, "--", "sh", "-c", "echo $$ > pid; exec sleep 60")
     wait_for(lambda: Path("pid").exists() and Path("pid").read_text() != "")
     assert (root / GOVERNOR[1:]).read_text() == "wteo\n"
     process.send_signal(number)
@@ -333,7 +301,9 @@ def test_a_signal_leaves_the_machine_as_it_was_and_no_file(
 
 def test_a_stubborn_workload_cannot_prevent_the_restoration(root: Path) -> None:
     before = contents(root)
-    process = start([*WTEO, "--", "sh", "-c", "trap '' INT TERM; echo > on; sleep 60; sleep 60"])
+    process = start(
+        "capture", *WTEO, "--", "sh", "-c", "trap '' INT TERM; echo > on; sleep 60; sleep 60"
+    )
     wait_for(Path("on").exists)
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)
@@ -345,7 +315,7 @@ def test_a_stubborn_workload_cannot_prevent_the_restoration(root: Path) -> None:
 
 def test_signals_during_the_start_are_not_lost(root: Path) -> None:
     before = contents(root)
-    process = start([*WTEO, "--duration", "60"])
+    process = start("capture", *WTEO, "--duration", "60")
     wait_for(lambda: (root / GOVERNOR[1:]).read_text() == "wteo\n")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
@@ -355,7 +325,7 @@ def test_signals_during_the_start_are_not_lost(root: Path) -> None:
 
 def test_ctrl_c_is_the_regular_end_of_an_open_ended_capture(root: Path) -> None:
     before = contents(root)
-    process = start(WTEO)
+    process = start("capture", *WTEO)
     wait_for(lambda: (root / "notes").exists())
     wait_for(lambda: (root / f"{TRACEFS}/tracing_on"[1:]).read_text() == "1\n")
     time.sleep(1)  # until the command has seen it, too

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from cpuidle_lab.tune import job, search
 from cpuidle_lab.tune.pieces import Figures, Piece, gather, spread
 from cpuidle_lab.tune.result import PICKS, front, judge
 from cpuidle_lab.tune.space import Range, ranges
+from tests.unit.command import wait_for
 from tests.unit.synthetic import PLAIN
 
 TOP = Path(__file__).resolve().parents[2]
@@ -147,13 +148,6 @@ def trials_of(url: str) -> list[FrozenTrial]:
 
 def complete(url: str) -> list[FrozenTrial]:
     return [trial for trial in trials_of(url) if trial.state == TrialState.COMPLETE]
-
-
-def wait_for(what: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.1)
 
 
 def test_planted_optimum_is_found_and_nothing_held_out_is_seen(

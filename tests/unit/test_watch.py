@@ -9,9 +9,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,9 +23,9 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CURRENT_GOVERNOR, LAB, Machine
 from cpuidle_lab.sysfs import Tree
 from cpuidle_lab.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, compare, look
-from tests.unit import recorded
+from tests.unit import command, recorded
+from tests.unit.command import wait_for
 
-PACKAGE = Path(__file__).parents[2] / "tools"
 CPU0 = "/sys/devices/system/cpu/cpu0/cpuidle"
 
 STATS = """\
@@ -78,27 +75,14 @@ def remove(root: Path, name: str) -> None:
 
 
 def start(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    """Start the command as a process of its own; the machine is in the environment."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "cpuidle_lab", "watch", *arguments],
-        env=os.environ | {"PYTHONPATH": str(PACKAGE), "TERM": "xterm", "COLUMNS": "120"},
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    """Start `watch` for a terminal of 120 columns."""
+    return command.start("watch", *arguments, stdout=stdout, TERM="xterm", COLUMNS="120")
 
 
 def build_arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     return parser.parse_args(arguments)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen within 30 s"
-        time.sleep(0.02)
 
 
 # What is read.
