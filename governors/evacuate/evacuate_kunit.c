@@ -254,8 +254,9 @@ static void class_is_within_its_field(struct kunit *test)
 static void the_list_has_an_end(struct kunit *test)
 {
 	static const struct topology two = { 8, 1, 1, 4 };
+	/* The bit of a CPU that stays. */
 	static const struct evacuate_cpu behind = {
-		.key = ~0ULL, .cpu = 99, .core = 3, .asked = true,
+		.key = 1ULL << 62, .cpu = 99, .core = 3, .asked = true,
 	};
 	const struct evacuate_wish wish = { .boot_cpu = 99, .max_capacity_pct = 50 };
 
