@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, handler in SENT.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
-    # pytest-xdist's workers are always given arguments; they have the option from whoever started.
+    # pytest-xdist's workers always get arguments; the process that starts them passes the option.
     if not hasattr(config, "workerinput") and config.args_source is config.ArgsSource.ARGS:
         config.option.full = True
 

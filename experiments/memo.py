@@ -99,7 +99,7 @@ def check_sources() -> None:
     """Make sure that sources() is still true of what was compiled since.
 
     Raises:
-        UserError: somebody has edited a governor meanwhile.
+        UserError: a governor was edited meanwhile.
     """
     for spec, before in _known.items():
         if fingerprint(spec) != before:

@@ -205,7 +205,7 @@ static void expect_dump(struct kunit *test, const struct cpu *cpu)
 /*
  * Any table, any query, tunables changed at any time: the state exists, is
  * enabled, and wakes up in time; a CPU that polls keeps its tick; the reason
- * is known; the sleep length is asked for once at most; the row that was
+ * is known; the sleep length is read once at most; the row that was
  * learned sums up to one; and the dump ends with a whole line.
  */
 static void decisions_are_allowed(struct kunit *test)

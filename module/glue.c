@@ -287,7 +287,7 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 					cil_base_get() : &governor->kernel;
 	struct cil_governor *own = cil_governor_of(base);
 
-	/* Nobody may look at what was learned before it is initialised. */
+	/* No reader may see the policy's state before it is initialised. */
 	WRITE_ONCE(cpu->restart, true);
 	cpu->module_held = try_module_get(THIS_MODULE);
 	cpu->driver = drv;
@@ -302,7 +302,7 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 	cpu->epoch = 0;
 	cpu->decided = false;
 	cpu->reflected = false;
-	/* Pairs with take_snapshot(): whoever sees it sees all of the above. */
+	/* Pairs with take_snapshot(): a reader that sees it sees all of the above. */
 	smp_store_release(&cpu->governor, governor);
 	return 0;
 }

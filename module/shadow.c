@@ -465,7 +465,7 @@ void cil_shadow_restart(const struct cil_governor *governor)
 /**
  * cil_shadow_exit() - forget the list
  *
- * Context: process, may sleep; nobody can write a list any more.
+ * Context: process, may sleep; the file that a list is written to is gone.
  */
 void cil_shadow_exit(void)
 {

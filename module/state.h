@@ -119,7 +119,7 @@ struct cil_record {
  * @record: the last decision
  * @decided: @record awaits its outcome
  * @reflected: the idle period took place, @record.outcome is filled
- * @restart: start learning afresh at the next decision; set by anyone
+ * @restart: start learning afresh at the next decision; any context sets it
  * @afresh: learning has started afresh; the shadows have yet to follow
  * @module_held: .enable took a reference on the module
  * @epoch: value of the trace epoch when the configuration was last traced

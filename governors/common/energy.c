@@ -70,8 +70,8 @@ static s64 residency(const struct cil_machine *machine, u32 index)
  * If not every state has a power, powers are derived from the target
  * residencies. A driver lists a deeper state for a reason, so each is taken to
  * draw at least a sixteenth less than the one before it, also where residencies
- * are equal, and where powers contradict the order of the states: nobody can
- * tell which figure is wrong, and the target residencies still hold.
+ * are equal, and where powers contradict the order of the states: which figure
+ * is wrong is not known, and the target residencies still hold.
  */
 void cil_energy_set(struct cil_energy *energy,
 		    const struct cil_machine *machine, const u32 *power_mw)

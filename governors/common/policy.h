@@ -77,7 +77,7 @@ struct cil_machine {
  * @sleep_length_ns: time to the next timer event if the tick is stopped
  * @delta_tick_ns: time to the next timer event, the tick included
  *
- * Asking for the sleep length costs time in the kernel, so it is asked lazily;
+ * To read the sleep length costs time in the kernel, so a policy reads it lazily;
  * whether a policy asked is part of its behaviour and recorded.
  */
 struct cil_query {

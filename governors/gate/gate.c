@@ -6,9 +6,9 @@
 /**
  * DOC: gate
  *
- * PM QoS limits the exit latency of one CPU or of all. Someone who knows
- * that a *task* must be woken quickly does not know on which CPU it will
- * sleep next, so the limit ends up on all CPUs, and the whole machine pays.
+ * PM QoS limits the exit latency of one CPU or of all. A user knows that a
+ * *task* must be woken quickly, but not on which CPU it will sleep next. So
+ * the limit ends up on all CPUs, and the whole machine pays.
  *
  * The gate moves the limit with the task. A task may carry a hint: the
  * longest exit latency that it tolerates. While the task is placed on a CPU
@@ -35,17 +35,18 @@
  * for four times the longest sleep to be expected of it: that is its longest
  * one so far, less an eighth of all the time it has slept since. So of random
  * sleeps of up to 2 s on average less than one in a thousand is longer, and a
- * task that has been busy with short ones is soon let go of. Sleeps to the end
- * of which nobody would have lingered are not expected again.
+ * task that has been busy with short ones is soon let go of. Sleeps longer than
+ * the longest linger time are not expected again.
  *
  * A hint of 0 allows no exit latency at all, which only the polling state has
  * on most machines; it means "as shallow as the machine can".
  *
  * A hint may say the opposite, too. Where every user task that ran lately has a
- * value above 0, nobody minds waiting, and the guess of a governor of the kernel
- * that the CPU is woken before its next timer is not worth much: the next deeper
- * enabled state takes the place of the answer, if PM QoS allows it and it pays
- * until the next timer. A base with the policy interface is left alone.
+ * value above 0, a late wake-up does no harm. The guess of a governor of the
+ * kernel that the CPU is woken before its next timer is then not worth much: the
+ * next deeper enabled state takes the place of the answer, if PM QoS allows it
+ * and it pays until the next timer. A base with the policy interface is left
+ * alone.
  */
 
 #include "gate.h"
@@ -65,16 +66,16 @@ const struct cil_tunable gate_tunables[GATE_TUNABLE_COUNT] = {
 	{
 		.name = "linger_ms",
 		.unit = "ms",
-		.what = "For so long at least a task gates its CPU after it last ran; 0: for ever.",
-		.why = "Of random wake-ups ten times a second 0.7 % come later.",
+		.what = "Least time for which a task gates its CPU after it ran; 0: for ever.",
+		.why = "Of wake-ups at random, ten a second, 0.7 % come later.",
 		.max = 86400000,
 		.def = 500,
 	},
 	{
 		.name = "linger_max_ms",
 		.unit = "ms",
-		.what = "For so long at most: four times the sleep to expect; 0: linger_ms always.",
-		.why = "Less than one per cent of an hour, if that is for how long it sleeps.",
+		.what = "Greatest such time: four times the expected sleep; 0: linger_ms always.",
+		.why = "A task that sleeps for an hour gates its CPU for less than 1 % of it.",
 		.max = 86400000,
 		.def = 30000,
 	},
@@ -82,7 +83,7 @@ const struct cil_tunable gate_tunables[GATE_TUNABLE_COUNT] = {
 		.name = "hints_per_user",
 		.unit = "hints",
 		.what = "Most hints that the tasks of one user may have.",
-		.why = "A quarter of all that there is room for.",
+		.why = "A quarter of the room for hints.",
 		.max = 16384,
 		.def = 4096,
 	},
@@ -133,7 +134,7 @@ u64 gate_expect_sleep(const struct gate_tunables *tunables, u64 expected_ns,
 	if (expected_ns > longest_ns)
 		expected_ns = longest_ns;
 	expected_ns -= fading_ns < expected_ns ? fading_ns : expected_ns;
-	/* To the end of this one nobody would have lingered. */
+	/* The task would not have lingered to the end of this one. */
 	if (slept_ns > ms_to_ns(tunables->linger_max_ms))
 		return expected_ns;
 	if (slept_ns > longest_ns)

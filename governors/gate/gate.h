@@ -7,7 +7,7 @@
 /* No latency hint applies. */
 #define CIL_HINT_NONE	(-1LL)
 
-/* Nobody here minds waiting: deeper states than the base's are welcome. */
+/* All tasks here tolerate a late wake-up: the CPU may go deeper than the base. */
 #define CIL_HINT_RELAXED	(-2LL)
 
 /* How a gated CPU idles, in the order of the names in the table of tunables. */

@@ -2,7 +2,7 @@
 /*
  * Properties of the gate's two ways to keep a hint: a base that can be told gets
  * the smaller limit; the answer of another is corrected, down to the deepest
- * enabled state within the hint, or up by one where nobody minds waiting. PM QoS
+ * enabled state within the hint, or up by one where all tasks can wait. PM QoS
  * and disabled states stand above hints; a state that pays within a tick keeps
  * it. And for how long a task lingers.
  */
@@ -135,7 +135,7 @@ static u32 outlast_linger(u64 mean_ns)
 	return longer;
 }
 
-/* Of a service that is asked at random, p99 is out of danger. */
+/* With requests at random times, p99 is out of danger. */
 static void random_sleeps_are_covered(struct kunit *test)
 {
 	KUNIT_EXPECT_LE(test, outlast_linger(100 * MS), 100U);
@@ -222,7 +222,7 @@ static struct cil_decision deepened(struct cil_query query, u8 index,
 	return decision;
 }
 
-/* Where nobody minds, the next deeper enabled state that pays is chosen. */
+/* Where all tasks can wait, the next deeper enabled state that pays is chosen. */
 static void relaxed_goes_one_deeper(struct kunit *test)
 {
 	struct cil_query query = {

@@ -30,7 +30,7 @@
  *   then the state was hardly reached;
  * - nine tenths of %max_interesting_us, if the tick ended the idle period
  *   although no timer was due within a tick period: keeping the tick was a
- *   mistake, and the CPU could have slept long, but nobody knows how long;
+ *   mistake, and the CPU could have slept long, for an unknown time;
  * - the sleep length, if the polling state gave up, as this was a mistake, too;
  * - nothing (%MENU_NG_NO_INTERVAL), if there was no idle period.
  *
@@ -77,7 +77,7 @@
  *    timer is not asked: the sleep length counts as infinite, and the tick as
  *    half a period away, which it is on average.
  *
- * 3. Otherwise the sleep length is asked for, and the prediction is not more
+ * 3. Otherwise the sleep length is read, and the prediction is not more
  *    than its corrected value. But if the tick is stopped, a CPU that was
  *    expected to wake up soon and does not is stuck in a shallow state: the
  *    prediction is the sleep length then, unless it exceeds a tick period
@@ -140,7 +140,7 @@ static const struct cil_tunable menu_ng_table[] = {
 		.name = "history_size",
 		.unit = "intervals",
 		.what = "Idle intervals that are searched for a typical one.",
-		.why = "As mainline; more see through more noise, and follow a change later.",
+		.why = "As mainline. More intervals resist noise, but follow a change later.",
 		.min = 2, .max = MENU_NG_HISTORY_MAX, .def = 8,
 	}, {
 		.name = "stddev_us",
@@ -158,7 +158,7 @@ static const struct cil_tunable menu_ng_table[] = {
 		.name = "min_share",
 		.unit = "%",
 		.what = "Part of the window that must agree; the rest may be left out.",
-		.why = "With a quarter left out, two of eight, a pattern is still the rule.",
+		.why = "Two of eight intervals may be exceptions; six still make a pattern.",
 		.min = 25, .max = 100, .def = 75,
 	}, {
 		.name = "decay",
@@ -169,8 +169,8 @@ static const struct cil_tunable menu_ng_table[] = {
 	}, {
 		.name = "max_interesting_us",
 		.unit = "us",
-		.what = "Idle periods at least this long count as what the timer promised.",
-		.why = "No state is so deep that more than 50 ms would change the choice.",
+		.what = "An idle period at least this long counts as ended by the timer.",
+		.why = "No idle state needs a stay of more than 50 ms to pay.",
 		.min = 1000, .max = 1000000, .def = 50000,
 	},
 };

@@ -201,7 +201,7 @@ static void tick_is_kept_to_decide_again(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, f->decision.stop_tick);
 }
 
-/* With the tick stopped nobody decides again: deeper, if the timer allows. */
+/* With the tick stopped no decision follows: deeper, if the timer allows. */
 static void stopped_tick_goes_deeper(struct kunit *test)
 {
 	struct cil_machine machine = client;

@@ -129,7 +129,7 @@ static void poll_limit_counts_as_the_timer(struct kunit *test)
 	wake(f, &server, 0, 200 * US, false, false);
 	KUNIT_EXPECT_EQ(test, newest_us(f), 200u);
 
-	/* Nobody asked: the timer is beyond what an interval can hold. */
+	/* Without a question for it: the timer is beyond what an interval can hold. */
 	learn(f, 8, 5);
 	choose(f, &server, 3 * MS);
 	wake(f, &server, 0, 200 * US, false, true);

@@ -72,7 +72,7 @@
  *    %LATENCY_THRESHOLD_NS, which leaves nothing to choose from. The candidate
  *    is used and the tick is kept.
  *
- * 5. Otherwise the sleep length is asked for. If the tick is stopped already
+ * 5. Otherwise the sleep length is read. If the tick is stopped already
  *    and the timer is more than two tick periods away, nothing would wake the
  *    CPU soon if a shallow candidate (target residency within a tick period)
  *    turned out to be wrong. The deepest state is used that is enabled, within

@@ -353,7 +353,7 @@ static const struct cil_tunable wteo_rfc_tunables[] = {
 		.name = "seed",
 		.unit = "",
 		.what = "Seed of the draw, mixed with the number of the CPU.",
-		.why = "Any will do; a constant one makes runs repeatable.",
+		.why = "A constant makes runs repeatable.",
 		.min = 0, .max = U32_MAX, .def = 1,
 	},
 };

@@ -84,7 +84,7 @@ static inline void cil_hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
-/* 6.9 brought pidfds of single threads; before, nobody sets this flag. */
+/* 6.9 brought pidfds of single threads; before, no pidfd has this flag. */
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD	O_EXCL
 #endif

@@ -189,7 +189,7 @@ def test_what_is_refused_says_why(said: dict[str, str]) -> None:
     assert [said[f"{name}.code"] for name in ("refused", "unknown", "busy")] == ["1"] * 3
     assert "learning_rate: the kernel does not accept this value" in said["refused.message"]
     assert "only: " in said["unknown.message"]
-    assert "somebody is tracing sched:sched_switch" in said["busy.message"]
+    assert "another tracing session records sched:sched_switch" in said["busy.message"]
 
 
 def test_a_signal_in_the_middle_restores_everything(

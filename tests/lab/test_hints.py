@@ -63,7 +63,7 @@ def test_interface_and_privileges(kernel: str, tmp_path: Path) -> None:
         agrees threads
         kill $threads
 
-        # Somebody else's task; one's own.
+        # The task of another user; an own one.
         expect EPERM nobody hint $pid set 5
         expect none nobody hint $pid get
         expect ok nobody hint self set 5
@@ -218,7 +218,7 @@ def test_groups(tmp_path: Path) -> None:
         expect "agrees: 0 hints" recount
         expect "# tracepoints attached: no" attached no
 
-        # Whoever gives a value pays for it, and for each member that has it by that alone.
+        # The user who sets a value is charged for it, and for each member that has it by that.
         echo 3 >$knobs/gate/hints_per_user
         mkdir $groups/d $groups/e
         expect ok hint group:$groups/d set -15
@@ -229,7 +229,7 @@ def test_groups(tmp_path: Path) -> None:
         done
         usleep 200000
         [ "$(grep -c sleep $hints)" -eq 2 ] || fail "not two for three: $(cat $hints)"
-        grep -q "found no room" $hints || fail "nobody says so: $(cat $hints)"
+        grep -q "found no room" $hints || fail "the file does not say so: $(cat $hints)"
         expect EDQUOT hint group:$groups/e set -15
         for pid in $pids; do [ -n "$(limit $pid)" ] || left=$pid; done
         expect EDQUOT hint $left set 5

@@ -98,7 +98,7 @@ def test_counts_stay_exact_in_a_storm(kernel: str, tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_random_calls(tmp_path: Path) -> None:
-    """As root and as nobody, with tasks and groups that come and go."""
+    """As root and without privileges, with tasks and groups that come and go."""
     said = guest(
         tmp_path,
         f"calls={CALLS}\n"

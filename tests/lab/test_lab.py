@@ -232,7 +232,7 @@ def test_interrupt_ends_the_machine(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("sleep 1000000000; while :; do :; done")
     output = tmp_path / "out"
-    # Whoever runs us in the background may have told us to ignore interrupts.
+    # A shell that runs this in the background may have interrupts ignored.
     command: list[str | Path] = ["env", "--default-signal=INT", TOP / "cpuidle-lab", "lab"]
     command += ["--script", script, "--output", output]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as lab:

@@ -38,7 +38,7 @@ load cpuidle_emul machine=skx
 load cpuidle_lab
 governor gate
 
-# A command has the hint, its children inherit it, and nobody else has one.
+# A command has the hint, its children inherit it, and no other task has one.
 is "value -20" latnice -n -20 sh -c "latnice; true"
 is "limit 50 us" latnice -l 50us sh -c "latnice; true"
 is "no hint" latnice -n -20 sh -c "latnice -r latnice; true"
@@ -81,7 +81,7 @@ fails 1 "/tmp: is not a control group" latnice -n 5 -g /tmp
 latnice -r -g /cgroup/web
 is "group /cgroup/web: no hint" latnice -g /cgroup/web
 
-# An unprivileged user: up, but not down; his own, but nobody else's.
+# An unprivileged user: up, but not down; own tasks, but no others.
 sleep 1000 &
 pid=$!
 is "value 7" user "latnice -n 7 sh -c 'latnice; true'"

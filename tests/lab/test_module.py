@@ -184,7 +184,7 @@ def test_hotplug_starts_afresh(kernel: str, tmp_path: Path) -> None:
 @pytest.mark.full
 @every_kernel
 def test_suspend_is_no_idle_period(kernel: str, tmp_path: Path) -> None:
-    """The sleep is nobody's decision: no outcome has its length, and deciding goes on."""
+    """No decision has the suspension as its outcome, and deciding goes on."""
     result = guest(
         tmp_path,
         """

@@ -30,7 +30,7 @@ CHANGES = (
                'BUILT_MODULE_NAME[2]="cil_goes"\n\tDEST_MODULE_LOCATION[2]="/updates/dkms"\n'
                '\tBUILT_MODULE_NAME[1]="cpuidle_emul"')
     | replaced("module/glue.c",
-               "\t/* Nobody may look at what was learned before it is initialised. */\n", EARLY)
+               "\t/* No reader may see the policy's state before it is initialised. */\n", EARLY)
     | {"cil_goes.c": OTHER.read_text()}
 )  # fmt: skip
 

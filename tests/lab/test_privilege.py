@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What somebody without privileges can do with each file of the modules: next to nothing.
+"""What a user without privileges can do with each file of the modules: next to nothing.
 
 Who may ask for which hint through the device is in test_hints.py; here is who may open what, and
 what CAP_SYS_NICE alone is worth.
@@ -126,7 +126,7 @@ def right_of(path: str) -> str:
 
 
 def looks(said: dict[str, str], name: str) -> dict[str, str]:
-    """Return what somebody could do, by path."""
+    """Return what a user could do, by path."""
     return {
         key.partition(" ")[2]: value for key, value in said.items() if key.startswith(f"{name} /")
     }
@@ -140,7 +140,7 @@ def test_the_document_has_the_same_table() -> None:
 @pytest.mark.lab
 @pytest.mark.full
 def test_everybody_may_do_what_the_table_says(tmp_path: Path) -> None:
-    """As nobody, and as root of a user namespace; debugfs closed as it comes, and opened."""
+    """Without privileges, and as root of a user namespace; debugfs closed, and opened."""
     said = guest(tmp_path, WALK + LOOK + NAMESPACE + CAPABILITY)
     root = looks(said, "root")
     assert (said["debugfs"], said["tracefs"]) == ("700", "700")

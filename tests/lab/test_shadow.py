@@ -319,7 +319,7 @@ def test_no_change_disturbs(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_replay_repeats_every_decision_of_a_shadow(tmp_path: Path) -> None:
-    """Whoever decides, and whatever changes: the recorded events say all that a shadow saw."""
+    """Under each governor, with all changes: the recorded events hold all inputs of a shadow."""
     result = guest(
         tmp_path,
         """

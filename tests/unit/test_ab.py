@@ -374,7 +374,7 @@ def test_a_machine_that_somebody_changes_meanwhile_is_noted(
     add(root, "/sys/devices/system/cpu/cpufreq", boost=1)
     command = f"echo 0 >{root}/sys/devices/system/cpu/cpufreq/boost"
     main([*TWO, "--rounds", "3", "--", "sh", "-c", command])
-    assert "somebody changed the machine meanwhile: turbo" in capsys.readouterr().out
+    assert "the machine was changed meanwhile: turbo" in capsys.readouterr().out
 
 
 def test_a_governor_that_somebody_switches_ends_it(
@@ -382,7 +382,7 @@ def test_a_governor_that_somebody_switches_ends_it(
 ) -> None:
     before = contents(root)
     assert main([*TWO, "--", "sh", "-c", f"echo gate >{root}{GOVERNOR}"]) == 1
-    assert "somebody switched the governor to gate" in error(capsys)
+    assert "the governor was switched to gate" in error(capsys)
     assert contents(root) == before
 
 

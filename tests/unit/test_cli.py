@@ -75,7 +75,7 @@ def test_errors_are_one_sentence_and_a_code(
     [
         (["--kernel", "5.10"], "unknown kernel '5.10'"),
         (["--machine", "pdp11"], "unknown machine 'pdp11'"),
-        (["--governor", "nobody"], "unknown governor 'nobody'"),
+        (["--governor", "nosuch"], "unknown governor 'nosuch'"),
         (["--workload", "nothing"], "unknown workload 'nothing'"),
         (["--set", "wteo.learning_rate"], "not GOVERNOR.NAME=VALUE"),
         (["--set", "wteo.x=$(reboot)"], "not GOVERNOR.NAME=VALUE"),
@@ -167,7 +167,7 @@ def test_failed_build_leaves_nothing(temporary_cache: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts something")
 def test_what_is_mounted_in_a_folder_outlives_it(tmp_path: Path) -> None:
-    """As /proc and /dev, if whoever made a root there was killed."""
+    """As /proc and /dev, if the process that made a root there was killed."""
     script = """
     mkdir -p left/dev other && mount --bind /dev/shm left/dev && mount -t tmpfs none left/dev &&
     touch left/dev/null left/file &&

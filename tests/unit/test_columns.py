@@ -1045,7 +1045,7 @@ def test_damaged_columns(columns: Path) -> None:
     refused(lambda: read(columns), "flags")
 
 
-# Whoever plays a recording relies on these.
+# Replay relies on these.
 @pytest.mark.parametrize(
     ("name", "values", "word"),
     [

@@ -116,7 +116,7 @@ def line(comparison: model.Comparison, label: str) -> figures.Line:
     return next(item for item in figures.lines(comparison) if item.label == label)
 
 
-# ---- What was asked for ----
+# ---- Options ----
 
 
 @pytest.mark.parametrize(

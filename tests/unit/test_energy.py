@@ -202,7 +202,7 @@ def measured(groups: list[Group]) -> list[float | None]:
 def test_each_phase_has_its_own_energy(tmp_path: Path) -> None:
     recording = Recording()
     recording.phase("menu", [mark(1_000)], [mark(9_000)], "phase end")
-    recording.marks(mark(50_000))  # between phases: nobody's
+    recording.marks(mark(50_000))  # between phases: of no governor
     recording.phase("teo", [mark(RANGE - 1_000)], [mark(2_000)], "phase end")
     recording.phase("ladder", [], [], "phase end")
     groups = recording.groups(tmp_path / "t.dat")

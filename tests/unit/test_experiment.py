@@ -259,8 +259,8 @@ def test_the_commit_is_found_in_a_git_tree(tmp_path: Path, monkeypatch: Any) -> 
     tree, folder = tmp_path / "linux", tmp_path / "linux" / bisect.FOLDER
     folder.mkdir(parents=True)
     git(tree, "init", "-q")
-    git(tree, "config", "user.email", "nobody@localhost")
-    git(tree, "config", "user.name", "Nobody")
+    git(tree, "config", "user.email", "test@localhost")
+    git(tree, "config", "user.name", "Test")
     for series, subject in (("6.12", "old"), ("6.12", "unrelated"), ("7.2", "the fix")):
         for name in GOVERNORS:
             (folder / name).write_text((CACHE / "linux-source" / series / name).read_text())

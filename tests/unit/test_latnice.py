@@ -95,7 +95,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class Latnice:
-    """The program, with what the kernel answers and what it was asked."""
+    """The program, with the kernel's answers and the calls that it got."""
 
     def __init__(self, programs: dict[str, Path], calls: Path) -> None:
         self.programs, self.log = programs, calls
@@ -122,7 +122,7 @@ class Latnice:
 
     @property
     def calls(self) -> list[str]:
-        """What the kernel was asked."""
+        """The calls that the kernel got."""
         return self.log.read_text().splitlines() if self.log.exists() else []
 
 

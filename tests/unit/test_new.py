@@ -160,7 +160,7 @@ def test_the_governor_is_pure_decision_logic(tree: Path) -> None:
     assert defined[2:] == ["lazy_policy"]
 
 
-# Mistakes that somebody could make in a first governor, and the case that shows each.
+# Likely mistakes in a first governor, and the case that shows each.
 MUTATIONS = [
     ("exit_latency_ns > query", "exit_latency_ns >= query", "the_latency_request_is_kept"),
     ("target_residency_ns > duration", "target_residency_ns >= duration", "the_timer_decides"),

@@ -265,7 +265,7 @@ def test_the_oracle_is_bound(scratch: Path, bound: dict[str, int]) -> None:
     assert regret(period, path=scratch) == pytest.approx(0, abs=1e-9)
 
 
-# What a hint costs is regret: the oracle does not obey it, whoever decided under the gate.
+# The cost of a hint is regret: the oracle does not obey it, under each base of the gate.
 @pytest.mark.parametrize(
     "hinted",
     [
@@ -676,7 +676,7 @@ def test_charts_are_plain_json(session: Path) -> None:
     check(figures(text))
 
 
-# Names in a trace are anyone's; they are shown, never run.
+# Names in a trace may be hostile; they are shown, never run.
 def test_hostile_names(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img/src=x/onerror=alert(1)>"
     builder = Builder()

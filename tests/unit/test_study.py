@@ -691,7 +691,7 @@ def test_a_part_alone_writes_nothing(scratch: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nobody"], "unknown governor"),
+        (["nosuch"], "unknown governor"),
         (["wteo,teo_ng"], "one governor"),
         (["teo@7.2"], "no governor of ours"),
         (["bayes"], "no governor of ours"),

@@ -323,7 +323,7 @@ def test_reader_is_ended(tmp_path: Path) -> None:
 
 
 def children() -> set[str]:
-    """Return the numbers of this process' children, ended ones that nobody waited for included."""
+    """Return the numbers of this process' children, zombies included."""
     tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
     return {child for task in tasks for child in (task / "children").read_text().split()}
 

@@ -385,7 +385,7 @@ def test_commands_share_a_study_on_a_database_server(traces: list[Path], tmp_pat
     ("arguments", "code", "sentence"),
     [
         (["--governor", "teo_ng"], 2, "teo_ng has no tunables"),
-        (["--governor", "nobody"], 2, "unknown governor 'nobody'"),
+        (["--governor", "nosuch"], 2, "unknown governor 'nosuch'"),
         (["--tunable", "nothing"], 2, "wteo has no tunable 'nothing'; it has learning_rate"),
         (["--tunable", "learning_rate=5"], 2, "a range is learning_rate=LOW:HIGH"),
         (["--tunable", "learning_rate=0:5"], 2, "'0' is no value of learning_rate: 1 to 100"),

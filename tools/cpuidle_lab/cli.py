@@ -177,7 +177,7 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever read our output left; keep Python from complaining again at exit.
+        # The reader of the output has ended; keep Python from complaining again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except KeyboardInterrupt:

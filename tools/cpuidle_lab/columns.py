@@ -386,7 +386,7 @@ def _check_answers(path: Path, frame: pl.DataFrame) -> None:
             raise UserError(f"{path}: has another number of {name} than of answers")
 
 
-# What can be: least value and the first that cannot. Whoever plays a recording relies on it.
+# Least possible value, and the first impossible one. Replay relies on them.
 _BOUNDS = {
     "start_ns": (0, 2**62),
     "now_ns": (0, 2**62),

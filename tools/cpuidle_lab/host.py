@@ -46,7 +46,7 @@ class IdleState:
         name: the driver's name for it.
         exit_latency_us: worst case from the wake-up to the first instruction.
         target_residency_us: shortest stay that pays.
-        disabled: whether somebody disabled it on CPU 0.
+        disabled: whether it is disabled on CPU 0.
     """
 
     name: str

@@ -175,9 +175,9 @@ class Idle:
     """What wakes the CPU.
 
     Attributes:
-        device_ns: (n,) time until a wake-up that nobody knows beforehand; may be infinite.
+        device_ns: (n,) time until a wake-up that is not known beforehand; may be infinite.
         timer_ns: (n,) time until the next timer; None: FAR_NS.
-        condition: (n,) what of the law holds at each interval, for whoever knows it; None if it
+        condition: (n,) the part of the law that holds at each interval; None if the whole law
             holds for all of them.
         conditional: given the condition and the timer, intervals do not depend on each other, so
             that the floor of a one-shot choice is known.
@@ -304,7 +304,7 @@ def _mixed(
 def _two_devices(
     draw: Draw, count: int, *, network_ns: float, disk_ns: float, disk_share: float
 ) -> Idle:
-    """Have the disk at work in a share of the intervals, and nobody knows in which."""
+    """Have the disk at work in a share of the intervals, in which is hidden."""
     network = draw.poisson(network_ns, count)
     disk = draw.near(disk_ns, count)
     busy = draw.unit(count) < disk_share
@@ -552,7 +552,7 @@ def made_from(stream: Stream, count: int, seed: int, slack_ns: int = 0) -> Made:
 
 
 def floor_regret(made: Made, machine: Machine) -> float | None:
-    """Return the floor of a one-shot choice, for whoever knows the generating law.
+    """Return the floor of a one-shot choice with the generating law known.
 
     That is the regret, in percent, of the best choice among all that know the law, the condition
     that it is in and the timer, choose once for each interval and keep the state until its end. As

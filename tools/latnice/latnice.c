@@ -101,7 +101,7 @@ static const char help[] =
 "exit codes: that of COMMAND; without one 0 done, 1 not done for some that were\n"
 "named; 125 latnice itself failed, 126 COMMAND cannot be run, 127 not found\n";
 
-/* One sentence for whoever reads the terminal. */
+/* One sentence on the terminal. */
 #define complain(format, ...) \
 	fprintf(stderr, "latnice: " format "\n", ##__VA_ARGS__)
 

@@ -37,7 +37,7 @@ class Work:
         limit_us: the exit latency that its tasks tolerate: what is small beside what it does.
         wakes: wake-ups, one after the other, of which one latency consists.
         energy_share: target: of the extra energy that performance mode spends, at most this part;
-            none where nobody has set one.
+            none where there is no target.
         server: whether it asks a PostgreSQL server, whose tasks are hinted, too.
     """
 

@@ -86,7 +86,7 @@ static const char *seldom = "";
 /* Each process's own. */
 static char *room;			/* the page behind it is not mapped */
 static unsigned char known[FILES_MAX][ERRORS];
-static int fds[5];			/* what ioctl() is asked about */
+static int fds[5];			/* arguments of ioctl() */
 
 static void add(unsigned long *counter)
 {

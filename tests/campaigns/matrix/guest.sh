@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What every kernel of the matrix is asked to do, in this order. Each step ends
+# The steps in every kernel of the matrix, in their order. Each step ends
 # with a line "NAME ok" in /results/steps; the one that fails leaves its reason
 # in /results/error, and the steps after it are not run.
 # shellcheck shell=sh disable=SC2154

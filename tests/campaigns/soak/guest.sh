@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Runs in the guest: one segment of a soak. It takes operations from /lab/plan as
 # often as the load allows, and writes samples to /results/samples, for the host
-# to judge. Set before by whoever runs it:
+# to judge. run.py sets before:
 #   HOME_GOVERNOR, HOME_BASE  what is current most of the time
 #   DURATION, STEP            of the segment and between two samples, in s
 #   LOAD                      share of all CPUs' time to be busy, of 10000

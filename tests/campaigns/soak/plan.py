@@ -77,7 +77,7 @@ def draw(seed: int, segment: int, loaded: bool, gated: bool) -> list[str]:
         seed: of the soak.
         segment: its number.
         loaded: draw mostly what keeps CPUs busy.
-        gated: the gate decides most of the time. Then nobody asks for a CPU that polls: that enters
+        gated: the gate decides most of the time. Then no hint makes a CPU poll: that enters
             a state 50000 times a second, and would use up the load for nothing else.
     """
     rng = Random(f"{seed} {segment}")

@@ -9,7 +9,7 @@ gate=$knobs/gate
 leaks=/sys/kernel/debug/kmemleak
 module=$(modinfo -n cpuidle_lab)
 
-# Whoever has set fail-nth asks for it: any size, any kind, no text in the log.
+# A process that sets fail-nth wants it: any size, any kind, no text in the log.
 faults=/sys/kernel/debug
 echo N >$faults/failslab/ignore-gfp-wait
 echo N >$faults/fail_page_alloc/ignore-gfp-wait

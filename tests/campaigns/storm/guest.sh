@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Runs in the guest: the operations of a storm, and what must be true after
 # each round. An operation may fail, for others remove what it acts on.
-# EXPECTED (a regular expression: lines of the log that are no report) is set
-# by whoever runs it.
+# run.py sets EXPECTED (a regular expression: lines of the log that are no
+# report).
 # shellcheck shell=sh disable=SC2154
 
 . /lab/functions

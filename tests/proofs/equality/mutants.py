@@ -117,7 +117,7 @@ def run_mutants(
         periods: idle periods to find the difference in.
 
     Yields:
-        The mutant, and the verdict: its `different` is empty if nobody noticed.
+        The mutant, and the verdict: its `different` is empty if no stream noticed.
 
     Raises:
         UserError: a change does not apply or does not compile.

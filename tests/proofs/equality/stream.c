@@ -8,7 +8,7 @@
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #endif
 
-/* The kernel's latency request if nobody asks for one. */
+/* The kernel's latency request without a limit. */
 #define NO_LIMIT_NS	(2147483647 * US)
 
 /* So many in addition to the tables are machines made up at random. */

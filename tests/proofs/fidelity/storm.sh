@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # Runs in the guest: every governor under a mixed load, while everything that
-# goes into a decision is changed. SECONDS_EACH, MACHINE and BUFFER_MIB are set
-# by whoever runs it.
+# goes into a decision is changed. run.py sets SECONDS_EACH, MACHINE and
+# BUFFER_MIB.
 # shellcheck shell=sh disable=SC2154
 
 . /lab/functions

@@ -60,7 +60,7 @@ CLOSE_NS, CLOSE_SHARE = 2000, 0.01
 # Regrets nearer than that have no order.
 TIE = 0.25
 
-# Clocks of the two ways: a decision is asked for and recorded within so much.
+# Clocks of the two ways: from the call of select to its record at most so much passes.
 _SAME_NS = 20_000
 
 _ENTERED = pl.col("out_kind") == tr.ENTERED

@@ -207,6 +207,6 @@ def warnings(here: Circumstances) -> list[str]:
 
 
 def changes(before: Circumstances, after: Circumstances) -> list[str]:
-    """Return the settings that somebody changed meanwhile, by name."""
+    """Return the names of the settings that were changed meanwhile."""
     old, new = asdict(before), asdict(after)
     return [name for name in old if old[name] != new[name]]

@@ -246,7 +246,7 @@ def _notes(session: Session, shown: list[Figure], values: dict[str, int]) -> lis
         notes.append(f"with fewer than {FEWEST} rounds there are no intervals, so nothing is shown")
     changed = ", ".join(map(str, (end or {}).get("changed", [])))
     if changed:
-        notes.append(f"somebody changed the machine meanwhile: {changed}")
+        notes.append(f"the machine was changed meanwhile: {changed}")
     unread = sorted({zone for run in session.runs for zone in run.unread})
     if unread:
         notes.append(f"no energy of {', '.join(unread)}: cannot be read")

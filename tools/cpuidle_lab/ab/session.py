@@ -274,7 +274,7 @@ class Runner:
         """Return what a run under the governor in use brought.
 
         Raises:
-            UserError: the command failed, or somebody else switched the governor.
+            UserError: the command failed, or the governor was switched from outside.
             InterruptedSession: a signal came.
         """
         tree = self._machine.tree
@@ -289,7 +289,7 @@ class Runner:
         cpus, idle = idle_between(before, _counts(tree))
         if self._machine.governor() != governor:
             raise UserError(
-                f"somebody switched the governor to {self._machine.governor()} "
+                f"the governor was switched to {self._machine.governor()} from outside "
                 f"while {governor} was measured"
             )
         return Run(

@@ -113,7 +113,7 @@ def _run_live(args: argparse.Namespace) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what is asked."""
+    """Run the subcommand."""
     needs = args.action in ("run", "set", "build")
     if needs != (args.what is not None):
         raise UserError(f"bpf {args.action} takes {'one word' if needs else 'no word'} more", USAGE)

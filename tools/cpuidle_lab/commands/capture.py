@@ -117,7 +117,7 @@ class Plan:
         return self.duration_s is None and not self.command
 
 
-class InterruptedSession(Exception):  # noqa: N818 - no error, somebody wanted it
+class InterruptedSession(Exception):  # noqa: N818 - no error, the user wanted it
     """A signal ended the session early."""
 
     def __init__(self, number: int) -> None:
@@ -172,11 +172,13 @@ def _check_events(machine: Machine, events: tuple[str, ...]) -> None:
 def _check_tracing_is_free(machine: Machine) -> None:
     tracer = machine.tree.read(f"{TRACEFS}/current_tracer")
     if tracer not in (None, "nop"):
-        raise UserError(f"somebody is tracing with '{tracer}': sudo trace-cmd reset ends it")
+        raise UserError(f"the tracer '{tracer}' is in use: sudo trace-cmd reset ends it")
     enabled = (machine.tree.read(f"{TRACEFS}/set_event") or "").splitlines()
     if enabled:
         more = f" and {len(enabled) - 1} more" if len(enabled) > 1 else ""
-        raise UserError(f"somebody is tracing {enabled[0]}{more}: sudo trace-cmd reset ends it")
+        raise UserError(
+            f"another tracing session records {enabled[0]}{more}: sudo trace-cmd reset ends it"
+        )
 
 
 def _check_output(plan: Plan) -> None:
@@ -446,7 +448,7 @@ class Result:
     Attributes:
         exit_code: the workload's; 0 without one.
         governor: governor that was recorded.
-        switched: somebody else switched the governor meanwhile.
+        switched: the governor was switched from outside meanwhile.
         lost_events: events that trace-cmd could not fetch in time.
         seconds: duration of the recording.
         unread_zones: energy counters that could not be read, and so are not in the trace.

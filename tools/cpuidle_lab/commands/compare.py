@@ -115,7 +115,7 @@ def _check_folder(path: Path) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replay, print and write what was asked for."""
+    """Replay, print and write the figures."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab import machines
     from cpuidle_lab.compare import compare_page, compare_text, export, model, spec

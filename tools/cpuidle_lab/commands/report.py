@@ -78,7 +78,7 @@ def _check_target(path: Path, force: bool) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read the traces, print and write what was asked for."""
+    """Read the traces, print and write the figures."""
     # Here, so that the other commands need not load what only the report needs.
     from cpuidle_lab import machines
     from cpuidle_lab.report import export, model, report_page, report_text

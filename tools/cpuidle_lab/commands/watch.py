@@ -204,7 +204,7 @@ def watch(
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the machine until the count is reached or somebody ends it."""
+    """Show the machine until the count is reached or a signal comes."""
     from cpuidle_lab import live
 
     machine = Machine()

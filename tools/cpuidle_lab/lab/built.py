@@ -39,7 +39,7 @@ def kernel(flavour: str) -> images.Kernel:
         flavour: one of FLAVOURS.
 
     Raises:
-        UserError: tools are missing, an option that is asked for cannot be set, or the build fails.
+        UserError: tools are missing, a wanted option cannot be set, or the build fails.
     """
     tree = build_tree(flavour)
     return images.Kernel(_release(tree), tree / "arch/x86/boot/bzImage", tree / "lab-modules.cpio")

@@ -127,7 +127,7 @@ def cached(
 def discard(folder: Path) -> None:
     """Remove a folder that was being filled, but nothing that is mounted in it.
 
-    Whoever makes a root mounts /proc and /dev there, and may be killed meanwhile.
+    The process that makes a root mounts /proc and /dev there, and may be killed meanwhile.
     """
     subprocess.run(["rm", "-rf", "--one-file-system", "--", folder], stderr=subprocess.DEVNULL)
 

@@ -25,13 +25,13 @@ from cpuidle_lab.lab.cache import stop_group
 # SeaBIOS reads from the disk, whose completions follow the host's clock; this one does not.
 FIRMWARE = "qboot.rom"
 # Without random numbers of the host's, and without cmpxchg16b, after which QEMU 7.2 may return
-# from an interrupt to flags that nobody set.
+# from an interrupt to wrong flags.
 CPU = "max,-rdrand,-rdseed,-cx16"
 SAID = re.compile(r"^lab: (.*?)\r?$")
 PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
 CONSOLE_LINES_SHOWN = 8
 POLL_S = 0.05
-# What a guest says before and after it sleeps; meanwhile somebody presses a key so often.
+# Words of a guest before and after it sleeps; meanwhile the lab presses a key so often.
 SLEEPERS = {"sleeps": 1, "awake": -1}
 KEY_S = 0.5
 START_LIMIT_S = 20
@@ -230,7 +230,7 @@ class Machine:
 
 
 def tell(process: "subprocess.Popen[bytes]", command: str) -> None:
-    """Give QEMU's monitor a command; one that has ended is found out by whoever follows it."""
+    """Give QEMU's monitor a command; if QEMU has ended, wait() finds out."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(f"{command}\n".encode())

@@ -191,7 +191,7 @@ class Outcome:
         governor: as given.
         machine: idle states of the CPUs; those with most states where they differ.
         cost_pj: modelled cost of all idle periods.
-        oracle_pj: least cost for whoever knows each interval.
+        oracle_pj: cost of the oracle, which knows each interval.
         idle_ns: length of the intervals played.
         intervals: intervals played.
         skipped: intervals without end, or with unknown inputs.

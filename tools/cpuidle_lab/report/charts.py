@@ -211,8 +211,8 @@ def headline(report: Report) -> Chart:
         "headline",
         "Energy lost, against wake-up latency",
         "Lower and further left is better. Regret is the modelled idle energy spent above that of "
-        "an oracle that knows the future; nobody reaches 0. Governors of equal latency stand a "
-        f"little apart.{_not_shown(report)}",
+        "an oracle that knows the future; no governor reaches 0. Governors of equal latency stand "
+        f"a little apart.{_not_shown(report)}",
         data,
         layout,
         height,

@@ -2,7 +2,7 @@
 """The search: any number of processes, here and elsewhere, take trials from one Optuna study.
 
 Each trial is one setting of the tunables, replayed on every piece. A process that dies leaves a
-trial that runs for ever; its heartbeat stops, and whoever asks next has it tried again.
+trial that runs for ever; its heartbeat stops, and the next process has it tried again.
 """
 
 import multiprocessing

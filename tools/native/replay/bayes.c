@@ -2,7 +2,7 @@
 /**
  * DOC: bayes
  *
- * An estimate of the least modelled cost for anyone who knows only the past
+ * An estimate of the least modelled cost of a policy that knows only the past
  * and the timer. It is a policy, so whatever it reaches can be reached: the
  * figure is an upper estimate of that floor, not a proof of it. And it cannot
  * see the future, because it has nothing but the policy interface: queries,
@@ -242,7 +242,7 @@ static double resume(struct bayes *b, struct cil_query *query)
 	if (!b->going_on)
 		b->start_ns = query->now_ns;
 	elapsed_ns = sane(query->now_ns - b->start_ns);
-	/* A timer that was due and woke nobody tells nothing. */
+	/* A timer that was due and did not wake the CPU tells nothing. */
 	timer_ns = elapsed_ns + (timer_ns > 0 ? sane(timer_ns) : LONGEST_NS);
 	if (!b->going_on || timer_ns != b->forecast.timer_ns)
 		rp_outlook_predict(&b->forecast, timer_ns);

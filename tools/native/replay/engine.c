@@ -62,7 +62,7 @@ void cil_env_sleep_length(struct cil_query *query)
 	query->delta_tick_ns = rp_now.delta_tick_ns;
 }
 
-/* Nobody reads dumps here. */
+/* Dumps are not read here. */
 void cil_env_print(struct cil_sink *sink, const char *format, ...)
 {
 	(void)sink;

@@ -90,7 +90,7 @@ enum context {
 };
 
 /**
- * struct expert - who is asked
+ * struct expert - one predictor among several
  * @context: by what its hazards are kept apart
  * @parent: expert that it takes from what it has not seen
  * @rows: contexts that it can tell apart, a power of two

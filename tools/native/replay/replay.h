@@ -167,7 +167,7 @@ struct rp_choices {
 /**
  * struct rp_totals - what a run came to
  * @cost_pj: modelled cost of all idle periods
- * @oracle_pj: least cost for whoever knows each interval
+ * @oracle_pj: cost of the oracle, which knows each interval
  * @idle_ns: length of all intervals
  * @intervals: intervals played
  * @skipped: intervals without an end or with unknown inputs
