@@ -59,14 +59,14 @@ export knobs
 short='echo "$$ 5" >$knobs/gate/hints
     for i in 1 2 3 4 5; do usleep 100000; done
     echo waited 5 times'
-attempt good --governors gate,teo_ng --tunables gate:base=teo_ng --rounds 3 \\
+attempt good --governors gate,teo_ng --set gate.base=teo_ng --rounds 3 \\
     --metric 'waited ([0-9]+)' -- sh -c "$short"
-attempt failed --governors teo_ng,wteo --tunables wteo:learning_rate=99 -- \\
+attempt failed --governors teo_ng,wteo --set wteo.learning_rate=99 -- \\
     sh -c "cat $knobs/wteo/learning_rate; exit 3"
-attempt refused --governors teo_ng,wteo --tunables wteo:learning_rate=9999 -- true
+attempt refused --governors teo_ng,wteo --set wteo.learning_rate=9999 -- true
 
 before=$(state)
-{PYTHON} /lab/main.py ab --governors teo_ng,wteo --tunables wteo:learning_rate=99 --settle 0 \\
+{PYTHON} /lab/main.py ab --governors teo_ng,wteo --set wteo.learning_rate=99 --settle 0 \\
     -o /results/ended.jsonl -- sleep 600 2>/results/ended.err &
 until_runs sleep || exit 1
 echo "ended.meanwhile: $(state)"

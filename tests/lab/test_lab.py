@@ -152,7 +152,7 @@ def test_the_report_holds_the_emulated_energy(
     cpus, busy_mw = 2, 4000  # the emulator's figure for skx
     trace = tmp_path / "out" / TRACE
     command = ["--governor", "teo_ng", "--cpus", str(cpus), "--workload", "cyclictest-470us"]
-    command += ["--event", "irq", "--event", "timer"]
+    command += ["--events", "irq,timer"]
     assert main(["lab", *command, "--duration", "1", "--output", str(trace.parent)]) == 0
     capsys.readouterr()
     assert main(["report", "--json", str(trace)]) == 0

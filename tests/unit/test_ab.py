@@ -170,7 +170,7 @@ def measure(tree: Tree, **changes: Any) -> record.Log:
 
 def test_tunables_hold_meanwhile(root: Path) -> None:
     before = contents(root)
-    tunables = ["--tunables", "wteo:learning_rate=80,latency_bias=500"]
+    tunables = ["--set", "wteo.learning_rate=80", "--set", "wteo.latency_bias=500"]
     assert main([*TWO, *tunables, "--rounds", "3", "--", "sh", "-c", WORKLOAD]) == 0
     notes = (root / "notes").read_text().splitlines()
     assert {line.split()[1] for line in notes} == {"80"}
@@ -179,7 +179,7 @@ def test_tunables_hold_meanwhile(root: Path) -> None:
 
 def test_without_a_command_it_waits(root: Path) -> None:
     begin = time.monotonic()
-    assert main([*TWO, "--rounds", "3", "--seconds", "0.1"]) == 0
+    assert main([*TWO, "--rounds", "3", "--duration", "0.1"]) == 0
     assert time.monotonic() - begin >= 0.6
     assert all(run["wall_s"] >= 0.1 for run in lines()[1:-1])
 
@@ -395,7 +395,7 @@ def test_a_signal_leaves_the_machine_as_it_was_and_keeps_what_is_complete(
 ) -> None:
     before = contents(root)
     script = f"{WORKLOAD}\n[ $runs -lt 4 ] || {{ echo $$ >pid; exec sleep 60; }}"
-    process = start(*TWO, "--tunables", "wteo:latency_bias=500", "--", "sh", "-c", script)
+    process = start(*TWO, "--set", "wteo.latency_bias=500", "--", "sh", "-c", script)
     pid = root / "pid"
     wait_for(lambda: pid.exists() and pid.read_text() != "")
     assert (root / f"{LAB}/wteo/latency_bias"[1:]).read_text() == "500\n"
@@ -519,10 +519,10 @@ def test_a_metric_that_is_not_there_ends_it(
         (["--governors", "teo_ng"], "at least two governors", 2),
         (["--governors", "wteo,teo_ng,wteo"], "names wteo twice", 2),
         (["--rounds", "2"], "at least 3 rounds", 2),
-        (["--seconds", "5"], "either --seconds or a COMMAND", 2),
+        (["--duration", "5"], "either --duration or a COMMAND", 2),
         (["--better", "lower"], "--better needs --metric", 2),
-        (["--tunables", "wteo:nosuch=1"], "wteo has no tunable 'nosuch'", 1),
-        (["--tunables", "menu:x=1"], "'menu' is no governor of cpuidle_lab", 1),
+        (["--set", "wteo.nosuch=1"], "wteo has no tunable 'nosuch'", 1),
+        (["--set", "menu.x=1"], "'menu' is no governor of cpuidle_lab", 1),
         (["-o", "."], "is a directory", 1),
         (["-o", "nosuch/a"], "nosuch is no directory", 1),
         (["--read", "nosuch"], "--read shows a file", 2),
@@ -549,10 +549,10 @@ def test_nonsense_is_refused_in_one_sentence(
         ["--settle", "-1"],
         ["--governors", "a,,b"],
         ["--governors", "../x,y"],
-        ["--tunables", "wteo"],
-        ["--tunables", "wteo:x"],
-        ["--tunables", "wteo:x=1,"],
-        ["--tunables", "../x:y=1"],
+        ["--set", "wteo"],
+        ["--set", "wteo.x"],
+        ["--set", "wteo.x="],
+        ["--set", "../x.y=1"],
         ["--metric", "("],
         ["--metric", "x"],
         ["--metric", "(x)(y)"],
@@ -570,8 +570,8 @@ def test_without_a_command_and_a_time_there_is_nothing_to_do(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(TWO) == 2
-    assert "either --seconds or a COMMAND" in error(capsys)
-    assert main([*TWO, "--seconds", "0"]) == 2
+    assert "either --duration or a COMMAND" in error(capsys)
+    assert main([*TWO, "--duration", "0"]) == 2
     assert "measures nothing" in error(capsys)
 
 

@@ -95,12 +95,16 @@ def everything(
     """Return the JSON, the CSV and the HTML of one comparison."""
     folder = tmp_path_factory.mktemp("out")
     command = [sys.executable, "-m", "cpuidle_lab", "compare", *map(str, traces), "--json"]
-    command += ["--no-instructions", "--csv", str(folder / "x.csv"), "-o", str(folder / "x.html")]
+    command += ["--no-instructions", "--csv", str(folder / "tables"), "-o", str(folder / "x.html")]
     command += ["--governors", "wteo,menu_ng,wteo:learning_rate=50:half_life_ms=500"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, env=environment(folder)
     )
-    return json.loads(done.stdout), (folder / "x.csv").read_text(), (folder / "x.html").read_text()
+    return (
+        json.loads(done.stdout),
+        (folder / "tables/governors.csv").read_text(),
+        (folder / "x.html").read_text(),
+    )
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -172,13 +176,13 @@ def test_what_cannot_be_replayed_is_named_and_nothing_is_written(
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_file_of_someone_else_is_not_overwritten(
+def test_another_file_is_not_overwritten(
     traces: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     html = tmp_path / "mine.html"
     html.write_text("mine")
     assert main(["compare", str(traces[0]), "-o", str(html)]) == 2
-    assert "was not written by compare" in capsys.readouterr().err
+    assert "was not written by this command" in capsys.readouterr().err
     assert html.read_text() == "mine"
 
 

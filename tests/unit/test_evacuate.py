@@ -85,10 +85,10 @@ def test_lists_that_are_none(text: str) -> None:
         [],
         ["--max-capacity", "0"],
         ["--max-capacity", "101"],
-        ["--cpus", "3-1"],
-        ["--cpus", "1", "--duration", "0"],
-        ["--cpus", "1", "--duration", "1", "--", "true"],
-        ["--cpus", "1", "--method", "hotplug"],
+        ["--cpu-list", "3-1"],
+        ["--cpu-list", "1", "--duration", "0"],
+        ["--cpu-list", "1", "--duration", "1", "--", "true"],
+        ["--cpu-list", "1", "--method", "hotplug"],
     ],
 )
 def test_wrong_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ exit codes: 0 every figure is within its limit, 1 one is not, 2 wrong usage
 POWER, BREAK_EVEN, LATENCY, LATENCY_US = 0.05, 0.10, 0.05, 2.0
 
 # Enough where nothing is random.
-PLAN = "--repetitions 3 --seconds 1 --wakeups 200"
+PLAN = "--repetitions 3 --duration 1 --wakeups 200"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 from cpuidle_lab.ab.record import Log, Session, load
 from cpuidle_lab.ab.session import NAME as _NAME
 from cpuidle_lab.ab.session import Plan, measure
-from cpuidle_lab.commands.capture import InterruptedSession, Setting
+from cpuidle_lab.commands.capture import InterruptedSession, parse_setting
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine
 
@@ -25,7 +25,7 @@ HELP = "compare governors on this machine: one command under each in turn, many 
 EPILOG = """\
 examples:
   sudo cpuidle-lab ab --governors teo_ng,wteo -- hackbench -l 20000
-  sudo cpuidle-lab ab --governors menu,teo_ng,wteo --tunables wteo:learning_rate=80 --seconds 60
+  sudo cpuidle-lab ab --governors menu,teo_ng,wteo --set wteo.learning_rate=80 --duration 60
   sudo cpuidle-lab ab --governors teo_ng,wteo --metric 'Time: ([0-9.]+)' --better lower \\
       -- hackbench -l 20000
   cpuidle-lab ab --read ab.jsonl             print the result again, also of a session cut short
@@ -71,19 +71,6 @@ def _parse_governors(text: str) -> tuple[str, ...]:
     return names
 
 
-def _parse_tunables(text: str) -> list[Setting]:
-    governor, colon, rest = text.partition(":")
-    settings = []
-    for word in rest.split(","):
-        name, equals, value = word.partition("=")
-        if not (governor and colon and name and equals and value) or "/" in governor + name:
-            raise argparse.ArgumentTypeError(
-                f"'{text}' does not look like wteo:learning_rate=80,latency_bias=500"
-            )
-        settings.append(Setting(governor, name, value))
-    return settings
-
-
 def _parse_metric(text: str) -> str:
     try:
         groups = re.compile(text).groups
@@ -116,11 +103,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"default: {_ROUNDS}",
     )
     parser.add_argument(
-        "--tunables",
-        type=_parse_tunables,
+        "--set",
+        type=parse_setting,
         action="append",
         default=[],
-        metavar="GOV:NAME=VALUE",
+        dest="settings",
+        metavar="GOV.TUNABLE=VALUE",
         help="set a tunable meanwhile (may be repeated)",
     )
     parser.add_argument(
@@ -138,7 +126,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds between a switch and its run (default: 2)",
     )
     parser.add_argument(
-        "--seconds", type=_parse_seconds, metavar="S", help="without COMMAND: seconds of each run"
+        "--duration", type=_parse_seconds, metavar="S", help="without COMMAND: seconds of each run"
     )
     parser.add_argument(
         "--metric",
@@ -173,8 +161,8 @@ def plan_of(args: argparse.Namespace) -> Plan:
         "give at least two governors, such as --governors teo_ng,wteo": len(governors) < 2,
         f"--governors names {twice} twice": twice is not None,
         f"at least {_FEWEST_ROUNDS} rounds are needed": args.rounds < _FEWEST_ROUNDS,
-        "give either --seconds or a COMMAND": bool(args.workload) == (args.seconds is not None),
-        "--seconds 0 measures nothing": args.seconds == 0,
+        "give either --duration or a COMMAND": bool(args.workload) == (args.duration is not None),
+        "--duration 0 measures nothing": args.duration == 0,
         "--metric needs a COMMAND": args.metric is not None and not args.workload,
         "--better needs --metric": args.better is not None and args.metric is None,
     }
@@ -184,10 +172,10 @@ def plan_of(args: argparse.Namespace) -> Plan:
     return Plan(
         governors=governors,
         rounds=args.rounds,
-        settings=tuple(setting for settings in args.tunables for setting in settings),
+        settings=tuple(args.settings),
         seed=args.seed,
         settle_s=args.settle,
-        seconds=args.seconds,
+        seconds=args.duration,
         command=tuple(args.workload),
         metric=args.metric,
         better=args.better or "higher",

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--page", type=Path, metavar="FILE", help="write a page with both tables")
     add("--wakeups", type=_number(20, 10_000), default=plan.wakeups, metavar="N",
         help="wake-ups of each series of latencies (default: %(default)s)")  # fmt: skip
-    add("--seconds", type=_number(0.2, 600), default=plan.seconds, metavar="S",
+    add("--duration", type=_number(0.2, 600), default=plan.seconds, metavar="S",
         help="of each stretch for power (default: %(default)s)")  # fmt: skip
     add("--repetitions", type=_number(2, 100), default=plan.repetitions, metavar="N",
         help="of each stretch; more narrow the intervals (default: %(default)s)")  # fmt: skip
@@ -192,7 +192,7 @@ def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> res
             )
         zones = measure.zones(tree)
         bench = measure.Bench(machine, cpus, program(), waiter, zones, say)
-        plan = measure.Plan(int(args.wakeups), args.seconds, int(args.repetitions))
+        plan = measure.Plan(int(args.wakeups), args.duration, int(args.repetitions))
         with isolate.isolation(tree, cpus, len(states)) as isolation:
             busy_mw = measure.measure(bench, isolation, states, plan)
     model.judge(states)

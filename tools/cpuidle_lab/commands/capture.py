@@ -532,7 +532,8 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
 # The command line.
 
 
-def _parse_setting(text: str) -> Setting:
+def parse_setting(text: str) -> Setting:
+    """Return what an option --set says."""
     target, equals, value = text.partition("=")
     governor, dot, name = target.partition(".")
     if not (governor and dot and name and equals and value) or "/" in target:
@@ -570,7 +571,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--governor", metavar="NAME", help="switch to this governor meanwhile")
     parser.add_argument(
         "--set",
-        type=_parse_setting,
+        type=parse_setting,
         action="append",
         default=[],
         dest="settings",

@@ -3,14 +3,12 @@
 
 import argparse
 import json
-import os
 import shlex
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import is_page_of, write_whole
+from cpuidle_lab.figures_out import add_options, now, page_of, write_tables
+from cpuidle_lab.files import write_whole
 
 NAME = "compare"
 HELP = "replay governors on recordings, and rank them beside an oracle and a floor estimate"
@@ -22,7 +20,7 @@ examples:
   cpuidle-lab compare bursts/ --governors wteo,wteo:learning_rate=50:half_life_ms=500
                                                 tunables after colons
   cpuidle-lab compare *.dat --json | jq '.summary[] | {label, mean_regret, worst_trace}'
-  cpuidle-lab compare *.dat --csv compare.csv   one row for each governor on each recording
+  cpuidle-lab compare *.dat --csv tables/       governors.csv: a row for each on each recording
 
 TRACE is a trace.dat of trace-cmd with the cpuidle_lab events or made by capture --stock, or a
 directory of columns. Of power:cpu_idle alone, governors are replayed without timers. The table
@@ -66,52 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="worst decisions to show for each governor and trace (default: %(default)s); 0 keeps "
         "memory small where a recording is huge",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="the HTML file (default: compare.html beside the first TRACE)",
-    )
-    parser.add_argument(
-        "--machine",
-        metavar="MACHINE",
-        help="idle states of recordings without the module (see cpuidle-lab machines)",
-    )
-    parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the figures as CSV")
-    parser.add_argument(
-        "--force", action="store_true", help="overwrite FILE even if it is not one of our pages"
-    )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _check_html(path: Path, force: bool) -> None:
-    """Refuse to overwrite what is not ours.
-
-    Raises:
-        UserError: `path` exists and is no such page, or its directory does not exist.
-    """
-    from cpuidle_lab.compare.compare_page import GENERATOR
-
-    _check_folder(path)
-    if force or not path.exists() or is_page_of(path, GENERATOR):
-        return
-    raise UserError(
-        f"{path} exists and was not written by compare; choose another name or --force", USAGE
-    )
-
-
-def _check_folder(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise UserError(f"{path.parent}: no such directory")
-    if not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path.parent}: not writable; choose another place with -o")
-    if path.is_dir():
-        raise UserError(f"{path} is a directory")
+    add_options(parser, "compare.html")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -121,14 +74,8 @@ def run(args: argparse.Namespace) -> int:
     from cpuidle_lab.compare import compare_page, compare_text, export, model, spec
     from cpuidle_lab.view.terminal import phase
 
-    start = _now()
-    html: Path | None = args.output
-    if html is None and not args.json and args.csv is None:
-        html = args.traces[0].resolve().parent / "compare.html"
-    if html is not None:
-        _check_html(html, args.force)
-    if args.csv is not None:
-        _check_folder(args.csv)
+    start = now()
+    html = page_of(args, "compare.html", compare_page.GENERATOR)
     comparison = model.build(
         args.traces,
         spec.parse(args.governors, not args.no_mainline),
@@ -142,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
     if html is not None:
         write_whole(html, compare_page.render(comparison))
     if args.csv is not None:
-        write_whole(args.csv, export.as_csv(comparison))
+        write_tables(args.csv, export.as_csv(comparison))
     if args.json:
-        json.dump(export.as_json(comparison, _now()), sys.stdout, indent=2)
+        json.dump(export.as_json(comparison, now()), sys.stdout, indent=2)
         print()
         return 0
     compare_text.show_tables(comparison)

@@ -46,9 +46,11 @@ EVENTS = (OUR_EVENTS, "power:cpu_idle")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("--kernel", default="6.12", help="series (default: %(default)s)")
-    parser.add_argument("--machine", default="skx", help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=42, help="default: %(default)s")
+    parser.add_argument(
+        "--kernel", default="6.12", metavar="SERIES", help="series (default: %(default)s)"
+    )
+    parser.add_argument("--machine", default="skx", metavar="MACHINE", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=42, metavar="N", help="default: %(default)s")
     parser.add_argument(
         "-o",
         "--output",

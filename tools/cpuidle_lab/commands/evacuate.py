@@ -17,7 +17,7 @@ HELP = "keep some CPUs of this machine idle while a command runs, then give them
 EPILOG = """\
 examples:
   sudo cpuidle-lab evacuate --max-capacity 75 -- make -j
-  sudo cpuidle-lab evacuate --cpus 4-7 --duration 60
+  sudo cpuidle-lab evacuate --cpu-list 4-7 --duration 60
   sudo cpuidle-lab evacuate --max-capacity 50 --method cpuset -- COMMAND
                                      without the module, by an isolated cpuset partition
   cpuidle-lab evacuate --max-capacity 50 --dry-run --json
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--max-capacity", type=int, default=100, metavar="PCT",
         help="share of the online CPUs that stays in use, 1 to 100")  # fmt: skip
-    add("--cpus", default="", metavar="LIST", help="evacuate these CPUs: 4-7,9")
+    add("--cpu-list", default="", metavar="LIST", help="evacuate these CPUs: 4-7,9")
     add("--method", choices=evacuation.METHODS, default=evacuation.MODULE_METHOD,
         help="default: %(default)s")  # fmt: skip
     add("--duration", type=float, metavar="S", help="without a command: for so many seconds")
@@ -57,13 +57,13 @@ def wish_of(args: argparse.Namespace) -> evacuation.Wish:
         UserError: they describe none.
     """
     try:
-        cpus = tuple(evacuation.parse_cpus(args.cpus))
+        cpus = tuple(evacuation.parse_cpus(args.cpu_list))
     except ValueError:
-        raise UserError(f"'{args.cpus}' is no list of CPUs such as 4-7,9", USAGE) from None
+        raise UserError(f"'{args.cpu_list}' is no list of CPUs such as 4-7,9", USAGE) from None
     if not 1 <= args.max_capacity <= 100:
         raise UserError("--max-capacity is a percentage from 1 to 100", USAGE)
     if args.max_capacity == 100 and not cpus:
-        raise UserError("give --max-capacity or --cpus", USAGE)
+        raise UserError("give --max-capacity or --cpu-list", USAGE)
     if args.duration is not None and (args.duration <= 0 or args.command):
         raise UserError("--duration is a time above 0, and stands in place of COMMAND", USAGE)
     return evacuation.Wish(args.max_capacity, cpus)

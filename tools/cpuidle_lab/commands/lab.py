@@ -51,20 +51,37 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
-    add("--kernel", default="6.12", help=f"{', '.join(FLAVOURS)} (default: %(default)s)")
+    add(
+        "--kernel",
+        default="6.12",
+        metavar="SERIES",
+        help=f"{', '.join(FLAVOURS)} (default: %(default)s)",
+    )
     add("--cpus", type=int, default=2, metavar="N", help="number of CPUs (default: %(default)s)")
-    add("--machine", default="skx", help=f"{', '.join(MACHINES)} (default: %(default)s)")
-    add("--governor", default="menu",
+    add(
+        "--machine",
+        default="skx",
+        metavar="MACHINE",
+        help=f"{', '.join(MACHINES)} (default: %(default)s)",
+    )
+    add("--governor", default="menu", metavar="NAME",
         help=f"{', '.join(GOVERNORS)}, bpf:NAME (default: %(default)s)")  # fmt: skip
-    add("--set", action="append", default=[], metavar="GOVERNOR.NAME=VALUE", help="set a tunable")
+    add("--set", action="append", default=[], metavar="GOV.TUNABLE=VALUE", help="set a tunable")
     add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
     add("--script", type=Path, metavar="FILE", help="run this shell script instead")
     add("--duration", type=int, default=2, metavar="S", help="seconds of a workload (default: 2)")
     add("-o", "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR",
         help="default: build/lab")  # fmt: skip
-    add("--seed", type=int, default=42, help="of all that is random (default: %(default)s)")
-    add("--event", action="append", default=[], metavar="EVENT", help="record this too: sched, …")
-    add("--trace", action=argparse.BooleanOptionalAction, default=True, help="record the events")
+    add(
+        "--seed",
+        type=int,
+        default=42,
+        metavar="N",
+        help="of all that is random (default: %(default)s)",
+    )
+    add("--events", action="append", default=[], metavar="LIST",
+        help="record these events or event systems, too")  # fmt: skip
+    add("--no-trace", action="store_false", dest="trace", help="do not record the events")
     add("--real-time", action="store_true", help="no virtual time; runs differ")
     add("--time-limit", type=float, default=600, metavar="S", help="of your time (default: 600)")
     add("--json", action="store_true", help="print the results as JSON")
@@ -123,7 +140,11 @@ def lab_run(args: argparse.Namespace) -> LabRun:
     if args.script:
         script = args.script.read_text()
     else:
-        events = [OUR_EVENTS, *args.event] if args.trace else []
+        events = (
+            [OUR_EVENTS, *(one for each in args.events for one in each.split(","))]
+            if args.trace
+            else []
+        )
         script = Session(args.machine, phases(args), events).script()
     return LabRun(
         script=script,

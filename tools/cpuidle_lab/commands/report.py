@@ -5,11 +5,10 @@ import argparse
 import json
 import shlex
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import is_page_of, write_whole
+from cpuidle_lab.figures_out import add_options, now, page_of, write_tables
+from cpuidle_lab.files import write_whole
 
 NAME = "report"
 HELP = "compare the governors in a trace: tables, and one HTML file that opens offline"
@@ -37,44 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "traces", nargs="+", type=Path, metavar="TRACE", help="trace.dat of trace-cmd"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        metavar="FILE",
-        help="the HTML file (default: report.html beside TRACE)",
-    )
-    parser.add_argument(
-        "--machine",
-        metavar="MACHINE",
-        help="idle states of traces without the module (see cpuidle-lab machines)",
-    )
-    parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
-    parser.add_argument("--csv", type=Path, metavar="DIR", help="write CSV tables into DIR")
-    parser.add_argument(
-        "--force", action="store_true", help="overwrite FILE even if it is not one of our reports"
-    )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _check_target(path: Path, force: bool) -> None:
-    """Refuse to overwrite what is not ours.
-
-    Raises:
-        UserError: `path` exists and is no report, or its directory does not exist.
-    """
-    from cpuidle_lab.report.report_page import GENERATOR
-
-    if not path.parent.is_dir():
-        raise UserError(f"{path.parent}: no such directory")
-    if force or not path.exists() or is_page_of(path, GENERATOR):
-        return
-    raise UserError(
-        f"{path} exists and is not a cpuidle-lab report; choose another name or --force"
-    )
+    add_options(parser, "report.html")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,24 +45,17 @@ def run(args: argparse.Namespace) -> int:
     from cpuidle_lab import machines
     from cpuidle_lab.report import export, model, report_page, report_text
 
-    start = _now()
+    start = now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
-    html: Path | None = args.output
-    if html is None and not args.json and args.csv is None:
-        html = args.traces[0].parent / "report.html"
-    if html is not None and html.parent.is_dir():
-        _check_target(html, args.force)
+    html = page_of(args, "report.html", report_page.GENERATOR)
     machine = machines.find(args.machine) if args.machine else None
     report = model.build(args.traces, command, start, machine)
     if html is not None:
-        _check_target(html, args.force)
         write_whole(html, report_page.render(report))
     if args.csv is not None:
-        args.csv.mkdir(parents=True, exist_ok=True)
-        for name, text in export.as_csv(report).items():
-            write_whole(args.csv / name, text)
+        write_tables(args.csv, export.as_csv(report))
     if args.json:
-        json.dump(export.as_json(report, _now()), sys.stdout, indent=2)
+        json.dump(export.as_json(report, now()), sys.stdout, indent=2)
         print()
         return 0
     report_text.show(report)

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="make all of them")
     parser.add_argument("--list", action="store_true", help="show the streams and stop")
     parser.add_argument(
-        "--machine", default="skx", metavar="NAME",
+        "--machine", default="skx", metavar="MACHINE",
         help="idle states, as the emulator's: skx, icx, spr, gnr, skl, power9 (default: skx)",
     )  # fmt: skip
     parser.add_argument(

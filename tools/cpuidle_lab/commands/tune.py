@@ -35,7 +35,7 @@ exit codes: 0 done, 1 a trace, the database or a process failed, 2 wrong usage, 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="a recording")
-    parser.add_argument("--governor", required=True, help="governor to tune")
+    parser.add_argument("--governor", required=True, metavar="NAME", help="governor to tune")
     parser.add_argument(
         "--tunable",
         action="append",
@@ -47,7 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trials", type=int, default=200, help="settings to try in all (default: 200)"
     )
     parser.add_argument(
-        "--seed", type=int, default=1, help="of the search and of what is held out (default: 1)"
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the search and of what is held out (default: 1)",
     )
     parser.add_argument(
         "--hold-out", nargs="+", type=Path, default=[], metavar="TRACE", help="traces that judge"
@@ -67,7 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fresh", action="store_true", help="forget the trials of earlier runs of this search"
     )
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)"
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes (default: one for each processor)",
     )
     parser.add_argument(
         "--pick",

@@ -4,6 +4,7 @@
 import csv
 import io
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import __version__
@@ -70,8 +71,11 @@ def as_json(comparison: Comparison, end: str) -> dict[str, Any]:
     }
 
 
-def as_csv(comparison: Comparison) -> str:
-    """Return one row for each governor on each recording, unknown values empty."""
+def as_csv(comparison: Comparison) -> dict[Path, str]:
+    """Return the table by its name: a row for each governor on each recording.
+
+    Unknown values are empty.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["trace", "governor", "kind", "played_by", *KEYS])
@@ -79,4 +83,4 @@ def as_csv(comparison: Comparison) -> str:
         found = values(result)
         head = [result.trace, result.label, result.kind, result.governor]
         writer.writerow([*head, *(found[key] for key in KEYS)])
-    return text.getvalue()
+    return {Path("governors.csv"): text.getvalue()}
