@@ -249,6 +249,21 @@ static void rows_fade_to_teo(struct kunit *test)
 	}
 }
 
+/* A 64th of the half-life is the least age that counts. */
+static void young_rows_are_left_alone(struct kunit *test)
+{
+	struct bench *b = new_bench(test);
+
+	give(b, CIL_ONE, 0, 0);
+	b->tunables.half_life_ms = 64;
+	b->query.now_ns += MS - 1;
+	decide(b, 100 * MS, 3 * MS);
+	KUNIT_EXPECT_EQ(test, b->rfc.rows[3][0], CIL_ONE);
+	b->query.now_ns++;
+	decide(b, 100 * MS, 3 * MS);
+	KUNIT_EXPECT_LT(test, b->rfc.rows[3][0], CIL_ONE);
+}
+
 /* More than half of the window must be shorter than TEO's choice. */
 static void half_of_the_window_is_not_most(struct kunit *test)
 {
@@ -306,6 +321,20 @@ static void draws_follow_weights(struct kunit *test)
 	}
 }
 
+/* A lot that is equal to the first weight is beyond it. */
+static void weights_have_ends(struct kunit *test)
+{
+	struct bench *b = new_bench(test);
+	u64 random = b->rfc.random;
+	u32 lot = cil_scale(cil_random(&random) >> 2, CIL_ONE);
+
+	give(b, lot, CIL_ONE - lot, 0);
+	KUNIT_EXPECT_EQ(test, 1, decide(b, 100 * MS, 3 * MS).index);
+	start(b);
+	give(b, lot + 1, CIL_ONE - lot - 1, 0);
+	KUNIT_EXPECT_EQ(test, 0, decide(b, 100 * MS, 3 * MS).index);
+}
+
 /* Sequences repeat by seed and CPU; a new seed counts at the next decision. */
 static void draws_repeat_by_seed(struct kunit *test)
 {
@@ -341,6 +370,10 @@ static void unusable_states_give_way(struct kunit *test)
 	b->rfc.rows[2][2] = 0;
 	b->query.latency_req_ns = 10 * US;
 	KUNIT_EXPECT_EQ(test, 1, decide(b, 100 * MS, 3 * MS).index);
+	/* A latency that is equal to the request is within it. */
+	b->machine.states[1].exit_latency_ns = 10 * US;
+	KUNIT_EXPECT_EQ(test, 1, decide(b, 100 * MS, 3 * MS).index);
+	b->machine.states[1].exit_latency_ns = 2 * US;
 	b->query.latency_req_ns = 2 * US - 1;
 	KUNIT_EXPECT_EQ(test, 0, decide(b, 100 * MS, 3 * MS).index);
 }
@@ -353,6 +386,8 @@ static void a_stopped_tick_forbids_the_draw(struct kunit *test)
 	give(b, 0, CIL_ONE, 0);
 	b->query.tick_stopped = true;
 	KUNIT_EXPECT_EQ(test, 1, decide(b, 8 * MS, 8 * MS).index);
+	/* A stopped tick is not started again. */
+	KUNIT_EXPECT_TRUE(test, decide(b, 8 * MS, 8 * MS).stop_tick);
 	KUNIT_EXPECT_EQ(test, 3, decide(b, 8 * MS + 1, 8 * MS + 1).index);
 	b->machine.states[1].target_residency_ns = 4 * MS;
 	KUNIT_EXPECT_EQ(test, 1, decide(b, 8 * MS + 1, 8 * MS + 1).index);
@@ -378,6 +413,22 @@ static void shallow_draws_keep_the_tick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, decide(b, 100 * MS, 2 * US - 1).index);
 	give(b, CIL_ONE, 0, 0);
 	KUNIT_EXPECT_FALSE(test, decide(b, 100 * MS, 3 * MS).stop_tick);
+}
+
+/* Where the lot says the same, TEO's answer about the tick stands. */
+static void the_same_state_keeps_teos_tick(struct kunit *test)
+{
+	struct bench *b = new_bench(test);
+	struct cil_decision d;
+	u32 i;
+
+	for (i = 0; i < 8; i++)
+		sleep_for(b, 100 * MS);
+	b->query.latency_req_ns = 10 * US;
+	d = decide(b, 100 * MS, 3 * MS);
+	KUNIT_EXPECT_EQ(test, 2, d.index);
+	KUNIT_EXPECT_EQ(test, CIL_REASON_WTEO_SAMPLE, d.reason);
+	KUNIT_EXPECT_TRUE(test, d.stop_tick);
 }
 
 static const s64 extremes[] = {
@@ -436,13 +487,16 @@ static struct kunit_case wteo_rfc_cases[] = {
 	KUNIT_CASE(the_right_state_has_edges),
 	KUNIT_CASE(own_doings_teach_nothing),
 	KUNIT_CASE(rows_fade_to_teo),
+	KUNIT_CASE(young_rows_are_left_alone),
 	KUNIT_CASE(half_of_the_window_is_not_most),
 	KUNIT_CASE(the_window_forgets),
 	KUNIT_CASE(draws_follow_weights),
+	KUNIT_CASE(weights_have_ends),
 	KUNIT_CASE(draws_repeat_by_seed),
 	KUNIT_CASE(unusable_states_give_way),
 	KUNIT_CASE(a_stopped_tick_forbids_the_draw),
 	KUNIT_CASE(shallow_draws_keep_the_tick),
+	KUNIT_CASE(the_same_state_keeps_teos_tick),
 	KUNIT_CASE(extremes_do_no_harm),
 	KUNIT_CASE(dump_shows_rows),
 	{}

@@ -24,7 +24,7 @@ TARGETS = {"wteo": {"lines": 1200, "doc_lines": 100, "doc_words": 1000, "tunable
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DOC = re.compile(r"/\*\*\n \* DOC:.*?\*/", re.DOTALL)
-_TABLE = re.compile(r"static const struct cil_tunable \w+\[\] = \{(.*?)\n\};", re.DOTALL)
+_TABLE = re.compile(r"const struct cil_tunable \w+\[\w*\] = \{(.*?)\n\};", re.DOTALL)
 
 
 @dataclass(frozen=True)

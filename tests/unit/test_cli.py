@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -421,6 +422,16 @@ def test_python_alone_is_enough_for(bare: Path, arguments: list[str], code: int,
     assert (done.returncode, said in done.stdout + done.stderr) == (code, True), done
     assert "setup.sh" not in done.stdout + done.stderr
     assert not (bare / "build").exists()
+
+
+# Processor time: that of the clock depends on what else the machine does.
+@pytest.mark.parametrize("argument", ["--help", "--version", "doctor"])
+def test_python_alone_answers_within_a_second(bare: Path, argument: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = called(bare, argument)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.stdout, done
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
 
 
 @pytest.mark.parametrize("arguments", [["report", "x"], ["doctor", "--trace", "x"], ["watch"]])

@@ -770,7 +770,7 @@ def test_foreign_files_are_not_overwritten(
     target = tmp_path / "thesis.html"
     target.write_text("five years of work")
     command = ["report", str(session), "--output", str(target)]
-    assert main(command) == 1
+    assert main(command) == 2
     out, err = capsys.readouterr()
     assert target.read_text() == "five years of work"
     assert out == "" and err.count("\n") == 1 and "--force" in err

@@ -29,6 +29,11 @@ def test_lines_and_words_are_counted() -> None:
     assert (found.doc_lines, found.doc_words, found.tunables) == (5, 4, 2)
 
 
+def test_a_table_that_others_see_is_counted() -> None:
+    shared = SOURCE.replace("static const", "const").replace("tunables[]", "tunables[SMALL_COUNT]")
+    assert size.measure("small", [shared]).tunables == 2
+
+
 def test_what_exceeds_a_target_is_told() -> None:
     small = size.measure("wteo", [SOURCE])
     assert size.exceeded(small) == []
