@@ -18,8 +18,12 @@ SENT: dict[int, Any] = {
     signal.SIGQUIT: signal.SIG_DFL,
 }
 
-# Whose tests boot machines.
+# Whose tests boot machines, and which of them boot none in virtual time in the short tier.
 MACHINES = "tests/lab/"
+REAL_TIME = frozenset(
+    f"{MACHINES}test_{name}.py"
+    for name in ("capture", "evacuate", "latnice", "module", "new", "other_modules", "tunables")
+)
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
@@ -40,7 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, unless they are wanted."""
+    """Put machines in front, for they take longest; leave out the long tests, unless wanted."""
+    items.sort(key=lambda item: not item.nodeid.startswith(MACHINES))
     if config.getoption("--full"):
         return
     long = [item for item in items if item.get_closest_marker("full")]
@@ -54,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Say what goes one after the other: all machines, for they wait for the same host CPU.
+    """Say what goes one after the other: machines in virtual time wait for the same host CPU.
 
     Of the others each file, for its tests share what they have made ready.
     """
@@ -63,7 +68,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Groups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.split("::")[0]
-            return MACHINES if path.startswith(MACHINES) else path
+            return MACHINES if path.startswith(MACHINES) and path not in REAL_TIME else path
+
+    # Not by the number of tests: a file of quick ones would go before the machines.
+    config.option.loadscopereorder = False
 
     return Groups(config, log)
 

@@ -148,7 +148,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
         "etc/none": b"",
     }
     output = tmp_path_factory.mktemp("capture") / "results"
-    return run_lab(LabRun(script=SCRIPT, files=files), output).check()
+    return run_lab(LabRun(script=SCRIPT, files=files, real_time=True), output).check()
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +212,10 @@ def test_only_what_was_recorded_is_left(session: LabResult) -> None:
     assert {name for name in names if name.endswith(".dat")} == {"good.dat", "timed.dat"}
     assert not [name for name in names if name.startswith(".")]
     # The kernel on foreign modules, and the module on the value that is refused on purpose.
-    expected = ("taint", "wteo: no tunable learning_rate, or its value is out of range")
+    expected = (
+        "taint",
+        "hrtimer: interrupt took",
+        "wteo: no tunable learning_rate, or its value is out of range",
+    )
     lines = session.complaints()
     assert [line for line in lines if not any(text in line for text in expected)] == []

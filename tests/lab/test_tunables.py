@@ -71,7 +71,8 @@ def test_files_values_and_ranges(tmp_path: Path) -> None:
         act(path, "read")
         expected.append(f"{path} {tunable.shown(tunable.default)}")
 
-    run = LabRun(script=SCRIPT, files={"lab/actions": "\n".join([*actions, ""]).encode()})
+    files_of_guest = {"lab/actions": "\n".join([*actions, ""]).encode()}
+    run = LabRun(script=SCRIPT, files=files_of_guest, real_time=True)
     output = run_lab(run, tmp_path / "results").check().output
 
     governors = ["teo_ng", "menu_ng", "wteo", "wteo_rfc"]
