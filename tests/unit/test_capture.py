@@ -553,4 +553,4 @@ def test_wrong_usage(arguments: list[str], root: Path, capsys: pytest.CaptureFix
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_characters="/.="), min_size=1), st.text(min_size=1))
 def test_settings_split_at_the_first_dot_and_equals_sign(name: str, value: str) -> None:
-    assert capture._parse_setting(f"wteo.{name}={value}") == Setting("wteo", name, value)
+    assert capture.parse_setting(f"wteo.{name}={value}") == Setting("wteo", name, value)
