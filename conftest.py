@@ -22,7 +22,7 @@ SENT: dict[int, Any] = {
 MACHINES = "tests/lab/"
 REAL_TIME = frozenset(
     f"{MACHINES}test_{name}.py"
-    for name in ("capture", "evacuate", "latnice", "new", "other_modules", "tunables")
+    for name in ("capture", "evacuate", "latnice", "other_modules", "tunables")
 )
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()

@@ -75,7 +75,7 @@ def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def session(changes: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Boot once with a module that has the governor, and record it at work."""
     output = tmp_path_factory.mktemp("new") / "results"
-    return run_lab(LabRun(script=SCRIPT, changes=changes, real_time=True), output).check()
+    return run_lab(LabRun(script=SCRIPT, changes=changes), output).check()
 
 
 def test_it_is_a_governor_like_the_others(session: LabResult) -> None:
@@ -94,8 +94,8 @@ def test_without_wings_the_governors_serve(session: LabResult) -> None:
 
 
 def test_the_kernel_has_no_complaints(session: LabResult) -> None:
-    # The host may not run the guest for a while; a build without hints has no latency_map.
-    expected = ("taint", "hrtimer: interrupt took", "no tunable latency_map")
+    # A build without hints has no latency_map.
+    expected = ("taint", "no tunable latency_map")
     said = session.complaints()
     assert [line for line in said if not any(text in line for text in expected)] == []
 
