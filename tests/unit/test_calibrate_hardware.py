@@ -2,6 +2,8 @@
 """`cpuidle-lab calibrate`: which CPUs it takes, and what the hardware's counters say."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from cpuidle_lab.calibrate.topology import Peers, members, peers
 from cpuidle_lab.cli import main
 from cpuidle_lab.sysfs import Tree
 from tests.unit import test_calibrate
+
+TOP = Path(__file__).resolve().parents[2]
 
 root = test_calibrate.root
 
@@ -141,3 +145,18 @@ def test_without_counters_the_blind_spot_is_said(
 ) -> None:
     notes = calibrated(capsys, root, "")["notes"]
     assert any("no residency counter of the hardware" in note for note in notes)
+
+
+def test_wake_ups_that_come_too_fast_are_not_lost(tmp_path: Path) -> None:
+    """A wake-up that is sent before the last was received would be waited for in vain."""
+    subprocess.run(["make", "-s", "-C", TOP / "tools/calibrate", f"BUILD={tmp_path}"], check=True)
+    cpus = sorted(os.sched_getaffinity(0))
+    done = subprocess.run(
+        [tmp_path / "calibrate-wake", "latency", "ipi", str(cpus[0]), str(cpus[-1]), "1", "20",
+         "500"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if "SCHED_FIFO" in done.stderr:
+        pytest.skip("threads of SCHED_FIFO need root")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == 500 and min(map(int, done.stdout.split())) > 0
