@@ -91,7 +91,8 @@ def legend(text: str, labels: dict[str, str]) -> str:
 def section(server: Server, panel: dict[str, Any], when: tuple[float, float]) -> str:
     """Return a panel as HTML."""
     place = panel["gridPos"]
-    style = f"grid-column:{place['x'] + 1}/span {place['w']};grid-row:{place['y'] + 1}/span {place['h']}"  # noqa: E501
+    column, row = place["x"] + 1, place["y"] + 1
+    style = f"grid-area:{row}/{column}/span {place['h']}/span {place['w']}"
     head = f'<section style="{style}"><h2>{html.escape(panel["title"])}</h2>'
     defaults = panel["fieldConfig"]["defaults"]
     if panel["type"] == "stat":

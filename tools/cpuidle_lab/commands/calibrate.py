@@ -185,8 +185,10 @@ def _check_files(args: argparse.Namespace) -> None:
     for path in (args.output, args.page):
         if path is None:
             continue
-        if path.is_dir() or not path.parent.is_dir():
-            raise UserError(f"{path}: is no file in a directory that exists")
+        if path.is_dir():
+            raise UserError(f"{path}: is a directory; give the name of a file")
+        if not path.parent.is_dir():
+            raise UserError(f"{path.parent}: there is no such directory")
         if not os.access(path.parent, os.W_OK):
             raise UserError(f"{path.parent}: cannot be written to")
         if path.exists() and not args.force:
