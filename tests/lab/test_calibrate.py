@@ -13,7 +13,7 @@ from cpuidle_lab.lab import LabResult, LabRun, run_lab
 from tests.lab.test_capture import PYTHON
 from tests.proofs.calibrate import guest
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 # Seconds of the guest are short here, and its host may be busy.
 PLAN = "--force --repetitions 2 --seconds 0.2 --wakeups 20"
@@ -21,7 +21,7 @@ PLAN = "--force --repetitions 2 --seconds 0.2 --wakeups 20"
 SCRIPT = f"""
 {guest.FUNCTIONS}
 machine() {{
-    load cpuidle_emul "$@"
+    load cpuidle_emul states=C1:2:2:1400,C6:133:600:100 poll=none "$@"
     echo 1 >/sys/devices/system/cpu/cpu1/cpuidle/state1/disable
     before=$(settings)
 }}
@@ -51,14 +51,14 @@ ended() {{
     left $1
 }}
 
-machine machine=skx demote=2 secretly=1
+machine demote=2 secretly=1
 measure secretly -o /results/machine.yaml --page /results/page.html
 rmmod cpuidle_emul
-machine machine=skx demote=1
+machine demote=1
 measure told
 rmmod cpuidle_emul
 
-machine machine=skx
+machine
 begin int; measure second; kill -INT $run; ended int
 begin helper; kill -SEGV $(pidof calibrate-wake); ended helper
 begin killed; kill -KILL $run; wait $run
@@ -78,7 +78,7 @@ rmmod cpuidle_emul
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Calibrate several machines in one boot."""
-    run = LabRun(script=SCRIPT, files=guest.files(), real_time=True)
+    run = LabRun(script=SCRIPT, files=guest.files(), real_time=True, time_limit_s=900)
     return run_lab(run, tmp_path_factory.mktemp("calibrate") / "results").check()
 
 
