@@ -82,10 +82,20 @@ static void counter_del(struct perf_event *event, int flags)
 }
 
 PMU_FORMAT_ATTR(event, "config:0-63");
-PMU_EVENT_ATTR_STRING(c1-residency, attr_c1, "event=0x01");
-PMU_EVENT_ATTR_STRING(c3-residency, attr_c3, "event=0x03");
-PMU_EVENT_ATTR_STRING(c6-residency, attr_c6, "event=0x06");
-PMU_EVENT_ATTR_STRING(c7-residency, attr_c7, "event=0x07");
+
+#define EMUL_COUNTER(n)							\
+	{								\
+		.attr = {						\
+			.attr = { .name = "c" #n "-residency",		\
+				  .mode = 0444 },			\
+			.show = perf_event_sysfs_show,			\
+		},							\
+		.event_str = "event=" #n,				\
+	}
+
+static struct perf_pmu_events_attr events[] = {
+	EMUL_COUNTER(1), EMUL_COUNTER(3), EMUL_COUNTER(6), EMUL_COUNTER(7),
+};
 
 static ssize_t cpumask_show(struct device *dev, struct device_attribute *attr,
 			    char *buf)
@@ -97,16 +107,18 @@ static DEVICE_ATTR_RO(cpumask);
 static struct attribute *format_attrs[] = { &format_attr_event.attr, NULL };
 static struct attribute *cpumask_attrs[] = { &dev_attr_cpumask.attr, NULL };
 static struct attribute *event_attrs[] = {
-	&attr_c1.attr.attr, &attr_c3.attr.attr, &attr_c6.attr.attr,
-	&attr_c7.attr.attr, NULL,
+	&events[0].attr.attr, &events[1].attr.attr, &events[2].attr.attr,
+	&events[3].attr.attr, NULL,
 };
 
 static const struct attribute_group format_group = {
 	.name = "format", .attrs = format_attrs,
 };
+
 static const struct attribute_group event_group = {
 	.name = "events", .attrs = event_attrs,
 };
+
 static const struct attribute_group cpumask_group = { .attrs = cpumask_attrs };
 
 static const struct attribute_group *groups[] = {
