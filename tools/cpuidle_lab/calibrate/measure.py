@@ -86,6 +86,8 @@ class Bench:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+        if process.returncode < 0:
+            raise UserError(f"calibrate-wake was killed by signal {-process.returncode}")
         if process.returncode:
             raise UserError(err.decode(errors="replace").strip() or "calibrate-wake failed")
         return out.decode()
