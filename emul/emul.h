@@ -79,11 +79,14 @@ extern s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
  * @reject: each time so many requests for a state have come, one is refused;
  *	0: never
  * @demote: likewise, one is served by the next shallower state that halts
+ * @secretly: the driver does not notice that, and reports the state that was
+ *	requested
  */
 struct emul_modes {
 	bool	silent;
 	u32	reject;
 	u32	demote;
+	bool	secretly;
 };
 
 extern struct emul_modes emul_modes;
@@ -106,6 +109,10 @@ u64 emul_energy_uj(void);
 /* work.c */
 struct dentry;
 void emul_work_register(struct dentry *folder);
+
+/* counters.c */
+void emul_counters_register(void);
+void emul_counters_unregister(void);
 
 /* thermal.c */
 int emul_thermal_register(void);

@@ -108,28 +108,32 @@ static bool can_demote(const struct cpuidle_driver *drv, int index)
  *
  * Called and left with interrupts disabled.
  *
- * Return: the state that was entered, or -EBUSY: refused.
+ * Return: the state that was entered, as far as the driver knows, or -EBUSY:
+ * refused.
  */
 int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 	       int index)
 {
 	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
+	int reported = index;
 
 	cpu->requests++;
 	if (is_due(emul_modes.reject, cpu->requests))
 		return -EBUSY;
 	if (is_due(emul_modes.demote, cpu->requests) && can_demote(drv, index))
 		index--;
+	if (!emul_modes.secretly)
+		reported = index;
 
 	/* From here on a CPU that needs this one sends it an interrupt. */
 	if (current_clr_polling_and_test())
-		return index;
+		return reported;
 
 	emul_account_switch(&cpu->account, index);
 	emul_halt();
 	spend_exit_latency(cpu, emul_exit_latency_ns[index]);
 	emul_account_switch(&cpu->account, EMUL_BUSY);
-	return index;
+	return reported;
 }
 
 /*

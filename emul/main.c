@@ -63,6 +63,8 @@ module_param_named(reject, emul_modes.reject, uint, 0444);
 MODULE_PARM_DESC(reject, "refuse one in so many requests for a state that halts (default: 0, never)");
 module_param_named(demote, emul_modes.demote, uint, 0444);
 MODULE_PARM_DESC(demote, "serve one in so many requests by the next shallower state (default: 0, never)");
+module_param_named(secretly, emul_modes.secretly, bool, 0444);
+MODULE_PARM_DESC(secretly, "the driver does not notice demote, as if the hardware demoted by itself (default: no)");
 
 struct emul_cpu __percpu *emul_cpus;
 
@@ -330,6 +332,7 @@ static int __init emul_init(void)
 			goto err_zone;
 		}
 	}
+	emul_counters_register();
 	emul_debugfs_register();
 	pr_info("emulating %s: %d idle states, %u mW when busy\n",
 		emulated.name, emul_driver.state_count, emulated.busy_mw);
@@ -348,6 +351,7 @@ module_init(emul_init);
 static void __exit emul_exit(void)
 {
 	emul_debugfs_unregister();
+	emul_counters_unregister();
 	emul_thermal_unregister();
 	emul_zone_unregister();
 	unregister_driver();

@@ -150,8 +150,8 @@ install_python() {
 		python=$(find_python) || die "no Python 3.11 or newer was found"
 	}
 	count=$(grep -c '==' "$wanted")
-	echo "Making the Python environment build/venv: $count packages, 125 MB to download," \
-		"510 MB on disk, once"
+	echo "Making the Python environment build/venv: $count packages, 140 MB to download," \
+		"560 MB on disk, once"
 	logged "$python" -m venv --clear "$venv"
 	counted "$count" "$venv/bin/pip" install --disable-pip-version-check -r "$wanted"
 	cp "$wanted" "$venv/.requirements.txt"

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from cpuidle_lab.calibrate import isolate, model
+from cpuidle_lab.calibrate import isolate, measure, model, result
 from cpuidle_lab.calibrate.model import State, Stretch, fit, judge, latencies, mean_of
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import calibrate
@@ -25,12 +27,19 @@ PACKAGE = Path(__file__).parents[2] / "tools"
 BUSY = 4000.0
 FEW = ("--wakeups", "20")
 
-# Prints how late a wake-up is: 3 us and the exit latency of the state that is enabled.
+# Prints how late a wake-up is: 3 us and twice the exit latency of the state that is enabled. A load
+# is time in that state; the hardware's counters are those of the file "counters".
 PROGRAM = """\
 #!/bin/sh
-[ "$1" = latency ] || exit 1
-root=$CPUIDLE_LAB_ROOT/sys/devices/system/cpu/cpu0/cpuidle
-for state in "$root"/state*; do
+root=$CPUIDLE_LAB_ROOT/sys/devices/system/cpu
+if [ "$1" = load ]; then
+	for state in "$root"/cpu*/cpuidle/state*; do
+		[ "$(cat "$state/disable")" = 1 ] || echo $((1000000 * $3)) >"$state/time"
+	done
+	cat "$CPUIDLE_LAB_ROOT/counters" 2>/dev/null
+	exit 0
+fi
+for state in "$root"/cpu0/cpuidle/state*; do
 	[ "$(cat "$state/disable")" = 0 ] && latency=$(cat "$state/latency")
 done
 n=0
@@ -113,7 +122,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "run").mkdir(exist_ok=True)
     for cpu in (root / "sys/devices/system/cpu").glob("cpu[0-9]*"):
         for state in (cpu / "cpuidle").glob("state*"):
-            (state / "disable").write_text("0\n")
+            for name in ("disable", "time", "usage"):
+                (state / name).write_text("0\n")
     first = root / "sys/devices/system/cpu/cpu0/cpuidle/state1/disable"
     first.write_text("1\n")
     (root / "proc/stat").write_text("cpu 10 0 10 1000 0 0 0 0 0 0\n")
@@ -290,3 +300,152 @@ def test_a_mended_machine_needs_no_second_mending(root: Path) -> None:
         raise UserError("stop")
     assert isolate.mend(tree) == 0
     assert model.quantile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
+
+
+def killed_at(step: int, patch: pytest.MonkeyPatch) -> bool:
+    """Calibrate in a child that dies at a step that changes files; return whether it came there."""
+    steps = 0
+
+    def counted(do: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*arguments: Any, **named: Any) -> Any:
+            nonlocal steps
+            if steps == step:
+                os._exit(9)
+            steps += 1
+            return do(*arguments, **named)
+
+        return count
+
+    child = os.fork()
+    if not child:
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            os.dup2(nowhere.fileno(), 2)
+        patch.setattr(Tree, "write", counted(Tree.write))
+        patch.setattr(os, "fsync", counted(os.fsync))
+        patch.setattr(Path, "replace", counted(Path.replace))
+        patch.setattr(Path, "unlink", counted(Path.unlink))
+        os._exit(main(["calibrate", *FEW]))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 9)
+    return code == 9
+
+
+def test_a_kill_at_any_step_is_mended(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the note, while it is written, at each change, and while the settings come back."""
+    (tmp_path / "program").write_text('#!/bin/sh\n[ "$1" = load ] || echo 3000\n')
+    before = settings(root)
+    changed = step = 0
+    while killed_at(step, monkeypatch):
+        changed += settings(root) != before
+        isolate.mend(Tree(root))
+        assert settings(root) == before, step
+        assert not (root / isolate.STATE.lstrip("/")).exists()
+        step += 1
+    assert settings(root) == before
+    assert step > changed > 15
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), MemoryError(), UserError("stop")])
+def test_a_crash_in_the_middle_leaves_the_settings(
+    root: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    before = settings(root)
+
+    def crash(*_: object) -> None:
+        assert settings(root) != before
+        raise error
+
+    monkeypatch.setattr(measure, "measure_stays", crash)
+    if isinstance(error, UserError):
+        assert main(["calibrate", *FEW]) == 1
+    else:
+        with pytest.raises(type(error)):
+            main(["calibrate", *FEW])
+    assert settings(root) == before and isolate.mend(Tree(root)) == 0
+
+
+def test_a_state_that_sysfs_cannot_disable_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = settings(root)
+    allowed = Tree.may_write
+    monkeypatch.setattr(
+        Tree, "may_write", lambda tree, name: "state2" not in name and allowed(tree, name)
+    )
+    said = refused(capsys)
+    assert "cpu0/cpuidle/state2/disable: cannot be written" in said
+    monkeypatch.undo()
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
+    assert settings(root) == before
+    (root / "sys/devices/system/cpu/cpu0/cpuidle/state2/disable").unlink()
+    monkeypatch.setattr(calibrate, "load", lambda _: 0.0)
+    assert "state2/disable: cannot be written" in refused(capsys)
+    assert not (root / isolate.STATE.lstrip("/")).exists()
+
+
+def test_a_change_that_the_kernel_refuses_is_taken_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = settings(root)
+    write = Tree.write
+
+    def refusing(tree: Tree, name: str, text: str) -> None:
+        if "state2" in name:
+            raise UserError(f"cannot write '{text}' to {name}: the kernel refuses it")
+        write(tree, name, text)
+
+    monkeypatch.setattr(Tree, "write", refusing)
+    assert "the kernel refuses it" in refused(capsys)
+    assert settings(root) == before
+
+
+def test_without_root_nothing_is_changed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(Tree, "is_recorded", False)
+    assert "needs root" in refused(capsys)
+
+
+def test_a_full_disk_does_not_cost_the_measurement(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = settings(root)
+    target = tmp_path / "machine.yaml"
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(isolate, "_remember", lambda *_: None)
+    assert main(["calibrate", *FEW, "-o", str(target)]) == 1
+    said = capsys.readouterr()
+    assert "C6" in said.out and "No space left" in said.err and said.err.count("\n") == 1
+    assert settings(root) == before
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["program"]
+
+
+def test_a_directory_that_cannot_be_written_is_refused_at_the_start(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "cannot be written to" in refused(capsys, "--page", str(tmp_path / "page.html"))
+
+
+def test_a_state_that_never_pays_is_said_to_be_one() -> None:
+    states = made(("POLL", 4000, 0), ("C1", 1500, 5000), ("C6", 1500, 90_000), ("C7", 200, 1e6))
+    states[0].table_latency_us = 0
+    notes = calibrate._notes(states, ("intel-rapl:0",), 0.0)
+    assert "C6: never pays: no stay makes it the cheapest state" in notes
+    found = result.Result(states, "6.12", "intel_idle", 2, 4000, ("intel-rapl:0",), 0.0, notes)
+    assert [row[0] for row in result.rows(found) if "never pays" in row] == ["C6"]
+    assert [state["name"] for state in result.as_json(found)["states"] if state["never_pays"]] == [
+        "C6"
+    ]
+    assert '<tr class="off"><td>C6</td>' in result.as_page(found)
+    written = {state["name"]: state for state in yaml.safe_load(result.as_machine(found))["states"]}
+    assert written["C6"]["target_residency_us"] == 1_000_000
+    assert written["C1"]["target_residency_us"] < 1000 <= written["C7"]["target_residency_us"]

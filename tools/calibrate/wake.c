@@ -7,7 +7,8 @@
  *
  * latency prints COUNT times in ns, one a line: how long after its due time (timer), or after the
  * wake-up by a thread on OTHER (ipi), a thread on CPU runs again. With AWAKE 1 a thread keeps OTHER
- * from sleeping meanwhile. load wakes each CPU every PERIOD_US for a while; 0: it never sleeps.
+ * from sleeping meanwhile. load wakes each CPU every PERIOD_US for a while; 0: it never sleeps. It
+ * prints how the hardware's residency counters grew, as residency.c has it.
  *
  * Exit codes: 0 done, 1 the system refuses, 2 wrong usage.
  */
@@ -27,6 +28,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
+#include "residency.h"
 
 #define NSEC_PER_SEC	1000000000LL
 #define NSEC_PER_USEC	1000LL
@@ -35,6 +37,7 @@
 
 static atomic_bool done;
 static atomic_llong sent_ns;
+static atomic_int received;
 
 static void fail(const char *what)
 {
@@ -110,11 +113,15 @@ static void *send_wakeups(void *data)
 {
 	const struct job *job = data;
 	uint64_t one = 1;
+	int tick = 0;
 	int i;
 
 	stay_on(job->cpu, 20);
 	for (i = 0; i < job->count; i++) {
-		sleep_until(due(job, i));
+		/* An eventfd would make one wake-up of two: skip a turn while the last is under way. */
+		do
+			sleep_until(due(job, tick++));
+		while (atomic_load(&received) < i);
 		atomic_store(&sent_ns, now_ns());
 		if (write(job->event, &one, sizeof(one)) != sizeof(one))
 			fail("cannot wake the other CPU");
@@ -191,6 +198,7 @@ static int latency(char **argv)
 			if (read(job.event, &value, sizeof(value)) != sizeof(value))
 				fail("cannot wait");
 			late_ns[i] = now_ns() - atomic_load(&sent_ns);
+			atomic_store(&received, i + 1);
 		} else {
 			sleep_until(due_ns);
 			late_ns[i] = now_ns() - due_ns;
@@ -216,6 +224,7 @@ static int load(int count, char **argv)
 
 	if (!jobs || !threads)
 		fail("cannot begin");
+	residency_open();
 	for (i = 0; i < count - 2; i++) {
 		jobs[i].cpu = number(argv[2 + i], 0, CPU_SETSIZE - 1);
 		jobs[i].period_ns = period_ns;
@@ -223,10 +232,11 @@ static int load(int count, char **argv)
 		start(&threads[i], period_ns ? wake_now_and_then : spin, &jobs[i]);
 	}
 	sleep_until(end_ns);
+	residency_print();
 	atomic_store(&done, true);
 	for (i = 0; i < count - 2; i++)
 		pthread_join(threads[i], NULL);
-	return 0;
+	return ferror(stdout) || fflush(stdout);
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.lab.test_capture import PYTHON, guest_python
+from tests.lab.test_capture import PYTHON, command_files
 
 TOP = Path(__file__).resolve().parents[3]
 PACKAGE = TOP / "tools" / "cpuidle_lab"
@@ -24,11 +24,6 @@ except UserError as error:
     sys.exit(error.exit_code)
 """
 
-_MODULES = (
-    "__init__.py", "energy.py", "errors.py", "files.py", "host.py", "sysfs.py",
-    "commands/__init__.py", "commands/capture.py", "commands/calibrate.py",
-)  # fmt: skip
-
 FUNCTIONS = f"""
 . /lab/functions
 export PYTHONPATH=/lab/tools
@@ -40,10 +35,8 @@ settings() {{ cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | tr -d '\
 
 def files() -> dict[str, bytes]:
     """Return the files that let calibrate run in the guest, by path."""
-    found = guest_python() | {"lab/main.py": MAIN.encode()}
-    modules = [*_MODULES, *(f"calibrate/{p.name}" for p in (PACKAGE / "calibrate").glob("*.py"))]
-    for name in modules:
-        found[f"lab/tools/cpuidle_lab/{name}"] = (PACKAGE / name).read_bytes()
+    own = [f"calibrate/{path.stem}" for path in (PACKAGE / "calibrate").glob("*.py")]
+    found = command_files("files", "commands/calibrate", *own, main=MAIN)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from cpuidle_lab import energy
+from cpuidle_lab.calibrate import residency
 from cpuidle_lab.calibrate.isolate import Isolation
 from cpuidle_lab.calibrate.model import State, Stretch, fit
+from cpuidle_lab.calibrate.topology import Peers
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import Machine
 from cpuidle_lab.sysfs import Tree
@@ -51,6 +53,7 @@ class Bench:
     Attributes:
         machine: the machine.
         cpus: its CPUs.
+        peers: those that take part in measuring latencies.
         program: path of calibrate-wake.
         waiter: waits for it.
         zone: names of the energy counters that are added; empty: none.
@@ -59,6 +62,7 @@ class Bench:
 
     machine: Machine
     cpus: list[int]
+    peers: Peers
     program: Path
     waiter: Waits
     zone: tuple[str, ...]
@@ -82,6 +86,8 @@ class Bench:
             if process.poll() is None:
                 process.kill()
                 process.communicate()
+        if process.returncode < 0:
+            raise UserError(f"calibrate-wake was killed by signal {-process.returncode}")
         if process.returncode:
             raise UserError(err.decode(errors="replace").strip() or "calibrate-wake failed")
         return out.decode()
@@ -144,7 +150,7 @@ def _grown_nj(before: _Counts, after: _Counts) -> float:
 def stretch(bench: Bench, states: int, state: int, period_us: int, seconds: float) -> Stretch:
     """Wake all CPUs up at a rate for some time; return what was counted."""
     before = _counts(bench, states)
-    bench.run("load", period_us, round(1000 * seconds), *bench.cpus)
+    text = bench.run("load", period_us, round(1000 * seconds), *bench.cpus)
     after = _counts(bench, states)
     spent = [b - a for a, b in zip(before.time_us, after.time_us, strict=True)]
     span_us = (after.when_us - before.when_us) * len(bench.cpus)
@@ -154,6 +160,7 @@ def stretch(bench: Bench, states: int, state: int, period_us: int, seconds: floa
         after.entries[state] - before.entries[state],
         max(0.0, span_us - sum(spent)),
         sum(spent) - spent[state],
+        residency.shares(text),
     )
 
 
@@ -182,37 +189,63 @@ def periods_us(state: State) -> tuple[int, ...]:
 
 def measure_latency(bench: Bench, state: State, plan: Plan) -> None:
     """Fill in the lateness of wake-ups by timer and IPI, with another core asleep and awake."""
-    cpu, other = bench.cpus[0], bench.cpus[-1]
+    peers = bench.peers
+    others = {
+        ("timer", "asleep"): peers.cpu,
+        ("ipi", "asleep"): peers.sender,
+        ("timer", "awake"): peers.keeper,
+        ("ipi", "awake"): peers.keeper,
+    }
     period_us = periods_us(state)[1]
-    for way in WAYS:
-        for kind in OTHERS:
-            if cpu == other and (way, kind) != ("timer", "asleep"):
-                continue
-            text = bench.run(
-                "latency", way, cpu, other, int(kind == "awake"), period_us, plan.wakeups
-            )
-            state.late_us[f"{way} {kind}"] = [int(line) / 1000 for line in text.split()]
+    for (way, kind), other in others.items():
+        if other is None:
+            continue
+        text = bench.run(
+            "latency", way, peers.cpu, other, int(kind == "awake"), period_us, plan.wakeups
+        )
+        state.late_us[f"{way} {kind}"] = [int(line) / 1000 for line in text.split()]
 
 
-def measure_energy(
-    bench: Bench, states: list[State], index: int, plan: Plan, busy_mw: float
+def _demotion(bench: Bench, state: State, found: Stretch) -> tuple[float, float] | None:
+    """Return what the hardware's counter shows and what is due, where it is less."""
+    counter = residency.counter_of(state.name, found.hardware)
+    if counter is None:
+        return None
+    span_us = found.time_us + found.other_us + found.busy_us
+    least = residency.due(
+        found.time_us, found.entries, span_us, state.table_latency_us, bench.peers.threads
+    )
+    share = found.hardware[counter]
+    return (share, least) if share < residency.ENOUGH * least else None
+
+
+def measure_stays(
+    bench: Bench, states: list[State], index: int, plan: Plan, busy_mw: float | None
 ) -> None:
-    """Fill in the repetitions of power and entry energy."""
+    """Fill in the repetitions of power and entry energy, and whether the state was entered.
+
+    Without an energy counter one repetition shows whether it was.
+    """
     state = states[index]
     used = spent = 0.0
-    for _ in range(plan.repetitions):
+    for _ in range(plan.repetitions if busy_mw is not None else 1):
         found = [
             stretch(bench, len(states), index, period_us, plan.seconds)
             for period_us in periods_us(state)
         ]
         used += sum(s.time_us for s in found)
         spent += sum(s.other_us for s in found)
+        state.hardware = found[-1].hardware
+        shown = [demotion for s in found if (demotion := _demotion(bench, state, s))]
+        state.demoted = min([*shown, *([state.demoted] if state.demoted else [])], default=None)
+        if busy_mw is None:
+            continue
         try:
             state.repetitions.append(fit(found, busy_mw))
         except ValueError:
             break
     state.share = used / (used + spent) if used + spent else 0.0
-    if state.share < 0.9 or len(state.repetitions) < plan.repetitions:
+    if not state.entered or len(state.repetitions) < plan.repetitions:
         state.repetitions.clear()
 
 
@@ -224,7 +257,6 @@ def measure(bench: Bench, isolation: Isolation, states: list[State], plan: Plan)
         bench.say(f"{state.name}: latency")
         isolation.only(index)
         measure_latency(bench, state, plan)
-        if busy_mw is not None:
-            bench.say(f"{state.name}: power")
-            measure_energy(bench, states, index, plan, busy_mw)
+        bench.say(f"{state.name}: stays")
+        measure_stays(bench, states, index, plan, busy_mw)
     return busy_mw

@@ -11,8 +11,10 @@ wake-ups tell P_k and E_k apart, by least squares. Powers are in mW of one CPU, 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from cpuidle_lab.calibrate.residency import ENOUGH
 
 # Two-sided 95 % points of Student's t, by degrees of freedom from 1 on.
 _T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
@@ -55,6 +57,7 @@ class Stretch:
         entries: entries of it.
         busy_us: time in no state.
         other_us: time in other states.
+        hardware: part of the time that each residency counter of the hardware counted.
     """
 
     energy_nj: float
@@ -62,6 +65,7 @@ class Stretch:
     entries: int
     busy_us: float
     other_us: float
+    hardware: Mapping[str, float] = field(default_factory=dict)
 
 
 def fit(stretches: Sequence[Stretch], busy_mw: float) -> tuple[float, float]:
@@ -100,7 +104,10 @@ class State:
         table_latency_us: exit latency in the driver's table.
         table_target_us: target residency there.
         late_us: lateness of wake-ups by "timer"/"ipi" and "asleep"/"awake"; all of them, us.
-        share: part of the idle periods that were in this state while it alone was enabled.
+        share: part of the idle time that was in this state while it alone was enabled.
+        hardware: part of the time that each residency counter of the hardware counted, where the
+            CPUs wake up most rarely.
+        demoted: where the hardware's counter shows less than is due: both parts of the time.
         power_mw: measured; None without an energy counter.
         entry_nj: likewise, energy of entering and leaving it once.
         break_even_us: stay from which it costs less than the next shallower state that pays.
@@ -113,12 +120,19 @@ class State:
     table_target_us: float
     late_us: dict[str, list[float]] = field(default_factory=dict)
     share: float = 1.0
+    hardware: Mapping[str, float] = field(default_factory=dict)
+    demoted: tuple[float, float] | None = None
     power_mw: Value | None = None
     entry_nj: Value | None = None
     break_even_us: Value | None = None
     pays_against: str = ""
     never_pays: bool = False
     repetitions: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def entered(self) -> bool:
+        """Whether the CPUs were in this state while it alone was enabled."""
+        return self.share >= ENOUGH and self.demoted is None
 
 
 def latencies(state: State, shallowest: State, way: str) -> tuple[float, float] | None:

@@ -49,7 +49,12 @@ class Result:
     notes: list[str]
 
     def latency(self, state: State) -> tuple[float, float] | None:
-        """Return median and p99 of a state's exit latency: the later of timer and IPI."""
+        """Return median and p99 of a state's exit latency: the later of timer and IPI.
+
+        None where the CPUs were in another state.
+        """
+        if not state.entered:
+            return None
         found = [latencies(state, self.states[0], f"{way} asleep") for way in WAYS]
         known = [each for each in found if each]
         return max(known) if known else None
@@ -160,6 +165,10 @@ def as_json(result: Result) -> dict[str, Any]:
                 "pays_against": state.pays_against,
                 "never_pays": state.never_pays,
                 "share": state.share,
+                "hardware_shares": dict(state.hardware),
+                "demoted": None
+                if state.demoted is None
+                else {"share": state.demoted[0], "due": state.demoted[1]},
             }
         )
     return {

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cpuidle_lab.calibrate import isolate, measure, model, result
+from cpuidle_lab.calibrate import isolate, measure, model, residency, result, topology
 from cpuidle_lab.commands.capture import InterruptedSession, Waiter
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.files import write_whole
@@ -34,6 +34,8 @@ exit codes: 0 done, 1 it cannot be measured, 2 wrong usage, 128 + N ended early 
 """
 
 _LOAD_MAX = 0.05
+# Below this part of the time the package counts as awake.
+_ASLEEP_MIN = 0.1
 _TOP = Path(__file__).resolve().parents[3]
 _BUILT = _TOP / "build" / "calibrate" / "calibrate-wake"
 _INSTALLED = Path("/usr/lib/cpuidle-lab/calibrate-wake")
@@ -134,6 +136,20 @@ def table(machine: Machine, cpus: list[int]) -> list[model.State]:
     return [model.State(*state) for state in tables.pop()]
 
 
+def _hardware_notes(states: list[model.State]) -> list[str]:
+    """Return what the residency counters say of the whole machine."""
+    watched = [s.name for s in states if residency.counter_of(s.name, s.hardware)]
+    if not watched:
+        return ["no residency counter of the hardware: a demotion by the hardware is not seen"]
+    asleep = residency.package_share(states[-1].hardware)
+    if asleep is not None and asleep < _ASLEEP_MIN:
+        return [
+            f"the package slept for {100 * asleep:.0f} % of the time with all CPUs in "
+            f"{states[-1].name}: the figures are those of cores"
+        ]
+    return []
+
+
 def _notes(states: list[model.State], zones: tuple[str, ...], busy: float) -> list[str]:
     notes = []
     if not zones:
@@ -141,13 +157,22 @@ def _notes(states: list[model.State], zones: tuple[str, ...], busy: float) -> li
     if busy > _LOAD_MAX:
         notes.append(f"the machine was {100 * busy:.0f} % busy: the figures are unsure")
     for state in states:
-        if zones and state.power_mw is None:
+        if state.share < residency.ENOUGH:
             notes.append(
                 f"{state.name}: in it for {100 * state.share:.0f} % of the idle time although it "
-                "alone was enabled: the hardware or the kernel chose another; its power is unknown"
+                "alone was enabled: the kernel counted another; its figures are unknown"
             )
+        elif state.demoted:
+            seen, due = state.demoted
+            notes.append(
+                f"{state.name}: demoted by the hardware: its counter shows {100 * seen:.0f} % of "
+                f"the time where {100 * due:.0f} % is due; its figures are unknown"
+            )
+        elif zones and state.power_mw is None:
+            notes.append(f"{state.name}: its stays do not differ enough: its power is unknown")
         elif state.never_pays:
             notes.append(f"{state.name}: never pays: no stay makes it the cheapest state")
+    notes += _hardware_notes(states)
     if states[0].table_latency_us:
         notes.append(
             f"exit latencies are relative to {states[0].name}, taken to have the driver's "
@@ -160,8 +185,12 @@ def _check_files(args: argparse.Namespace) -> None:
     for path in (args.output, args.page):
         if path is None:
             continue
-        if path.is_dir() or not path.parent.is_dir():
-            raise UserError(f"{path}: is no file in a directory that exists")
+        if path.is_dir():
+            raise UserError(f"{path}: is a directory; give the name of a file")
+        if not path.parent.is_dir():
+            raise UserError(f"{path.parent}: there is no such directory")
+        if not os.access(path.parent, os.W_OK):
+            raise UserError(f"{path.parent}: cannot be written to")
         if path.exists() and not args.force:
             raise UserError(f"{path}: exists; --force replaces it")
 
@@ -191,7 +220,9 @@ def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> res
                 "--force"
             )
         zones = measure.zones(tree)
-        bench = measure.Bench(machine, cpus, program(), waiter, zones, say)
+        bench = measure.Bench(
+            machine, cpus, topology.peers(tree, cpus), program(), waiter, zones, say
+        )
         plan = measure.Plan(int(args.wakeups), args.duration, int(args.repetitions))
         with isolate.isolation(tree, cpus, len(states)) as isolation:
             busy_mw = measure.measure(bench, isolation, states, plan)
@@ -212,12 +243,13 @@ def run(args: argparse.Namespace) -> int:
             found = calibrate(machine, args, waiter)
     except InterruptedSession as interruption:
         return 128 + interruption.number
+    # Printed first: a full disk must not cost the measurement.
+    if args.json:
+        print(json.dumps(result.as_json(found), indent=2), flush=True)
+    else:
+        print(result.as_text(found), end="", flush=True)
     if args.output:
         write_whole(args.output, result.as_machine(found))
     if args.page:
         write_whole(args.page, result.as_page(found))
-    if args.json:
-        print(json.dumps(result.as_json(found), indent=2))
-    else:
-        print(result.as_text(found), end="")
     return 0
