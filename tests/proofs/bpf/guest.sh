@@ -76,6 +76,22 @@ for name in $hostiles; do
 	hostile "$name"
 done
 
+# Each in the place of the one before, through the same link.
+part "replace"
+mkfifo /tmp/replacements
+cil-bpf attach /lab/bpf/wrong.bpf.o </tmp/replacements >/tmp/replaced 2>&1 &
+exec 4>/tmp/replacements
+wait_for attached /tmp/replaced
+governor bpf
+for name in $governors; do
+	echo "replace /lab/bpf/$name.bpf.o" >&4
+	wait_for "name=$name" $parameters/bpf_status
+done
+exec 4>&-
+wait
+cat /tmp/replaced
+governor menu
+
 part "twice"
 attach teo_ng
 cil-bpf attach /lab/bpf/menu_ng.bpf.o
@@ -101,8 +117,7 @@ governor menu
 
 part "not root"
 chmod 755 /lab /lab/bpf
-echo "nobody:x:65534:65534::/:/bin/sh" >>/etc/passwd
-busybox su nobody -c "cil-bpf attach /lab/bpf/teo_ng.bpf.o" 2>&1
+/lab/bin/hint 65534 as cil-bpf attach /lab/bpf/teo_ng.bpf.o 2>&1
 
 part "query"
 governor wteo
@@ -127,7 +142,11 @@ for turn in $(seq "$turns"); do
 	governor menu
 	echo "base=teo_ng" >$parameters/gate
 	echo none >$knobs/shadow
-	rmmod cpuidle_lab && load cpuidle_lab
+	# The last program holds the module until it is freed.
+	until rmmod cpuidle_lab 2>/dev/null; do
+		usleep 10000
+	done
+	load cpuidle_lab
 done
 echo "turns $turn"
 rmmod cpuidle_lab && echo "module removed"
