@@ -66,7 +66,7 @@ def test_each_governor_of_the_project_is_built_with_its_tunables(name: str, tmp_
                         (TOP / f"governors/{name}/{name}.c").read_text())  # fmt: skip
     assert [str(each.default) for each in program.tunables] == [table[2] for table in tables]
     assert build.described(name, program.hash, tmp_path) == program.tunables
-    with pytest.raises(UserError, match="not built here"):
+    with pytest.raises(UserError, match="not built in"):
         build.described(name, "0" * 16, tmp_path)
 
 
