@@ -163,8 +163,11 @@ static int explain(const char *path, int error)
 
 	if (answer_of_module())
 		return 1;
-	if (error == EPERM)
+	/* libbpf guesses at other reasons. */
+	if (error == EPERM) {
+		*said_last = '\0';
 		return answer_error(what, error);
+	}
 	object = bpf_object__open_file(path, NULL);
 	if (!object)
 		return answer_error(what, error);

@@ -44,8 +44,12 @@ live() {
 	attach "$1"
 	echo "$1 bpf" >$knobs/shadow
 	afresh bpf
-	cyclictest -q -D 1 -i 700 -t 2 >/dev/null
-	hackbench -l 20 >/dev/null
+	# A crowded host gives the guest little time.
+	for try in $(seq 10); do
+		cyclictest -q -D 1 -i 700 -t 2 >/dev/null
+		hackbench -l 20 >/dev/null
+		! grep -q "bpf active [0-9][0-9][0-9][0-9]" $knobs/shadow_stats || break
+	done
 	cat $knobs/shadow_stats $parameters/bpf_status
 	governor menu
 	echo none >$knobs/shadow
@@ -69,6 +73,7 @@ mount -t bpf bpf /sys/fs/bpf
 for name in $governors wrong; do
 	compare "$name"
 done
+[ "$counted" != yes ] || exit 0
 for name in $governors; do
 	live "$name"
 done
