@@ -139,7 +139,6 @@ op_join() { echo $(one $2) >$groups/g$1/cgroup.procs; }
 op_program() {
 	folder=$(mktemp -d)
 	mkfifo $folder/lines
-	mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 	rm -f /sys/fs/bpf/storm
 	if [ $3 = pinned ]; then
 		cil-bpf attach /lab/bpf/$1.bpf.o /sys/fs/bpf/storm
@@ -276,6 +275,7 @@ begin() {
 	echo 0 >/proc/sys/kernel/panic_on_oops
 	echo on >/proc/sys/kernel/printk_devkmsg
 	mount -t cgroup2 none $groups
+	[ ! -d /sys/fs/bpf ] || mount -t bpf bpf /sys/fs/bpf
 	remember
 	for n in $(seq $sleepers); do
 		sleep 1000000 &

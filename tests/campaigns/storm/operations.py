@@ -104,7 +104,7 @@ OPERATIONS = (
 )
 
 # Programs in BPF, in kernels that take them.
-PROGRAMS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "loops", "version")
+PROGRAMS = (*("teo_ng", "menu_ng", "wteo", "wteo_rfc") * 2, "loops", "version")
 LOADER_ENDS = ("ends", "killed", "killed", "pinned", "killed-early")
 PROGRAM_OPERATIONS = (
     Operation(
