@@ -165,7 +165,7 @@ op_program_look() { cat /sys/module/cpuidle_lab/parameters/bpf_status && cil-bpf
 programs_gone() {
 	killall -q -9 cil-bpf
 	rm -f /sys/fs/bpf/storm
-	for tenth in $(seq 100); do
+	for _ in $(seq 100); do
 		[ "$(cat /sys/module/cpuidle_lab/refcnt)" != 0 ] || break
 		usleep 100000
 	done

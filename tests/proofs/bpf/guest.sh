@@ -45,7 +45,7 @@ live() {
 	echo "$1 bpf" >$knobs/shadow
 	afresh bpf
 	# A crowded host gives the guest little time.
-	for try in $(seq 10); do
+	for _ in $(seq 10); do
 		cyclictest -q -D 1 -i 700 -t 2 >/dev/null
 		hackbench -l 20 >/dev/null
 		! grep -q "bpf active [0-9][0-9][0-9][0-9]" $knobs/shadow_stats || break
