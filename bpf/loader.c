@@ -17,7 +17,9 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +38,15 @@
 #define ARENA_AT     (1ULL << 32)
 #endif
 
+/* How lines of the module begin in the kernel's log. */
+#define MODULE_LINE  "cpuidle_lab: bpf: "
+#define LEVEL_ERROR  3
+
 static char said_last[512];
 static char verifier_log[LOG_SIZE];
+
+/* What the kernel logged since the last load began. */
+static int kernel_log = -1;
 
 static double now_s(void)
 {
@@ -47,10 +56,10 @@ static double now_s(void)
 	return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-/* libbpf's last warning is the reason of an error that the kernel did not see. */
+/* The last warning of libbpf but the general one is the reason of what it refuses itself. */
 static int remember_warning(enum libbpf_print_level level, const char *format, va_list args)
 {
-	if (level == LIBBPF_WARN)
+	if (level == LIBBPF_WARN && !strstr(format, "failed to load object"))
 		vsnprintf(said_last, sizeof(said_last), format, args);
 	return 0;
 }
@@ -58,11 +67,35 @@ static int remember_warning(enum libbpf_print_level level, const char *format, v
 static int answer_error(const char *what, int error)
 {
 	size_t end = strcspn(said_last, "\n");
+	char why[128];
 
 	said_last[end] = '\0';
-	printf("error %s: %s%s%s\n", what, strerror(error), *said_last ? "; " : "", said_last);
+	libbpf_strerror(error, why, sizeof(why));
+	printf("error %s: %s%s%s\n", what, why, *said_last ? "; " : "", said_last);
 	fflush(stdout);
 	return 1;
+}
+
+/*
+ * The module writes into the kernel's log why it refuses a program: the system
+ * call returns a number alone.
+ */
+static bool answer_of_module(void)
+{
+	char record[1024], *line, *why = NULL;
+	ssize_t length;
+
+	while (!why && (length = read(kernel_log, record, sizeof(record) - 1)) > 0) {
+		record[length] = '\0';
+		line = strstr(record, MODULE_LINE);
+		if (line && atoi(record) == LEVEL_ERROR)
+			why = line + strlen(MODULE_LINE);
+	}
+	if (!why)
+		return false;
+	printf("error the module refuses the program: %.*s\n", (int)strcspn(why, "\n"), why);
+	fflush(stdout);
+	return true;
 }
 
 /* The verifier says at the end why, and shortly before from which line of the source. */
@@ -74,7 +107,41 @@ static void print_log_end(const char *program)
 	while (from > verifier_log && lines <= LOG_LINES)
 		if (*--from == '\n')
 			lines++;
-	fprintf(stderr, "verifier, %s:\n%s\n", program, from);
+	fprintf(stderr, "the verifier's last lines for %s:\n%s\n", program, from);
+}
+
+/* The last line of the log that begins with a text; where it begins. */
+static char *last_line(const char *start)
+{
+	char *found = NULL, *line = verifier_log;
+
+	while (line && *line) {
+		if (!strncmp(line, start, strlen(start)))
+			found = line;
+		line = strchr(line, '\n');
+		line += !!line;
+	}
+	return found;
+}
+
+/* One line of the verifier's log: the reason stands before the line of counts. */
+static bool answer_of_verifier(void)
+{
+	char *counts = last_line("processed "), *source = last_line("; ");
+	char *at = source ? strstr(source, " @ ") : NULL;
+	char *reason = verifier_log;
+
+	if (!counts || counts == verifier_log)
+		return false;
+	counts[-1] = '\0';
+	if (strrchr(verifier_log, '\n'))
+		reason = strrchr(verifier_log, '\n') + 1;
+	printf("error the verifier refuses the program: %s", reason);
+	if (at)
+		printf(" (%.*s)", (int)strcspn(at + 3, "\n"), at + 3);
+	printf("\n");
+	fflush(stdout);
+	return true;
 }
 
 static struct bpf_map *find_map(struct bpf_object *object, enum bpf_map_type type)
@@ -88,20 +155,32 @@ static struct bpf_map *find_map(struct bpf_object *object, enum bpf_map_type typ
 }
 
 /* A second attempt for a program that was refused, with the verifier's words. */
-static void explain(const char *path)
+static int explain(const char *path, int error)
 {
-	struct bpf_object *object = bpf_object__open_file(path, NULL);
+	const char *what = "the kernel refuses the program";
+	struct bpf_object *object;
 	struct bpf_program *program;
 
+	if (answer_of_module())
+		return 1;
+	/* libbpf guesses at other reasons. */
+	if (error == EPERM) {
+		*said_last = '\0';
+		return answer_error(what, error);
+	}
+	object = bpf_object__open_file(path, NULL);
 	if (!object)
-		return;
+		return answer_error(what, error);
 	bpf_object__for_each_program(program, object) {
 		bpf_program__set_log_buf(program, verifier_log, sizeof(verifier_log));
 		bpf_program__set_log_level(program, 1);
 	}
-	if (bpf_object__load(object))
+	if (bpf_object__load(object) && *verifier_log)
 		print_log_end(path);
+	if (!answer_of_verifier())
+		answer_error(what, error);
 	bpf_object__close(object);
+	return 1;
 }
 
 static void print_costs(struct bpf_object *object)
@@ -124,6 +203,7 @@ static struct bpf_object *load(const char *path)
 	struct bpf_map *arena;
 	int ret;
 
+	lseek(kernel_log, 0, SEEK_END);
 	if (!object) {
 		answer_error("the object cannot be opened", errno);
 		return NULL;
@@ -137,9 +217,7 @@ static struct bpf_object *load(const char *path)
 	ret = bpf_object__load(object);
 	if (!ret)
 		return object;
-	if (ret != -EPERM)
-		explain(path);
-	answer_error("the kernel refuses the program", -ret);
+	explain(path, -ret);
 err:
 	bpf_object__close(object);
 	return NULL;
@@ -158,13 +236,18 @@ static int replace(struct bpf_link *link, char *line)
 	if (!object)
 		return 1;
 	ret = bpf_link__update_map(link, find_map(object, BPF_MAP_TYPE_STRUCT_OPS));
-	if (ret)
-		answer_error("the program cannot be replaced", -ret);
-	else
+	if (!ret)
 		printf("ok replaced seconds=%.3f\n", now_s() - start);
+	else if (!answer_of_module())
+		answer_error("the program cannot be replaced", -ret);
 	fflush(stdout);
 	bpf_object__close(object);
 	return !!ret;
+}
+
+static int attach_failed(int error)
+{
+	return answer_of_module() ? 1 : answer_error("the program cannot be attached", error);
 }
 
 static int attach(int count, char **words)
@@ -179,7 +262,7 @@ static int attach(int count, char **words)
 		return 1;
 	link = bpf_map__attach_struct_ops(find_map(object, BPF_MAP_TYPE_STRUCT_OPS));
 	if (!link)
-		return answer_error("the program cannot be attached", errno);
+		return attach_failed(errno);
 	if (count > 1) {
 		ret = bpf_link__pin(link, words[1]);
 		if (ret)
@@ -318,10 +401,8 @@ static int call(const char *path, const char *name)
 	if (!object)
 		return answer_error("the object cannot be opened", errno);
 	ret = bpf_object__load(object);
-	if (ret) {
-		explain(path);
-		return answer_error("the kernel refuses the program", -ret);
-	}
+	if (ret)
+		return explain(path, -ret);
 	program = bpf_object__find_program_by_name(object, name);
 	if (!program)
 		return answer_error("the object has no such program", ENOENT);
@@ -335,6 +416,7 @@ static int call(const char *path, const char *name)
 int main(int count, char **words)
 {
 	libbpf_set_print(remember_warning);
+	kernel_log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if ((count == 3 || count == 4) && !strcmp(words[1], "attach"))
 		return attach(count - 2, words + 2);
 	if (count == 2 && !strcmp(words[1], "dump"))

@@ -27,8 +27,11 @@
 /* ...among so many on one CPU. */
 #define EXCESS_PERIOD	1024
 
-/* For a program that does not count its loop turns; a host may stop a guest. */
+/* For a program that does not count its loop turns. */
 #define CALL_MAX_NS	(10 * NSEC_PER_MSEC)
+
+/* A host may stop a guest: so many other calls after a slow one clear it. */
+#define SLOW_PERIOD	16
 
 /**
  * struct bpf_state - what the governor knows on one CPU
@@ -110,8 +113,10 @@ static bool is_cut_short(struct bpf_state *s, const struct cil_bpf_ops *p,
 		count_excess(s, p, "its loops took more turns than the tunable budget allows");
 		return true;
 	}
-	if (unlikely(local_clock() - start_ns > CALL_MAX_NS))
+	if (unlikely(local_clock() - start_ns > CALL_MAX_NS)) {
+		s->calls = min(s->calls, SLOW_PERIOD);
 		count_excess(s, p, "its calls took more than 10 ms");
+	}
 	return false;
 }
 

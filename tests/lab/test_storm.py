@@ -49,9 +49,10 @@ def test_a_seed_draws_the_same_operations() -> None:
 
 def test_every_operation_is_drawn_and_known_to_the_guest() -> None:
     """A storm of a thousand rounds has them all, and the guest has a function for each."""
-    drawn = {one.split()[0] for each in operations.rounds(1, 1000, 4) for one in each}
+    drawn = {one.split()[0] for each in operations.rounds(1, 1000, 4, True) for one in each}
     guest = (TOP / "tests/campaigns/storm/guest.sh").read_text()
-    assert drawn == {operation.name for operation in operations.OPERATIONS}
+    known = (*operations.OPERATIONS, *operations.PROGRAM_OPERATIONS)
+    assert drawn == {operation.name for operation in known}
     assert drawn == set(re.findall(r"^op_(\w+)\(\)", guest, re.MULTILINE))
 
 
@@ -103,7 +104,7 @@ def test_a_breakpoint_where_none_is_is_the_emulators(console: str, checked: int 
 
 
 def test_a_storm_goes_on_after_the_rounds_that_were_checked() -> None:
-    args = argparse.Namespace(seed=7, rounds=60, cpus=4, flavour="debug")
+    args = argparse.Namespace(seed=7, rounds=60, cpus=4, flavour="debug", programs=False)
     whole, rest = run.script(args, 0), run.script(args, 50)
     assert "\nround 50 " in whole and "\nround 50 " not in rest
     assert whole.partition("\nround 51 ")[2] == rest.partition("\nround 51 ")[2] != ""

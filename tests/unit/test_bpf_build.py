@@ -66,7 +66,7 @@ def test_each_governor_of_the_project_is_built_with_its_tunables(name: str, tmp_
                         (TOP / f"governors/{name}/{name}.c").read_text())  # fmt: skip
     assert [str(each.default) for each in program.tunables] == [table[2] for table in tables]
     assert build.described(name, program.hash, tmp_path) == program.tunables
-    with pytest.raises(UserError, match="not built here"):
+    with pytest.raises(UserError, match="not built in"):
         build.described(name, "0" * 16, tmp_path)
 
 
@@ -110,6 +110,21 @@ def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         build.build(build.source_of("teo_ng"), 2, tmp_path)
 
 
+@needs_clang
+def test_an_object_that_was_built_elsewhere_brings_its_description(tmp_path: Path) -> None:
+    made = build.build(build.source_of("wteo"), 2, tmp_path)
+    found = build.prebuilt(made.path)
+    assert (found.name, found.hash, found.tunables) == (made.name, made.hash, made.tunables)
+    assert found.sources == (made.path,)
+    about = tmp_path / "wteo.json"
+    for text in ("", "[]", '{"name": "wteo"}', '{"tunables": [{"nonsense": 1}]}'):
+        about.write_text(text)
+        with pytest.raises(UserError, match=r"needs wteo.json beside it"):
+            build.prebuilt(made.path)
+    with pytest.raises(UserError, match="no file"):
+        build.prebuilt(tmp_path / "nosuch.bpf.o")
+
+
 def machine(tmp_path: Path, status: str | None) -> Machine:
     path = tmp_path / STATUS
     path.parent.mkdir(parents=True)
@@ -118,7 +133,8 @@ def machine(tmp_path: Path, status: str | None) -> Machine:
     return Machine(Tree(tmp_path))
 
 
-def test_a_machine_that_cannot_says_why(tmp_path: Path) -> None:
+def test_a_machine_that_cannot_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(UserError, match="not loaded"):
         live.check(Machine(Tree(tmp_path / "nothing")))
     with pytest.raises(UserError, match="built without programs"):
@@ -127,6 +143,12 @@ def test_a_machine_that_cannot_says_why(tmp_path: Path) -> None:
         live.check(machine(tmp_path / "btf", "state=unavailable: the kernel did not take the BTF"))
     with pytest.raises(UserError, match="wteo is attached already"):
         live.check(machine(tmp_path / "two", "state=attached\nname=wteo\nhash=12\n"))
+    foreign = machine(tmp_path / "foreign", "state=empty\n")
+    current = tmp_path / "foreign/sys/devices/system/cpu/cpuidle/current_governor"
+    current.parent.mkdir(parents=True)
+    current.write_text("menu\n")
+    with pytest.raises(UserError, match="menu decides now"):
+        live.check(foreign, use=False)
     off = machine(tmp_path / "jit", "state=empty\n")
     jit = tmp_path / "jit/proc/sys/net/core/bpf_jit_enable"
     jit.parent.mkdir(parents=True)
@@ -140,7 +162,7 @@ def test_tunables_must_exist_and_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     parameter = tmp_path / "sys/module/cpuidle_lab/parameters/bpf"
     parameter.write_text("")
     table = (build.Tunable("a", 0, 9, 1), build.Tunable("b", 2, 5, 3))
-    monkeypatch.setattr(build, "described", lambda _name, _hash: table)
+    monkeypatch.setattr(build, "described", lambda _name, _hash, _folder: table)
     live.set_tunable(here, "b=4")
     assert parameter.read_text() == "t1=4\n"
     live.set_tunable(here, "budget=99")

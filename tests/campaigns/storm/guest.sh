@@ -133,6 +133,44 @@ op_ungroup() {
 
 op_join() { echo $(one $2) >$groups/g$1/cgroup.procs; }
 
+# -- operations: programs in BPF --------------------------------------------
+
+# op_program NAME OTHER END MS: attached, replaced, and let go in one of several ways.
+op_program() {
+	folder=$(mktemp -d)
+	mkfifo $folder/lines
+	rm -f /sys/fs/bpf/storm
+	if [ $3 = pinned ]; then
+		cil-bpf attach /lab/bpf/$1.bpf.o /sys/fs/bpf/storm
+		return
+	fi
+	cil-bpf attach /lab/bpf/$1.bpf.o <$folder/lines >$folder/said &
+	loader=$!
+	exec 6>$folder/lines
+	[ $3 = killed-early ] || until grep -q -e ^ok -e ^error $folder/said; do
+		usleep 10000
+	done
+	echo "replace /lab/bpf/$2.bpf.o" >&6
+	usleep $(($4 * 1000))
+	[ $3 = ends ] || kill -9 $loader
+	exec 6>&-
+	wait $loader
+	grep -q "^ok attached" $folder/said
+}
+
+# op_program_look: the state is read while it changes.
+op_program_look() { cat /sys/module/cpuidle_lab/parameters/bpf_status && cil-bpf dump; }
+
+# programs_gone: the last program holds the module until it is freed.
+programs_gone() {
+	killall -q -9 cil-bpf
+	rm -f /sys/fs/bpf/storm
+	for _ in $(seq 100); do
+		[ "$(cat /sys/module/cpuidle_lab/refcnt)" != 0 ] || break
+		usleep 100000
+	done
+}
+
 # -- operations: the machine ------------------------------------------------
 
 # op_cpu N MS: off, and back.
@@ -237,6 +275,7 @@ begin() {
 	echo 0 >/proc/sys/kernel/panic_on_oops
 	echo on >/proc/sys/kernel/printk_devkmsg
 	mount -t cgroup2 none $groups
+	[ ! -d /sys/fs/bpf ] || mount -t bpf bpf /sys/fs/bpf
 	remember
 	for n in $(seq $sleepers); do
 		sleep 1000000 &
@@ -278,6 +317,7 @@ finish() {
 	modprobe cpuidle_emul
 	kmemleak /results/leaks-loaded
 	away
+	programs_gone
 	rmmod cpuidle_lab || fail "cpuidle_lab cannot go: $(lsmod)"
 	rmmod cpuidle_emul || fail "cpuidle_emul cannot go: $(lsmod)"
 	left

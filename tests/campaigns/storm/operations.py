@@ -103,17 +103,40 @@ OPERATIONS = (
     Operation("burst", 3, lambda r, _: f"{r.randint(1, 40)}"),
 )
 
+# Programs in BPF, in kernels that take them.
+PROGRAMS = (*("teo_ng", "menu_ng", "wteo", "wteo_rfc") * 2, "loops", "version")
+LOADER_ENDS = ("ends", "killed", "killed", "pinned", "killed-early")
+PROGRAM_OPERATIONS = (
+    Operation(
+        "program",
+        24,
+        lambda r, _: (
+            f"{r.choice(PROGRAMS)} {r.choice(PROGRAMS)} {r.choice(LOADER_ENDS)} "
+            f"{r.choice((0, 20, 500, 2000))}"
+        ),
+    ),
+    Operation("governor", 16, lambda r, _: "bpf"),
+    Operation("base", 8, lambda r, _: "bpf"),
+    Operation("shadow", 8, lambda r, _: " ".join(r.sample((*OURS[:3], "bpf", "bpf"), 2))),
+    Operation(
+        "parameter", 6, lambda r, _: f"bpf budget={r.choice((16, 1500))},t0={r.choice(VALUES)}"
+    ),
+    Operation("program_look", 6, lambda r, _: ""),
+)
 
-def rounds(seed: int, count: int, cpus: int) -> Iterator[tuple[str, ...]]:
+
+def rounds(seed: int, count: int, cpus: int, programs: bool = False) -> Iterator[tuple[str, ...]]:
     """Yield the operations of each round, one to four that happen at once.
 
     Args:
         seed: of all that is drawn; a longer storm begins like a shorter one.
         count: number of rounds.
         cpus: of the machine; at least 2.
+        programs: draw those of programs in BPF, too.
     """
     rng = Random(seed)
-    weights = [operation.weight for operation in OPERATIONS]
+    operations = OPERATIONS + (PROGRAM_OPERATIONS if programs else ())
+    weights = [operation.weight for operation in operations]
     for _ in range(count):
-        drawn = rng.choices(OPERATIONS, weights, k=rng.randint(1, 4))
+        drawn = rng.choices(operations, weights, k=rng.randint(1, 4))
         yield tuple(f"{one.name} {one.arguments(rng, cpus)}".strip() for one in drawn)

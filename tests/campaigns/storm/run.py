@@ -22,6 +22,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
+from cpuidle_lab.bpf import build  # noqa: E402
 from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.lab import LabRun, programs, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
@@ -36,6 +37,7 @@ EPILOG = """\
 examples:
   run.py                                     1000 rounds on the kernel 'debug'
   run.py --rounds 100 --seed 7               fewer; the same seed draws the same operations
+  run.py --flavour stock --programs          programs in BPF, too
   run.py --flavour kcsan                     data races
   run.py --rounds 50 --sabotage leak         a module with a fault must be found out
 
@@ -48,14 +50,26 @@ def script(args: argparse.Namespace, before: int) -> str:
     # Races are reported in blocks, which only the judge can tell apart.
     expected = "." if args.flavour == "kcsan" else verdict.EXPECTED
     lines = [f"EXPECTED={shlex.quote(expected)}", verdict.LEFT, GUEST.read_text(), "begin"]
-    drawn = enumerate(operations.rounds(args.seed, args.rounds, args.cpus), 1)
+    rounds = operations.rounds(args.seed, args.rounds, args.cpus, args.programs)
+    drawn = enumerate(rounds, 1)
     lines += [f"round {number} {shlex.join(each)}" for number, each in drawn if number > before]
     return "\n".join([*lines, "finish"])
+
+
+def bpf_files(cpus: int) -> dict[str, bytes]:
+    """Return what the guest needs for programs in BPF."""
+    hostile = TOP / "tests/proofs/bpf/hostile"
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [*(build.source_of(name) for name in build.known()),
+                   *(hostile / f"{name}.bpf.c" for name in ("loops", "version"))]  # fmt: skip
+        return build.guest_files([build.build(one, cpus, Path(folder)) for one in sources])
 
 
 def lab_run(args: argparse.Namespace, before: int) -> LabRun:
     """Return a boot for all but the first rounds."""
     files = {f"lab/bin/{name}": program(name) for name in ("hint", "storm", "fuzz")}
+    if args.programs:
+        files |= bpf_files(max(args.cpus, build.GUEST_CPUS))
     return LabRun(
         script=script(args, before),
         kernel=options.kernel(args),
@@ -122,6 +136,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a storm and judge it."""
     parser = runner.parser(__doc__, EPILOG)
     parser.add_argument("--rounds", type=int, default=1000, help="of operations (default: 1000)")
+    parser.add_argument(
+        "--programs", action="store_true", help="attach programs in BPF (a kernel with BTF)"
+    )
     options.add(parser, cpus=4, limit_min=60)
     args = parser.parse_args(argv)
     if args.rounds < 1 or args.cpus < 2:

@@ -23,6 +23,7 @@ EXPECTED = (
     r"|hrtimer: interrupt took|perf: interrupt took too long"
     r"|clocksource: |sched: DL replenish|FAULT_INJECTION"
     r"|cpuidle_lab: \w+: no tunable \w+, or its value|cpuidle_lab: gate: there is no base governor"
+    r"|cpuidle_lab: bpf: \w+ is (taken off|refused)"
     r"|APIC: Stale IRR: "
     r"|AE_AML_LOOP_TIMEOUT|derive routing for PCI INT A|PCI INT A: no GSI"
 )

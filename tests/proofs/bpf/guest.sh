@@ -53,8 +53,12 @@ live() {
 	attach "$1"
 	echo "$1 bpf" >$knobs/shadow
 	afresh bpf
-	cyclictest -q -D 1 -i 700 -t 2 >/dev/null
-	hackbench -l 20 >/dev/null
+	# A crowded host gives the guest little time.
+	for _ in $(seq 10); do
+		cyclictest -q -D 1 -i 700 -t 2 >/dev/null
+		hackbench -l 20 >/dev/null
+		! grep -q "bpf active [0-9][0-9][0-9][0-9]" $knobs/shadow_stats || break
+	done
 	cat $knobs/shadow_stats $parameters/bpf_status
 	governor menu
 	echo none >$knobs/shadow
@@ -78,12 +82,29 @@ mount -t bpf bpf /sys/fs/bpf
 for name in $governors wrong; do
 	compare "$name"
 done
+[ "$counted" != yes ] || exit 0
 for name in $governors; do
 	live "$name"
 done
 for name in $hostiles; do
 	hostile "$name"
 done
+
+# Each in the place of the one before, through the same link.
+part "replace"
+mkfifo /tmp/replacements
+cil-bpf attach /lab/bpf/wrong.bpf.o </tmp/replacements >/tmp/replaced 2>&1 &
+exec 4>/tmp/replacements
+wait_for attached /tmp/replaced
+governor bpf
+for name in $governors; do
+	echo "replace /lab/bpf/$name.bpf.o" >&4
+	wait_for "name=$name" $parameters/bpf_status
+done
+exec 4>&-
+wait
+cat /tmp/replaced
+governor menu
 
 part "twice"
 attach teo_ng
@@ -110,9 +131,7 @@ governor menu
 
 part "not root"
 chmod 755 /lab /lab/bpf
-mkdir -p /etc
-echo "nobody:x:65534:65534::/:/bin/sh" >>/etc/passwd
-busybox su nobody -c "cil-bpf attach /lab/bpf/teo_ng.bpf.o" 2>&1
+/lab/bin/hint 65534 as cil-bpf attach /lab/bpf/teo_ng.bpf.o 2>&1
 
 part "query"
 governor wteo

@@ -9,12 +9,25 @@
  */
 #include <linux/module.h>
 #include <linux/sched.h>
+#include <linux/sched/clock.h>
 #include <linux/slab.h>
 
 #include "bpf/kfuncs.h"
 #include "bpf/ops.h"
 #include "bpf/program.h"
 #include "bpf/stream.h"
+
+/**
+ * struct spent - time in calls of one function; virtual time counts instructions
+ * @sum_ns: of all calls, with what reading the clock takes
+ * @most_ns: of one call
+ * @calls: number of calls
+ */
+struct spent {
+	u64 sum_ns;
+	u64 most_ns;
+	u64 calls;
+};
 
 /**
  * struct proof - a comparison that goes on
@@ -28,6 +41,7 @@
  * @compared: decisions, and how many differed
  * @states: comparisons of the whole state, and how many differed
  * @turns: most loop turns of a call
+ * @spent: in select and in update, of the native one and of the program
  * @first: the first difference
  */
 struct proof {
@@ -40,15 +54,19 @@ struct proof {
 	bool rejected;
 	u64 compared[2], states[2];
 	u32 turns;
+	struct spent spent[2][2];
 	char first[256];
 };
+
+enum { SELECT, UPDATE };
+enum { NATIVE, PROGRAM };
 
 static const struct cil_bpf_ops *proved_program(void)
 {
 	return rcu_dereference_protected(cil_bpf_active, true);
 }
 
-static char result[512] = "nothing was compared\n";
+static char result[1024] = "nothing was compared\n";
 
 /* The module's environment finds the timer in the record. */
 static void set_timer(const struct cil_query *query)
@@ -102,20 +120,33 @@ static void differ(struct proof *t, const struct cil_decision *native,
 			  native_asked, answer, asked);
 }
 
+static void count_spent(struct spent *spent, u64 start_ns)
+{
+	u64 took_ns = local_clock() - start_ns;
+
+	spent->sum_ns += took_ns;
+	spent->most_ns = max(spent->most_ns, took_ns);
+	spent->calls++;
+}
+
 static void decide(struct proof *t, struct cil_decision *native)
 {
 	struct cil_query told = t->period.query, told_bpf;
-	u64 answer, same;
+	u64 answer, same, start_ns;
 
 	told.rejected = t->rejected;
 	told_bpf = told;
 	set_timer(&t->period.query);
 	told.sleep_length_ns = 0;
 	told.delta_tick_ns = 0;
+	start_ns = local_clock();
 	t->policy->select(t->state, &t->stream.machine,
 			  &t->set.value[CIL_BPF_OWN_TUNABLES], &told, native);
+	count_spent(&t->spent[SELECT][NATIVE], start_ns);
 	this_cpu_write(cil_bpf_asking, &told_bpf);
+	start_ns = local_clock();
 	answer = t->p->select(&told_bpf, &t->set, slot_of());
+	count_spent(&t->spent[SELECT][PROGRAM], start_ns);
 	this_cpu_write(cil_bpf_asking, NULL);
 	same = native->index | (u64)native->stop_tick << 8 |
 	       (u64)native->row << 16 | (u64)native->reason << 24;
@@ -127,11 +158,15 @@ static void decide(struct proof *t, struct cil_decision *native)
 
 static void learn(struct proof *t)
 {
-	u64 answer;
+	u64 answer, start_ns;
 
+	start_ns = local_clock();
 	t->policy->update(t->state, &t->stream.machine,
 			  &t->set.value[CIL_BPF_OWN_TUNABLES], &t->period.outcome);
+	count_spent(&t->spent[UPDATE][NATIVE], start_ns);
+	start_ns = local_clock();
 	answer = t->p->update(&t->period.outcome, &t->set, slot_of());
+	count_spent(&t->spent[UPDATE][PROGRAM], start_ns);
 	t->turns = max_t(u32, t->turns, answer >> 32);
 	if (answer & CIL_BPF_OVER)
 		t->compared[1]++;
@@ -169,9 +204,44 @@ static void live_period(struct proof *t)
 	local_irq_restore(flags);
 }
 
+/* What two readings of the clock take, one after the other. */
+static u64 clock_ns(void)
+{
+	u64 least_ns = U64_MAX;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		u64 start_ns = local_clock();
+
+		least_ns = min(least_ns, local_clock() - start_ns);
+	}
+	return least_ns;
+}
+
+static size_t say_spent(const struct proof *t, char *text, size_t size)
+{
+	static const char *const name[2][2] = {
+		{ "native_select", "select" }, { "native_update", "update" },
+	};
+	u64 clock = clock_ns();
+	size_t used = 0;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		const struct spent *s = &t->spent[i / 2][i % 2];
+
+		used += scnprintf(text + used, size - used, "%s_ns=%llu %s_most_ns=%llu ",
+				  name[i / 2][i % 2],
+				  div64_u64(s->sum_ns, max(s->calls, 1ULL)) - clock,
+				  name[i / 2][i % 2], s->most_ns - clock);
+	}
+	return used;
+}
+
 static int prove(struct proof *t, const struct cil_bpf_ops *p, u64 seed, u64 periods)
 {
 	const struct cil_governor *native = cil_governor_find(p->name);
+	size_t used;
 
 	if (!native || !native->policy)
 		return -ENOENT;
@@ -187,10 +257,12 @@ static int prove(struct proof *t, const struct cil_bpf_ops *p, u64 seed, u64 per
 		live_period(t);
 		cond_resched();
 	}
-	scnprintf(result, sizeof(result),
-		  "policy=%s periods=%llu differ=%llu states=%llu states_differ=%llu turns_max=%u\n%s\n",
-		  p->name, t->compared[0], t->compared[1], t->states[0],
-		  t->states[1], t->turns, t->first);
+	used = scnprintf(result, sizeof(result),
+			 "policy=%s periods=%llu differ=%llu states=%llu states_differ=%llu turns_max=%u\n",
+			 p->name, t->compared[0], t->compared[1], t->states[0],
+			 t->states[1], t->turns);
+	used += say_spent(t, result + used, sizeof(result) - used);
+	scnprintf(result + used, sizeof(result) - used, "\n%s\n", t->first);
 	kfree(t->state);
 	return 0;
 }

@@ -32,6 +32,8 @@ _CLANG = ("-target", "bpf", "-mcpu=v4", "-std=gnu11", "-ffreestanding", "-O2", "
           "-fno-discard-value-names", "-fdebug-compilation-dir=.", "-S", "-emit-llvm")  # fmt: skip
 _INSTALL = f"apt install clang-{LLVM} llvm-{LLVM} libbpf-dev (or tools/setup.sh bpf)"
 
+_INSTALLED = Path("/usr/lib/cpuidle-lab/cil-bpf")
+
 # What the loader is linked from, of the release that the lab's guest is made of.
 _LOADER_PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev", "libzstd-dev", "libc6-dev")
 _LOADER_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static")
@@ -232,8 +234,30 @@ def described(name: str, digest: str, folder: Path = OBJECTS) -> tuple[Tunable, 
     path = folder / f"{name}.json"
     told = json.loads(path.read_text()) if path.is_file() else {}
     if told.get("hash") != digest:
-        raise UserError(f"{name} ({digest}) was not built here, or was built again since")
+        raise UserError(
+            f"{name} ({digest}) was not built in {folder}, or was built again since; -o names "
+            "another folder"
+        )
     return tuple(Tunable(**each) for each in told["tunables"])
+
+
+def prebuilt(path: Path) -> Program:
+    """Return a program that `bpf build` made, for machines without its compiler.
+
+    Raises:
+        UserError: the object, or its description beside it, is not there or is not understood.
+    """
+    about = path.with_name(path.name.removesuffix(".bpf.o") + ".json")
+    if not path.is_file():
+        raise UserError(f"there is no file {path}", USAGE)
+    try:
+        told = json.loads(about.read_text())
+        tunables = tuple(Tunable(**each) for each in told["tunables"])
+        return Program(told["name"], path.absolute(), told["hash"], tunables, (path.absolute(),))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} needs {about.name} beside it, as `bpf build` makes both"
+        ) from error
 
 
 def _multiarch() -> list[Path]:
@@ -244,11 +268,14 @@ def _multiarch() -> list[Path]:
 def loader() -> Path:
     """Return the loader, linked statically: for this machine, and for the lab's guest.
 
-    Its libbpf is of the release that the guest is made of; Debian 12's knows no arena.
+    Its libbpf is of the release that the guest is made of; Debian 12's knows no arena. A loader in
+    /usr/lib/cpuidle-lab comes first.
 
     Raises:
         UserError: there is no compiler, or Debian's archive cannot be used.
     """
+    if _INSTALLED.exists():
+        return _INSTALLED
     source = SOURCES / "loader.c"
 
     def make(target: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from cpuidle_lab.bpf import build
 from cpuidle_lab.errors import UserError
@@ -19,6 +20,7 @@ _TUNABLES = f"{MODULE}/parameters/bpf"
 _SHADOW = f"{LAB}/shadow"
 _POLL_S = 0.1
 _BUSY = "Device or resource busy"
+_DIED = "the loader was killed, so the program is detached"
 
 
 def status(machine: Machine) -> dict[str, str]:
@@ -43,8 +45,12 @@ def status(machine: Machine) -> dict[str, str]:
     return found
 
 
-def check(machine: Machine) -> None:
+def check(machine: Machine, use: bool = True) -> None:
     """Refuse a machine on which no program can be attached now.
+
+    Args:
+        machine: this one.
+        use: the program is to decide; else it is to be a shadow.
 
     Raises:
         UserError: with the reason.
@@ -62,22 +68,31 @@ def check(machine: Machine) -> None:
         )
     if os.geteuid() != 0:
         raise UserError("attaching a program takes CAP_BPF and CAP_PERFMON: run it with sudo")
+    current = machine.tree.read(CURRENT_GOVERNOR) or ""
+    if not use and not machine.tree.exists(f"{LAB}/{current}"):
+        raise UserError(
+            f"{current} decides now, and shadows decide beside a governor of this module alone: "
+            f"echo teo_ng >{CURRENT_GOVERNOR}, or let the program decide with --use"
+        )
 
 
-def dump() -> str:
+def dump(machine: Machine) -> str:
     """Return the state of the program that is attached, on each CPU, as C initialisers."""
+    if "name" not in status(machine):
+        raise UserError("no program is attached")
     done = subprocess.run([build.loader(), "dump"], capture_output=True, text=True, check=False)
     if done.returncode:
         raise UserError(f"the state cannot be read: {_reason(done.stdout)}")
     return done.stdout
 
 
-def set_tunable(machine: Machine, text: str) -> None:
+def set_tunable(machine: Machine, text: str, folder: Path = build.OBJECTS) -> None:
     """Set a tunable of the program that is attached, or the governor's budget.
 
     Args:
         machine: this one.
         text: NAME=VALUE.
+        folder: that the program's object is in.
 
     Raises:
         UserError: there is no such tunable, or the value is outside its range.
@@ -91,7 +106,7 @@ def set_tunable(machine: Machine, text: str) -> None:
     told = status(machine)
     if "name" not in told:
         raise UserError("no program is attached")
-    tunables = build.described(told["name"], told["hash"])
+    tunables = build.described(told["name"], told["hash"], folder)
     for number, each in enumerate(tunables):
         if each.name == name:
             if not each.min <= int(value) <= each.max:
@@ -112,6 +127,8 @@ def stop(machine: Machine) -> None:
         raise UserError(f"no program is pinned at {PIN}; one that is not ends with its command")
     PIN.unlink()
     _drop_shadow(machine)
+    if machine.tree.read(CURRENT_GOVERNOR) == GOVERNOR:
+        print(f"{GOVERNOR} is still the current governor, and decides as teo_ng")
 
 
 def _reason(answer: str) -> str:
@@ -139,9 +156,9 @@ class Loader:
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
-        self.answer = self._answer()
+        self.answer = self._answer("attached")
 
-    def _answer(self) -> str:
+    def _answer(self, done: str) -> str:
         process = self._process
         assert process.stdout and process.stderr
         line = process.stdout.readline()
@@ -151,14 +168,35 @@ class Loader:
         os.set_blocking(process.stderr.fileno(), False)
         with contextlib.suppress(TypeError, BlockingIOError):
             words = process.stderr.read().strip().splitlines()
-        raise UserError("\n".join([f"the program is not attached: {_reason(line)}", *words]))
+        raise UserError("\n".join([f"the program is not {done}: {_reason(line)}", *words]))
 
     def replace(self, program: build.Program) -> str:
         """Put another program in the place of the one that is attached, without a gap."""
         assert self._process.stdin
-        self._process.stdin.write(f"replace {program.path}\n")
-        self._process.stdin.flush()
-        return self._answer()
+        try:
+            self._process.stdin.write(f"replace {program.path}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise UserError(_DIED) from error
+        return self._answer("replaced")
+
+    def check(self) -> None:
+        """Refuse to go on without the process.
+
+        Raises:
+            UserError: it has ended, and has detached the program by that.
+        """
+        if self._process.poll() is not None:
+            raise UserError(_DIED)
+
+    def wait(self) -> NoReturn:
+        """Sleep until the process ends, which only an exception of a signal can precede.
+
+        Raises:
+            UserError: it has ended.
+        """
+        self._process.wait()
+        raise UserError(_DIED)
 
     def close(self) -> None:
         """Detach, unless the program is pinned."""
@@ -202,12 +240,17 @@ def deciding(machine: Machine, use: bool, keep: bool) -> Iterator[None]:
             machine.tree.write(name, before)
 
 
-def watch(sources: tuple[Path, ...], changed: Callable[[], tuple[Path, ...]]) -> None:
+def watch(
+    sources: tuple[Path, ...],
+    changed: Callable[[], tuple[Path, ...]],
+    go_on: Callable[[], None],
+) -> None:
     """Call a function whenever one of some files has changed; for ever.
 
     Args:
         sources: the files.
         changed: returns the files to watch from then on.
+        go_on: called between two looks at the files; ends it by an exception.
     """
 
     def stamps() -> list[float]:
@@ -216,6 +259,7 @@ def watch(sources: tuple[Path, ...], changed: Callable[[], tuple[Path, ...]]) ->
     seen = stamps()
     while True:
         time.sleep(_POLL_S)
+        go_on()
         now = stamps()
         if now != seen:
             sources = changed()

@@ -24,9 +24,11 @@ examples:
   sudo cpuidle-lab bpf status --json
   sudo cpuidle-lab bpf set learning_rate=20
   sudo cpuidle-lab bpf stop                  let go of what --pin left
-  cpuidle-lab bpf build wteo -o /tmp         the object file alone
+  cpuidle-lab bpf build wteo -o /tmp         the object file alone, and its description
+  sudo cpuidle-lab bpf run /tmp/wteo.bpf.o   on a machine without the compiler, too
 
-FILE is a governor that has a file in bpf/, or the path of such a file. As a shadow it decides
+FILE is a governor that has a file in bpf/, the path of such a file, or an object that `build` made,
+with its description beside it. As a shadow it decides
 beside the current governor, which must be one of cpuidle_lab; the file shadow_stats in debugfs
 shows how often both agree. docs/bpf.md begins with an empty file.
 
@@ -67,6 +69,8 @@ def _show(args: argparse.Namespace, found: dict[str, object]) -> None:
 
 
 def _build(args: argparse.Namespace) -> build.Program:
+    if args.what.endswith(".o"):
+        return build.prebuilt(Path(args.what))
     return build.build(build.source_of(args.what), args.cpus, args.output)
 
 
@@ -82,6 +86,7 @@ def _replace(args: argparse.Namespace, loader: live.Loader, before: build.Progra
         program = _build(args)
         loader.replace(program)
     except UserError as error:
+        loader.check()
         print(f"cpuidle-lab: {error.message}; the program before goes on", file=sys.stderr)
         return before
     took = time.monotonic() - start
@@ -91,7 +96,7 @@ def _replace(args: argparse.Namespace, loader: live.Loader, before: build.Progra
 
 def _run_live(args: argparse.Namespace) -> None:
     machine = Machine()
-    live.check(machine)
+    live.check(machine, args.use)
     start = time.monotonic()
     program = _build(args)
     loader = live.Loader(program, args.pin)
@@ -102,14 +107,14 @@ def _run_live(args: argparse.Namespace) -> None:
         if args.pin:
             return
         if not args.watch:
-            signal.pause()
+            loader.wait()
 
         def changed() -> tuple[Path, ...]:
             nonlocal program
             program = _replace(args, loader, program)
             return program.sources
 
-        live.watch(program.sources, changed)
+        live.watch(program.sources, changed, loader.check)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,10 +132,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.action == "status":
         _show(args, dict(live.status(machine)))
     elif args.action == "dump":
-        live.status(machine)
-        sys.stdout.write(live.dump())
+        sys.stdout.write(live.dump(machine))
     elif args.action == "set":
-        live.set_tunable(machine, args.what)
+        live.set_tunable(machine, args.what, args.output)
     elif args.action == "stop":
         live.stop(machine)
     else:
