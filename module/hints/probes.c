@@ -20,7 +20,7 @@
 #include "hints/placement.h"
 #include "hints/pool.h"
 #include "hints/probes.h"
-#include "hints/table.h"
+#include "hints/tasks.h"
 #include "trace.h"
 
 /* Hints that come and go must not patch the kernel each time. */

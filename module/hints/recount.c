@@ -18,7 +18,7 @@
 #include "hints/pool.h"
 #include "hints/probes.h"
 #include "hints/recount.h"
-#include "hints/table.h"
+#include "hints/tasks.h"
 #include "hints/users.h"
 
 /* Differences that are shown one by one. */

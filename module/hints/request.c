@@ -19,7 +19,7 @@
 #include "hints/placement.h"
 #include "hints/probes.h"
 #include "hints/request.h"
-#include "hints/table.h"
+#include "hints/tasks.h"
 #include "hints/users.h"
 
 /*
