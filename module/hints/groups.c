@@ -3,9 +3,10 @@
  * Values of control groups (v2).
  *
  * A group's value holds for its tasks and all below it that have none of their
- * own, and limits the others: nobody gets more sensitive than any group above
- * says. What counts for a task is worked out from the cgroup that it is in when
- * it stops running, so tasks may move between groups as they like.
+ * own, and limits the others: no task gets more sensitive than a group above it
+ * says. The value for a task is resolved from its cgroup when it stops running.
+ * That is early enough, since only tasks that sleep gate a CPU; and a move of any
+ * number of tasks between groups costs nothing.
  *
  * A group is known by its id, which is never used again. No reference is held
  * on the cgroup: when it is removed, a tracepoint says so.
@@ -224,7 +225,7 @@ static void count_group(const struct cil_group *group, u32 *users)
 }
 
 /**
- * cil_groups_count() - count the groups' requests by level, and by who pays
+ * cil_groups_count() - count the groups' requests by level, and by payer
  * @users: counts of CIL_LEVELS + 1 levels, added to
  *
  * Context: the machine is stopped.
@@ -243,7 +244,7 @@ void cil_groups_count(u32 *users)
 /**
  * cil_groups_exit() - forget all groups
  *
- * Context: process, may sleep; no probe is attached, nobody can set a value.
+ * Context: process, may sleep; no probe is attached, no value can be set.
  */
 void cil_groups_exit(void)
 {

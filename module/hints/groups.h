@@ -15,7 +15,7 @@ extern u32 cil_groups_used;
 /**
  * struct cil_group_value - what a group says
  * @request: to its tasks; never changed
- * @payer: who pays for the members that have a hint only because of it
+ * @payer: pays for the members that have a hint only because of it
  */
 struct cil_group_value {
 	struct cil_request request;

@@ -331,7 +331,7 @@ int cil_levels_init(void)
 /**
  * cil_levels_exit() - forget the order
  *
- * Context: process; nobody decides and nobody asks any more.
+ * Context: process; no CPU decides any more, no request can come.
  */
 void cil_levels_exit(void)
 {

@@ -41,7 +41,7 @@ struct cil_request {
 
 /**
  * struct cil_order - all levels in the order of their limits
- * @rcu: to free it when nobody can use it any more
+ * @rcu: to free it when no CPU can use it any more
  * @generation: tells this order from others
  * @level: by rank; rank 0 has the smallest limit
  * @rank: by level

@@ -5,7 +5,7 @@
  * A task is placed where it runs or waits to run or, asleep, where it last
  * ran. When a CPU decides on an idle state nothing runs or waits there, so it
  * is gated by tasks that sleep, each for as long as it lingers after it last
- * ran, which depends on how long it is used to sleep. Nobody scans for them: a
+ * ran, which depends on how long it is used to sleep. No scan looks for them: a
  * task that stops running marks its level as live on its CPU, and the decision
  * drops marks from the tightest level on until it finds one that still holds.
  * Each mark dropped was set once, so a decision costs the same however many
@@ -130,7 +130,7 @@ static u64 gate_ends_in(struct cil_hint_cpu *cpu, u64 now_ns)
  * cil_placement_look_again() - see to it that the CPU decides again in time
  * @r: the decision just made, in which a hint kept the CPU from a deeper state
  *
- * With the tick stopped nobody would notice that the linger is over. A timer
+ * With the tick stopped the CPU would not notice that the linger is over. A timer
  * that is armed already is left alone unless it comes too late: one wake-up too
  * many in a linger time is less than arming it in each idle period.
  *
@@ -197,7 +197,7 @@ static void linger_level(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
  * cil_placement_ran() - a user task, or one with a hint, stops running here
  * @task: the task
  * @hint: its hint, NULL if it has none
- * @sleeps: it will sleep until somebody wakes it up
+ * @sleeps: it will sleep until it is woken
  *
  * Context: interrupts off, within an RCU read section.
  */
@@ -285,7 +285,7 @@ void cil_placement_refresh(void)
  * cil_placement_cpu_online() - a CPU is about to come online
  * @cpu: the CPU
  *
- * Its timer may have moved elsewhere, where it wakes nobody who needs it.
+ * Its timer may have moved elsewhere, where it wakes another CPU.
  *
  * Context: process, may sleep.
  */
@@ -305,7 +305,7 @@ static void start_here(void *unused)
 /**
  * cil_placement_start() - the probes have been attached or detached
  *
- * Whoever runs while they are not attached is not seen.
+ * A task that runs while they are not attached is not seen.
  *
  * Context: process, may sleep.
  */
@@ -337,7 +337,7 @@ int cil_placement_init(void)
 /**
  * cil_placement_exit() - undo cil_placement_init()
  *
- * Context: process, may sleep; nobody decides, and no probe is attached.
+ * Context: process, may sleep; no CPU decides, and no probe is attached.
  */
 void cil_placement_exit(void)
 {

@@ -42,9 +42,8 @@ struct cil_owner {
  * @moved: a migration was seen since the hint was set, or since all are settled
  * @sleeps: it stopped running in order to sleep
  *
- * Hints are never freed while anybody may look for one: memory that is used
- * again is found under another task, so whoever finds a hint checks @task with
- * @lock held.
+ * Hints are never freed while a look-up is possible: memory that is used again
+ * is found under another task, so a user of a hint checks @task with @lock held.
  */
 struct cil_hint {
 	struct hlist_nulls_node node;

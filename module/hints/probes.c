@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the scheduler tells: tracepoints that are attached only while there are
+ * The scheduler's events: tracepoints that are attached only while there are
  * hints.
  *
  * sched_wakeup_new: a child appears; it inherits. sched_migrate_task: a task
  * goes elsewhere. sched_switch: a task has run here. sched_process_exit: it is
  * gone. cgroup_rmdir: so is a group. The handlers may run with run-queue locks
- * held: they take nothing from the allocator, wake nobody and do not rely on
+ * held: they take nothing from the allocator, wake no task and do not rely on
  * preemption being off but where the tracepoint's place says so.
  */
 #include <linux/moduleparam.h>
@@ -45,7 +45,7 @@ static bool unprivileged_before;
 
 /*
  * Run-queue lock held. The parent wakes its child, whose CPU has just been
- * chosen without a word; it may have got a hint before.
+ * chosen without an event; it may have got a hint before.
  */
 static void probe_wakeup_new(void *data, struct task_struct *task)
 {
@@ -189,7 +189,7 @@ static void match_tracepoint(struct tracepoint *tracepoint, void *data)
 
 /*
  * A child may inherit in the moment in which its parent loses the hint, and
- * appear when nobody expects a hint any more. So first the inheritance ends,
+ * appear when no hint is expected any more. So first the inheritance ends,
  * then such children lose the hint like their parent, while their exit would
  * still be seen; then the rest goes.
  */
@@ -296,7 +296,7 @@ void cil_probes_detach_soon(void)
 }
 
 /**
- * cil_probes_attached() - is anybody listening?
+ * cil_probes_attached() - are the probes attached?
  *
  * Context: process; a concurrent change is seen or not.
  */

@@ -67,8 +67,8 @@ static struct task_struct *next_meant(const struct cil_target *target,
 /*
  * As renice: the task must be the caller's, unless he may do it to others in
  * its user namespace. To be more sensitive costs the whole machine energy, so
- * the right to ask for that is the initial namespace's: anybody can be root in
- * a namespace of his own.
+ * the right to ask for that is the initial namespace's: any user can be root
+ * in a namespace of its own.
  */
 static int may_set_task(struct task_struct *task, const struct cil_request *wanted)
 {
@@ -139,9 +139,9 @@ static int may_write_directory(struct file *file, const struct cgroup *cgroup)
 }
 
 /*
- * What a group's tasks may have is changed by whoever may write to its
- * directory, but nobody gets more sensitive by it without CAP_SYS_NICE.
- * Without a value a group limits nobody, so taking one away counts as that.
+ * The right to write to a group's directory is the right to change its value,
+ * but CAP_SYS_NICE is needed to make its tasks more sensitive. Without a value a
+ * group limits no task, so taking one away counts as that.
  */
 static int may_set_group(const struct cil_target *target,
 			 const struct cil_request *wanted)
@@ -253,7 +253,7 @@ void cil_request_flush_groups(void)
 		settle_groups(last);
 }
 
-/* @payer is charged already; one who gets another value instead may be over. */
+/* @payer is charged already; one that changes its own value may be over. */
 static int may_add_group(const struct cil_user *payer, const struct cil_group *old,
 			 bool privileged)
 {

@@ -181,7 +181,7 @@ bool cil_hint_drop(struct task_struct *task, u8 what)
 	struct cil_hint *hint;
 	unsigned long flags;
 
-	/* Most tasks that exit have none; nobody else can give them one now. */
+	/* Most tasks that exit have none; no other task can give them one now. */
 	rcu_read_lock();
 	hint = cil_hint_find(task);
 	rcu_read_unlock();
@@ -220,7 +220,7 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 }
 
 /**
- * cil_hints_drop_all() - nobody has a hint any more
+ * cil_hints_drop_all() - take the hints of all tasks away
  *
  * Context: process; cil_hints_lock is held.
  */
@@ -274,7 +274,7 @@ int cil_hints_make_table(void)
 /**
  * cil_hints_free_table() - undo cil_hints_make_table()
  *
- * Context: process; nobody can look for a hint any more.
+ * Context: process; no look-up is possible any more.
  */
 void cil_hints_free_table(void)
 {

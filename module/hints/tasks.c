@@ -23,7 +23,7 @@
 /**
  * struct cil_grant - what a task gets
  * @own: the request; its level is held
- * @payer: who pays; charged already
+ * @payer: pays for it; charged already
  * @expected_ns: the longest sleep to expect, if it has no hint yet
  * @what: CIL_HINT_*, for the trace
  * @privileged: the reserve may be used
@@ -75,7 +75,7 @@ static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *gr
 	WRITE_ONCE(hint->relaxed, cil_request_is_relaxed(request));
 }
 
-/* Only the group has a value: who gave it pays. False: he cannot. */
+/* Only the group has a value, so its payer pays. False: its quota is used up. */
 static bool hint_charge_group(struct cil_hint *hint, struct cil_user *payer)
 	__must_hold(&hint->lock)
 {
@@ -101,7 +101,7 @@ static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
 	cil_hint_trace(hint, grant->what);
 }
 
-/* Who bequeaths has been asked before. */
+/* What a child inherits was charged before. */
 static bool grant_may_pay(const struct cil_grant *grant)
 {
 	return grant->what == CIL_HINT_INHERIT || !cil_user_is_over(grant->payer);
@@ -388,7 +388,7 @@ static bool grant_from_parent(struct task_struct *parent,
 
 /**
  * cil_hint_inherit() - a child appears
- * @parent: who made it, the current task
+ * @parent: the task that made it, the current one
  * @child: the child
  *
  * Context: RCU read section; the child's run-queue lock is held.

@@ -119,7 +119,7 @@ bool cil_user_shares(const struct cil_user *a, const struct cil_user *b)
 
 /**
  * cil_user_charge_more() - a user pays for one more hint
- * @user: a user who pays for one
+ * @user: a user that pays for one
  *
  * Context: any.
  * Return: false, changing nothing, if that is more than hints_per_user.
@@ -130,11 +130,11 @@ bool cil_user_charge_more(struct cil_user *user)
 }
 
 /**
- * cil_user_charge_member() - a user pays for one more member of his groups
- * @user: a user who pays for one
+ * cil_user_charge_member() - a user pays for one more member of its groups
+ * @user: a user that pays for one
  *
- * Others may start tasks in a group. A quarter of what he may have is not
- * theirs to use up.
+ * Others may start tasks in a group. They cannot use up the last quarter of what
+ * its owner may have.
  *
  * Context: any.
  * Return: false, changing nothing, if that is more than members may take.
@@ -284,7 +284,7 @@ void cil_user_uncharge(struct cil_user *user)
 
 /**
  * cil_user_found() - a recount meets a hint
- * @user: who pays for it
+ * @user: the user that pays for it
  *
  * Context: the machine is stopped.
  */
