@@ -30,6 +30,9 @@ struct cil_level {
 /* One more for the requests that limit nothing. */
 static struct cil_level levels[CIL_LEVELS + 1];
 
+/* Requests that change decisions by themselves. */
+static atomic_t acting;
+
 /*
  * Greatest exit latency in us for the values -20 to -1. Each step allows about
  * 1.6 times as much, from nothing to more than any idle state known takes to
@@ -170,6 +173,8 @@ int cil_level_get(struct cil_request *request, bool privileged)
 void cil_level_hold(const struct cil_request *request)
 {
 	atomic_inc(&levels[request->level].users);
+	if (cil_request_can_act(request))
+		atomic_inc(&acting);
 }
 
 /**
@@ -181,6 +186,20 @@ void cil_level_hold(const struct cil_request *request)
 void cil_level_put(const struct cil_request *request)
 {
 	atomic_dec(&levels[request->level].users);
+	if (cil_request_can_act(request))
+		atomic_dec(&acting);
+}
+
+/**
+ * cil_levels_can_act() - does a request that is held change decisions?
+ *
+ * The value 0 changes none by itself: it shields a task from its group.
+ *
+ * Context: any.
+ */
+bool cil_levels_can_act(void)
+{
+	return atomic_read(&acting);
 }
 
 static s64 limit_of(const struct cil_request *request)

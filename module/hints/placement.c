@@ -254,6 +254,7 @@ void cil_placement_queue(int cpu, u32 level)
 
 /**
  * cil_placement_flush() - let the CPUs decide again for which a change is queued
+ * @act: hints act; else the changes are only forgotten
  *
  * A CPU that is idle decides only when it wakes up; without this the first
  * wake-up after a change would still be served as before it. Those whose hints
@@ -261,10 +262,11 @@ void cil_placement_queue(int cpu, u32 level)
  *
  * Context: process, may sleep; cil_hints_lock is held.
  */
-void cil_placement_flush(void)
+void cil_placement_flush(bool act)
 {
 	lockdep_assert_held(&cil_hints_lock);
-	on_each_cpu_mask(&queued.cpus, linger_afresh, queued.levels, true);
+	if (act)
+		on_each_cpu_mask(&queued.cpus, linger_afresh, queued.levels, true);
 	cpumask_clear(&queued.cpus);
 	bitmap_zero(queued.levels, CIL_LEVELS);
 }

@@ -49,7 +49,7 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
 void cil_placement_queue(int cpu, u32 level);
-void cil_placement_flush(void);
+void cil_placement_flush(bool act);
 void cil_placement_refresh(void);
 
 /**

@@ -71,7 +71,10 @@ static void look_at_hint(struct cil_recount *recount, const struct cil_hint *hin
 	recount->users[hint->own.level] += cil_hint_has_own(hint);
 	cil_user_found(hint->payer);
 	recount->placed[hint->cpu * (CIL_LEVELS + 1) + hint->level]++;
-	recount_compare(recount, "CPU of task", task->pid, hint->cpu, task_cpu(task));
+	/* Without these probes it is where it was when they were last attached. */
+	if (cil_probes_act())
+		recount_compare(recount, "CPU of task", task->pid, hint->cpu,
+				task_cpu(task));
 	recount_compare(recount, "exit state of task", task->pid, 0, task->exit_state);
 	recount_compare(recount, "table entry of task", task->pid, 1,
 			cil_hint_find(task) == hint);
@@ -228,6 +231,8 @@ void cil_hints_show(struct seq_file *seq)
 		seq_printf(seq, "# times a task found no room for a hint: %u\n",
 			   cil_hints_refused());
 	seq_printf(seq, "# attachments: %u\n", cil_probes_attachments());
+	seq_printf(seq, "# sched_switch attached: %s\n",
+		   cil_probes_act() ? "yes" : "no");
 	seq_printf(seq, "# tracepoints attached: %s\n",
 		   cil_probes_attached() ? "yes" : "no");
 }

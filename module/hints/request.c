@@ -230,7 +230,7 @@ static void settle_groups(u64 last)
 	mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
-	cil_placement_flush();
+	cil_placement_flush(cil_probes_act());
 	cil_groups_release(last);
 	cil_probes_detach_soon();
 	mutex_unlock(&cil_hints_lock);
@@ -346,7 +346,7 @@ static int set_tasks(const struct cil_target *target,
 	int ret = set_threads(target, wanted, &unsettled->threads);
 
 	unsettled->round = cil_hints_settle_round();
-	cil_placement_flush();
+	cil_placement_flush(cil_probes_act());
 	return ret;
 }
 
@@ -366,8 +366,9 @@ static int set_locked(const struct cil_target *target,
 	if (ret || (wanted->kind == CPUIDLE_LATENCY_NONE &&
 		    !cil_probes_attached()))
 		return ret;
-	ret = cil_probes_attach(privileged) ?:
-	      cil_level_get(&request, privileged);
+	if (wanted->kind != CPUIDLE_LATENCY_NONE)
+		ret = cil_probes_attach(wanted, privileged);
+	ret = ret ?: cil_level_get(&request, privileged);
 	if (!ret) {
 		ret = target->cgroup ? set_group(target, &request, unsettled) :
 				       set_tasks(target, &request, unsettled);

@@ -308,19 +308,12 @@ void cil_hint_settle(struct task_struct *task, u32 round)
 		hint_settle_cpu(hint, task, round);
 }
 
-/**
- * cil_hints_settle_all() - make sure of the CPU of all hints
- *
- * Some tasks may have migrated unseen, but none does so any more.
- *
- * Context: process, may sleep; cil_hints_lock is held, the table has been made.
- */
-void cil_hints_settle_all(void)
+static void unmark_moved(void)
 {
 	struct cil_hint *end = cil_hint_pool + CIL_HINTS_MAX;
 	struct cil_hint *hint;
 
-	lockdep_assert_held(&cil_hints_lock);
+	mutex_lock(&cil_hints_lock);
 	/* Before the marks go: a request that waits must not settle without them. */
 	WRITE_ONCE(settle_round, settle_round + 1);
 	for (hint = cil_hint_pool; hint < end; hint++) {
@@ -328,10 +321,32 @@ void cil_hints_settle_all(void)
 		hint->moved = false;
 		raw_spin_unlock_irq(&hint->lock);
 	}
+	mutex_unlock(&cil_hints_lock);
+}
+
+/**
+ * cil_hints_settle_all() - make sure of the CPU of all hints
+ *
+ * Some tasks may have migrated unseen, but none does so any more. Requests do not
+ * wait for the grace period: the lock is not held. A hint that is set meanwhile
+ * is settled by its request, too, if that was too early for it.
+ *
+ * Context: the job; cil_hints_lock is not held, the table has been made.
+ */
+void cil_hints_settle_all(void)
+{
+	struct cil_hint *end = cil_hint_pool + CIL_HINTS_MAX;
+	struct cil_hint *hint;
+
+	unmark_moved();
 	/* See cil_hint_settle(). */
 	synchronize_rcu();
+	mutex_lock(&cil_hints_lock);
 	for (hint = cil_hint_pool; hint < end; hint++)
 		hint_settle_cpu(hint, NULL, settle_round);
+	mutex_unlock(&cil_hints_lock);
+	/* Tasks that sleep gate where they are. */
+	cil_placement_refresh();
 }
 
 /**
