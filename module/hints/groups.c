@@ -18,9 +18,13 @@
 #include "hints/groups.h"
 #include "hints/job.h"
 #include "hints/lock.h"
+#include "hints/placement.h"
 #include "hints/users.h"
 
 u32 cil_groups_used;
+u32 cil_groups_epoch;
+
+DEFINE_PER_CPU(struct cil_group_found, cil_group_founds[CIL_GROUP_FOUNDS]);
 
 /* Changed with cil_hints_lock held, read under RCU. */
 static DEFINE_HASHTABLE(groups, 10);
@@ -79,6 +83,32 @@ const struct cil_group_value *cil_group_find(struct task_struct *task)
 }
 
 /**
+ * cil_group_of_current() - cil_group_of() for the task that runs here
+ * @task: the task
+ *
+ * Remembers what it found, for other tasks of the same cgroup.
+ *
+ * Context: interrupts off, to the end of which the answer is valid.
+ */
+const struct cil_group_value *cil_group_of_current(struct task_struct *task)
+{
+	/* First: an answer is not kept for longer than the values behind it. */
+	u32 epoch = smp_load_acquire(&cil_groups_epoch);
+	u64 id = cil_group_id_of(task);
+	struct cil_group_found *found = cil_group_found(id);
+
+	lockdep_assert_irqs_disabled();
+	if (found->id != id || found->epoch != epoch) {
+		rcu_read_lock();
+		found->value = cil_group_of(task);
+		rcu_read_unlock();
+		found->id = id;
+		found->epoch = epoch;
+	}
+	return found->value;
+}
+
+/**
  * cil_group_insert() - give a cgroup a value
  * @group: the value; its request and its payer are held
  *
@@ -91,6 +121,7 @@ void cil_group_insert(struct cil_group *group)
 	lockdep_assert_held(&cil_hints_lock);
 	hash_add_rcu(groups, &group->node, group->id);
 	WRITE_ONCE(cil_groups_used, cil_groups_used + 1);
+	cil_placement_watch(true);
 }
 
 /**
@@ -104,6 +135,7 @@ void cil_group_unlink(struct cil_group *group)
 	lockdep_assert_held(&cil_hints_lock);
 	hash_del_rcu(&group->node);
 	WRITE_ONCE(cil_groups_used, cil_groups_used - 1);
+	cil_placement_watch(false);
 	group->unlinked = ++unlinked_last;
 	group->next_unlinked = unlinked;
 	unlinked = group;
@@ -150,6 +182,8 @@ u64 cil_groups_publish(void)
 	hash_for_each(groups, i, group, node)
 		bits |= BIT_ULL(group->id % 64);
 	WRITE_ONCE(filter, bits);
+	/* Pairs with cil_hint_join(). */
+	smp_store_release(&cil_groups_epoch, cil_groups_epoch + 1);
 	return unlinked_last;
 }
 

@@ -32,6 +32,12 @@
 
 struct cil_hint_cpu __percpu *cil_hint_cpus;
 
+atomic_t cil_placement_relaxed;
+atomic_t cil_placement_watched;
+
+/* When the first of them came; no other user task was noted before. */
+static u64 relaxed_since_ns;
+
 /* Changes that the CPUs have yet to see; cil_hints_lock protects them. */
 static struct {
 	struct cpumask cpus;
@@ -90,7 +96,8 @@ static bool is_relaxed(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
 {
 	if (now_ns - cpu->relaxed_ns >= linger_ns)
 		cpu->relaxed_ns = 0;
-	return cpu->relaxed_ns && now_ns - cpu->plain_ns >= linger_ns;
+	return cpu->relaxed_ns && (s64)(now_ns - cpu->plain_ns) >= (s64)linger_ns &&
+	       now_ns - READ_ONCE(relaxed_since_ns) >= linger_ns;
 }
 
 /**
@@ -177,9 +184,25 @@ static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
 							      slept_ns);
 		hint->stopped_ns = now_ns;
 		hint->runtime_ns = runtime_ns;
-		hint->sleeps = sleeps;
+		WRITE_ONCE(hint->sleeps, sleeps);
+		WRITE_ONCE(hint->ran_tick, (u32)jiffies);
 	}
 	raw_spin_unlock(&hint->lock);
+}
+
+/**
+ * cil_placement_relax() - a hint has got a value above 0, or has it no more
+ * @relaxed: which of both
+ *
+ * Context: any.
+ */
+void cil_placement_relax(bool relaxed)
+{
+	cil_placement_watch(relaxed);
+	if (!relaxed)
+		atomic_dec(&cil_placement_relaxed);
+	else if (atomic_inc_return(&cil_placement_relaxed) == 1)
+		WRITE_ONCE(relaxed_since_ns, local_clock());
 }
 
 /* The task gates this CPU while it sleeps, for as long as it lingers. */
@@ -187,19 +210,22 @@ static void linger_level(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
 			 const struct gate_tunables *tunables, u64 now_ns)
 {
 	const struct cil_order *order = order_of(cpu);
-	u64 until_ns = now_ns + gate_linger(tunables, expected_ns);
+	u64 until_ns = now_ns + gate_linger(tunables, expected_ns) + TICK_NSEC;
 
 	cpu->until_ns[level] = max(cpu->until_ns[level], until_ns);
 	__set_bit(order->rank[level], cpu->live);
 }
 
 /**
- * cil_placement_ran() - a user task, or one with a hint, stops running here
+ * cil_placement_ran() - a task with a hint stops running here
  * @task: the task
- * @hint: its hint, NULL if it has none
+ * @hint: its hint
  * @sleeps: it will sleep until it is woken
  *
- * Context: interrupts off, within an RCU read section.
+ * What it does again in the same jiffy is not noted, see cil_hint_is_noted(). So
+ * it lingers from the end of the jiffy on, and several short sleeps count as one.
+ *
+ * Context: interrupts off.
  */
 void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps)
@@ -210,14 +236,13 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 	u32 level;
 
 	lockdep_assert_irqs_disabled();
-	if (hint)
-		learn_sleep(task, hint, tunables, sleeps, now_ns);
-	if (hint && READ_ONCE(hint->relaxed)) {
+	learn_sleep(task, hint, tunables, sleeps, now_ns);
+	if (READ_ONCE(hint->relaxed)) {
 		cpu->relaxed_ns = now_ns;
 		return;
 	}
-	cpu->plain_ns = now_ns;
-	level = hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE;
+	cpu->plain_ns = now_ns + TICK_NSEC;
+	level = READ_ONCE(hint->level);
 	if (level != CIL_LEVEL_NONE)
 		linger_level(cpu, level, READ_ONCE(hint->expected_ns), tunables, now_ns);
 }

@@ -66,32 +66,44 @@ static void probe_migrate(void *data, struct task_struct *task, int cpu)
 	cil_hint_move(task, cpu);
 }
 
-/* The hint of a task after its group has had its say. */
-static struct cil_hint *find_or_join(struct task_struct *task)
+/* The hint of a task, which had @hint, after a look at its user and its group. */
+static struct cil_hint *find_current(struct task_struct *task, struct cil_hint *hint)
 {
-	const struct cil_group_value *group = cil_group_of(task);
-	struct cil_hint *hint = cil_hint_check_owner(task);
-
-	if (!READ_ONCE(cil_groups_used) || !(hint || group))
-		return hint;
-	cil_hint_join(task, group);
-	return cil_hint_find(task);
+	if (hint)
+		hint = cil_hint_check_owner(task, hint);
+	if (unlikely(READ_ONCE(cil_groups_used)))
+		hint = cil_hint_join(task, hint);
+	return hint;
 }
 
-/* Run-queue lock of this CPU held. */
+/* Something has to be noted, or to be looked up. */
+static noinline void stop_running(struct task_struct *task, struct cil_hint *hint,
+				  bool sleeps)
+{
+	hint = find_current(task, hint);
+	if (hint)
+		cil_placement_ran(task, hint, sleeps);
+	else if (!(task->flags & PF_KTHREAD))
+		cil_placement_ran_plain();
+}
+
+/*
+ * Run-queue lock of this CPU held, interrupts off. Each instruction here counts:
+ * `bench gate` says what a switch costs.
+ */
 static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 			 struct task_struct *next, unsigned int prev_state)
 {
 	struct cil_hint *hint;
 
 	/* One that exits was noted before it lost its hint. */
-	if (is_idle_task(prev) || prev->flags & PF_EXITING)
+	if (prev->flags & (PF_IDLE | PF_EXITING))
 		return;
-	rcu_read_lock();
-	hint = find_or_join(prev);
-	if (hint || !(prev->flags & PF_KTHREAD))
-		cil_placement_ran(prev, hint, !preempt && prev_state);
-	rcu_read_unlock();
+	hint = cil_hint_find(prev);
+	if (hint ? !cil_hint_is_noted(hint, prev, !preempt && prev_state) :
+		   cil_placement_watches() &&
+		   (cil_placement_sees_plain() || !cil_group_is_without(prev)))
+		stop_running(prev, hint, !preempt && prev_state);
 }
 
 /* One that exits will not be waited for, but it may have minded waiting or not. */
@@ -103,12 +115,11 @@ static void note_exit(struct task_struct *task)
 	if (task->flags & PF_KTHREAD)
 		return;
 	local_irq_save(flags);
-	rcu_read_lock();
-	hint = find_or_join(task);
-	if (hint && READ_ONCE(hint->level) != CIL_LEVEL_NONE)
-		hint = NULL;
-	cil_placement_ran(task, hint, false);
-	rcu_read_unlock();
+	hint = find_current(task, cil_hint_find(task));
+	if (hint && READ_ONCE(hint->level) == CIL_LEVEL_NONE)
+		cil_placement_ran(task, hint, false);
+	else
+		cil_placement_ran_plain();
 	local_irq_restore(flags);
 }
 

@@ -9,8 +9,6 @@
  *
  * Lock order: bucket, then hint, then pool.
  */
-#include <linux/hash.h>
-#include <linux/rculist_nulls.h>
 #include <linux/slab.h>
 
 #include "hints/lock.h"
@@ -20,40 +18,6 @@
 #include "trace.h"
 
 struct cil_bucket *cil_buckets;
-
-/**
- * cil_bucket_of() - the bucket that holds the hint of a task
- * @task: the task
- *
- * Context: the table has been made.
- */
-struct cil_bucket *cil_bucket_of(const struct task_struct *task)
-{
-	return &cil_buckets[hash_ptr(task, CIL_BUCKET_BITS)];
-}
-
-/**
- * cil_hint_find() - look for the hint of a task
- * @task: the task
- *
- * The hint may go to another task at any moment, see struct cil_hint.
- *
- * Context: RCU read section; the table has been made.
- * Return: the hint, NULL if the task has none.
- */
-struct cil_hint *cil_hint_find(const struct task_struct *task)
-{
-	struct cil_bucket *bucket = cil_bucket_of(task);
-	struct hlist_nulls_node *end;
-	struct cil_hint *hint;
-
-	do {
-		hlist_nulls_for_each_entry_rcu(hint, end, &bucket->hints, node)
-			if (READ_ONCE(hint->task) == task)
-				return hint;
-	} while (get_nulls_value(end) != bucket - cil_buckets);
-	return NULL;
-}
 
 /**
  * cil_hint_trace() - trace a change of a hint
@@ -87,6 +51,7 @@ void cil_hint_set_level(struct cil_hint *hint, u8 level)
 	cil_placement_in(hint->cpu, level);
 	cil_placement_out(hint->cpu, hint->level);
 	WRITE_ONCE(hint->level, level);
+	cil_hint_note_again(hint);
 }
 
 /**
@@ -116,6 +81,8 @@ struct cil_hint *cil_hint_add(struct cil_bucket *bucket, struct task_struct *tas
 	hint->expected_ns = expected_ns;
 	hint->sleeps = false;
 	hint->level = CIL_LEVEL_NONE;
+	hint->resolved = 0;
+	cil_hint_note_again(hint);
 	hint->relaxed = false;
 	hint->moved = false;
 	hint->cpu = task_cpu(task);
@@ -159,6 +126,8 @@ void cil_hint_release(struct cil_hint *hint, u8 what)
 	hlist_nulls_del_rcu(&hint->node);
 	cil_hint_trace(hint, what);
 	cil_placement_out(hint->cpu, hint->level);
+	if (hint->relaxed)
+		cil_placement_relax(false);
 	cil_user_uncharge(hint->payer);
 	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);

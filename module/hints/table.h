@@ -3,6 +3,8 @@
 #define CIL_TABLE_H
 
 #include <linux/cred.h>
+#include <linux/hash.h>
+#include <linux/rculist_nulls.h>
 #include "hints/levels.h"
 #include "hints/pool.h"
 
@@ -23,8 +25,6 @@ extern struct cil_bucket *cil_buckets;
 
 int cil_hints_make_table(void);
 void cil_hints_free_table(void);
-struct cil_bucket *cil_bucket_of(const struct task_struct *task);
-struct cil_hint *cil_hint_find(const struct task_struct *task);
 struct cil_hint *cil_hint_add(struct cil_bucket *bucket, struct task_struct *task,
 			      struct cil_user *payer, u64 expected_ns,
 			      bool privileged);
@@ -37,14 +37,48 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own);
 void cil_hints_drop_all(void);
 
 /**
+ * cil_bucket_of() - the bucket that holds the hint of a task
+ * @task: the task
+ *
+ * Context: the table has been made.
+ */
+static inline struct cil_bucket *cil_bucket_of(const struct task_struct *task)
+{
+	return &cil_buckets[hash_ptr(task, CIL_BUCKET_BITS)];
+}
+
+/**
+ * cil_hint_find() - look for the hint of a task
+ * @task: the task
+ *
+ * The hint may go to another task at any moment, see struct cil_hint.
+ *
+ * Context: interrupts off, or RCU read section; the table has been made.
+ * Return: the hint, NULL if the task has none.
+ */
+static inline struct cil_hint *cil_hint_find(const struct task_struct *task)
+{
+	u32 hash = hash_ptr(task, CIL_BUCKET_BITS);
+	struct hlist_nulls_node *end;
+	struct cil_hint *hint;
+
+	do {
+		hlist_nulls_for_each_entry_rcu(hint, end, &cil_buckets[hash].hints, node)
+			if (READ_ONCE(hint->task) == task)
+				return hint;
+	} while (get_nulls_value(end) != hash);
+	return NULL;
+}
+
+/**
  * cil_owner_of() - as whom a task runs
  * @task: the task
  *
- * Context: RCU read section.
+ * Context: interrupts off, or RCU read section.
  */
 static inline struct cil_owner cil_owner_of(const struct task_struct *task)
 {
-	const struct cred *cred = __task_cred(task);
+	const struct cred *cred = rcu_dereference_raw(task->real_cred);
 
 	return (struct cil_owner){
 		.uid = cred->uid,
@@ -58,7 +92,7 @@ static inline struct cil_owner cil_owner_of(const struct task_struct *task)
  * @hint: its hint
  * @task: the task
  *
- * Context: RCU read section.
+ * Context: interrupts off, or RCU read section.
  */
 static inline bool cil_hint_is_theirs(const struct cil_hint *hint,
 				      const struct task_struct *task)

@@ -40,7 +40,7 @@ struct cil_grant {
 static u32 settle_round;
 
 /* How often a task could not get what its parent or its group has for it. */
-static atomic_t refused;
+static DEFINE_PER_CPU(u32, refused);
 
 /**
  * cil_hints_refused() - how often a task found no room for a hint
@@ -52,7 +52,12 @@ static atomic_t refused;
  */
 u32 cil_hints_refused(void)
 {
-	return atomic_read(&refused);
+	u32 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += per_cpu(refused, cpu);
+	return sum;
 }
 
 /* What counts: the task's own request, as far as the group lets it go. */
@@ -69,10 +74,17 @@ static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *gr
 	__must_hold(&hint->lock)
 {
 	const struct cil_request *request = hint_effective(hint, group);
+	bool relaxed = cil_request_is_relaxed(request);
 
 	lockdep_assert_held(&hint->lock);
 	cil_hint_set_level(hint, request->level);
-	WRITE_ONCE(hint->relaxed, cil_request_is_relaxed(request));
+	if (hint->relaxed != relaxed) {
+		cil_placement_relax(relaxed);
+		WRITE_ONCE(hint->relaxed, relaxed);
+		cil_hint_note_again(hint);
+	}
+	/* For the cgroup that the task is in now; it may run in another one. */
+	WRITE_ONCE(hint->resolved, 0);
 }
 
 /* Only the group has a value, so its payer pays. False: its quota is used up. */
@@ -83,7 +95,7 @@ static bool hint_charge_group(struct cil_hint *hint, struct cil_user *payer)
 	if (hint->payer == payer)
 		return true;
 	if (!cil_user_charge_member(payer)) {
-		atomic_inc(&refused);
+		this_cpu_inc(refused);
 		return false;
 	}
 	cil_user_uncharge(hint->payer);
@@ -258,6 +270,7 @@ static void hint_set_cpu(struct cil_hint *hint, int cpu)
 	cil_placement_in(cpu, hint->level);
 	cil_placement_out(hint->cpu, hint->level);
 	hint->cpu = cpu;
+	cil_hint_note_again(hint);
 	cil_hint_trace(hint, CIL_HINT_MOVE);
 }
 
@@ -387,7 +400,7 @@ static bool grant_from_parent(struct task_struct *parent,
 	    cil_hint_is_theirs(hint, child)) {
 		has = cil_user_charge_more(hint->payer);
 		if (!has)
-			atomic_inc(&refused);
+			this_cpu_inc(refused);
 	}
 	if (has) {
 		grant->own = hint->own;
@@ -415,13 +428,13 @@ void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 	if (!grant_from_parent(parent, child, &grant))
 		return;
 	if (hint_grant(child, &grant) < 0)
-		atomic_inc(&refused);
+		this_cpu_inc(refused);
 	cil_level_put(&grant.own);
 }
 
-/* What a task has now that its group has the value @group. Returns the level. */
-static u8 hint_update_group(struct cil_hint *hint,
-			    const struct cil_group_value *group)
+/* What a task has now that its group has the value @group. False: no hint. */
+static bool hint_update_group(struct cil_hint *hint,
+			      const struct cil_group_value *group)
 	__must_hold(&cil_bucket_of(hint->task)->lock)
 {
 	u8 level;
@@ -431,15 +444,14 @@ static u8 hint_update_group(struct cil_hint *hint,
 	if (!cil_hint_has_own(hint) &&
 	    !(group && hint_charge_group(hint, group->payer))) {
 		cil_hint_release(hint, CIL_HINT_GROUP);
-		return CIL_LEVEL_NONE;
+		return false;
 	}
 	level = hint->level;
 	hint_resolve(hint, group);
 	if (hint->level != level)
 		cil_hint_trace(hint, CIL_HINT_GROUP);
-	level = hint->level;
 	raw_spin_unlock(&hint->lock);
-	return level;
+	return true;
 }
 
 /* As of the process, for a thread, or of the parent. */
@@ -469,30 +481,64 @@ static struct cil_hint *hint_add_member(struct cil_bucket *bucket, struct task_s
 	}
 	if (!IS_ERR(hint))
 		return hint;
-	atomic_inc(&refused);
+	this_cpu_inc(refused);
 	return NULL;
+}
+
+static noinline void join(struct task_struct *task,
+			  const struct cil_group_value *group, u32 epoch)
+{
+	struct cil_bucket *bucket = cil_bucket_of(task);
+	struct cil_hint *hint;
+
+	rcu_read_lock();
+	raw_spin_lock(&bucket->lock);
+	hint = cil_hint_find(task);
+	if (!hint && group)
+		hint = hint_add_member(bucket, task, group->payer);
+	if (hint && hint_update_group(hint, group)) {
+		WRITE_ONCE(hint->cgroup, cil_group_id_of(task));
+		WRITE_ONCE(hint->resolved, epoch);
+	}
+	raw_spin_unlock(&bucket->lock);
+	rcu_read_unlock();
+}
+
+/* A task without a hint: may it have one because of its group? */
+static bool may_join(const struct cil_group_value *group)
+{
+	if (!group)
+		return false;
+	if (cil_user_may_charge_member(group->payer))
+		return true;
+	this_cpu_inc(refused);
+	return false;
 }
 
 /**
  * cil_hint_join() - let a task have what its group says now
  * @task: a task that cannot migrate meanwhile; if it is exiting, it has yet to
  *	lose its hint
- * @group: the value of its group, NULL if it has none
+ * @hint: its hint, NULL if it has none
  *
- * Context: RCU read section, interrupts off.
+ * Takes no lock unless something changes.
+ *
+ * Context: interrupts off.
+ * Return: the hint that the task has then, or NULL.
  */
-void cil_hint_join(struct task_struct *task, const struct cil_group_value *group)
+struct cil_hint *cil_hint_join(struct task_struct *task, struct cil_hint *hint)
 {
-	struct cil_bucket *bucket = cil_bucket_of(task);
-	struct cil_hint *hint;
+	/* Before the value is looked up; pairs with cil_groups_publish(). */
+	u32 epoch = smp_load_acquire(&cil_groups_epoch);
+	const struct cil_group_value *group;
 
-	raw_spin_lock(&bucket->lock);
-	hint = cil_hint_find(task);
-	if (!hint && group)
-		hint = hint_add_member(bucket, task, group->payer);
-	if (hint)
-		hint_update_group(hint, group);
-	raw_spin_unlock(&bucket->lock);
+	if (hint && cil_hint_is_resolved(hint, task))
+		return hint;
+	group = cil_group_of_current(task);
+	if (!hint && !may_join(group))
+		return NULL;
+	join(task, group, epoch);
+	return cil_hint_find(task);
 }
 
 static bool hint_is_stale(struct cil_hint *hint, const struct task_struct *task)
@@ -508,22 +554,23 @@ static bool hint_is_stale(struct cil_hint *hint, const struct task_struct *task)
 /**
  * cil_hint_check_owner() - take a task's request away if its user has changed
  * @task: the current task
+ * @hint: its hint
  *
  * No tracepoint shows changes of credentials. A decision depends on tasks that
  * have stopped running, so it is enough to look when they do.
  *
- * Context: RCU read section, interrupts off.
+ * Context: interrupts off.
  * Return: the hint that the task still has, or NULL.
  */
-struct cil_hint *cil_hint_check_owner(struct task_struct *task)
+struct cil_hint *cil_hint_check_owner(struct task_struct *task,
+				      struct cil_hint *hint)
 {
-	struct cil_hint *hint = cil_hint_find(task);
-
 	/* Only its own task and requests change it; the lock decides. */
-	if (!hint || data_race(cil_hint_is_theirs(hint, task)) ||
-	    !hint_is_stale(hint, task))
+	if (data_race(cil_hint_is_theirs(hint, task)) || !hint_is_stale(hint, task))
 		return hint;
+	rcu_read_lock();
 	hint_unset(task);
+	rcu_read_unlock();
 	return cil_hint_find(task);
 }
 
@@ -533,7 +580,8 @@ static void hint_update_queued(struct cil_hint *hint)
 {
 	int cpu = READ_ONCE(hint->cpu);
 	u8 before = hint->level;
-	u8 level = hint_update_group(hint, cil_group_of(hint->task));
+	bool kept = hint_update_group(hint, cil_group_of(hint->task));
+	u8 level = kept ? hint->level : CIL_LEVEL_NONE;
 
 	if (level != before)
 		cil_placement_queue(cpu, level);

@@ -129,21 +129,41 @@ bool cil_user_charge_more(struct cil_user *user)
 	return charge_up_to(user, hints_per_user());
 }
 
+/*
+ * Others may start tasks in a group. They cannot use up the last quarter of what
+ * its owner may have.
+ */
+static int most_members(void)
+{
+	int most = hints_per_user();
+
+	return most - most / 4;
+}
+
+/**
+ * cil_user_may_charge_member() - has a user room for a member of its groups?
+ * @user: a user that pays for one
+ *
+ * Context: any; the answer may be wrong a moment later.
+ */
+bool cil_user_may_charge_member(const struct cil_user *user)
+{
+	int most = most_members();
+
+	return atomic_read(&user->quota[0]->hints) < most &&
+	       !(user->quota[1] && atomic_read(&user->quota[1]->hints) >= most);
+}
+
 /**
  * cil_user_charge_member() - a user pays for one more member of its groups
  * @user: a user that pays for one
- *
- * Others may start tasks in a group. They cannot use up the last quarter of what
- * its owner may have.
  *
  * Context: any.
  * Return: false, changing nothing, if that is more than members may take.
  */
 bool cil_user_charge_member(struct cil_user *user)
 {
-	int most = hints_per_user();
-
-	return charge_up_to(user, most - most / 4);
+	return charge_up_to(user, most_members());
 }
 
 /* Uids and namespaces in one table. */
