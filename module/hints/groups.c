@@ -286,9 +286,9 @@ void cil_groups_exit(void)
 	struct cil_group *group;
 	int i;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	hash_for_each_safe(groups, i, next, group, node)
 		cil_group_unlink(group);
 	cil_groups_release(unlinked_last);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }

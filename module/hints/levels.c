@@ -298,9 +298,9 @@ int cil_levels_set_map(const char *text)
 
 	if (ret)
 		return ret;
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	ret = change_map(us);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return ret;
 }
 
@@ -317,11 +317,11 @@ int cil_levels_print_map(char *text, size_t size)
 	int used = 0;
 	int i;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	for (i = 0; i < CIL_LEVELS_OF_VALUES; i++)
 		used += scnprintf(text + used, size - used, "%s%u", i ? ":" : "",
 				  map_us[i]);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return used;
 }
 
@@ -338,12 +338,12 @@ int cil_levels_init(void)
 
 	if (!order)
 		return -ENOMEM;
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	for (i = CIL_LEVELS_OF_VALUES; i <= CIL_LEVELS; i++)
 		levels[i].limit_ns = S64_MAX;
 	take_map();
 	publish_order(order);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return 0;
 }
 
@@ -356,9 +356,9 @@ void cil_levels_exit(void)
 {
 	struct cil_order *order;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	order = current_order();
 	RCU_INIT_POINTER(cil_order, NULL);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	kfree_rcu(order, rcu);
 }

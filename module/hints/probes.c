@@ -311,11 +311,11 @@ void cil_probes_update(void)
 {
 	unsigned long these;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	these = useful(cil_levels_can_act());
 	if (is_used() && these & ~attached && !attach(these))
 		attachments++;
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }
 
 /*
@@ -352,9 +352,9 @@ static void detach_all(void)
 {
 	lockdep_assert_held(&cil_hints_lock);
 	detach(PROBES_TO_ACT | BIT(PROBE_WAKEUP_NEW));
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	tracepoint_synchronize_unregister();
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (attached & BIT(PROBE_WAKEUP_NEW))
 		return;
 	if (attached)
@@ -372,13 +372,13 @@ void cil_probes_detach_unused(void)
 {
 	unsigned long these;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	these = cil_job_take(CIL_JOB_DETACH) ? useless() : 0;
 	if (these & BIT(PROBE_EXIT))
 		detach_all();
 	else
 		detach(these);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }
 
 /**
@@ -457,9 +457,9 @@ void cil_probes_init(void)
  */
 void cil_probes_exit(void)
 {
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (attached)
 		detach_all();
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	tracepoint_synchronize_unregister();
 }

@@ -156,9 +156,9 @@ int cil_recount_show(struct seq_file *seq)
 				   GFP_KERNEL);
 	if (recount->placed) {
 		cil_job_wait();
-		mutex_lock(&cil_hints_lock);
+		rt_mutex_lock(&cil_hints_lock);
 		ret = stop_machine(recount_stopped, recount, NULL);
-		mutex_unlock(&cil_hints_lock);
+		rt_mutex_unlock(&cil_hints_lock);
 		show_recount(seq, recount);
 	}
 	kvfree(recount->placed);
@@ -220,11 +220,11 @@ void cil_hints_show(struct seq_file *seq)
 	int i;
 
 	seq_puts(seq, "# pid limit_us cpu asked comm\n");
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		for (i = 0; i < CIL_HINTS_MAX; i++)
 			show_hint(seq, &cil_hint_pool[i]);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	for_each_possible_cpu(i)
 		show_placed(seq, i);
 	if (cil_hints_refused())

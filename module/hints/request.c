@@ -227,13 +227,13 @@ static void settle_threads(const struct cil_target *target, u32 round)
 static void settle_groups(u64 last)
 {
 	synchronize_rcu();
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
 	cil_placement_flush(cil_probes_act());
 	cil_groups_release(last);
 	cil_probes_detach_soon();
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }
 
 /**
@@ -245,10 +245,10 @@ void cil_request_flush_groups(void)
 {
 	u64 last = 0;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_groups_unlink_dead())
 		last = cil_groups_publish();
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	if (last)
 		settle_groups(last);
 }
@@ -382,13 +382,13 @@ static int set_and_settle(const struct cil_target *target,
 			  const struct cil_request *wanted,
 			  struct cil_unsettled *unsettled)
 {
-	int ret = mutex_lock_killable(&cil_hints_lock);
+	int ret = rt_mutex_lock_killable(&cil_hints_lock);
 
 	*unsettled = (struct cil_unsettled){};
 	if (ret)
 		return ret;
 	ret = set_locked(target, wanted, unsettled);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	if (unsettled->threads)
 		settle_threads(target, unsettled->round);
 	if (unsettled->groups)
@@ -474,10 +474,10 @@ int cil_request_get(const struct cil_target *target, struct cil_request *found)
 		get_group(target->cgroup, found);
 		return 0;
 	}
-	ret = mutex_lock_killable(&cil_hints_lock);
+	ret = rt_mutex_lock_killable(&cil_hints_lock);
 	if (ret)
 		return ret;
 	ret = get_tasks(target, found);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return ret;
 }

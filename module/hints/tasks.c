@@ -326,7 +326,7 @@ static void unmark_moved(void)
 	struct cil_hint *end = cil_hint_pool + CIL_HINTS_MAX;
 	struct cil_hint *hint;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	/* Before the marks go: a request that waits must not settle without them. */
 	WRITE_ONCE(settle_round, settle_round + 1);
 	for (hint = cil_hint_pool; hint < end; hint++) {
@@ -334,7 +334,7 @@ static void unmark_moved(void)
 		hint->moved = false;
 		raw_spin_unlock_irq(&hint->lock);
 	}
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }
 
 /**
@@ -354,10 +354,10 @@ void cil_hints_settle_all(void)
 	unmark_moved();
 	/* See cil_hint_settle(). */
 	synchronize_rcu();
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	for (hint = cil_hint_pool; hint < end; hint++)
 		hint_settle_cpu(hint, NULL, settle_round);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	/* Tasks that sleep gate where they are. */
 	cil_placement_refresh();
 }

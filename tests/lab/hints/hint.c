@@ -11,7 +11,8 @@
  *	hint COUNT quiet WHAT	likewise, on CPU 0; prints how many function-call
  *				interrupts CPU 1 had meanwhile
  *	hint COUNT fifo PID	sets the hint of a process so often, as SCHED_FIFO;
- *				prints how many us that took
+ *				prints how many ns a request took on average, the
+ *				median, and the longest
  *	hint SIZE sized TAIL	sets its own value to 5 and reads it as a program
  *				does whose struct has SIZE bytes; those that this
  *				one does not know are TAIL
@@ -143,23 +144,44 @@ static int quiet(int device, int count, const char *what)
 	return 0;
 }
 
+static long long now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const long long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 /* Sets the hint of a process so many times, with a priority above all but the kernel's. */
 static int run_fifo(int device, int count, int fd)
 {
 	const struct sched_param param = { .sched_priority = 10 };
-
-	struct timespec begin, end;
+	long long *took = calloc((size_t)count, sizeof(*took));
+	long long begin, sum = 0;
 	int i;
 
-	if (sched_setscheduler(0, SCHED_FIFO, &param))
+	/* The first request is another one: the task has no hint yet. */
+	if (!took || set_value(device, fd, -5) ||
+	    sched_setscheduler(0, SCHED_FIFO, &param))
 		return say_error();
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		begin = now_ns();
 		if (set_value(device, fd, -5 - i % 2))
 			return say_error();
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	printf("%lld\n", (end.tv_sec - begin.tv_sec) * 1000000LL +
-	       (end.tv_nsec - begin.tv_nsec) / 1000);
+		took[i] = now_ns() - begin;
+		sum += took[i];
+		/* Lets the others run, and so into the lock. */
+		usleep(500);
+	}
+	qsort(took, (size_t)count, sizeof(*took), compare);
+	printf("%lld %lld %lld\n", sum / count, took[count / 2], took[count - 1]);
 	return 0;
 }
 
