@@ -475,7 +475,7 @@ static struct cil_hint *hint_add_member(struct cil_bucket *bucket, struct task_s
 	lockdep_assert_held(&bucket->lock);
 	if (cil_user_charge_member(payer)) {
 		hint = cil_hint_add(bucket, task, payer, expected_of_kin(task),
-				false);
+				    false);
 		if (IS_ERR(hint))
 			cil_user_uncharge(payer);
 	}

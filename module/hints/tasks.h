@@ -48,6 +48,7 @@ static inline bool cil_hint_is_noted(const struct cil_hint *hint,
 {
 	return READ_ONCE(hint->ran_tick) == (u32)jiffies &&
 	       READ_ONCE(hint->sleeps) == sleeps &&
+	       /* racy: a mismatch is compared again with the lock held */
 	       data_race(cil_hint_is_theirs(hint, task)) &&
 	       (!READ_ONCE(cil_groups_used) || cil_hint_is_resolved(hint, task));
 }

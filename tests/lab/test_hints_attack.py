@@ -137,10 +137,10 @@ agrees "a change of user"
 kill $same $other $parent $kept $forks $space $(cat /tmp/child /tmp/fork)
 """
 
-# How long one of root's requests takes, in ns (mean, median, longest): alone, and beside 40 processes
-# of another user. Half of them have new hints settled all the time, half change theirs. SCHED_FIFO
-# leaves the locks as the only thing to wait for. Between requests the others run, so that some
-# request meets a holder of the lock that was preempted.
+# How long one of root's requests takes, in ns (mean, median, longest): alone, and beside 40
+# processes of another user. Half of them have new hints settled all the time, half change theirs.
+# SCHED_FIFO leaves the locks as the only thing to wait for. Between requests the others run, so
+# that some request meets a holder of the lock that was preempted.
 WAITING = """
 requests() { hint 300 fifo $waits; }
 sleep 10000 & waits=$!
@@ -205,6 +205,59 @@ echo "limits: $(sort -u /tmp/limits | tr '\\n' ' ')"
 expect ok hint $mine set 777ns
 agrees limits
 """
+
+
+# The same with the numbers as they are: 32,768 threads, 8,192 groups, and uids of a namespace.
+WHOLE = """
+governor gate
+echo 100000 >/proc/sys/kernel/pid_max
+echo 100000 >/proc/sys/kernel/threads-max
+uids=$(seq 1001 1008)
+sleep 10000 & mine=$!
+for uid in $uids; do
+    hint $uid as storm threads 4095 >/tmp/ready.$uid & pids="${pids:-} $!"
+done
+for uid in $uids; do
+    while ! grep -q ready /tmp/ready.$uid; do usleep 100000; done
+done
+echo "threads: $(for pid in $pids; do ls /proc/$pid/task; done | wc -l)"
+for uid in $uids; do
+    set -- $pids; pid=$1; shift; pids="$* $pid"
+    hint $uid as hint $pid set 0 >>/tmp/answers
+done
+echo "tasks: $(sort -u /tmp/answers | tr '\\n' ' ')"
+echo "held: $(grep -c storm $hints)"
+expect ok hint $mine set -20
+agrees "the pool"
+kill $pids
+wait $pids
+for i in $(seq 100); do
+    [ "$(recount)" = "agrees: 1 hints" ] && break
+    usleep 100000
+done
+expect "agrees: 1 hints" recount
+for uid in $uids; do
+    mkdir $groups/$uid
+    chown $uid $groups/$uid
+    hint $uid as sh -c 'for n in $(seq 1024); do
+        mkdir '$groups/$uid'/$n && hint group:'$groups/$uid'/$n set 3
+    done' >>/tmp/groups
+done
+echo "groups: $(sort /tmp/groups | uniq -c | tr '\\n' ' ')"
+mkdir $groups/mine
+expect ok hint group:$groups/mine set -5
+agrees groups
+"""
+
+
+@pytest.mark.full
+def test_the_whole_attack(tmp_path: Path) -> None:
+    """8 uids with 4,096 threads and 1,024 groups each; root's next requests succeed."""
+    found = guest(tmp_path, WHOLE, real_time=True, memory_mib=4096, time_limit_s=1800)
+    assert int(found["threads"]) == 8 * 4096
+    assert found["tasks"].split() == ["ENOSPC", "ok"]
+    assert int(found["held"]) == 16384 - 1024
+    assert found["groups"].split() == [str(8 * 1024 - 3840), "ENOSPC", "3840", "ok"]
 
 
 @pytest.fixture(scope="module")
