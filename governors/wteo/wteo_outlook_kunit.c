@@ -8,8 +8,9 @@
  * - of an interval that goes on, columns that are over are left out, and time
  *   that has passed is taken off the others; what outlasts all is taken to last
  *   as long again;
- * - the tick is stopped if one in four is late and that is cheaper, and a stopped one traps nobody;
- * - where a neighbour is disabled, half-way to the target residency;
+ * - the tick is stopped if that is cheaper, the work included, and a stopped one
+ *   is no trap;
+ * - where a neighbour is disabled, costs are compared;
  * - a refused state is asked again.
  */
 #include <kunit/test.h>
@@ -19,14 +20,11 @@
 /* A weight that makes the time of a cell a sixteenth of its nanoseconds. */
 #define ONE	(1u << 24)
 
-/* A CPU with four states (0, 2, 20, 100 us), and a base row that is empty. */
-static struct bench *bench_with_base(struct kunit *test)
+/* Begins again, with a base row that is empty. */
+static struct bench *bench_empty(struct bench *b)
 {
-	struct bench *b = bench_new(test, 4);
 	struct wteo_row *base = &b->wteo.heads[WTEO_BASE];
 
-	/* The edges are at the break-even points themselves. */
-	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* Without what it begins with. */
 	memset(b->wteo.cells, 0, 5 * sizeof(struct wteo_cell));
@@ -34,6 +32,12 @@ static struct bench *bench_with_base(struct kunit *test)
 	base->next = 1;
 	base->learned = wteo_steps(b->now_ns);
 	return b;
+}
+
+/* A CPU with four states (0, 2, 20, 100 us), and a base row that is empty. */
+static struct bench *bench_with_base(struct kunit *test)
+{
+	return bench_empty(bench_new(test, 4));
 }
 
 /* Gives the base row a column; what it had there is gone. */
@@ -178,30 +182,50 @@ static void late_is_beyond_the_tick(struct kunit *test)
 
 	give(b, 3, ONE, 3 * MS);
 	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 100 * MS).stop_tick);
-	give(b, 3, ONE, 3 * MS + 16);
+	give(b, 3, ONE, 3 * MS + 100 * US);
 	KUNIT_EXPECT_TRUE(test, b->wteo.interval.keeps_tick);
 	KUNIT_EXPECT_TRUE(test, ask(b, running, 0, 100 * MS).stop_tick);
 	KUNIT_EXPECT_FALSE(test, b->wteo.interval.keeps_tick);
 	ask(b, stopped, 0, 100 * MS);
 	KUNIT_EXPECT_FALSE(test, b->wteo.interval.keeps_tick);
-	/* Nobody knows of a tick that comes with the timer. */
+	/* A tick that comes with the timer is not told apart from it. */
 	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 3 * MS).stop_tick);
 }
 
-/* From one in four on, late intervals stop the tick; one in 16384 is unseen. */
-static void one_in_four_is_late(struct kunit *test)
+/* To stop the tick pays from where it saves more than its own work. */
+static void stopping_takes_work(struct kunit *test)
 {
-	u32 unseen = ONE >> 14;
-	u32 late = (ONE + unseen) / 4 - unseen;
 	struct bench *b = bench_with_base(test);
+	const struct cil_energy *e = &b->wteo.energy;
+	/* Else there are wake-ups to two states, and state 1 is cheapest then. */
+	u32 rest_ns = (u32)cil_divide((u64)e->power[0] * 5 * US - e->entry[1],
+				      e->power[1] - e->power[3]);
 
+	KUNIT_EXPECT_GT(test, rest_ns, 2 * US);
+	KUNIT_EXPECT_LT(test, rest_ns, 20 * US);
+	give(b, 3, ONE, 3 * MS + rest_ns - 200);
+	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 4 * MS).stop_tick);
+	give(b, 3, ONE, 3 * MS + rest_ns + 200);
+	KUNIT_EXPECT_TRUE(test, ask(b, running, 0, 4 * MS).stop_tick);
+}
+
+/* Less than one late interval in 128 never stops it; one in 16384 is unseen. */
+static void one_in_128_is_late(struct kunit *test)
+{
+	static const struct cil_query deepest = { .disabled = 0x7 };
+	struct bench *b = bench_new(test, 4);
+	u32 unseen = ONE >> 14;
+	u32 late = (ONE + unseen) / 128 - unseen;
+
+	/* A state whose wake-up costs milliseconds at full power. */
+	b->machine.states[3].target_residency_ns = 50 * MS;
+	b = bench_empty(b);
 	give(b, 2, ONE - late, 90 * US);
 	give(b, 3, late, 50 * MS);
-	KUNIT_EXPECT_TRUE(test, ask(b, running, 0, 100 * MS).stop_tick);
+	KUNIT_EXPECT_TRUE(test, ask(b, deepest, 0, 100 * MS).stop_tick);
 	give(b, 2, ONE - late + 1, 90 * US);
 	give(b, 3, late - 1, 50 * MS);
-	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 100 * MS).stop_tick);
-	KUNIT_EXPECT_EQ(test, ask(b, running, 0, 100 * MS).index, 3);
+	KUNIT_EXPECT_FALSE(test, ask(b, deepest, 0, 100 * MS).stop_tick);
 }
 
 /* What would end after the timer ends with it. */
@@ -237,22 +261,22 @@ static void costs_keep_the_tick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, d.index);
 }
 
-/* With the tick in 15 us, each column counts once, whether it ends before or after. */
+/* With the tick in 30 us, each column counts once, whether it ends before or after. */
 static void columns_may_end_after_the_tick(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
 	struct cil_decision d;
 
-	/* A mean of 48 us. */
-	give(b, 1, ONE / 4, 10 * US);
-	give(b, 2, ONE / 4 * 3, 60 * US);
-	d = ask_by_tick(b, running, 0, 100 * MS, 15 * US);
+	/* A mean of 57 us. */
+	give(b, 1, ONE / 16, 10 * US);
+	give(b, 2, ONE / 16 * 15, 60 * US);
+	d = ask_by_tick(b, running, 0, 100 * MS, 30 * US);
 	KUNIT_EXPECT_TRUE(test, d.stop_tick);
 	KUNIT_EXPECT_EQ(test, 2, d.index);
-	/* And of 68 us, of which 45 us are in the last column. */
-	give(b, 2, ONE / 2, 40 * US);
-	give(b, 3, ONE / 4, 180 * US);
-	d = ask_by_tick(b, running, 0, 100 * MS, 15 * US);
+	/* And of 88 us, of which 56 us are in the last column. */
+	give(b, 2, ONE / 16 * 10, 50 * US);
+	give(b, 3, ONE / 16 * 5, 180 * US);
+	d = ask_by_tick(b, running, 0, 100 * MS, 30 * US);
 	KUNIT_EXPECT_TRUE(test, d.stop_tick);
 	KUNIT_EXPECT_EQ(test, 2, d.index);
 }
@@ -301,17 +325,16 @@ static void timers_are_believed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, ask(b, stopped, 0, 99 * US).index);
 }
 
-/* Without state 2, state 3 is taken from half-way to its residency on. */
-static void a_missing_neighbour_is_met_half_way(struct kunit *test)
+/* Without state 2, state 3 is taken from where it costs less than state 1. */
+static void costs_decide_without_a_neighbour(struct kunit *test)
 {
 	static const struct cil_query without = { .disabled = 1u << 2 };
 	struct bench *b = bench_with_base(test);
 	const struct cil_energy *e = &b->wteo.energy;
-	s64 cheaper_ns = (s64)cil_divide(e->entry[3] - e->entry[1],
-					 e->power[1] - e->power[3]);
-	s64 edge_ns = (cheaper_ns + 100 * US) / 2;
+	s64 edge_ns = (s64)cil_divide(e->entry[3] - e->entry[1],
+				      e->power[1] - e->power[3]);
 
-	KUNIT_EXPECT_LT(test, cheaper_ns, 90 * US);
+	KUNIT_EXPECT_LT(test, edge_ns, 90 * US);
 	give(b, 2, ONE, edge_ns - 300);
 	KUNIT_EXPECT_EQ(test, 1, ask(b, without, 0, 3 * MS).index);
 	give(b, 2, ONE, edge_ns + 300);
@@ -432,14 +455,15 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(the_last_bin_never_ends),
 	KUNIT_CASE(one_in_128_is_known),
 	KUNIT_CASE(late_is_beyond_the_tick),
-	KUNIT_CASE(one_in_four_is_late),
+	KUNIT_CASE(stopping_takes_work),
+	KUNIT_CASE(one_in_128_is_late),
 	KUNIT_CASE(a_near_timer_ends_all),
 	KUNIT_CASE(costs_keep_the_tick),
 	KUNIT_CASE(columns_may_end_after_the_tick),
 	KUNIT_CASE(a_kept_tick_shortens_the_mean),
 	KUNIT_CASE(traps_have_edges),
 	KUNIT_CASE(timers_are_believed),
-	KUNIT_CASE(a_missing_neighbour_is_met_half_way),
+	KUNIT_CASE(costs_decide_without_a_neighbour),
 	KUNIT_CASE(the_timer_outlasts_all),
 	KUNIT_CASE(refusals_go_on),
 	KUNIT_CASE(a_condition_has_two_places),

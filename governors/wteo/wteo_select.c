@@ -5,11 +5,17 @@
 #include "wteo.h"
 
 /*
- * The cost model knows nothing of the work that a stopped tick makes, nor of a
- * driver that enters another state. So the tick is not stopped to avoid less than
- * one in four; below that, costs need not be compared.
+ * What it takes to stop the tick and to start it again, as time at full power:
+ * some microseconds of work in the kernel. Twice as much or half costs no more
+ * than 0.2 points of mean regret on any table.
  */
-#define LATE_SHIFT	2
+#define STOP_NS		(5 * CIL_NSEC_PER_USEC)
+
+/*
+ * If less than one interval in 128 is late, the wake-ups by the tick cost less
+ * than that work, and nothing is compared. It saves a tenth of the instructions.
+ */
+#define LATE_SHIFT	7
 
 /*
  * One interval in 16384 is taken to last until the timer whatever the row says:
@@ -239,13 +245,7 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 	expect(o, never + unseen, U32_MAX);
 }
 
-/*
- * Step 6, where not all states that pay may be used. From when on one pays
- * compared with a state that is not its neighbour depends on powers, and those
- * are a guess; its target residency, where it pays compared with its neighbour,
- * is sure to be late enough. Half-way between the two it is chosen: where it is
- * cheaper for twice the mean less its target residency.
- */
+/* Step 6, where not all states that pay may be used: costs are compared. */
 static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 				u32 share, u32 time)
 {
@@ -254,17 +254,11 @@ static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 
 	for (rest = usable & (usable - 1); rest; rest &= rest - 1) {
 		u32 k = (u32)__builtin_ctz(rest);
-		u32 residency_ns = w->bounds_ns[k - 1];
-		u32 half, twice;
 
-		if (residency_ns > limit_ns)
+		if (w->bounds_ns[k - 1] > limit_ns)
 			break;
-		half = wteo_product(share, residency_ns) / 2;
-		if (half > time)
-			break;
-		twice = 2 * (time - half);
-		if (cil_energy_cost(&w->energy, k, share, twice) <=
-		    cil_energy_cost(&w->energy, best, share, twice))
+		if (cil_energy_cost(&w->energy, k, share, time) <=
+		    cil_energy_cost(&w->energy, best, share, time))
 			best = k;
 	}
 	return best;
@@ -293,8 +287,9 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 {
 	u32 late_time = o->time - o->early_time;
 	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time);
+	u64 work = (u64)w->energy.power[0] * STOP_NS * (o->share >> 14);
 
-	return cil_energy_cost(&w->energy, stop, o->share, o->time) <
+	return cil_energy_cost(&w->energy, stop, o->share, o->time) + work <
 	       cil_energy_cost(&w->energy, keep, o->share, o->early_time) +
 	       cil_energy_cost(&w->energy, after, o->late, late_time);
 }

@@ -292,7 +292,7 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
         echo "learning_rate=55 latency_bias=nonsense" 2>/dev/null >$parameters/wteo &&
             fail "half a line was accepted"
         echo "unchanged: $(cat $parameters/wteo)"
-        echo "learning_rate=99 latency_margin=0" >$parameters/wteo
+        echo "learning_rate=99 latency_bias=0" >$parameters/wteo
         echo "changed: $(cat $parameters/wteo)"
         governor gate
         sleep 0.1
@@ -308,7 +308,7 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
     assert {"learning_rate=77", "latency_bias=500"} <= set(said["wteo"].split())
     assert "base=teo_ng" in said["gate"].split()
     assert said["unchanged"] == said["wteo"]
-    assert {"learning_rate=99", "latency_margin=0"} <= set(said["changed"].split())
+    assert {"learning_rate=99", "latency_bias=0"} <= set(said["changed"].split())
     assert any("no debugfs" in line for line in result.dmesg.splitlines())
 
 

@@ -464,15 +464,15 @@ def test_every_governor_is_first_in_turn() -> None:
 
 def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
     program = Program(programs.PROGRAMS[0].workload, "skx")
-    labels = ["wteo", "wteo:latency_bias=7", "wteo:latency_margin=0", "teo_ng"]
+    labels = ["wteo", "wteo:latency_bias=7", "wteo:learning_rate=9", "teo_ng"]
     size = programs.Size(seeds=2, seconds=1)
     found = programs.rounds(program, [who(label) for label in labels], size)[1:]
     assert len({(p.governor, p.workload) for p in found}) == 8
-    for phase_, bias, margin in zip(
-        sorted(found, key=lambda p: p.workload), "0700" * 2, ("96", "96", "0", "") * 2, strict=True
+    for phase_, bias, rate in zip(
+        sorted(found, key=lambda p: p.workload), "0700" * 2, ("16", "16", "9", "") * 2, strict=True
     ):
         set_to = {one.name: one.value for one in phase_.tunables}
-        expected = {"latency_bias": bias, "latency_margin": margin} if margin else {}
+        expected = {"latency_bias": bias, "learning_rate": rate} if rate else {}
         assert set_to == expected
 
 
@@ -537,7 +537,7 @@ def test_who_has_a_turn_in_the_lab() -> None:
 def test_axes_come_from_the_table_of_tunables() -> None:
     found, absent = ablation.axes(who("wteo"))
     by_name = {axis.name: axis for axis in found}
-    assert by_name["latency_margin"].default in by_name["latency_margin"].values
+    assert by_name["half_life_ms"].default in by_name["half_life_ms"].values
     assert by_name["learning_rate"].default in by_name["learning_rate"].values
     assert "seed" not in by_name
     there = {tunable.name for tunable in who("wteo").governor.tunables}

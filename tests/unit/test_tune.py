@@ -509,7 +509,7 @@ def test_every_value_of_a_range_can_be_suggested_and_kept() -> None:
     assert "seed" not in {item.name for item in ranges(library.governor("wteo_rfc"), [])}
     assert every["half_life_ms"].log
     assert every["learning_rate"].log
-    assert every["latency_margin"].log
+    assert every["latency_bias"].log
     of_menu = {item.name: item for item in ranges(library.governor("menu_ng"), [])}
     assert not of_menu["min_share"].log
     for item in every.values():

@@ -17,7 +17,7 @@ VALUES = (
 )
 PARAMETERS = (
     "wteo learning_rate=100,latency_bias=500",
-    "wteo half_life_ms=100,latency_margin=0",
+    "wteo half_life_ms=100,latency_bias=17",
     "wteo learning_rate=0",
     "wteo nonsense=1",
     "menu_ng history_size=128",

@@ -79,7 +79,7 @@ change() {
 		tune menu_ng history_size 7; usleep 10000 ;;
 	wteo)
 		tune wteo learning_rate 100; usleep 10000
-		tune wteo latency_margin 17; usleep 10000
+		tune wteo latency_bias 17; usleep 10000
 		tune wteo half_life_ms 20; usleep 10000
 		tune wteo half_life_ms 100; usleep 10000 ;;
 	esac
