@@ -2,7 +2,7 @@
 /*
  * switches - how many ns does a context switch take?
  *
- * Two processes pass a byte to and fro through pipes, on one CPU. Each round trip
+ * Two processes pass a byte back and forth through pipes, on one CPU. Each round trip
  * is timed by itself; prints the median for one of its two switches, and how often
  * this process stopped running in a round trip. The first eighth is not counted.
  * Both are SCHED_FIFO: what the fair class does at a switch depends on the past.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What hints add to a context switch, in the lab's virtual time: one nanosecond an instruction.
 
-One CPU, on which two processes pass a byte to and fro. A figure holds all of a switch, the pipes
-and the system calls included, which are the same in each row; what a row adds to its base is the
+One CPU, on which two processes pass a byte back and forth. A figure holds all of a switch, pipes
+and system calls included, which are the same in each row; what a row adds to its base is the
 module's.
 """
 
