@@ -304,6 +304,8 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 	cpu->reflected = false;
 	/* Pairs with take_snapshot(): a reader that sees it sees all of the above. */
 	smp_store_release(&cpu->governor, governor);
+	if (governor == &cil_gate)
+		cil_hints_gate(true);
 	return 0;
 }
 
@@ -322,6 +324,8 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 		cpu->base->disable(drv, dev);
 	/* It may be a module's that goes; a CPU that wakes up calls no more. */
 	WRITE_ONCE(cpu->base, NULL);
+	if (cpu->governor == &cil_gate)
+		cil_hints_gate(false);
 	WRITE_ONCE(cpu->governor, NULL);
 	if (cpu->module_held) {
 		cpu->module_held = false;

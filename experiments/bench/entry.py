@@ -14,7 +14,7 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import corpus
 from cpuidle_lab.lab.cache import TOP, digest
-from experiments.bench import gate
+from experiments.bench import gate, switches
 from experiments.bench.gating import guest, judgement
 from experiments.bench.gating.gate_text import TITLES
 from experiments.bench.gating.guest import MENU, PERFORMANCE, RFC, Sizes
@@ -155,13 +155,15 @@ class Gate:
         plan = _sizes(request)
         cells = [Cell(_key("machine", one), partial(_machine, one)) for one in plan]
         costs = Cell(_key("costs", 1), partial(gate.measure, 1))
+        switching = Cell(_key("switches", 1), switches.measure)
+        cells = [costs, switching, *cells]
         if request.lab:
-            found = run_cells([costs, *cells], memo, phase, "Booting for the gate", jobs=1)
+            found = run_cells(cells, memo, phase, "Booting for the gate", jobs=1)
         else:
-            found = [memo.get(cell.key) for cell in (costs, *cells)]
+            found = [memo.get(cell.key) for cell in cells]
         result = Result(sources={"modules": corpus.modules_hash(), "code": _key("code", 0)})
         result.same, result.differs, result.meaning = _SAME, _DIFFERS, _MEANING
-        runs = [one for one in found[1:] if one]
+        runs = [one for one in found[2:] if one]
         if not runs:
             result.rows.append(Row(self.title, note=NOT_BOOTED))
             return result
@@ -175,6 +177,11 @@ class Gate:
             rows = [[case["case"], case["mean"], case["added"]] for case in found[0]["cases"]]
             heads = ("case", "instructions of a decision", "added by the gate")
             section.tables.append(Table("What the gate costs", heads, rows, 0))
+        if found[1]:
+            rows = [[case["title"], case["instructions"], case["added"]]
+                    for case in found[1]["cases"]]  # fmt: skip
+            heads = ("case", "instructions of a context switch", "added by hints")
+            section.tables.append(Table("What hints cost at a switch", heads, rows, 1))
         result.sections.append(section)
         return result
 

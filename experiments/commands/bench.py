@@ -25,7 +25,8 @@ examples:
 
 It runs wakebench and pgbench on emulated machines in the lab, under menu, menu without idle states,
 the gate as its RFC had it, and the gate as it is here: latency, modelled energy, and whether
-targets are met; then instructions of a decision with 0, 1, 100 and 10,000 hinted tasks.
+targets are met; then instructions of a decision with 0, 1, 100 and 10,000 hinted tasks, and of a
+context switch without the module and with hints.
 
 docs/bench.md says how each figure is measured. What governors cost and lose beside mainline's is
 part of `cpuidle-lab study`; the speed of the reader and of replay is `make throughput`.
@@ -79,7 +80,7 @@ def _output(args: argparse.Namespace) -> Path:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, write, print."""
-    from experiments.bench import gate
+    from experiments.bench import gate, switches
     from experiments.bench.gating import gate_text, guest, judgement
 
     output = _output(args)
@@ -92,7 +93,11 @@ def run(args: argparse.Namespace) -> int:
     }
     load = os.getloadavg()[0]
     costs = gate.measure(seconds)
-    parts = {"gating": judgement.measure(sizes, costs["cases"]), "gate": costs}
+    parts = {
+        "gating": judgement.measure(sizes, costs["cases"]),
+        "gate": costs,
+        "switches": switches.measure(),
+    }
     whole |= {"end": _now(), "load_average": [load, os.getloadavg()[0]], "sizes": asdict(sizes)}
     text = json.dumps({**whole, "parts": parts}, indent=2) + "\n"
     write_whole(output, text)

@@ -46,6 +46,10 @@
 #error "latency hints need a kernel with CONFIG_CGROUPS; CIL_HINTS=0 leaves them out"
 #endif
 
+#if CIL_HINTS && !defined(CONFIG_RT_MUTEXES)
+#error "latency hints need a kernel with CONFIG_RT_MUTEXES; CIL_HINTS=0 leaves them out"
+#endif
+
 /*
  * The address of a kprobe on a function may lie behind its start: after the
  * ENDBR that IBT wants, or on ppc64le at the entry for callers with the same

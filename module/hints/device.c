@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/cpuidle_latency: hints for everybody, see docs/hints.md.
+ * /dev/cpuidle_latency: hints for every user, see docs/hints.md.
  */
 #include <linux/cgroup.h>
 #include <linux/fs.h>
@@ -186,7 +186,7 @@ static const struct file_operations device_fops = {
 	.compat_ioctl = compat_ptr_ioctl,
 };
 
-/* Everybody may open it: each request is checked by itself. */
+/* Any user may open it: each request is checked by itself. */
 static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "cpuidle_latency",
@@ -208,7 +208,7 @@ int cil_device_init(void)
 /**
  * cil_device_exit() - remove the device
  *
- * Context: process, may sleep. Whoever has it open holds the module.
+ * Context: process, may sleep. An open file holds the module.
  */
 void cil_device_exit(void)
 {

@@ -3,9 +3,10 @@
  * Values of control groups (v2).
  *
  * A group's value holds for its tasks and all below it that have none of their
- * own, and limits the others: nobody gets more sensitive than any group above
- * says. What counts for a task is worked out from the cgroup that it is in when
- * it stops running, so tasks may move between groups as they like.
+ * own, and limits the others: no task gets more sensitive than a group above it
+ * says. The value for a task is resolved from its cgroup when it stops running.
+ * That is early enough, since only tasks that sleep gate a CPU; and a move of any
+ * number of tasks between groups costs nothing.
  *
  * A group is known by its id, which is never used again. No reference is held
  * on the cgroup: when it is removed, a tracepoint says so.
@@ -17,9 +18,13 @@
 #include "hints/groups.h"
 #include "hints/job.h"
 #include "hints/lock.h"
+#include "hints/placement.h"
 #include "hints/users.h"
 
 u32 cil_groups_used;
+u32 cil_groups_epoch;
+
+DEFINE_PER_CPU(struct cil_group_found, cil_group_founds[CIL_GROUP_FOUNDS]);
 
 /* Changed with cil_hints_lock held, read under RCU. */
 static DEFINE_HASHTABLE(groups, 10);
@@ -78,6 +83,32 @@ const struct cil_group_value *cil_group_find(struct task_struct *task)
 }
 
 /**
+ * cil_group_of_current() - cil_group_of() for the task that runs here
+ * @task: the task
+ *
+ * Remembers what it found, for other tasks of the same cgroup.
+ *
+ * Context: interrupts off, to the end of which the answer is valid.
+ */
+const struct cil_group_value *cil_group_of_current(struct task_struct *task)
+{
+	/* First: an answer is not kept for longer than the values behind it. */
+	u32 epoch = smp_load_acquire(&cil_groups_epoch);
+	u64 id = cil_group_id_of(task);
+	struct cil_group_found *found = cil_group_found(id);
+
+	lockdep_assert_irqs_disabled();
+	if (found->id != id || found->epoch != epoch) {
+		rcu_read_lock();
+		found->value = cil_group_of(task);
+		rcu_read_unlock();
+		found->id = id;
+		found->epoch = epoch;
+	}
+	return found->value;
+}
+
+/**
  * cil_group_insert() - give a cgroup a value
  * @group: the value; its request and its payer are held
  *
@@ -90,6 +121,7 @@ void cil_group_insert(struct cil_group *group)
 	lockdep_assert_held(&cil_hints_lock);
 	hash_add_rcu(groups, &group->node, group->id);
 	WRITE_ONCE(cil_groups_used, cil_groups_used + 1);
+	cil_placement_watch(true);
 }
 
 /**
@@ -103,6 +135,7 @@ void cil_group_unlink(struct cil_group *group)
 	lockdep_assert_held(&cil_hints_lock);
 	hash_del_rcu(&group->node);
 	WRITE_ONCE(cil_groups_used, cil_groups_used - 1);
+	cil_placement_watch(false);
 	group->unlinked = ++unlinked_last;
 	group->next_unlinked = unlinked;
 	unlinked = group;
@@ -149,6 +182,8 @@ u64 cil_groups_publish(void)
 	hash_for_each(groups, i, group, node)
 		bits |= BIT_ULL(group->id % 64);
 	WRITE_ONCE(filter, bits);
+	/* Pairs with cil_hint_join(). */
+	smp_store_release(&cil_groups_epoch, cil_groups_epoch + 1);
 	return unlinked_last;
 }
 
@@ -224,7 +259,7 @@ static void count_group(const struct cil_group *group, u32 *users)
 }
 
 /**
- * cil_groups_count() - count the groups' requests by level, and by who pays
+ * cil_groups_count() - count the groups' requests by level, and by payer
  * @users: counts of CIL_LEVELS + 1 levels, added to
  *
  * Context: the machine is stopped.
@@ -243,7 +278,7 @@ void cil_groups_count(u32 *users)
 /**
  * cil_groups_exit() - forget all groups
  *
- * Context: process, may sleep; no probe is attached, nobody can set a value.
+ * Context: process, may sleep; no probe is attached, no value can be set.
  */
 void cil_groups_exit(void)
 {
@@ -251,9 +286,9 @@ void cil_groups_exit(void)
 	struct cil_group *group;
 	int i;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	hash_for_each_safe(groups, i, next, group, node)
 		cil_group_unlink(group);
 	cil_groups_release(unlinked_last);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }

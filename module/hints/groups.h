@@ -2,7 +2,9 @@
 #ifndef CIL_GROUPS_H
 #define CIL_GROUPS_H
 
+#include <linux/cgroup.h>
 #include <linux/compiler.h>
+#include <linux/percpu.h>
 #include <linux/sched.h>
 #include "hints/levels.h"
 
@@ -12,10 +14,16 @@ struct cil_user;
 /* How many groups have a value. Changed with cil_hints_lock held. */
 extern u32 cil_groups_used;
 
+/*
+ * Counts changes of groups' values that tasks can see. Changed with
+ * cil_hints_lock held; with a new epoch the new values are seen.
+ */
+extern u32 cil_groups_epoch;
+
 /**
  * struct cil_group_value - what a group says
  * @request: to its tasks; never changed
- * @payer: who pays for the members that have a hint only because of it
+ * @payer: pays for the members that have a hint only because of it
  */
 struct cil_group_value {
 	struct cil_request request;
@@ -42,7 +50,26 @@ struct cil_group {
 	bool dead;
 };
 
+/**
+ * struct cil_group_found - what the group of tasks of one cgroup says
+ * @id: of the cgroup
+ * @value: the value, NULL if there is none
+ * @epoch: of the groups; with another one @value may be gone
+ */
+struct cil_group_found {
+	u64 id;
+	const struct cil_group_value *value;
+	u32 epoch;
+};
+
+/* Cgroups for which each CPU remembers that. */
+#define CIL_GROUP_FOUNDS	8
+
+/* Its own CPU's alone, with interrupts off. */
+DECLARE_PER_CPU(struct cil_group_found, cil_group_founds[CIL_GROUP_FOUNDS]);
+
 const struct cil_group_value *cil_group_find(struct task_struct *task);
+const struct cil_group_value *cil_group_of_current(struct task_struct *task);
 struct cil_group *cil_group_lookup(u64 id);
 void cil_group_insert(struct cil_group *group);
 void cil_group_unlink(struct cil_group *group);
@@ -65,6 +92,38 @@ void cil_groups_exit(void);
 static inline const struct cil_group_value *cil_group_of(struct task_struct *task)
 {
 	return READ_ONCE(cil_groups_used) ? cil_group_find(task) : NULL;
+}
+
+/**
+ * cil_group_id_of() - the cgroup that a task is in
+ * @task: the task
+ *
+ * Context: interrupts off, or RCU read section.
+ * Return: its id, which no other cgroup ever has.
+ */
+static inline u64 cil_group_id_of(const struct task_struct *task)
+{
+	return cgroup_id(rcu_dereference_raw(task->cgroups)->dfl_cgrp);
+}
+
+static inline struct cil_group_found *cil_group_found(u64 id)
+{
+	return this_cpu_ptr(&cil_group_founds[id % CIL_GROUP_FOUNDS]);
+}
+
+/**
+ * cil_group_is_without() - does this CPU know that a task's group says nothing?
+ * @task: the task that runs here
+ *
+ * Context: interrupts off.
+ */
+static inline bool cil_group_is_without(const struct task_struct *task)
+{
+	u64 id = cil_group_id_of(task);
+	const struct cil_group_found *found = cil_group_found(id);
+
+	return found->id == id && !found->value &&
+	       found->epoch == READ_ONCE(cil_groups_epoch);
 }
 
 #endif /* CIL_GROUPS_H */

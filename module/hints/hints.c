@@ -15,7 +15,7 @@
 #include "hints/placement.h"
 #include "hints/probes.h"
 #include "hints/request.h"
-#include "hints/table.h"
+#include "hints/tasks.h"
 #include "hints/users.h"
 #include "tunables.h"
 
@@ -82,15 +82,28 @@ void cil_hints_make_files(struct dentry *folder)
 	cil_hint_files_make(folder);
 }
 
+/**
+ * cil_hints_gate() - the gate is made the governor of a CPU, or is so no more
+ * @is_current: which of both
+ *
+ * Hints act a moment later: what they need is attached by a job.
+ *
+ * Context: process; the cpuidle lock is held.
+ */
+void cil_hints_gate(bool is_current)
+{
+	cil_probes_gate(is_current);
+}
+
 static void hints_job(struct work_struct *work)
 {
 	if (cil_job_take(CIL_JOB_FLUSH))
 		cil_request_flush_groups();
-	mutex_lock(&cil_hints_lock);
-	if (cil_job_take(CIL_JOB_SETTLE) && cil_probes_attached())
+	if (cil_job_take(CIL_JOB_UPDATE))
+		cil_probes_update();
+	if (cil_job_take(CIL_JOB_SETTLE) && cil_probes_act())
 		cil_hints_settle_all();
 	cil_probes_detach_unused();
-	mutex_unlock(&cil_hints_lock);
 }
 
 static int hints_cpu_online(unsigned int cpu)
@@ -108,7 +121,7 @@ static int hints_cpu_online(unsigned int cpu)
  */
 static int hints_cpu_dead(unsigned int cpu)
 {
-	if (cil_probes_attached())
+	if (cil_probes_act())
 		cil_job_queue(CIL_JOB_SETTLE, 0);
 	return 0;
 }

@@ -22,6 +22,7 @@ int cil_hints_print_map(char *text, size_t size);
 
 s64 cil_hints_limit(u64 now_ns);
 void cil_hints_look_again(const struct cil_record *record);
+void cil_hints_gate(bool is_current);
 
 #else
 
@@ -53,6 +54,10 @@ static inline s64 cil_hints_limit(u64 now_ns)
 }
 
 static inline void cil_hints_look_again(const struct cil_record *record)
+{
+}
+
+static inline void cil_hints_gate(bool is_current)
 {
 }
 

@@ -24,9 +24,9 @@ bool cil_job_queue(enum cil_job_part part, unsigned long delay)
 	bool is_new = !test_and_set_bit(part, &job_parts);
 
 	if (delay)
-		schedule_delayed_work(&job, delay);
+		queue_delayed_work(system_long_wq, &job, delay);
 	else
-		mod_delayed_work(system_wq, &job, 0);
+		mod_delayed_work(system_long_wq, &job, 0);
 	return is_new;
 }
 

@@ -8,11 +8,13 @@
  * enum cil_job_part - what the hints' job may have to do
  * @CIL_JOB_FLUSH: take out the values of cgroups that are gone
  * @CIL_JOB_SETTLE: compare the CPUs of all hints with those of their tasks
- * @CIL_JOB_DETACH: detach the probes if there is no hint any more
+ * @CIL_JOB_UPDATE: attach probes since the gate has become current
+ * @CIL_JOB_DETACH: detach the probes that are of no use any more
  */
 enum cil_job_part {
 	CIL_JOB_FLUSH,
 	CIL_JOB_SETTLE,
+	CIL_JOB_UPDATE,
 	CIL_JOB_DETACH,
 };
 

@@ -30,6 +30,9 @@ struct cil_level {
 /* One more for the requests that limit nothing. */
 static struct cil_level levels[CIL_LEVELS + 1];
 
+/* Requests that change decisions by themselves. */
+static atomic_t acting;
+
 /*
  * Greatest exit latency in us for the values -20 to -1. Each step allows about
  * 1.6 times as much, from nothing to more than any idle state known takes to
@@ -170,6 +173,8 @@ int cil_level_get(struct cil_request *request, bool privileged)
 void cil_level_hold(const struct cil_request *request)
 {
 	atomic_inc(&levels[request->level].users);
+	if (cil_request_can_act(request))
+		atomic_inc(&acting);
 }
 
 /**
@@ -181,6 +186,20 @@ void cil_level_hold(const struct cil_request *request)
 void cil_level_put(const struct cil_request *request)
 {
 	atomic_dec(&levels[request->level].users);
+	if (cil_request_can_act(request))
+		atomic_dec(&acting);
+}
+
+/**
+ * cil_levels_can_act() - does a request that is held change decisions?
+ *
+ * The value 0 changes none by itself: it shields a task from its group.
+ *
+ * Context: any.
+ */
+bool cil_levels_can_act(void)
+{
+	return atomic_read(&acting);
 }
 
 static s64 limit_of(const struct cil_request *request)
@@ -279,9 +298,9 @@ int cil_levels_set_map(const char *text)
 
 	if (ret)
 		return ret;
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	ret = change_map(us);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return ret;
 }
 
@@ -298,11 +317,11 @@ int cil_levels_print_map(char *text, size_t size)
 	int used = 0;
 	int i;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	for (i = 0; i < CIL_LEVELS_OF_VALUES; i++)
 		used += scnprintf(text + used, size - used, "%s%u", i ? ":" : "",
 				  map_us[i]);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return used;
 }
 
@@ -319,27 +338,27 @@ int cil_levels_init(void)
 
 	if (!order)
 		return -ENOMEM;
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	for (i = CIL_LEVELS_OF_VALUES; i <= CIL_LEVELS; i++)
 		levels[i].limit_ns = S64_MAX;
 	take_map();
 	publish_order(order);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return 0;
 }
 
 /**
  * cil_levels_exit() - forget the order
  *
- * Context: process; nobody decides and nobody asks any more.
+ * Context: process; no CPU decides any more, no request can come.
  */
 void cil_levels_exit(void)
 {
 	struct cil_order *order;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	order = current_order();
 	RCU_INIT_POINTER(cil_order, NULL);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	kfree_rcu(order, rcu);
 }

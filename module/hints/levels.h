@@ -41,7 +41,7 @@ struct cil_request {
 
 /**
  * struct cil_order - all levels in the order of their limits
- * @rcu: to free it when nobody can use it any more
+ * @rcu: to free it when no CPU can use it any more
  * @generation: tells this order from others
  * @level: by rank; rank 0 has the smallest limit
  * @rank: by level
@@ -64,6 +64,7 @@ void cil_level_hold(const struct cil_request *request);
 void cil_level_put(const struct cil_request *request);
 s64 cil_level_limit(u32 level);
 u32 cil_level_users(u32 level);
+bool cil_levels_can_act(void);
 bool cil_request_is_below(const struct cil_request *a,
 			  const struct cil_request *b);
 int cil_levels_set_map(const char *text);
@@ -76,6 +77,15 @@ int cil_levels_print_map(char *text, size_t size);
 static inline bool cil_request_is_relaxed(const struct cil_request *request)
 {
 	return request->kind == CPUIDLE_LATENCY_VALUE && request->value > 0;
+}
+
+/**
+ * cil_request_can_act() - can the request change a decision by itself?
+ * @request: the request; its level need not be filled
+ */
+static inline bool cil_request_can_act(const struct cil_request *request)
+{
+	return request->kind == CPUIDLE_LATENCY_LIMIT || request->value;
 }
 
 #endif /* CIL_LEVELS_H */

@@ -2,4 +2,4 @@
 #include "hints/lock.h"
 
 /* See the header. */
-DEFINE_MUTEX(cil_hints_lock);
+DEFINE_RT_MUTEX(cil_hints_lock);

@@ -3,12 +3,14 @@
 #define CIL_HINTS_LOCK_H
 
 #include <linux/lockdep.h>
-#include <linux/mutex.h>
+#include <linux/rtmutex.h>
 
 /*
  * Serialises changes of hints and of groups' values, and attaching or detaching
- * the probes: what is set is settled before the next change.
+ * the probes. Any user's task can hold it, so it inherits priority: else one that
+ * is preempted would let tasks of more importance wait for its next turn. It is
+ * never held across a grace period.
  */
-extern struct mutex cil_hints_lock;
+extern struct rt_mutex cil_hints_lock;
 
 #endif /* CIL_HINTS_LOCK_H */

@@ -5,7 +5,7 @@
  * A task is placed where it runs or waits to run or, asleep, where it last
  * ran. When a CPU decides on an idle state nothing runs or waits there, so it
  * is gated by tasks that sleep, each for as long as it lingers after it last
- * ran, which depends on how long it is used to sleep. Nobody scans for them: a
+ * ran, which depends on how long it is used to sleep. No scan looks for them: a
  * task that stops running marks its level as live on its CPU, and the decision
  * drops marks from the tightest level on until it finds one that still holds.
  * Each mark dropped was set once, so a decision costs the same however many
@@ -31,6 +31,12 @@
 #define CLOCKS_DIFFER_NS	NSEC_PER_USEC
 
 struct cil_hint_cpu __percpu *cil_hint_cpus;
+
+atomic_t cil_placement_relaxed;
+atomic_t cil_placement_watched;
+
+/* When the first of them came; no other user task was noted before. */
+static u64 relaxed_since_ns;
 
 /* Changes that the CPUs have yet to see; cil_hints_lock protects them. */
 static struct {
@@ -90,7 +96,8 @@ static bool is_relaxed(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
 {
 	if (now_ns - cpu->relaxed_ns >= linger_ns)
 		cpu->relaxed_ns = 0;
-	return cpu->relaxed_ns && now_ns - cpu->plain_ns >= linger_ns;
+	return cpu->relaxed_ns && (s64)(now_ns - cpu->plain_ns) >= (s64)linger_ns &&
+	       now_ns - READ_ONCE(relaxed_since_ns) >= linger_ns;
 }
 
 /**
@@ -130,7 +137,7 @@ static u64 gate_ends_in(struct cil_hint_cpu *cpu, u64 now_ns)
  * cil_placement_look_again() - see to it that the CPU decides again in time
  * @r: the decision just made, in which a hint kept the CPU from a deeper state
  *
- * With the tick stopped nobody would notice that the linger is over. A timer
+ * With the tick stopped the CPU would not notice that the linger is over. A timer
  * that is armed already is left alone unless it comes too late: one wake-up too
  * many in a linger time is less than arming it in each idle period.
  *
@@ -177,9 +184,25 @@ static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
 							      slept_ns);
 		hint->stopped_ns = now_ns;
 		hint->runtime_ns = runtime_ns;
-		hint->sleeps = sleeps;
+		WRITE_ONCE(hint->sleeps, sleeps);
+		WRITE_ONCE(hint->ran_tick, (u32)jiffies);
 	}
 	raw_spin_unlock(&hint->lock);
+}
+
+/**
+ * cil_placement_relax() - a hint has got a value above 0, or has it no more
+ * @relaxed: which of both
+ *
+ * Context: any.
+ */
+void cil_placement_relax(bool relaxed)
+{
+	cil_placement_watch(relaxed);
+	if (!relaxed)
+		atomic_dec(&cil_placement_relaxed);
+	else if (atomic_inc_return(&cil_placement_relaxed) == 1)
+		WRITE_ONCE(relaxed_since_ns, local_clock());
 }
 
 /* The task gates this CPU while it sleeps, for as long as it lingers. */
@@ -187,19 +210,22 @@ static void linger_level(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
 			 const struct gate_tunables *tunables, u64 now_ns)
 {
 	const struct cil_order *order = order_of(cpu);
-	u64 until_ns = now_ns + gate_linger(tunables, expected_ns);
+	u64 until_ns = now_ns + gate_linger(tunables, expected_ns) + TICK_NSEC;
 
 	cpu->until_ns[level] = max(cpu->until_ns[level], until_ns);
 	__set_bit(order->rank[level], cpu->live);
 }
 
 /**
- * cil_placement_ran() - a user task, or one with a hint, stops running here
+ * cil_placement_ran() - a task with a hint stops running here
  * @task: the task
- * @hint: its hint, NULL if it has none
- * @sleeps: it will sleep until somebody wakes it up
+ * @hint: its hint
+ * @sleeps: it will sleep until it is woken
  *
- * Context: interrupts off, within an RCU read section.
+ * What it does again in the same jiffy is not noted, see cil_hint_is_noted(). So
+ * it lingers from the end of the jiffy on, and several short sleeps count as one.
+ *
+ * Context: interrupts off.
  */
 void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps)
@@ -210,14 +236,13 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 	u32 level;
 
 	lockdep_assert_irqs_disabled();
-	if (hint)
-		learn_sleep(task, hint, tunables, sleeps, now_ns);
-	if (hint && READ_ONCE(hint->relaxed)) {
+	learn_sleep(task, hint, tunables, sleeps, now_ns);
+	if (READ_ONCE(hint->relaxed)) {
 		cpu->relaxed_ns = now_ns;
 		return;
 	}
-	cpu->plain_ns = now_ns;
-	level = hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE;
+	cpu->plain_ns = now_ns + TICK_NSEC;
+	level = READ_ONCE(hint->level);
 	if (level != CIL_LEVEL_NONE)
 		linger_level(cpu, level, READ_ONCE(hint->expected_ns), tunables, now_ns);
 }
@@ -254,6 +279,7 @@ void cil_placement_queue(int cpu, u32 level)
 
 /**
  * cil_placement_flush() - let the CPUs decide again for which a change is queued
+ * @act: hints act; else the changes are only forgotten
  *
  * A CPU that is idle decides only when it wakes up; without this the first
  * wake-up after a change would still be served as before it. Those whose hints
@@ -261,10 +287,11 @@ void cil_placement_queue(int cpu, u32 level)
  *
  * Context: process, may sleep; cil_hints_lock is held.
  */
-void cil_placement_flush(void)
+void cil_placement_flush(bool act)
 {
 	lockdep_assert_held(&cil_hints_lock);
-	on_each_cpu_mask(&queued.cpus, linger_afresh, queued.levels, true);
+	if (act)
+		on_each_cpu_mask(&queued.cpus, linger_afresh, queued.levels, true);
 	cpumask_clear(&queued.cpus);
 	bitmap_zero(queued.levels, CIL_LEVELS);
 }
@@ -285,7 +312,7 @@ void cil_placement_refresh(void)
  * cil_placement_cpu_online() - a CPU is about to come online
  * @cpu: the CPU
  *
- * Its timer may have moved elsewhere, where it wakes nobody who needs it.
+ * Its timer may have moved elsewhere, where it wakes another CPU.
  *
  * Context: process, may sleep.
  */
@@ -305,7 +332,7 @@ static void start_here(void *unused)
 /**
  * cil_placement_start() - the probes have been attached or detached
  *
- * Whoever runs while they are not attached is not seen.
+ * A task that runs while they are not attached is not seen.
  *
  * Context: process, may sleep.
  */
@@ -337,7 +364,7 @@ int cil_placement_init(void)
 /**
  * cil_placement_exit() - undo cil_placement_init()
  *
- * Context: process, may sleep; nobody decides, and no probe is attached.
+ * Context: process, may sleep; no CPU decides, and no probe is attached.
  */
 void cil_placement_exit(void)
 {

@@ -9,6 +9,7 @@
 #include <linux/bitmap.h>
 #include <linux/hrtimer.h>
 #include <linux/percpu.h>
+#include <linux/sched/clock.h>
 #include "hints/levels.h"
 #include "state.h"
 
@@ -18,7 +19,7 @@
  *	may be gated for it; clear bits are certain, set ones are checked
  * @relaxed_ns: when a task last ran here whose value is above 0; 0: too long
  *	ago
- * @plain_ns: when another user task last ran here
+ * @plain_ns: when another user task last ran here while any hint was relaxed
  * @generation: of the order that @live was made with
  * @timer: wakes the CPU when its gate opens
  * @until_ns: by level: until when its tasks gate the CPU
@@ -40,16 +41,21 @@ struct cil_hint;
 
 extern struct cil_hint_cpu __percpu *cil_hint_cpus;
 
+/* How many hints have a value above 0; these, and groups that have a value. */
+extern atomic_t cil_placement_relaxed;
+extern atomic_t cil_placement_watched;
+
 int cil_placement_init(void);
 void cil_placement_exit(void);
 s64 cil_placement_find_limit(u64 now_ns);
 void cil_placement_look_again(const struct cil_record *r);
 void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps);
+void cil_placement_relax(bool relaxed);
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
 void cil_placement_queue(int cpu, u32 level);
-void cil_placement_flush(void);
+void cil_placement_flush(bool act);
 void cil_placement_refresh(void);
 
 /**
@@ -68,6 +74,49 @@ static inline s64 cil_placement_limit(u64 now_ns)
 	if (likely(!(cpu->live[0] | cpu->live[1] | cpu->relaxed_ns)))
 		return CIL_HINT_NONE;
 	return cil_placement_find_limit(now_ns);
+}
+
+/**
+ * cil_placement_watch() - there is one more reason to look at tasks without a
+ *	hint, or one less
+ * @more: which of both
+ *
+ * Context: any.
+ */
+static inline void cil_placement_watch(bool more)
+{
+	atomic_add(more ? 1 : -1, &cil_placement_watched);
+}
+
+/**
+ * cil_placement_watches() - is it of interest when tasks without a hint run?
+ *
+ * Context: any.
+ */
+static inline bool cil_placement_watches(void)
+{
+	return atomic_read(&cil_placement_watched);
+}
+
+/**
+ * cil_placement_sees_plain() - is it of interest which user tasks have no hint?
+ *
+ * Context: any.
+ */
+static inline bool cil_placement_sees_plain(void)
+{
+	return atomic_read(&cil_placement_relaxed);
+}
+
+/**
+ * cil_placement_ran_plain() - a user task without a hint stops running here
+ *
+ * Context: interrupts off.
+ */
+static inline void cil_placement_ran_plain(void)
+{
+	if (cil_placement_sees_plain())
+		this_cpu_ptr(cil_hint_cpus)->plain_ns = local_clock();
 }
 
 static inline void cil_placement_in(int cpu, u32 level)

@@ -11,7 +11,7 @@
 
 struct cil_hint *cil_hint_pool;
 
-/* Protects the two below. Only those born and dying with a hint come here. */
+/* Protects the two below. Only the birth and the death of a hint come here. */
 static DEFINE_RAW_SPINLOCK(pool_lock);
 static struct cil_hint *pool_free;
 static u32 pool_used;
@@ -51,7 +51,7 @@ struct cil_hint *cil_pool_get(bool privileged)
 
 /**
  * cil_pool_put() - a hint is no more
- * @hint: the hint; whoever looks through the table may still pass over it
+ * @hint: the hint; a look-up in the table may still pass over it
  *
  * Context: any; with run-queue locks held.
  */
@@ -90,7 +90,7 @@ int cil_pool_make(void)
 /**
  * cil_pool_free() - undo cil_pool_make()
  *
- * Context: process; nobody has a hint, and nobody can look for one.
+ * Context: process; no task has a hint, and no look-up is possible.
  */
 void cil_pool_free(void)
 {

@@ -2,6 +2,7 @@
 #ifndef CIL_POOL_H
 #define CIL_POOL_H
 
+#include <linux/jiffies.h>
 #include <linux/list_nulls.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
@@ -38,13 +39,16 @@ struct cil_owner {
  * @runtime_ns: for how long it had run by then
  * @cpu: where the task is counted
  * @level: by which level, after the group has had its say
+ * @resolved: groups' epoch for which that holds, 0 if for none
+ * @cgroup: id of the cgroup for which that holds
  * @relaxed: after the group has had its say, the value is above 0
  * @moved: a migration was seen since the hint was set, or since all are settled
  * @sleeps: it stopped running in order to sleep
+ * @ran_tick: the jiffy in which it last stopped running and was noted, one that
+ *	is over if that no longer holds for @cpu and @level
  *
- * Hints are never freed while anybody may look for one: memory that is used
- * again is found under another task, so whoever finds a hint checks @task with
- * @lock held.
+ * Hints are never freed while a look-up is possible: memory that is used again
+ * is found under another task, so a user of a hint checks @task with @lock held.
  */
 struct cil_hint {
 	struct hlist_nulls_node node;
@@ -58,10 +62,13 @@ struct cil_hint {
 	u64 stopped_ns;
 	u64 runtime_ns;
 	int cpu;
+	u32 resolved;
+	u64 cgroup;
 	u8 level;
 	bool relaxed;
 	bool moved;
 	bool sleeps;
+	u32 ran_tick;
 };
 
 /* Tasks that may have a hint, or be in a group that has one, at a time. */
@@ -78,6 +85,12 @@ struct cil_hint *cil_pool_get(bool privileged);
 void cil_pool_put(struct cil_hint *hint);
 int cil_pool_make(void);
 void cil_pool_free(void);
+
+/* The task has to be noted when it stops running, even if it was lately. */
+static inline void cil_hint_note_again(struct cil_hint *hint)
+{
+	WRITE_ONCE(hint->ran_tick, (u32)jiffies - 1);
+}
 
 /* Was something asked for the task itself? Else its group has a value. */
 static inline bool cil_hint_has_own(const struct cil_hint *hint)

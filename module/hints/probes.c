@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the scheduler tells: tracepoints that are attached only while there are
- * hints.
+ * The scheduler's events: tracepoints that are attached only while they are of
+ * use.
  *
- * sched_wakeup_new: a child appears; it inherits. sched_migrate_task: a task
- * goes elsewhere. sched_switch: a task has run here. sched_process_exit: it is
- * gone. cgroup_rmdir: so is a group. The handlers may run with run-queue locks
- * held: they take nothing from the allocator, wake nobody and do not rely on
- * preemption being off but where the tracepoint's place says so.
+ * While any hint or value is stored: sched_process_exit (a task is gone),
+ * cgroup_rmdir (so is a group), sched_wakeup_new (a child appears; it inherits).
+ * While gate is current and a stored request can act, too: sched_migrate_task (a
+ * task goes elsewhere) and sched_switch (a task has run here). The handlers may run
+ * with run-queue locks held: they take nothing from the allocator, wake no task and
+ * do not rely on preemption being off but where the tracepoint's place says so.
  */
 #include <linux/moduleparam.h>
 #include <linux/tracepoint.h>
@@ -20,7 +21,7 @@
 #include "hints/placement.h"
 #include "hints/pool.h"
 #include "hints/probes.h"
-#include "hints/table.h"
+#include "hints/tasks.h"
 #include "trace.h"
 
 /* Hints that come and go must not patch the kernel each time. */
@@ -32,20 +33,24 @@
  */
 #define HOLD_FOR	(60 * HZ)
 
-static bool attached;
+/* Bits of enum hint_probe_id; changed with cil_hints_lock held. */
+static unsigned long attached;
+
+/* On so many CPUs the gate is the governor. */
+static atomic_t gated;
 
 /* Not before these are they detached, in jiffies. */
 static unsigned long detach_due;
 static unsigned long held_until;
 
-/* How often they were attached, and when by an unprivileged request. */
+/* How often some were attached, and when by an unprivileged request. */
 static u32 attachments;
 static unsigned long unprivileged_at;
 static bool unprivileged_before;
 
 /*
  * Run-queue lock held. The parent wakes its child, whose CPU has just been
- * chosen without a word; it may have got a hint before.
+ * chosen without an event; it may have got a hint before.
  */
 static void probe_wakeup_new(void *data, struct task_struct *task)
 {
@@ -61,32 +66,44 @@ static void probe_migrate(void *data, struct task_struct *task, int cpu)
 	cil_hint_move(task, cpu);
 }
 
-/* The hint of a task after its group has had its say. */
-static struct cil_hint *find_or_join(struct task_struct *task)
+/* The hint of a task, which had @hint, after a look at its user and its group. */
+static struct cil_hint *find_current(struct task_struct *task, struct cil_hint *hint)
 {
-	const struct cil_group_value *group = cil_group_of(task);
-	struct cil_hint *hint = cil_hint_check_owner(task);
-
-	if (!READ_ONCE(cil_groups_used) || !(hint || group))
-		return hint;
-	cil_hint_join(task, group);
-	return cil_hint_find(task);
+	if (hint)
+		hint = cil_hint_check_owner(task, hint);
+	if (unlikely(READ_ONCE(cil_groups_used)))
+		hint = cil_hint_join(task, hint);
+	return hint;
 }
 
-/* Run-queue lock of this CPU held. */
+/* Something has to be noted, or to be looked up. */
+static noinline void stop_running(struct task_struct *task, struct cil_hint *hint,
+				  bool sleeps)
+{
+	hint = find_current(task, hint);
+	if (hint)
+		cil_placement_ran(task, hint, sleeps);
+	else if (!(task->flags & PF_KTHREAD))
+		cil_placement_ran_plain();
+}
+
+/*
+ * Run-queue lock of this CPU held, interrupts off. Each instruction here counts:
+ * `bench gate` says what a switch costs.
+ */
 static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 			 struct task_struct *next, unsigned int prev_state)
 {
 	struct cil_hint *hint;
 
 	/* One that exits was noted before it lost its hint. */
-	if (is_idle_task(prev) || prev->flags & PF_EXITING)
+	if (prev->flags & (PF_IDLE | PF_EXITING))
 		return;
-	rcu_read_lock();
-	hint = find_or_join(prev);
-	if (hint || !(prev->flags & PF_KTHREAD))
-		cil_placement_ran(prev, hint, !preempt && prev_state);
-	rcu_read_unlock();
+	hint = cil_hint_find(prev);
+	if (hint ? !cil_hint_is_noted(hint, prev, !preempt && prev_state) :
+		   cil_placement_watches() &&
+		   (cil_placement_sees_plain() || !cil_group_is_without(prev)))
+		stop_running(prev, hint, !preempt && prev_state);
 }
 
 /* One that exits will not be waited for, but it may have minded waiting or not. */
@@ -98,12 +115,11 @@ static void note_exit(struct task_struct *task)
 	if (task->flags & PF_KTHREAD)
 		return;
 	local_irq_save(flags);
-	rcu_read_lock();
-	hint = find_or_join(task);
-	if (hint && READ_ONCE(hint->level) != CIL_LEVEL_NONE)
-		hint = NULL;
-	cil_placement_ran(task, hint, false);
-	rcu_read_unlock();
+	hint = find_current(task, cil_hint_find(task));
+	if (hint && READ_ONCE(hint->level) == CIL_LEVEL_NONE)
+		cil_placement_ran(task, hint, false);
+	else
+		cil_placement_ran_plain();
 	local_irq_restore(flags);
 }
 
@@ -152,30 +168,29 @@ CHECK(cgroup_rmdir, probe_rmdir);
 CHECK(sched_switch, probe_switch);
 CHECK(sched_wakeup_new, probe_wakeup_new);
 
-/*
- * In the order of attaching. Inheritance comes last and goes first: a task that
- * has a hint must be seen to exit.
- */
+/* In the order of attaching: a task that has a hint must be seen to exit. */
 enum hint_probe_id {
 	PROBE_EXIT,
-	PROBE_MIGRATE,
 	PROBE_RMDIR,
-	/* From here on, a probe can give a task a hint. */
-	PROBE_FIRST_THAT_GIVES,
-	PROBE_SWITCH = PROBE_FIRST_THAT_GIVES,
 	PROBE_WAKEUP_NEW,
+	PROBE_MIGRATE,
+	PROBE_SWITCH,
+	PROBE_COUNT,
 };
+
+#define PROBES_TO_KEEP	(BIT(PROBE_EXIT) | BIT(PROBE_RMDIR) | BIT(PROBE_WAKEUP_NEW))
+#define PROBES_TO_ACT	(BIT(PROBE_MIGRATE) | BIT(PROBE_SWITCH))
 
 static struct hint_probe {
 	const char *name;
 	void *probe;
 	struct tracepoint *tracepoint;
-} probes[] = {
+} probes[PROBE_COUNT] = {
 	[PROBE_EXIT] = { "sched_process_exit", EXIT_PROBE },
-	[PROBE_MIGRATE] = { "sched_migrate_task", probe_migrate },
 	[PROBE_RMDIR] = { "cgroup_rmdir", probe_rmdir },
-	[PROBE_SWITCH] = { "sched_switch", probe_switch },
 	[PROBE_WAKEUP_NEW] = { "sched_wakeup_new", probe_wakeup_new },
+	[PROBE_MIGRATE] = { "sched_migrate_task", probe_migrate },
+	[PROBE_SWITCH] = { "sched_switch", probe_switch },
 };
 
 static void match_tracepoint(struct tracepoint *tracepoint, void *data)
@@ -187,26 +202,52 @@ static void match_tracepoint(struct tracepoint *tracepoint, void *data)
 			probes[i].tracepoint = tracepoint;
 }
 
-/*
- * A child may inherit in the moment in which its parent loses the hint, and
- * appear when nobody expects a hint any more. So first the inheritance ends,
- * then such children lose the hint like their parent, while their exit would
- * still be seen; then the rest goes.
- */
-static void detach_probes(int count)
+static void detach(unsigned long these)
+	__must_hold(&cil_hints_lock)
 {
+	int i;
+
 	lockdep_assert_held(&cil_hints_lock);
-	while (count--) {
-		tracepoint_probe_unregister(probes[count].tracepoint,
-					    probes[count].probe, NULL);
-		if (count != PROBE_FIRST_THAT_GIVES)
-			continue;
-		tracepoint_synchronize_unregister();
-		cil_hints_drop_all();
+	these &= attached;
+	for_each_set_bit(i, &these, PROBE_COUNT)
+		tracepoint_probe_unregister(probes[i].tracepoint,
+					    probes[i].probe, NULL);
+	attached &= ~these;
+}
+
+static int attach_one(int i)
+{
+	if (!probes[i].tracepoint)
+		return -EOPNOTSUPP;
+	return tracepoint_probe_register(probes[i].tracepoint, probes[i].probe,
+					 NULL);
+}
+
+/* Returns 0, -ENOMEM or -EOPNOTSUPP; then those that were attached before are. */
+static int attach(unsigned long these)
+	__must_hold(&cil_hints_lock)
+{
+	unsigned long before = attached;
+	int ret;
+	int i;
+
+	lockdep_assert_held(&cil_hints_lock);
+	these &= ~attached;
+	for_each_set_bit(i, &these, PROBE_COUNT) {
+		ret = attach_one(i);
+		if (ret) {
+			detach(~before);
+			return ret;
+		}
+		attached |= BIT(i);
 	}
-	tracepoint_synchronize_unregister();
-	cil_placement_start();
-	attached = false;
+	if (these & PROBES_TO_ACT) {
+		cil_placement_start();
+		/* Tasks that have a hint may have migrated unseen. */
+		if (cil_pool_used())
+			cil_job_queue(CIL_JOB_SETTLE, 0);
+	}
+	return 0;
 }
 
 static void hold_attached(bool privileged)
@@ -223,86 +264,170 @@ static void hold_attached(bool privileged)
 	unprivileged_at = now;
 }
 
-/**
- * cil_probes_attach() - see to it that the scheduler's events are heard
- * @privileged: the request for a hint comes with CAP_SYS_NICE
- *
- * Context: process, may sleep; cil_hints_lock is held.
- * Return: 0, -ENOMEM, or -EOPNOTSUPP (the kernel lacks a tracepoint).
- */
-int cil_probes_attach(bool privileged)
-{
-	int ret;
-	int i;
-
-	lockdep_assert_held(&cil_hints_lock);
-	if (attached)
-		return 0;
-	ret = cil_hints_make_table();
-	if (ret)
-		return ret;
-	for (i = 0; i < ARRAY_SIZE(probes); i++) {
-		if (probes[i].tracepoint)
-			ret = tracepoint_probe_register(probes[i].tracepoint,
-							probes[i].probe, NULL);
-		else
-			ret = -EOPNOTSUPP;
-		if (ret) {
-			detach_probes(i);
-			return ret;
-		}
-	}
-	attached = true;
-	hold_attached(privileged);
-	cil_placement_start();
-	return 0;
-}
-
 static bool is_used(void)
 {
 	return cil_pool_used() || READ_ONCE(cil_groups_used);
 }
 
-/**
- * cil_probes_detach_unused() - stop listening if no task has had a hint for a
- *	while
- *
- * Context: the job; cil_hints_lock is held.
- */
-void cil_probes_detach_unused(void)
+/* Those that are of use while something is stored that can @act. */
+static unsigned long useful(bool act)
 {
+	return PROBES_TO_KEEP |
+	       (act && atomic_read(&gated) ? PROBES_TO_ACT : 0);
+}
+
+/**
+ * cil_probes_attach() - attach the probes that a request is going to need
+ * @wanted: the request
+ * @privileged: the request for a hint comes with CAP_SYS_NICE
+ *
+ * Context: process, may sleep; cil_hints_lock is held.
+ * Return: 0, -ENOMEM, or -EOPNOTSUPP (the kernel lacks a tracepoint).
+ */
+int cil_probes_attach(const struct cil_request *wanted, bool privileged)
+{
+	unsigned long these = useful(cil_request_can_act(wanted) ||
+				     cil_levels_can_act());
+	int ret;
+
+	lockdep_assert_held(&cil_hints_lock);
+	if (!(these & ~attached))
+		return 0;
+	ret = cil_hints_make_table() ?: attach(these);
+	if (!ret)
+		hold_attached(privileged);
+	return ret;
+}
+
+/**
+ * cil_probes_update() - the gate has become current, or is so no more
+ *
+ * If a probe cannot be attached, hints do not act; the next request tries again,
+ * and tells the error.
+ *
+ * Context: the job.
+ */
+void cil_probes_update(void)
+{
+	unsigned long these;
+
+	rt_mutex_lock(&cil_hints_lock);
+	these = useful(cil_levels_can_act());
+	if (is_used() && these & ~attached && !attach(these))
+		attachments++;
+	rt_mutex_unlock(&cil_hints_lock);
+}
+
+/*
+ * Those to detach now; for the others the job is queued. Unprivileged requests
+ * attach nothing that acts while the gate is not current, so that goes at once.
+ */
+static unsigned long useless(void)
+{
+	unsigned long these = attached;
+	unsigned long at_once = 0;
 	unsigned long due = READ_ONCE(detach_due);
 
 	if (time_before(due, held_until))
 		due = held_until;
+	if (is_used())
+		these &= ~useful(cil_levels_can_act());
+	if (!atomic_read(&gated))
+		at_once = these & PROBES_TO_ACT;
+	if (these == at_once || !time_before(jiffies, due))
+		return these;
+	cil_job_queue(CIL_JOB_DETACH, due - jiffies);
+	return at_once;
+}
+
+/*
+ * A child may inherit in the moment in which its parent loses the hint, and
+ * appear when no hint is expected any more. So first the inheritance ends, then
+ * such children lose the hint like their parent, while their exit would still be
+ * seen; then the rest goes. A request that comes between, while the lock is not
+ * held, lets inheritance begin again and so keeps all.
+ */
+static void detach_all(void)
+	__must_hold(&cil_hints_lock)
+{
 	lockdep_assert_held(&cil_hints_lock);
-	if (!cil_job_take(CIL_JOB_DETACH) || !attached || is_used())
+	detach(PROBES_TO_ACT | BIT(PROBE_WAKEUP_NEW));
+	rt_mutex_unlock(&cil_hints_lock);
+	tracepoint_synchronize_unregister();
+	rt_mutex_lock(&cil_hints_lock);
+	if (attached & BIT(PROBE_WAKEUP_NEW))
 		return;
-	if (time_before(jiffies, due))
-		cil_job_queue(CIL_JOB_DETACH, due - jiffies);
-	else
-		detach_probes(ARRAY_SIZE(probes));
+	if (attached)
+		cil_hints_drop_all();
+	detach(PROBES_TO_KEEP);
 }
 
 /**
- * cil_probes_detach_soon() - stop listening in a while if no task has a hint
+ * cil_probes_detach_unused() - detach the probes that have been of no use for a
+ *	while
+ *
+ * Context: the job; cil_hints_lock is not held.
+ */
+void cil_probes_detach_unused(void)
+{
+	unsigned long these;
+
+	rt_mutex_lock(&cil_hints_lock);
+	these = cil_job_take(CIL_JOB_DETACH) ? useless() : 0;
+	if (these & BIT(PROBE_EXIT))
+		detach_all();
+	else
+		detach(these);
+	rt_mutex_unlock(&cil_hints_lock);
+}
+
+/**
+ * cil_probes_detach_soon() - detach in a while what is of no use by then
  *
  * Context: any that may wake a task.
  */
 void cil_probes_detach_soon(void)
 {
-	if (!is_used() && cil_job_queue(CIL_JOB_DETACH, DETACH_AFTER))
+	if ((!is_used() || !cil_levels_can_act()) && READ_ONCE(attached) &&
+	    cil_job_queue(CIL_JOB_DETACH, DETACH_AFTER))
 		WRITE_ONCE(detach_due, jiffies + DETACH_AFTER);
 }
 
 /**
- * cil_probes_attached() - is anybody listening?
+ * cil_probes_gate() - the gate is made the governor of a CPU, or is so no more
+ * @is_current: which of both
+ *
+ * Context: process; the cpuidle lock is held.
+ */
+void cil_probes_gate(bool is_current)
+{
+	int now = is_current ? atomic_inc_return(&gated) : atomic_dec_return(&gated);
+
+	/* Tracepoints wait for the lock of CPU hotplug, whose holder waits for us. */
+	if (is_current && now == 1)
+		cil_job_queue(CIL_JOB_UPDATE, 0);
+	else if (!now)
+		cil_job_queue(CIL_JOB_DETACH, 0);
+}
+
+/**
+ * cil_probes_attached() - are probes attached?
  *
  * Context: process; a concurrent change is seen or not.
  */
 bool cil_probes_attached(void)
 {
 	return READ_ONCE(attached);
+}
+
+/**
+ * cil_probes_act() - are those attached that hints need in order to act?
+ *
+ * Context: process; a concurrent change is seen or not.
+ */
+bool cil_probes_act(void)
+{
+	return READ_ONCE(attached) & PROBES_TO_ACT;
 }
 
 /**
@@ -332,8 +457,9 @@ void cil_probes_init(void)
  */
 void cil_probes_exit(void)
 {
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (attached)
-		detach_probes(ARRAY_SIZE(probes));
-	mutex_unlock(&cil_hints_lock);
+		detach_all();
+	rt_mutex_unlock(&cil_hints_lock);
+	tracepoint_synchronize_unregister();
 }

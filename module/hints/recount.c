@@ -18,7 +18,7 @@
 #include "hints/pool.h"
 #include "hints/probes.h"
 #include "hints/recount.h"
-#include "hints/table.h"
+#include "hints/tasks.h"
 #include "hints/users.h"
 
 /* Differences that are shown one by one. */
@@ -71,7 +71,10 @@ static void look_at_hint(struct cil_recount *recount, const struct cil_hint *hin
 	recount->users[hint->own.level] += cil_hint_has_own(hint);
 	cil_user_found(hint->payer);
 	recount->placed[hint->cpu * (CIL_LEVELS + 1) + hint->level]++;
-	recount_compare(recount, "CPU of task", task->pid, hint->cpu, task_cpu(task));
+	/* Without these probes it is where it was when they were last attached. */
+	if (cil_probes_act())
+		recount_compare(recount, "CPU of task", task->pid, hint->cpu,
+				task_cpu(task));
 	recount_compare(recount, "exit state of task", task->pid, 0, task->exit_state);
 	recount_compare(recount, "table entry of task", task->pid, 1,
 			cil_hint_find(task) == hint);
@@ -153,9 +156,9 @@ int cil_recount_show(struct seq_file *seq)
 				   GFP_KERNEL);
 	if (recount->placed) {
 		cil_job_wait();
-		mutex_lock(&cil_hints_lock);
+		rt_mutex_lock(&cil_hints_lock);
 		ret = stop_machine(recount_stopped, recount, NULL);
-		mutex_unlock(&cil_hints_lock);
+		rt_mutex_unlock(&cil_hints_lock);
 		show_recount(seq, recount);
 	}
 	kvfree(recount->placed);
@@ -217,17 +220,19 @@ void cil_hints_show(struct seq_file *seq)
 	int i;
 
 	seq_puts(seq, "# pid limit_us cpu asked comm\n");
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		for (i = 0; i < CIL_HINTS_MAX; i++)
 			show_hint(seq, &cil_hint_pool[i]);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	for_each_possible_cpu(i)
 		show_placed(seq, i);
 	if (cil_hints_refused())
 		seq_printf(seq, "# times a task found no room for a hint: %u\n",
 			   cil_hints_refused());
 	seq_printf(seq, "# attachments: %u\n", cil_probes_attachments());
+	seq_printf(seq, "# sched_switch attached: %s\n",
+		   cil_probes_act() ? "yes" : "no");
 	seq_printf(seq, "# tracepoints attached: %s\n",
 		   cil_probes_attached() ? "yes" : "no");
 }

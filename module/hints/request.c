@@ -19,7 +19,7 @@
 #include "hints/placement.h"
 #include "hints/probes.h"
 #include "hints/request.h"
-#include "hints/table.h"
+#include "hints/tasks.h"
 #include "hints/users.h"
 
 /*
@@ -67,8 +67,8 @@ static struct task_struct *next_meant(const struct cil_target *target,
 /*
  * As renice: the task must be the caller's, unless he may do it to others in
  * its user namespace. To be more sensitive costs the whole machine energy, so
- * the right to ask for that is the initial namespace's: anybody can be root in
- * a namespace of his own.
+ * the right to ask for that is the initial namespace's: any user can be root
+ * in a namespace of its own.
  */
 static int may_set_task(struct task_struct *task, const struct cil_request *wanted)
 {
@@ -139,9 +139,9 @@ static int may_write_directory(struct file *file, const struct cgroup *cgroup)
 }
 
 /*
- * What a group's tasks may have is changed by whoever may write to its
- * directory, but nobody gets more sensitive by it without CAP_SYS_NICE.
- * Without a value a group limits nobody, so taking one away counts as that.
+ * The right to write to a group's directory is the right to change its value,
+ * but CAP_SYS_NICE is needed to make its tasks more sensitive. Without a value a
+ * group limits no task, so taking one away counts as that.
  */
 static int may_set_group(const struct cil_target *target,
 			 const struct cil_request *wanted)
@@ -227,13 +227,13 @@ static void settle_threads(const struct cil_target *target, u32 round)
 static void settle_groups(u64 last)
 {
 	synchronize_rcu();
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_hint_pool)
 		cil_hints_resolve_all();
-	cil_placement_flush();
+	cil_placement_flush(cil_probes_act());
 	cil_groups_release(last);
 	cil_probes_detach_soon();
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 }
 
 /**
@@ -245,15 +245,15 @@ void cil_request_flush_groups(void)
 {
 	u64 last = 0;
 
-	mutex_lock(&cil_hints_lock);
+	rt_mutex_lock(&cil_hints_lock);
 	if (cil_groups_unlink_dead())
 		last = cil_groups_publish();
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	if (last)
 		settle_groups(last);
 }
 
-/* @payer is charged already; one who gets another value instead may be over. */
+/* @payer is charged already; one that changes its own value may be over. */
 static int may_add_group(const struct cil_user *payer, const struct cil_group *old,
 			 bool privileged)
 {
@@ -346,7 +346,7 @@ static int set_tasks(const struct cil_target *target,
 	int ret = set_threads(target, wanted, &unsettled->threads);
 
 	unsettled->round = cil_hints_settle_round();
-	cil_placement_flush();
+	cil_placement_flush(cil_probes_act());
 	return ret;
 }
 
@@ -366,8 +366,9 @@ static int set_locked(const struct cil_target *target,
 	if (ret || (wanted->kind == CPUIDLE_LATENCY_NONE &&
 		    !cil_probes_attached()))
 		return ret;
-	ret = cil_probes_attach(privileged) ?:
-	      cil_level_get(&request, privileged);
+	if (wanted->kind != CPUIDLE_LATENCY_NONE)
+		ret = cil_probes_attach(wanted, privileged);
+	ret = ret ?: cil_level_get(&request, privileged);
 	if (!ret) {
 		ret = target->cgroup ? set_group(target, &request, unsettled) :
 				       set_tasks(target, &request, unsettled);
@@ -381,13 +382,13 @@ static int set_and_settle(const struct cil_target *target,
 			  const struct cil_request *wanted,
 			  struct cil_unsettled *unsettled)
 {
-	int ret = mutex_lock_killable(&cil_hints_lock);
+	int ret = rt_mutex_lock_killable(&cil_hints_lock);
 
 	*unsettled = (struct cil_unsettled){};
 	if (ret)
 		return ret;
 	ret = set_locked(target, wanted, unsettled);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	if (unsettled->threads)
 		settle_threads(target, unsettled->round);
 	if (unsettled->groups)
@@ -473,10 +474,10 @@ int cil_request_get(const struct cil_target *target, struct cil_request *found)
 		get_group(target->cgroup, found);
 		return 0;
 	}
-	ret = mutex_lock_killable(&cil_hints_lock);
+	ret = rt_mutex_lock_killable(&cil_hints_lock);
 	if (ret)
 		return ret;
 	ret = get_tasks(target, found);
-	mutex_unlock(&cil_hints_lock);
+	rt_mutex_unlock(&cil_hints_lock);
 	return ret;
 }

@@ -2,109 +2,31 @@
 /*
  * The hint of each task: a table by task_struct, filled from a pool.
  *
- * Whoever runs a task, wakes it or moves it looks here, often with run-queue
- * locks held. So nothing is allocated, nobody is woken, and looking takes no
- * lock at all. Memory is used again at once; that is why the buckets' lists
- * end in a mark that tells one bucket from another.
+ * Tasks are looked up where they run, wake up or move, often with run-queue
+ * locks held. So nothing is allocated, no task is woken, and a look-up takes no
+ * lock. Memory is used again at once; the buckets' lists end in a mark that tells
+ * one bucket from another, so a look-up notices that it changed lists.
  *
  * Lock order: bucket, then hint, then pool.
  */
-#include <linux/cred.h>
-#include <linux/hash.h>
-#include <linux/pid.h>
-#include <linux/rculist_nulls.h>
-#include <linux/sched/task.h>
 #include <linux/slab.h>
 
-#include "hints/groups.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
-#include "hints/pool.h"
 #include "hints/table.h"
 #include "hints/users.h"
 #include "trace.h"
 
-#define BUCKET_BITS	12
-
-/* More than anything to be expected. */
-#define SLEEP_UNKNOWN	U64_MAX
+struct cil_bucket *cil_buckets;
 
 /**
- * struct cil_grant - what a task gets
- * @own: the request; its level is held
- * @payer: who pays; charged already
- * @expected_ns: the longest sleep to expect, if it has no hint yet
- * @what: CIL_HINT_*, for the trace
- * @privileged: the reserve may be used
- */
-struct cil_grant {
-	struct cil_request own;
-	struct cil_user *payer;
-	u64 expected_ns;
-	u8 what;
-	bool privileged;
-};
-
-/**
- * struct cil_bucket - hints whose tasks have the same hash
- * @lock: protects changes of the list
- * @hints: the list; looking through it takes no lock
- */
-struct cil_bucket {
-	raw_spinlock_t lock;
-	struct hlist_nulls_head hints;
-};
-
-static struct cil_bucket *buckets;
-
-/* Changed with cil_hints_lock held, read with the lock of a hint. */
-static u32 settle_round;
-
-/* How often a task could not get what its parent or its group has for it. */
-static atomic_t refused;
-
-/**
- * cil_hints_refused() - how often a task found no room for a hint
+ * cil_hint_trace() - trace a change of a hint
+ * @hint: the hint
+ * @what: CIL_HINT_*
  *
- * A child that should have inherited counts once; a member of a group each time
- * it stops running.
- *
- * Context: any.
+ * Context: the lock of the hint is held.
  */
-u32 cil_hints_refused(void)
-{
-	return atomic_read(&refused);
-}
-
-static struct cil_bucket *bucket_of(const struct task_struct *task)
-{
-	return &buckets[hash_ptr(task, BUCKET_BITS)];
-}
-
-/**
- * cil_hint_find() - look for the hint of a task
- * @task: the task
- *
- * The hint may go to another task at any moment, see struct cil_hint.
- *
- * Context: RCU read section; the table has been made.
- * Return: the hint, NULL if the task has none.
- */
-struct cil_hint *cil_hint_find(const struct task_struct *task)
-{
-	struct cil_bucket *bucket = bucket_of(task);
-	struct hlist_nulls_node *end;
-	struct cil_hint *hint;
-
-	do {
-		hlist_nulls_for_each_entry_rcu(hint, end, &bucket->hints, node)
-			if (READ_ONCE(hint->task) == task)
-				return hint;
-	} while (get_nulls_value(end) != bucket - buckets);
-	return NULL;
-}
-
-static void hint_trace(const struct cil_hint *hint, u8 what)
+void cil_hint_trace(const struct cil_hint *hint, u8 what)
 {
 	s64 limit_ns = hint->level == CIL_LEVEL_NONE ?
 		       CIL_HINT_NONE : cil_level_limit(hint->level);
@@ -113,7 +35,14 @@ static void hint_trace(const struct cil_hint *hint, u8 what)
 		   hint->own.value);
 }
 
-static void hint_set_level(struct cil_hint *hint, u8 level)
+/**
+ * cil_hint_set_level() - let a hint count by another level
+ * @hint: the hint
+ * @level: the level, held by a request
+ *
+ * Context: the lock of the hint is held.
+ */
+void cil_hint_set_level(struct cil_hint *hint, u8 level)
 	__must_hold(&hint->lock)
 {
 	lockdep_assert_held(&hint->lock);
@@ -122,57 +51,23 @@ static void hint_set_level(struct cil_hint *hint, u8 level)
 	cil_placement_in(hint->cpu, level);
 	cil_placement_out(hint->cpu, hint->level);
 	WRITE_ONCE(hint->level, level);
+	cil_hint_note_again(hint);
 }
 
-static struct cil_owner owner_of(const struct task_struct *task)
-{
-	const struct cred *cred = __task_cred(task);
-
-	return (struct cil_owner){
-		.uid = cred->uid,
-		.euid = cred->euid,
-		.space = cred->user_ns,
-	};
-}
-
-/* Is the task still the one that the request was for? In an RCU read section. */
-static bool hint_is_theirs(const struct cil_hint *hint,
-			   const struct task_struct *task)
-{
-	struct cil_owner owner;
-
-	if (!cil_hint_has_own(hint) || hint->own.flags & CPUIDLE_LATENCY_KEEP)
-		return true;
-	owner = owner_of(task);
-	return uid_eq(hint->owner.uid, owner.uid) &&
-	       uid_eq(hint->owner.euid, owner.euid) &&
-	       hint->owner.space == owner.space;
-}
-
-/* What counts: the task's own request, as far as the group lets it go. */
-static const struct cil_request *hint_effective(const struct cil_hint *hint,
-						const struct cil_group_value *group)
-{
-	if (group && (!cil_hint_has_own(hint) ||
-		      cil_request_is_below(&hint->own, &group->request)))
-		return &group->request;
-	return &hint->own;
-}
-
-static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *group)
-	__must_hold(&hint->lock)
-{
-	const struct cil_request *request = hint_effective(hint, group);
-
-	lockdep_assert_held(&hint->lock);
-	hint_set_level(hint, request->level);
-	WRITE_ONCE(hint->relaxed, cil_request_is_relaxed(request));
-}
-
-/* The payer is charged already. */
-static struct cil_hint *hint_add(struct cil_bucket *bucket, struct task_struct *task,
-				 struct cil_user *payer, u64 expected_ns,
-				 bool privileged)
+/**
+ * cil_hint_add() - give a task a hint that says nothing yet
+ * @bucket: that of the task
+ * @task: the task; it has no hint
+ * @payer: it is charged already
+ * @expected_ns: the longest sleep to expect
+ * @privileged: the reserve may be used
+ *
+ * Context: the lock of the bucket is held.
+ * Return: the hint, or ERR_PTR(-ENOSPC).
+ */
+struct cil_hint *cil_hint_add(struct cil_bucket *bucket, struct task_struct *task,
+			      struct cil_user *payer, u64 expected_ns,
+			      bool privileged)
 	__must_hold(&bucket->lock)
 {
 	struct cil_hint *hint = cil_pool_get(privileged);
@@ -186,6 +81,8 @@ static struct cil_hint *hint_add(struct cil_bucket *bucket, struct task_struct *
 	hint->expected_ns = expected_ns;
 	hint->sleeps = false;
 	hint->level = CIL_LEVEL_NONE;
+	hint->resolved = 0;
+	cil_hint_note_again(hint);
 	hint->relaxed = false;
 	hint->moved = false;
 	hint->cpu = task_cpu(task);
@@ -196,7 +93,14 @@ static struct cil_hint *hint_add(struct cil_bucket *bucket, struct task_struct *
 	return hint;
 }
 
-static void hint_set_own(struct cil_hint *hint, const struct cil_request *own)
+/**
+ * cil_hint_set_own() - change the task's own request
+ * @hint: the hint
+ * @own: the request; its level is held, and is held once more
+ *
+ * Context: the lock of the hint is held.
+ */
+void cil_hint_set_own(struct cil_hint *hint, const struct cil_request *own)
 	__must_hold(&hint->lock)
 {
 	lockdep_assert_held(&hint->lock);
@@ -207,458 +111,29 @@ static void hint_set_own(struct cil_hint *hint, const struct cil_request *own)
 		cil_level_hold(own);
 }
 
-/* Only the group has a value: who gave it pays. False: he cannot. */
-static bool hint_charge_group(struct cil_hint *hint, struct cil_user *payer)
-	__must_hold(&hint->lock)
-{
-	lockdep_assert_held(&hint->lock);
-	if (hint->payer == payer)
-		return true;
-	if (!cil_user_charge_member(payer)) {
-		atomic_inc(&refused);
-		return false;
-	}
-	cil_user_uncharge(hint->payer);
-	hint->payer = payer;
-	return true;
-}
-
-/* Drops the lock of the hint. */
-static void hint_release(struct cil_hint *hint, u8 what)
+/**
+ * cil_hint_release() - take the hint of a task away
+ * @hint: the hint; its lock is dropped
+ * @what: CIL_HINT_*, for the trace
+ *
+ * Context: the locks of the hint and of its bucket are held.
+ */
+void cil_hint_release(struct cil_hint *hint, u8 what)
 	__releases(&hint->lock)
 {
-	lockdep_assert_held(&bucket_of(hint->task)->lock);
+	lockdep_assert_held(&cil_bucket_of(hint->task)->lock);
 	lockdep_assert_held(&hint->lock);
 	hlist_nulls_del_rcu(&hint->node);
-	hint_trace(hint, what);
+	cil_hint_trace(hint, what);
 	cil_placement_out(hint->cpu, hint->level);
+	if (hint->relaxed)
+		cil_placement_relax(false);
 	cil_user_uncharge(hint->payer);
 	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);
 	WRITE_ONCE(hint->task, NULL);
 	raw_spin_unlock(&hint->lock);
 	cil_pool_put(hint);
-}
-
-static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
-	__must_hold(&hint->lock)
-{
-	lockdep_assert_held(&hint->lock);
-	hint_set_own(hint, &grant->own);
-	hint->owner = owner_of(hint->task);
-	hint_resolve(hint, cil_group_of(hint->task));
-	hint_trace(hint, grant->what);
-}
-
-/* Who bequeaths has been asked before. */
-static bool grant_may_pay(const struct cil_grant *grant)
-{
-	return grant->what == CIL_HINT_INHERIT || !cil_user_is_over(grant->payer);
-}
-
-/*
- * A task that had a hint. A child may be asked for before it is first woken;
- * that stands, and what it would inherit does not.
- */
-static int hint_change(struct cil_hint *hint, const struct cil_grant *grant)
-	__must_hold(&hint->lock)
-{
-	bool stands = grant->what == CIL_HINT_INHERIT && cil_hint_has_own(hint);
-	struct cil_user *payer = grant->payer;
-
-	lockdep_assert_held(&hint->lock);
-	if (!stands && hint->payer != payer) {
-		if (!grant_may_pay(grant))
-			return -EDQUOT;
-		swap(hint->payer, payer);
-	}
-	cil_user_uncharge(payer);
-	if (!stands)
-		hint_apply(hint, grant);
-	return 0;
-}
-
-/*
- * Give a task a request of its own, or another one. Returns 1 if the task had no
- * hint at all, else 0, or -ENOSPC or -EDQUOT: then the payer is discharged.
- */
-static int hint_grant(struct task_struct *task, const struct cil_grant *grant)
-{
-	struct cil_bucket *bucket = bucket_of(task);
-	struct cil_hint *hint;
-	unsigned long flags;
-	bool is_new;
-	int ret = 1;
-
-	raw_spin_lock_irqsave(&bucket->lock, flags);
-	hint = cil_hint_find(task);
-	is_new = !hint;
-	if (is_new)
-		hint = grant_may_pay(grant) ? hint_add(bucket, task, grant->payer,
-						       grant->expected_ns,
-						       grant->privileged) :
-					ERR_PTR(-EDQUOT);
-	if (IS_ERR(hint)) {
-		ret = PTR_ERR(hint);
-	} else {
-		raw_spin_lock(&hint->lock);
-		if (is_new)
-			hint_apply(hint, grant);
-		else
-			ret = hint_change(hint, grant);
-		raw_spin_unlock(&hint->lock);
-	}
-	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-	if (ret < 0)
-		cil_user_uncharge(grant->payer);
-	return ret;
-}
-
-/* Drops the lock of the hint. */
-static void hint_unset_locked(struct cil_hint *hint,
-			      const struct cil_group_value *group)
-	__releases(&hint->lock)
-{
-	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
-
-	if (!group || !hint_charge_group(hint, group->payer)) {
-		hint_release(hint, CIL_HINT_REMOVE);
-		return;
-	}
-	hint_set_own(hint, &none);
-	hint_resolve(hint, group);
-	hint_trace(hint, CIL_HINT_REMOVE);
-	raw_spin_unlock(&hint->lock);
-}
-
-/*
- * Without a request of its own the task may still have its group's. Returns 1
- * if it had one of its own, else 0.
- */
-static int hint_unset(struct task_struct *task)
-{
-	const struct cil_group_value *group = cil_group_of(task);
-	struct cil_bucket *bucket = bucket_of(task);
-	struct cil_hint *hint;
-	unsigned long flags;
-	bool had;
-
-	raw_spin_lock_irqsave(&bucket->lock, flags);
-	hint = cil_hint_find(task);
-	had = hint && cil_hint_has_own(hint);
-	if (had) {
-		raw_spin_lock(&hint->lock);
-		hint_unset_locked(hint, group);
-	}
-	raw_spin_unlock_irqrestore(&bucket->lock, flags);
-	return had;
-}
-
-/**
- * cil_hint_set() - give a task a request of its own, or take it away
- * @task: the task
- * @own: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
- * @privileged: the reserve may be used
- *
- * Context: process, within an RCU read section; cil_hints_lock is held and the
- * probes are attached. If the task is new here, see cil_hint_settle().
- * Return: 1 if the task had no hint at all, or has no request of its own any
- * more; 0; -ESRCH (it is exiting), -EDQUOT (its user has too many), -ENOSPC
- * (there are too many), -ENOMEM.
- */
-int cil_hint_set(struct task_struct *task, const struct cil_request *own,
-		 bool privileged)
-{
-	struct cil_grant grant = {
-		.own = *own,
-		.expected_ns = SLEEP_UNKNOWN,
-		.what = CIL_HINT_SET,
-		.privileged = privileged,
-	};
-	int ret;
-
-	lockdep_assert_held(&cil_hints_lock);
-	if (own->kind == CPUIDLE_LATENCY_NONE)
-		return hint_unset(task);
-	grant.payer = cil_user_charge(own->flags & CPUIDLE_LATENCY_KEEP ?
-				      current_cred() : __task_cred(task));
-	if (!grant.payer)
-		return -ENOMEM;
-	ret = hint_grant(task, &grant);
-	if (ret < 0)
-		return ret;
-	/*
-	 * It may have passed its exit tracepoint before the hint was there.
-	 * Exiting is marked before that tracepoint, so either the mark is seen
-	 * here or the hint is seen there.
-	 */
-	smp_mb();
-	if (READ_ONCE(task->flags) & PF_EXITING) {
-		cil_hint_drop(task, CIL_HINT_EXIT);
-		return -ESRCH;
-	}
-	return ret;
-}
-
-static void hint_set_cpu(struct cil_hint *hint, int cpu)
-	__must_hold(&hint->lock)
-{
-	lockdep_assert_held(&hint->lock);
-	cil_placement_in(cpu, hint->level);
-	cil_placement_out(hint->cpu, hint->level);
-	hint->cpu = cpu;
-	hint_trace(hint, CIL_HINT_MOVE);
-}
-
-/* Where no migration was seen, the task is where it says. */
-static void hint_settle_cpu(struct cil_hint *hint, const struct task_struct *task,
-			    u32 round)
-{
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&hint->lock, flags);
-	if (hint->task && (!task || hint->task == task) && !hint->moved &&
-	    round == READ_ONCE(settle_round) &&
-	    hint->cpu != task_cpu(hint->task))
-		hint_set_cpu(hint, task_cpu(hint->task));
-	raw_spin_unlock_irqrestore(&hint->lock, flags);
-}
-
-/**
- * cil_hints_settle_round() - how often have all hints been settled?
- *
- * Context: process; cil_hints_lock is held.
- */
-u32 cil_hints_settle_round(void)
-{
-	lockdep_assert_held(&cil_hints_lock);
-	return settle_round;
-}
-
-/**
- * cil_hint_settle() - make sure of the CPU of a hint that is new
- * @task: the task
- * @round: cil_hints_settle_round() when it was set; if all hints are being
- *	settled since, that will do
- *
- * The task may have migrated between the moment its CPU was read and the
- * moment the hint could be found by the probe. Such a migration runs with
- * interrupts off and is over after a grace period; one that began later was
- * seen by the probe.
- *
- * Context: process, within an RCU read section, a grace period after
- * cil_hint_set().
- */
-void cil_hint_settle(struct task_struct *task, u32 round)
-{
-	struct cil_hint *hint = cil_hint_find(task);
-
-	if (hint)
-		hint_settle_cpu(hint, task, round);
-}
-
-/**
- * cil_hints_settle_all() - make sure of the CPU of all hints
- *
- * Some tasks may have migrated unseen, but none does so any more.
- *
- * Context: process, may sleep; cil_hints_lock is held, the table has been made.
- */
-void cil_hints_settle_all(void)
-{
-	struct cil_hint *end = cil_hint_pool + CIL_HINTS_MAX;
-	struct cil_hint *hint;
-
-	lockdep_assert_held(&cil_hints_lock);
-	/* Before the marks go: a request that waits must not settle without them. */
-	WRITE_ONCE(settle_round, settle_round + 1);
-	for (hint = cil_hint_pool; hint < end; hint++) {
-		raw_spin_lock_irq(&hint->lock);
-		hint->moved = false;
-		raw_spin_unlock_irq(&hint->lock);
-	}
-	/* See cil_hint_settle(). */
-	synchronize_rcu();
-	for (hint = cil_hint_pool; hint < end; hint++)
-		hint_settle_cpu(hint, NULL, settle_round);
-}
-
-/**
- * cil_hint_move() - a task goes to another CPU
- * @task: the task; it still has its old CPU
- * @cpu: where it goes
- *
- * Context: interrupts off; pi or run-queue lock held.
- */
-void cil_hint_move(struct task_struct *task, int cpu)
-{
-	struct cil_hint *hint = cil_hint_find(task);
-
-	if (!hint)
-		return;
-	raw_spin_lock(&hint->lock);
-	if (hint->task == task) {
-		hint->moved = true;
-		if (hint->cpu != cpu)
-			hint_set_cpu(hint, cpu);
-	}
-	raw_spin_unlock(&hint->lock);
-}
-
-/* What a child inherits, with a reference on its level. False: nothing. */
-static bool grant_from_parent(struct task_struct *parent,
-			      const struct task_struct *child,
-			      struct cil_grant *grant)
-{
-	struct cil_hint *hint = cil_hint_find(parent);
-	bool has = false;
-
-	if (!hint)
-		return false;
-	raw_spin_lock(&hint->lock);
-	if (hint->task == parent && cil_hint_has_own(hint) &&
-	    !(hint->own.flags & CPUIDLE_LATENCY_RESET_ON_FORK) &&
-	    hint_is_theirs(hint, child)) {
-		has = cil_user_charge_more(hint->payer);
-		if (!has)
-			atomic_inc(&refused);
-	}
-	if (has) {
-		grant->own = hint->own;
-		grant->payer = hint->payer;
-		grant->expected_ns = READ_ONCE(hint->expected_ns);
-		grant->what = CIL_HINT_INHERIT;
-		grant->privileged = false;
-		cil_level_hold(&grant->own);
-	}
-	raw_spin_unlock(&hint->lock);
-	return has;
-}
-
-/**
- * cil_hint_inherit() - a child appears
- * @parent: who made it, the current task
- * @child: the child
- *
- * Context: RCU read section; the child's run-queue lock is held.
- */
-void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
-{
-	struct cil_grant grant;
-
-	if (!grant_from_parent(parent, child, &grant))
-		return;
-	if (hint_grant(child, &grant) < 0)
-		atomic_inc(&refused);
-	cil_level_put(&grant.own);
-}
-
-/* What a task has now that its group has the value @group. Returns the level. */
-static u8 hint_update_group(struct cil_hint *hint,
-			    const struct cil_group_value *group)
-	__must_hold(&bucket_of(hint->task)->lock)
-{
-	u8 level;
-
-	lockdep_assert_held(&bucket_of(hint->task)->lock);
-	raw_spin_lock(&hint->lock);
-	if (!cil_hint_has_own(hint) &&
-	    !(group && hint_charge_group(hint, group->payer))) {
-		hint_release(hint, CIL_HINT_GROUP);
-		return CIL_LEVEL_NONE;
-	}
-	level = hint->level;
-	hint_resolve(hint, group);
-	if (hint->level != level)
-		hint_trace(hint, CIL_HINT_GROUP);
-	level = hint->level;
-	raw_spin_unlock(&hint->lock);
-	return level;
-}
-
-/* As of the process, for a thread, or of the parent. */
-static u64 expected_of_kin(struct task_struct *task)
-{
-	const struct task_struct *kin = thread_group_leader(task) ?
-					rcu_dereference(task->real_parent) :
-					task->group_leader;
-	const struct cil_hint *hint = cil_hint_find(kin);
-
-	return hint ? READ_ONCE(hint->expected_ns) : SLEEP_UNKNOWN;
-}
-
-/* A task gets a hint because of its group only. */
-static struct cil_hint *hint_add_member(struct cil_bucket *bucket, struct task_struct *task,
-					struct cil_user *payer)
-	__must_hold(&bucket->lock)
-{
-	struct cil_hint *hint = ERR_PTR(-EDQUOT);
-
-	lockdep_assert_held(&bucket->lock);
-	if (cil_user_charge_member(payer)) {
-		hint = hint_add(bucket, task, payer, expected_of_kin(task),
-				false);
-		if (IS_ERR(hint))
-			cil_user_uncharge(payer);
-	}
-	if (!IS_ERR(hint))
-		return hint;
-	atomic_inc(&refused);
-	return NULL;
-}
-
-/**
- * cil_hint_join() - let a task have what its group says now
- * @task: a task that cannot migrate meanwhile; if it is exiting, it has yet to
- *	lose its hint
- * @group: the value of its group, NULL if it has none
- *
- * Context: RCU read section, interrupts off.
- */
-void cil_hint_join(struct task_struct *task, const struct cil_group_value *group)
-{
-	struct cil_bucket *bucket = bucket_of(task);
-	struct cil_hint *hint;
-
-	raw_spin_lock(&bucket->lock);
-	hint = cil_hint_find(task);
-	if (!hint && group)
-		hint = hint_add_member(bucket, task, group->payer);
-	if (hint)
-		hint_update_group(hint, group);
-	raw_spin_unlock(&bucket->lock);
-}
-
-static bool hint_is_stale(struct cil_hint *hint, const struct task_struct *task)
-{
-	bool stale;
-
-	raw_spin_lock(&hint->lock);
-	stale = hint->task == task && !hint_is_theirs(hint, task);
-	raw_spin_unlock(&hint->lock);
-	return stale;
-}
-
-/**
- * cil_hint_check_owner() - take a task's request away if its user has changed
- * @task: the current task
- *
- * No tracepoint shows changes of credentials. A decision depends on tasks that
- * have stopped running, so it is enough to look when they do.
- *
- * Context: RCU read section, interrupts off.
- * Return: the hint that the task still has, or NULL.
- */
-struct cil_hint *cil_hint_check_owner(struct task_struct *task)
-{
-	struct cil_hint *hint = cil_hint_find(task);
-
-	/* Only its own task and requests change it; the lock decides. */
-	if (!hint || data_race(hint_is_theirs(hint, task)) ||
-	    !hint_is_stale(hint, task))
-		return hint;
-	hint_unset(task);
-	return cil_hint_find(task);
 }
 
 /**
@@ -671,11 +146,11 @@ struct cil_hint *cil_hint_check_owner(struct task_struct *task)
  */
 bool cil_hint_drop(struct task_struct *task, u8 what)
 {
-	struct cil_bucket *bucket = bucket_of(task);
+	struct cil_bucket *bucket = cil_bucket_of(task);
 	struct cil_hint *hint;
 	unsigned long flags;
 
-	/* Most tasks that exit have none; nobody else can give them one now. */
+	/* Most tasks that exit have none; no other task can give them one now. */
 	rcu_read_lock();
 	hint = cil_hint_find(task);
 	rcu_read_unlock();
@@ -685,7 +160,7 @@ bool cil_hint_drop(struct task_struct *task, u8 what)
 	hint = cil_hint_find(task);
 	if (hint) {
 		raw_spin_lock(&hint->lock);
-		hint_release(hint, what);
+		cil_hint_release(hint, what);
 	}
 	raw_spin_unlock_irqrestore(&bucket->lock, flags);
 	return hint;
@@ -704,57 +179,17 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 	unsigned long flags;
 
 	*own = (struct cil_request){ .level = CIL_LEVEL_NONE };
-	hint = buckets ? cil_hint_find(task) : NULL;
+	hint = cil_buckets ? cil_hint_find(task) : NULL;
 	if (!hint)
 		return;
 	raw_spin_lock_irqsave(&hint->lock, flags);
-	if (hint->task == task && hint_is_theirs(hint, task))
+	if (hint->task == task && cil_hint_is_theirs(hint, task))
 		*own = hint->own;
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
-/* Its CPU shall know if that makes a difference. */
-static void hint_update_queued(struct cil_hint *hint)
-	__must_hold(&bucket_of(hint->task)->lock)
-{
-	int cpu = READ_ONCE(hint->cpu);
-	u8 before = hint->level;
-	u8 level = hint_update_group(hint, cil_group_of(hint->task));
-
-	if (level != before)
-		cil_placement_queue(cpu, level);
-}
-
 /**
- * cil_hints_resolve_all() - values of groups have changed
- *
- * What has changed by that is queued, see cil_placement_flush().
- *
- * Context: process, may sleep; cil_hints_lock is held, the table has been made.
- */
-void cil_hints_resolve_all(void)
-{
-	struct cil_bucket *bucket;
-	struct hlist_nulls_node *pos;
-	struct hlist_nulls_node *next;
-	struct cil_hint *hint;
-
-	lockdep_assert_held(&cil_hints_lock);
-	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
-		rcu_read_lock();
-		raw_spin_lock_irq(&bucket->lock);
-		for (pos = bucket->hints.first; !is_a_nulls(pos); pos = next) {
-			next = pos->next;
-			hint = hlist_nulls_entry(pos, struct cil_hint, node);
-			hint_update_queued(hint);
-		}
-		raw_spin_unlock_irq(&bucket->lock);
-		rcu_read_unlock();
-	}
-}
-
-/**
- * cil_hints_drop_all() - nobody has a hint any more
+ * cil_hints_drop_all() - take the hints of all tasks away
  *
  * Context: process; cil_hints_lock is held.
  */
@@ -764,13 +199,13 @@ void cil_hints_drop_all(void)
 	struct cil_hint *hint;
 
 	lockdep_assert_held(&cil_hints_lock);
-	for (bucket = buckets; bucket < buckets + BIT(BUCKET_BITS); bucket++) {
+	for (bucket = cil_buckets; bucket < cil_buckets + BIT(CIL_BUCKET_BITS); bucket++) {
 		raw_spin_lock_irq(&bucket->lock);
 		while (!hlist_nulls_empty(&bucket->hints)) {
 			hint = hlist_nulls_entry(bucket->hints.first,
 						 struct cil_hint, node);
 			raw_spin_lock(&hint->lock);
-			hint_release(hint, CIL_HINT_REMOVE);
+			cil_hint_release(hint, CIL_HINT_REMOVE);
 		}
 		raw_spin_unlock_irq(&bucket->lock);
 	}
@@ -789,18 +224,18 @@ int cil_hints_make_table(void)
 	int i;
 
 	lockdep_assert_held(&cil_hints_lock);
-	if (buckets)
+	if (cil_buckets)
 		return 0;
-	buckets = kvcalloc(BIT(BUCKET_BITS), sizeof(*buckets), GFP_KERNEL);
-	if (!buckets)
+	cil_buckets = kvcalloc(BIT(CIL_BUCKET_BITS), sizeof(*cil_buckets), GFP_KERNEL);
+	if (!cil_buckets)
 		return -ENOMEM;
 	if (cil_pool_make()) {
 		cil_hints_free_table();
 		return -ENOMEM;
 	}
-	for (i = 0; i < BIT(BUCKET_BITS); i++) {
-		raw_spin_lock_init(&buckets[i].lock);
-		INIT_HLIST_NULLS_HEAD(&buckets[i].hints, i);
+	for (i = 0; i < BIT(CIL_BUCKET_BITS); i++) {
+		raw_spin_lock_init(&cil_buckets[i].lock);
+		INIT_HLIST_NULLS_HEAD(&cil_buckets[i].hints, i);
 	}
 	return 0;
 }
@@ -808,11 +243,11 @@ int cil_hints_make_table(void)
 /**
  * cil_hints_free_table() - undo cil_hints_make_table()
  *
- * Context: process; nobody can look for a hint any more.
+ * Context: process; no look-up is possible any more.
  */
 void cil_hints_free_table(void)
 {
 	cil_pool_free();
-	kvfree(buckets);
-	buckets = NULL;
+	kvfree(cil_buckets);
+	cil_buckets = NULL;
 }

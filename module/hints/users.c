@@ -119,7 +119,7 @@ bool cil_user_shares(const struct cil_user *a, const struct cil_user *b)
 
 /**
  * cil_user_charge_more() - a user pays for one more hint
- * @user: a user who pays for one
+ * @user: a user that pays for one
  *
  * Context: any.
  * Return: false, changing nothing, if that is more than hints_per_user.
@@ -129,21 +129,41 @@ bool cil_user_charge_more(struct cil_user *user)
 	return charge_up_to(user, hints_per_user());
 }
 
+/*
+ * Others may start tasks in a group. They cannot use up the last quarter of what
+ * its owner may have.
+ */
+static int most_members(void)
+{
+	int most = hints_per_user();
+
+	return most - most / 4;
+}
+
 /**
- * cil_user_charge_member() - a user pays for one more member of his groups
- * @user: a user who pays for one
+ * cil_user_may_charge_member() - has a user room for a member of its groups?
+ * @user: a user that pays for one
  *
- * Others may start tasks in a group. A quarter of what he may have is not
- * theirs to use up.
+ * Context: any; the answer may be wrong a moment later.
+ */
+bool cil_user_may_charge_member(const struct cil_user *user)
+{
+	int most = most_members();
+
+	return atomic_read(&user->quota[0]->hints) < most &&
+	       !(user->quota[1] && atomic_read(&user->quota[1]->hints) >= most);
+}
+
+/**
+ * cil_user_charge_member() - a user pays for one more member of its groups
+ * @user: a user that pays for one
  *
  * Context: any.
  * Return: false, changing nothing, if that is more than members may take.
  */
 bool cil_user_charge_member(struct cil_user *user)
 {
-	int most = hints_per_user();
-
-	return charge_up_to(user, most - most / 4);
+	return charge_up_to(user, most_members());
 }
 
 /* Uids and namespaces in one table. */
@@ -284,7 +304,7 @@ void cil_user_uncharge(struct cil_user *user)
 
 /**
  * cil_user_found() - a recount meets a hint
- * @user: who pays for it
+ * @user: the user that pays for it
  *
  * Context: the machine is stopped.
  */

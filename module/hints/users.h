@@ -22,6 +22,7 @@ struct cil_user_difference {
 struct cil_user *cil_user_charge(const struct cred *cred);
 bool cil_user_shares(const struct cil_user *a, const struct cil_user *b);
 bool cil_user_charge_more(struct cil_user *user);
+bool cil_user_may_charge_member(const struct cil_user *user);
 bool cil_user_charge_member(struct cil_user *user);
 bool cil_user_is_over(const struct cil_user *user);
 void cil_user_uncharge(struct cil_user *user);

@@ -37,6 +37,8 @@ attached() {
     done
     echo "$said"
 }
+# Are the probes attached that hints need in order to act? They follow the governor by a job.
+acts() { usleep 200000; sed -n 's/^# sched_switch attached: //p' $hints; }
 cpu_of() { awk '{ sub(/.*\\) /, ""); print $37 }' /proc/$1/stat; }
 usage() { cat $states/cpu$1/cpuidle/state$2/usage; }
 deep() { echo $(($(usage $1 2) + $(usage $1 3))); }

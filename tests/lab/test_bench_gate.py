@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.bench import switches
 from experiments.bench.gating import energy, guest, judgement, wakes
 from experiments.bench.gating.guest import FIXED, MENU, OURS, PERFORMANCE, RFC
 
@@ -58,3 +59,14 @@ def test_the_power_worked_out_here_is_the_modules_own(tmp_path: Path) -> None:
     slots = energy.account(*texts)
     energy_uj = energy.power_mw(slots, machine) * energy.seconds(slots) * 1e3
     assert energy_uj == pytest.approx(after - before, rel=0.01)
+
+
+def test_hints_add_little_to_a_context_switch() -> None:
+    """Exact counts: virtual time. Nothing without a hint, each row within its target."""
+    found = {case["case"]: case for case in switches.measure(rounds=800)["cases"]}
+    assert list(found) == [case.name for case in switches.CASES]
+    assert {case["switches"] for case in found.values()} == {1.0}
+    for case in found.values():
+        assert case["most"] is None or case["added"] <= case["most"], case
+    # Were the probes not called, none of these would add anything.
+    assert all(found[name]["added"] > 20 for name in ("other", "hinted", "groups", "members"))

@@ -147,7 +147,17 @@ def test_groups(tmp_path: Path) -> None:
     guest(
         tmp_path,
         """
+        # Under another governor no task is a member, for it would make no difference.
         mkdir -p $groups/a/b $groups/c
+        expect ok hint group:$groups/c set -15
+        sh -c "echo \\$\\$ >$groups/c/cgroup.procs; while :; do usleep 10000; done" & pid=$!
+        usleep 200000
+        [ -z "$(limit $pid)" ] || fail "a member without gate: $(cat $hints)"
+        governor gate
+        usleep 300000
+        [ "$(limit $pid)" = 8 ] || fail "no member under gate: $(cat $hints)"
+        expect ok hint group:$groups/c set none
+        kill $pid; wait $pid
         expect none hint group:$groups/a get
         expect ok hint group:$groups/a set -15
         expect -15 hint group:$groups/a get
@@ -241,6 +251,7 @@ def test_groups(tmp_path: Path) -> None:
         rmdir $groups/d $groups/e
         usleep 200000
         expect "agrees: 0 hints" recount
+        governor menu
         rmmod cpuidle_lab || fail "a group holds the module"
         """,
         real_time=True,

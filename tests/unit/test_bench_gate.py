@@ -18,7 +18,7 @@ import pytest
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Machine
-from experiments.bench import gate
+from experiments.bench import gate, switches
 from experiments.bench.gating import energy, gate_text, guest, judgement, wakes
 from experiments.bench.gating.energy import Slot
 from experiments.bench.gating.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
@@ -332,6 +332,20 @@ def test_costs_are_judged(tasks: int, micros: str, met: list[bool]) -> None:
     assert [each["met"] for each in judgement.cost_targets(found)] == met
 
 
+# ---- What a switch costs ----
+
+# Instructions and switches of a round trip, as the guest says them; one row is beyond its target.
+SWITCHES = {case.name: "5700.0 1.000" for case in switches.CASES}
+SWITCHES |= dict.fromkeys(("inside", "not-members", "members"), "6100.0 1.000")
+SWITCHES |= {"other": "5740.0 1.000", "quota": "6261.0 1.000"}
+
+
+def test_a_switch_is_compared_with_one_in_the_same_cgroup() -> None:
+    added = {case["case"]: case["added"] for case in switches.figures(SWITCHES)}
+    assert added == {"no-module": 0, "inside": 0, "no-hint": 0, "other": 40, "hinted": 0,
+                     "groups": 0, "not-members": 0, "members": 0, "quota": 161}  # fmt: skip
+
+
 # ---- Output ----
 
 
@@ -349,21 +363,25 @@ def parts(exits: tuple[int, int, int], power: float) -> dict[str, Any]:
         "machines": [{"machine": "skx", "works": works}],
         "cost_targets": judgement.cost_targets(CASES),
     }
-    return {"gating": gating_part, "gate": costs}
+    switching = {"kernel": "6.12", "rounds": 8, "cases": switches.figures(SWITCHES)}
+    return {"gating": gating_part, "gate": costs, "switches": switching}
 
 
 def test_a_target_that_is_met_needs_no_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     gate_text.show(parts((0, 0, 0), 2000))
     out = capsys.readouterr().out
-    assert "9 of 9 targets met, 0 missed" in out
+    assert "15 of 16 targets met, 1 missed" in out
     assert "MISSED" not in out
     assert "Decisions" not in out
+    rows = [[word.strip() for word in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert ["members, quota used up", "6,261.0", "+161.0", "160"] in rows
+    assert ["no module", "5,700.0", "+0.0", ""] in rows
 
 
 def test_the_decisions_that_missed_a_target_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     gate_text.show(parts((2000, 133_000, 133_000), 30_000))
     out = capsys.readouterr().out
-    assert "2 of 9 targets met, 7 missed" in out
+    assert "8 of 16 targets met, 8 missed" in out
     rows = [[word.strip() for word in line.split("|")[1:-1]] for line in out.splitlines()]
     assert ["6.760609", "4", "212", "C6", "133", "none", "base-governor"] in rows
     assert ["C1", "2", "hint-clamp", "4,181", "15.03"] in rows
@@ -391,6 +409,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[An
         return dict(answer["gating"])
 
     monkeypatch.setattr(gate, "measure", lambda _: answer["gate"])
+    monkeypatch.setattr(switches, "measure", lambda: answer["switches"])
     monkeypatch.setattr(judgement, "measure", measure)
     monkeypatch.setattr(bench, "FOLDER", tmp_path / "bench")
     return lambda: asked
@@ -401,7 +420,7 @@ def test_one_envelope_and_both_parts(lab: Callable[[], list[Any]], tmp_path: Pat
     assert code == 0
     found = json.loads(out)
     assert {"command", "version", "kernel", "start", "end", "sizes"} <= found.keys()
-    assert list(found["parts"]) == ["gating", "gate"]
+    assert list(found["parts"]) == ["gating", "gate", "switches"]
     assert json.loads((tmp_path / "bench" / "gate.json").read_text()) == found
     assert lab() == [(guest.QUICK, CASES)]
 

@@ -17,6 +17,7 @@ VERSION = 6 << 16 | 12 << 8
 NEEDED = {
     "module/compat/compat.h": (
         "CPU_IDLE", "KPROBES", "KALLSYMS_ALL", "TRACEPOINTS", "NO_HZ_COMMON", "CGROUPS",
+        "RT_MUTEXES",
     ),
     "emul/compat.h": ("CPU_IDLE", "HIGH_RES_TIMERS", "POWERCAP"),
 }  # fmt: skip
@@ -54,9 +55,10 @@ def test_a_missing_option_is_named(header: str, option: str, tmp_path: Path) -> 
     assert f"CONFIG_{option}" in sentence
 
 
-def test_hints_alone_need_groups(tmp_path: Path) -> None:
+def test_hints_alone_need_groups_and_inheritance(tmp_path: Path) -> None:
     header = "module/compat/compat.h"
-    assert errors(tmp_path, header, {*NEEDED[header]} - {"CGROUPS"}, "-DCIL_HINTS=0") == []
+    options = {*NEEDED[header]} - {"CGROUPS", "RT_MUTEXES"}
+    assert errors(tmp_path, header, options, "-DCIL_HINTS=0") == []
 
 
 def test_dkms_excludes_such_kernels() -> None:

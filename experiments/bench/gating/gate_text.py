@@ -71,6 +71,29 @@ def gate_costs(out: Console, part: Mapping[str, Any]) -> None:
     table(out, title, heads, cells, (0,))
 
 
+def switch_costs(out: Console, part: Mapping[str, Any]) -> list[bool | None]:
+    """Print what hints add to a context switch; return whether the targets are met.
+
+    Args:
+        out: where to print.
+        part: as of switches.measure().
+    """
+    title = f"a context switch in the kernel {part['kernel']}, pipes included; instructions"
+    heads = ("case", "median", "hints add", "at most")
+    met = [case["added"] <= case["most"] for case in part["cases"] if case["most"] is not None]
+    cells = [
+        (
+            case["title"],
+            number(case["instructions"], 1),
+            f"{case['added']:+,.1f}",
+            "" if case["most"] is None else number(case["most"]),
+        )
+        for case in part["cases"]
+    ]
+    table(out, title, heads, cells, (0,))
+    return list(met)
+
+
 def _micros(found: Mapping[str, float]) -> str:
     return " / ".join(number(value / 1e3, 0) for value in found.values())
 
@@ -171,7 +194,8 @@ def show(parts: Mapping[str, Mapping[str, Any]]) -> None:
     """Print every part that was measured.
 
     Args:
-        parts: gating, as of figures.measure(), and gate, as of gate.measure().
+        parts: gating, as of figures.measure(), gate, as of gate.measure(), and switches, as of
+            switches.measure().
     """
     out = console()
     judged: list[bool | None] = []
@@ -190,4 +214,5 @@ def show(parts: Mapping[str, Mapping[str, Any]]) -> None:
     gate_costs(out, parts["gate"])
     _targets(out, "Targets; what the gate costs", parts["gating"]["cost_targets"])
     judged += [each["met"] for each in parts["gating"]["cost_targets"]]
+    judged += switch_costs(out, parts["switches"])
     out.print(f"{judged.count(True)} of {len(judged)} targets met, {judged.count(False)} missed")

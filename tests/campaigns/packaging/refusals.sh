@@ -29,7 +29,7 @@ refuse() {
 
 refuse old 5.10.0-30-amd64 x86_64
 refuse architecture "$kernel" i686
-for option in CPU_IDLE NO_HZ_COMMON KPROBES KALLSYMS_ALL TRACEPOINTS CGROUPS POWERCAP; do
+for option in CPU_IDLE NO_HZ_COMMON KPROBES KALLSYMS_ALL TRACEPOINTS CGROUPS RT_MUTEXES POWERCAP; do
 	refuse "$option" 6.12.1-own x86_64 "CONFIG_$option"
 done
 

@@ -111,6 +111,7 @@ REASONS = {
         "KALLSYMS_ALL",
         "TRACEPOINTS",
         "CGROUPS",
+        "RT_MUTEXES",
         "POWERCAP",
     )
 }

@@ -8,8 +8,11 @@
  *	hint UID as COMMAND	becomes the command, run by another user
  *	hint NICE nice COMMAND	becomes the command, with another nice value
  *	hint COUNT repeat WHAT	sets its own hint so often
+ *	hint COUNT quiet WHAT	likewise, on CPU 0; prints how many function-call
+ *				interrupts CPU 1 had meanwhile
  *	hint COUNT fifo PID	sets the hint of a process so often, as SCHED_FIFO;
- *				prints how many us that took
+ *				prints how many ns a request took on average, the
+ *				median, and the longest
  *	hint SIZE sized TAIL	sets its own value to 5 and reads it as a program
  *				does whose struct has SIZE bytes; those that this
  *				one does not know are TAIL
@@ -89,7 +92,7 @@ static int get(int device, int group, struct cpuidle_latency *arg)
 	return 0;
 }
 
-static int repeat(int device, int count, const char *what)
+static int ask_often(int device, int count, const char *what)
 {
 	struct cpuidle_latency arg = { .fd = CPUIDLE_LATENCY_SELF };
 
@@ -97,27 +100,88 @@ static int repeat(int device, int count, const char *what)
 	for (; count > 0; count--)
 		if (ioctl(device, CPUIDLE_LATENCY_SET_TASK, &arg))
 			return say_error();
-	puts("ok");
 	return 0;
+}
+
+static int repeat(int device, int count, const char *what)
+{
+	int ret = ask_often(device, count, what);
+
+	if (!ret)
+		puts("ok");
+	return ret;
+}
+
+/* Function-call interrupts of CPU 1 so far, -1 if the kernel does not tell. */
+static long calls_of_cpu1(void)
+{
+	FILE *file = fopen("/proc/interrupts", "r");
+	char line[256];
+	long calls = -1;
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, " CAL: %*d %ld", &calls);
+	if (file)
+		fclose(file);
+	return calls;
+}
+
+static int quiet(int device, int count, const char *what)
+{
+	cpu_set_t first;
+	long before;
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	if (sched_setaffinity(0, sizeof(first), &first))
+		return say_error();
+	/* What the program itself causes is over. */
+	usleep(100000);
+	before = calls_of_cpu1();
+	if (before < 0 || ask_often(device, count, what))
+		return 2;
+	printf("%ld\n", calls_of_cpu1() - before);
+	return 0;
+}
+
+static long long now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const long long *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
 }
 
 /* Sets the hint of a process so many times, with a priority above all but the kernel's. */
 static int run_fifo(int device, int count, int fd)
 {
 	const struct sched_param param = { .sched_priority = 10 };
-
-	struct timespec begin, end;
+	long long *took = calloc((size_t)count, sizeof(*took));
+	long long begin, sum = 0;
 	int i;
 
-	if (sched_setscheduler(0, SCHED_FIFO, &param))
+	/* The first request is another one: the task has no hint yet. */
+	if (!took || set_value(device, fd, -5) ||
+	    sched_setscheduler(0, SCHED_FIFO, &param))
 		return say_error();
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	for (i = 0; i < count; i++)
+	for (i = 0; i < count; i++) {
+		begin = now_ns();
 		if (set_value(device, fd, -5 - i % 2))
 			return say_error();
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	printf("%lld\n", (end.tv_sec - begin.tv_sec) * 1000000LL +
-	       (end.tv_nsec - begin.tv_nsec) / 1000);
+		took[i] = now_ns() - begin;
+		sum += took[i];
+		/* Lets the others run, and so into the lock. */
+		usleep(500);
+	}
+	qsort(took, (size_t)count, sizeof(*took), compare);
+	printf("%lld %lld %lld\n", sum / count, took[count / 2], took[count - 1]);
 	return 0;
 }
 
@@ -199,6 +263,8 @@ int main(int argc, char **argv)
 		return run(device, argv[1], argv + 3);
 	if (argc == 4 && !strcmp(argv[2], "repeat"))
 		return repeat(device, atoi(argv[1]), argv[3]);
+	if (argc == 4 && !strcmp(argv[2], "quiet"))
+		return quiet(device, atoi(argv[1]), argv[3]);
 	if (argc == 4 && !strcmp(argv[2], "fifo"))
 		return run_fifo(device, atoi(argv[1]), open_pidfd(atoi(argv[3]), 0));
 	if (argc == 4 && !strcmp(argv[2], "sized"))

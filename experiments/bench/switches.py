@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What hints add to a context switch, in the lab's virtual time: one nanosecond an instruction.
+
+One CPU, on which two processes pass a byte back and forth. A figure holds all of a switch, pipes
+and system calls included, which are the same in each row; what a row adds to its base is the
+module's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cpuidle_lab.lab import LabRun, programs, run_lab
+
+ROUNDS = 4_000
+
+SWITCHES = programs.Program("switches", "experiments/bench/switches.c")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is measured.
+
+    Attributes:
+        name: of the row.
+        title: for people.
+        before: what the guest does before.
+        command: how the program is run; `{}` stands for it.
+        base: the row that it is compared with.
+        most: instructions that it may add to that row, None where nothing is promised.
+    """
+
+    name: str
+    title: str
+    before: str = ""
+    command: str = "{}"
+    base: str = "no-module"
+    most: int | None = None
+
+
+# The kernel itself accounts for each cgroup on the way to the root.
+_INSIDE = "sh -c 'echo $$ >/sys/fs/cgroup/mine/cgroup.procs; exec {}'"
+
+# In this order: each begins where the one before it has ended.
+CASES = (
+    Case("no-module", "no module"),
+    Case("inside", "no module, in a cgroup", "mkdir $groups/other $groups/mine", _INSIDE, "inside"),
+    Case("no-hint", "gate, no hint", "load cpuidle_lab; governor gate", most=0),
+    Case("other", "another task hinted", "sleep 1000 & latnice -n -5 -p $!", most=40),
+    Case("hinted", "hinted tasks", command="latnice -n -5 {}", most=120),
+    Case("groups", "groups in use", "latnice -n -5 -g $groups/other", most=160),
+    Case("not-members", "groups in use, in another cgroup", "", _INSIDE, "inside", 160),
+    Case("members", "members of a group", "latnice -n -5 -g $groups/mine", _INSIDE, "inside", 160),
+    Case("quota", "members, quota used up", "tune gate hints_per_user 1", _INSIDE, "inside", 160),
+)
+
+_SCRIPT = """\
+. /lab/functions
+groups=/sys/fs/cgroup
+mount -t cgroup2 none $groups
+load cpuidle_emul machine=skx
+"""
+
+
+def script(rounds: int) -> str:
+    """Return what the guest runs; it says a line "NAME: NS SWITCHES" for each case."""
+    lines = []
+    for case in CASES:
+        lines += [line for line in (case.before,) if line]
+        command = case.command.format(f"switches {rounds}")
+        lines.append(f'echo "{case.name}: $({command})"')
+    return _SCRIPT + "\n".join(lines) + "\n"
+
+
+def figures(said: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the rows: instructions of a switch, and what it adds to the row it is compared with.
+
+    Args:
+        said: instructions of a switch, and switches of a round trip, by the name of the case.
+    """
+    words = {name: text.split() for name, text in said.items()}
+    return [
+        {
+            "case": case.name,
+            "title": case.title,
+            "instructions": float(words[case.name][0]),
+            "added": float(words[case.name][0]) - float(words[case.base][0]),
+            "switches": float(words[case.name][1]),
+            "most": case.most,
+        }
+        for case in CASES
+    ]
+
+
+def measure(rounds: int = ROUNDS) -> dict[str, Any]:
+    """Boot the lab once and measure every case.
+
+    Args:
+        rounds: round trips of each case; each is two switches.
+
+    Returns:
+        kernel, rounds, and cases as of figures().
+
+    Raises:
+        UserError: the lab failed.
+    """
+    files = programs.file(SWITCHES) | programs.file(programs.LATNICE)
+    result = run_lab(LabRun(script(rounds), cpus=1, files=files)).check()
+    said = dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
+    return {"kernel": result.kernel_version, "rounds": rounds, "cases": figures(said)}
