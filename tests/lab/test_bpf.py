@@ -88,7 +88,7 @@ governor wteo
 echo menu_ng >$knobs/shadow
 attempt empty status
 attempt nothing dump
-attempt nobody stop
+attempt unpinned stop
 attempt missing run nosuch.bpf.o
 attempt lonely run /lab/lonely.bpf.o
 attempt refused run pointer.bpf.o
@@ -258,7 +258,7 @@ REFUSED = {
     "module": "the module is not loaded",
     "foreign": "menu decides now, and shadows decide beside a governor of this module alone",
     "nothing": "no program is attached",
-    "nobody": "no program is pinned",
+    "unpinned": "no program is pinned",
     "missing": "there is no file nosuch.bpf.o",
     "lonely": "needs lonely.json beside it",
     "refused": "refuses the program: R2 invalid mem access 'scalar' (pointer.bpf.c:13)",

@@ -137,7 +137,6 @@ PEOPLE_ALLOWED = (
     "COPYING",
     "tests/unit/test_style.py",
     "governors/wteo/",
-    "module/hints/",
     "experiments/study/",
     "docs/experiments/",
 )

@@ -53,6 +53,8 @@ CHOSEN = {
 }
 WAKES = ("sched:sched_waking", "sched:sched_wakeup", "sched:sched_wake_idle_without_ipi")
 TIMERS = ("timer:hrtimer_start", "timer:hrtimer_expire_entry")
+# Read by `report`, which names what woke a CPU.
+OTHERS = ("irq:irq_handler_entry", "irq_vectors:reschedule_entry")
 
 NAMES = {event.split(":")[1] for event in (*WAKES, *TIMERS)}
 
@@ -264,7 +266,8 @@ def record(machine: str, folder: Path) -> Path:
                 for one in (workloads.find(name),)
                 for label, tunables in plan.GOVERNORS.items()
             ]  # fmt: skip
-            return Session(self.machine, phases, (OUR_EVENTS, *WAKES, *TIMERS)).script()
+            events = (OUR_EVENTS, *WAKES, *TIMERS, *OTHERS)
+            return Session(self.machine, phases, events, self.trace_mib).script()
 
     folder.mkdir(parents=True, exist_ok=True)
     chosen = tuple((name, 1) for name in CHOSEN[machine])
