@@ -84,7 +84,10 @@
  *    cheapest state for what is left then. The work of stopping it counts as
  *    %STOP_NS at full power. Polling never stops it.
  *
- * latency_bias adds to the cost of each state what its exit latency is worth.
+ * Near a break-even point the energy of two states hardly differs, but the exit
+ * latency does. So a state that wakes up later than the one before it is chosen
+ * only from latency_margin beyond that point. latency_bias goes further: it adds
+ * to the cost of each state what its exit latency is worth.
  */
 
 #include "wteo.h"
@@ -100,7 +103,8 @@ static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 }
 
 /* Mean interval from which state k is chosen rather than the shallower state j. */
-static u32 break_even(const struct wteo *w, u32 j, u32 k)
+static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
+		      u32 j, u32 k)
 {
 	const struct cil_energy *e = &w->energy;
 	u64 pays_ns, saved;
@@ -110,7 +114,12 @@ static u32 break_even(const struct wteo *w, u32 j, u32 k)
 	if (e->entry[k] <= e->entry[j])
 		return 0;
 	saved = e->power[j] - e->power[k];
-	pays_ns = cil_divide_by_shifts(e->entry[k] - e->entry[j], saved);
+	pays_ns = wteo_duration((s64)cil_divide_by_shifts(e->entry[k] - e->entry[j],
+							  saved));
+	/* Near it energy does not decide, so let latency. */
+	if (machine->states[j].exit_latency_ns <
+	    machine->states[k].exit_latency_ns)
+		pays_ns += pays_ns * w->tunables.latency_margin >> 10;
 	return wteo_duration((s64)pays_ns);
 }
 
@@ -127,10 +136,10 @@ static void find_paying(struct wteo *w, const struct cil_machine *machine)
 	w->paying = 1;
 	w->pays_ns[0] = 0;
 	for (k = 1; k < machine->state_count; k++) {
-		pays_ns = break_even(w, order[top], k);
+		pays_ns = break_even(w, machine, order[top], k);
 		while (top && pays_ns <= w->pays_ns[order[top]]) {
 			w->paying &= ~(1u << order[top]);
-			pays_ns = break_even(w, order[--top], k);
+			pays_ns = break_even(w, machine, order[--top], k);
 		}
 		if (pays_ns == U32_MAX)
 			continue;
@@ -329,6 +338,12 @@ static const struct cil_tunable wteo_tunables[] = {
 		.what = "What a us of exit latency costs, in us at full power.",
 		.why = "0: energy alone; PM QoS and hints bound latency.",
 		.min = 0, .max = 65536, .def = 0,
+	}, {
+		.name = "latency_margin",
+		.unit = "per 1024",
+		.what = "How much later a state pays that wakes up later than the one before.",
+		.why = "Near a break-even point energy does not decide, so let latency.",
+		.min = 0, .max = 1024, .def = 96,
 	},
 };
 

@@ -54,11 +54,13 @@
  * @learning_rate: least rate of learning, per mille
  * @half_life_ms: time in which an untouched row loses half of what it knows
  * @latency_bias: what waking up costs beside energy, per 1024 of full power
+ * @latency_margin: how much later a state pays that wakes up later, per 1024
  */
 struct wteo_tunables {
 	u32 learning_rate;
 	u32 half_life_ms;
 	u32 latency_bias;
+	u32 latency_margin;
 };
 
 /**

@@ -202,6 +202,7 @@ static void bias_moves_break_even(struct kunit *test)
 	u32 k;
 
 	b->tunables.latency_bias = 0;
+	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	for (k = 1; k < 6; k++)
 		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
@@ -221,11 +222,44 @@ static void bias_moves_break_even(struct kunit *test)
 	}
 }
 
+/* The latency margin moves each break-even point up by its share of it. */
+static void margin_moves_break_even(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 6);
+	u32 k;
+
+	b->tunables.latency_margin = 256;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	for (k = 1; k < 6; k++)
+		KUNIT_EXPECT_EQ(test, bench_residencies_us[k] * US * 5 / 4,
+				b->wteo.pays_ns[k]);
+}
+
+/* There is no margin for a state that wakes up no later than the one before. */
+static void margin_is_for_latency(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	const struct wteo *w = &b->wteo;
+	u32 k;
+
+	for (k = 0; k < 4; k++)
+		b->machine.states[k].exit_latency_ns = 5 * US;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	for (k = 1; k < 4; k++)
+		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
+				w->pays_ns[k]);
+	b->machine.states[3].exit_latency_ns = 5 * US + 1;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	KUNIT_EXPECT_GT(test, w->pays_ns[3],
+			b->machine.states[3].target_residency_ns);
+}
+
 /* Where two states pay from the same time on, the deeper one is enough. */
 static void of_equal_residencies_the_deeper_pays(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 7);
 
+	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* States 5 and 6 both pay from 800 us on. */
 	KUNIT_EXPECT_EQ(test, 0x5f, b->wteo.paying);
@@ -238,6 +272,7 @@ static void others_are_passed_over(struct kunit *test)
 	struct bench *b = bench_new(test, 7);
 	const struct wteo *w = &b->wteo;
 
+	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, 800 * US, w->pays_ns[5]);
 	KUNIT_EXPECT_EQ(test, 6, w->deepest);
@@ -263,6 +298,8 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(outlasting_goes_deeper),
 	KUNIT_CASE(a_stopped_tick_traps_nobody),
 	KUNIT_CASE(bias_moves_break_even),
+	KUNIT_CASE(margin_moves_break_even),
+	KUNIT_CASE(margin_is_for_latency),
 	KUNIT_CASE(of_equal_residencies_the_deeper_pays),
 	KUNIT_CASE(others_are_passed_over),
 	{}

@@ -307,8 +307,8 @@ static bool is_derived(const struct wteo *w, const struct wteo *from)
 static void a_change_counts_as_a_whole(struct kunit *test)
 {
 	static const struct wteo_tunables changes[] = {
-		{ 100, 60000, 0 }, { 16, 5000, 0 }, { 16, 60000, 512 },
-		{ 16, 60000, 0 }, { 50, 10, 1024 },
+		{ 100, 60000, 0, 96 }, { 16, 5000, 0, 96 }, { 16, 60000, 512, 96 },
+		{ 16, 60000, 0, 0 }, { 50, 10, 1024, 1024 },
 	};
 	struct bench *b = bench_new(test, 4);
 	u32 i;
