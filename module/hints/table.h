@@ -28,8 +28,8 @@ void cil_hints_free_table(void);
 struct cil_hint *cil_hint_add(struct cil_bucket *bucket, struct task_struct *task,
 			      struct cil_user *payer, u64 expected_ns,
 			      bool privileged);
-void cil_hint_release(struct cil_hint *hint, u8 what)
-	__releases(&hint->lock);
+void cil_hint_release(struct cil_hint *entry, u8 what)
+	__releases(&entry->lock);
 void cil_hint_set_own(struct cil_hint *hint, const struct cil_request *own);
 void cil_hint_set_level(struct cil_hint *hint, u8 level);
 void cil_hint_trace(const struct cil_hint *hint, u8 what);

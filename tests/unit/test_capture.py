@@ -427,9 +427,9 @@ def test_what_is_missing_is_named(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        (f"{TRACEFS}/current_tracer", "function", "tracing with 'function'"),
-        (f"{TRACEFS}/set_event", "a:b\na:c\na:d", "tracing a:b and 2 more"),
-        (f"{TRACEFS}/set_event", "a:b", "tracing a:b: sudo trace-cmd reset"),
+        (f"{TRACEFS}/current_tracer", "function", "the tracer 'function'"),
+        (f"{TRACEFS}/set_event", "a:b\na:c\na:d", "records a:b and 2 more"),
+        (f"{TRACEFS}/set_event", "a:b", "records a:b: sudo trace-cmd reset"),
         ("/usr/bin/trace-cmd", "#!/bin/sh\necho trace-cmd version 2.9.6", "2.9.6 is too old"),
         ("/usr/bin/trace-cmd", "#!/bin/sh\nexit 1", "of unknown version is too old"),
         ("/proc/mounts", "", f"sudo mount -t debugfs debugfs {LAB.rsplit('/', 1)[0]}"),
