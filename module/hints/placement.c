@@ -222,8 +222,8 @@ static void linger_level(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
  * @hint: its hint
  * @sleeps: it will sleep until it is woken
  *
- * What it does again in the same jiffy is not noted, see cil_hint_is_noted(). So
- * it lingers from the end of the jiffy on, and several short sleeps count as one.
+ * A second sleep in the same jiffy is not noted, see cil_hint_is_noted(). So the
+ * task lingers from the end of the jiffy on, and several short sleeps count as one.
  *
  * Context: interrupts off.
  */
