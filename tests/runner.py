@@ -34,8 +34,8 @@ def run(name: str, work: Callable[[], int]) -> int:
         name: of the program, for messages.
         work: returns an exit code.
     """
-    for number in (signal.SIGTERM, signal.SIGPIPE):
-        signal.signal(number, signal.default_int_handler)
+    ends = (signal.SIGTERM, signal.SIGPIPE)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ends}
     try:
         return work()
     except UserError as error:
@@ -43,3 +43,7 @@ def run(name: str, work: Callable[[], int]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+    finally:
+        # A test calls it in its own process, whose broken pipes are not interrupts.
+        for number, handler in before.items():
+            signal.signal(number, handler)
