@@ -86,6 +86,7 @@ enum evacuate_reason {
 	EVACUATE_REASON_LATENCY,
 	EVACUATE_REASON_SOFTIRQ,
 	EVACUATE_REASON_THROTTLE,
+	EVACUATE_REASON_INJECTION,
 	EVACUATE_REASON_COUNT,
 };
 
@@ -99,6 +100,7 @@ enum evacuate_reason {
  * @softirq: softirqs wait for their thread
  * @too_strict: no idle state but polling is within the latency limit
  * @throttled: the kernel limits the time of real-time tasks
+ * @injected: the kernel's thread for idle injection ran since the last look
  */
 struct evacuate_seen {
 	u64 held_ns;
@@ -108,6 +110,7 @@ struct evacuate_seen {
 	bool softirq;
 	bool too_strict;
 	bool throttled;
+	bool injected;
 };
 
 /**
@@ -115,11 +118,13 @@ struct evacuate_seen {
  * @run_ns: time held since the last rest
  * @waited: slices in a row at whose end a task waited
  * @level: how often in a row the CPU was released for pinned work
+ * @unparked: the thread for idle injection has run once
  */
 struct evacuate_hold {
 	u64 run_ns;
 	u32 waited;
 	u32 level;
+	bool unparked;
 };
 
 /**

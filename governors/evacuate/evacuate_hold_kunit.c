@@ -176,6 +176,40 @@ static void realtime_tasks_take_the_cpu(struct kunit *test)
 	       100 * MS);
 }
 
+/* The first run of its thread may be that of its unparking. */
+static void injected_idle_time_has_the_cpu(struct kunit *test)
+{
+	struct evacuate_seen seen = { .held_ns = SLICE, .injected = true };
+	struct evacuate_hold hold = { 0 };
+
+	expect_hold(test, &hold, &seen);
+	expect_hold(test, &hold, &alone);
+	expect(test, &hold, &seen, EVACUATE_BACK_OFF, EVACUATE_REASON_INJECTION,
+	       1600 * MS);
+	seen.held_ns = 0;
+	expect(test, &hold, &seen, EVACUATE_BACK_OFF, EVACUATE_REASON_INJECTION,
+	       1600 * MS);
+	seen.injected = false;
+	expect_hold(test, &hold, &seen);
+}
+
+/* A long slice and a short release leave pinned work no less than other work. */
+static void a_release_is_no_shorter_than_a_rest(struct kunit *test)
+{
+	const struct evacuate_tunables long_slices = {
+		.slice_us = 100000, .share_pct = 50, .backoff_ms = 10,
+	};
+	struct evacuate_seen seen = pinned;
+	struct evacuate_hold hold = { 0 };
+	struct evacuate_step step;
+
+	seen.held_ns = 100 * MS;
+	evacuate_next(&hold, &long_slices, &seen);
+	step = evacuate_next(&hold, &long_slices, &seen);
+	KUNIT_EXPECT_EQ(test, step.reason, EVACUATE_REASON_PINNED);
+	KUNIT_EXPECT_EQ(test, step.length_ns, 100 * MS);
+}
+
 static void no_state_within_the_limit(struct kunit *test)
 {
 	struct evacuate_seen seen = { .too_strict = true };
@@ -221,6 +255,8 @@ static struct kunit_case hold_cases[] = {
 	KUNIT_CASE(realtime_tasks_are_not_throttled),
 	KUNIT_CASE(a_run_under_the_limit_has_a_length),
 	KUNIT_CASE(realtime_tasks_take_the_cpu),
+	KUNIT_CASE(injected_idle_time_has_the_cpu),
+	KUNIT_CASE(a_release_is_no_shorter_than_a_rest),
 	KUNIT_CASE(no_state_within_the_limit),
 	KUNIT_CASE(softirqs_come_first),
 	KUNIT_CASE(defaults_are_in_range),

@@ -12,21 +12,26 @@
  *
  * 1. No idle state but polling is within the latency limit (reason latency):
  *    the CPU is released for backoff_ms.
- * 2. Real-time tasks took a fifth of the slice (realtime): the same. A holder
+ * 2. The kernel's own thread injects idle time, for powerclamp (injection): the
+ *    CPU is released for the longest time of step 5. So powerclamp has the CPU
+ *    to itself. The thread's first run does not count: it is that of its
+ *    unparking after the CPU came online.
+ * 3. Real-time tasks took a fifth of the slice (realtime): the same. A holder
  *    that adds its time to theirs would have them throttled.
- * 3. Softirqs wait for their thread (softirq): the holder rests.
- * 4. A task waits. The holder rests for so long that waiting work has
+ * 4. Softirqs wait for their thread (softirq): the holder rests.
+ * 5. A task waits. The holder rests for so long that waiting work has
  *    share_pct of the time (work). If a task waits again after the next slice,
  *    the environment looks whether one of them can run nowhere else. If so,
  *    the CPU is released (pinned) for backoff_ms, and for twice as long each
- *    time that this happens again, sixteen times at most. A task that can run
+ *    time that this happens again, sixteen times at most. It is never released
+ *    for less than that rest. A task that can run
  *    elsewhere leaves while the holder holds: it is queued then, so another
  *    CPU may take it. The environment looks after slices 2, 4, 8, ... in a
  *    row, because the look goes over all tasks.
- * 5. The kernel limits the time of real-time tasks to 95 % of each second.
+ * 6. The kernel limits the time of real-time tasks to 95 % of each second.
  *    There the holder rests for 6 % of the time, even if no task waits
  *    (throttle).
- * 6. Otherwise the holder holds the CPU for another slice.
+ * 7. Otherwise the holder holds the CPU for another slice.
  */
 
 #include "evacuate.h"
@@ -159,6 +164,7 @@ static struct evacuate_step give_way(struct evacuate_hold *hold,
 {
 	u64 length_ns = part_of(slice_ns, tunables->share_pct);
 	bool look = evacuate_wants_look(hold, seen);
+	struct evacuate_step step;
 	u64 limit_ns = 0;
 	u32 level;
 
@@ -176,7 +182,10 @@ static struct evacuate_step give_way(struct evacuate_hold *hold,
 	level = hold->level;
 	if (hold->level < LEVEL_MAX)
 		hold->level++;
-	return back_off(hold, tunables, EVACUATE_REASON_PINNED, level);
+	step = back_off(hold, tunables, EVACUATE_REASON_PINNED, level);
+	if (step.length_ns < length_ns)
+		step.length_ns = length_ns;
+	return step;
 }
 
 /**
@@ -197,6 +206,12 @@ struct evacuate_step evacuate_next(struct evacuate_hold *hold,
 	hold->run_ns += seen->held_ns;
 	if (seen->too_strict)
 		return back_off(hold, tunables, EVACUATE_REASON_LATENCY, 0);
+	if (seen->injected) {
+		if (hold->unparked)
+			return back_off(hold, tunables,
+					EVACUATE_REASON_INJECTION, LEVEL_MAX);
+		hold->unparked = true;
+	}
 	if (seen->lost_ns * LOST_PART > seen->held_ns)
 		return back_off(hold, tunables, EVACUATE_REASON_REALTIME, 0);
 	if (seen->softirq)

@@ -50,9 +50,6 @@ static const struct thermal_cooling_device_ops cooling_ops = {
  */
 void cil_cooling_init(void)
 {
-	/* No CPU can be held there: see cil_holders_start(). */
-	if (IS_ENABLED(CONFIG_PREEMPT_RT))
-		return;
 	device = thermal_cooling_device_register(KBUILD_MODNAME, NULL,
 						 &cooling_ops);
 	if (IS_ERR(device)) {

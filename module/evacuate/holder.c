@@ -24,6 +24,7 @@
 #include "compat/compat.h"
 #include "evacuate/events.h"
 #include "evacuate/holder.h"
+#include "evacuate/threads.h"
 #include "evacuate/values.h"
 #include "hints/hints.h"
 #include "symbols.h"
@@ -35,6 +36,9 @@
  * struct cil_holder - what one CPU's thread remembers
  * @hold: of its decisions
  * @fold: timer at the end of a slice
+ * @threads: the kernel's threads of the CPU while it is evacuated
+ * @ready: @threads is filled in
+ * @injections: of @threads at the last look
  * @slice_ns: length of the last slice, 0 if none came before this decision
  * @lost_ns: time in that slice in which the thread waited for other tasks
  * @limit_ns: latency limit of that slice
@@ -48,6 +52,9 @@
 struct cil_holder {
 	struct evacuate_hold hold;
 	struct hrtimer fold;
+	struct cil_threads threads;
+	bool ready;
+	unsigned long injections;
 	u64 slice_ns;
 	u64 lost_ns;
 	u64 limit_ns;
@@ -65,6 +72,7 @@ static const char *const reason_names[EVACUATE_REASON_COUNT] = {
 	[EVACUATE_REASON_LATENCY] = "latency",
 	[EVACUATE_REASON_SOFTIRQ] = "softirq",
 	[EVACUATE_REASON_THROTTLE] = "throttle",
+	[EVACUATE_REASON_INJECTION] = "injection",
 };
 
 static DEFINE_PER_CPU(struct task_struct *, holder_task);
@@ -154,6 +162,8 @@ static bool is_too_strict(u64 limit_ns)
 
 static void look(struct cil_holder *holder, struct evacuate_seen *seen)
 {
+	unsigned long injections = cil_threads_injections(&holder->threads);
+
 	preempt_disable();
 	seen->waiting = !single_task_running();
 	seen->softirq = local_softirq_pending();
@@ -161,6 +171,8 @@ static void look(struct cil_holder *holder, struct evacuate_seen *seen)
 	seen->held_ns = holder->slice_ns;
 	seen->lost_ns = holder->lost_ns;
 	seen->throttled = cil_kernel.throttles_realtime;
+	seen->injected = injections != holder->injections;
+	holder->injections = injections;
 	holder->slice_ns = 0;
 	holder->lost_ns = 0;
 	if (seen->held_ns)
@@ -215,9 +227,8 @@ static void rest_for(u64 length_ns)
 }
 
 /* One decision, and what it leads to. */
-static void holder_step(unsigned int cpu)
+static void decide(struct cil_holder *holder)
 {
-	struct cil_holder *holder = per_cpu_ptr(&holders, cpu);
 	char comm[TASK_COMM_LEN] = "";
 	struct evacuate_tunables tunables;
 	struct evacuate_seen seen = { };
@@ -242,9 +253,35 @@ static void holder_step(unsigned int cpu)
 	rest_for(step.length_ns);
 }
 
+/* Between two slices, so that a release is never in the middle of one. */
+static void release(struct cil_holder *holder)
+{
+	if (holder->ready)
+		cil_threads_put(&holder->threads);
+	holder->ready = false;
+}
+
+static void holder_step(unsigned int cpu)
+{
+	struct cil_holder *holder = per_cpu_ptr(&holders, cpu);
+
+	if (!cil_holder_is_wanted(cpu)) {
+		release(holder);
+		return;
+	}
+	if (!holder->ready) {
+		holder->ready = cil_threads_get(&holder->threads, cpu);
+		holder->injections = cil_threads_injections(&holder->threads);
+	}
+	if (holder->ready)
+		decide(holder);
+	else
+		rest_for(NSEC_PER_SEC);
+}
+
 static int holder_should_run(unsigned int cpu)
 {
-	return cil_holder_is_wanted(cpu);
+	return cil_holder_is_wanted(cpu) || per_cpu(holders, cpu).ready;
 }
 
 static void holder_setup(unsigned int cpu)
@@ -264,28 +301,37 @@ static void holder_unpark(unsigned int cpu)
 	holder->lost_ns = 0;
 }
 
+static void holder_park(unsigned int cpu)
+{
+	release(per_cpu_ptr(&holders, cpu));
+}
+
+static void holder_cleanup(unsigned int cpu, bool online)
+{
+	release(per_cpu_ptr(&holders, cpu));
+}
+
 static struct smp_hotplug_thread holder_threads = {
 	.store = &holder_task,
 	.thread_should_run = holder_should_run,
 	.thread_fn = holder_step,
 	.thread_comm = "cil_evacuate/%u",
 	.setup = holder_setup,
+	.park = holder_park,
 	.unpark = holder_unpark,
+	.cleanup = holder_cleanup,
 };
 
 /**
  * cil_holders_start() - make the threads, unless there are some
  *
  * Context: process, may sleep; callers serialise, and CPU hotplug is not locked.
- * Return: 0, -ENOMEM, or -EOPNOTSUPP on a kernel with PREEMPT_RT.
+ * Return: 0 or -ENOMEM.
  */
 int cil_holders_start(void)
 {
 	int ret;
 
-	/* Softirqs run in a normal task there, which a holder keeps waiting. */
-	if (IS_ENABLED(CONFIG_PREEMPT_RT))
-		return -EOPNOTSUPP;
 	if (started)
 		return 0;
 	ret = smpboot_register_percpu_thread(&holder_threads);

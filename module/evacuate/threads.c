@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Threads of the kernel that a holder meets on its CPU.
+ *
+ * That of idle_inject runs while powerclamp or another user injects idle time.
+ *
+ * With PREEMPT_RT the softirqs run in threads: ksoftirqd is a normal task, and
+ * ktimers (6.13) has the priority of a holder. A CPU must not go idle while
+ * softirqs are pending. So both get a priority just above that of a holder for
+ * as long as the CPU is evacuated. Elsewhere softirqs precede all tasks.
+ */
+#include <linux/cpumask.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/string.h>
+#include <uapi/linux/sched/types.h>
+
+#include "evacuate/threads.h"
+
+/* Above sched_set_fifo_low(), below the priorities that sched_set_fifo() gives. */
+#define LIFTED_PRIORITY		2
+
+/* Only a thread that the kernel made is bound to its CPU for good. */
+static bool is_thread_of(const struct task_struct *task, const char *prefix,
+			 unsigned int cpu)
+{
+	return (task->flags & PF_KTHREAD) && (task->flags & PF_NO_SETAFFINITY) &&
+	       str_has_prefix(task->comm, prefix) &&
+	       cpumask_equal(task->cpus_ptr, cpumask_of(cpu));
+}
+
+static struct task_struct *find_thread(const char *prefix, unsigned int cpu)
+{
+	struct task_struct *task, *found = NULL;
+
+	rcu_read_lock();
+	for_each_process(task) {
+		if (!is_thread_of(task, prefix, cpu))
+			continue;
+		found = get_task_struct(task);
+		break;
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+static int set_priority(struct task_struct *task, u32 policy, u32 priority,
+			s32 nice)
+{
+	const struct sched_attr attr = {
+		.size = sizeof(attr),
+		.sched_policy = policy,
+		.sched_priority = priority,
+		.sched_nice = nice,
+	};
+
+	return sched_setattr_nocheck(task, &attr);
+}
+
+/* Returns false if the thread exists and stays below a holder. */
+static bool lift(struct cil_lifted *thread, const char *prefix, unsigned int cpu)
+{
+	struct task_struct *task = find_thread(prefix, cpu);
+
+	*thread = (struct cil_lifted) { .task = task };
+	if (!task || task->rt_priority >= LIFTED_PRIORITY)
+		return true;
+	thread->policy = task->policy;
+	thread->priority = task->rt_priority;
+	thread->nice = task_nice(task);
+	thread->changed = !set_priority(task, SCHED_FIFO, LIFTED_PRIORITY, 0);
+	return thread->changed;
+}
+
+/* A priority that the administrator has set meanwhile stays. */
+static void lower(struct cil_lifted *thread)
+{
+	struct task_struct *task = thread->task;
+
+	if (thread->changed && task->policy == SCHED_FIFO &&
+	    task->rt_priority == LIFTED_PRIORITY)
+		set_priority(task, thread->policy, thread->priority,
+			     thread->nice);
+	if (task)
+		put_task_struct(task);
+	*thread = (struct cil_lifted) { };
+}
+
+/**
+ * cil_threads_get() - prepare the kernel's threads of a CPU for its holder
+ * @threads: filled in
+ * @cpu: the CPU
+ *
+ * Context: the holder, before its first slice; may sleep.
+ * Return: false if the holder would keep softirqs waiting; then nothing changes.
+ */
+bool cil_threads_get(struct cil_threads *threads, unsigned int cpu)
+{
+	*threads = (struct cil_threads) { };
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) &&
+	    (!lift(&threads->softirqd, "ksoftirqd/", cpu) ||
+	     !lift(&threads->timerd, "ktimers/", cpu))) {
+		cil_threads_put(threads);
+		return false;
+	}
+	threads->injector = find_thread("idle_inject/", cpu);
+	return true;
+}
+
+/**
+ * cil_threads_put() - give the kernel's threads of a CPU back as they were
+ * @threads: of cil_threads_get(); nothing happens if they were put already
+ *
+ * Context: the holder, after its last slice; may sleep.
+ */
+void cil_threads_put(struct cil_threads *threads)
+{
+	lower(&threads->timerd);
+	lower(&threads->softirqd);
+	if (threads->injector)
+		put_task_struct(threads->injector);
+	threads->injector = NULL;
+}
+
+/**
+ * cil_threads_injections() - how often idle time was injected on the CPU
+ * @threads: of the CPU
+ *
+ * The kernel does not tell a module of the users of idle_inject. But its thread
+ * sleeps after each injection, and is not woken for anything else.
+ *
+ * Context: the holder.
+ * Return: a number that grows with each injection; it may wrap around.
+ */
+unsigned long cil_threads_injections(const struct cil_threads *threads)
+{
+	return threads->injector ? READ_ONCE(threads->injector->nvcsw) : 0;
+}
