@@ -12,7 +12,7 @@ import pytest
 from cpuidle_lab import evacuation
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus
 
 
 def machine(root: Path, packages: int, cores: int, threads: int = 1) -> Tree:
@@ -24,9 +24,9 @@ def machine(root: Path, packages: int, cores: int, threads: int = 1) -> Tree:
         core, package = cpu // threads * threads, cpu // per_package * per_package
         folder = cpus / f"cpu{cpu}" / "topology"
         folder.mkdir(parents=True)
-        text = evacuation.cpu_list(range(core, core + threads))
+        text = cpu_list(range(core, core + threads))
         (folder / "core_cpus_list").write_text(f"{text}\n")
-        text = evacuation.cpu_list(range(package, package + per_package))
+        text = cpu_list(range(package, package + per_package))
         (folder / "package_cpus_list").write_text(f"{text}\n")
     (cpus / "online").write_text(f"0-{count - 1}\n")
     (cpus / "isolated").write_text("\n")
@@ -42,12 +42,12 @@ def wish(pct: int = 100, cpus: Sequence[int] = ()) -> evacuation.Wish:
 )
 def test_the_rule_of_2009(pct: int, go: str, tmp_path: Path) -> None:
     tree = machine(tmp_path, 2, 4)
-    assert evacuation.cpu_list(evacuation.choose(tree, wish(pct))) == go
+    assert cpu_list(evacuation.choose(tree, wish(pct))) == go
 
 
 def test_threads_go_together(tmp_path: Path) -> None:
     tree = machine(tmp_path, 2, 4, 8)
-    assert evacuation.cpu_list(evacuation.choose(tree, wish(87))) == "56-63"
+    assert cpu_list(evacuation.choose(tree, wish(87))) == "56-63"
 
 
 def test_isolated_and_efficient_cpus(tmp_path: Path) -> None:
@@ -70,13 +70,13 @@ def test_cpus_that_cannot_go(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "0-3", "1,3,5-7"])
 def test_lists_survive(text: str) -> None:
-    assert evacuation.cpu_list(evacuation.parse_cpus(text)) == text
+    assert cpu_list(parse_cpus(text)) == text
 
 
 @pytest.mark.parametrize("text", ["x", "1-", "-1", "3-1", "1;2", "1 2"])
 def test_lists_that_are_none(text: str) -> None:
     with pytest.raises(ValueError):
-        evacuation.parse_cpus(text)
+        parse_cpus(text)
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Keeps CPUs of this machine idle: by the module, or by a cpuset partition without it.
+"""Keeps CPUs of this machine idle: by the module, or by cpusets without it.
 
-Both ways undo themselves when this process dies, however it dies. The module forgets a lease when
-its file is closed. The partition has a guardian: a shell that waits for the end of a pipe and then
-removes it.
+All ways undo themselves when this process dies, however it dies. The module forgets a lease when
+its file is closed. A change of cpusets has a guardian: a shell that waits for the end of a pipe and
+then undoes the change.
 """
 
 import contextlib
 import ctypes
 import os
-import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import LAB, MODULE, Machine
 from cpuidle_lab.lab.cache import TOP, cached
-from cpuidle_lab.sysfs import Tree, why
+from cpuidle_lab.slices import CGROUPS, SYSTEMD, guarded, without
+from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus, why
 
 MODULE_METHOD, CPUSET_METHOD = "module", "cpuset"
 METHODS = (MODULE_METHOD, CPUSET_METHOD)
 
-CGROUPS = "/sys/fs/cgroup"
 PARTITION = f"{CGROUPS}/cpuidle-lab-evacuated"
 EVACUATED = f"{LAB}/evacuate/evacuated_cpus"
 
@@ -39,32 +38,6 @@ for task in $(cat "$1/cgroup.procs"); do echo "$task" >"$2/cgroup.procs"; done 2
 echo member >"$1/cpuset.cpus.partition"
 rmdir "$1"
 """
-
-
-def parse_cpus(text: str) -> list[int]:
-    """Return the numbers of a list such as "0-3,7".
-
-    Raises:
-        ValueError: it is no such list.
-    """
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if not match or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(text)
-        cpus.update(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return sorted(cpus)
-
-
-def cpu_list(cpus: Sequence[int]) -> str:
-    """Return numbers as the kernel writes a list of CPUs: "0-3,7"."""
-    runs: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if runs and cpu == runs[-1][1] + 1:
-            runs[-1][1] = cpu
-        else:
-            runs.append([cpu, cpu])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 @dataclass(frozen=True)
@@ -203,32 +176,29 @@ def _make_partition(tree: Tree, cpus: list[int]) -> None:
 
 
 @contextlib.contextmanager
-def _by_cpuset(machine: Machine, wish: Wish) -> Iterator[list[int]]:
+def _in_partition(tree: Tree, cpus: list[int]) -> Iterator[None]:
     """Put the CPUs into an isolated partition in which no task is."""
-    tree = machine.tree
-    cpus = choose(tree, wish)
-    if not cpus:
-        yield []
-        return
     _make_partition(tree, cpus)
-    guardian = subprocess.Popen(
-        ["sh", "-c", GUARDIAN, "sh", str(tree.path(PARTITION)), str(tree.path(CGROUPS))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
+    with guarded(GUARDIAN, [str(tree.path(PARTITION)), str(tree.path(CGROUPS))]):
         tree.write(f"{PARTITION}/cpuset.cpus", cpu_list(cpus))
         tree.write(f"{PARTITION}/cpuset.cpus.partition", "isolated")
         state = tree.read(f"{PARTITION}/cpuset.cpus.partition")
         if state != "isolated":
             raise UserError(f"the kernel refuses the partition: {state}")
+        yield
+
+
+@contextlib.contextmanager
+def _by_cpuset(machine: Machine, wish: Wish) -> Iterator[list[int]]:
+    """Take the CPUs from all tasks: through systemd where it runs, else by a partition."""
+    tree = machine.tree
+    cpus = choose(tree, wish)
+    if not cpus:
+        yield []
+        return
+    way = without if tree.exists(SYSTEMD) else _in_partition
+    with way(tree, cpus):
         yield cpus
-    finally:
-        assert guardian.stdin is not None
-        guardian.stdin.close()
-        guardian.wait()
 
 
 def evacuated(

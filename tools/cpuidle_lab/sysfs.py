@@ -7,7 +7,8 @@ look at a recorded one: the same files below another root directory.
 
 import errno
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .errors import UserError
@@ -26,6 +27,32 @@ def why(error: OSError) -> str:
     """Say what an `OSError` means to the person at the keyboard."""
     known = _WHY.get(error.errno or 0)
     return known or (error.strerror or str(error)).lower()
+
+
+def parse_cpus(text: str) -> list[int]:
+    """Return the numbers of a list such as "0-3,7".
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    cpus: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(text)
+        cpus.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return sorted(cpus)
+
+
+def cpu_list(cpus: Sequence[int]) -> str:
+    """Return numbers as the kernel writes a list of CPUs: "0-3,7"."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][1] + 1:
+            runs[-1][1] = cpu
+        else:
+            runs.append([cpu, cpu])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 class Tree:

@@ -11,6 +11,7 @@ from cpuidle_lab import evacuation
 from cpuidle_lab.commands.capture import InterruptedSession, Waiter, end_process
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine
+from cpuidle_lab.sysfs import cpu_list, parse_cpus
 
 NAME = "evacuate"
 HELP = "keep some CPUs of this machine idle while a command runs, then give them back"
@@ -19,7 +20,7 @@ examples:
   sudo cpuidle-lab evacuate --max-capacity 75 -- make -j
   sudo cpuidle-lab evacuate --cpu-list 4-7 --duration 60
   sudo cpuidle-lab evacuate --max-capacity 50 --method cpuset -- COMMAND
-                                     without the module, by an isolated cpuset partition
+                                     without the module, by cpusets
   cpuidle-lab evacuate --max-capacity 50 --dry-run --json
                                      the CPUs that would go; changes nothing
 
@@ -57,7 +58,7 @@ def wish_of(args: argparse.Namespace) -> evacuation.Wish:
         UserError: they describe none.
     """
     try:
-        cpus = tuple(evacuation.parse_cpus(args.cpu_list))
+        cpus = tuple(parse_cpus(args.cpu_list))
     except ValueError:
         raise UserError(f"'{args.cpu_list}' is no list of CPUs such as 4-7,9", USAGE) from None
     if not 1 <= args.max_capacity <= 100:
@@ -71,7 +72,7 @@ def wish_of(args: argparse.Namespace) -> evacuation.Wish:
 
 def show(cpus: list[int], args: argparse.Namespace) -> None:
     """Print the CPUs that are evacuated: to standard error, since COMMAND has the output."""
-    text = evacuation.cpu_list(cpus)
+    text = cpu_list(cpus)
     if args.json:
         found = {"method": args.method, "evacuated_cpus": text, "count": len(cpus)}
         print(json.dumps(found), file=sys.stdout if not args.command else sys.stderr, flush=True)
