@@ -139,16 +139,12 @@ static int may_write_directory(struct file *file, const struct cgroup *cgroup)
 }
 
 /*
- * The right to write to a group's directory is the right to change its value,
- * but CAP_SYS_NICE is needed to make its tasks more sensitive. Without a value a
- * group limits no task, so taking one away counts as that.
+ * The right to write to a group's directory is the right to change its value. It
+ * is looked at without the lock: parameters of the module take that below locks
+ * that the kernel's own files take below those of their mount.
  */
-static int may_set_group(const struct cil_target *target,
-			 const struct cil_request *wanted)
+static int may_write_group(const struct cil_target *target)
 {
-	const struct cil_group *old = cil_group_lookup(cgroup_id(target->cgroup));
-	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
-	const struct cil_request *before = old ? &old->value.request : &none;
 	struct file *file = fget_raw(target->fd);
 	int ret;
 
@@ -156,8 +152,20 @@ static int may_set_group(const struct cil_target *target,
 		return -EBADF;
 	ret = may_write_directory(file, target->cgroup);
 	fput(file);
-	if (ret)
-		return ret;
+	return ret;
+}
+
+/*
+ * CAP_SYS_NICE is needed to make a group's tasks more sensitive. Without a value
+ * a group limits no task, so taking one away counts as that.
+ */
+static int may_set_group(const struct cil_target *target,
+			 const struct cil_request *wanted)
+{
+	const struct cil_group *old = cil_group_lookup(cgroup_id(target->cgroup));
+	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
+	const struct cil_request *before = old ? &old->value.request : &none;
+
 	if (!cil_request_is_below(wanted, before) &&
 	    !(old && wanted->kind == CPUIDLE_LATENCY_NONE))
 		return 0;
@@ -417,10 +425,14 @@ int cil_request_set(const struct cil_target *target,
 {
 	struct cil_unsettled unsettled;
 	int passes = PASSES;
-	int ret;
+	int ret = 0;
 
-	if (target->cgroup)
+	if (target->cgroup) {
 		cil_request_flush_groups();
+		ret = may_write_group(target);
+	}
+	if (ret)
+		return ret;
 	do {
 		ret = set_and_settle(target, wanted, &unsettled);
 	} while (unsettled.threads && wanted->kind == CPUIDLE_LATENCY_NONE &&
