@@ -82,6 +82,10 @@ storm:	## random operations on both modules in kernels with checkers (STORM_ARGS
 $(STORMS): storm-%:
 	@$(MAKE) --no-print-directory storm STORM_ARGS="--flavour $*"
 
+evacuation:	## random changes of the evacuated CPUs under load and hotplug (EVACUATION_ARGS=--help)
+	@tools/setup.sh
+	@$(PYTHON) tests/campaigns/evacuate/run.py $(EVACUATION_ARGS)
+
 faults:	## each allocation fails once, at load, governor switch and hints
 	@tools/setup.sh
 	@$(PYTHON) tests/campaigns/storm/faults.py $(FAULTS_ARGS)
@@ -142,5 +146,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
 .PHONY: help demo test test-full crossval equality fidelity bpf calibrate bench-gate determinism \
-	throughput matrix storm $(STORMS) faults fuzz soak tunables-doc size coverage mutants lint \
+	throughput matrix storm $(STORMS) evacuation faults fuzz soak tunables-doc size coverage mutants lint \
 	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock experiments

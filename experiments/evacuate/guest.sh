@@ -77,7 +77,8 @@ for method in module cpuset hotplug; do
 		trace-cmd stop
 		measure $method $percent 8
 		measure $method $percent 4
-		[ $percent = 50 ] && cyclictest -q -t 4 -a 0-3 -i 2000 -D 2 -h 500 -m \
+		# Else it holds the latency request at 0, so all CPUs poll and none can be held.
+		[ $percent = 50 ] && cyclictest --default-system -q -t 4 -a 0-3 -i 2000 -D 2 -h 500 -m \
 			>/results/cyclictest-$method 2>&1
 		trace-cmd restart
 		mark "back $method $percent"

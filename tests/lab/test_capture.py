@@ -123,6 +123,25 @@ def guest_python() -> dict[str, bytes]:
     }
 
 
+def guest_ctypes() -> dict[str, bytes]:
+    """Return what guest_python() lacks for ctypes, by path."""
+
+    def build(target: Path) -> None:
+        suite = images.RUNTIME_RELEASE
+        cache = images.apt_root(suite)
+        for deb in apt.download(["libffi8"], suite, target / "debs", cache_dir=cache, say=print):
+            run_logged(["dpkg-deb", "-x", deb, target / "root"], CACHE / "python.log", "unpacking")
+
+    ffi = cached("guest-ffi", ["libffi8"], "Getting libffi for the guest", build) / "root"
+    python = cached("guest-python", PACKAGES, "", lambda _target: None) / "root"
+    (library,) = (path for path in ffi.rglob("libffi.so.8.*") if not path.is_symlink())
+    (module,) = (python / f"usr/lib/{PYTHON}/lib-dynload").glob("_ctypes.*")
+    return {
+        str(module.relative_to(python)): module.read_bytes(),
+        "usr/lib/x86_64-linux-gnu/libffi.so.8": library.read_bytes(),
+    }
+
+
 def command_files(*others: str, main: str = MAIN) -> dict[str, bytes]:
     """Return Python and a command for the guest, by path.
 

@@ -31,9 +31,9 @@ set_pct() { echo "$1" 2>/dev/null >$e/max_capacity_pct; }
 name() { echo "$(cat $e/evacuated_cpus)|$(cat $e/max_capacity_pct)|$(cat $e/evacuate_cpus)"; }
 deepest_us() { cat $cpus/cpu$1/cpuidle/state3/time; }
 stat_of() { sed -n "s/^cpu$1:.* $2=\\([0-9]*\\).*/\\1/p" $e/stats; }
-load cpuidle_emul machine=skx thermal=1
-load cpuidle_lab
 """
+
+MODULES = "load cpuidle_emul machine=skx{}\nload cpuidle_lab\n"
 
 BAD = """
 set_pct 75
@@ -164,11 +164,18 @@ def records() -> bytes:
         return target.read_bytes()
 
 
-def boot(script: str, output: Path, **options: object) -> LabResult:
-    """Run a script on four CPUs in two packages; the kernel must have nothing to say."""
+def boot(script: str, output: Path, thermal: bool = True, **options: object) -> LabResult:
+    """Run a script on four CPUs in two packages; the kernel must have nothing to say.
+
+    Args:
+        script: for the guest.
+        output: folder of the results.
+        thermal: emulate a thermal zone; the project's own kernels cannot.
+        options: more of the LabRun.
+    """
     files = {"usr/bin/records": records(), **options.pop("files", {})}  # type: ignore[dict-item]
     run = LabRun(
-        script=FUNCTIONS + script,
+        script=FUNCTIONS + MODULES.format(" thermal=1" if thermal else "") + script,
         cpus=4,
         packages=2,
         real_time=True,

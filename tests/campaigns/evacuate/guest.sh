@@ -34,7 +34,7 @@ change() {
 	echo "$said" >>/results/changes
 	[ "$wanted" = any ] || [ "$wanted" = $said ] || fail "change $number is $said: $*"
 	usleep $((pause_ms * 1000))
-	[ $((number % 100)) -ne 0 ] || check $number
+	[ $((number % 100)) -ne 0 ] || check "$number"
 }
 
 check() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Works on one CPU and prints how much of it this task had: a line for each
- * second, with the times in ns in which the task ran, in which it waited, and in
+ * second, with the times in ns in which the task ran, in which it did not, and in
  * which the CPU was held.
  *
  *	pinned CPU FILE OUTPUT		FILE: the holders' counts
@@ -16,30 +16,28 @@
 #define SECOND_NS	1000000000ULL
 
 struct counts {
+	unsigned long long at_ns;
 	unsigned long long run_ns;
-	unsigned long long wait_ns;
 	unsigned long long held_ns;
 };
 
-static unsigned long long now_ns(void)
+static unsigned long long read_clock(clockid_t clock)
 {
-	struct timespec now;
+	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * SECOND_NS + now.tv_nsec;
+	clock_gettime(clock, &time);
+	return time.tv_sec * SECOND_NS + time.tv_nsec;
 }
 
 static void read_counts(struct counts *counts, int cpu, const char *path)
 {
-	FILE *file = fopen("/proc/self/schedstat", "r");
+	FILE *file = fopen(path, "r");
 	char line[512], name[16];
 	char *held;
 
-	if (!file || fscanf(file, "%llu %llu", &counts->run_ns, &counts->wait_ns) != 2)
-		exit(1);
-	fclose(file);
+	counts->at_ns = read_clock(CLOCK_MONOTONIC);
+	counts->run_ns = read_clock(CLOCK_PROCESS_CPUTIME_ID);
 	snprintf(name, sizeof(name), "cpu%d:", cpu);
-	file = fopen(path, "r");
 	while (file && fgets(line, sizeof(line), file)) {
 		held = strstr(line, "held_ns=");
 		if (!strncmp(line, name, strlen(name)) && held)
@@ -52,7 +50,7 @@ static void read_counts(struct counts *counts, int cpu, const char *path)
 int main(int argc, char **argv)
 {
 	struct counts before = { 0 }, after = { 0 };
-	unsigned long long end_ns;
+	unsigned long long end_ns, run_ns;
 	cpu_set_t set;
 	FILE *output;
 	int cpu;
@@ -67,12 +65,13 @@ int main(int argc, char **argv)
 		return 1;
 	read_counts(&before, cpu, argv[2]);
 	for (;;) {
-		end_ns = now_ns() + SECOND_NS;
-		while (now_ns() < end_ns)
+		end_ns = before.at_ns + SECOND_NS;
+		while (read_clock(CLOCK_MONOTONIC) < end_ns)
 			;
 		read_counts(&after, cpu, argv[2]);
-		fprintf(output, "%llu %llu %llu\n", after.run_ns - before.run_ns,
-			after.wait_ns - before.wait_ns, after.held_ns - before.held_ns);
+		run_ns = after.run_ns - before.run_ns;
+		fprintf(output, "%llu %llu %llu\n", run_ns,
+			after.at_ns - before.at_ns - run_ns, after.held_ns - before.held_ns);
 		fflush(output);
 		before = after;
 	}

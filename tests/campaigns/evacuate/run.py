@@ -66,7 +66,7 @@ class Second:
 
     Attributes:
         run: in which it ran.
-        wait: in which it waited for its CPU.
+        wait: in which it did not; it always wants to.
         held: in which its CPU was held idle.
     """
 
@@ -76,7 +76,7 @@ class Second:
 
     @property
     def share_pct(self) -> float:
-        """Return the share of the time in which it wanted to run."""
+        """Return its share of the CPU."""
         return 100 * self.run / max(self.run + self.wait, 1)
 
 
