@@ -55,7 +55,8 @@ for method in module cpuset; do
     echo "$method.during: $(cat /tmp/during)"
     echo "$method.after: $(state $method)"
     for signal in TERM INT KILL; do
-        tool --max-capacity 50 --method $method -- sleep 600 &
+        say "$method $signal"
+        {PYTHON} /lab/main.py evacuate --max-capacity 50 --method $method -- sleep 600 &
         until_state $method 2-3 || echo "taken: no effect by $method"
         until_runs sleep
         kill -$signal $!
@@ -63,7 +64,7 @@ for method in module cpuset; do
         echo "$method.$signal.code: $?"
         until_state $method "" || echo "taken: left by $method after $signal"
         echo "$method.$signal.sleeps: $(pidof sleep | wc -w)"
-        killall -q sleep
+        killall -q -9 sleep {PYTHON}
         taskset -c 3 true || echo "taken: CPU 3 is gone"
     done
 done
