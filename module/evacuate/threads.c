@@ -9,6 +9,7 @@
  * softirqs are pending. So both get a priority just above that of a holder for
  * as long as the CPU is evacuated. Elsewhere softirqs precede all tasks.
  */
+#include <linux/compiler.h>
 #include <linux/cpumask.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -26,7 +27,12 @@
 static bool is_thread_of(const struct task_struct *task, const char *prefix,
 			 unsigned int cpu)
 {
-	return (task->flags & PF_KTHREAD) && (task->flags & PF_NO_SETAFFINITY) &&
+	const unsigned int bound = PF_KTHREAD | PF_NO_SETAFFINITY;
+	unsigned int flags;
+
+	/* Tasks change their other flags at any time. */
+	flags = data_race(task->flags);
+	return (flags & bound) == bound &&
 	       str_has_prefix(task->comm, prefix) &&
 	       cpumask_equal(task->cpus_ptr, cpumask_of(cpu));
 }
