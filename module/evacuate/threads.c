@@ -37,7 +37,7 @@ static bool is_thread_of(const struct task_struct *task, const char *prefix,
 	       cpumask_equal(task->cpus_ptr, cpumask_of(cpu));
 }
 
-static struct task_struct *find_thread(const char *prefix, unsigned int cpu)
+static struct task_struct *find_bound(const char *prefix, unsigned int cpu)
 {
 	struct task_struct *task, *found = NULL;
 
@@ -68,7 +68,7 @@ static int set_priority(struct task_struct *task, u32 policy, u32 priority,
 /* Returns false if the thread exists and stays below a holder. */
 static bool lift(struct cil_lifted *thread, const char *prefix, unsigned int cpu)
 {
-	struct task_struct *task = find_thread(prefix, cpu);
+	struct task_struct *task = find_bound(prefix, cpu);
 
 	*thread = (struct cil_lifted) { .task = task };
 	if (!task || task->rt_priority >= LIFTED_PRIORITY)
@@ -111,7 +111,7 @@ bool cil_threads_get(struct cil_threads *threads, unsigned int cpu)
 		cil_threads_put(threads);
 		return false;
 	}
-	threads->injector = find_thread("idle_inject/", cpu);
+	threads->injector = find_bound("idle_inject/", cpu);
 	return true;
 }
 
