@@ -32,7 +32,7 @@ GOVERNORS = (MENU, TEO, PATCH, "wteo", "menu_ng")
 IDLE_S = {QUICK: 120, ORIGINAL: 12 * 3600}
 USUAL_IDLE_S = 3600
 SECONDS = {QUICK: (1, 1), ORIGINAL: (30, 60)}
-USUAL_SECONDS = (3, 5)
+USUAL_SECONDS = (2, 1)
 
 # Wall-clock limit of a boot, s.
 LIMIT_S = 7200
