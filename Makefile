@@ -55,6 +55,11 @@ calibrate:	## emulated machines with hidden figures: does calibrate find them?
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/calibrate/run.py $(CALIBRATE_ARGS)
 
+dashboard:	## the panels of docs/grafana.json, answered by Prometheus: docs/dashboard.png
+	@tools/setup.sh
+	@$(PYTHON) tests/proofs/dashboard/run.py -o build/dashboard.html \
+		--screenshot docs/dashboard.png
+
 bench-gate:	## what latency hints are worth: latency and modelled energy in the lab
 	@tools/setup.sh
 	@$(LAB) bench gate $(BENCH_ARGS)
@@ -145,6 +150,7 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity bpf calibrate bench-gate determinism \
-	throughput matrix storm $(STORMS) evacuation faults fuzz soak tunables-doc size coverage mutants lint \
+.PHONY: help demo test test-full crossval equality fidelity bpf calibrate dashboard bench-gate \
+	determinism throughput matrix storm $(STORMS) evacuation faults fuzz soak tunables-doc size \
+	coverage mutants lint \
 	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock experiments

@@ -95,6 +95,8 @@ extern struct emul_modes emul_modes;
 void emul_timer_init(struct emul_cpu *cpu);
 int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 	       int index);
+int emul_enter_thread(struct cpuidle_device *dev, struct cpuidle_driver *drv,
+		      int index);
 int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 		    int index);
 

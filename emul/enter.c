@@ -16,6 +16,10 @@
  * setting up a timer and serving its interrupt costs about as much, and the
  * loop makes the latency exact.
  *
+ * Threads of a core share its idle state, the shallowest of theirs. So a
+ * thread whose sibling is awake has the exit latency of the shallowest state
+ * that halts.
+ *
  * RCU must not watch a CPU that halts, and must watch one that arms timers or
  * keeps accounts. So the states carry CPUIDLE_FLAG_RCU_IDLE, and RCU is told
  * around each halt and nowhere else. The instructions that RCU does not see
@@ -100,19 +104,25 @@ static bool can_demote(const struct cpuidle_driver *drv, int index)
 	return index && !(drv->states[index - 1].flags & CPUIDLE_FLAG_POLLING);
 }
 
-/**
- * emul_enter - enter an idle state that halts
- * @dev: this CPU's device
- * @drv: the driver
- * @index: the state
- *
- * Called and left with interrupts disabled.
- *
- * Return: the state that was entered, as far as the driver knows, or -EBUSY:
- * refused.
- */
-int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
-	       int index)
+/* The idle state of this CPU's core; index is this thread's. */
+static int core_state(const struct cpuidle_driver *drv, int index)
+{
+	int shallowest = drv->states[0].flags & CPUIDLE_FLAG_POLLING ? 1 : 0;
+	int sibling;
+
+	for_each_cpu(sibling, topology_sibling_cpumask(smp_processor_id())) {
+		int slot = READ_ONCE(per_cpu_ptr(emul_cpus, sibling)->account.slot);
+
+		if (sibling == smp_processor_id() || slot == EMUL_OFFLINE)
+			continue;
+		index = slot == EMUL_BUSY ? shallowest : min(index, slot);
+	}
+	return max(index, shallowest);
+}
+
+static __always_inline int enter(struct cpuidle_device *dev,
+				 struct cpuidle_driver *drv, int index,
+				 bool has_siblings)
 {
 	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
 	int reported = index;
@@ -131,9 +141,42 @@ int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 
 	emul_account_switch(&cpu->account, index);
 	emul_halt();
+	if (has_siblings)
+		index = core_state(drv, index);
 	spend_exit_latency(cpu, emul_exit_latency_ns[index]);
 	emul_account_switch(&cpu->account, EMUL_BUSY);
 	return reported;
+}
+
+/**
+ * emul_enter - enter an idle state that halts
+ * @dev: this CPU's device
+ * @drv: the driver
+ * @index: the state
+ *
+ * Called and left with interrupts disabled.
+ *
+ * Return: the state that was entered, as far as the driver knows, or -EBUSY:
+ * refused.
+ */
+int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
+	       int index)
+{
+	return enter(dev, drv, index, false);
+}
+
+/**
+ * emul_enter_thread - emul_enter() where cores have several threads
+ * @dev: this CPU's device
+ * @drv: the driver
+ * @index: the state
+ *
+ * Return: as emul_enter().
+ */
+int emul_enter_thread(struct cpuidle_device *dev, struct cpuidle_driver *drv,
+		      int index)
+{
+	return enter(dev, drv, index, true);
 }
 
 /*

@@ -166,6 +166,17 @@ static void fill_polling_state(struct cpuidle_state *state)
 	state->enter = emul_enter_poll;
 }
 
+/* Whether a core has several threads. */
+static bool has_siblings(void)
+{
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		if (cpumask_weight(topology_sibling_cpumask(cpu)) > 1)
+			return true;
+	return false;
+}
+
 static void fill_state(struct cpuidle_state *state,
 		       const struct emul_state *model)
 {
@@ -176,7 +187,7 @@ static void fill_state(struct cpuidle_state *state,
 	state->exit_latency = model->exit_latency_us;
 	state->target_residency = model->target_residency_us;
 	state->power_usage = model->power_mw;
-	state->enter = emul_enter;
+	state->enter = has_siblings() ? emul_enter_thread : emul_enter;
 }
 
 /* Compute the driver's states and the cost of each. */

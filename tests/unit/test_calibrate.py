@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cpuidle_lab import machines
 from cpuidle_lab.calibrate import isolate, measure, model, result
 from cpuidle_lab.calibrate.model import State, Stretch, fit, judge, latencies, mean_of
 from cpuidle_lab.cli import main
@@ -150,6 +151,8 @@ def test_latencies_alone_without_an_energy_counter(
     found = json.loads(capsys.readouterr().out)
     assert settings(root) == before and not (root / "run/cpuidle-lab-calibrate.json").exists()
     assert any("no powercap zone" in note for note in found["notes"])
+    # Commands take the file as a machine.
+    assert machines.find(str(target)).names == tuple(state["name"] for state in found["states"])
     states = yaml.safe_load(target.read_text())["states"]
     for state, measured in zip(states, found["states"], strict=True):
         table = measured["table"]
@@ -440,7 +443,9 @@ def test_a_state_that_never_pays_is_said_to_be_one() -> None:
     states[0].table_latency_us = 0
     notes = calibrate._notes(states, ("intel-rapl:0",), 0.0)
     assert "C6: never pays: no stay makes it the cheapest state" in notes
-    found = result.Result(states, "6.12", "intel_idle", 2, 4000, ("intel-rapl:0",), 0.0, notes)
+    found = result.Result(
+        states, "6.12", "intel_idle", 2, 1000, 4000, ("intel-rapl:0",), 0.0, notes
+    )
     assert [row[0] for row in result.rows(found) if "never pays" in row] == ["C6"]
     assert [state["name"] for state in result.as_json(found)["states"] if state["never_pays"]] == [
         "C6"
@@ -449,3 +454,18 @@ def test_a_state_that_never_pays_is_said_to_be_one() -> None:
     written = {state["name"]: state for state in yaml.safe_load(result.as_machine(found))["states"]}
     assert written["C6"]["target_residency_us"] == 1_000_000
     assert written["C1"]["target_residency_us"] < 1000 <= written["C7"]["target_residency_us"]
+
+
+def test_the_machine_file_has_the_measured_figures_for_replay(tmp_path: Path) -> None:
+    states = made(("POLL", 4000, 0), ("C1", 1500, 50_000), ("C6", 500, 550_000))
+    states[0].table_latency_us = 0
+    for state, late_us in zip(states, (4.0, 6.0, 99.0), strict=True):
+        state.late_us["timer asleep"] = [late_us] * 3
+    found = result.Result(states, "6.12", "intel_idle", 2, 1000, 4000, ("intel-rapl:0",), 0.0, [])
+    target = tmp_path / "machine.yaml"
+    target.write_text(result.as_machine(found))
+    machine = machines.find(str(target))
+    assert machine.tick_ns == 1_000_000
+    assert machine.exit_latency_ns == (0, 2000, 95_000)
+    assert machine.target_residency_ns == pytest.approx((0, 20_000, 500_000))
+    assert (machine.power_mw, machine.polling) == ((4000, 1500, 500), (True, False, False))

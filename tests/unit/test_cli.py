@@ -440,6 +440,12 @@ def test_other_commands_make_the_environment(bare: Path, arguments: list[str]) -
     assert (done.returncode, done.stderr) == (7, "setup.sh python\n"), done
 
 
+def test_python_alone_writes_metrics(bare: Path, tmp_path: Path) -> None:
+    done = called(bare, "watch", "--openmetrics", "idle.prom", "--count", "1", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert "cpuidle_lab_info" in (tmp_path / "idle.prom").read_text()
+
+
 def test_folders_of_the_user_are_no_part_of_it(bare: Path, tmp_path: Path) -> None:
     for name in ("experiments", "cpuidle_lab", "json"):
         (tmp_path / name).mkdir()

@@ -19,12 +19,13 @@ from perfetto.common.query_result_iterator import QueryResultIterator
 from perfetto.trace_processor.platform import PlatformDelegate
 from perfetto.trace_processor.protos import ProtoFactory
 
-import cpuidle_lab
 from cpuidle_lab.cli import main
 from cpuidle_lab.frames import Frames
 from cpuidle_lab.perfetto_trace import ARGUMENTS, OUTCOME
-from tests.unit import synthetic
+from tests.unit import test_perfetto
 from tests.unit.test_kernelshark import stock
+
+recording, frames = test_perfetto.recording, test_perfetto.frames
 
 SCRIPT = Path(__file__).with_name("trace_processor.js")
 PROTOS: Any = ProtoFactory(PlatformDelegate())
@@ -85,16 +86,6 @@ ARGS = "select arg_set_id as args, key, display_value as value from args"
 COUNTER = """select track.name as track, ts, value
     from counter join counter_track as track on counter.track_id = track.id order by ts"""
 PROBLEMS = "select name, value from stats where severity != 'info' and value != 0"
-
-
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return synthetic.demo(tmp_path_factory.mktemp("session") / "trace.dat", 8_000_000)
-
-
-@pytest.fixture(scope="module")
-def frames(recording: Path) -> Frames:
-    return cpuidle_lab.open(recording)
 
 
 def export(recording: Path) -> Path:

@@ -43,9 +43,14 @@ def lines(host: Machine) -> list[str]:
     return [f"stock machine cpus={first}-{last} {text}" for first, last, text in found]
 
 
-def _tables(host: Machine) -> Iterator[tuple[int, str]]:
+def ticks_per_second(host: Machine) -> int | None:
+    """Return the rate of the running kernel's scheduler tick; None: no file tells it."""
     hz = (host.kernel_config(host.kernel()) or {}).get("CONFIG_HZ", "")
-    tick_ns = 1_000_000_000 // (int(hz) if hz.isdecimal() and int(hz) else _DEFAULT_HZ)
+    return int(hz) if hz.isdecimal() and int(hz) else None
+
+
+def _tables(host: Machine) -> Iterator[tuple[int, str]]:
+    tick_ns = 1_000_000_000 // (ticks_per_second(host) or _DEFAULT_HZ)
     general_us = _dma_latency_us(host)
     numbers = (name[3:] for name in host.tree.names(_CPUS) if name[:3] == "cpu")
     for cpu in sorted(int(number) for number in numbers if number.isdecimal()):

@@ -10,25 +10,17 @@ from tests.lab.test_capture import PYTHON, command_files
 TOP = Path(__file__).resolve().parents[3]
 PACKAGE = TOP / "tools" / "cpuidle_lab"
 
-# The command line of the command alone: the whole of it needs packages from outside Debian.
 MAIN = """
-import argparse, sys
-from cpuidle_lab.commands import calibrate
-from cpuidle_lab.errors import UserError
-parser = argparse.ArgumentParser()
-calibrate.add_arguments(parser)
-try:
-    sys.exit(calibrate.run(parser.parse_args()))
-except UserError as error:
-    print(f"cpuidle-lab: error: {error.message}", file=sys.stderr)
-    sys.exit(error.exit_code)
+import sys
+from cpuidle_lab.cli import main
+sys.exit(main())
 """
 
 FUNCTIONS = f"""
 . /lab/functions
 export PYTHONPATH=/lab/tools
 mkdir -p /run
-calibrate() {{ {PYTHON} /lab/main.py "$@"; }}
+calibrate() {{ {PYTHON} /lab/main.py calibrate "$@"; }}
 settings() {{ cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | tr -d '\\n'; }}
 """
 
@@ -36,7 +28,7 @@ settings() {{ cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | tr -d '\
 def files() -> dict[str, bytes]:
     """Return the files that let calibrate run in the guest, by path."""
     own = [f"calibrate/{path.stem}" for path in (PACKAGE / "calibrate").glob("*.py")]
-    found = command_files("files", "commands/calibrate", *own, main=MAIN)
+    found = command_files("cli", "files", "commands/calibrate", *own, main=MAIN)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [

@@ -33,6 +33,7 @@ class Result:
         kernel: release of the kernel.
         driver: the idle driver.
         cpus: number of CPUs.
+        hz: scheduler ticks per second; None: unknown.
         busy_mw: power of a CPU that does not sleep; None without an energy counter.
         zones: the energy counters.
         load: part of the time that the CPUs were busy before.
@@ -43,6 +44,7 @@ class Result:
     kernel: str
     driver: str
     cpus: int
+    hz: int | None
     busy_mw: float | None
     zones: tuple[str, ...]
     load: float
@@ -177,6 +179,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "kernel": result.kernel,
         "driver": result.driver,
         "cpus": result.cpus,
+        "hz": result.hz,
         "zones": list(result.zones),
         "busy_mw": result.busy_mw,
         "load": result.load,
@@ -194,6 +197,7 @@ def as_machine(result: Result) -> str:
         f"# Idle states as measured by cpuidle-lab calibrate {__version__}",
         f"# on {result.driver}, Linux {result.kernel}",
         *(f"# {note}" for note in result.notes),
+        *([f"hz: {result.hz}"] if result.hz else []),
         "states:",
     ]
     latency_us = target_us = 0.0

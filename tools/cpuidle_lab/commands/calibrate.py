@@ -16,6 +16,7 @@ from cpuidle_lab.commands.capture import InterruptedSession, Waiter
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.files import write_whole
 from cpuidle_lab.host import Machine
+from cpuidle_lab.idle_tables import ticks_per_second
 from cpuidle_lab.sysfs import Tree
 
 NAME = "calibrate"
@@ -229,7 +230,10 @@ def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> res
     model.judge(states)
     notes = _notes(states, zones, busy)
     driver = machine.driver() or "unknown driver"
-    return result.Result(states, machine.kernel(), driver, len(cpus), busy_mw, zones, busy, notes)
+    hz = ticks_per_second(machine)
+    return result.Result(
+        states, machine.kernel(), driver, len(cpus), hz, busy_mw, zones, busy, notes
+    )
 
 
 def run(args: argparse.Namespace) -> int:

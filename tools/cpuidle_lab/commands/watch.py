@@ -84,9 +84,9 @@ def _parse_metrics(text: str) -> Path:
     return path
 
 
-def packages(_args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the Python packages that are enough."""
-    return ("rich",)
+def packages(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough: only tables need one."""
+    return () if args.openmetrics or args.json else ("rich",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -203,21 +203,25 @@ def watch(
             shown += 1
 
 
-def run(args: argparse.Namespace) -> int:
-    """Show the machine until the count is reached or a signal comes."""
+def _tables(is_live: bool) -> contextlib.AbstractContextManager[Callable[[View], None]]:
     from cpuidle_lab import live
 
+    return live.terminal() if is_live else live.plain()
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the machine until the count is reached or a signal comes."""
     machine = Machine()
     is_live = sys.stdout.isatty() and not args.json
     open_ended = args.count is None and bool(is_live or args.json or args.openmetrics)
     if not open_ended and args.count is None:
         args.count = 1
-    target = _json_lines(machine) if args.json else live.terminal() if is_live else live.plain()
     try:
         if args.openmetrics:
             with Waiter() as waiter:
                 write_metrics(machine, waiter, args)
             return 0
+        target = _json_lines(machine) if args.json else _tables(is_live)
         with Waiter() as waiter, target as show:
             watch(machine, waiter, args, show)
     except InterruptedSession as interruption:

@@ -62,6 +62,7 @@ class Machine:
         options: further words of the kernel's command line.
         turn_us: see TURN_US; 0: turns have no bound.
         packages: among which the CPUs are divided.
+        threads: CPUs of a core.
     """
 
     kernel: Path
@@ -77,6 +78,7 @@ class Machine:
     options: tuple[str, ...] = ()
     turn_us: int = TURN_US
     packages: int = 1
+    threads: int = 1
 
     def command(self) -> list[str]:
         """Return QEMU's command line."""
@@ -100,8 +102,8 @@ class Machine:
             *self.emulator,
             *time_source,
             *("-seed", str(self.seed)),
-            *("-cpu", CPU if self.real_time else VIRTUAL_CPU),
-            *("-smp", f"{self.cpus},sockets={self.packages}"),
+            *("-cpu", self._cpu()),
+            *("-smp", f"{self.cpus},sockets={self.packages},threads={self.threads}"),
             *("-m", str(self.memory_mib)),
             *("-nodefaults", "-no-user-config", "-no-reboot"),
             *("-bios", FIRMWARE),
@@ -117,6 +119,12 @@ class Machine:
             # Stopped until its threads are in order; see put_threads_in_order().
             *("-S", "-name", "lab,debug-threads=on", "-monitor", "stdio"),
         ]
+
+    def _cpu(self) -> str:
+        """Return the model of the CPUs."""
+        model = CPU if self.real_time else VIRTUAL_CPU
+        # Linux looks for threads of AMD's in a leaf that QEMU's emulation does not have.
+        return model if self.threads == 1 else f"{model},vendor=GenuineIntel"
 
     def _turns(self) -> list[str]:
         """Return what bounds the turn of a CPU in virtual time; see TURN_US."""
@@ -139,6 +147,8 @@ class Machine:
             raise UserError("the machine needs at least one CPU", USAGE)
         if self.packages < 1 or self.cpus % self.packages:
             raise UserError("each package needs the same number of CPUs", USAGE)
+        if self.threads < 1 or self.cpus // self.packages % self.threads:
+            raise UserError("each core needs the same number of CPUs", USAGE)
         with contextlib.ExitStack() as stack:
             host_cpu = None if self.real_time else stack.enter_context(host_cpu_taken(said))
             self._run(said, host_cpu)

@@ -46,6 +46,7 @@ class LabRun:
         options: further words of the kernel's command line.
         turn_us: bound of a CPU's turn in virtual time, us (machine.TURN_US); 0: none.
         packages: among which the CPUs are divided.
+        threads: CPUs of a core.
         changes: files of the modules' sources to replace, by path below the top of the tree.
     """
 
@@ -61,6 +62,7 @@ class LabRun:
     options: tuple[str, ...] = ()
     turn_us: int = TURN_US
     packages: int = 1
+    threads: int = 1
     changes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -152,6 +154,7 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             emulator=tuple(emulator.x86()),
             turn_us=run.turn_us,
             packages=run.packages,
+            threads=run.threads,
         )
         start = time.monotonic()
         try:
