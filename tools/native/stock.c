@@ -10,6 +10,9 @@
 /* A timer that expired so long after it was due was due by another clock. */
 #define LATE_NS		10000000
 
+/* The kernel's answer where no timer is armed. */
+#define FAR_NS		((s64)CIL_LENGTH_BELIEVED)
+
 /* As power:cpu_idle numbers no state; an aborted selection's is not known. */
 #define NO_STATE	0
 
@@ -84,6 +87,26 @@ static s64 time_to_tick(const struct cil_stock *s,
 	return delta_ns;
 }
 
+static s64 time_until(u64 due_ns, u64 now_ns)
+{
+	if (due_ns == CIL_NEVER)
+		return INT64_MAX;
+	return due_ns > now_ns ? (s64)(due_ns - now_ns) : 0;
+}
+
+/* The kernel's answer, as the timers tell it. */
+static void tell_timers(struct cil_stock *s, struct cil_stock_entry *e)
+{
+	bool stopped = e->decision.flags & CIL_FLAG_TICK_STOPPED;
+
+	if (!s->has_all)
+		return;
+	cil_timers_answer(&s->all, e->idle_ns, stopped, s->stopped,
+			  &e->next_ns, &e->any_ns);
+	e->is_told = true;
+	e->may_hold = !s->stopped && e->next_ns != e->any_ns;
+}
+
 static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 		       u64 next_ns)
 {
@@ -94,6 +117,13 @@ static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 		s->counts->asked++;
 		if (!e->has_delta)
 			d->delta_tick_ns = time_to_tick(s, e);
+		return;
+	}
+	if (e->is_told) {
+		s->counts->inferred++;
+		d->flags |= CIL_FLAG_INFERRED;
+		d->sleep_length_ns = time_until(e->next_ns, e->idle_ns);
+		d->delta_tick_ns = time_until(e->any_ns, e->idle_ns);
 		return;
 	}
 	due_ns = infer_due(s, e, next_ns);
@@ -161,7 +191,8 @@ static const char *close_open(struct cil_stock *s, u64 now_ns)
 	e->outcome.now_ns = now_ns;
 	e->outcome.seq = d->seq;
 	e->outcome.governor = d->governor;
-	if (d->flags & CIL_FLAG_ASKED && !s->waiting)
+	if ((d->flags & CIL_FLAG_ASKED || (e->is_told && !e->may_hold)) &&
+	    !s->waiting)
 		return give(s, e, 0);
 	s->queue[s->waiting++] = *e;
 	return s->waiting == CIL_STOCK_QUEUE ? give_waiting(s, 0) : NULL;
@@ -189,6 +220,8 @@ static const char *open_decision(struct cil_stock *s, u64 ts)
 		d->flags |= CIL_FLAG_TICK_STOPPED;
 	e->before_ns = s->due_ns > ts ? s->due_ns : 0;
 	e->lost = s->lost;
+	e->idle_ns = s->idle_ns && s->idle_ns < ts ? s->idle_ns : ts;
+	tell_timers(s, e);
 	s->left = false;
 	s->lost = false;
 	s->has_open = true;
@@ -227,10 +260,10 @@ const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 	s->open.has_delta = has_delta;
 	s->due_ns = 0;
 	if (sleep_length_ns >= 0 && sleep_length_ns < (s64)CIL_LENGTH_BELIEVED)
-		s->due_ns = ts + sleep_length_ns;
+		s->due_ns = s->open.idle_ns + sleep_length_ns;
 	if (has_delta && delta_tick_ns >= 0 && delta_tick_ns < sleep_length_ns &&
 	    !s->stopped)
-		s->tick_phase_ns = (ts + delta_tick_ns) %
+		s->tick_phase_ns = (s->open.idle_ns + delta_tick_ns) %
 				   (u64)s->machine.tick_ns;
 	if (!error && s->waiting)
 		error = give_waiting(s, s->due_ns);
@@ -269,7 +302,13 @@ static void leave_state(struct cil_stock *s, u64 ts)
 		return;
 	e->ended = true;
 	e->outcome.residency_ns = ts - e->outcome.ts;
+	/* The kernel's own measurement begins after the event was recorded. */
+	if (e->outcome.residency_ns > s->event_ns)
+		e->outcome.residency_ns -= s->event_ns;
 	e->outcome.ts = ts;
+	/* What ended it was an interrupt, but for a poll. */
+	if (!(s->machine.polling >> e->outcome.index & 1))
+		cil_stock_interrupt(s, ts);
 }
 
 /**
@@ -300,6 +339,7 @@ const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state)
 		}
 		error = open_decision(s, ts);
 	}
+	tell_timers(s, e);
 	e->entered = true;
 	e->decision.index = state;
 	e->outcome.index = state;
@@ -320,6 +360,7 @@ void cil_stock_tick(struct cil_stock *s, u64 ts)
 
 	if (s->has_open && s->open.entered && !s->left && !s->open.told_tick)
 		s->open.outcome.tick = CIL_TICK_WAKEUP;
+	s->ticked = true;
 	/* Without the kernel's word the least delay is nearest to the grid. */
 	late_ns = phase_ns - s->tick_phase_ns;
 	if (s->tick_phase_ns < 0 ||
@@ -401,14 +442,86 @@ void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer)
 /**
  * cil_stock_tick_stop() - the tick was stopped
  * @s: the CPU
+ * @ts: when
+ *
+ * Return: NULL, or what is wrong with the decision before.
  */
-void cil_stock_tick_stop(struct cil_stock *s)
+const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts)
 {
+	const char *error = NULL;
+
+	if (!s->has_probes && !is_deciding(s))
+		error = open_decision(s, ts);
 	s->stopped = true;
-	if (s->has_probes || !is_deciding(s))
-		return;
+	if (!error && s->has_all)
+		error = give_waiting(s, 0);
+	if (s->has_probes)
+		return error;
 	s->open.has_fate = true;
 	s->open.decision.stop_tick = true;
+	return error;
+}
+
+/**
+ * cil_stock_went_idle() - the idle task runs, or is about to decide again
+ * @s: the CPU
+ * @ts: when
+ */
+void cil_stock_went_idle(struct cil_stock *s, u64 ts)
+{
+	s->idle_ns = ts + s->event_ns;
+}
+
+/**
+ * cil_stock_interrupt() - an interrupt came, which may end an idle period
+ * @s: the CPU
+ * @ts: when
+ */
+void cil_stock_interrupt(struct cil_stock *s, u64 ts)
+{
+	if (!s->left && !is_deciding(s))
+		cil_stock_went_idle(s, ts);
+}
+
+/**
+ * cil_stock_softirq_rcu() - work for RCU is raised
+ * @s: the CPU
+ */
+void cil_stock_softirq_rcu(struct cil_stock *s)
+{
+	s->holds = s->ticked;
+}
+
+/* The tick had to go on: that is what the kernel answered. */
+static void hold_tick(struct cil_stock_entry *e)
+{
+	if (e->may_hold)
+		e->next_ns = e->any_ns;
+	e->may_hold = false;
+}
+
+/**
+ * cil_stock_tick_told() - all is told of a tick that came
+ * @s: the CPU
+ *
+ * If it had work for RCU, RCU kept it running since the tick before.
+ *
+ * Return: NULL, or what is wrong with a decision.
+ */
+const char *cil_stock_tick_told(struct cil_stock *s)
+{
+	u32 i;
+
+	if (!s->ticked)
+		return NULL;
+	s->ticked = false;
+	for (i = 0; s->holds && i < s->waiting; i++)
+		hold_tick(&s->queue[i]);
+	if (s->holds && s->has_open)
+		hold_tick(&s->open);
+	s->open.may_hold = false;
+	s->holds = false;
+	return s->has_all ? give_waiting(s, 0) : NULL;
 }
 
 /**

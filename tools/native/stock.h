@@ -14,6 +14,7 @@
 #define CIL_STOCK_H
 
 #include "periods.h"
+#include "timers.h"
 
 /* Decisions in a row that did not ask; more are given up as unknown. */
 #define CIL_STOCK_QUEUE		512
@@ -62,6 +63,12 @@ struct cil_stock_sink {
  * @expiry_ns: when the first timer expired before the idle loop was left, or 0
  * @armed_ns: when that timer was due, as it was armed; 0: not recorded
  * @before_ns: when the timer was due that the governor knew of before, or 0
+ * @idle_ns: when the CPU went idle, as the kernel takes it for the present
+ * @next_ns: when the next timer event is due, as the timers tell, the tick left
+ *	out; CIL_NEVER: none is armed
+ * @any_ns: the same, the tick included
+ * @is_told: the timers tell
+ * @may_hold: the tick may have had to go on: RCU's work shows later
  * @has_delta: the time to the tick was told
  * @has_fate: it is known whether the tick was kept
  * @entered: an idle state was entered
@@ -76,6 +83,11 @@ struct cil_stock_entry {
 	u64 expiry_ns;
 	u64 armed_ns;
 	u64 before_ns;
+	u64 idle_ns;
+	u64 next_ns;
+	u64 any_ns;
+	bool is_told;
+	bool may_hold;
 	bool has_delta;
 	bool has_fate;
 	bool entered;
@@ -116,6 +128,12 @@ struct cil_stock_timer {
  * @waiting: how many
  * @timers: those armed last
  * @armed: how many were armed in all
+ * @all: all timers, where their arming and their end were recorded
+ * @has_all: @all is valid
+ * @idle_ns: when the CPU went idle, or was interrupted idle
+ * @event_ns: what recording an event takes
+ * @ticked: the tick came, and what it did is about to be told
+ * @holds: and it had work for RCU
  */
 struct cil_stock {
 	struct cil_stock_sink sink;
@@ -137,12 +155,22 @@ struct cil_stock {
 	u32 waiting;
 	struct cil_stock_timer timers[CIL_STOCK_TIMERS];
 	u64 armed;
+	struct cil_timers all;
+	bool has_all;
+	u64 idle_ns;
+	u64 event_ns;
+	bool ticked;
+	bool holds;
 };
 
 void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 		     struct cil_stock_counts *counts,
 		     const struct cil_period_machine *machine,
 		     bool has_probes);
+const char *cil_stock_tick_told(struct cil_stock *s);
+void cil_stock_softirq_rcu(struct cil_stock *s);
+void cil_stock_went_idle(struct cil_stock *s, u64 ts);
+void cil_stock_interrupt(struct cil_stock *s, u64 ts);
 const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 			    s64 delta_tick_ns, bool has_delta);
 const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop);
@@ -151,7 +179,7 @@ void cil_stock_tick(struct cil_stock *s, u64 ts);
 void cil_stock_got_tick(struct cil_stock *s, bool came);
 void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns);
 void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer);
-void cil_stock_tick_stop(struct cil_stock *s);
+const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts);
 void cil_stock_left(struct cil_stock *s);
 void cil_stock_exit(struct cil_stock *s);
 void cil_stock_lost(struct cil_stock *s);

@@ -502,6 +502,31 @@ static void write_chunks(struct reader *r)
 	}
 }
 
+/* What the table of a record is; NO_TABLE where the record holds none. */
+static u8 table_of(const struct reader *r, const struct tep_record *record)
+{
+	u8 table = NO_TABLE;
+
+	if (record->size >= 2)
+		table = r->table_of[read_number(r, record->data, 2, false)];
+	if (table != NO_TABLE && ((size_t)record->size < r->least[table] ||
+				  !r->used[table]))
+		table = NO_TABLE;
+	return table;
+}
+
+/* A recording without the module is read twice: cil_stock_scan(). */
+static void scan_cpu(struct reader *r, int cpu)
+{
+	struct tep_record *record = tracecmd_read_cpu_first(r->input, cpu);
+
+	for (; record; record = tracecmd_read_data(r->input, cpu)) {
+		cil_stock_scan(r, table_of(r, record), record);
+		tracecmd_free_record(record);
+	}
+	cil_stock_scanned(r);
+}
+
 static void read_cpu(struct reader *r, int cpu)
 {
 	const struct cil_period_sink sink = {
@@ -511,12 +536,15 @@ static void read_cpu(struct reader *r, int cpu)
 		.idle = put_idle,
 		.context = r,
 	};
-	struct tep_record *record = tracecmd_read_cpu_first(r->input, cpu);
+	struct tep_record *record;
 	u64 last = 0;
 
 	cil_periods_begin(&r->periods, cpu, &sink, &r->counts);
 	if (r->stock.is_on)
 		cil_stock_begin_cpu(r, cpu);
+	if (r->stock.current)
+		scan_cpu(r, cpu);
+	record = tracecmd_read_cpu_first(r->input, cpu);
 	for (; record; record = tracecmd_read_data(r->input, cpu)) {
 		if (record->ts < last)
 			cil_fail(r, "is damaged: time runs backwards on CPU %d at %llu ns",
