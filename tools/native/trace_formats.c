@@ -113,6 +113,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(function, CIL_U64) } },
 	[TABLE_CANCELLED] = { "cancelled", "timer", "hrtimer_cancel", {
 		SAME(hrtimer, CIL_U64) } },
+	[TABLE_EXPIRED] = { "expired", "timer", "hrtimer_start_expired", {
+		SAME(hrtimer, CIL_U64) } },
 	[TABLE_WHEEL] = { "wheel", "timer", "timer_start", {
 		SAME(timer, CIL_U64), SAME(expires, CIL_U64),
 		{ "bucket", "bucket_expiry", CIL_U64, 0, true },
@@ -309,8 +311,8 @@ static void use_stock_events(struct reader *r)
 	static const u8 tables[] = {
 		TABLE_CPU_IDLE, TABLE_HRTIMER, TABLE_ASKED, TABLE_STOP,
 		TABLE_RETAIN, TABLE_EXIT, TABLE_SWITCH, TABLE_TICK_STOP,
-		TABLE_ARMED, TABLE_GOT, TABLE_CANCELLED, TABLE_WHEEL,
-		TABLE_UNWHEEL, TABLE_SOFTIRQ, TABLE_TIMER,
+		TABLE_ARMED, TABLE_GOT, TABLE_CANCELLED, TABLE_EXPIRED,
+		TABLE_WHEEL, TABLE_UNWHEEL, TABLE_SOFTIRQ, TABLE_TIMER,
 	};
 	size_t i;
 

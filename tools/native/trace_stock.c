@@ -492,6 +492,7 @@ const char *cil_stock_record(struct reader *r, size_t table,
 	case TABLE_ARMED:
 		return take_armed(r, record);
 	case TABLE_CANCELLED:
+	case TABLE_EXPIRED:
 	case TABLE_UNWHEEL:
 		cil_timers_gone(&s->all, cil_read_field(r, table, 0, record));
 		return NULL;
