@@ -27,16 +27,26 @@ FUNCTIONS = (
     ("cil_idle_exit", "tick_nohz_idle_exit"),
 )
 
+# What the kernel itself measured: dev->last_residency_ns, and dev->poll_time_limit as bit 2 (of a
+# big-endian machine bit 29). The reader leaves out what contradicts power:cpu_idle.
+REFLECT = "cil_reflect cpuidle_reflect res=+24($arg1):u64 bits=+0($arg1):u32"
+
 # A return probe can read an argument from this kernel on.
 ARGUMENTS_SINCE = (6, 9)
 
 # Events of the kernel that a recording has, as far as the kernel has them, with their filters.
-SWITCH = ("sched:sched_switch", "prev_pid == 0")
+SWITCH = ("sched:sched_switch", "prev_pid == 0 || next_pid == 0")
 KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("power:cpu_idle", ""),
     ("timer:tick_stop", ""),
     ("timer:hrtimer_start", ""),
+    ("timer:hrtimer_start_expired", ""),
+    ("timer:hrtimer_cancel", ""),
     ("timer:hrtimer_expire_entry", ""),
+    ("timer:timer_start", ""),
+    ("timer:timer_cancel", ""),
+    ("timer:timer_expire_entry", ""),
+    ("irq:softirq_raise", "vec == 9"),
     SWITCH,
 )
 
@@ -53,6 +63,7 @@ def lines(group: str, with_delta: bool) -> list[str]:
         f"r:{group}/{SLEEP_LENGTH} tick_nohz_get_sleep_length ret=$retval:s64{delta}",
         f"r:{group}/{GOT_TICK} tick_nohz_idle_got_tick ret=$retval:u8",
         *(f"p:{group}/{event} {function}" for event, function in FUNCTIONS),
+        f"p:{group}/{REFLECT}",
     ]
 
 

