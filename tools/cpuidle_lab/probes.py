@@ -49,6 +49,8 @@ KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("irq:softirq_raise", "vec == 9"),
     SWITCH,
 )
+# What else is of use where there are no probes: when the clock's device will fire.
+DEVICE = ("timer:hrtimer_rearm", "")
 
 
 def lines(group: str, with_delta: bool) -> list[str]:

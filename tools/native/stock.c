@@ -98,11 +98,15 @@ static s64 time_until(u64 due_ns, u64 now_ns)
 static void tell_timers(struct cil_stock *s, struct cil_stock_entry *e)
 {
 	bool stopped = e->decision.flags & CIL_FLAG_TICK_STOPPED;
+	u64 any_ns;
 
 	if (!s->has_all)
 		return;
 	cil_timers_answer(&s->all, e->idle_ns, stopped, s->stopped,
-			  &e->next_ns, &e->any_ns);
+			  &e->next_ns, &any_ns);
+	/* Stopping the tick programs the device again. */
+	if (!e->is_told)
+		e->any_ns = any_ns;
 	e->is_told = true;
 	e->may_hold = !s->stopped && e->next_ns != e->any_ns;
 }
@@ -298,17 +302,19 @@ const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop)
 static void leave_state(struct cil_stock *s, u64 ts)
 {
 	struct cil_stock_entry *e = &s->open;
+	u64 entered_ns = e->outcome.ts;
 
 	if (!s->has_open || !e->entered || e->ended)
 		return;
 	e->ended = true;
-	e->outcome.residency_ns = ts - e->outcome.ts;
+	e->outcome.residency_ns = ts - entered_ns;
 	/* The kernel's own measurement begins after the event was recorded. */
 	if (e->outcome.residency_ns > s->event_ns)
 		e->outcome.residency_ns -= s->event_ns;
 	e->outcome.ts = ts;
 	/* What ended it was an interrupt, but for a poll. */
-	if (!(s->machine.polling >> e->outcome.index & 1))
+	if (s->idle_ns <= entered_ns &&
+	    !(s->machine.polling >> e->outcome.index & 1))
 		cil_stock_interrupt(s, ts);
 }
 

@@ -295,6 +295,9 @@ void cil_timers_answer(const struct cil_timers *t, u64 now_ns, bool stopped,
 	if (stops)
 		wheel_ns = t->tick_due_ns;
 	*any_ns = least(hrtimer_ns, stopped ? wheel_ns : tick_ns);
+	/* A cancelled timer may leave the device programmed. */
+	if (t->device_ns > now_ns)
+		*any_ns = t->device_ns;
 	/* The tick must not be stopped for less than a period. */
 	if (!stopped && !stops && wheel_ns <= tick_ns)
 		*next_ns = *any_ns;

@@ -40,6 +40,8 @@ struct cil_heap {
  * @tick_due_ns: when the tick's own hrtimer is due, CIL_NEVER: is not armed
  * @tick_timer: its address, 0: not known
  * @tick_phase_ns: time of the tick modulo its period, -1 while unknown
+ * @device_ns: when the clock's device will fire, as it was programmed last; 0:
+ *	not recorded
  * @jiffy_ns: time of jiffy 0, of the latest that was told
  * @has_jiffy: @jiffy_ns is valid
  */
@@ -50,6 +52,7 @@ struct cil_timers {
 	u64 tick_due_ns;
 	u64 tick_timer;
 	s64 tick_phase_ns;
+	u64 device_ns;
 	s64 jiffy_ns;
 	bool has_jiffy;
 };

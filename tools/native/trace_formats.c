@@ -115,6 +115,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(hrtimer, CIL_U64) } },
 	[TABLE_EXPIRED] = { "expired", "timer", "hrtimer_start_expired", {
 		SAME(hrtimer, CIL_U64) } },
+	[TABLE_REARM] = { "rearm", "timer", "hrtimer_rearm", {
+		SAME(next_event, CIL_S64) } },
 	[TABLE_WHEEL] = { "wheel", "timer", "timer_start", {
 		SAME(timer, CIL_U64), SAME(expires, CIL_U64),
 		{ "bucket", "bucket_expiry", CIL_U64, 0, true },
@@ -316,7 +318,7 @@ static void use_stock_events(struct reader *r)
 		TABLE_RETAIN, TABLE_EXIT, TABLE_SWITCH, TABLE_TICK_STOP,
 		TABLE_ARMED, TABLE_GOT, TABLE_CANCELLED, TABLE_EXPIRED,
 		TABLE_WHEEL, TABLE_UNWHEEL, TABLE_SOFTIRQ, TABLE_TIMER,
-		TABLE_REFLECT,
+		TABLE_REFLECT, TABLE_REARM,
 	};
 	size_t i;
 

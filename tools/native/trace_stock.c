@@ -510,6 +510,9 @@ const char *cil_stock_record(struct reader *r, size_t table,
 	case TABLE_UNWHEEL:
 		cil_timers_gone(&s->all, cil_read_field(r, table, 0, record));
 		return NULL;
+	case TABLE_REARM:
+		s->all.device_ns = cil_read_field(r, table, 0, record);
+		return NULL;
 	case TABLE_WHEEL:
 		return take_wheel(r, record);
 	case TABLE_TIMER:

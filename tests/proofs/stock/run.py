@@ -31,7 +31,7 @@ from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session  # noqa: E402
 from cpuidle_lab.linux_source import series  # noqa: E402
 from cpuidle_lab.machines import find  # noqa: E402
-from cpuidle_lab.probes import ARGUMENTS_SINCE, KERNEL_EVENTS, lines  # noqa: E402
+from cpuidle_lab.probes import ARGUMENTS_SINCE, DEVICE, KERNEL_EVENTS, lines  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.stock import EVENTS, PROBES  # noqa: E402
@@ -139,7 +139,7 @@ def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel:
     events = [
         f"$(test ! -e $tracing/events/{event.replace(':', '/')} || printf %s '-e {event}')"
         + (f" -f '{only}'" if only else "")
-        for event, only in KERNEL_EVENTS
+        for event, only in (DEVICE, *KERNEL_EVENTS)
     ]
     machine = find(MACHINE)
     states = ",".join(
