@@ -7,6 +7,7 @@ groups are left alone, except those of a session that is gone (killed): the next
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -131,6 +132,8 @@ class Probes:
         error = self._try(lines(self.group, new))
         if error and new:
             error = self._try(lines(self.group, False))
+        if error:
+            error = self._try(lines(self.group, False)[:-1])
         return error
 
     def _try(self, wanted: list[str]) -> str:
@@ -178,10 +181,10 @@ def _parse(kernel: str) -> tuple[int, int]:
         return 0, 0
 
 
-def kernel_events(machine: Machine) -> list[str]:
-    """Return the arguments of trace-cmd for the kernel's own events that it has."""
+def kernel_events(machine: Machine, wanted: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the arguments of trace-cmd for those of some events that the kernel has."""
     words: list[str] = []
-    for event, only in KERNEL_EVENTS:
+    for event, only in wanted:
         folder = PurePosixPath(f"{TRACEFS}/events", *event.split(":"))
         if machine.tree.exists(f"{folder}/enable"):
             words += ["-e", event, *(["-f", only] if only else [])]
@@ -195,12 +198,12 @@ def best_way(machine: Machine, probes: Probes) -> Way:
         UserError: the kernel cannot tell of idle periods at all.
     """
     probes.mend()
-    events = kernel_events(machine)
+    events = kernel_events(machine, KERNEL_EVENTS)
     if "power:cpu_idle" not in events:
         raise UserError("the kernel has no event power:cpu_idle: nothing can be recorded")
     reason = probes.add()
     if not reason:
         return Way(PROBES, "", ("-e", probes.group, *events))
     if SWITCH[0] in events and "timer:tick_stop" in events:
-        return Way(EVENTS, reason, tuple(events))
+        return Way(EVENTS, reason, tuple(events + kernel_events(machine, (DEVICE,))))
     return Way(CPU_IDLE, f"{reason}, and it lacks events of timers", tuple(events))

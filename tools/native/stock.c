@@ -7,9 +7,6 @@
 /* A timer within so much of the tick's grid is the tick. */
 #define GRID_NS		20000
 
-/* A timer that expired so long after it was due was due by another clock. */
-#define LATE_NS		10000000
-
 /* The kernel's measurement and the events' differ by no more. */
 #define RESIDENCY_OFF_NS	20000
 
@@ -22,18 +19,15 @@
  * @sink: where decisions and outcomes go
  * @counts: added to
  * @machine: the CPU's idle states
- * @has_probes: probes tell of each decision
  */
 void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 		     struct cil_stock_counts *counts,
-		     const struct cil_period_machine *machine,
-		     bool has_probes)
+		     const struct cil_period_machine *machine)
 {
 	memset(s, 0, sizeof(*s));
 	s->sink = *sink;
 	s->counts = counts;
 	s->machine = *machine;
-	s->has_probes = has_probes;
 	s->latency_req_ns = INT64_MAX;
 	s->tick_phase_ns = -1;
 	s->left = true;
@@ -53,17 +47,16 @@ static u64 woken_ns(const struct cil_stock *s, const struct cil_stock_entry *e)
 }
 
 /*
- * The first timer that expired on the idle CPU had been armed before: an idle
- * CPU arms none. Else that which was known before holds as long as it has not
- * passed, and else that which is told next, at @next_ns.
+ * Where the timers are not recorded: the first that expired on the idle CPU had
+ * been armed before, since an idle CPU arms none. Else that which was known
+ * before holds as long as it has not passed, and else that which is told next,
+ * at @next_ns.
  */
 static u64 infer_due(const struct cil_stock *s, const struct cil_stock_entry *e,
 		     u64 next_ns)
 {
 	u64 end_ns = e->ended ? woken_ns(s, e) : e->decision.ts;
 
-	if (e->armed_ns)
-		return e->armed_ns;
 	if (e->expiry_ns)
 		return e->ended && end_ns < e->expiry_ns ? end_ns : e->expiry_ns;
 	if (e->before_ns > end_ns)
@@ -412,60 +405,21 @@ void cil_stock_reflect(struct cil_stock *s, u64 residency_ns, bool limited)
 }
 
 /**
- * cil_stock_armed() - a timer was armed
- * @s: the CPU
- * @timer: its address
- * @due_ns: when it is due
- */
-void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns)
-{
-	struct cil_stock_timer *to =
-		&s->timers[s->armed++ % CIL_STOCK_TIMERS];
-
-	to->timer = timer;
-	to->due_ns = due_ns;
-}
-
-/* When was a timer that expires at @ts due? 0: its arming was not recorded. */
-static u64 due_of(const struct cil_stock *s, u64 ts, u64 timer)
-{
-	u64 i, n = s->armed < CIL_STOCK_TIMERS ? s->armed : CIL_STOCK_TIMERS;
-
-	for (i = 1; timer && i <= n; i++) {
-		const struct cil_stock_timer *t =
-			&s->timers[(s->armed - i) % CIL_STOCK_TIMERS];
-
-		if (t->timer == timer)
-			return t->due_ns <= ts && ts - t->due_ns < LATE_NS ?
-				       t->due_ns : 0;
-	}
-	return 0;
-}
-
-static void note_expiry(struct cil_stock_entry *e, u64 ts, u64 due_ns)
-{
-	e->expiry_ns = ts;
-	e->armed_ns = due_ns;
-}
-
-/**
  * cil_stock_expiry() - a timer other than the tick expired
  * @s: the CPU
  * @ts: when
- * @timer: its address, 0: not recorded
  */
-void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer)
+void cil_stock_expiry(struct cil_stock *s, u64 ts)
 {
-	u64 due_ns = due_of(s, ts, timer);
 	u32 i = s->waiting;
 
 	if (s->left)
 		return;
 	if (s->has_open && s->open.entered && !s->open.expiry_ns)
-		note_expiry(&s->open, ts, due_ns);
+		s->open.expiry_ns = ts;
 	/* Those before it, as long as the loop was not left, knew of it, too. */
 	while (i-- && !s->queue[i].left && !s->queue[i].expiry_ns)
-		note_expiry(&s->queue[i], ts, due_ns);
+		s->queue[i].expiry_ns = ts;
 }
 
 /**

@@ -19,9 +19,6 @@
 /* Decisions in a row that did not ask; more are given up as unknown. */
 #define CIL_STOCK_QUEUE		512
 
-/* Armed timers that are remembered; those armed longest ago are forgotten. */
-#define CIL_STOCK_TIMERS	64
-
 /* Bits of the decision's flags; the first as module/trace.h has it. */
 #define CIL_FLAG_ASKED		0x04
 /* The governor did not ask; the timer is that of a neighbour or an expiry. */
@@ -61,7 +58,6 @@ struct cil_stock_sink {
  * @decision: as far as it is known
  * @outcome: what became of it
  * @expiry_ns: when the first timer expired before the idle loop was left, or 0
- * @armed_ns: when that timer was due, as it was armed; 0: not recorded
  * @before_ns: when the timer was due that the governor knew of before, or 0
  * @idle_ns: when the CPU went idle, as the kernel takes it for the present
  * @next_ns: when the next timer event is due, as the timers tell, the tick left
@@ -82,7 +78,6 @@ struct cil_stock_entry {
 	struct cil_period decision;
 	struct cil_period_outcome outcome;
 	u64 expiry_ns;
-	u64 armed_ns;
 	u64 before_ns;
 	u64 idle_ns;
 	u64 next_ns;
@@ -97,16 +92,6 @@ struct cil_stock_entry {
 	bool told_tick;
 	bool told_limit;
 	bool lost;
-};
-
-/**
- * struct cil_stock_timer - a timer that was armed
- * @timer: its address
- * @due_ns: when it is due
- */
-struct cil_stock_timer {
-	u64 timer;
-	u64 due_ns;
 };
 
 /**
@@ -128,8 +113,6 @@ struct cil_stock_timer {
  * @open: the newest decision
  * @queue: complete decisions that wait for one before them
  * @waiting: how many
- * @timers: those armed last
- * @armed: how many were armed in all
  * @all: all timers, where their arming and their end were recorded
  * @has_all: @all is valid
  * @idle_ns: when the CPU went idle, or was interrupted idle
@@ -155,8 +138,6 @@ struct cil_stock {
 	struct cil_stock_entry open;
 	struct cil_stock_entry queue[CIL_STOCK_QUEUE];
 	u32 waiting;
-	struct cil_stock_timer timers[CIL_STOCK_TIMERS];
-	u64 armed;
 	struct cil_timers all;
 	bool has_all;
 	u64 idle_ns;
@@ -167,8 +148,7 @@ struct cil_stock {
 
 void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 		     struct cil_stock_counts *counts,
-		     const struct cil_period_machine *machine,
-		     bool has_probes);
+		     const struct cil_period_machine *machine);
 const char *cil_stock_tick_told(struct cil_stock *s);
 void cil_stock_softirq_rcu(struct cil_stock *s);
 void cil_stock_went_idle(struct cil_stock *s, u64 ts);
@@ -180,8 +160,7 @@ const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state);
 void cil_stock_tick(struct cil_stock *s, u64 ts);
 void cil_stock_got_tick(struct cil_stock *s, bool came);
 void cil_stock_reflect(struct cil_stock *s, u64 residency_ns, bool limited);
-void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns);
-void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer);
+void cil_stock_expiry(struct cil_stock *s, u64 ts);
 const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts);
 void cil_stock_left(struct cil_stock *s);
 void cil_stock_exit(struct cil_stock *s);

@@ -103,14 +103,15 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_RETAIN] = { "retain", ANY_SYSTEM, "cil_retain_tick", { } },
 	[TABLE_EXIT] = { "exit", ANY_SYSTEM, "cil_idle_exit", { } },
 	[TABLE_SWITCH] = { "switch", "sched", "sched_switch", {
-		SAME(prev_pid, CIL_S32), SAME(next_pid, CIL_S32) } },
+		SAME(prev_pid, CIL_S32),
+		{ "next_pid", "next_pid", CIL_S32, 0, true } } },
 	[TABLE_TICK_STOP] = { "tick_stop", "timer", "tick_stop", {
 		SAME(success, CIL_S32) } },
 	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "decision", {
 		SAME(flags, CIL_U8) } },
 	[TABLE_ARMED] = { "armed", "timer", "hrtimer_start", {
 		SAME(hrtimer, CIL_U64), SAME(expires, CIL_S64),
-		SAME(function, CIL_U64) } },
+		{ "function", "function", CIL_U64, 0, true } } },
 	[TABLE_CANCELLED] = { "cancelled", "timer", "hrtimer_cancel", {
 		SAME(hrtimer, CIL_U64) } },
 	[TABLE_EXPIRED] = { "expired", "timer", "hrtimer_start_expired", {

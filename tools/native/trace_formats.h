@@ -175,6 +175,7 @@ struct stock_answer {
  * @ticks_met: ticks that came when they were due
  * @ticks_missed: ticks that came at another time
  * @has_wheel: timers of the wheel are recorded
+ * @has_probes: probes tell of each decision
  */
 struct stock_scan {
 	struct cil_timers known;
@@ -183,6 +184,7 @@ struct stock_scan {
 	u64 ticks_met;
 	u64 ticks_missed;
 	bool has_wheel;
+	bool has_probes;
 };
 
 /**

@@ -191,8 +191,7 @@ void cil_stock_begin_cpu(struct reader *r, u32 cpu)
 	error = cil_periods_config(&r->periods, &s->current->machine);
 	if (error)
 		cil_fail(r, "%s", error);
-	cil_stock_begin(&s->state, &sink, &s->counts, &s->current->machine,
-			r->used[TABLE_STOP] && r->used[TABLE_RETAIN]);
+	cil_stock_begin(&s->state, &sink, &s->counts, &s->current->machine);
 	cil_timers_begin(&s->state.all, s->current->machine.tick_ns);
 	cil_timers_begin(&s->scan.known, s->current->machine.tick_ns);
 	s->scan.event_ns = UINT64_MAX;
@@ -200,6 +199,7 @@ void cil_stock_begin_cpu(struct reader *r, u32 cpu)
 	s->scan.ticks_met = 0;
 	s->scan.ticks_missed = 0;
 	s->scan.has_wheel = false;
+	s->scan.has_probes = false;
 	s->state.latency_req_ns = s->current->latency_req_ns;
 	s->state.disabled = s->current->disabled;
 	if (s->governor_count)
@@ -315,6 +315,7 @@ void cil_stock_scan(struct reader *r, size_t table,
 	if (enters && c->last_ns && gap_ns && gap_ns < c->event_ns)
 		c->event_ns = gap_ns;
 	c->last_ns = record->ts;
+	c->has_probes |= table == TABLE_STOP || table == TABLE_RETAIN;
 	if (table == TABLE_ARMED)
 		scan_armed(r, record);
 	else if (table == TABLE_HRTIMER)
@@ -336,9 +337,8 @@ void cil_stock_scanned(struct reader *r)
 
 	if (c->event_ns <= EVENT_MOST_NS)
 		s->event_ns = c->event_ns;
-	if (getenv("CIL_EV")) s->event_ns = atoi(getenv("CIL_EV"));
+	s->has_probes = c->has_probes;
 	s->has_all = c->has_wheel && c->ticks_met > c->ticks_missed;
-	if (getenv("CIL_DEBUG")) fprintf(stderr, "scan: event %llu wheel %d met %llu missed %llu\n",(unsigned long long)c->event_ns,c->has_wheel,(unsigned long long)c->ticks_met,(unsigned long long)c->ticks_missed);
 }
 /* ---- Events. ---- */
 
@@ -363,7 +363,7 @@ static const char *take_hrtimer(struct reader *r,
 		cil_stock_tick(s, record->ts);
 		s->all.tick_due_ns = CIL_NEVER;
 	} else if (!is_emulators(name)) {
-		cil_stock_expiry(s, record->ts, timer);
+		cil_stock_expiry(s, record->ts);
 		cil_timers_gone(&s->all, timer);
 	}
 	cil_stock_interrupt(s, record->ts);
@@ -381,7 +381,6 @@ static const char *take_armed(struct reader *r, const struct tep_record *record)
 		cil_timers_tick(&s->all, record->ts, timer, due_ns);
 		return cil_stock_tick_told(s);
 	}
-	cil_stock_armed(s, timer, due_ns);
 	if (!is_emulators(name))
 		cil_timers_hrtimer(&s->all, timer, due_ns);
 	return NULL;
@@ -418,7 +417,8 @@ static const char *take_switch(struct reader *r, const struct tep_record *record
 
 	if (!cil_read_field(r, TABLE_SWITCH, 0, record))
 		cil_stock_left(s);
-	if (!cil_read_field(r, TABLE_SWITCH, 1, record))
+	if (r->sources[TABLE_SWITCH][1].size &&
+	    !cil_read_field(r, TABLE_SWITCH, 1, record))
 		cil_stock_went_idle(s, record->ts);
 	return error;
 }
