@@ -63,7 +63,7 @@ class Target:
         close: share of all decisions whose sleep length is within CLOSE_NS or CLOSE_SHARE.
         forking: the same on each workload of FORKING.
         same: share of first choices that replay makes alike, by governor.
-        regret: points by which a regret may be apart.
+        regret: points by which a regret may be apart, over the intervals that both have.
     """
 
     close: float
@@ -105,6 +105,7 @@ class Row:
         same: first choices that replay makes alike, by governor.
         apart: regret by the probes less that by the module, points, by governor.
         orders: pairs of governors whose order differs.
+        intervals: those that both have; `more`: those that one has.
     """
 
     way: str
@@ -122,6 +123,8 @@ class Row:
     same: dict[str, float] = field(default_factory=dict)
     apart: dict[str, float] = field(default_factory=dict)
     orders: int = 0
+    intervals: int = 0
+    more: int = 0
 
 
 # ---- Recording ----
@@ -234,15 +237,15 @@ def compare_decisions(row: Row, full: Part, stock: Part) -> None:
     )
 
 
-def first_choices(part: Part, spec: str) -> tuple[float, pl.DataFrame]:
-    """Replay a governor; return its regret, and its first choice in each interval by its start."""
+def first_choices(part: Part, spec: str) -> pl.DataFrame:
+    """Replay a governor; return what it came to in each interval, by the interval's start."""
     outcome = counterfactual(part, governor(spec), choices=True, jobs=1)  # type: ignore[arg-type]
     frames = []
     for cpu, chosen in outcome.choices.items():
         begin = _recorded_at(part, cpu)
-        numbers = np.full(len(begin), cpu)
-        frames.append(pl.DataFrame({"ts": begin, "cpu": numbers, "index": chosen["index"]}))
-    return outcome.regret or 0.0, pl.concat(frames)
+        told = {name: chosen[name] for name in ("index", "cost_pj", "oracle_pj")}
+        frames.append(pl.DataFrame({"ts": begin, "cpu": np.full(len(begin), cpu), **told}))
+    return pl.concat(frames).sort("ts")
 
 
 def _recorded_at(part: Part, cpu: int) -> "np.ndarray[Any, Any]":
@@ -252,30 +255,38 @@ def _recorded_at(part: Part, cpu: int) -> "np.ndarray[Any, Any]":
     return np.array([at.get(seq, 0) for seq in intervals["first_seq"].tolist()], np.uint64)
 
 
-Choices = Mapping[str, tuple[float, pl.DataFrame]]
+Choices = Mapping[str, pl.DataFrame]
 
 
 def replayed(part: Part) -> Choices:
-    """Replay the governors that are compared; return regret and first choices by name."""
+    """Replay the governors that are compared; return first_choices() by name."""
     kernel = series(part.kernel)
     specs = {"menu": f"menu@{kernel}", "teo": f"teo@{kernel}", "wteo": "wteo"}
     return {name: first_choices(part, spec) for name, spec in specs.items()}
 
 
+def _regret(both: pl.DataFrame, prefix: str) -> float:
+    cost, oracle = (float(both[f"{prefix}{name}"].sum()) for name in ("cost_pj", "oracle_pj"))
+    return 100 * (cost / oracle - 1) if oracle else 0.0
+
+
 def compare_replays(row: Row, full: Choices, stock: Choices) -> None:
-    """Compare what replay makes of both."""
+    """Compare what replay makes of the intervals that both have.
+
+    At its end a phase may have one more in one of them, of many ms: the module's outcome comes only
+    with the next selection, which is another governor's.
+    """
     regrets: dict[str, tuple[float, float]] = {}
-    for name in full:
-        mine, theirs = full[name], stock[name]
-        regrets[name] = mine[0], theirs[0]
-        row.apart[name] = theirs[0] - mine[0]
-        both = (
-            mine[1].sort("ts")
-            .join_asof(theirs[1].sort("ts").rename({"index": "other"}), on="ts", by="cpu",
-                       strategy="nearest", tolerance=_SAME_NS)
-            .filter(pl.col("other").is_not_null())
-        )  # fmt: skip
-        row.same[name] = float((both["index"] == both["other"]).mean() or 0.0)  # type: ignore[arg-type]
+    for name, mine in full.items():
+        theirs = stock[name].rename(lambda column: f"s_{column}")
+        both = mine.join_asof(
+            theirs.with_columns(ts="s_ts", cpu="s_cpu"), on="ts", by="cpu",
+            strategy="nearest", tolerance=_SAME_NS, check_sortedness=False,
+        ).filter(pl.col("s_index").is_not_null())  # fmt: skip
+        regrets[name] = _regret(both, ""), _regret(both, "s_")
+        row.intervals, row.more = both.height, mine.height + theirs.height - 2 * both.height
+        row.apart[name] = regrets[name][1] - regrets[name][0]
+        row.same[name] = float((both["index"] == both["s_index"]).mean() or 0.0)  # type: ignore[arg-type]
     names = list(regrets)
     for n, one in enumerate(names):
         for two in names[n + 1 :]:
@@ -354,7 +365,8 @@ def _targets(rows: Sequence[Row], target: Target) -> list[tuple[bool, str]]:
     total = sum(row.decisions for row in rows)
     matched = _share([(row.matched, row.decisions) for row in rows])
     found.append((total > 0, f"{total:,} decisions compared in {len(rows)} recordings; "
-                  f"{100 * matched:.2f} % found"))  # fmt: skip
+                  f"{100 * matched:.2f} % found; {sum(row.intervals for row in rows):,} "
+                  f"intervals in both, {sum(row.more for row in rows):,} in one"))  # fmt: skip
     return found
 
 
