@@ -273,8 +273,8 @@ def _regret(both: pl.DataFrame, prefix: str) -> float:
 def compare_replays(row: Row, full: Choices, stock: Choices) -> None:
     """Compare what replay makes of the intervals that both have.
 
-    At its end a phase may have one more in one of them, of many ms: the module's outcome comes only
-    with the next selection, which is another governor's.
+    The last of a phase may be missing or cut in one of them, and may last many ms: the module's
+    outcome comes only with the next selection, which is another governor's.
     """
     regrets: dict[str, tuple[float, float]] = {}
     for name, mine in full.items():
@@ -282,7 +282,7 @@ def compare_replays(row: Row, full: Choices, stock: Choices) -> None:
         both = mine.join_asof(
             theirs.with_columns(ts="s_ts", cpu="s_cpu"), on="ts", by="cpu",
             strategy="nearest", tolerance=_SAME_NS, check_sortedness=False,
-        ).filter(pl.col("s_index").is_not_null())  # fmt: skip
+        ).filter((pl.col("oracle_pj") > 0) == (pl.col("s_oracle_pj") > 0))  # fmt: skip
         regrets[name] = _regret(both, ""), _regret(both, "s_")
         row.intervals, row.more = both.height, mine.height + theirs.height - 2 * both.height
         row.apart[name] = regrets[name][1] - regrets[name][0]
