@@ -95,6 +95,7 @@ static void tell_timers(struct cil_stock *s, struct cil_stock_entry *e)
 
 	if (!s->has_all)
 		return;
+	cil_timers_forget(&s->all, e->idle_ns);
 	cil_timers_answer(&s->all, e->idle_ns, stopped, s->stopped,
 			  &e->next_ns, &any_ns);
 	/* Stopping the tick programs the device again. */

@@ -7,6 +7,9 @@
 /* Flags of a wheel timer: its expiry does not wake an idle CPU. */
 #define WHEEL_DEFERRABLE	0x80000
 
+/* An hrtimer so long overdue is not armed. */
+#define OVERDUE_NS		100000
+
 /* The wheel: each level has 64 buckets, eight times as coarse as the last. */
 #define WHEEL_LEVELS		9
 #define WHEEL_LEVEL_SHIFT	3
@@ -256,6 +259,21 @@ bool cil_timers_knows(const struct cil_timers *t, u64 timer)
 {
 	return t->hrtimers.slots[slot_of(&t->hrtimers, timer)] ||
 	       t->wheel.slots[slot_of(&t->wheel, timer)];
+}
+
+/**
+ * cil_timers_forget() - leave out timers that must have gone elsewhere
+ * @t: the timers
+ * @now_ns: when the CPU goes idle: no hrtimer of its own is long overdue then
+ */
+void cil_timers_forget(struct cil_timers *t, u64 now_ns)
+{
+	while (t->hrtimers.count &&
+	       t->hrtimers.timers[0].due_ns + OVERDUE_NS < now_ns)
+		disarm(&t->hrtimers, t->hrtimers.timers[0].timer);
+	while (t->wheel.count &&
+	       t->wheel.timers[0].due_ns + 2 * (u64)t->tick_ns < now_ns)
+		disarm(&t->wheel, t->wheel.timers[0].timer);
 }
 
 static u64 least(u64 a, u64 b)

@@ -24,6 +24,12 @@
 /* Of a probe's event, see struct table. */
 #define ANY_SYSTEM		"*"
 
+/*
+ * Timers move between CPUs, and other CPUs cancel them. With more CPUs than that
+ * the time to read the events of all for each of them is not spent.
+ */
+#define OTHERS_MAX		16
+
 /* Governors that a recording without the module may name. */
 #define STOCK_GOVERNORS_MAX	64
 
@@ -237,6 +243,7 @@ struct stock_reader {
  * @counts: what is missing
  * @events: events read, those of no table included
  * @stock: the reading of a recording without the module
+ * @others: next event of each CPU but the one being read, in such a recording
  */
 struct reader {
 	FILE *out;
@@ -254,6 +261,7 @@ struct reader {
 	struct cil_period_counts counts;
 	u64 events;
 	struct stock_reader stock;
+	struct tep_record *others[OTHERS_MAX];
 };
 
 void cil_fail(struct reader *r, const char *format, ...)
@@ -275,6 +283,10 @@ const char *cil_stock_record(struct reader *r, size_t table,
 			     const struct tep_record *record);
 void cil_stock_scan(struct reader *r, size_t table,
 		    const struct tep_record *record);
+void cil_stock_scan_other(struct reader *r, size_t table,
+			  const struct tep_record *record);
+void cil_stock_other(struct reader *r, size_t table,
+		     const struct tep_record *record);
 void cil_stock_scanned(struct reader *r);
 void cil_stock_end_cpu(struct reader *r);
 

@@ -21,6 +21,9 @@
 /* Number of the softirq in which RCU works. */
 #define RCU_SOFTIRQ	9
 
+/* Flags of a wheel timer: the CPU on whose wheel it is. */
+#define WHEEL_CPU	0x3ffff
+
 /* ---- Options. ---- */
 
 static void add_state(struct reader *r, struct stock_machine *m,
@@ -327,6 +330,21 @@ void cil_stock_scan(struct reader *r, size_t table,
 }
 
 /**
+ * cil_stock_scan_other() - an event of another CPU, before all of this
+ * @r: the run
+ * @table: its table, or NO_TABLE
+ * @record: the event
+ */
+void cil_stock_scan_other(struct reader *r, size_t table,
+			  const struct tep_record *record)
+{
+	if (table == TABLE_ARMED || table == TABLE_WHEEL)
+		cil_timers_hrtimer(&r->stock.scan.known,
+				   cil_read_field(r, table, 0, record),
+				   record->ts);
+}
+
+/**
  * cil_stock_scanned() - the events of the CPU were scanned
  * @r: the run
  */
@@ -408,6 +426,44 @@ static void take_reflect(struct reader *r, const struct tep_record *record)
 	cil_stock_reflect(&r->stock.state,
 			  cil_read_field(r, TABLE_REFLECT, 0, record),
 			  cil_read_field(r, TABLE_REFLECT, 1, record) >> bit & 1);
+}
+
+/**
+ * cil_stock_other() - what another CPU did to a timer
+ * @r: the run
+ * @table: table of the event, or NO_TABLE
+ * @record: the event
+ *
+ * A timer that it arms, lets expire or cancels is no longer this CPU's, unless
+ * it was put on this CPU's wheel.
+ */
+void cil_stock_other(struct reader *r, size_t table,
+		     const struct tep_record *record)
+{
+	struct cil_timers *all = &r->stock.state.all;
+
+	switch (table) {
+	case TABLE_WHEEL:
+		if ((cil_read_field(r, table, 4, record) & WHEEL_CPU) ==
+		    r->periods.cpu) {
+			take_wheel(r, record);
+			break;
+		}
+		cil_timers_gone(all, cil_read_field(r, table, 0, record));
+		break;
+	case TABLE_ARMED:
+	case TABLE_CANCELLED:
+	case TABLE_EXPIRED:
+	case TABLE_UNWHEEL:
+		cil_timers_gone(all, cil_read_field(r, table, 0, record));
+		break;
+	case TABLE_HRTIMER:
+	case TABLE_TIMER:
+		cil_timers_gone(all, cil_read_field(r, table, 1, record));
+		break;
+	default:
+		break;
+	}
 }
 
 static const char *take_switch(struct reader *r, const struct tep_record *record)
@@ -514,6 +570,9 @@ const char *cil_stock_record(struct reader *r, size_t table,
 		s->all.device_ns = cil_read_field(r, table, 0, record);
 		return NULL;
 	case TABLE_WHEEL:
+		if ((cil_read_field(r, table, 4, record) & WHEEL_CPU) !=
+		    r->periods.cpu)
+			return NULL;
 		return take_wheel(r, record);
 	case TABLE_TIMER:
 		cil_timers_gone(&s->all, cil_read_field(r, table, 1, record));
