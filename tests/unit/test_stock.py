@@ -20,6 +20,7 @@ from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text
 from cpuidle_lab.formats.writer import Event, Writer
 from cpuidle_lab.host import TRACEFS
 from cpuidle_lab.host import Machine as Host
+from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.probes import KPROBE_EVENTS, Probes, best_way
 from cpuidle_lab.stock import told_of
 from cpuidle_lab.sysfs import Tree
@@ -773,3 +774,40 @@ def test_this_machine_records_its_own_idle(tmp_path: Path) -> None:
     assert main(["capture", "--stock", "--duration", "1", "-o", str(output)]) == 0
     with columns.opened(output) as recording:
         assert recording.rows("interval")
+
+
+# ---- Machines in the lab ----
+
+
+def test_a_machine_of_any_source_becomes_parameters_of_the_emulator(tmp_path: Path) -> None:
+    assert emulated("gnr") == "machine=gnr"
+    assert emulated("pepc:genoa0") == "states=C1:1:2,C2:800:1600"
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "states:\n"
+        "- {name: WFI, exit_latency_us: 1, target_residency_us: 1, power_mw: 700}\n"
+        "- {name: off, exit_latency_us: 40, target_residency_us: 200, power_mw: 30}\n"
+    )
+    assert emulated(str(own)) == "states=WFI:1:1:700,off:40:200:30 poll=none"
+
+
+@pytest.mark.parametrize(
+    ("name", "exit_us", "target_us", "message"),
+    [
+        ("a", 30, 20, "target residency is below its exit latency"),
+        ("a", 200_000, 300_000, "exit latency is not 1 to 100000 us"),
+        ("WFI", 3, 20, "not its own"),
+        ("a-name-of-sixteen", 3, 20, "name is too long"),
+    ],
+)
+def test_a_machine_that_cannot_be_emulated_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, exit_us: int, target_us: int,
+    message: str,
+) -> None:  # fmt: skip
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "states:\n- {name: WFI, exit_latency_us: 1, target_residency_us: 1}\n"
+        f"- {{name: {name}, exit_latency_us: {exit_us}, target_residency_us: {target_us}}}\n"
+    )
+    assert main(["lab", "--machine", str(own), "-o", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
