@@ -75,7 +75,7 @@ def _load(subject: str) -> None:
     """Compile a governor, and make sure that what is compiled is what its figures are kept under.
 
     Raises:
-        UserError: there is none such, or somebody is editing it.
+        UserError: there is none such, or its source changed meanwhile.
     """
     sources(subject.partition(":")[0])
     parse(subject, False)

@@ -3,7 +3,7 @@
 
 Every seed is a round in which each governor runs the same commands, in an order that rotates from
 round to round. A governor can have several turns, with other tunables in each. Before the first
-there is a run that is not judged, so that nobody pays for caches that were still cold.
+there is a run that is not judged, so that no turn pays for caches that were still cold.
 """
 
 import re

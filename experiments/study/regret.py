@@ -171,11 +171,11 @@ def _means(rows: Sequence[Row], labels: Sequence[str], subject: str) -> Table:
     note = (
         "Regret in percent, whole runs, each stream counting the same; warm: without the first "
         "tenth of each. Synthetic streams whose law gives no floor are left out here. Floor: the "
-        "best one-shot choice for whoever knows the law, the hidden condition and the timer; for "
+        "best one-shot choice that knows the law, the hidden condition and the timer; for "
         "the corpus, where no law is known, the estimate of bayes. Gap closed: (best - mine) / "
         "(best - floor) of the means, with best = the mainline governor of lesser mean (by mean), "
         "or the better of the two on each stream, averaged (by stream); to bayes: the same with "
-        "the mean of bayes, who is asked again, for the floor."
+        "the mean of bayes, which is asked again, for the floor."
     )
     return Table("Mean regret", heads, cells, 1, note)
 

@@ -186,8 +186,8 @@ def _odd(section: Section, mine: Candidate, cases: Sequence[Odd], memo: Memo, ph
     heads = ("machine", f"{mine.label} %", f"{REFERENCE} %", "most above", "on")
     note = (
         "Mean regret over the streams, and the stream on which it is most above the reference. The "
-        "oracle's driver does as it is told, so the last cases have more regret than anyone could "
-        "avoid."
+        "oracle's driver enters what was chosen, so part of the regret of the last cases could not "
+        "be avoided."
     )
     section.tables.append(Table("Odd machines", heads, rows, 1, note))
     section.data["odd"] = data

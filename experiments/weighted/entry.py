@@ -2,9 +2,9 @@
 """`cpuidle-lab experiment weighted-teo`."""
 
 from cpuidle_lab.compare.model import Phase
-from experiments.experiment import ORIGINAL, QUICK, Request, Result
+from experiments.experiment import NOT_BOOTED, ORIGINAL, QUICK, Request, Result, Row
 from experiments.memo import Memo, sources
-from experiments.weighted import replayed
+from experiments.weighted import programs, replayed
 
 # Minutes of one pattern, and intervals of each stream of the split.
 MINUTES = {QUICK: 2.0, ORIGINAL: 60.0}
@@ -31,14 +31,14 @@ class WeightedTeo:
         "that one pattern has formed for tens of minutes, when the pattern changes? And wteo, "
         "which ages them?"
     )
-    in_lab = False
+    in_lab = True
 
     def refusals(self, _: Request) -> list[str]:
-        """Return nothing: the replayed parts run everywhere."""
+        """Return nothing: the replayed parts run everywhere, and the guest has the programs."""
         return []
 
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
-        """Measure the replayed parts."""
+        """Measure the replayed parts, and boot for the programs and the idle system."""
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = {name: sources(name) for name in replayed.GOVERNORS}
         count = COUNTS.get(request.scale, 10_000)
@@ -49,6 +49,10 @@ class WeightedTeo:
         ):
             result.rows += rows
             result.sections.append(section)
+        rows, sections = programs.measure(request, memo, phase)
+        # The thread's own tables come first.
+        result.rows = (rows or [Row("programs and idle system", note=NOT_BOOTED)]) + result.rows
+        result.sections = sections + result.sections
         return result
 
 

@@ -342,7 +342,7 @@ static const struct cil_tunable wteo_tunables[] = {
 		.name = "latency_margin",
 		.unit = "per 1024",
 		.what = "How much later a state pays that wakes up later than the one before.",
-		.why = "Near a break-even point energy does not decide, so let latency.",
+		.why = "Below 80 redis does up to 15 % less work than with TEO.",
 		.min = 0, .max = 1024, .def = 96,
 	},
 };

@@ -6,7 +6,7 @@
  * - what a condition foretells is foreseen: patterns, timeouts, timers;
  * - the mean decides;
  * - the tick is stopped where intervals are long, and not where they rarely are;
- *   polling never stops it; a stopped tick traps nobody in a shallow state;
+ *   polling never stops it; a stopped tick traps no CPU in a shallow state;
  * - an interval that outlasts what is known gets a deeper state;
  * - break-even points follow residencies, powers and the latency bias.
  */
@@ -276,7 +276,7 @@ static void others_are_passed_over(struct kunit *test)
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, 800 * US, w->pays_ns[5]);
 	KUNIT_EXPECT_EQ(test, 6, w->deepest);
-	/* As dear as to be awake for a second: worth it for nobody. */
+	/* As dear as to be awake for a second: no interval is worth it. */
 	b->machine.states[6].exit_latency_ns = 1000 * MS;
 	b->tunables.latency_bias = 1024;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);

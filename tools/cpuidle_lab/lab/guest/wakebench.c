@@ -7,9 +7,11 @@
  * again. That is the pattern, and these are the parameters, by which schbench
  * looks at a scheduler. The sleep is drawn from half to one and a half times
  * its mean, by a generator with a seed, so that no two threads keep in step
- * and every run is the same.
+ * and every run is the same. With -w the worker's time is work of the emulated
+ * machine: several busy CPUs then do not slow each other in virtual time.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -27,6 +29,7 @@
 #define THREADS_MAX	1024
 #define NS_PER_US	1000ULL
 #define NS_PER_S	1000000000ULL
+#define WORK_FILE	"/sys/kernel/debug/cpuidle_emul/work"
 
 enum { WORKING, WAITING, CALLED };
 
@@ -67,6 +70,7 @@ static struct worker workers[THREADS_MAX];
 static struct messenger messengers[THREADS_MAX];
 static uint64_t end_ns;
 static atomic_bool stopping;
+static int work_file = -1;
 
 static void die(const char *what)
 {
@@ -118,10 +122,25 @@ static void note(struct worker *worker, uint64_t latency_ns)
 	worker->taken_ns[worker->count++] = latency_ns;
 }
 
+static void compute(uint64_t now)
+{
+	const uint64_t done_ns = now + config.compute_us * NS_PER_US;
+	char text[24];
+	int size = snprintf(text, sizeof(text), "%lu", config.compute_us);
+
+	if (work_file >= 0 && config.compute_us) {
+		if (write(work_file, text, (size_t)size) != size)
+			die("the emulated machine does no work");
+		return;
+	}
+	while (now_ns() < done_ns)
+		;
+}
+
 static void *work(void *argument)
 {
 	struct worker *worker = argument;
-	uint64_t done_ns;
+	uint64_t now;
 
 	while (!atomic_load(&stopping)) {
 		atomic_store(&worker->state, WAITING);
@@ -130,11 +149,9 @@ static void *work(void *argument)
 			futex(&worker->state, FUTEX_WAIT, WAITING);
 		if (atomic_load(&stopping))
 			break;
-		done_ns = now_ns();
-		note(worker, done_ns - worker->called_ns);
-		done_ns += config.compute_us * NS_PER_US;
-		while (now_ns() < done_ns)
-			;
+		now = now_ns();
+		note(worker, now - worker->called_ns);
+		compute(now);
 	}
 	return NULL;
 }
@@ -238,7 +255,12 @@ static void parse(int argc, char **argv)
 	size_t i;
 	char *end;
 
-	while ((letter = getopt(argc, argv, "m:t:s:c:r:S:")) != -1) {
+	while ((letter = getopt(argc, argv, "m:t:s:c:r:S:w")) != -1) {
+		if (letter == 'w') {
+			work_file = open(WORK_FILE, O_WRONLY | O_CLOEXEC);
+			if (work_file < 0)
+				die("no file " WORK_FILE);
+		}
 		for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
 			if (options[i].letter != letter)
 				continue;

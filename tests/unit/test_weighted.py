@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The lab part of `experiment weighted-teo`: what programs print, and what is made of it."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import programs as built
+from cpuidle_lab.synth import machine
+from experiments.experiment import AGREES, DIFFERS
+from experiments.weighted import programs
+
+HEAD = "cpu state power_mw entry_nj time_ns entries\n"
+MINUTE_NS = 60 * 10**9
+MACHINE = machine(programs.TABLE, programs.HZ)
+POWERS = (4000, *(1000 - 100 * n for n in range(len(MACHINE.names) - 1)))
+STATES = (("busy", 4000), *zip(MACHINE.names, POWERS, strict=True))
+POLL, SHALLOW = MACHINE.names[:2]
+
+
+def accounts(folder: Path, name: str) -> None:
+    """Write an account of two CPUs over a minute, one of which is busy for a quarter of it."""
+    (folder / f"{name}.before").write_text(
+        HEAD + "".join(f"{cpu} {state} {mw} 0 5 7\n" for cpu in (0, 1) for state, mw in STATES)
+    )
+    spent = {
+        (0, "busy"): (MINUTE_NS // 4, 0), (0, POLL): (MINUTE_NS // 4, 60),
+        (0, SHALLOW): (MINUTE_NS // 2, 30), (1, SHALLOW): (MINUTE_NS, 3),
+    }  # fmt: skip
+    lines = [
+        f"{cpu} {state} {mw} 0 {5 + spent.get((cpu, state), (0, 0))[0]} "
+        f"{7 + spent.get((cpu, state), (0, 0))[1]}\n"
+        for cpu in (0, 1)
+        for state, mw in STATES
+    ]
+    (folder / f"{name}.after").write_text(HEAD + "".join(lines))
+
+
+def test_the_account_says_load_and_entries_a_minute(tmp_path: Path) -> None:
+    accounts(tmp_path, "teo_ng.idle")
+    found = programs._slots(tmp_path, "teo_ng.idle")
+    assert found["load"] == pytest.approx(1 / 8)
+    assert found["entries"] == pytest.approx(
+        dict.fromkeys(MACHINE.names, 0) | {POLL: 60, SHALLOW: 33}
+    )
+    assert found["share"] == pytest.approx(
+        dict.fromkeys(MACHINE.names, 0) | {POLL: 12.5, SHALLOW: 75}
+    )
+
+
+def test_figures_are_found_in_what_programs_print() -> None:
+    assert programs.p99_us("\n".join(str(1000 * n) for n in range(1, 102))) == 100
+    find = {load.name: load.read for load in programs.LOADS}
+    assert find["ebizzy-m"]("1234 records/s\nreal 5.00 s\n") == 1234
+    assert find["hackbench"]("Running in process mode\nTime: 0.042\n") == 0.042
+    for name, wrong in (("schbench-2", "7\n"), ("ebizzy", "real 5 s\n"), ("hackbench", "Time:")):
+        with pytest.raises(UserError):
+            find[name](wrong)
+
+
+def test_the_patch_is_set_beside_teo() -> None:
+    def seed(power: float) -> dict[str, Any]:
+        return {
+            f"{governor}.{load.name}": {"figure": 10.0, "power_mw": power if own else 100.0}
+            for governor, own in ((programs.PATCH, True), (programs.TEO, False))
+            for load in programs.LOADS
+        }
+
+    rows = {row.what: row for row in programs._rows([seed(70), seed(71), seed(75)])}
+    assert len(rows) == 2 * len(programs.LOADS)
+    assert rows["schbench -t 8: power beside TEO"].median == pytest.approx(0.71)
+    assert rows["schbench -t 8: power beside TEO"].state == AGREES
+    assert rows["schbench -t 16: power beside TEO"].state == DIFFERS
+    assert rows["hackbench -l 100: power beside TEO"].state == ""
+
+
+@pytest.fixture(scope="module")
+def ebizzy() -> Path:
+    return built.compiled(programs.EBIZZY)
+
+
+@pytest.mark.parametrize("option", ["", "-m", "-M"])
+def test_ebizzy_counts_records(ebizzy: Path, option: str) -> None:
+    command = [str(ebizzy), *option.split(), "-t", "2", "-S", "1", "-i", "50000", "-s", "4096"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # At most one for each sleep and thread.
+    assert 2 <= programs._records(done.stdout) <= 40
+
+
+@pytest.mark.parametrize("words", ["-m -M", "-t 0", "-t 257", "-s 7", "-S x", "word", "-q"])
+def test_ebizzy_refuses_nonsense(ebizzy: Path, words: str) -> None:
+    done = subprocess.run([ebizzy, *words.split()], capture_output=True, text=True)
+    assert done.returncode in (1, 2)
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
