@@ -94,15 +94,14 @@ def _key(law: synth.Stream, machine: Machine, count: int, governors: Sequence[Ca
 
 
 Regrets = Mapping[str, float]
+Result = tuple[Found, str, Regrets]  # with the name of the stream
 
 
 def _harm(of: Regrets, subject: str) -> float:
     return of[subject] - min(of[label] for label in MAINLINE)
 
 
-def _judge(
-    section: Section, subject: str, found: Sequence[tuple[Found, str, Regrets]], refused: Sequence[str]
-) -> None:  # fmt: skip
+def _judge(section: Section, subject: str, found: Sequence[Result], refused: Sequence[str]) -> None:
     rows: list[list[Cell]] = []
     for kind, words in KINDS.items():
         mine = [one for one in found if one[0].kind == kind]
@@ -130,8 +129,7 @@ def _judge(
     section.tables.append(Table("Tables by their source", heads, rows, 1, note))
 
 
-def _list(section: Section, subject: str, found: Sequence[tuple[Found, str, Regrets]],
-          everything: bool) -> None:  # fmt: skip
+def _list(section: Section, subject: str, found: Sequence[Result], everything: bool) -> None:
     over = sorted((one for one in found if _harm(one[2], subject) > HARM_POINTS),
                   key=lambda one: (-_harm(one[2], subject), one[0].names, one[1]))  # fmt: skip
     shown = over if everything else over[:_LISTED]

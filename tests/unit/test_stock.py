@@ -171,7 +171,8 @@ class Timers(Kernel):
     def wheel(self, timer: int, jiffies: int, **values: int) -> None:
         """Arm a timer of the wheel so many jiffies from now."""
         jiffy = JIFFY + self.now // (4 * MS)
-        self.add(100, "timer_start", timer=timer, now=jiffy, expires=jiffy + jiffies, **values)
+        told = {"timer": timer, "now": jiffy, "expires": jiffy + jiffies, **values}
+        self.add(100, "timer_start", "", **told)
 
     def begin(self) -> None:
         """Let a tick come, so that the grid is known, and arm a timer far away."""
@@ -786,9 +787,9 @@ def test_a_machine_of_any_source_becomes_parameters_of_the_emulator(tmp_path: Pa
     own.write_text(
         "states:\n"
         "- {name: WFI, exit_latency_us: 1, target_residency_us: 1, power_mw: 700}\n"
-        "- {name: off, exit_latency_us: 40, target_residency_us: 200, power_mw: 30}\n"
+        "- {name: deep, exit_latency_us: 40, target_residency_us: 200, power_mw: 30}\n"
     )
-    assert emulated(str(own)) == "states=WFI:1:1:700,off:40:200:30 poll=none"
+    assert emulated(str(own)) == "states=WFI:1:1:700,deep:40:200:30 poll=none"
 
 
 @pytest.mark.parametrize(

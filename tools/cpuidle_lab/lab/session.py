@@ -37,7 +37,7 @@ def _fault(machine: "Machine", k: int) -> str:
     exit_us, target_us, name = exits[k] // 1000, targets[k] // 1000, machine.names[k]
     faults = (
         (machine.polling[k], "it polls, and is not the shallowest"),
-        (len(name) > NAME_MOST or name in machine.names[:k], "its name is too long, or not its own"),
+        (len(name) > NAME_MOST or name in machine.names[:k], "its name is too long or not its own"),
         (not 1 <= exit_us <= EXIT_MOST_US, f"its exit latency is not 1 to {EXIT_MOST_US} us"),
         (not exit_us <= target_us <= TARGET_MOST_US,
          f"its target residency is below its exit latency, or above {TARGET_MOST_US} us"),
