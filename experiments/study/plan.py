@@ -12,7 +12,16 @@ from cpuidle_lab.compare.spec import OWN_KIND, parse
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.evidence.tables import Section
 from experiments.memo import Memo, check_sources, sources
-from experiments.study import ablation, cost, front, kernel, learning, regret, robust
+from experiments.study import (
+    ablation,
+    cost,
+    every_machine,
+    front,
+    kernel,
+    learning,
+    regret,
+    robust,
+)
 from experiments.study import programs as lab_programs
 from experiments.study.streams import HZ, Stream, corpus, laws, suite
 
@@ -193,6 +202,13 @@ def _robust(plan: Plan, memo: Memo, phase: Phase) -> Section:
     return robust.measure(plan.subject, plan.machines, plan.streams, count, memo, phase)
 
 
+def _machines(plan: Plan, memo: Memo, phase: Phase) -> Section:
+    count = min(plan.sizes.odd, plan.sizes.intervals)
+    return every_machine.measure(
+        plan.subject, plan.streams, count, memo, phase, everything=plan.everything
+    )
+
+
 def _ablation(plan: Plan, memo: Memo, phase: Phase) -> Section:
     machines = {name: synth.machine(name, HZ) for name in plan.machines}
     return ablation.measure(plan.subject, [*plan.suite, *plan.corpus], machines, memo, phase)
@@ -214,6 +230,7 @@ PARTS: dict[str, Callable[[Plan, Memo, Phase], Section]] = {
     learning.PART: _learning,
     cost.PART: _cost,
     robust.PART: _robust,
+    every_machine.PART: _machines,
     kernel.PART: _kernel,
     ablation.PART: _ablation,
 }

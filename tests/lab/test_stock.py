@@ -69,12 +69,12 @@ def test_probes_are_removed_and_those_of_others_left_alone(result: LabResult) ->
     assert told["good.code"] == "0"
     probes, events, clock = told["good.probes"].split(maxsplit=2)
     assert (probes, events) == ("1", "0") and "[local]" in clock
-    assert told["during.probes"] == "6"
+    assert told["during.probes"] == "7"
 
 
 def test_the_next_session_removes_the_probes_of_a_killed_one(result: LabResult) -> None:
     told = said(result)
-    assert told["killed.probes"] == "6"
+    assert told["killed.probes"] == "7"
     assert told["next.code"] == "0"
     assert told["next.probes"] == "1 p:mine/own"
     assert (told["ended.code"], told["ended.probes"]) == ("130", "1")

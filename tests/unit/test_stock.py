@@ -20,6 +20,7 @@ from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text
 from cpuidle_lab.formats.writer import Event, Writer
 from cpuidle_lab.host import TRACEFS
 from cpuidle_lab.host import Machine as Host
+from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.probes import KPROBE_EVENTS, Probes, best_way
 from cpuidle_lab.stock import told_of
 from cpuidle_lab.sysfs import Tree
@@ -87,7 +88,8 @@ def test_an_answer_a_fate_and_an_idle_period_make_a_decision(tmp_path: Path) -> 
     assert [row["delta_tick_ns"] for row in rows] == [400_000, 2 * MS, MS]
     assert [row["index"] for row in rows] == [2, 1, 1]
     assert [row["stop_tick"] for row in rows] == [1, 0, 0]
-    assert [row["residency_ns"] for row in rows] == [900_000, 50_000, 60_000]
+    # The kernel begins to measure after the event was recorded, which takes 100 ns here.
+    assert [row["residency_ns"] for row in rows] == [899_900, 49_900, 59_900]
     assert [row["left"] for row in rows] == [1, 1, 1]
     assert all(row["flags"] & 4 for row in rows)
 
@@ -141,15 +143,198 @@ def test_a_timer_not_asked_for_is_inferred_and_marked(tmp_path: Path) -> None:
         assert (recording.stock["asked"], recording.stock["inferred"]) == (2, 2)
 
 
-def test_a_timer_not_asked_for_is_exact_where_its_arming_was_recorded(tmp_path: Path) -> None:
+# ---- Timers that are rebuilt ----
+
+TICK, JIFFY = 0x10, 1000  # address of the tick's timer; the jiffy at time 0
+
+
+class Timers(Kernel):
+    """A kernel whose timers are recorded; its tick meets multiples of 4 ms."""
+
+    def until(self, ts: int) -> int:
+        """Return the time from now."""
+        return ts - self.now
+
+    def tick(self, *, rcu: bool = False, stopped: bool = False) -> None:
+        """Let the next tick come, 1 us late, and arm the one after it."""
+        due = (self.now // (4 * MS) + 1) * 4 * MS
+        self.add(self.until(due + 1000), "hrtimer_expire_entry", "tick_nohz_handler", hrtimer=TICK)
+        if rcu:
+            self.add(100, "softirq_raise", vec=9)
+        if not stopped:
+            self.arm_tick(due + 4 * MS)
+
+    def arm_tick(self, due: int) -> None:
+        """Arm the tick's own timer."""
+        self.add(100, "hrtimer_start", "tick_nohz_handler", hrtimer=TICK, expires=due)
+
+    def wheel(self, timer: int, jiffies: int, **values: int) -> None:
+        """Arm a timer of the wheel so many jiffies from now."""
+        jiffy = JIFFY + self.now // (4 * MS)
+        told = {"timer": timer, "now": jiffy, "expires": jiffy + jiffies, **values}
+        self.add(100, "timer_start", "", **told)
+
+    def begin(self) -> None:
+        """Let a tick come, so that the grid is known, and arm a timer far away."""
+        self.arm_tick(8 * MS)
+        self.tick()
+        self.wheel(1, 60, bucket_expiry=JIFFY + 1000)
+        self.switch()
+
+    def switch(self) -> None:
+        """Let the idle task run."""
+        self.add(100, "sched_switch", prev_pid=5, next_pid=0)
+
+    def choose(self, state: int, stay: int) -> None:
+        """Add one idle period of which nothing is told but its state, then work."""
+        self.add(100, "cpu_idle", state=state, cpu_id=0)
+        self.add(stay, "cpu_idle", state=EXIT, cpu_id=0)
+        self.add(100, "sched_switch", prev_pid=0, next_pid=5)
+
+
+def told(kernel: Kernel, path: Path) -> list[tuple[int, int]]:
+    """Return when the next timer event was due at each decision, without the tick and with it."""
+    with columns.opened(kernel.write(path)) as recording:
+        rows = recording.table("period").to_dicts()
+        assert recording.stock is not None and recording.stock["asked"] == 0
+        # Of the last, no later tick tells whether RCU held the tick.
+        assert all(row["flags"] & 0x10 for row in rows)
+    return [(row["sleep_length_ns"], row["delta_tick_ns"]) for row in rows]
+
+
+def test_the_first_of_the_armed_timers_is_told(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=77, expires=10 * MS)
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=78, expires=9 * MS)
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=79, expires=11 * MS)
+    kernel.switch()
+    first = kernel.now
+    kernel.choose(1, 20_000)
+    kernel.add(100, "hrtimer_cancel", hrtimer=78)
+    kernel.switch()
+    second = kernel.now
+    kernel.choose(1, 20_000)
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=80, expires=kernel.now - 5)
+    kernel.add(100, "hrtimer_start_expired", hrtimer=80)
+    kernel.switch()
+    kernel.choose(1, 20_000)
+    found = told(kernel, tmp_path / "a.dat")
+    # The kernel reads the clock after the switch was recorded: 100 ns.
+    assert found[0] == (9 * MS - first - 100, 9 * MS - first - 100)
+    assert found[1] == (10 * MS - second - 100, 10 * MS - second - 100)
+    assert 9.8 * MS < found[2][0] + second < 10 * MS
+
+
+@pytest.mark.parametrize(
+    ("jiffies", "values", "due"),
+    [
+        (5, {"bucket_expiry": JIFFY + 8}, 8),  # the bucket is later than the timer
+        (5, {}, 8),  # 6.1 does not tell it: one jiffy later on the first level
+        (100, {}, 104),  # and up to eight later on the second
+        (1, {"bucket_expiry": JIFFY + 3}, 3),  # within a tick: the tick must go on
+        (5, {"bucket_expiry": JIFFY + 8, "flags": 0x80000}, 1000),  # deferrable
+    ],
+)
+def test_a_timer_of_the_wheel_is_due_with_its_bucket(
+    tmp_path: Path, jiffies: int, values: dict[str, int], due: int
+) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.wheel(2, jiffies, **values)
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    (sleep, delta), *_ = told(kernel, tmp_path / "a.dat")
+    assert (sleep + at, delta + at) == (due * 4 * MS, 12 * MS)
+
+
+@pytest.mark.parametrize("rcu", [False, True])
+def test_rcus_work_at_the_next_tick_says_that_it_held_the_tick(tmp_path: Path, rcu: bool) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.choose(1, 20_000)
+    kernel.switch()
+    kernel.choose(1, 20_000)
+    kernel.tick(rcu=rcu)
+    kernel.switch()
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    found = told(kernel, tmp_path / "a.dat")
+    held = [sleep == delta for sleep, delta in found]
+    assert held == [rcu, rcu, False]
+
+
+def test_a_stopped_tick_tells_the_next_timer_of_the_wheel(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.add(900, "tick_stop", success=1)
+    kernel.arm_tick(40 * MS)
+    kernel.choose(2, 2 * MS)
+    found = told(kernel, tmp_path / "a.dat")
+    assert found == [(40 * MS - at, 12 * MS - at)]
+    rows = periods(tmp_path / "a.dat")
+    assert rows["stop_tick"].to_list() == [1]
+
+
+def test_a_device_that_was_left_programmed_is_told(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.add(100, "hrtimer_rearm", next_event=9 * MS)
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    assert told(kernel, tmp_path / "a.dat")[0] == (4000 * MS - at, 9 * MS - at)
+
+
+def test_a_timer_that_was_armed_before_the_recording_is_known(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.add(kernel.until(9 * MS), "hrtimer_expire_entry", "hrtimer_wakeup", hrtimer=99)
+    kernel.tick()
+    assert told(kernel, tmp_path / "a.dat")[0] == (9 * MS - at, 9 * MS - at)
+
+
+def test_timers_of_another_clock_are_not_believed(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    for event in kernel.events:
+        if event.name == "hrtimer_start":
+            event.values["expires"] += 10**12
+    with columns.opened(kernel.write(tmp_path / "a.dat")) as recording:
+        assert recording.stock is not None and recording.stock["untold"] == 1
+        assert recording.kind == columns.CPU_IDLE
+
+
+@pytest.mark.parametrize(("said", "kept"), [(49_321, 49_321), (9 * MS, 49_900)])
+def test_the_kernels_own_measurement_counts_where_it_can_be(
+    tmp_path: Path, said: int, kept: int
+) -> None:
     kernel = Kernel()
-    kernel.add(100, "hrtimer_start", hrtimer=77, expires=kernel.now + 20_000)
-    due = kernel.now - 100 + 20_000
-    kernel.idle(1, 25_000, stop=False, left=False)
-    kernel.add(50, "hrtimer_expire_entry", "hrtimer_wakeup", hrtimer=77)
-    kernel.idle(1, 20_000, sleep=3 * MS, delta=MS, stop=False)
-    row = periods(kernel.write(tmp_path / "a.dat")).row(0, named=True)
-    assert row["ts"] + row["sleep_length_ns"] == due
+    kernel.idle(1, 50_000, sleep=MS, delta=MS, left=False)
+    kernel.add(100, "cil_reflect", res=said, bits=3)
+    kernel.idle(1, 50_000, sleep=MS, delta=MS)
+    assert periods(kernel.write(tmp_path / "a.dat"))["residency_ns"].to_list() == [kept, 49_900]
+
+
+def test_the_kernels_word_on_the_limit_of_a_poll_counts(tmp_path: Path) -> None:
+    kernel = Kernel()
+    for bits in (3, 7):
+        kernel.idle(0, 50_000, sleep=MS, delta=MS, left=False)
+        kernel.add(100, "cil_reflect", res=49_900, bits=bits)
+    kernel.idle(1, 50_000, sleep=MS, delta=MS)
+    assert periods(kernel.write(tmp_path / "a.dat"))["poll_time_limit"].to_list() == [0, 1, 0]
+
+
+# ---- What the kernel says, and what is missing ----
 
 
 def test_the_kernels_word_on_the_tick_counts(tmp_path: Path) -> None:
@@ -514,12 +699,12 @@ def test_probes_are_added_and_removed_beside_those_of_others(host: Host) -> None
     assert (way.name, way.why) == ("probes", "")
     assert way.events[:2] == ("-e", probes.group)
     added = probe_lines(host)
-    assert added[0] == "p:mine/own some_function" and len(added) == 6
+    assert added[0] == "p:mine/own some_function" and len(added) == 7
     assert "dn=+0($arg1):s64" in added[1]
     probes.remove()
-    assert probe_lines(host)[6:] == [f"-:{line.split()[0][2:]}" for line in added[1:]]
+    assert probe_lines(host)[7:] == [f"-:{line.split()[0][2:]}" for line in added[1:]]
     probes.remove()
-    assert len(probe_lines(host)) == 11
+    assert len(probe_lines(host)) == 13
 
 
 def test_an_old_kernel_gets_no_argument_in_a_return_probe(host: Host) -> None:
@@ -564,9 +749,9 @@ def test_a_session_sets_probes_and_describes_the_machine(
     assert json.loads(capfd.readouterr().out)["way"] == "probes"
     assert output.exists()
     words = (host.tree.root / "recorded-arguments").read_text()
-    assert "-C mono -e cil_p" in words and "-f prev_pid == 0" in words
+    assert "-C mono -e cil_p" in words and "-f prev_pid == 0 || next_pid == 0" in words
     assert "cpuidle_lab" not in words
-    assert len(probe_lines(host)) == 11
+    assert len(probe_lines(host)) == 13
     assert (host.tree.read(f"{TRACEFS}/trace_marker") or "").startswith("phase end")
 
 
@@ -590,3 +775,40 @@ def test_this_machine_records_its_own_idle(tmp_path: Path) -> None:
     assert main(["capture", "--stock", "--duration", "1", "-o", str(output)]) == 0
     with columns.opened(output) as recording:
         assert recording.rows("interval")
+
+
+# ---- Machines in the lab ----
+
+
+def test_a_machine_of_any_source_becomes_parameters_of_the_emulator(tmp_path: Path) -> None:
+    assert emulated("gnr") == "machine=gnr"
+    assert emulated("pepc:genoa0") == "states=C1:1:2,C2:800:1600"
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "states:\n"
+        "- {name: WFI, exit_latency_us: 1, target_residency_us: 1, power_mw: 700}\n"
+        "- {name: deep, exit_latency_us: 40, target_residency_us: 200, power_mw: 30}\n"
+    )
+    assert emulated(str(own)) == "states=WFI:1:1:700,deep:40:200:30 poll=none"
+
+
+@pytest.mark.parametrize(
+    ("name", "exit_us", "target_us", "message"),
+    [
+        ("a", 30, 20, "target residency is below its exit latency"),
+        ("a", 200_000, 300_000, "exit latency is not 1 to 100000 us"),
+        ("WFI", 3, 20, "not its own"),
+        ("a-name-of-sixteen", 3, 20, "name is too long"),
+    ],
+)
+def test_a_machine_that_cannot_be_emulated_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, exit_us: int, target_us: int,
+    message: str,
+) -> None:  # fmt: skip
+    own = tmp_path / "own.yaml"
+    own.write_text(
+        "states:\n- {name: WFI, exit_latency_us: 1, target_residency_us: 1}\n"
+        f"- {{name: {name}, exit_latency_us: {exit_us}, target_residency_us: {target_us}}}\n"
+    )
+    assert main(["lab", "--machine", str(own), "-o", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err

@@ -12,7 +12,8 @@ probe() { echo "$*" >>$tracing/kprobe_events; }
 gone() {
 	trace-cmd reset >/dev/null 2>&1
 	echo 0 >$tracing/events/$group/enable
-	for event in cil_sleep_length cil_got_tick cil_stop_tick cil_retain_tick cil_idle_exit; do
+	for event in cil_sleep_length cil_got_tick cil_stop_tick cil_retain_tick cil_idle_exit \
+			cil_reflect; do
 		probe -:$group/$event
 	done
 } 2>/dev/null
@@ -26,6 +27,8 @@ probe "r:$group/cil_got_tick tick_nohz_idle_got_tick ret=\$retval:u8"
 probe p:$group/cil_stop_tick tick_nohz_idle_stop_tick
 probe p:$group/cil_retain_tick tick_nohz_idle_retain_tick
 probe p:$group/cil_idle_exit tick_nohz_idle_exit
+# What the kernel measured: last_residency_ns and poll_time_limit of struct cpuidle_device.
+probe p:$group/cil_reflect cpuidle_reflect "res=+24(\$arg1):u64 bits=+0(\$arg1):u32" 2>/dev/null
 
 # What the events do not tell: idle states, tick, kernel, governor.
 hz=$(sed -n 's/^CONFIG_HZ=//p' "/boot/config-$(uname -r)" 2>/dev/null)
@@ -48,9 +51,14 @@ describe() {
 }
 lines=$(describe)
 
+# Kernels before 7.0 have no hrtimer_start_expired.
+expired=
+[ ! -e $tracing/events/timer/hrtimer_start_expired ] || expired="-e timer:hrtimer_start_expired"
 trace-cmd record -C mono -o "$file" -e $group -e power:cpu_idle -e timer:tick_stop \
-	-e timer:hrtimer_start -e timer:hrtimer_expire_entry \
-	-e sched:sched_switch -f 'prev_pid == 0' sh -c '
+	-e timer:hrtimer_start $expired -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry \
+	-e timer:timer_start -e timer:timer_cancel -e timer:timer_expire_entry \
+	-e irq:softirq_raise -f 'vec == 9' \
+	-e sched:sched_switch -f 'prev_pid == 0 || next_pid == 0' sh -c '
 		echo "$1" | while read -r line; do echo "$line" >'$tracing'/trace_marker; done
 		sleep "$2"' sh "$lines" "$seconds"
 """

@@ -7,6 +7,7 @@ groups are left alone, except those of a session that is gone (killed): the next
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -27,18 +28,30 @@ FUNCTIONS = (
     ("cil_idle_exit", "tick_nohz_idle_exit"),
 )
 
+# What the kernel itself measured: dev->last_residency_ns, and dev->poll_time_limit as bit 2 (of a
+# big-endian machine bit 29). The reader leaves out what contradicts power:cpu_idle.
+REFLECT = "cil_reflect cpuidle_reflect res=+24($arg1):u64 bits=+0($arg1):u32"
+
 # A return probe can read an argument from this kernel on.
 ARGUMENTS_SINCE = (6, 9)
 
 # Events of the kernel that a recording has, as far as the kernel has them, with their filters.
-SWITCH = ("sched:sched_switch", "prev_pid == 0")
+SWITCH = ("sched:sched_switch", "prev_pid == 0 || next_pid == 0")
 KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("power:cpu_idle", ""),
     ("timer:tick_stop", ""),
     ("timer:hrtimer_start", ""),
+    ("timer:hrtimer_start_expired", ""),
+    ("timer:hrtimer_cancel", ""),
     ("timer:hrtimer_expire_entry", ""),
+    ("timer:timer_start", ""),
+    ("timer:timer_cancel", ""),
+    ("timer:timer_expire_entry", ""),
+    ("irq:softirq_raise", "vec == 9"),
     SWITCH,
 )
+# What else is of use where there are no probes: when the clock's device will fire.
+DEVICE = ("timer:hrtimer_rearm", "")
 
 
 def lines(group: str, with_delta: bool) -> list[str]:
@@ -53,6 +66,7 @@ def lines(group: str, with_delta: bool) -> list[str]:
         f"r:{group}/{SLEEP_LENGTH} tick_nohz_get_sleep_length ret=$retval:s64{delta}",
         f"r:{group}/{GOT_TICK} tick_nohz_idle_got_tick ret=$retval:u8",
         *(f"p:{group}/{event} {function}" for event, function in FUNCTIONS),
+        f"p:{group}/{REFLECT}",
     ]
 
 
@@ -118,6 +132,8 @@ class Probes:
         error = self._try(lines(self.group, new))
         if error and new:
             error = self._try(lines(self.group, False))
+        if error:
+            error = self._try(lines(self.group, False)[:-1])
         return error
 
     def _try(self, wanted: list[str]) -> str:
@@ -165,10 +181,10 @@ def _parse(kernel: str) -> tuple[int, int]:
         return 0, 0
 
 
-def kernel_events(machine: Machine) -> list[str]:
-    """Return the arguments of trace-cmd for the kernel's own events that it has."""
+def kernel_events(machine: Machine, wanted: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the arguments of trace-cmd for those of some events that the kernel has."""
     words: list[str] = []
-    for event, only in KERNEL_EVENTS:
+    for event, only in wanted:
         folder = PurePosixPath(f"{TRACEFS}/events", *event.split(":"))
         if machine.tree.exists(f"{folder}/enable"):
             words += ["-e", event, *(["-f", only] if only else [])]
@@ -182,12 +198,12 @@ def best_way(machine: Machine, probes: Probes) -> Way:
         UserError: the kernel cannot tell of idle periods at all.
     """
     probes.mend()
-    events = kernel_events(machine)
+    events = kernel_events(machine, KERNEL_EVENTS)
     if "power:cpu_idle" not in events:
         raise UserError("the kernel has no event power:cpu_idle: nothing can be recorded")
     reason = probes.add()
     if not reason:
         return Way(PROBES, "", ("-e", probes.group, *events))
     if SWITCH[0] in events and "timer:tick_stop" in events:
-        return Way(EVENTS, reason, tuple(events))
+        return Way(EVENTS, reason, tuple(events + kernel_events(machine, (DEVICE,))))
     return Way(CPU_IDLE, f"{reason}, and it lacks events of timers", tuple(events))

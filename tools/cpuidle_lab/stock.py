@@ -88,6 +88,7 @@ class Told:
         kernel: release, "" if unknown.
         way: PROBES, EVENTS or CPU_IDLE, as the recorder said; "" if it did not.
         strict: the module recorded, too; leave out the answers that its decision event asked for.
+        no_probes: leave out what probes told.
     """
 
     tables: list[Table] = field(default_factory=list)
@@ -95,6 +96,7 @@ class Told:
     kernel: str = ""
     way: str = ""
     strict: bool = False
+    no_probes: bool = False
 
     def names(self) -> list[str]:
         """Return the governors' names, by their numbers."""
@@ -108,6 +110,7 @@ class Told:
         changes = sorted(self.governors) or [(0, "unknown")]
         return [
             *(["--strict"] if self.strict else []),
+            *(["--no-probes"] if self.no_probes else []),
             *(table.option() for table in self.tables),
             *(f"--governor={ts};{names.index(name)};{plain(name)}" for ts, name in changes),
             f"--kernel={_UNFIT.sub('_', self.kernel)[:80]}",

@@ -7,8 +7,8 @@
 /* A timer within so much of the tick's grid is the tick. */
 #define GRID_NS		20000
 
-/* A timer that expired so long after it was due was due by another clock. */
-#define LATE_NS		10000000
+/* The kernel's measurement and the events' differ by no more. */
+#define RESIDENCY_OFF_NS	20000
 
 /* As power:cpu_idle numbers no state; an aborted selection's is not known. */
 #define NO_STATE	0
@@ -19,18 +19,15 @@
  * @sink: where decisions and outcomes go
  * @counts: added to
  * @machine: the CPU's idle states
- * @has_probes: probes tell of each decision
  */
 void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 		     struct cil_stock_counts *counts,
-		     const struct cil_period_machine *machine,
-		     bool has_probes)
+		     const struct cil_period_machine *machine)
 {
 	memset(s, 0, sizeof(*s));
 	s->sink = *sink;
 	s->counts = counts;
 	s->machine = *machine;
-	s->has_probes = has_probes;
 	s->latency_req_ns = INT64_MAX;
 	s->tick_phase_ns = -1;
 	s->left = true;
@@ -50,17 +47,16 @@ static u64 woken_ns(const struct cil_stock *s, const struct cil_stock_entry *e)
 }
 
 /*
- * The first timer that expired on the idle CPU had been armed before: an idle
- * CPU arms none. Else that which was known before holds as long as it has not
- * passed, and else that which is told next, at @next_ns.
+ * Where the timers are not recorded: the first that expired on the idle CPU had
+ * been armed before, since an idle CPU arms none. Else that which was known
+ * before holds as long as it has not passed, and else that which is told next,
+ * at @next_ns.
  */
 static u64 infer_due(const struct cil_stock *s, const struct cil_stock_entry *e,
 		     u64 next_ns)
 {
 	u64 end_ns = e->ended ? woken_ns(s, e) : e->decision.ts;
 
-	if (e->armed_ns)
-		return e->armed_ns;
 	if (e->expiry_ns)
 		return e->ended && end_ns < e->expiry_ns ? end_ns : e->expiry_ns;
 	if (e->before_ns > end_ns)
@@ -84,6 +80,31 @@ static s64 time_to_tick(const struct cil_stock *s,
 	return delta_ns;
 }
 
+static s64 time_until(u64 due_ns, u64 now_ns)
+{
+	if (due_ns == CIL_NEVER)
+		return INT64_MAX;
+	return due_ns > now_ns ? (s64)(due_ns - now_ns) : 0;
+}
+
+/* The kernel's answer, as the timers tell it. */
+static void tell_timers(struct cil_stock *s, struct cil_stock_entry *e)
+{
+	bool stopped = e->decision.flags & CIL_FLAG_TICK_STOPPED;
+	u64 any_ns;
+
+	if (!s->has_all)
+		return;
+	cil_timers_forget(&s->all, e->idle_ns);
+	cil_timers_answer(&s->all, e->idle_ns, stopped, s->stopped,
+			  &e->next_ns, &any_ns);
+	/* Stopping the tick programs the device again. */
+	if (!e->is_told)
+		e->any_ns = any_ns;
+	e->is_told = true;
+	e->may_hold = !s->stopped && e->next_ns != e->any_ns;
+}
+
 static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 		       u64 next_ns)
 {
@@ -94,6 +115,13 @@ static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 		s->counts->asked++;
 		if (!e->has_delta)
 			d->delta_tick_ns = time_to_tick(s, e);
+		return;
+	}
+	if (e->is_told) {
+		s->counts->inferred++;
+		d->flags |= CIL_FLAG_INFERRED;
+		d->sleep_length_ns = time_until(e->next_ns, e->idle_ns);
+		d->delta_tick_ns = time_until(e->any_ns, e->idle_ns);
 		return;
 	}
 	due_ns = infer_due(s, e, next_ns);
@@ -154,14 +182,16 @@ static const char *close_open(struct cil_stock *s, u64 now_ns)
 	if (!e->entered) {
 		e->outcome.kind = CIL_KIND_ABORTED;
 		e->outcome.ts = now_ns;
-	} else if (e->ended && s->machine.polling >> d->index & 1) {
+	} else if (e->ended && !e->told_limit &&
+		   s->machine.polling >> d->index & 1) {
 		/* A poll ends with work, for which the loop is left, or so. */
 		e->outcome.poll_time_limit = !s->left && !e->outcome.tick;
 	}
 	e->outcome.now_ns = now_ns;
 	e->outcome.seq = d->seq;
 	e->outcome.governor = d->governor;
-	if (d->flags & CIL_FLAG_ASKED && !s->waiting)
+	if ((d->flags & CIL_FLAG_ASKED || (e->is_told && !e->may_hold)) &&
+	    !s->waiting)
 		return give(s, e, 0);
 	s->queue[s->waiting++] = *e;
 	return s->waiting == CIL_STOCK_QUEUE ? give_waiting(s, 0) : NULL;
@@ -189,6 +219,8 @@ static const char *open_decision(struct cil_stock *s, u64 ts)
 		d->flags |= CIL_FLAG_TICK_STOPPED;
 	e->before_ns = s->due_ns > ts ? s->due_ns : 0;
 	e->lost = s->lost;
+	e->idle_ns = s->idle_ns && s->idle_ns < ts ? s->idle_ns : ts;
+	tell_timers(s, e);
 	s->left = false;
 	s->lost = false;
 	s->has_open = true;
@@ -227,10 +259,10 @@ const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 	s->open.has_delta = has_delta;
 	s->due_ns = 0;
 	if (sleep_length_ns >= 0 && sleep_length_ns < (s64)CIL_LENGTH_BELIEVED)
-		s->due_ns = ts + sleep_length_ns;
+		s->due_ns = s->open.idle_ns + sleep_length_ns;
 	if (has_delta && delta_tick_ns >= 0 && delta_tick_ns < sleep_length_ns &&
 	    !s->stopped)
-		s->tick_phase_ns = (ts + delta_tick_ns) %
+		s->tick_phase_ns = (s->open.idle_ns + delta_tick_ns) %
 				   (u64)s->machine.tick_ns;
 	if (!error && s->waiting)
 		error = give_waiting(s, s->due_ns);
@@ -264,12 +296,20 @@ const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop)
 static void leave_state(struct cil_stock *s, u64 ts)
 {
 	struct cil_stock_entry *e = &s->open;
+	u64 entered_ns = e->outcome.ts;
 
 	if (!s->has_open || !e->entered || e->ended)
 		return;
 	e->ended = true;
-	e->outcome.residency_ns = ts - e->outcome.ts;
+	e->outcome.residency_ns = ts - entered_ns;
+	/* The kernel's own measurement begins after the event was recorded. */
+	if (e->outcome.residency_ns > s->event_ns)
+		e->outcome.residency_ns -= s->event_ns;
 	e->outcome.ts = ts;
+	/* What ended it was an interrupt, but for a poll. */
+	if (s->idle_ns <= entered_ns &&
+	    !(s->machine.polling >> e->outcome.index & 1))
+		cil_stock_interrupt(s, ts);
 }
 
 /**
@@ -300,6 +340,7 @@ const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state)
 		}
 		error = open_decision(s, ts);
 	}
+	tell_timers(s, e);
 	e->entered = true;
 	e->decision.index = state;
 	e->outcome.index = state;
@@ -320,6 +361,7 @@ void cil_stock_tick(struct cil_stock *s, u64 ts)
 
 	if (s->has_open && s->open.entered && !s->left && !s->open.told_tick)
 		s->open.outcome.tick = CIL_TICK_WAKEUP;
+	s->ticked = true;
 	/* Without the kernel's word the least delay is nearest to the grid. */
 	late_ns = phase_ns - s->tick_phase_ns;
 	if (s->tick_phase_ns < 0 ||
@@ -342,73 +384,128 @@ void cil_stock_got_tick(struct cil_stock *s, bool came)
 }
 
 /**
- * cil_stock_armed() - a timer was armed
+ * cil_stock_reflect() - the kernel told its own measurement of an idle period
  * @s: the CPU
- * @timer: its address
- * @due_ns: when it is due
+ * @residency_ns: how long it lasted
+ * @limited: the polling state gave up
  */
-void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns)
+void cil_stock_reflect(struct cil_stock *s, u64 residency_ns, bool limited)
 {
-	struct cil_stock_timer *to =
-		&s->timers[s->armed++ % CIL_STOCK_TIMERS];
+	struct cil_stock_entry *e = &s->open;
+	u64 by_events_ns = e->outcome.residency_ns;
 
-	to->timer = timer;
-	to->due_ns = due_ns;
-}
-
-/* When was a timer that expires at @ts due? 0: its arming was not recorded. */
-static u64 due_of(const struct cil_stock *s, u64 ts, u64 timer)
-{
-	u64 i, n = s->armed < CIL_STOCK_TIMERS ? s->armed : CIL_STOCK_TIMERS;
-
-	for (i = 1; timer && i <= n; i++) {
-		const struct cil_stock_timer *t =
-			&s->timers[(s->armed - i) % CIL_STOCK_TIMERS];
-
-		if (t->timer == timer)
-			return t->due_ns <= ts && ts - t->due_ns < LATE_NS ?
-				       t->due_ns : 0;
-	}
-	return 0;
-}
-
-static void note_expiry(struct cil_stock_entry *e, u64 ts, u64 due_ns)
-{
-	e->expiry_ns = ts;
-	e->armed_ns = due_ns;
+	if (!s->has_open || !e->ended || e->told_limit || s->left ||
+	    residency_ns > by_events_ns + RESIDENCY_OFF_NS ||
+	    by_events_ns > residency_ns + RESIDENCY_OFF_NS)
+		return;
+	e->outcome.residency_ns = residency_ns;
+	if (!(s->machine.polling >> e->decision.index & 1))
+		limited = false;
+	e->outcome.poll_time_limit = limited;
+	e->told_limit = true;
 }
 
 /**
  * cil_stock_expiry() - a timer other than the tick expired
  * @s: the CPU
  * @ts: when
- * @timer: its address, 0: not recorded
  */
-void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer)
+void cil_stock_expiry(struct cil_stock *s, u64 ts)
 {
-	u64 due_ns = due_of(s, ts, timer);
 	u32 i = s->waiting;
 
 	if (s->left)
 		return;
 	if (s->has_open && s->open.entered && !s->open.expiry_ns)
-		note_expiry(&s->open, ts, due_ns);
+		s->open.expiry_ns = ts;
 	/* Those before it, as long as the loop was not left, knew of it, too. */
 	while (i-- && !s->queue[i].left && !s->queue[i].expiry_ns)
-		note_expiry(&s->queue[i], ts, due_ns);
+		s->queue[i].expiry_ns = ts;
 }
 
 /**
  * cil_stock_tick_stop() - the tick was stopped
  * @s: the CPU
+ * @ts: when
+ *
+ * Return: NULL, or what is wrong with the decision before.
  */
-void cil_stock_tick_stop(struct cil_stock *s)
+const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts)
 {
+	const char *error = NULL;
+
+	if (!s->has_probes && !is_deciding(s))
+		error = open_decision(s, ts);
 	s->stopped = true;
-	if (s->has_probes || !is_deciding(s))
-		return;
+	if (!error && s->has_all)
+		error = give_waiting(s, 0);
+	if (s->has_probes)
+		return error;
 	s->open.has_fate = true;
 	s->open.decision.stop_tick = true;
+	return error;
+}
+
+/**
+ * cil_stock_went_idle() - the idle task runs, or is about to decide again
+ * @s: the CPU
+ * @ts: when
+ */
+void cil_stock_went_idle(struct cil_stock *s, u64 ts)
+{
+	s->idle_ns = ts + s->event_ns;
+}
+
+/**
+ * cil_stock_interrupt() - an interrupt came, which may end an idle period
+ * @s: the CPU
+ * @ts: when
+ */
+void cil_stock_interrupt(struct cil_stock *s, u64 ts)
+{
+	if (!s->left && !is_deciding(s))
+		cil_stock_went_idle(s, ts);
+}
+
+/**
+ * cil_stock_softirq_rcu() - work for RCU is raised
+ * @s: the CPU
+ */
+void cil_stock_softirq_rcu(struct cil_stock *s)
+{
+	s->holds = s->ticked;
+}
+
+/* The tick had to go on: that is what the kernel answered. */
+static void hold_tick(struct cil_stock_entry *e)
+{
+	if (e->may_hold)
+		e->next_ns = e->any_ns;
+	e->may_hold = false;
+}
+
+/**
+ * cil_stock_tick_told() - all is told of a tick that came
+ * @s: the CPU
+ *
+ * If it had work for RCU, RCU kept it running since the tick before.
+ *
+ * Return: NULL, or what is wrong with a decision.
+ */
+const char *cil_stock_tick_told(struct cil_stock *s)
+{
+	u32 i;
+
+	if (!s->ticked)
+		return NULL;
+	s->ticked = false;
+	for (i = 0; s->holds && i < s->waiting; i++)
+		hold_tick(&s->queue[i]);
+	if (s->holds && s->has_open)
+		hold_tick(&s->open);
+	s->open.may_hold = false;
+	s->holds = false;
+	return s->has_all ? give_waiting(s, 0) : NULL;
 }
 
 /**

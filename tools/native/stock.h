@@ -14,12 +14,10 @@
 #define CIL_STOCK_H
 
 #include "periods.h"
+#include "timers.h"
 
 /* Decisions in a row that did not ask; more are given up as unknown. */
 #define CIL_STOCK_QUEUE		512
-
-/* Armed timers that are remembered; those armed longest ago are forgotten. */
-#define CIL_STOCK_TIMERS	64
 
 /* Bits of the decision's flags; the first as module/trace.h has it. */
 #define CIL_FLAG_ASKED		0x04
@@ -60,39 +58,40 @@ struct cil_stock_sink {
  * @decision: as far as it is known
  * @outcome: what became of it
  * @expiry_ns: when the first timer expired before the idle loop was left, or 0
- * @armed_ns: when that timer was due, as it was armed; 0: not recorded
  * @before_ns: when the timer was due that the governor knew of before, or 0
+ * @idle_ns: when the CPU went idle, as the kernel takes it for the present
+ * @next_ns: when the next timer event is due, as the timers tell, the tick left
+ *	out; CIL_NEVER: none is armed
+ * @any_ns: the same, the tick included
+ * @is_told: the timers tell
+ * @may_hold: the tick may have had to go on: RCU's work shows later
  * @has_delta: the time to the tick was told
  * @has_fate: it is known whether the tick was kept
  * @entered: an idle state was entered
  * @ended: and left again
  * @left: the idle loop was left since
  * @told_tick: the kernel told whether the tick had come
+ * @told_limit: the kernel told whether the polling state gave up
  * @lost: events before it are missing
  */
 struct cil_stock_entry {
 	struct cil_period decision;
 	struct cil_period_outcome outcome;
 	u64 expiry_ns;
-	u64 armed_ns;
 	u64 before_ns;
+	u64 idle_ns;
+	u64 next_ns;
+	u64 any_ns;
+	bool is_told;
+	bool may_hold;
 	bool has_delta;
 	bool has_fate;
 	bool entered;
 	bool ended;
 	bool left;
 	bool told_tick;
+	bool told_limit;
 	bool lost;
-};
-
-/**
- * struct cil_stock_timer - a timer that was armed
- * @timer: its address
- * @due_ns: when it is due
- */
-struct cil_stock_timer {
-	u64 timer;
-	u64 due_ns;
 };
 
 /**
@@ -114,8 +113,12 @@ struct cil_stock_timer {
  * @open: the newest decision
  * @queue: complete decisions that wait for one before them
  * @waiting: how many
- * @timers: those armed last
- * @armed: how many were armed in all
+ * @all: all timers, where their arming and their end were recorded
+ * @has_all: @all is valid
+ * @idle_ns: when the CPU went idle, or was interrupted idle
+ * @event_ns: what recording an event takes
+ * @ticked: the tick came, and what it did is about to be told
+ * @holds: and it had work for RCU
  */
 struct cil_stock {
 	struct cil_stock_sink sink;
@@ -135,23 +138,30 @@ struct cil_stock {
 	struct cil_stock_entry open;
 	struct cil_stock_entry queue[CIL_STOCK_QUEUE];
 	u32 waiting;
-	struct cil_stock_timer timers[CIL_STOCK_TIMERS];
-	u64 armed;
+	struct cil_timers all;
+	bool has_all;
+	u64 idle_ns;
+	u64 event_ns;
+	bool ticked;
+	bool holds;
 };
 
 void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 		     struct cil_stock_counts *counts,
-		     const struct cil_period_machine *machine,
-		     bool has_probes);
+		     const struct cil_period_machine *machine);
+const char *cil_stock_tick_told(struct cil_stock *s);
+void cil_stock_softirq_rcu(struct cil_stock *s);
+void cil_stock_went_idle(struct cil_stock *s, u64 ts);
+void cil_stock_interrupt(struct cil_stock *s, u64 ts);
 const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 			    s64 delta_tick_ns, bool has_delta);
 const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop);
 const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state);
 void cil_stock_tick(struct cil_stock *s, u64 ts);
 void cil_stock_got_tick(struct cil_stock *s, bool came);
-void cil_stock_armed(struct cil_stock *s, u64 timer, u64 due_ns);
-void cil_stock_expiry(struct cil_stock *s, u64 ts, u64 timer);
-void cil_stock_tick_stop(struct cil_stock *s);
+void cil_stock_reflect(struct cil_stock *s, u64 residency_ns, bool limited);
+void cil_stock_expiry(struct cil_stock *s, u64 ts);
+const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts);
 void cil_stock_left(struct cil_stock *s);
 void cil_stock_exit(struct cil_stock *s);
 void cil_stock_lost(struct cil_stock *s);

@@ -502,6 +502,85 @@ static void write_chunks(struct reader *r)
 	}
 }
 
+/* What the table of a record is; NO_TABLE where the record holds none. */
+static u8 table_of(const struct reader *r, const struct tep_record *record)
+{
+	u8 table = NO_TABLE;
+
+	if (record->size >= 2)
+		table = r->table_of[read_number(r, record->data, 2, false)];
+	if (table != NO_TABLE && ((size_t)record->size < r->least[table] ||
+				  !r->used[table]))
+		table = NO_TABLE;
+	return table;
+}
+
+/* The other CPUs whose events matter to one, too. */
+static bool has_others(const struct reader *r)
+{
+	int cpus = tep_get_cpus(r->tep);
+
+	return cpus > 1 && cpus <= OTHERS_MAX;
+}
+
+/* Which timers were armed on other CPUs? Their events begin again then. */
+static void scan_others(struct reader *r, int cpu)
+{
+	struct tep_record *record;
+	int other;
+
+	for (other = 0; other < tep_get_cpus(r->tep); other++) {
+		if (other == cpu)
+			continue;
+		record = tracecmd_read_cpu_first(r->input, other);
+		for (; record; record = tracecmd_read_data(r->input, other)) {
+			cil_stock_scan_other(r, table_of(r, record), record);
+			tracecmd_free_record(record);
+		}
+		r->others[other] = tracecmd_read_cpu_first(r->input, other);
+	}
+}
+
+/* What other CPUs did before @ts to the timers of a CPU. */
+static void catch_up(struct reader *r, u64 ts)
+{
+	struct tep_record *record;
+	int other;
+
+	for (other = 0; other < OTHERS_MAX; other++) {
+		while ((record = r->others[other]) && record->ts < ts) {
+			cil_stock_other(r, table_of(r, record), record);
+			tracecmd_free_record(record);
+			r->others[other] = tracecmd_read_data(r->input, other);
+		}
+	}
+}
+
+static void forget_others(struct reader *r)
+{
+	int other;
+
+	for (other = 0; other < OTHERS_MAX; other++) {
+		tracecmd_free_record(r->others[other]);
+		r->others[other] = NULL;
+	}
+}
+
+/* A recording without the module is read twice: cil_stock_scan(). */
+static void scan_cpu(struct reader *r, int cpu)
+{
+	struct tep_record *record;
+
+	if (has_others(r))
+		scan_others(r, cpu);
+	record = tracecmd_read_cpu_first(r->input, cpu);
+	for (; record; record = tracecmd_read_data(r->input, cpu)) {
+		cil_stock_scan(r, table_of(r, record), record);
+		tracecmd_free_record(record);
+	}
+	cil_stock_scanned(r);
+}
+
 static void read_cpu(struct reader *r, int cpu)
 {
 	const struct cil_period_sink sink = {
@@ -511,23 +590,29 @@ static void read_cpu(struct reader *r, int cpu)
 		.idle = put_idle,
 		.context = r,
 	};
-	struct tep_record *record = tracecmd_read_cpu_first(r->input, cpu);
+	struct tep_record *record;
 	u64 last = 0;
 
 	cil_periods_begin(&r->periods, cpu, &sink, &r->counts);
 	if (r->stock.is_on)
 		cil_stock_begin_cpu(r, cpu);
+	if (r->stock.current)
+		scan_cpu(r, cpu);
+	record = tracecmd_read_cpu_first(r->input, cpu);
 	for (; record; record = tracecmd_read_data(r->input, cpu)) {
 		if (record->ts < last)
 			cil_fail(r, "is damaged: time runs backwards on CPU %d at %llu ns",
 				 cpu, record->ts);
 		last = record->ts;
+		if (r->stock.current && r->stock.state.has_all)
+			catch_up(r, record->ts);
 		take_record(r, record, cpu);
 		r->events++;
 		tracecmd_free_record(record);
 	}
 	if (r->stock.current)
 		cil_stock_end_cpu(r);
+	forget_others(r);
 	cil_periods_end(&r->periods);
 	write_chunks(r);
 }

@@ -86,7 +86,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(function, CIL_FUNCTION),
 		{ "timer", "hrtimer", CIL_U64, 0, true } } },
 	[TABLE_TIMER] = { "timer", "timer", "timer_expire_entry", {
-		SAME(function, CIL_FUNCTION) } },
+		SAME(function, CIL_FUNCTION),
+		{ "timer", "timer", CIL_U64, 0, true } } },
 	[TABLE_RESCHEDULE] = { "reschedule", "irq_vectors",
 		"reschedule_entry", { SAME(vector, CIL_S32) } },
 	[TABLE_CALL] = { "call", "irq_vectors", "call_function_single_entry", {
@@ -102,15 +103,34 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_RETAIN] = { "retain", ANY_SYSTEM, "cil_retain_tick", { } },
 	[TABLE_EXIT] = { "exit", ANY_SYSTEM, "cil_idle_exit", { } },
 	[TABLE_SWITCH] = { "switch", "sched", "sched_switch", {
-		SAME(prev_pid, CIL_S32) } },
+		SAME(prev_pid, CIL_S32),
+		{ "next_pid", "next_pid", CIL_S32, 0, true } } },
 	[TABLE_TICK_STOP] = { "tick_stop", "timer", "tick_stop", {
 		SAME(success, CIL_S32) } },
 	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "decision", {
 		SAME(flags, CIL_U8) } },
 	[TABLE_ARMED] = { "armed", "timer", "hrtimer_start", {
-		SAME(hrtimer, CIL_U64), SAME(expires, CIL_S64) } },
+		SAME(hrtimer, CIL_U64), SAME(expires, CIL_S64),
+		{ "function", "function", CIL_U64, 0, true } } },
+	[TABLE_CANCELLED] = { "cancelled", "timer", "hrtimer_cancel", {
+		SAME(hrtimer, CIL_U64) } },
+	[TABLE_EXPIRED] = { "expired", "timer", "hrtimer_start_expired", {
+		SAME(hrtimer, CIL_U64) } },
+	[TABLE_REARM] = { "rearm", "timer", "hrtimer_rearm", {
+		SAME(next_event, CIL_S64) } },
+	[TABLE_WHEEL] = { "wheel", "timer", "timer_start", {
+		SAME(timer, CIL_U64), SAME(expires, CIL_U64),
+		{ "bucket", "bucket_expiry", CIL_U64, 0, true },
+		SAME(now, CIL_U64), SAME(flags, CIL_U32) } },
+	[TABLE_UNWHEEL] = { "unwheel", "timer", "timer_cancel", {
+		SAME(timer, CIL_U64) } },
+	[TABLE_SOFTIRQ] = { "softirq", "irq", "softirq_raise", {
+		SAME(vec, CIL_U32) } },
 	[TABLE_GOT] = { "got", ANY_SYSTEM, "cil_got_tick", {
 		{ "came", "ret", CIL_U8, 0 } } },
+	[TABLE_REFLECT] = { "reflect", ANY_SYSTEM, "cil_reflect", {
+		{ "residency_ns", "res", CIL_U64, 0 },
+		{ "bits", "bits", CIL_U32, 0 } } },
 	[TABLE_LOST] = { "lost", NULL, NULL, {
 		{ "events", NULL, CIL_S64, 0 } } },
 	[TABLE_PERIOD] = { "period", NULL, NULL, {
@@ -286,18 +306,27 @@ static struct tep_event *event_of(struct reader *r, size_t table)
 	return event && event->id >= 0 && event->id < ID_COUNT ? event : NULL;
 }
 
+static bool is_probe(const struct table *t)
+{
+	return !strcmp(t->system, ANY_SYSTEM);
+}
+
 /* The events that decisions are made of where there is no module. */
 static void use_stock_events(struct reader *r)
 {
 	static const u8 tables[] = {
 		TABLE_CPU_IDLE, TABLE_HRTIMER, TABLE_ASKED, TABLE_STOP,
 		TABLE_RETAIN, TABLE_EXIT, TABLE_SWITCH, TABLE_TICK_STOP,
-		TABLE_ARMED, TABLE_GOT,
+		TABLE_ARMED, TABLE_GOT, TABLE_CANCELLED, TABLE_EXPIRED,
+		TABLE_WHEEL, TABLE_UNWHEEL, TABLE_SOFTIRQ, TABLE_TIMER,
+		TABLE_REFLECT, TABLE_REARM,
 	};
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(tables); i++)
-		r->used[tables[i]] = event_of(r, tables[i]);
+		r->used[tables[i]] = event_of(r, tables[i]) &&
+				     !(r->stock.has_no_probes &&
+				       is_probe(&cil_tables[tables[i]]));
 	r->used[TABLE_UNASKED] = r->stock.is_strict &&
 				 event_of(r, TABLE_UNASKED);
 }

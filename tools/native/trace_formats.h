@@ -24,6 +24,12 @@
 /* Of a probe's event, see struct table. */
 #define ANY_SYSTEM		"*"
 
+/*
+ * Timers move between CPUs, and other CPUs cancel them. With more CPUs than that
+ * the time to read the events of all for each of them is not spent.
+ */
+#define OTHERS_MAX		16
+
 /* Governors that a recording without the module may name. */
 #define STOCK_GOVERNORS_MAX	64
 
@@ -84,6 +90,13 @@ enum {
 	TABLE_UNASKED,
 	TABLE_ARMED,
 	TABLE_GOT,
+	TABLE_REFLECT,
+	TABLE_CANCELLED,
+	TABLE_EXPIRED,
+	TABLE_REARM,
+	TABLE_WHEEL,
+	TABLE_UNWHEEL,
+	TABLE_SOFTIRQ,
 	TABLE_LOST,
 	TABLE_PERIOD,
 	TABLE_INTERVAL,
@@ -161,11 +174,33 @@ struct stock_answer {
 };
 
 /**
+ * struct stock_scan - what a first reading of a CPU's events tells
+ * @known: timers that were armed, or expired
+ * @last_ns: time of the last event
+ * @event_ns: the shortest time from an event to the entry of an idle state
+ * @ticks_met: ticks that came when they were due
+ * @ticks_missed: ticks that came at another time
+ * @has_wheel: timers of the wheel are recorded
+ * @has_probes: probes tell of each decision
+ */
+struct stock_scan {
+	struct cil_timers known;
+	u64 last_ns;
+	u64 event_ns;
+	u64 ticks_met;
+	u64 ticks_missed;
+	bool has_wheel;
+	bool has_probes;
+};
+
+/**
  * struct stock_reader - the reading of a recording without the module
  * @is_on: decisions are made of other events
  * @is_strict: the module recorded, too, and its decision event asked for timers
  *	that the governor did not ask for; those answers are not used
+ * @has_no_probes: what probes told is not used
  * @held: in strict mode, an answer of which it is not known who asked
+ * @scan: first reading of that CPU
  * @state: the CPU being read
  * @counts: how well timers are known
  * @machines: idle states
@@ -178,7 +213,9 @@ struct stock_answer {
 struct stock_reader {
 	bool is_on;
 	bool is_strict;
+	bool has_no_probes;
 	struct stock_answer held;
+	struct stock_scan scan;
 	struct cil_stock state;
 	struct cil_stock_counts counts;
 	struct stock_machine *machines;
@@ -206,6 +243,7 @@ struct stock_reader {
  * @counts: what is missing
  * @events: events read, those of no table included
  * @stock: the reading of a recording without the module
+ * @others: next event of each CPU but the one being read, in such a recording
  */
 struct reader {
 	FILE *out;
@@ -223,6 +261,7 @@ struct reader {
 	struct cil_period_counts counts;
 	u64 events;
 	struct stock_reader stock;
+	struct tep_record *others[OTHERS_MAX];
 };
 
 void cil_fail(struct reader *r, const char *format, ...)
@@ -242,6 +281,13 @@ bool cil_stock_option(struct reader *r, const char *word);
 void cil_stock_begin_cpu(struct reader *r, u32 cpu);
 const char *cil_stock_record(struct reader *r, size_t table,
 			     const struct tep_record *record);
+void cil_stock_scan(struct reader *r, size_t table,
+		    const struct tep_record *record);
+void cil_stock_scan_other(struct reader *r, size_t table,
+			  const struct tep_record *record);
+void cil_stock_other(struct reader *r, size_t table,
+		     const struct tep_record *record);
+void cil_stock_scanned(struct reader *r);
 void cil_stock_end_cpu(struct reader *r);
 
 #endif /* CIL_TRACE_FORMATS_H */

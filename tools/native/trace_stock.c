@@ -10,12 +10,19 @@
  *	--governor=FROM_NS;NUMBER;NAME
  *	--kernel=RELEASE
  *	--strict
+ *	--no-probes
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace_formats.h"
+
+/* Number of the softirq in which RCU works. */
+#define RCU_SOFTIRQ	9
+
+/* Flags of a wheel timer: the CPU on whose wheel it is. */
+#define WHEEL_CPU	0x3ffff
 
 /* ---- Options. ---- */
 
@@ -100,6 +107,8 @@ bool cil_stock_option(struct reader *r, const char *word)
 		add_governor(r, word + 11);
 	else if (!strcmp(word, "--strict"))
 		r->stock.is_strict = true;
+	else if (!strcmp(word, "--no-probes"))
+		r->stock.has_no_probes = true;
 	else if (!strncmp(word, "--kernel=", 9))
 		snprintf(r->stock.kernel, sizeof(r->stock.kernel), "%s",
 			 word + 9);
@@ -185,8 +194,15 @@ void cil_stock_begin_cpu(struct reader *r, u32 cpu)
 	error = cil_periods_config(&r->periods, &s->current->machine);
 	if (error)
 		cil_fail(r, "%s", error);
-	cil_stock_begin(&s->state, &sink, &s->counts, &s->current->machine,
-			r->used[TABLE_STOP] && r->used[TABLE_RETAIN]);
+	cil_stock_begin(&s->state, &sink, &s->counts, &s->current->machine);
+	cil_timers_begin(&s->state.all, s->current->machine.tick_ns);
+	cil_timers_begin(&s->scan.known, s->current->machine.tick_ns);
+	s->scan.event_ns = UINT64_MAX;
+	s->scan.last_ns = 0;
+	s->scan.ticks_met = 0;
+	s->scan.ticks_missed = 0;
+	s->scan.has_wheel = false;
+	s->scan.has_probes = false;
 	s->state.latency_req_ns = s->current->latency_req_ns;
 	s->state.disabled = s->current->disabled;
 	if (s->governor_count)
@@ -206,16 +222,13 @@ void cil_stock_end_cpu(struct reader *r)
 		cil_fail(r, "%s", error);
 }
 
-/* ---- Events. ---- */
+/* ---- First reading: what of the timers is there, and armed before. ---- */
 
-static u8 governor_at(const struct stock_reader *s, u64 ts)
-{
-	size_t i = s->governor_count;
+/* No event takes longer to record. */
+#define EVENT_MOST_NS	2000
 
-	while (i && s->governors[i - 1].from_ns > ts)
-		i--;
-	return s->governors[i ? i - 1 : 0].number;
-}
+/* A tick that comes so long after it was due was due by another clock. */
+#define TICK_LATE_NS	10000000
 
 static bool is_tick(const char *name)
 {
@@ -229,20 +242,241 @@ static bool is_emulators(const char *name)
 	return name && !strcmp(name, "timer_expired");
 }
 
+static const char *function_of(const struct reader *r, size_t table,
+			       size_t column, const struct tep_record *record)
+{
+	return tep_find_function(r->tep,
+				 cil_read_field(r, table, column, record));
+}
+
+static void scan_hrtimer(struct reader *r, const struct tep_record *record)
+{
+	const char *name = function_of(r, TABLE_HRTIMER, 0, record);
+	u64 timer = cil_read_field(r, TABLE_HRTIMER, 1, record);
+	struct stock_scan *c = &r->stock.scan;
+
+	if (is_tick(name)) {
+		if (c->known.tick_due_ns == CIL_NEVER)
+			return;
+		if (record->ts >= c->known.tick_due_ns &&
+		    record->ts - c->known.tick_due_ns < TICK_LATE_NS)
+			c->ticks_met++;
+		else
+			c->ticks_missed++;
+	} else if (!is_emulators(name) && !cil_timers_knows(&c->known, timer)) {
+		cil_timers_hrtimer(&c->known, timer, record->ts);
+		cil_timers_hrtimer(&r->stock.state.all, timer, record->ts);
+	}
+}
+
+static void scan_armed(struct reader *r, const struct tep_record *record)
+{
+	const char *name = function_of(r, TABLE_ARMED, 2, record);
+	u64 timer = cil_read_field(r, TABLE_ARMED, 0, record);
+	u64 due_ns = cil_read_field(r, TABLE_ARMED, 1, record);
+	struct cil_timers *all = &r->stock.state.all;
+	struct cil_timers *known = &r->stock.scan.known;
+
+	if (!is_tick(name)) {
+		cil_timers_hrtimer(known, timer, due_ns);
+		return;
+	}
+	cil_timers_tick(known, record->ts, timer, due_ns);
+	if (all->tick_phase_ns < 0)
+		all->tick_phase_ns = known->tick_phase_ns;
+}
+
+static void scan_wheel(struct reader *r, u64 timer, u64 ts, bool starts)
+{
+	struct stock_scan *c = &r->stock.scan;
+
+	c->has_wheel |= starts;
+	if (cil_timers_knows(&c->known, timer))
+		return;
+	cil_timers_wheel_at(&c->known, timer, ts);
+	if (!starts)
+		cil_timers_wheel_at(&r->stock.state.all, timer, ts);
+}
+
+/**
+ * cil_stock_scan() - an event, before decisions are made of any
+ * @r: the run
+ * @table: its table, or NO_TABLE
+ * @record: the event
+ *
+ * A timer that expires without having been armed was armed before the recording.
+ * The shortest time from an event to the next says what recording one takes.
+ */
+void cil_stock_scan(struct reader *r, size_t table,
+		    const struct tep_record *record)
+{
+	struct stock_scan *c = &r->stock.scan;
+	u64 gap_ns = record->ts - c->last_ns;
+	bool enters = table == TABLE_CPU_IDLE &&
+		      (u32)cil_read_field(r, table, 0, record) != CIL_IDLE_EXIT;
+
+	if (enters && c->last_ns && gap_ns && gap_ns < c->event_ns)
+		c->event_ns = gap_ns;
+	c->last_ns = record->ts;
+	c->has_probes |= table == TABLE_STOP || table == TABLE_RETAIN;
+	if (table == TABLE_ARMED)
+		scan_armed(r, record);
+	else if (table == TABLE_HRTIMER)
+		scan_hrtimer(r, record);
+	else if (table == TABLE_WHEEL || table == TABLE_TIMER)
+		scan_wheel(r, cil_read_field(r, table,
+					     table == TABLE_TIMER, record),
+			   record->ts, table == TABLE_WHEEL);
+}
+
+/**
+ * cil_stock_scan_other() - an event of another CPU, before all of this
+ * @r: the run
+ * @table: its table, or NO_TABLE
+ * @record: the event
+ */
+void cil_stock_scan_other(struct reader *r, size_t table,
+			  const struct tep_record *record)
+{
+	if (table == TABLE_ARMED || table == TABLE_WHEEL)
+		cil_timers_hrtimer(&r->stock.scan.known,
+				   cil_read_field(r, table, 0, record),
+				   record->ts);
+}
+
+/**
+ * cil_stock_scanned() - the events of the CPU were scanned
+ * @r: the run
+ */
+void cil_stock_scanned(struct reader *r)
+{
+	const struct stock_scan *c = &r->stock.scan;
+	struct cil_stock *s = &r->stock.state;
+
+	if (c->event_ns <= EVENT_MOST_NS)
+		s->event_ns = c->event_ns;
+	s->has_probes = c->has_probes;
+	s->has_all = c->has_wheel && c->ticks_met > c->ticks_missed;
+}
+/* ---- Events. ---- */
+
+static u8 governor_at(const struct stock_reader *s, u64 ts)
+{
+	size_t i = s->governor_count;
+
+	while (i && s->governors[i - 1].from_ns > ts)
+		i--;
+	return s->governors[i ? i - 1 : 0].number;
+}
+
 static const char *take_hrtimer(struct reader *r,
 				const struct tep_record *record)
 {
+	const char *name = function_of(r, TABLE_HRTIMER, 0, record);
+	u64 timer = cil_read_field(r, TABLE_HRTIMER, 1, record);
 	struct cil_stock *s = &r->stock.state;
 
-	const char *name = tep_find_function(
-		r->tep, cil_read_field(r, TABLE_HRTIMER, 0, record));
-
-	if (is_tick(name))
+	if (is_tick(name)) {
+		/* Whether it is armed again is told after it. */
 		cil_stock_tick(s, record->ts);
-	else if (!is_emulators(name))
-		cil_stock_expiry(s, record->ts,
-				 cil_read_field(r, TABLE_HRTIMER, 1, record));
+		s->all.tick_due_ns = CIL_NEVER;
+	} else if (!is_emulators(name)) {
+		cil_stock_expiry(s, record->ts);
+		cil_timers_gone(&s->all, timer);
+	}
+	cil_stock_interrupt(s, record->ts);
 	return NULL;
+}
+
+static const char *take_armed(struct reader *r, const struct tep_record *record)
+{
+	const char *name = function_of(r, TABLE_ARMED, 2, record);
+	u64 timer = cil_read_field(r, TABLE_ARMED, 0, record);
+	u64 due_ns = cil_read_field(r, TABLE_ARMED, 1, record);
+	struct cil_stock *s = &r->stock.state;
+
+	if (is_tick(name)) {
+		cil_timers_tick(&s->all, record->ts, timer, due_ns);
+		return cil_stock_tick_told(s);
+	}
+	if (!is_emulators(name))
+		cil_timers_hrtimer(&s->all, timer, due_ns);
+	return NULL;
+}
+
+static const char *take_wheel(struct reader *r, const struct tep_record *record)
+{
+	const struct cil_wheel_timer w = {
+		.timer = cil_read_field(r, TABLE_WHEEL, 0, record),
+		.expires = cil_read_field(r, TABLE_WHEEL, 1, record),
+		.bucket = cil_read_field(r, TABLE_WHEEL, 2, record),
+		.now = cil_read_field(r, TABLE_WHEEL, 3, record),
+		.flags = cil_read_field(r, TABLE_WHEEL, 4, record),
+	};
+
+	cil_timers_wheel(&r->stock.state.all, record->ts, &w);
+	return NULL;
+}
+
+/* The compiler begins with the highest bit where bytes do. */
+static void take_reflect(struct reader *r, const struct tep_record *record)
+{
+	u32 bit = tep_is_file_bigendian(r->tep) ? 29 : 2;
+
+	cil_stock_reflect(&r->stock.state,
+			  cil_read_field(r, TABLE_REFLECT, 0, record),
+			  cil_read_field(r, TABLE_REFLECT, 1, record) >> bit & 1);
+}
+
+/**
+ * cil_stock_other() - what another CPU did to a timer
+ * @r: the run
+ * @table: table of the event, or NO_TABLE
+ * @record: the event
+ *
+ * A timer that it arms, lets expire or cancels is no longer this CPU's, unless
+ * it was put on this CPU's wheel.
+ */
+void cil_stock_other(struct reader *r, size_t table,
+		     const struct tep_record *record)
+{
+	struct cil_timers *all = &r->stock.state.all;
+
+	switch (table) {
+	case TABLE_WHEEL:
+		if ((cil_read_field(r, table, 4, record) & WHEEL_CPU) ==
+		    r->periods.cpu) {
+			take_wheel(r, record);
+			break;
+		}
+		cil_timers_gone(all, cil_read_field(r, table, 0, record));
+		break;
+	case TABLE_ARMED:
+	case TABLE_CANCELLED:
+	case TABLE_EXPIRED:
+	case TABLE_UNWHEEL:
+		cil_timers_gone(all, cil_read_field(r, table, 0, record));
+		break;
+	case TABLE_HRTIMER:
+	case TABLE_TIMER:
+		cil_timers_gone(all, cil_read_field(r, table, 1, record));
+		break;
+	default:
+		break;
+	}
+}
+
+static const char *take_switch(struct reader *r, const struct tep_record *record)
+{
+	struct cil_stock *s = &r->stock.state;
+	const char *error = cil_stock_tick_told(s);
+
+	if (!cil_read_field(r, TABLE_SWITCH, 0, record))
+		cil_stock_left(s);
+	if (r->sources[TABLE_SWITCH][1].size &&
+	    !cil_read_field(r, TABLE_SWITCH, 1, record))
+		cil_stock_went_idle(s, record->ts);
+	return error;
 }
 
 static const char *take_idle(struct reader *r, const struct tep_record *record)
@@ -252,6 +486,9 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 
 	if (cil_read_field(r, TABLE_CPU_IDLE, 1, record) != r->periods.cpu)
 		return NULL;
+	error = cil_stock_tick_told(&r->stock.state);
+	if (error)
+		return error;
 	/* Whether there is more than this event is known at the end only. */
 	error = cil_periods_idle(&r->periods, record->ts, state);
 	return error ? error : cil_stock_idle(&r->stock.state, record->ts,
@@ -320,20 +557,39 @@ const char *cil_stock_record(struct reader *r, size_t table,
 		cil_stock_got_tick(s, cil_read_field(r, table, 0, record));
 		return NULL;
 	case TABLE_ARMED:
-		cil_stock_armed(s, cil_read_field(r, table, 0, record),
-				cil_read_field(r, table, 1, record));
+		return take_armed(r, record);
+	case TABLE_REFLECT:
+		take_reflect(r, record);
+		return NULL;
+	case TABLE_CANCELLED:
+	case TABLE_EXPIRED:
+	case TABLE_UNWHEEL:
+		cil_timers_gone(&s->all, cil_read_field(r, table, 0, record));
+		return NULL;
+	case TABLE_REARM:
+		s->all.device_ns = cil_read_field(r, table, 0, record);
+		return NULL;
+	case TABLE_WHEEL:
+		if ((cil_read_field(r, table, 4, record) & WHEEL_CPU) !=
+		    r->periods.cpu)
+			return NULL;
+		return take_wheel(r, record);
+	case TABLE_TIMER:
+		cil_timers_gone(&s->all, cil_read_field(r, table, 1, record));
+		cil_stock_interrupt(s, record->ts);
+		return NULL;
+	case TABLE_SOFTIRQ:
+		if (cil_read_field(r, table, 0, record) == RCU_SOFTIRQ)
+			cil_stock_softirq_rcu(s);
 		return NULL;
 	case TABLE_EXIT:
 		cil_stock_exit(s);
 		return NULL;
 	case TABLE_SWITCH:
-		if (!cil_read_field(r, table, 0, record))
-			cil_stock_left(s);
-		return NULL;
+		return take_switch(r, record);
 	case TABLE_TICK_STOP:
-		if (cil_read_field(r, table, 0, record))
-			cil_stock_tick_stop(s);
-		return NULL;
+		return cil_read_field(r, table, 0, record) ?
+			       cil_stock_tick_stop(s, record->ts) : NULL;
 	default:
 		return NULL;
 	}

@@ -40,9 +40,35 @@ static const char *see_outcome(void *context,
 	return NULL;
 }
 
+static void take_timer(struct input *in, struct cil_stock *s, u64 ts)
+{
+	struct cil_wheel_timer w = {
+		.timer = take_below(in, 8),
+		.expires = take_wild(in),
+		.bucket = take_below(in, 2) ? take_wild(in) : 0,
+		.now = take_below(in, 2) ? take_wild(in) : ts / 4000000,
+		.flags = take_wild(in),
+	};
+
+	switch (take_below(in, 4)) {
+	case 0:
+		cil_timers_wheel(&s->all, ts, &w);
+		break;
+	case 1:
+		cil_timers_tick(&s->all, ts, 9, ts + take_time(in, 24));
+		break;
+	case 2:
+		s->all.device_ns = take_wild(in);
+		break;
+	default:
+		cil_timers_hrtimer(&s->all, w.timer, take_wild(in));
+		break;
+	}
+}
+
 static void take_event(struct input *in, struct cil_stock *s, u64 ts)
 {
-	switch (take_below(in, 12)) {
+	switch (take_below(in, 15)) {
 	case 0:
 		cil_stock_asked(s, ts, take_wild(in), take_wild(in),
 				take_below(in, 2));
@@ -65,10 +91,11 @@ static void take_event(struct input *in, struct cil_stock *s, u64 ts)
 		cil_stock_tick(s, ts);
 		break;
 	case 7:
-		cil_stock_expiry(s, ts, take_below(in, 4));
+		cil_stock_expiry(s, ts);
+		cil_timers_gone(&s->all, take_below(in, 8));
 		break;
 	case 8:
-		cil_stock_armed(s, take_below(in, 4), take_wild(in));
+		take_timer(in, s, ts);
 		break;
 	case 9:
 		cil_stock_left(s);
@@ -76,11 +103,23 @@ static void take_event(struct input *in, struct cil_stock *s, u64 ts)
 	case 10:
 		cil_stock_got_tick(s, take_below(in, 2));
 		break;
+	case 11:
+		cil_stock_went_idle(s, ts);
+		break;
+	case 12:
+		if (take_below(in, 2))
+			cil_stock_softirq_rcu(s);
+		else
+			cil_stock_tick_told(s);
+		break;
+	case 13:
+		cil_stock_reflect(s, take_time(in, 24), take_below(in, 2));
+		break;
 	default:
 		if (take_below(in, 2))
 			cil_stock_lost(s);
 		else
-			cil_stock_tick_stop(s);
+			cil_stock_tick_stop(s, ts);
 		break;
 	}
 }
@@ -99,7 +138,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	machine.states = 1 + take_below(&in, CIL_PERIODS_STATES);
 	for (k = 0; k < machine.states; k++)
 		machine.exit_latency_ns[k] = take_time(&in, 22);
-	cil_stock_begin(&s, &sink, &counts, &machine, take_below(&in, 2));
+	cil_stock_begin(&s, &sink, &counts, &machine);
+	cil_timers_begin(&s.all, machine.tick_ns);
+	s.has_probes = take_below(&in, 2);
+	s.has_all = take_below(&in, 2);
+	s.event_ns = take_time(&in, 11);
 	while (in.size) {
 		ts += take_below(&in, 16) ? take_time(&in, 24) :
 					    take_time(&in, 40);

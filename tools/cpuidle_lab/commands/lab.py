@@ -32,6 +32,7 @@ DEFAULT_WORKLOAD = "cyclictest-2ms"
 EPILOG = f"""\
 examples:
   cpuidle-lab lab --governor wteo --workload cyclictest-500us --workload hackbench-pipe
+  cpuidle-lab lab --machine intel_idle:adl --governor teo_ng --workload redis
   cpuidle-lab lab --kernel 7.2 --machine gnr --governor menu_ng --set menu_ng.history_size=32
   cpuidle-lab lab --governor gate --set gate.base=menu -o out -- stress-ng --timer 1 -t 2
   cpuidle-lab lab --script my-test.sh --no-trace
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--machine",
         default="skx",
         metavar="MACHINE",
-        help=f"{', '.join(MACHINES)} (default: %(default)s)",
+        help=f"{', '.join(MACHINES)}, this, FILE.yaml, a recording, pepc:NAME, intel_idle:NAME or "
+        "dts:NAME (default: %(default)s)",
     )
     add("--governor", default="menu", metavar="NAME",
         help=f"{', '.join(GOVERNORS)}, bpf:NAME (default: %(default)s)")  # fmt: skip

@@ -9,6 +9,7 @@ page) and `perf script` all write
 Lines of another form, and of events that are not needed, are passed over.
 """
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
 _SWITCH = re.compile(r":(\d+) \[\d+\] \S+ ==> .*:(\d+) \[")
 _LOST = re.compile(r"CPU:(\d+) \[(?:LOST \d+ EVENTS|EVENTS DROPPED)\]|\[CPU:(\d+) LOST")
+# Of struct timer_list: it does not wake an idle CPU.
+WHEEL_DEFERRABLE = 0x80000
 _MARKS = ("tracing_mark_write", "print")
 
 
@@ -45,10 +48,19 @@ def _number(text: str) -> int:
     word = text.rstrip(",")
     if word in ("yes", "no"):
         return int(word == "yes")
-    try:
-        return int(word, 0)
-    except ValueError:
-        return 0
+    for base in (0, 16):
+        with contextlib.suppress(ValueError):
+            return int(word, base)
+    return 0
+
+
+def _wheel_timer(pairs: dict[str, str], values: dict[str, int]) -> dict[str, int]:
+    """Return what the kernel's text tells of a timer: [timeout=JIFFIES] in place of the time."""
+    if "timeout" not in pairs:
+        return values
+    timeout = _number(pairs["timeout"].rstrip("]"))
+    flags = WHEEL_DEFERRABLE if "D" in pairs.get("flags", "").split("|") else 0
+    return values | {"now": values.get("expires", 0) - timeout, "flags": flags}
 
 
 def _event(line: str, lost: set[int]) -> Event | None:
@@ -68,6 +80,8 @@ def _event(line: str, lost: set[int]) -> Event | None:
         pairs = dict(_PAIR.findall(rest))
         text = pairs.get("function", "").partition("/")[0].partition("+")[0]
         values = {key: _number(pairs[key]) for key in EVENTS[name][2] if key in pairs}
+        if name == "timer_start":
+            values = _wheel_timer(pairs, values)
         switch = _SWITCH.search(rest) if name == "sched_switch" and not values else None
         if switch:
             values = {"prev_pid": int(switch[1]), "next_pid": int(switch[2])}

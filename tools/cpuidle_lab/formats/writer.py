@@ -54,11 +54,28 @@ EVENTS: dict[str, tuple[str, int, Fields]] = {
     "cil_sleep_length": ("cil", 404, {"ret": ("s64", 8, 8, True), "dn": ("s64", 16, 8, True)}),
     "cil_got_tick": ("cil", 408, {"ret": ("u8", 8, 1, False)}),
     "hrtimer_start": ("timer", 409, {"hrtimer": ("void *", 8, 8, False),
-                                     "expires": ("s64", 16, 8, True)}),
+                                     "expires": ("s64", 16, 8, True),
+                                     "function": ("void *", 24, 8, False)}),
+    "hrtimer_start_expired": ("timer", 410, {"hrtimer": ("void *", 8, 8, False)}),
+    "hrtimer_cancel": ("timer", 411, {"hrtimer": ("void *", 8, 8, False)}),
+    "hrtimer_rearm": ("timer", 412, {"next_event": ("s64", 8, 8, True)}),
+    "timer_start": ("timer", 413, {"timer": ("void *", 8, 8, False),
+                                   "expires": ("unsigned long", 16, 8, False),
+                                   "bucket_expiry": ("unsigned long", 24, 8, False),
+                                   "now": ("unsigned long", 32, 8, False),
+                                   "flags": ("unsigned int", 40, 4, False)}),
+    "timer_cancel": ("timer", 414, {"timer": ("void *", 8, 8, False)}),
+    "timer_expire_entry": ("timer", 415, {"timer": ("void *", 8, 8, False),
+                                          "function": ("void *", 16, 8, False)}),
+    "softirq_raise": ("irq", 416, {"vec": ("unsigned int", 8, 4, False)}),
+    "cil_reflect": ("cil", 417, {"res": ("u64", 8, 8, False), "bits": ("u32", 16, 4, False)}),
     "cil_stop_tick": ("cil", 405, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_retain_tick": ("cil", 406, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_idle_exit": ("cil", 407, {"ip": ("unsigned long", 8, 8, False)}),
 }  # fmt: skip
+
+# Events whose function is told by its name.
+WITH_FUNCTION = ("hrtimer_expire_entry", "hrtimer_start", "timer_expire_entry")
 
 # Functions are numbered from here, since only their names are known.
 _FUNCTIONS = 0xFFFF000000000000
@@ -73,7 +90,7 @@ class Event:
         ts: time, ns.
         name: a key of EVENTS.
         values: fields by name; those missing are 0.
-        text: of a `print`; of an hrtimer_expire_entry the function.
+        text: of a `print`; of an event of WITH_FUNCTION the function.
         lost: events before it are missing.
     """
 
@@ -199,7 +216,7 @@ class Writer:
     def _pack(self, event: Event) -> bytes:
         _, number, fields = EVENTS[event.name]
         values = dict(event.values)
-        if event.name == "hrtimer_expire_entry":
+        if event.name in WITH_FUNCTION:
             known = self._functions.setdefault(event.text[:80], len(self._functions))
             values["function"] = _FUNCTIONS + 16 * (known + 1)
         record = bytearray(struct.pack("<HBBi", number, 0, 0, 0))

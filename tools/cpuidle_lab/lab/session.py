@@ -7,10 +7,14 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab.cache import TOP
+
+if TYPE_CHECKING:
+    from cpuidle_lab.trace import Machine
 
 # State tables of cpuidle_emul.
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
@@ -21,6 +25,52 @@ AS_BPF = "bpf:"
 TRACE = "trace.dat"
 TRACE_MIB = 64
 OUR_EVENTS = "cpuidle_lab"
+
+
+# As the emulator's source has them (emul/machines.h): of a state, and how many there may be.
+EXIT_MOST_US, TARGET_MOST_US, STATES_MOST, NAME_MOST = 100_000, 10_000_000, 10, 15
+
+
+def _fault(machine: "Machine", k: int) -> str:
+    """Return why the emulator refuses a state, "" if it does not."""
+    exits, targets = machine.exit_latency_ns, machine.target_residency_ns
+    exit_us, target_us, name = exits[k] // 1000, targets[k] // 1000, machine.names[k]
+    faults = (
+        (machine.polling[k], "it polls, and is not the shallowest"),
+        (len(name) > NAME_MOST or name in machine.names[:k], "its name is too long or not its own"),
+        (not 1 <= exit_us <= EXIT_MOST_US, f"its exit latency is not 1 to {EXIT_MOST_US} us"),
+        (not exit_us <= target_us <= TARGET_MOST_US,
+         f"its target residency is below its exit latency, or above {TARGET_MOST_US} us"),
+        (k and (exits[k] < exits[k - 1] or targets[k] < targets[k - 1]),
+         "its times are below those of the state before it"),
+    )  # fmt: skip
+    return next((text for is_so, text in faults if is_so), "")
+
+
+def emulated(spec: str) -> str:
+    """Return the emulator's parameters for a machine by any name that machines.find() takes.
+
+    Raises:
+        UserError: there is no such machine, or it cannot be emulated.
+    """
+    if spec in MACHINES:
+        return f"machine={spec}"
+    from cpuidle_lab import machines
+
+    machine = machines.find(spec)
+    polls = machine.polling[0]
+    if machine.count > STATES_MOST:
+        raise UserError(f"{spec} cannot be emulated: it has more than {STATES_MOST} states", USAGE)
+    told = []
+    for k in range(int(polls), machine.count):
+        if fault := _fault(machine, k):
+            raise UserError(f"{spec} cannot be emulated: {machine.names[k]}: {fault}", USAGE)
+        power = f":{machine.power_mw[k]}" if machine.power_mw[k] else ""
+        told.append(
+            f"{machine.names[k]}:{machine.exit_latency_ns[k] // 1000}:"
+            f"{machine.target_residency_ns[k] // 1000}{power}"
+        )
+    return f"states={','.join(told) or 'none'}" + ("" if polls else " poll=none")
 
 
 @dataclass(frozen=True)
@@ -75,7 +125,7 @@ class Session:
     """All phases of one boot, in one trace.
 
     Attributes:
-        machine: a name of MACHINES.
+        machine: as emulated() takes it.
         phases: in their order.
         events: event systems or events to record; none: no trace.
         trace_mib: room for them.
@@ -92,12 +142,9 @@ class Session:
         Raises:
             UserError: the machine or a governor is unknown.
         """
-        if self.machine not in MACHINES:
-            known = ", ".join(MACHINES)
-            raise UserError(f"unknown machine '{self.machine}'; there are {known}", USAGE)
         lines = [
             ". /lab/functions",
-            f"load cpuidle_emul machine={self.machine}",
+            f"load cpuidle_emul {emulated(self.machine)}",
             "load cpuidle_lab",
             *self._setup(),
             # The seed moves the session against the tick and the timers of the boot.
