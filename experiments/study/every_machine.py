@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Harm on any stream, on every machine that the kernel knows, and on recorded ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -157,7 +157,6 @@ def measure(
     memo: Memo,
     phase: Phase,
     everything: bool = False,
-    wanted: Callable[[], tuple[list[Found], list[str]]] = tables,
 ) -> Section:
     """Measure harm on every table.
 
@@ -168,11 +167,10 @@ def measure(
         memo: where figures are kept.
         phase: shows progress.
         everything: list every exceeded limit, not only the worst.
-        wanted: returns the tables, as tables().
     """
     section = Section(PART, TITLE)
     governors = [parse(subject, False)[0], *(candidate(label) for label in MAINLINE)]
-    found, refused = wanted()
+    found, refused = tables()
     jobs = {
         (table.kind, table.names, name): (synth.STREAMS[name], table.machine, count, governors)
         for table in found

@@ -797,8 +797,7 @@ def test_a_machine_of_any_source_becomes_parameters_of_the_emulator(tmp_path: Pa
     [
         ("a", 30, 20, "target residency is below its exit latency"),
         ("a", 200_000, 300_000, "exit latency is not 1 to 100000 us"),
-        ("WFI", 3, 20, "not its own"),
-        ("a-name-of-sixteen", 3, 20, "name is too long"),
+        ("WFI", 3, 20, "another state has its name"),
     ],
 )
 def test_a_machine_that_cannot_be_emulated_is_refused(

@@ -26,6 +26,7 @@ from experiments import memo
 from experiments.study import (
     ablation,
     cost,
+    every_machine,
     front,
     kernel,
     plan,
@@ -657,13 +658,21 @@ def test_other_regimes_change_into_each_other(
     assert changes == {("uniform-3ms", "timer-10ms"), ("timer-10ms", "uniform-3ms")}
 
 
-def test_the_whole_way(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_way(
+    scratch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = scratch / "page.md"
+    few = [
+        every_machine.Found(kind, (name, f"{name}-again"), synth.machine(name, streams.HZ))
+        for kind, name in zip(every_machine.KINDS, ("skl", "power9", "skx"), strict=True)
+    ]
+    monkeypatch.setattr(every_machine, "tables", lambda: (few, ["unsorted"]))
     assert main(command(scratch, "-o", str(page), "--json")) == 0
     whole = json.loads(capsys.readouterr().out)
     by_part = {section["part"]: section for section in whole["sections"]}
-    assert list(by_part) == ["regret", "unseen", "front", "learning", "cost", "robust", "kernel",
-                             "ablation"]  # fmt: skip
+    assert list(by_part) == ["regret", "unseen", "front", "learning", "cost", "robust", "machines",
+                             "kernel", "ablation"]  # fmt: skip
+    assert len(by_part["machines"]["verdicts"]) == len(few)
     (row,) = by_part["regret"]["rows"]
     of = {one["stream"]: one["governors"] for one in by_part["regret"]["streams"]}
     mean = np.mean([of[name]["wteo"]["regret"] for name in ("poisson-1ms", "bursts")])
