@@ -19,11 +19,11 @@ from pathlib import Path
 from cpuidle_lab.bpf.blind import blind
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import images
+from cpuidle_lab.lab.built import LLVM
 from cpuidle_lab.lab.cache import CACHE, TOP, cached, run_logged
 
 SOURCES = TOP / "bpf"
 OBJECTS = TOP / "build" / "bpf"
-LLVM = "19"
 GUEST_CPUS = 8  # of the lab, unless it is told to have more
 TUNABLES = 23  # CIL_BPF_TUNABLES of governors/common/bpf.h
 

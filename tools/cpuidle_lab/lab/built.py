@@ -2,7 +2,8 @@
 """Kernels that the project builds from Debian's linux-source package, with the kernel's checkers.
 
 A flavour is a file of options beside kernels/base.config. The kernel is built by this machine's
-compiler, outside of the source tree, and its build tree is kept: modules are built against it.
+compiler, or the one that its options need, outside of the source tree, and its build tree is kept:
+modules are built against it.
 """
 
 import os
@@ -23,6 +24,10 @@ FLAVOURS = tuple(sorted(path.stem for path in OPTIONS.glob("*.config") if path.s
 
 # What building a kernel needs, by package.
 TOOLS = {"bison": "bison", "flex": "flex", "bc": "bc", "make": "make", "gcc": "gcc"}
+# The compiler of flavours whose options gcc does not have.
+LLVM = "19"
+CLANG = f"clang-{LLVM}"
+COMPILERS = {"kcfi": CLANG}
 ELF_HEADER = Path("/usr/include/libelf.h")
 
 # Half of the source, and of no use here.
@@ -62,7 +67,8 @@ def modules(flavour: str, changes: Mapping[str, str] | None = None) -> images.Mo
         unpacked = target / "source"
         images.write_sources(sources, unpacked)
         log = CACHE / f"modules-{flavour}.log"
-        command = ["make", "-C", str(tree), f"M={unpacked}", f"-j{os.cpu_count()}", "modules"]
+        command = ["make", "-C", str(tree), f"CC={compiler(flavour)}", f"M={unpacked}"]
+        command += [f"-j{os.cpu_count()}", "modules"]
         run_logged(command, log, f"building the modules for {flavour}")
         installed = target / "root/usr/lib/modules" / _release(tree) / "updates"
         for folder in (installed, target / "plain"):
@@ -86,13 +92,13 @@ def build_tree(flavour: str) -> Path:
     Raises:
         UserError: see kernel().
     """
-    _check_tools()
+    _check_tools(compiler(flavour))
     source = source_tree()
     wanted = "".join((OPTIONS / f"{name}.config").read_text() for name in ("base", flavour))
 
     def build(target: Path) -> None:
         (target / "wanted.config").write_text(wanted)
-        make: list[str | Path] = ["make", "-C", source, f"O={target}"]
+        make: list[str | Path] = ["make", "-C", source, f"O={target}", f"CC={compiler(flavour)}"]
         log = CACHE / f"built-{flavour}.log"
         configure = [*make, f"KCONFIG_ALLCONFIG={target / 'wanted.config'}", "allnoconfig"]
         run_logged(configure, log, f"configuring the kernel '{flavour}'")
@@ -102,10 +108,17 @@ def build_tree(flavour: str) -> Path:
         _pack_indexes(target)
         _drop_objects(target)
 
-    compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True)
-    recipe = [source.name, wanted, compiler.stdout.splitlines()[0]]
+    version = subprocess.run(
+        [compiler(flavour), "--version"], capture_output=True, text=True, check=True
+    )
+    recipe = [source.name, wanted, version.stdout.splitlines()[0]]
     title = f"Building the kernel '{flavour}' of Linux {SERIES}"
     return cached(f"built-{flavour}", recipe, title, build)
+
+
+def compiler(flavour: str) -> str:
+    """Return the compiler of a flavour."""
+    return COMPILERS.get(flavour, "gcc")
 
 
 def check_options(wanted: str, made: str, flavour: str) -> None:
@@ -165,8 +178,9 @@ def source_tree() -> Path:
     return cached(f"source-{SERIES}", recipe, f"Getting {package} {version}", build)
 
 
-def _check_tools() -> None:
-    missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
+def _check_tools(compiler: str) -> None:
+    tools = TOOLS | {compiler: compiler}
+    missing = [package for tool, package in tools.items() if shutil.which(tool) is None]
     missing += [] if ELF_HEADER.exists() else ["libelf-dev"]
     if missing:
         raise UserError(f"building a kernel needs more: apt install {' '.join(missing)}")
