@@ -57,11 +57,15 @@ class WeightedTeo:
 
 
 _SAME = """\
-Nothing is compared yet: schbench, ebizzy, hackbench and the idle hours of the thread need the lab
-and are not measured here. What the reviewers asked and the thread left open is answered."""
+The commands are the thread's: wakebench has schbench's pattern and takes its 30 ms, ebizzy has the
+options, hackbench is the program itself. The patch is compared with TEO, as in the thread."""
 _DIFFERS = """\
-The streams are synthetic, the states are the emulated POWER9's, and TEO is that of this project's
-`teo_ng`, which decides as 7.2's does; the patch was made for TEO of 2020."""
+Scale: a twelfth of schbench's threads, 16 threads and chunks of 64 KiB for ebizzy, 2 of hackbench's
+10 groups, runs of seconds. schbench's work is the emulated machine's, which takes time instead of
+instructions; power is modelled, and a nanosecond is an instruction. In replay the streams are
+synthetic. The states are the emulated POWER9's. TEO is this project's `teo_ng`, which decides as
+7.2's does; the patch was made for TEO of 2020. `--original` has the thread's times and 12 idle
+hours."""
 _MEANING = """\
 **Only because it is shallower? No.** On these streams TEO is the shallow one. The patch loses less
 by states that are too shallow, and less by those that are too deep, than TEO does. wteo loses least
