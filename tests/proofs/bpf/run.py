@@ -23,6 +23,7 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
 from cpuidle_lab.bpf import build  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
+from cpuidle_lab.lab.built import CLANG  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.lab.hints_guest import program  # noqa: E402
 
@@ -54,7 +55,7 @@ def query(folder: Path) -> bytes:
     """Return the object of the program that asks as a scheduler."""
     source, made = HERE / "query.bpf.c", folder / "query.bpf.o"
     include = [f"-I{path.parent}" for path in Path("/usr/include").glob("*-linux-gnu/asm")]
-    command = [f"clang-{build.LLVM}", "-target", "bpf", "-O2", "-g", *include, "-c", str(source)]
+    command = [CLANG, "-target", "bpf", "-O2", "-g", *include, "-c", str(source)]
     subprocess.run([*command, "-o", str(made)], check=True)
     return made.read_bytes()
 
