@@ -19,7 +19,10 @@ EXIT = (0, 2_000, 10_000, 133_000)
 TARGET = (0, 2_000, 20_000, 600_000)
 POWER = (1000, 450, 300, 60)
 
-NUMBER = {"teo_ng": 0, "menu_ng": 1, "wteo": 2, "gate": 3}
+NUMBER = {"teo_ng": 0, "menu_ng": 1, "wteo": 2, "gate": 3, "bpf": 4}
+
+# What decides under these: the base, or the program in BPF.
+BASES = {"gate": "menu", "bpf": "bpf:wteo@0123456789abcdef"}
 
 # Columns of an interval that have one number a row.
 PLAIN = tuple(name for name in columns.INTERVAL if name not in ("answers", *columns.ANSWERS))
@@ -34,7 +37,7 @@ WORKLOADS: dict[str, Law] = {
 }
 
 # How far each toy governor's guess of the interval is off, as the sigma of a lognormal law.
-SKILL = {"teo_ng": 0.9, "menu_ng": 1.4, "wteo": 0.35, "gate": 1.4, "menu": 1.4}
+SKILL = {"teo_ng": 0.9, "menu_ng": 1.4, "wteo": 0.35, "gate": 1.4, "bpf": 0.35, "menu": 1.4}
 
 
 @dataclass
@@ -113,8 +116,12 @@ class Session:
             target_residency_ns=[*TARGET, *pad],
             power_mw=[*POWER, *pad],
             names=",".join(NAMES),
-            base="menu" if governor == "gate" else "",
-            tunables="learning_rate=50 half_life_ms=0",
+            base=BASES.get(governor, ""),
+            tunables=(
+                "budget=1500 t0=50 t1=0 t2=0 t3=96"
+                if governor == "bpf"
+                else "learning_rate=50 half_life_ms=0"
+            ),
             kernel="6.12.0-test",
         )
 
@@ -234,7 +241,7 @@ def demo(path: Path, length: int = 300_000_000) -> Path:
     """Write a session of all governors and workloads; `length` is ns for each phase."""
     session = Session()
     for workload in WORKLOADS:
-        for governor in ("menu", *NUMBER):
+        for governor in ("menu", "teo_ng", "menu_ng", "wteo", "gate"):
             session.phase(governor, workload, length)
         session.phase("gate", workload, length, hints=True)
     return session.trace.write(path)

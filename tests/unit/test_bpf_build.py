@@ -178,11 +178,11 @@ def test_tunables_must_exist_and_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_replay_knows_the_policy_of_a_program() -> None:
-    assert points._policy_of("bpf", "bpf:wteo@0123456789abcdef") == "wteo"
-    assert points._policy_of("gate", "bpf:wteo@0123456789abcdef") == "wteo"
-    assert points._policy_of("bpf", "bpf:teo_ng (wteo@0123456789abcdef took too long)") == "teo_ng"
-    assert points._policy_of("gate", "menu") == "menu"
-    assert points._policy_of("wteo", "") == "wteo"
+    assert points.policy_of("bpf", "bpf:wteo@0123456789abcdef") == "wteo"
+    assert points.policy_of("gate", "bpf:wteo@0123456789abcdef") == "wteo"
+    assert points.policy_of("bpf", "bpf:teo_ng (wteo@0123456789abcdef took too long)") == "teo_ng"
+    assert points.policy_of("gate", "menu") == "menu"
+    assert points.policy_of("wteo", "") == "wteo"
 
 
 def test_replay_knows_the_tunables_of_a_program() -> None:

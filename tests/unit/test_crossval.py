@@ -17,7 +17,8 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.crossval import pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.errors import UserError
-from tests.unit.synthetic import Session
+from cpuidle_lab.phases import Phase
+from tests.unit.synthetic import BASES, Session
 
 MS = 1_000_000
 
@@ -83,6 +84,39 @@ def test_tunables_name_the_recorder(tmp_path: Path) -> None:
     _, wteo = read(record(tmp_path / "a.dat", *BOTH))
     assert wteo.recorder.label == "wteo:learning_rate=50:half_life_ms=0"
     assert dict(wteo.recorder.settings) == {"learning_rate": "50", "half_life_ms": "0"}
+
+
+def test_a_program_in_bpf_is_replayed_as_its_policy(tmp_path: Path) -> None:
+    path = record(tmp_path / "a.dat", ("bpf", "bursts"))
+    (part,) = read(path)
+    assert part.recorder.label == "wteo:learning_rate=50:half_life_ms=0"
+    with columns.opened(path) as recording:
+        (found,), why = trust.trust(recording, path)
+    assert not why
+    assert found.recorder == part.recorder.label
+    assert 0 < found.intervals <= part.count
+
+
+def test_a_program_of_other_sources_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(BASES, "bpf", "bpf:lazy@0123456789abcdef")
+    with pytest.raises(UserError, match="unknown governor 'lazy'; there are"):
+        read(record(tmp_path / "a.dat", ("bpf", "bursts")))
+
+
+def test_a_program_that_was_taken_off_in_a_phase_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session()
+    session.phase("bpf", "bursts", 100 * MS)
+    monkeypatch.setitem(BASES, "bpf", "bpf:teo_ng (wteo@0123456789abcdef took too long)")
+    session.phase("bpf", "bursts", 100 * MS)
+    path = session.trace.write(tmp_path / "a.dat")
+    assert len({part.recorder.governor.name for part in read(path)}) == 2
+    monkeypatch.setattr(parts, "phases_of", lambda *_: [Phase("bpf", "bursts", 0, 2**62)])
+    with pytest.raises(UserError, match="the governor changed while bursts ran"):
+        read(path)
 
 
 def test_a_recording_without_phases_is_refused(tmp_path: Path) -> None:

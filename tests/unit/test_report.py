@@ -527,6 +527,18 @@ def test_phases(scratch: Path) -> None:
     assert [g.values["periods"] for g in groups] == [3, 1, 1]
 
 
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_program_in_bpf_is_named_with_its_hash(scratch: Path, marked: bool) -> None:
+    builder = Builder()
+    if marked:
+        builder.trace.mark(0, builder.now, "phase governor=bpf workload=idle")
+        builder.now += 10
+    builder.config(governor=4, base="bpf:wteo@0123456789abcdef")
+    builder.add(Period(1, 10 * US, governor=4))
+    (group,) = metrics.analyse(trace.load(builder.trace.write(scratch)))
+    assert group.governor == "bpf:wteo@0123456789abcdef"
+
+
 # Of a kernel governor only what power:cpu_idle tells is said; the rest is unknown, not 0.
 def test_kernel_governor(scratch: Path) -> None:
     menu = phased(scratch)[0]

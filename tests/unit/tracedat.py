@@ -168,7 +168,7 @@ def _fields(entry: str) -> list[Field]:
 
 
 HINTS = {0: "set", 1: "inherit", 2: "move", 3: "remove", 4: "exit"}
-GOVERNORS = {0: "teo_ng", 1: "menu_ng", 2: "wteo", 3: "gate"}
+GOVERNORS = {0: "teo_ng", 1: "menu_ng", 2: "wteo", 3: "gate", 4: "bpf"}
 
 
 def events() -> dict[str, Event]:

@@ -99,7 +99,8 @@ class Group:
 
     Attributes:
         file: where it was recorded.
-        governor: its label: gate names its base, and says where hints applied.
+        governor: its label: gate names its base, and says where hints applied; bpf is named by
+            its program and the hash of its code.
         workload: name of the workload, "" if the trace has no markers.
         source: DECISIONS, or CPU_IDLE where only power:cpu_idle tells of it.
         start_ns: begin of the recording.
@@ -168,7 +169,7 @@ def phases(trace: Trace) -> list[Phase]:
 
 
 def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
-    """Add `governor_name`, and `label`, which names the gate's base."""
+    """Add `governor_name`, and `label`, which names the gate's base, or the program of bpf."""
     names = {
         int(number): trace.name_of("decision", "governor", int(number))
         for number in periods["governor"].unique()
@@ -180,11 +181,13 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     joined = named.sort("seq").join_asof(
         bases, on="seq", by="cpu", strategy="backward", check_sortedness=False
     )
-    gate = (pl.col("governor_name") == "gate") & (pl.col("base").fill_null("") != "")
+    has_base = pl.col("base").fill_null("") != ""
     return (
         joined.with_columns(
-            label=pl.when(gate)
+            label=pl.when(has_base & (pl.col("governor_name") == "gate"))
             .then(pl.format("gate({})", pl.col("base")))
+            .when(has_base & (pl.col("governor_name") == "bpf"))
+            .then(pl.col("base"))
             .otherwise(pl.col("governor_name"))
         )
         .drop("base")
@@ -458,7 +461,7 @@ def _phase_group(
             yield _of_cpu_idle(trace, phase, phase.governor, part)
         return
     label = phase.governor
-    if label == "gate":
+    if plain in ("gate", "bpf"):
         label = " and ".join(sorted(mine["label"].unique()))
         if (mine["hint_ns"] >= 0).any():
             label += " + hints"

@@ -15,9 +15,8 @@ from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.linux_source import series
 from cpuidle_lab.phases import Phase, phases_of
+from cpuidle_lab.replay.points import is_program, policy_of, settings_of
 from cpuidle_lab.trace import Machine
-
-GATE = "gate"
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +138,8 @@ def _part(
         if (mine["hint_ns"] >= 0).any():
             raise UserError(f"{path}: {phase.workload} ran with latency hints")
         first, end = (int(str(value)) for value in (mine["seq"].min(), mine["seq"].max()))
+        if _governors(recording, cpu, first, end) > 1:
+            raise UserError(f"{path}: the governor changed while {phase.workload} ran")
         inside = intervals.filter(pl.col("first_seq").is_between(first, end))
         if not inside.height:
             continue
@@ -170,6 +171,15 @@ def _checkpoint(recording: Recording, cpu: int, seq: int) -> int:
     return int(str(config["seq"].max())) if config.height else seq
 
 
+def _governors(recording: Recording, cpu: int, first: int, end: int) -> int:
+    """Return how many governors, bases and programs decided on a CPU from `first` to `end`."""
+    start = _checkpoint(recording, cpu, first)
+    config = recording.table("config").filter(
+        (pl.col("cpu") == cpu) & pl.col("seq").is_between(start, end)
+    )
+    return config.select("governor", "base").n_unique()
+
+
 def _state(recording: Recording, cpu: int, seq: int) -> bytes:
     pieces = recording.table("state").filter((pl.col("cpu") == cpu) & (pl.col("seq") == seq))
     return b"".join(pieces.sort("offset")["data"].to_list())
@@ -179,18 +189,17 @@ def _recorder(recording: Recording, cpu: int, seq: int) -> Candidate:
     """Return the governor, with its tunables, that decided on a CPU from a number on."""
     config = recording.table("config").filter((pl.col("cpu") == cpu) & (pl.col("seq") <= seq))
     row = config.sort("seq").row(-1, named=True)
-    name = recording.name_of("decision", "governor", int(row["governor"]))
-    if name == GATE:
-        name = str(row["base"])
+    base = str(row["base"])
+    name = policy_of(recording.name_of("decision", "governor", int(row["governor"])), base)
     # A governor of the kernel: under the gate, or recorded without the module.
-    if name not in project_governors(TOP):
+    if name not in project_governors(TOP) and not is_program(base):
         return candidate(f"{name}@{series(recording.kernel)}")
-    told = dict(word.split("=", 1) for word in str(row["tunables"]).split() if "=" in word)
     plain = candidate(name)
+    told = settings_of(base, str(row["tunables"]), plain.governor)
     defaults = {one.name: one for one in plain.governor.tunables}
     changed = [
         f"{key}={value}"
         for key, value in told.items()
-        if key in defaults and defaults[key].parse(value) != defaults[key].default
+        if key in defaults and defaults[key].parse(str(value)) != defaults[key].default
     ]
     return candidate(":".join([name, *changed]))

@@ -150,8 +150,16 @@ def reason_name(recording: Recording, number: int) -> str:
     return _name(recording, "reason", number)
 
 
-def _policy_of(name: str, base: str) -> str:
-    """Return which policy decides, by a configuration's governor and base."""
+def is_program(base: str) -> bool:
+    """Return whether a configuration's base is a program in BPF, or teo_ng in place of one."""
+    return _PROGRAM.match(base) is not None
+
+
+def policy_of(name: str, base: str) -> str:
+    """Return which policy decides, by a configuration's governor and base.
+
+    A program in BPF stands for the policy whose name it has: the same sources made both.
+    """
     program = _PROGRAM.match(base)
     if program:
         return program[1]
@@ -164,6 +172,18 @@ def _of_program(words: Mapping[str, str], chosen: Governor) -> dict[str, str | i
     numbers = {int(match[1]): value for match, value in found if match}
     names = [each.name for each in chosen.tunables]
     return {names[n]: value for n, value in numbers.items() if n < len(names)}
+
+
+def settings_of(base: str, text: str, chosen: Governor) -> dict[str, str | int]:
+    """Return the tunables of a policy as a configuration has them.
+
+    Args:
+        base: of the configuration; it names the program, if one decided.
+        text: "NAME=VALUE NAME=VALUE"; a program's are numbered.
+        chosen: the policy.
+    """
+    words = dict(word.split("=", 1) for word in text.split() if "=" in word)
+    return _of_program(words, chosen) if is_program(base) else dict(words)
 
 
 class Tunables:
@@ -189,10 +209,8 @@ class Tunables:
         self._anchors: dict[int, dict[str, str | int]] = {}
         for generation, number, base, text in config.unique().sort("generation").rows():
             name = governor_name(recording, number)
-            if _policy_of(name, base) == chosen.name:
-                words = dict(word.split("=", 1) for word in text.split())
-                bpf = _PROGRAM.match(base)
-                self._anchors[generation] = _of_program(words, chosen) if bpf else words
+            if policy_of(name, base) == chosen.name:
+                self._anchors[generation] = settings_of(base, text, chosen)
         self._changes: dict[int, dict[str, str | int]] = {}
         events = recording.table("tunable").select("generation", "governor", "name", "value")
         for generation, number, name, value in events.rows():
@@ -353,8 +371,11 @@ def _policies(recording: Recording, cpu: int) -> _Policies:
     config = recording.table("config").filter(pl.col("cpu") == cpu).sort("seq")
     plain = {n: governor_name(recording, n) for n in range(256)}
     own = {name for name in plain.values() if not name.startswith("governor ")}
-    bases = [_policy_of(GATE, base) for base in config["base"].to_list()]
-    bases = [base if base in own else BASE for base in bases]
+    bases = [
+        name if name in own or is_program(base) else BASE
+        for base in config["base"].to_list()
+        for name in [policy_of(GATE, base)]
+    ]
     return _Policies(plain, config["seq"].to_numpy(), bases)
 
 
