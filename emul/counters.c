@@ -100,7 +100,7 @@ static struct perf_pmu_events_attr events[] = {
 static ssize_t cpumask_show(struct device *dev, struct device_attribute *attr,
 			    char *buf)
 {
-	return cpumap_print_to_pagebuf(true, buf, cpu_online_mask);
+	return sysfs_emit(buf, "%*pbl\n", cpumask_pr_args(cpu_online_mask));
 }
 static DEVICE_ATTR_RO(cpumask);
 
