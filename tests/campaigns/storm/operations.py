@@ -119,7 +119,7 @@ PROGRAM_OPERATIONS = (
     Operation("base", 8, lambda r, _: "bpf"),
     Operation("shadow", 8, lambda r, _: " ".join(r.sample((*OURS[:3], "bpf", "bpf"), 2))),
     Operation(
-        "parameter", 6, lambda r, _: f"bpf budget={r.choice((16, 1500))},t0={r.choice(VALUES)}"
+        "parameter", 6, lambda r, _: f"bpf budget={r.choice((16, 1000))},t0={r.choice(VALUES)}"
     ),
     Operation("program_look", 6, lambda r, _: ""),
 )
