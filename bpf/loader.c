@@ -98,18 +98,6 @@ static bool answer_of_module(void)
 	return true;
 }
 
-/* The verifier says at the end why, and shortly before from which line of the source. */
-static void print_log_end(const char *program)
-{
-	const char *from = verifier_log + strlen(verifier_log);
-	int lines = 0;
-
-	while (from > verifier_log && lines <= LOG_LINES)
-		if (*--from == '\n')
-			lines++;
-	fprintf(stderr, "the verifier's last lines for %s:\n%s\n", program, from);
-}
-
 /* The last line of the log that begins with a text; where it begins. */
 static char *last_line(const char *start)
 {
@@ -124,19 +112,41 @@ static char *last_line(const char *start)
 	return found;
 }
 
-/* One line of the verifier's log: the reason stands before the line of counts. */
+/* Since Linux 7.3 a report at the end explains what the log says before. */
+static char *find_report(void)
+{
+	return last_line("Verification failed: ");
+}
+
+/* The verifier says at the end why, and shortly before from which line of the source. */
+static void print_log_end(const char *program)
+{
+	const char *from = find_report();
+	int lines = 0;
+
+	if (!from) {
+		from = verifier_log + strlen(verifier_log);
+		while (from > verifier_log && lines <= LOG_LINES)
+			if (*--from == '\n')
+				lines++;
+	}
+	fprintf(stderr, "the verifier's last lines for %s:\n%s\n", program, from);
+}
+
+/* One line of the verifier's log: the reason stands before the report or the counts. */
 static bool answer_of_verifier(void)
 {
-	char *counts = last_line("processed "), *source = last_line("; ");
-	char *at = source ? strstr(source, " @ ") : NULL;
-	char *reason = verifier_log;
+	char *end = find_report() ?: last_line("processed ");
+	char *source, *at, *reason;
 
-	if (!counts || counts == verifier_log)
+	while (end && end > verifier_log && end[-1] == '\n')
+		*--end = '\0';
+	if (!end || end == verifier_log)
 		return false;
-	counts[-1] = '\0';
-	if (strrchr(verifier_log, '\n'))
-		reason = strrchr(verifier_log, '\n') + 1;
-	printf("error the verifier refuses the program: %s", reason);
+	source = last_line("; ");
+	at = source ? strstr(source, " @ ") : NULL;
+	reason = strrchr(verifier_log, '\n');
+	printf("error the verifier refuses the program: %s", reason ? reason + 1 : verifier_log);
 	if (at)
 		printf(" (%.*s)", (int)strcspn(at + 3, "\n"), at + 3);
 	printf("\n");
