@@ -142,6 +142,24 @@ done
 governor menu
 echo "menu $(cil-bpf call /lab/query.bpf.o other)"
 
+part "scheduler"
+if [ -d /sys/kernel/sched_ext ]; then
+	governor wteo
+	mkfifo /tmp/scheduler
+	cil-bpf attach /lab/scheduler.bpf.o </tmp/scheduler 2>&1 &
+	exec 5>/tmp/scheduler
+	wait_for enabled /sys/kernel/sched_ext/state
+	cyclictest -q -D 1 -i 700 -t 2 >/dev/null
+	exec 5>&-
+	wait
+	wait_for disabled /sys/kernel/sched_ext/state
+	grep -o "exit_latency=[0-9]* end_is_known=1" $tracing/trace | sort | uniq -c |
+		sed "s/^ */ok /"
+	governor menu
+else
+	echo "ok, the kernel has no sched_ext"
+fi
+
 part "storm"
 for turn in $(seq "$turns"); do
 	attach wteo >/dev/null

@@ -51,9 +51,9 @@ def prover() -> dict[str, str]:
     }
 
 
-def query(folder: Path) -> bytes:
-    """Return the object of the program that asks as a scheduler."""
-    source, made = HERE / "query.bpf.c", folder / "query.bpf.o"
+def asking(name: str, folder: Path) -> bytes:
+    """Return the object of a program that asks for exit latencies, of NAME.bpf.c."""
+    source, made = HERE / f"{name}.bpf.c", folder / f"{name}.bpf.o"
     include = [f"-I{path.parent}" for path in Path("/usr/include").glob("*-linux-gnu/asm")]
     command = [CLANG, "-target", "bpf", "-O2", "-g", *include, "-c", str(source)]
     subprocess.run([*command, "-o", str(made)], check=True)
@@ -70,7 +70,8 @@ def objects(cpus: int, hostiles: Sequence[Path]) -> tuple[dict[str, bytes], dict
             began = time.monotonic()
             made.append(build.build(build.source_of(governor), cpus, folder))
             took[governor] = time.monotonic() - began
-        files = build.guest_files(made) | {"lab/query.bpf.o": query(folder)}
+        files = build.guest_files(made)
+        files |= {f"lab/{name}.bpf.o": asking(name, folder) for name in ("query", "scheduler")}
         wrong = build.build(HERE / "wrong.bpf.c", cpus, folder)
         files["lab/bpf/wrong.bpf.o"] = wrong.path.read_bytes()
     return files | {"lab/bin/hint": program("hint")}, took
@@ -172,6 +173,7 @@ EXPECTED = {
     "replace": ["ok replaced"],
     "query": ["own ok returned=0", "end_is_known ok returned=", "nonsense ok returned=-22",
               "menu ok returned=-19"],
+    "scheduler": ["ok "],
     "storm": ["module removed"],
 }  # fmt: skip
 
