@@ -50,6 +50,12 @@ struct pid *cil_stub_pidfd_get_pid(unsigned int fd, unsigned int *flags)
 	return ERR_PTR(-EOPNOTSUPP);
 }
 
+/* This one may stay, too: a CPU whose entry was aborted then counts as idle. */
+int cil_stub_idle_cpu(int cpu)
+{
+	return 1;
+}
+
 static unsigned long cil_stub_lookup(const char *name)
 {
 	return 0;
@@ -62,6 +68,7 @@ DEFINE_STATIC_CALL(cil_got_tick, cil_stub_got_tick);
 DEFINE_STATIC_CALL(cil_register, cil_stub_register);
 DEFINE_STATIC_CALL(cil_switch, cil_stub_switch);
 DEFINE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
+DEFINE_STATIC_CALL(cil_idle_cpu, cil_stub_idle_cpu);
 DEFINE_STATIC_CALL(cil_lookup, cil_stub_lookup);
 
 struct cil_kernel cil_kernel;
@@ -78,6 +85,7 @@ enum cil_symbol_id {
 	SYM_REGISTER,
 	SYM_SWITCH,
 	SYM_PIDFD_GET_PID,
+	SYM_IDLE_CPU,
 	SYM_CPU_SCALE,
 	SYM_RT_PERIOD,
 };
@@ -106,6 +114,7 @@ static struct cil_symbol symbols[] = {
 	[SYM_REGISTER] = { "cpuidle_register_governor", true },
 	[SYM_SWITCH] = { "cpuidle_switch_governor", true },
 	[SYM_PIDFD_GET_PID] = { "pidfd_get_pid", false },
+	[SYM_IDLE_CPU] = { "idle_cpu", false },
 	[SYM_CPU_SCALE] = { "cpu_scale", false },
 	/* Its timer gives throttled tasks their time back. */
 	[SYM_RT_PERIOD] = { "sched_rt_period_timer", false },
@@ -175,6 +184,8 @@ int cil_symbols_resolve(void)
 	AIM(cil_switch, SYM_SWITCH);
 	if (symbols[SYM_PIDFD_GET_PID].address)
 		AIM(cil_pidfd_get_pid, SYM_PIDFD_GET_PID);
+	if (symbols[SYM_IDLE_CPU].address)
+		AIM(cil_idle_cpu, SYM_IDLE_CPU);
 	return 0;
 }
 

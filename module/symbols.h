@@ -20,6 +20,7 @@ bool cil_stub_got_tick(void);
 int cil_stub_register(struct cpuidle_governor *governor);
 int cil_stub_switch(struct cpuidle_governor *governor);
 struct pid *cil_stub_pidfd_get_pid(unsigned int fd, unsigned int *flags);
+int cil_stub_idle_cpu(int cpu);
 
 DECLARE_STATIC_CALL(cil_latency_req, cil_stub_latency_req);
 DECLARE_STATIC_CALL(cil_sleep_length, cil_stub_sleep_length);
@@ -28,6 +29,7 @@ DECLARE_STATIC_CALL(cil_got_tick, cil_stub_got_tick);
 DECLARE_STATIC_CALL(cil_register, cil_stub_register);
 DECLARE_STATIC_CALL(cil_switch, cil_stub_switch);
 DECLARE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
+DECLARE_STATIC_CALL(cil_idle_cpu, cil_stub_idle_cpu);
 
 /**
  * struct cil_kernel - data of the kernel's cpuidle core

@@ -10,6 +10,7 @@
 
 #include "bpf/kfuncs.h"
 #include "state.h"
+#include "symbols.h"
 
 DEFINE_PER_CPU(struct cil_query *, cil_bpf_asking);
 
@@ -23,6 +24,9 @@ static const struct cil_cpu *idle_cpu_of(s32 n)
 	cpu = per_cpu_ptr(cil_cpus, n);
 	if (!READ_ONCE(cpu->governor))
 		return ERR_PTR(-ENODEV);
+	/* The kernel reflects no entry that it aborted because of a task. */
+	if (!static_call(cil_idle_cpu)(n))
+		return NULL;
 	return READ_ONCE(cpu->decided) && !READ_ONCE(cpu->reflected) ? cpu : NULL;
 }
 

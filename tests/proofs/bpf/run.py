@@ -171,7 +171,7 @@ EXPECTED = {
     "loader killed": ["ok replaced", "name=teo_ng", "detached, bpf goes on"],
     "not root": ["Operation not permitted"],
     "replace": ["ok replaced"],
-    "query": ["own ok returned=0", "end_is_known ok returned=", "nonsense ok returned=-22",
+    "query": ["own ok returned=0 .", "end_is_known ok returned=", "nonsense ok returned=-22",
               "menu ok returned=-19"],
     "scheduler": ["ok "],
     "storm": ["module removed"],
