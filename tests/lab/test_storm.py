@@ -40,6 +40,20 @@ def test_a_machine_that_has_not_begun_is_one_sentence(
     assert "the kernel cannot be built" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("attached", "code"), [(0, 1), (2, 0)])
+def test_a_storm_in_which_no_program_was_attached_fails(
+    attached: int,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = verdict.Verdict("", [], [], 0, 3, {"program": (7, attached)})
+    monkeypatch.setattr(run, "run_lab", lambda *_: None)
+    monkeypatch.setattr(verdict, "judge", lambda _: found)
+    assert run.main(["--rounds", "1", "--seed", "3"]) == code
+    assert ("no program could be attached" in capsys.readouterr().out) == bool(code)
+
+
 def test_a_seed_draws_the_same_operations() -> None:
     first = list(operations.rounds(7, 50, 4))
     assert first == list(operations.rounds(7, 50, 4))

@@ -111,6 +111,9 @@ def storm(args: argparse.Namespace, folder: Path) -> tuple[verdict.Verdict, floa
     found = replace(verdict.judge(result), boots=boot)
     if not found.failure and not found.recounts:
         found = replace(found, failure="the counts of hints were never compared")
+    ran, attached = found.done.get("program", (0, 0))
+    if not found.failure and ran and not attached:
+        found = replace(found, failure="no program could be attached")
     return found, time.monotonic() - began
 
 
