@@ -162,7 +162,7 @@ if [ -d /sys/kernel/sched_ext ]; then
 		sed "s/^ */ok /"
 	governor menu
 else
-	echo "ok, the kernel has no sched_ext"
+	echo "ok no sched_ext in this kernel"
 fi
 
 part "storm"
