@@ -17,7 +17,7 @@ from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text
-from cpuidle_lab.formats.writer import Event, Writer
+from cpuidle_lab.formats.writer import EVENTS, Event, Writer
 from cpuidle_lab.host import TRACEFS
 from cpuidle_lab.host import Machine as Host
 from cpuidle_lab.lab.session import emulated
@@ -289,6 +289,61 @@ def test_a_device_that_was_left_programmed_is_told(tmp_path: Path) -> None:
     kernel.choose(1, 20_000)
     kernel.tick()
     assert told(kernel, tmp_path / "a.dat")[0] == (4000 * MS - at, 9 * MS - at)
+
+
+def test_an_answer_tells_when_the_kernel_reads_the_clock(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=77, expires=9 * MS)
+    kernel.switch()
+    # The kernel reads the clock 450 ns after the switch, which costs an event 100 ns.
+    kernel.add(700, "cil_sleep_length", ret=9 * MS - kernel.now - 450, dn=9 * MS - kernel.now - 450)
+    kernel.add(100, "cil_retain_tick")
+    kernel.choose(1, 20_000)
+    kernel.switch()
+    second = kernel.now
+    kernel.add(700, "cil_retain_tick")
+    kernel.choose(1, 20_000)
+    row = periods(kernel.write(tmp_path / "a.dat")).to_dicts()[1]
+    assert row["flags"] & 0x14 == 0x10
+    assert row["sleep_length_ns"] == row["delta_tick_ns"] == 9 * MS - second - 450
+
+
+def test_an_old_kernels_time_to_the_tick_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, number, fields = EVENTS["cil_sleep_length"]
+    monkeypatch.setitem(EVENTS, "cil_sleep_length", (system, number, {"ret": fields["ret"]}))
+    kernel = Timers()
+    kernel.begin()
+    # 1.5 us after the tick; the kernel means the tick, as RCU holds it.
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=77, expires=12 * MS + 1500)
+    kernel.switch()
+    at = kernel.now + 120
+    for sleep in (12 * MS - at, 4000 * MS):
+        kernel.add(2000, "cil_sleep_length", ret=sleep)
+        kernel.add(100, "cil_retain_tick")
+        kernel.choose(1, 20_000)
+        kernel.switch()
+    rows = periods(kernel.write(tmp_path / "a.dat")).to_dicts()
+    assert rows[0]["sleep_length_ns"] == rows[0]["delta_tick_ns"] == 12 * MS - at
+    second = rows[1]["ts"] - 2000
+    assert (rows[1]["sleep_length_ns"], rows[1]["delta_tick_ns"]) == (
+        4000 * MS,
+        12 * MS - second - 120,
+    )
+
+
+def test_the_last_event_before_the_decision_is_the_present(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=77, expires=9 * MS)
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=78, expires=10 * MS)
+    kernel.switch()
+    kernel.add(900, "hrtimer_cancel", hrtimer=78)
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    assert told(kernel, tmp_path / "a.dat") == [(9 * MS - at, 9 * MS - at)]
 
 
 def test_a_timer_that_was_armed_before_the_recording_is_known(tmp_path: Path) -> None:

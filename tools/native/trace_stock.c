@@ -384,7 +384,6 @@ static const char *take_hrtimer(struct reader *r,
 		cil_stock_expiry(s, record->ts);
 		cil_timers_gone(&s->all, timer);
 	}
-	cil_stock_interrupt(s, record->ts);
 	return NULL;
 }
 
@@ -473,9 +472,6 @@ static const char *take_switch(struct reader *r, const struct tep_record *record
 
 	if (!cil_read_field(r, TABLE_SWITCH, 0, record))
 		cil_stock_left(s);
-	if (r->sources[TABLE_SWITCH][1].size &&
-	    !cil_read_field(r, TABLE_SWITCH, 1, record))
-		cil_stock_went_idle(s, record->ts);
 	return error;
 }
 
@@ -520,29 +516,34 @@ static const char *take_answer(struct reader *r, const struct tep_record *record
 	return r->stock.is_strict ? NULL : give_answer(r);
 }
 
-/**
- * cil_stock_record() - an event that decisions are made of
- * @r: the run
- * @table: its table
- * @record: the event
- *
- * Return: NULL, or what is wrong with it.
- */
-const char *cil_stock_record(struct reader *r, size_t table,
+/* Is an event one after which the kernel may read the clock? */
+static bool may_precede_clock(const struct reader *r, size_t table,
+			      const struct tep_record *record)
+{
+	switch (table) {
+	case TABLE_SWITCH:
+		return r->sources[TABLE_SWITCH][1].size &&
+		       !cil_read_field(r, TABLE_SWITCH, 1, record);
+	case TABLE_HRTIMER:
+	case TABLE_TIMER:
+	case TABLE_ARMED:
+	case TABLE_CANCELLED:
+	case TABLE_EXPIRED:
+	case TABLE_REARM:
+	case TABLE_WHEEL:
+	case TABLE_UNWHEEL:
+	case TABLE_SOFTIRQ:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static const char *use_event(struct reader *r, size_t table,
 			     const struct tep_record *record)
 {
 	struct cil_stock *s = &r->stock.state;
-	const char *error;
 
-	s->governor = governor_at(&r->stock, record->ts);
-	if (table == TABLE_UNASKED) {
-		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
-			r->stock.held.is_held = false;
-		return NULL;
-	}
-	error = r->stock.held.is_held ? give_answer(r) : NULL;
-	if (error)
-		return error;
 	switch (table) {
 	case TABLE_ASKED:
 		return take_answer(r, record);
@@ -576,7 +577,6 @@ const char *cil_stock_record(struct reader *r, size_t table,
 		return take_wheel(r, record);
 	case TABLE_TIMER:
 		cil_timers_gone(&s->all, cil_read_field(r, table, 1, record));
-		cil_stock_interrupt(s, record->ts);
 		return NULL;
 	case TABLE_SOFTIRQ:
 		if (cil_read_field(r, table, 0, record) == RCU_SOFTIRQ)
@@ -593,4 +593,32 @@ const char *cil_stock_record(struct reader *r, size_t table,
 	default:
 		return NULL;
 	}
+}
+
+/**
+ * cil_stock_record() - an event that decisions are made of
+ * @r: the run
+ * @table: its table
+ * @record: the event
+ *
+ * Return: NULL, or what is wrong with it.
+ */
+const char *cil_stock_record(struct reader *r, size_t table,
+			     const struct tep_record *record)
+{
+	struct cil_stock *s = &r->stock.state;
+	const char *error;
+
+	s->governor = governor_at(&r->stock, record->ts);
+	if (table == TABLE_UNASKED) {
+		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
+			r->stock.held.is_held = false;
+		return NULL;
+	}
+	error = r->stock.held.is_held ? give_answer(r) : NULL;
+	if (!error)
+		error = use_event(r, table, record);
+	if (!error && may_precede_clock(r, table, record))
+		cil_stock_seen(s, record->ts, table + 1);
+	return error;
 }
