@@ -157,16 +157,22 @@ static const char *give(struct cil_stock *s, struct cil_stock_entry *e,
 	return s->sink.outcome(s->sink.context, &e->outcome);
 }
 
-/* The decisions that wait get the timer that is due at @next_ns, 0: unknown. */
-static const char *give_waiting(struct cil_stock *s, u64 next_ns)
+/* The first decisions that wait get the timer due at @next_ns, 0: unknown. */
+static const char *give_first(struct cil_stock *s, u32 count, u64 next_ns)
 {
 	const char *error = NULL;
 	u32 i;
 
-	for (i = 0; i < s->waiting && !error; i++)
+	for (i = 0; i < count && !error; i++)
 		error = give(s, &s->queue[i], next_ns);
-	s->waiting = 0;
+	s->waiting -= count;
+	memmove(s->queue, s->queue + count, s->waiting * sizeof(*s->queue));
 	return error;
+}
+
+static const char *give_waiting(struct cil_stock *s, u64 next_ns)
+{
+	return give_first(s, s->waiting, next_ns);
 }
 
 /*
@@ -528,24 +534,35 @@ static void hold_tick(struct cil_stock_entry *e)
  * cil_stock_tick_told() - all is told of a tick that came
  * @s: the CPU
  *
- * If it had work for RCU, RCU kept it running since the tick before.
+ * If it had work for RCU, RCU kept it running since the tick before. Where there
+ * are other CPUs, RCU may wait for them over some ticks. An idle CPU hands it
+ * nothing new, so RCU kept the tick since the idle loop was entered. Decisions of
+ * that stay therefore wait for one more tick.
  *
  * Return: NULL, or what is wrong with a decision.
  */
 const char *cil_stock_tick_told(struct cil_stock *s)
 {
-	u32 i;
+	bool holds = s->holds;
+	u32 i, settled = s->waiting;
 
 	if (!s->ticked)
 		return NULL;
 	s->ticked = false;
-	for (i = 0; s->holds && i < s->waiting; i++)
-		hold_tick(&s->queue[i]);
-	if (s->holds && s->has_open)
-		hold_tick(&s->open);
-	s->open.may_hold = false;
 	s->holds = false;
-	return s->has_all ? give_waiting(s, 0) : NULL;
+	if (!s->has_all)
+		return NULL;
+	if (holds) {
+		for (i = 0; i < s->waiting; i++)
+			hold_tick(&s->queue[i]);
+		hold_tick(&s->open);
+	} else if (s->has_others && !s->left) {
+		while (settled && !s->queue[settled - 1].left)
+			settled--;
+	} else {
+		s->open.may_hold = false;
+	}
+	return give_first(s, settled, 0);
 }
 
 /**

@@ -122,6 +122,7 @@ struct cil_stock_entry {
  * @waiting: how many
  * @all: all timers, where their arming and their end were recorded
  * @has_all: @all is valid
+ * @has_others: there are other CPUs
  * @idle_ns: when the CPU went idle, or was interrupted idle
  * @seen_ns: time of the event that told so
  * @seen_kind: its kind
@@ -151,6 +152,7 @@ struct cil_stock {
 	u32 waiting;
 	struct cil_timers all;
 	bool has_all;
+	bool has_others;
 	u64 idle_ns;
 	u64 seen_ns;
 	u32 seen_kind;

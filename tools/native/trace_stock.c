@@ -357,6 +357,7 @@ void cil_stock_scanned(struct reader *r)
 		s->event_ns = c->event_ns;
 	s->has_probes = c->has_probes;
 	s->has_all = c->has_wheel && c->ticks_met > c->ticks_missed;
+	s->has_others = tep_get_cpus(r->tep) > 1;
 }
 /* ---- Events. ---- */
 
