@@ -193,9 +193,9 @@ class Timers(Kernel):
 
 
 def told(kernel: Kernel, path: Path) -> list[tuple[int, int]]:
-    """Return when the next timer event was due at each decision, without the tick and with it."""
+    """Return when the next timer was due at each decision of CPU 0, without and with the tick."""
     with columns.opened(kernel.write(path)) as recording:
-        rows = recording.table("period").to_dicts()
+        rows = recording.table("period").filter(pl.col("cpu") == 0).to_dicts()
         assert recording.stock is not None and recording.stock["asked"] == 0
         # Of the last, no later tick tells whether RCU held the tick.
         assert all(row["flags"] & 0x10 for row in rows)
@@ -264,6 +264,53 @@ def test_rcus_work_at_the_next_tick_says_that_it_held_the_tick(tmp_path: Path, r
     found = told(kernel, tmp_path / "a.dat")
     held = [sleep == delta for sleep, delta in found]
     assert held == [rcu, rcu, False]
+
+
+@pytest.mark.parametrize(
+    ("other", "flags", "due"),
+    [
+        ("busy", 0, 4000),  # the busy CPU serves it
+        ("busy", 0x100000, 32),  # pinned
+        ("idle", 0, 32),
+        ("idle with a timer", 0, 24),  # the last CPU whose tick runs serves all
+    ],
+)
+def test_a_timer_that_is_not_pinned_is_served_by_a_busy_cpu(
+    tmp_path: Path, other: str, flags: int, due: int
+) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.wheel(1, 60, bucket_expiry=JIFFY + 1000, flags=0x100000)
+    kernel.wheel(2, 5, bucket_expiry=JIFFY + 8, flags=flags)
+    if other == "idle with a timer":
+        kernel.wheel(3, 5, bucket_expiry=JIFFY + 6, flags=1)
+    switch = Event(1, kernel.now + 10, "sched_switch", {"prev_pid": 0, "next_pid": 7})
+    kernel.events.append(switch)
+    if other != "busy":
+        kernel.events.append(Event(1, kernel.now + 50, "tick_stop", {"success": 1}))
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    (sleep, delta), *_ = told(kernel, tmp_path / "a.dat")
+    assert (sleep + at, delta + at) == (due * MS, 12 * MS)
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_rcu_may_wait_for_other_cpus_over_some_ticks(tmp_path: Path, cpus: int) -> None:
+    kernel = Timers()
+    kernel.begin()
+    if cpus == 2:
+        kernel.events.append(Event(1, kernel.now, "tick_stop", {"success": 1}))
+    for rcu in (False, True):
+        kernel.add(100, "cpu_idle", state=1, cpu_id=0)
+        kernel.add(20_000, "cpu_idle", state=EXIT, cpu_id=0)
+        kernel.tick(rcu=rcu)
+    kernel.switch()
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    held = [sleep == delta for sleep, delta in told(kernel, tmp_path / "a.dat")]
+    assert held == [cpus == 2, True, False]
 
 
 def test_a_stopped_tick_tells_the_next_timer_of_the_wheel(tmp_path: Path) -> None:
