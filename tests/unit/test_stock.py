@@ -15,6 +15,7 @@ from cpuidle_lab import columns, idle_tables, kernel_tables, machines
 from cpuidle_lab import trace as tr
 from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
+from cpuidle_lab.commands import doctor
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text
 from cpuidle_lab.formats.writer import EVENTS, Event, Writer
@@ -865,6 +866,20 @@ def test_without_a_driver_there_is_nothing_to_record(
     assert main(["capture", "--stock", "-o", str(tmp_path / "a.dat")]) == 1
     assert "no cpuidle driver" in capsys.readouterr().err
     assert len(probe_lines(host)) == 1
+
+
+@pytest.mark.parametrize(("level", "code"), [("integrity", 0), ("confidentiality", 1)])
+def test_lockdown_for_confidentiality_alone_forbids_it(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    level: str, code: int,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(host.tree.root))
+    host.tree.path("/sys/kernel/security/lockdown").write_text(f"none [{level}]\n")
+    assert main(["capture", "--stock", "-o", str(tmp_path / "a.dat"), "--", "true"]) == code
+    assert (f"locked down ({level})" in capsys.readouterr().err) == bool(code)
+    (finding,) = (one for one in doctor.examine(host) if one.check == "lockdown")
+    allowed = "capture --stock is allowed" if not code else "nor capture --stock"
+    assert allowed in finding.found
 
 
 def test_this_machine_records_its_own_idle(tmp_path: Path) -> None:
