@@ -48,6 +48,12 @@ sh /tmp/record.sh 1 /results/hand.dat >/dev/null
 echo "hand.code: $?"
 echo "hand.probes: $(probes)"
 rm -rf /results/.capture-*
+
+for level in integrity confidentiality; do
+	echo $level >/sys/kernel/security/lockdown
+	capture --stock --duration 1 -o /results/$level.dat >/dev/null 2>/results/$level.said
+	echo "$level.code: $?"
+done
 """
 
 
@@ -55,7 +61,7 @@ rm -rf /results/.capture-*
 def result(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Boot once."""
     output = tmp_path_factory.mktemp("stock") / "results"
-    run = LabRun(script=SCRIPT, cpus=2, files=command_files())
+    run = LabRun(script=SCRIPT, cpus=2, files=command_files(), real_time=True)
     return run_lab(run, output).check()
 
 
@@ -90,6 +96,14 @@ def test_the_recording_can_be_replayed(result: LabResult, name: str) -> None:
         assert recording.rows("interval") > 20
         asked, inferred = recording.stock["asked"], recording.stock["inferred"]
         assert asked > 0.8 * (asked + inferred + recording.stock["untold"])
+
+
+def test_lockdown_for_confidentiality_alone_forbids_it(result: LabResult) -> None:
+    told = said(result)
+    assert (told["integrity.code"], told["confidentiality.code"]) == ("0", "1")
+    assert (result.files / "integrity.dat").exists()
+    assert not (result.files / "confidentiality.dat").exists()
+    assert "locked down (confidentiality)" in (result.files / "confidentiality.said").read_text()
 
 
 def test_the_way_is_said(result: LabResult) -> None:

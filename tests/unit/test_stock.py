@@ -466,6 +466,42 @@ def test_after_lost_events_no_interval_spans_the_loss(tmp_path: Path) -> None:
         assert not recording.integrity.complete
 
 
+def test_a_cpu_that_goes_and_comes_again_has_no_interval_across(tmp_path: Path) -> None:
+    kernel = Kernel()
+    for _ in range(3):
+        kernel.idle(2, 900_000, sleep=770_000, delta=400_000, expiry=True)
+    # It dies in the idle task: the last state that it entered has no end.
+    kernel.add(100, "cil_sleep_length", ret=9 * MS, dn=MS)
+    kernel.add(100, "cil_stop_tick")
+    kernel.add(100, "cpu_idle", state=2, cpu_id=0)
+    kernel.add(5000 * MS, "sched_switch", prev_pid=5, next_pid=0)
+    for _ in range(3):
+        kernel.idle(2, 900_000, sleep=770_000, delta=400_000, expiry=True)
+    with columns.opened(kernel.write(tmp_path / "a.dat")) as recording:
+        assert recording.integrity.without_outcome == 1
+        lengths = recording.table("interval")["length_ns"]
+        assert lengths.len() >= 4 and int(str(lengths.max())) < 2 * MS
+
+
+@pytest.mark.parametrize(("event", "field"), [("cpu_idle", "state"), ("hrtimer_start", "expires")])
+def test_a_kernel_whose_fields_have_other_names_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, field: str
+) -> None:
+    system, number, fields = EVENTS[event]
+    renamed = {("other" if name == field else name): kind for name, kind in fields.items()}
+    monkeypatch.setitem(EVENTS, event, (system, number, renamed))
+    kernel = Kernel()
+    kernel.idle(1, 20_000, sleep=MS, delta=MS)
+    if event == "hrtimer_start":
+        kernel.add(100, event, hrtimer=7)
+    else:
+        kernel.events = [one for one in kernel.events if one.name != event]
+        kernel.add(100, event, cpu_id=0)
+    message = f"the event {system}:{event} has no field '{field}': another version of the kernel"
+    with pytest.raises(UserError, match=message):
+        periods(kernel.write(tmp_path / "a.dat"))
+
+
 def test_a_state_that_the_machine_lacks_is_refused(tmp_path: Path) -> None:
     kernel = Kernel()
     kernel.idle(7, 20_000, sleep=MS, delta=MS)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge of `make stock`, on small recordings made both ways."""
+"""Recordings made both ways: the judge of `make stock`, and the memory that reading one takes."""
 
+import resource
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from cpuidle_lab import trace as tr
 from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.stock import PROBES
 from tests.proofs.stock import run
@@ -12,6 +15,9 @@ from tests.unit.synthetic import Session
 from tests.unit.tracedat import Event, Field
 
 STATES = "POLL:0:0:1000,C1:2:2:450,C1E:10:20:300,C6:133:600:60"
+
+# What the reader may allocate; it maps a page of the file for each CPU.
+MEMORY = 32 << 20
 
 
 class BothWays(Session):
@@ -72,3 +78,20 @@ def test_a_phase_that_one_way_lacks_is_a_row_of_its_own(
     missing = found["hackbench"]
     assert missing.decisions > 20 and (missing.matched, missing.facts, missing.close) == (0, 0, 0)
     assert (False, "probes: phases that both have: all but 1 of 3") in run.targets(rows)
+
+
+def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
+    session = BothWays()
+    session.phase("menu_ng", "hackbench", 5_000_000)
+    path = tmp_path / "large.dat"
+    session.trace.write_large(path, 2_500_000)
+    told = tr.told_by(path, both=True)
+    assert told and path.stat().st_size > 2 * MEMORY
+    found = subprocess.run(
+        [str(tr.native_reader()), str(path), *told.options(), "period", "interval"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+        check=False,
+    )
+    assert (found.returncode, found.stderr) == (0, b"")

@@ -37,6 +37,7 @@ from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.stock import EVENTS, PROBES  # noqa: E402
 from tests import runner  # noqa: E402
+from tests.proofs.stock import costs  # noqa: E402
 
 EPILOG = """\
 examples:
@@ -44,6 +45,7 @@ examples:
   make stock STOCK_ARGS="--kernels 6.12 --workloads idle,pgbench-1"
   make stock STOCK_ARGS="--keep build/stock"           leave the traces there
   make stock STOCK_ARGS="--traces build/stock/*.dat"   judge them again; boot nothing
+  make stock STOCK_ARGS="--costs --kernels 6.12"       bytes and instructions of each way
 
 exit codes: 0 every target is met, 1 one is missed, 2 wrong usage
 """
@@ -417,6 +419,22 @@ def show(rows: Sequence[Row]) -> None:
         print(f"- {'held' if met else 'MISSED'}: {text}")
 
 
+def work_costs(args: argparse.Namespace) -> int:
+    """Measure what the ways of recording cost, show, return the exit code."""
+    names = args.workloads.split(",") if args.workloads else costs.WORKLOADS
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
+        for kernel in (args.kernels or "6.12").split(","):
+            found[kernel] = costs.measure(kernel, names, args.seconds, Path(name))
+    if args.json:
+        print(json.dumps({kernel: costs.rows(each) for kernel, each in found.items()}, indent=2))
+    else:
+        for kernel, each in found.items():
+            print(f"Linux {kernel}:")
+            costs.show(each)
+    return 0
+
+
 def _boots(args: argparse.Namespace) -> list[tuple[str, int]]:
     if args.kernels:
         return [(kernel, args.cpus) for kernel in args.kernels.split(",")]
@@ -463,9 +481,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--time-limit", type=float, default=1800, metavar="S", help="of a boot (default: 1800)")
     add("--traces", type=Path, nargs="+", help="judge these traces; boot nothing")
     add("--keep", type=Path, metavar="DIR", help="leave the traces here")
+    add("--costs", action="store_true", help="measure bytes and instructions instead")
     add("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(argv)
-    return runner.run("stock", lambda: work(args))
+    return runner.run("stock", lambda: work_costs(args) if args.costs else work(args))
 
 
 if __name__ == "__main__":
