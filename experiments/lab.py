@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What experiments in the lab have in common: hashes of a boot, and cells that were not booted."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -14,9 +15,20 @@ from cpuidle_lab.lab.run import LabResult
 from experiments.experiment import NOT_BOOTED, Cell, Request, run_cells
 from experiments.memo import Memo
 
-__all__ = ["NOT_BOOTED", "boots", "key_of"]
+__all__ = ["NOT_BOOTED", "boots", "key_of", "refusals"]
 
 Read = Callable[[LabResult], Any]
+
+# The disk of a boot is as large as its memory, at most 2 GiB; images and results come on top.
+_NEEDED_BYTES = 3 << 30
+
+
+def refusals(request: Request) -> list[str]:
+    """Return why the lab cannot be booted for an experiment, as sentences."""
+    free = shutil.disk_usage(TOP).free
+    if not request.lab or free >= _NEEDED_BYTES:
+        return []
+    return [f"{free >> 20} MiB are free in {TOP}, a boot of the lab needs {_NEEDED_BYTES >> 20}"]
 
 
 def key_of(run: LabRun, code: Iterable[Path]) -> str:

@@ -189,12 +189,16 @@ def _print(one: "Experiment", result: "Result") -> None:
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     from cpuidle_lab.view.terminal import phase
-    from experiments import pages
+    from experiments import lab, pages
     from experiments.experiment import as_json
     from experiments.memo import Memo
 
     request, folder = _request(args), _folder(args)
-    lacking = {one.name: why for one in found if (why := one.refusals(request))}
+    room = lab.refusals(request)
+    lacking = {
+        one.name: why for one in found
+        if (why := [*one.refusals(request), *(room if one.in_lab else ())])
+    }  # fmt: skip
     if lacking and not args.all:
         raise UserError("; ".join(f"{name}: {', '.join(why)}" for name, why in lacking.items()))
     for name, why in lacking.items():

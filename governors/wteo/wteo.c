@@ -70,7 +70,8 @@
  *    tick is stopped, so that nothing would correct a mistake.
  *
  * 5. If this decision resumes an interval, columns that are over by now are left
- *    out, and the time that has passed is taken off the others. If less than one
+ *    out, and the time that has passed is taken off the others. A column whose
+ *    mean has passed is memoryless: 3/8 of it outlast each mean. If less than one
  *    interval in 128 is left, this one is of a kind that the row does not know:
  *    it is expected to last as long again as it has lasted already.
  *

@@ -132,7 +132,7 @@ static void time_that_passed_is_taken_off(struct kunit *test)
 	/* 5 us are left, although the bin of 20 to 100 us is not half over. */
 	give(b, 2, ONE, 50 * US);
 	KUNIT_EXPECT_EQ(test, 1, choose(b, 45 * US));
-	/* Its mean has passed, so it is over: as long again. */
+	/* Its mean has passed: as long again. */
 	KUNIT_EXPECT_EQ(test, 2, choose(b, 50 * US));
 	KUNIT_EXPECT_EQ(test, 3, choose(b, 100 * US));
 	give(b, 2, ONE, 56 * US);
@@ -144,6 +144,29 @@ static void time_that_passed_is_taken_off(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, choose(b, 45 * US));
 	give(b, 2, ONE, 64 * US);
 	KUNIT_EXPECT_EQ(test, 2, choose(b, 45 * US));
+}
+
+/* A bin whose mean has passed is memoryless: 3/8 of it outlast each mean. */
+static void a_mean_that_passed_is_not_the_end(struct kunit *test)
+{
+	struct bench *b = bench_with_base(test);
+
+	give(b, 2, ONE, 40 * US);
+	give(b, 3, ONE / 64, 400 * US);
+	/* 3/8 for 40 us, 1/64 for 320 us: 51 us on average. */
+	KUNIT_EXPECT_EQ(test, 2, choose(b, 80 * US - 1 * US));
+	/* 9/64 for 40 us, and the same: 68 us. */
+	KUNIT_EXPECT_EQ(test, 2, choose(b, 80 * US));
+	/* It is over: 1/64 for 300 us. */
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 100 * US));
+	/* The same, 1/32 for 320 us: 91 us; then 1/24 for 320 us: 104 us. */
+	give(b, 3, ONE / 32, 400 * US);
+	KUNIT_EXPECT_EQ(test, 2, choose(b, 80 * US));
+	give(b, 3, ONE / 24, 400 * US);
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 80 * US));
+	/* Intervals of no length are over. */
+	give(b, 2, ONE, 0);
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 80 * US));
 }
 
 /* The last bin does not end: beyond its begin the rest stays what it was. */
@@ -454,6 +477,7 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(the_mean_has_edges),
 	KUNIT_CASE(nothing_is_over_at_the_begin),
 	KUNIT_CASE(time_that_passed_is_taken_off),
+	KUNIT_CASE(a_mean_that_passed_is_not_the_end),
 	KUNIT_CASE(the_last_bin_never_ends),
 	KUNIT_CASE(one_in_128_is_known),
 	KUNIT_CASE(late_is_beyond_the_tick),

@@ -172,17 +172,24 @@ static inline void expect(struct outlook *o, u32 weight, u32 time)
 	o->time += time < until_timer ? time : until_timer;
 }
 
+/* What is left of a column after each mean that has passed: 3/8, as of memoryless ones. */
+static inline u32 outlasting(u32 part)
+{
+	return part / 8 * 3;
+}
+
 /*
  * Step 5: a column of an interval that has lasted for some time already. The
  * last bin never ends: what is left of it does not depend on how long it took.
- * Where more time has passed than the column's mean, it is taken to be over.
+ * Another one whose mean has passed is memoryless until its end: a column may
+ * reach from 1 us to 10 ms.
  */
 static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 			u32 column, struct wteo_cell cell, u32 over_ns)
 {
 	u32 begin_ns = wteo_duration(target_residency(machine, column));
 	u32 end_ns = 2 * begin_ns;
-	u32 over;
+	u32 over, mean;
 
 	if (column + 1 < machine->state_count)
 		end_ns = wteo_duration(target_residency(machine, column + 1));
@@ -193,10 +200,19 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 		over_ns = begin_ns;
 		over = wteo_product(cell.weight, begin_ns);
 	}
-	if (over_ns >= end_ns || over >= cell.time)
+	if (over_ns >= end_ns)
 		return;
+	mean = cell.time;
+	if (over < mean) {
+		cell.time -= over;
+		over = 0;
+	}
+	for (; over >= mean && cell.weight; over -= mean) {
+		cell.weight = outlasting(cell.weight);
+		cell.time = outlasting(cell.time);
+	}
 	o->share += cell.weight;
-	expect(o, cell.weight, cell.time - over);
+	expect(o, cell.weight, cell.time);
 }
 
 /* Step 5: an interval that goes on. */

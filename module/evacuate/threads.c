@@ -4,10 +4,10 @@
  *
  * That of idle_inject runs while powerclamp or another user injects idle time.
  *
- * With PREEMPT_RT the softirqs run in threads: ksoftirqd is a normal task, and
- * ktimers (6.13) has the priority of a holder. A CPU must not go idle while
- * softirqs are pending. So both get a priority just above that of a holder for
- * as long as the CPU is evacuated. Elsewhere softirqs precede all tasks.
+ * A CPU must not go idle while softirqs are pending. But what an interrupt leaves
+ * of them, and all of them with PREEMPT_RT, waits for ksoftirqd, a normal task.
+ * With PREEMPT_RT ktimers (6.13) runs timers, at the priority of a holder. So both
+ * get a priority just above that for as long as the CPU is evacuated.
  */
 #include <linux/compiler.h>
 #include <linux/cpumask.h>
@@ -105,9 +105,8 @@ static void lower(struct cil_lifted *thread)
 bool cil_threads_get(struct cil_threads *threads, unsigned int cpu)
 {
 	*threads = (struct cil_threads) { };
-	if (IS_ENABLED(CONFIG_PREEMPT_RT) &&
-	    (!lift(&threads->softirqd, "ksoftirqd/", cpu) ||
-	     !lift(&threads->timerd, "ktimers/", cpu))) {
+	if (!lift(&threads->softirqd, "ksoftirqd/", cpu) ||
+	    !lift(&threads->timerd, "ktimers/", cpu)) {
 		cil_threads_put(threads);
 		return false;
 	}

@@ -25,7 +25,7 @@ struct cil_lifted {
 /**
  * struct cil_threads - the kernel's threads of a CPU that is evacuated
  * @injector: the thread of idle_inject, NULL if there is none
- * @softirqd: ksoftirqd, with PREEMPT_RT only
+ * @softirqd: ksoftirqd
  * @timerd: ktimers, with PREEMPT_RT only
  *
  * The holder of the CPU alone uses it.

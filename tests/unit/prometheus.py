@@ -16,6 +16,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ class Server:
         """Return the data of an answer.
 
         Raises:
+            OSError: Prometheus has not begun.
             ValueError: Prometheus refuses the query.
         """
         address = f"{self.url}/api/v1/{what}?{urllib.parse.urlencode(query)}"
@@ -69,6 +71,8 @@ class Server:
             with urllib.request.urlopen(address, timeout=10) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
             raise ValueError(json.load(error)["error"]) from error
 
     def values(self, expression: str) -> list[tuple[dict[str, str], float]]:

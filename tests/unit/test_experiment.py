@@ -2,11 +2,13 @@
 """The experiments: the figures of each case, mistakes in its file, bisection, pages."""
 
 import json
+import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -306,6 +308,15 @@ def test_a_span_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_bad_input_is_refused(words: list[str], code: int, said: str, capfd: Any) -> None:
     assert main(["experiment", *words]) == code
     assert said in capfd.readouterr().err
+
+
+def test_a_full_disk_is_said_before_anything_starts(monkeypatch: Any, capfd: Any) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    assert main(["experiment", "evacuate", "--lab", "--quick"]) == 1
+    said = capfd.readouterr()
+    assert "1024 MiB are free" in said.err and not said.out
+    # A case is replayed, which needs no room.
+    assert main(["experiment", "poll-only", "--lab", "--quick", "--seeds", "1"]) == 0
 
 
 def test_the_list_names_every_case(capfd: Any) -> None:

@@ -29,6 +29,7 @@ from experiments.study import (
     every_machine,
     front,
     kernel,
+    mechanisms,
     plan,
     programs,
     regimes,
@@ -667,6 +668,7 @@ def test_the_whole_way(
         for kind, name in zip(every_machine.KINDS, ("skl", "power9", "skx"), strict=True)
     ]
     monkeypatch.setattr(every_machine, "tables", lambda: (few, ["unsorted"]))
+    monkeypatch.setattr(mechanisms, "listed", lambda name: steps.listed(name)[:1])
     assert main(command(scratch, "-o", str(page), "--json")) == 0
     whole = json.loads(capsys.readouterr().out)
     by_part = {section["part"]: section for section in whole["sections"]}

@@ -35,9 +35,8 @@ POWER, BREAK_EVEN, LATENCY, LATENCY_US = 0.05, 0.10, 0.05, 2.0
 # The emulated package has no state of its own: all four are the state's exit latency.
 WAYS = ("timer asleep", "ipi asleep", "timer awake", "ipi awake")
 
-# Beside a CPU that is awake, a wake-up waits for that CPU's turn: shorter turns than the lab's, by
-# the threads of a core.
-TURN_US = {1: 20, 2: 10}
+# Beside a CPU that is awake, a wake-up waits for that CPU's turn: shorter turns than the lab's.
+TURN_US = 10
 
 # Enough where nothing is random.
 PLAN = "--repetitions 3 --duration 0.5 --wakeups 200"
@@ -170,7 +169,7 @@ def calibrate(where: Path) -> int:
         machines = list(group)
         run = LabRun(
             script=script(machines), files=guest.files(), time_limit_s=1800,
-            cpus=2 * threads, threads=threads, turn_us=TURN_US[threads],
+            cpus=2 * threads, threads=threads, turn_us=TURN_US,
         )  # fmt: skip
         result = run_lab(run, where / f"smt{threads}").check()
         print(result.output, end="")
