@@ -61,7 +61,7 @@ done
 def result(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Boot once."""
     output = tmp_path_factory.mktemp("stock") / "results"
-    run = LabRun(script=SCRIPT, cpus=2, files=command_files(), real_time=True)
+    run = LabRun(script=SCRIPT, cpus=2, files=command_files())
     return run_lab(run, output).check()
 
 
