@@ -22,7 +22,8 @@ capture --stock --duration 1 --json -o /results/good.dat >/results/good.json
 echo "good.code: $?"
 echo "good.probes: $(probes) $(cat $tracing/set_event | wc -l) $(cat $tracing/trace_clock)"
 
-capture --stock -o /results/killed.dat -- sleep 600 2>/dev/null &
+# The shell's own process would be killed otherwise.
+(exec {PYTHON} /lab/main.py capture --stock -o /results/killed.dat -- sleep 600 2>/dev/null) &
 until_runs sleep || exit 1
 echo "during.probes: $(probes)"
 kill -KILL $!
@@ -49,6 +50,7 @@ echo "hand.code: $?"
 echo "hand.probes: $(probes)"
 rm -rf /results/.capture-*
 
+mount -t securityfs none /sys/kernel/security 2>/dev/null
 for level in integrity confidentiality; do
 	echo $level >/sys/kernel/security/lockdown
 	capture --stock --duration 1 -o /results/$level.dat >/dev/null 2>/results/$level.said
