@@ -22,7 +22,8 @@ capture --stock --duration 1 --json -o /results/good.dat >/results/good.json
 echo "good.code: $?"
 echo "good.probes: $(probes) $(cat $tracing/set_event | wc -l) $(cat $tracing/trace_clock)"
 
-capture --stock -o /results/killed.dat -- sleep 600 2>/dev/null &
+# The shell's own process would be killed otherwise.
+(exec {PYTHON} /lab/main.py capture --stock -o /results/killed.dat -- sleep 600 2>/dev/null) &
 until_runs sleep || exit 1
 echo "during.probes: $(probes)"
 kill -KILL $!
@@ -48,6 +49,13 @@ sh /tmp/record.sh 1 /results/hand.dat >/dev/null
 echo "hand.code: $?"
 echo "hand.probes: $(probes)"
 rm -rf /results/.capture-*
+
+mount -t securityfs none /sys/kernel/security 2>/dev/null
+for level in integrity confidentiality; do
+	echo $level >/sys/kernel/security/lockdown
+	capture --stock --duration 1 -o /results/$level.dat >/dev/null 2>/results/$level.said
+	echo "$level.code: $?"
+done
 """
 
 
@@ -90,6 +98,14 @@ def test_the_recording_can_be_replayed(result: LabResult, name: str) -> None:
         assert recording.rows("interval") > 20
         asked, inferred = recording.stock["asked"], recording.stock["inferred"]
         assert asked > 0.8 * (asked + inferred + recording.stock["untold"])
+
+
+def test_lockdown_for_confidentiality_alone_forbids_it(result: LabResult) -> None:
+    told = said(result)
+    assert (told["integrity.code"], told["confidentiality.code"]) == ("0", "1")
+    assert (result.files / "integrity.dat").exists()
+    assert not (result.files / "confidentiality.dat").exists()
+    assert "locked down (confidentiality)" in (result.files / "confidentiality.said").read_text()
 
 
 def test_the_way_is_said(result: LabResult) -> None:

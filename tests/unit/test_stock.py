@@ -15,9 +15,10 @@ from cpuidle_lab import columns, idle_tables, kernel_tables, machines
 from cpuidle_lab import trace as tr
 from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
+from cpuidle_lab.commands import doctor
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text
-from cpuidle_lab.formats.writer import Event, Writer
+from cpuidle_lab.formats.writer import EVENTS, Event, Writer
 from cpuidle_lab.host import TRACEFS
 from cpuidle_lab.host import Machine as Host
 from cpuidle_lab.lab.session import emulated
@@ -193,9 +194,9 @@ class Timers(Kernel):
 
 
 def told(kernel: Kernel, path: Path) -> list[tuple[int, int]]:
-    """Return when the next timer event was due at each decision, without the tick and with it."""
+    """Return when the next timer was due at each decision of CPU 0, without and with the tick."""
     with columns.opened(kernel.write(path)) as recording:
-        rows = recording.table("period").to_dicts()
+        rows = recording.table("period").filter(pl.col("cpu") == 0).to_dicts()
         assert recording.stock is not None and recording.stock["asked"] == 0
         # Of the last, no later tick tells whether RCU held the tick.
         assert all(row["flags"] & 0x10 for row in rows)
@@ -266,6 +267,53 @@ def test_rcus_work_at_the_next_tick_says_that_it_held_the_tick(tmp_path: Path, r
     assert held == [rcu, rcu, False]
 
 
+@pytest.mark.parametrize(
+    ("other", "flags", "due"),
+    [
+        ("busy", 0, 4000),  # the busy CPU serves it
+        ("busy", 0x100000, 32),  # pinned
+        ("idle", 0, 32),
+        ("idle with a timer", 0, 24),  # the last CPU whose tick runs serves all
+    ],
+)
+def test_a_timer_that_is_not_pinned_is_served_by_a_busy_cpu(
+    tmp_path: Path, other: str, flags: int, due: int
+) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.wheel(1, 60, bucket_expiry=JIFFY + 1000, flags=0x100000)
+    kernel.wheel(2, 5, bucket_expiry=JIFFY + 8, flags=flags)
+    if other == "idle with a timer":
+        kernel.wheel(3, 5, bucket_expiry=JIFFY + 6, flags=1)
+    switch = Event(1, kernel.now + 10, "sched_switch", {"prev_pid": 0, "next_pid": 7})
+    kernel.events.append(switch)
+    if other != "busy":
+        kernel.events.append(Event(1, kernel.now + 50, "tick_stop", {"success": 1}))
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    (sleep, delta), *_ = told(kernel, tmp_path / "a.dat")
+    assert (sleep + at, delta + at) == (due * MS, 12 * MS)
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_rcu_may_wait_for_other_cpus_over_some_ticks(tmp_path: Path, cpus: int) -> None:
+    kernel = Timers()
+    kernel.begin()
+    if cpus == 2:
+        kernel.events.append(Event(1, kernel.now, "tick_stop", {"success": 1}))
+    for rcu in (False, True):
+        kernel.add(100, "cpu_idle", state=1, cpu_id=0)
+        kernel.add(20_000, "cpu_idle", state=EXIT, cpu_id=0)
+        kernel.tick(rcu=rcu)
+    kernel.switch()
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    held = [sleep == delta for sleep, delta in told(kernel, tmp_path / "a.dat")]
+    assert held == [cpus == 2, True, False]
+
+
 def test_a_stopped_tick_tells_the_next_timer_of_the_wheel(tmp_path: Path) -> None:
     kernel = Timers()
     kernel.begin()
@@ -289,6 +337,61 @@ def test_a_device_that_was_left_programmed_is_told(tmp_path: Path) -> None:
     kernel.choose(1, 20_000)
     kernel.tick()
     assert told(kernel, tmp_path / "a.dat")[0] == (4000 * MS - at, 9 * MS - at)
+
+
+def test_an_answer_tells_when_the_kernel_reads_the_clock(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=77, expires=9 * MS)
+    kernel.switch()
+    # The kernel reads the clock 450 ns after the switch, which costs an event 100 ns.
+    kernel.add(700, "cil_sleep_length", ret=9 * MS - kernel.now - 450, dn=9 * MS - kernel.now - 450)
+    kernel.add(100, "cil_retain_tick")
+    kernel.choose(1, 20_000)
+    kernel.switch()
+    second = kernel.now
+    kernel.add(700, "cil_retain_tick")
+    kernel.choose(1, 20_000)
+    row = periods(kernel.write(tmp_path / "a.dat")).to_dicts()[1]
+    assert row["flags"] & 0x14 == 0x10
+    assert row["sleep_length_ns"] == row["delta_tick_ns"] == 9 * MS - second - 450
+
+
+def test_an_old_kernels_time_to_the_tick_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, number, fields = EVENTS["cil_sleep_length"]
+    monkeypatch.setitem(EVENTS, "cil_sleep_length", (system, number, {"ret": fields["ret"]}))
+    kernel = Timers()
+    kernel.begin()
+    # 1.5 us after the tick; the kernel means the tick, as RCU holds it.
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=77, expires=12 * MS + 1500)
+    kernel.switch()
+    at = kernel.now + 120
+    for sleep in (12 * MS - at, 4000 * MS):
+        kernel.add(2000, "cil_sleep_length", ret=sleep)
+        kernel.add(100, "cil_retain_tick")
+        kernel.choose(1, 20_000)
+        kernel.switch()
+    rows = periods(kernel.write(tmp_path / "a.dat")).to_dicts()
+    assert rows[0]["sleep_length_ns"] == rows[0]["delta_tick_ns"] == 12 * MS - at
+    second = rows[1]["ts"] - 2000
+    assert (rows[1]["sleep_length_ns"], rows[1]["delta_tick_ns"]) == (
+        4000 * MS,
+        12 * MS - second - 120,
+    )
+
+
+def test_the_last_event_before_the_decision_is_the_present(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=77, expires=9 * MS)
+    kernel.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=78, expires=10 * MS)
+    kernel.switch()
+    kernel.add(900, "hrtimer_cancel", hrtimer=78)
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    assert told(kernel, tmp_path / "a.dat") == [(9 * MS - at, 9 * MS - at)]
 
 
 def test_a_timer_that_was_armed_before_the_recording_is_known(tmp_path: Path) -> None:
@@ -361,6 +464,42 @@ def test_after_lost_events_no_interval_spans_the_loss(tmp_path: Path) -> None:
     with columns.opened(kernel.write(tmp_path / "a.dat")) as recording:
         assert recording.integrity.lost_unknown == 1
         assert not recording.integrity.complete
+
+
+def test_a_cpu_that_goes_and_comes_again_has_no_interval_across(tmp_path: Path) -> None:
+    kernel = Kernel()
+    for _ in range(3):
+        kernel.idle(2, 900_000, sleep=770_000, delta=400_000, expiry=True)
+    # It dies in the idle task: the last state that it entered has no end.
+    kernel.add(100, "cil_sleep_length", ret=9 * MS, dn=MS)
+    kernel.add(100, "cil_stop_tick")
+    kernel.add(100, "cpu_idle", state=2, cpu_id=0)
+    kernel.add(5000 * MS, "sched_switch", prev_pid=5, next_pid=0)
+    for _ in range(3):
+        kernel.idle(2, 900_000, sleep=770_000, delta=400_000, expiry=True)
+    with columns.opened(kernel.write(tmp_path / "a.dat")) as recording:
+        assert recording.integrity.without_outcome == 1
+        lengths = recording.table("interval")["length_ns"]
+        assert lengths.len() >= 4 and int(str(lengths.max())) < 2 * MS
+
+
+@pytest.mark.parametrize(("event", "field"), [("cpu_idle", "state"), ("hrtimer_start", "expires")])
+def test_a_kernel_whose_fields_have_other_names_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, event: str, field: str
+) -> None:
+    system, number, fields = EVENTS[event]
+    renamed = {("other" if name == field else name): kind for name, kind in fields.items()}
+    monkeypatch.setitem(EVENTS, event, (system, number, renamed))
+    kernel = Kernel()
+    kernel.idle(1, 20_000, sleep=MS, delta=MS)
+    if event == "hrtimer_start":
+        kernel.add(100, event, hrtimer=7)
+    else:
+        kernel.events = [one for one in kernel.events if one.name != event]
+        kernel.add(100, event, cpu_id=0)
+    message = f"the event {system}:{event} has no field '{field}': another version of the kernel"
+    with pytest.raises(UserError, match=message):
+        periods(kernel.write(tmp_path / "a.dat"))
 
 
 def test_a_state_that_the_machine_lacks_is_refused(tmp_path: Path) -> None:
@@ -763,6 +902,20 @@ def test_without_a_driver_there_is_nothing_to_record(
     assert main(["capture", "--stock", "-o", str(tmp_path / "a.dat")]) == 1
     assert "no cpuidle driver" in capsys.readouterr().err
     assert len(probe_lines(host)) == 1
+
+
+@pytest.mark.parametrize(("level", "code"), [("integrity", 0), ("confidentiality", 1)])
+def test_lockdown_for_confidentiality_alone_forbids_it(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    level: str, code: int,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(host.tree.root))
+    host.tree.path("/sys/kernel/security/lockdown").write_text(f"none [{level}]\n")
+    assert main(["capture", "--stock", "-o", str(tmp_path / "a.dat"), "--", "true"]) == code
+    assert (f"locked down ({level})" in capsys.readouterr().err) == bool(code)
+    (finding,) = (one for one in doctor.examine(host) if one.check == "lockdown")
+    allowed = "capture --stock is allowed" if not code else "nor capture --stock"
+    assert allowed in finding.found
 
 
 def test_this_machine_records_its_own_idle(tmp_path: Path) -> None:

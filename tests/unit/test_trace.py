@@ -271,6 +271,18 @@ def test_state_count(tmp_path: Path, count: int) -> None:
 
 
 # A file cut anywhere gives either what is left of it or one sentence.
+@pytest.mark.parametrize("clock", ["x86-tsc", "counter"])
+def test_a_clock_that_does_not_count_ns_is_refused(tmp_path: Path, clock: str) -> None:
+    session = Session(cpus=1)
+    session.phase("menu", "cyclictest", 5_000_000)
+    names = ["local", "mono", "counter", "x86-tsc"]
+    session.trace.clock = " ".join(f"[{name}]" if name == "mono" else name for name in names)
+    assert tr.load(session.trace.write(tmp_path / "mono.dat")).tables["cpu_idle"].height
+    session.trace.clock = " ".join(f"[{name}]" if name == clock else name for name in names)
+    with pytest.raises(UserError, match=f"the clock {clock}, which does not count ns"):
+        tr.load(session.trace.write(tmp_path / "other.dat"))
+
+
 def test_truncation(tmp_path: Path) -> None:
     data = small(tmp_path / "whole.dat").read_bytes()
     path = tmp_path / "cut.dat"

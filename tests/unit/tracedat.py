@@ -18,6 +18,8 @@ TOP = Path(__file__).resolve().parents[2]
 
 PAGE = 4096
 PAGE_HEADER = 16
+# An option of trace.dat: its text follows the places of the pages.
+CLOCK_OPTION = 4
 CONSTANTS = {"CIL_STATE_MAX": 10, "CPUIDLE_NAME_LEN": 16, "TASK_COMM_LEN": 16}
 SIZES = {
     "char": (1, True), "s8": (1, True), "u8": (1, False), "u16": (2, False), "s32": (4, True),
@@ -206,11 +208,13 @@ class Trace:
         cpus: number of CPUs.
         events: the events that the file will describe; tests may remove or change them.
         order: byte order of the machine that records, "<" or ">".
+        clock: the file trace_clock of the kernel, "" where the recorder did not tell.
     """
 
     def __init__(self, cpus: int = 1, order: str = "<") -> None:
         self.cpus = cpus
         self.order = order
+        self.clock = ""
         self.events = events()
         self._records: dict[int, list[tuple[int, bytes, int]]] = defaultdict(list)
 
@@ -300,16 +304,20 @@ class Trace:
             )
         cmdlines = b"1 init\n"
         out += bytes(8) + self._number("Q", len(cmdlines)) + cmdlines
-        return bytes(out + self._number("I", self.cpus) + b"options  \0" + bytes(2))
+        options = self._number("H", CLOCK_OPTION) + self._number("I", 0) if self.clock else b""
+        return bytes(out + self._number("I", self.cpus) + b"options  \0" + options + bytes(2))
 
     def write(self, path: Path) -> Path:
         """Write the file and return its path."""
         out = bytearray(self._headers() + b"flyrecord\0")
         data = [self._pages(cpu) for cpu in range(self.cpus)]
-        offset = (len(out) + 16 * self.cpus + PAGE - 1) // PAGE * PAGE
+        offset = len(out) + 16 * self.cpus + 8 * bool(self.clock) + len(self.clock)
+        offset = (offset + PAGE - 1) // PAGE * PAGE
         for pages in data:
             out += self._number("Q", offset) + self._number("Q", len(pages))
             offset += len(pages)
+        if self.clock:
+            out += self._number("Q", len(self.clock)) + self.clock.encode()
         out += bytes(-len(out) % PAGE)
         path.write_bytes(bytes(out) + b"".join(data))
         return path

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.host import parse_version
 from cpuidle_lab.idle_tables import plain
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ PROBES, EVENTS, CPU_IDLE = "probes", "events", "cpu_idle"
 
 # No latency request, as PM QoS has it.
 NO_REQUEST = -1
+
+# Timer migration is by a hierarchy of CPUs from this kernel on.
+MIGRATES_SINCE = (6, 9)
 
 _TIME_MAX = 2**63 - 1
 _UNFIT = re.compile(r"[^\w.+-]")
@@ -111,6 +115,7 @@ class Told:
         return [
             *(["--strict"] if self.strict else []),
             *(["--no-probes"] if self.no_probes else []),
+            *(["--migrates"] if _migrates(self.kernel) else []),
             *(table.option() for table in self.tables),
             *(f"--governor={ts};{names.index(name)};{plain(name)}" for ts, name in changes),
             f"--kernel={_UNFIT.sub('_', self.kernel)[:80]}",
@@ -141,6 +146,14 @@ def machine_of(states: str, tick_ns: int) -> "Machine":
         polling=tuple(part[0] in POLLING for part in parts),
         tick_ns=tick_ns,
     )
+
+
+def _migrates(kernel: str) -> bool:
+    """Tell whether a kernel lets another CPU serve timers of the wheel that are not pinned."""
+    try:
+        return parse_version(kernel) >= MIGRATES_SINCE
+    except ValueError:
+        return False
 
 
 def _table(path: Path, words: dict[str, str]) -> Table:

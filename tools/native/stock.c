@@ -10,6 +10,9 @@
 /* The kernel's measurement and the events' differ by no more. */
 #define RESIDENCY_OFF_NS	20000
 
+/* The kind of event that the end of an idle state is, see cil_stock_seen(). */
+#define KIND_LEFT_STATE	0
+
 /* As power:cpu_idle numbers no state; an aborted selection's is not known. */
 #define NO_STATE	0
 
@@ -113,7 +116,9 @@ static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 
 	if (d->flags & CIL_FLAG_ASKED) {
 		s->counts->asked++;
-		if (!e->has_delta)
+		if (!e->has_delta && e->is_told)
+			d->delta_tick_ns = time_until(e->any_ns, e->idle_ns);
+		else if (!e->has_delta)
 			d->delta_tick_ns = time_to_tick(s, e);
 		return;
 	}
@@ -152,16 +157,22 @@ static const char *give(struct cil_stock *s, struct cil_stock_entry *e,
 	return s->sink.outcome(s->sink.context, &e->outcome);
 }
 
-/* The decisions that wait get the timer that is due at @next_ns, 0: unknown. */
-static const char *give_waiting(struct cil_stock *s, u64 next_ns)
+/* The first decisions that wait get the timer due at @next_ns, 0: unknown. */
+static const char *give_first(struct cil_stock *s, u32 count, u64 next_ns)
 {
 	const char *error = NULL;
 	u32 i;
 
-	for (i = 0; i < s->waiting && !error; i++)
+	for (i = 0; i < count && !error; i++)
 		error = give(s, &s->queue[i], next_ns);
-	s->waiting = 0;
+	s->waiting -= count;
+	memmove(s->queue, s->queue + count, s->waiting * sizeof(*s->queue));
 	return error;
+}
+
+static const char *give_waiting(struct cil_stock *s, u64 next_ns)
+{
+	return give_first(s, s->waiting, next_ns);
 }
 
 /*
@@ -220,6 +231,8 @@ static const char *open_decision(struct cil_stock *s, u64 ts)
 	e->before_ns = s->due_ns > ts ? s->due_ns : 0;
 	e->lost = s->lost;
 	e->idle_ns = s->idle_ns && s->idle_ns < ts ? s->idle_ns : ts;
+	e->seen_ns = s->seen_ns;
+	e->seen_kind = s->seen_kind;
 	tell_timers(s, e);
 	s->left = false;
 	s->lost = false;
@@ -231,6 +244,38 @@ static const char *open_decision(struct cil_stock *s, u64 ts)
 static bool is_deciding(const struct cil_stock *s)
 {
 	return s->has_open && !s->open.entered && !s->left;
+}
+
+static u64 apart(u64 a, u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/*
+ * An answer tells the present where the timer is known that it means, which may
+ * be the tick: the kernel read the clock between the last event and the answer.
+ */
+static void learn_present(struct cil_stock *s, struct cil_stock_entry *e,
+			  u64 ts)
+{
+	u64 sleep_ns = e->decision.sleep_length_ns;
+	u64 delta_ns = e->decision.delta_tick_ns;
+	u64 now_ns[] = {
+		e->any_ns - (e->has_delta ? delta_ns : sleep_ns),
+		e->has_delta ? 0 : e->next_ns - sleep_ns,
+	};
+	u64 best_ns = 0;
+	size_t i;
+
+	for (i = 0; i < 2; i++) {
+		if (now_ns[i] > e->seen_ns && now_ns[i] < ts &&
+		    apart(now_ns[i], e->idle_ns) < apart(best_ns, e->idle_ns))
+			best_ns = now_ns[i];
+	}
+	if (!best_ns || !e->seen_ns || !e->is_told)
+		return;
+	e->idle_ns = best_ns;
+	s->lag_ns[e->seen_kind] = best_ns - e->seen_ns;
 }
 
 /**
@@ -257,6 +302,8 @@ const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 	d->sleep_length_ns = sleep_length_ns;
 	d->delta_tick_ns = delta_tick_ns;
 	s->open.has_delta = has_delta;
+	if (sleep_length_ns > 0)
+		learn_present(s, &s->open, ts);
 	s->due_ns = 0;
 	if (sleep_length_ns >= 0 && sleep_length_ns < (s64)CIL_LENGTH_BELIEVED)
 		s->due_ns = s->open.idle_ns + sleep_length_ns;
@@ -309,7 +356,7 @@ static void leave_state(struct cil_stock *s, u64 ts)
 	/* What ended it was an interrupt, but for a poll. */
 	if (s->idle_ns <= entered_ns &&
 	    !(s->machine.polling >> e->outcome.index & 1))
-		cil_stock_interrupt(s, ts);
+		cil_stock_seen(s, ts, KIND_LEFT_STATE);
 }
 
 /**
@@ -447,24 +494,23 @@ const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts)
 }
 
 /**
- * cil_stock_went_idle() - the idle task runs, or is about to decide again
+ * cil_stock_seen() - an event after which the kernel may read the clock
  * @s: the CPU
  * @ts: when
+ * @kind: kind of event, below CIL_STOCK_KINDS, not KIND_LEFT_STATE
+ *
+ * What the kernel takes for the present is the time when the CPU went idle, or
+ * was last interrupted. The last event before that is nearest to it.
  */
-void cil_stock_went_idle(struct cil_stock *s, u64 ts)
+void cil_stock_seen(struct cil_stock *s, u64 ts, u32 kind)
 {
-	s->idle_ns = ts + s->event_ns;
-}
+	u64 lag_ns = s->lag_ns[kind];
 
-/**
- * cil_stock_interrupt() - an interrupt came, which may end an idle period
- * @s: the CPU
- * @ts: when
- */
-void cil_stock_interrupt(struct cil_stock *s, u64 ts)
-{
-	if (!s->left && !is_deciding(s))
-		cil_stock_went_idle(s, ts);
+	if (is_deciding(s))
+		return;
+	s->idle_ns = ts + (lag_ns ? lag_ns : s->event_ns);
+	s->seen_ns = ts;
+	s->seen_kind = kind;
 }
 
 /**
@@ -488,24 +534,35 @@ static void hold_tick(struct cil_stock_entry *e)
  * cil_stock_tick_told() - all is told of a tick that came
  * @s: the CPU
  *
- * If it had work for RCU, RCU kept it running since the tick before.
+ * If it had work for RCU, RCU kept it running since the tick before. Where there
+ * are other CPUs, RCU may wait for them over some ticks. An idle CPU hands it
+ * nothing new, so RCU kept the tick since the idle loop was entered. Decisions of
+ * that stay therefore wait for one more tick.
  *
  * Return: NULL, or what is wrong with a decision.
  */
 const char *cil_stock_tick_told(struct cil_stock *s)
 {
-	u32 i;
+	bool holds = s->holds;
+	u32 i, settled = s->waiting;
 
 	if (!s->ticked)
 		return NULL;
 	s->ticked = false;
-	for (i = 0; s->holds && i < s->waiting; i++)
-		hold_tick(&s->queue[i]);
-	if (s->holds && s->has_open)
-		hold_tick(&s->open);
-	s->open.may_hold = false;
 	s->holds = false;
-	return s->has_all ? give_waiting(s, 0) : NULL;
+	if (!s->has_all)
+		return NULL;
+	if (holds) {
+		for (i = 0; i < s->waiting; i++)
+			hold_tick(&s->queue[i]);
+		hold_tick(&s->open);
+	} else if (s->has_others && !s->left) {
+		while (settled && !s->queue[settled - 1].left)
+			settled--;
+	} else {
+		s->open.may_hold = false;
+	}
+	return give_first(s, settled, 0);
 }
 
 /**

@@ -26,6 +26,9 @@
 /* The governor did not ask, and nothing tells the timer. */
 #define CIL_FLAG_UNTOLD		0x20
 
+/* Kinds of events after which the kernel reads the clock. */
+#define CIL_STOCK_KINDS		48
+
 /**
  * struct cil_stock_counts - how well the timers are known
  * @asked: decisions whose governor asked for the timer, as recorded
@@ -60,6 +63,8 @@ struct cil_stock_sink {
  * @expiry_ns: when the first timer expired before the idle loop was left, or 0
  * @before_ns: when the timer was due that the governor knew of before, or 0
  * @idle_ns: when the CPU went idle, as the kernel takes it for the present
+ * @seen_ns: time of the event from which @idle_ns was inferred
+ * @seen_kind: its kind
  * @next_ns: when the next timer event is due, as the timers tell, the tick left
  *	out; CIL_NEVER: none is armed
  * @any_ns: the same, the tick included
@@ -80,6 +85,8 @@ struct cil_stock_entry {
 	u64 expiry_ns;
 	u64 before_ns;
 	u64 idle_ns;
+	u64 seen_ns;
+	u32 seen_kind;
 	u64 next_ns;
 	u64 any_ns;
 	bool is_told;
@@ -115,7 +122,12 @@ struct cil_stock_entry {
  * @waiting: how many
  * @all: all timers, where their arming and their end were recorded
  * @has_all: @all is valid
+ * @has_others: there are other CPUs
  * @idle_ns: when the CPU went idle, or was interrupted idle
+ * @seen_ns: time of the event that told so
+ * @seen_kind: its kind
+ * @lag_ns: by kind, from such an event to the kernel's reading of the clock, as
+ *	the last answer showed it; 0 while none did
  * @event_ns: what recording an event takes
  * @ticked: the tick came, and what it did is about to be told
  * @holds: and it had work for RCU
@@ -140,7 +152,11 @@ struct cil_stock {
 	u32 waiting;
 	struct cil_timers all;
 	bool has_all;
+	bool has_others;
 	u64 idle_ns;
+	u64 seen_ns;
+	u32 seen_kind;
+	u64 lag_ns[CIL_STOCK_KINDS];
 	u64 event_ns;
 	bool ticked;
 	bool holds;
@@ -151,8 +167,7 @@ void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 		     const struct cil_period_machine *machine);
 const char *cil_stock_tick_told(struct cil_stock *s);
 void cil_stock_softirq_rcu(struct cil_stock *s);
-void cil_stock_went_idle(struct cil_stock *s, u64 ts);
-void cil_stock_interrupt(struct cil_stock *s, u64 ts);
+void cil_stock_seen(struct cil_stock *s, u64 ts, u32 kind);
 const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 			    s64 delta_tick_ns, bool has_delta);
 const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop);

@@ -7,6 +7,9 @@
 /* Flags of a wheel timer: its expiry does not wake an idle CPU. */
 #define WHEEL_DEFERRABLE	0x80000
 
+/* Flags of a wheel timer: no other CPU may serve it. */
+#define WHEEL_PINNED		0x100000
+
 /* An hrtimer so long overdue is not armed. */
 #define OVERDUE_NS		100000
 
@@ -209,18 +212,30 @@ static u64 time_of(struct cil_timers *t, u64 ts, u64 now)
 	return t->jiffy_ns + (u32)now * (u64)t->tick_ns;
 }
 
+static bool leave_wheel(struct cil_timers *t, u64 timer)
+{
+	return disarm(&t->wheel, timer) || disarm(&t->global, timer) ||
+	       disarm(&t->others, timer);
+}
+
 /**
  * cil_timers_wheel() - a timer of the wheel is armed
  * @t: the timers
  * @ts: when
  * @w: the timer
+ * @mine: on the wheel of this CPU
  */
 void cil_timers_wheel(struct cil_timers *t, u64 ts,
-		      const struct cil_wheel_timer *w)
+		      const struct cil_wheel_timer *w, bool mine)
 {
-	if (w->flags & WHEEL_DEFERRABLE || t->tick_phase_ns < 0)
+	bool migrates = t->migrates && !(w->flags & WHEEL_PINNED);
+	struct cil_heap *heap = migrates ? &t->global : &t->wheel;
+
+	leave_wheel(t, w->timer);
+	if (w->flags & WHEEL_DEFERRABLE || t->tick_phase_ns < 0 ||
+	    (!mine && !migrates))
 		return;
-	arm(&t->wheel, w->timer,
+	arm(mine ? heap : &t->others, w->timer,
 	    time_of(t, ts, w->now) + bucket_from(w) * t->tick_ns);
 }
 
@@ -232,7 +247,7 @@ void cil_timers_wheel(struct cil_timers *t, u64 ts,
  */
 void cil_timers_wheel_at(struct cil_timers *t, u64 timer, u64 due_ns)
 {
-	arm(&t->wheel, timer, due_ns);
+	arm(t->migrates ? &t->global : &t->wheel, timer, due_ns);
 }
 
 /**
@@ -245,7 +260,7 @@ void cil_timers_gone(struct cil_timers *t, u64 timer)
 	if (timer == t->tick_timer)
 		t->tick_due_ns = CIL_NEVER;
 	else if (!disarm(&t->hrtimers, timer))
-		disarm(&t->wheel, timer);
+		leave_wheel(t, timer);
 }
 
 /**
@@ -258,7 +273,14 @@ void cil_timers_gone(struct cil_timers *t, u64 timer)
 bool cil_timers_knows(const struct cil_timers *t, u64 timer)
 {
 	return t->hrtimers.slots[slot_of(&t->hrtimers, timer)] ||
-	       t->wheel.slots[slot_of(&t->wheel, timer)];
+	       t->wheel.slots[slot_of(&t->wheel, timer)] ||
+	       t->global.slots[slot_of(&t->global, timer)];
+}
+
+static void forget_before(struct cil_heap *h, u64 now_ns, u64 overdue_ns)
+{
+	while (h->count && h->timers[0].due_ns + overdue_ns < now_ns)
+		disarm(h, h->timers[0].timer);
 }
 
 /**
@@ -268,12 +290,12 @@ bool cil_timers_knows(const struct cil_timers *t, u64 timer)
  */
 void cil_timers_forget(struct cil_timers *t, u64 now_ns)
 {
-	while (t->hrtimers.count &&
-	       t->hrtimers.timers[0].due_ns + OVERDUE_NS < now_ns)
-		disarm(&t->hrtimers, t->hrtimers.timers[0].timer);
-	while (t->wheel.count &&
-	       t->wheel.timers[0].due_ns + 2 * (u64)t->tick_ns < now_ns)
-		disarm(&t->wheel, t->wheel.timers[0].timer);
+	u64 ticks_ns = 2 * t->tick_ns;
+
+	forget_before(&t->hrtimers, now_ns, OVERDUE_NS);
+	forget_before(&t->wheel, now_ns, ticks_ns);
+	forget_before(&t->global, now_ns, ticks_ns);
+	forget_before(&t->others, now_ns, ticks_ns);
 }
 
 static u64 least(u64 a, u64 b)
@@ -308,7 +330,13 @@ void cil_timers_answer(const struct cil_timers *t, u64 now_ns, bool stopped,
 	u64 hrtimer_ns = first(&t->hrtimers);
 	u64 tick_ns = next_tick(t, now_ns);
 	u64 wheel_ns = first(&t->wheel);
+	u64 global_ns = first(&t->global);
 
+	/* The last CPU whose tick runs serves the timers of all. */
+	if (!t->ticking)
+		wheel_ns = least(wheel_ns, least(global_ns, first(&t->others)));
+	else if (global_ns <= tick_ns)
+		wheel_ns = least(wheel_ns, global_ns);
 	/* A stopped tick's timer is armed for the wheel. */
 	if (stops)
 		wheel_ns = t->tick_due_ns;

@@ -37,6 +37,10 @@ struct cil_heap {
  * @tick_ns: tick period
  * @hrtimers: high-resolution timers, without the tick's own
  * @wheel: timers of the wheel, by the expiry of their bucket
+ * @global: those of the wheel that another CPU may serve
+ * @others: the same of the other CPUs' wheels
+ * @migrates: the kernel lets another CPU serve timers that are not pinned
+ * @ticking: bit k is set if the tick of CPU k, another one, is running
  * @tick_due_ns: when the tick's own hrtimer is due, CIL_NEVER: is not armed
  * @tick_timer: its address, 0: not known
  * @tick_phase_ns: time of the tick modulo its period, -1 while unknown
@@ -49,6 +53,10 @@ struct cil_timers {
 	s64 tick_ns;
 	struct cil_heap hrtimers;
 	struct cil_heap wheel;
+	struct cil_heap global;
+	struct cil_heap others;
+	bool migrates;
+	u64 ticking;
 	u64 tick_due_ns;
 	u64 tick_timer;
 	s64 tick_phase_ns;
@@ -77,7 +85,7 @@ void cil_timers_begin(struct cil_timers *t, s64 tick_ns);
 void cil_timers_tick(struct cil_timers *t, u64 ts, u64 timer, u64 due_ns);
 void cil_timers_hrtimer(struct cil_timers *t, u64 timer, u64 due_ns);
 void cil_timers_wheel(struct cil_timers *t, u64 ts,
-		      const struct cil_wheel_timer *w);
+		      const struct cil_wheel_timer *w, bool mine);
 void cil_timers_gone(struct cil_timers *t, u64 timer);
 bool cil_timers_knows(const struct cil_timers *t, u64 timer);
 void cil_timers_wheel_at(struct cil_timers *t, u64 timer, u64 due_ns);

@@ -82,6 +82,25 @@ static struct tracecmd_input *used_buffer(struct tracecmd_input *top)
 	return instance ? instance : top;
 }
 
+/* Exported by libtracecmd, but in none of its headers; older ones lack it. */
+extern const char *tracecmd_get_trace_clock(struct tracecmd_input *input)
+	__attribute__((weak));
+
+/* Some clocks of the kernel do not count ns. */
+static void check_clock(struct reader *r)
+{
+	static const char *const clocks[] = { "counter", "x86-tsc", "ppc-tb" };
+	const char *clock = tracecmd_get_trace_clock ?
+			    tracecmd_get_trace_clock(r->input) : NULL;
+	size_t i;
+
+	for (i = 0; clock && i < sizeof(clocks) / sizeof(*clocks); i++) {
+		if (!strcmp(clock, clocks[i]))
+			cil_fail(r, "was recorded by the clock %s, which does not count ns; record with trace-cmd record -C mono",
+				 clock);
+	}
+}
+
 static void open_trace(struct reader *r, const char *path)
 {
 	check_file(r, path);
@@ -90,6 +109,7 @@ static void open_trace(struct reader *r, const char *path)
 	r->input = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
 	if (!r->input)
 		cil_fail(r, "is a trace.dat file, but truncated or damaged");
+	check_clock(r);
 	r->input = used_buffer(r->input);
 	r->tep = tracecmd_get_tep(r->input);
 	r->swap = tep_is_file_bigendian(r->tep) !=

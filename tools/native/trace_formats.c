@@ -225,8 +225,9 @@ static void set_source(struct reader *r, const struct table *t,
 		return;
 	}
 	if (!field)
-		cil_fail(r, "the event %s has no field '%s': another version of the module recorded it",
-			 label, column->field);
+		cil_fail(r, "the event %s has no field '%s': another version of the %s recorded it",
+			 label, column->field,
+			 strcmp(t->system, "cpuidle_lab") ? "kernel" : "module");
 	if (field->offset < 0 || field->size < 0 || field->offset > 65535 ||
 	    field->size > 65535)
 		cil_fail(r, "the field '%s' of the event %s lies outside of it",

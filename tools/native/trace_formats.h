@@ -199,6 +199,7 @@ struct stock_scan {
  * @is_strict: the module recorded, too, and its decision event asked for timers
  *	that the governor did not ask for; those answers are not used
  * @has_no_probes: what probes told is not used
+ * @migrates: as in struct cil_timers
  * @held: in strict mode, an answer of which it is not known who asked
  * @scan: first reading of that CPU
  * @state: the CPU being read
@@ -214,6 +215,7 @@ struct stock_reader {
 	bool is_on;
 	bool is_strict;
 	bool has_no_probes;
+	bool migrates;
 	struct stock_answer held;
 	struct stock_scan scan;
 	struct cil_stock state;

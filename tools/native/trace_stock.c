@@ -9,6 +9,7 @@
  *	--machine=CPUS;TICK_NS;LATENCY_REQ_NS;DISABLED;POLLING;NAME,EXIT_NS,TARGET_NS,POWER_MW;...
  *	--governor=FROM_NS;NUMBER;NAME
  *	--kernel=RELEASE
+ *	--migrates
  *	--strict
  *	--no-probes
  */
@@ -107,6 +108,8 @@ bool cil_stock_option(struct reader *r, const char *word)
 		add_governor(r, word + 11);
 	else if (!strcmp(word, "--strict"))
 		r->stock.is_strict = true;
+	else if (!strcmp(word, "--migrates"))
+		r->stock.migrates = true;
 	else if (!strcmp(word, "--no-probes"))
 		r->stock.has_no_probes = true;
 	else if (!strncmp(word, "--kernel=", 9))
@@ -197,6 +200,7 @@ void cil_stock_begin_cpu(struct reader *r, u32 cpu)
 	cil_stock_begin(&s->state, &sink, &s->counts, &s->current->machine);
 	cil_timers_begin(&s->state.all, s->current->machine.tick_ns);
 	cil_timers_begin(&s->scan.known, s->current->machine.tick_ns);
+	s->state.all.migrates = s->migrates;
 	s->scan.event_ns = UINT64_MAX;
 	s->scan.last_ns = 0;
 	s->scan.ticks_met = 0;
@@ -357,6 +361,7 @@ void cil_stock_scanned(struct reader *r)
 		s->event_ns = c->event_ns;
 	s->has_probes = c->has_probes;
 	s->has_all = c->has_wheel && c->ticks_met > c->ticks_missed;
+	s->has_others = tep_get_cpus(r->tep) > 1;
 }
 /* ---- Events. ---- */
 
@@ -384,7 +389,6 @@ static const char *take_hrtimer(struct reader *r,
 		cil_stock_expiry(s, record->ts);
 		cil_timers_gone(&s->all, timer);
 	}
-	cil_stock_interrupt(s, record->ts);
 	return NULL;
 }
 
@@ -404,7 +408,7 @@ static const char *take_armed(struct reader *r, const struct tep_record *record)
 	return NULL;
 }
 
-static const char *take_wheel(struct reader *r, const struct tep_record *record)
+static void take_wheel(struct reader *r, const struct tep_record *record)
 {
 	const struct cil_wheel_timer w = {
 		.timer = cil_read_field(r, TABLE_WHEEL, 0, record),
@@ -414,8 +418,8 @@ static const char *take_wheel(struct reader *r, const struct tep_record *record)
 		.flags = cil_read_field(r, TABLE_WHEEL, 4, record),
 	};
 
-	cil_timers_wheel(&r->stock.state.all, record->ts, &w);
-	return NULL;
+	cil_timers_wheel(&r->stock.state.all, record->ts, &w,
+			 (w.flags & WHEEL_CPU) == r->periods.cpu);
 }
 
 /* The compiler begins with the highest bit where bytes do. */
@@ -435,7 +439,8 @@ static void take_reflect(struct reader *r, const struct tep_record *record)
  * @record: the event
  *
  * A timer that it arms, lets expire or cancels is no longer this CPU's, unless
- * it was put on this CPU's wheel.
+ * it was put on this CPU's wheel. Its tick runs from the end of an idle period
+ * until it is stopped.
  */
 void cil_stock_other(struct reader *r, size_t table,
 		     const struct tep_record *record)
@@ -444,12 +449,14 @@ void cil_stock_other(struct reader *r, size_t table,
 
 	switch (table) {
 	case TABLE_WHEEL:
-		if ((cil_read_field(r, table, 4, record) & WHEEL_CPU) ==
-		    r->periods.cpu) {
-			take_wheel(r, record);
-			break;
-		}
-		cil_timers_gone(all, cil_read_field(r, table, 0, record));
+		take_wheel(r, record);
+		break;
+	case TABLE_SWITCH:
+		all->ticking |= 1ull << record->cpu % 64;
+		break;
+	case TABLE_TICK_STOP:
+		if (cil_read_field(r, table, 0, record))
+			all->ticking &= ~(1ull << record->cpu % 64);
 		break;
 	case TABLE_ARMED:
 	case TABLE_CANCELLED:
@@ -473,9 +480,6 @@ static const char *take_switch(struct reader *r, const struct tep_record *record
 
 	if (!cil_read_field(r, TABLE_SWITCH, 0, record))
 		cil_stock_left(s);
-	if (r->sources[TABLE_SWITCH][1].size &&
-	    !cil_read_field(r, TABLE_SWITCH, 1, record))
-		cil_stock_went_idle(s, record->ts);
 	return error;
 }
 
@@ -520,29 +524,34 @@ static const char *take_answer(struct reader *r, const struct tep_record *record
 	return r->stock.is_strict ? NULL : give_answer(r);
 }
 
-/**
- * cil_stock_record() - an event that decisions are made of
- * @r: the run
- * @table: its table
- * @record: the event
- *
- * Return: NULL, or what is wrong with it.
- */
-const char *cil_stock_record(struct reader *r, size_t table,
+/* Is an event one after which the kernel may read the clock? */
+static bool may_precede_clock(const struct reader *r, size_t table,
+			      const struct tep_record *record)
+{
+	switch (table) {
+	case TABLE_SWITCH:
+		return r->sources[TABLE_SWITCH][1].size &&
+		       !cil_read_field(r, TABLE_SWITCH, 1, record);
+	case TABLE_HRTIMER:
+	case TABLE_TIMER:
+	case TABLE_ARMED:
+	case TABLE_CANCELLED:
+	case TABLE_EXPIRED:
+	case TABLE_REARM:
+	case TABLE_WHEEL:
+	case TABLE_UNWHEEL:
+	case TABLE_SOFTIRQ:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static const char *use_event(struct reader *r, size_t table,
 			     const struct tep_record *record)
 {
 	struct cil_stock *s = &r->stock.state;
-	const char *error;
 
-	s->governor = governor_at(&r->stock, record->ts);
-	if (table == TABLE_UNASKED) {
-		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
-			r->stock.held.is_held = false;
-		return NULL;
-	}
-	error = r->stock.held.is_held ? give_answer(r) : NULL;
-	if (error)
-		return error;
 	switch (table) {
 	case TABLE_ASKED:
 		return take_answer(r, record);
@@ -570,13 +579,10 @@ const char *cil_stock_record(struct reader *r, size_t table,
 		s->all.device_ns = cil_read_field(r, table, 0, record);
 		return NULL;
 	case TABLE_WHEEL:
-		if ((cil_read_field(r, table, 4, record) & WHEEL_CPU) !=
-		    r->periods.cpu)
-			return NULL;
-		return take_wheel(r, record);
+		take_wheel(r, record);
+		return NULL;
 	case TABLE_TIMER:
 		cil_timers_gone(&s->all, cil_read_field(r, table, 1, record));
-		cil_stock_interrupt(s, record->ts);
 		return NULL;
 	case TABLE_SOFTIRQ:
 		if (cil_read_field(r, table, 0, record) == RCU_SOFTIRQ)
@@ -593,4 +599,32 @@ const char *cil_stock_record(struct reader *r, size_t table,
 	default:
 		return NULL;
 	}
+}
+
+/**
+ * cil_stock_record() - an event that decisions are made of
+ * @r: the run
+ * @table: its table
+ * @record: the event
+ *
+ * Return: NULL, or what is wrong with it.
+ */
+const char *cil_stock_record(struct reader *r, size_t table,
+			     const struct tep_record *record)
+{
+	struct cil_stock *s = &r->stock.state;
+	const char *error;
+
+	s->governor = governor_at(&r->stock, record->ts);
+	if (table == TABLE_UNASKED) {
+		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
+			r->stock.held.is_held = false;
+		return NULL;
+	}
+	error = r->stock.held.is_held ? give_answer(r) : NULL;
+	if (!error)
+		error = use_event(r, table, record);
+	if (!error && may_precede_clock(r, table, record))
+		cil_stock_seen(s, record->ts, table + 1);
+	return error;
 }

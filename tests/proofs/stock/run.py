@@ -31,11 +31,13 @@ from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session  # noqa: E402
 from cpuidle_lab.linux_source import series  # noqa: E402
 from cpuidle_lab.machines import find  # noqa: E402
+from cpuidle_lab.phases import phases_of  # noqa: E402
 from cpuidle_lab.probes import ARGUMENTS_SINCE, DEVICE, KERNEL_EVENTS, lines  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.stock import EVENTS, PROBES  # noqa: E402
 from tests import runner  # noqa: E402
+from tests.proofs.stock import costs  # noqa: E402
 
 EPILOG = """\
 examples:
@@ -43,11 +45,13 @@ examples:
   make stock STOCK_ARGS="--kernels 6.12 --workloads idle,pgbench-1"
   make stock STOCK_ARGS="--keep build/stock"           leave the traces there
   make stock STOCK_ARGS="--traces build/stock/*.dat"   judge them again; boot nothing
+  make stock STOCK_ARGS="--costs --kernels 6.12"       bytes and instructions of each way
 
 exit codes: 0 every target is met, 1 one is missed, 2 wrong usage
 """
 
 GROUP = "cil_p1"
+FULL = "full"
 RECORDERS = ("menu_ng", "teo_ng", "wteo")
 MACHINE = "skx"
 
@@ -294,27 +298,52 @@ def compare_replays(row: Row, full: Choices, stock: Choices) -> None:
             row.orders += abs(here) > TIE and here * there < 0
 
 
-def judge(trace: Path, cpus: int) -> list[Row]:
-    """Compare each way of a trace with the module's, phase by phase."""
+def by_phase(recording: columns.Recording, trace: Path) -> dict[int, Part]:
+    """Return the phases that have intervals, by the time of their mark, ns.
+
+    Recordings may differ in the phases that have any. Their marks are the same.
+    """
+    marks = [phase.start_ns for phase in phases_of(recording.table("marker"), tr.TIME_MAX)]
+    found = {}
+    for part in parts(recording, trace):
+        first = min(int(periods["ts"].min()) for _, periods in part.kept.values())
+        found[max(mark for mark in marks if mark <= first)] = part
+    return found
+
+
+def read_ways(trace: Path) -> dict[str, dict[int, Part]]:
+    """Read a trace as the module and as each way tells it; return by_phase() by way."""
     told = tr.told_by(trace, both=True)
     if told is None:
         raise UserError(f"{trace}: was not recorded both ways")
     with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
         folder = Path(name)
-        columns.write(trace, folder / "full")
+        columns.write(trace, folder / FULL)
         for way in TARGETS:
             changed = replace(told, strict=True, no_probes=way == EVENTS, way=way)
             columns.write(trace, folder / way, told=changed)
-        read = {way: parts(columns.Recording(folder / way), trace) for way in ("full", *TARGETS)}
-        rows = []
-        for mine, *others in zip(*read.values(), strict=True):
-            choices = replayed(mine)
-            for way, theirs in zip(TARGETS, others, strict=True):
-                row = Row(way, mine.kernel, cpus, mine.workload, mine.recorder.label)
-                compare_decisions(row, mine, theirs)
-                compare_replays(row, choices, replayed(theirs))
-                rows.append(row)
-        return rows
+        return {way: by_phase(columns.Recording(folder / way), trace) for way in (FULL, *TARGETS)}
+
+
+def judge(trace: Path, cpus: int) -> list[Row]:
+    """Compare each way of a trace with the module's, phase by phase.
+
+    A phase that a way lacks is a row in which nothing is the same.
+    """
+    read = read_ways(trace)
+    rows = []
+    for start, mine in read[FULL].items():
+        choices = replayed(mine)
+        for way in TARGETS:
+            row = Row(way, mine.kernel, cpus, mine.workload, mine.recorder.label)
+            if start in read[way]:
+                compare_decisions(row, mine, read[way][start])
+                compare_replays(row, choices, replayed(read[way][start]))
+            else:
+                row.decisions = sum(len(periods["ts"]) for _, periods in mine.kept.values())
+                row.same = dict.fromkeys(choices, 0.0)
+            rows.append(row)
+    return rows
 
 
 def _share(values: Sequence[tuple[float | None, float]]) -> float:
@@ -354,14 +383,17 @@ def _targets(rows: Sequence[Row], target: Target) -> list[tuple[bool, str]]:
         same = _share([(row.same[name], row.decisions) for row in rows])
         found.append((same >= least, f"first choice of {name} the same: {100 * same:.2f} % "
                       f"(target {100 * least:g} %)"))  # fmt: skip
-    worst = max((abs(each), row.workload, name)
-                for row in rows for name, each in row.apart.items())  # fmt: skip
+    worst = max(((abs(each), row.workload, name)
+                 for row in rows for name, each in row.apart.items()),
+                default=(0.0, "", "no governor"))  # fmt: skip
     missed = sum(abs(each) > target.regret for row in rows for each in row.apart.values())
     found.append((not missed, f"regret within {target.regret:g} points: all but {missed} of "
                   f"{sum(len(row.apart) for row in rows)}, at worst {worst[0]:.2f} "
                   f"({worst[2]} on {worst[1]})"))  # fmt: skip
     orders = sum(row.orders for row in rows)
     found.append((not orders, f"order of the governors: {orders} pairs differ"))
+    lacking = sum(not row.matched for row in rows)
+    found.append((not lacking, f"phases that both have: all but {lacking} of {len(rows)}"))
     total = sum(row.decisions for row in rows)
     matched = _share([(row.matched, row.decisions) for row in rows])
     found.append((total > 0, f"{total:,} decisions compared in {len(rows)} recordings; "
@@ -385,6 +417,22 @@ def show(rows: Sequence[Row]) -> None:
               f"| {same} | {apart} |")  # fmt: skip
     for met, text in targets(rows):
         print(f"- {'held' if met else 'MISSED'}: {text}")
+
+
+def work_costs(args: argparse.Namespace) -> int:
+    """Measure what the ways of recording cost, show, return the exit code."""
+    names = args.workloads.split(",") if args.workloads else costs.WORKLOADS
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
+        for kernel in (args.kernels or "6.12").split(","):
+            found[kernel] = costs.measure(kernel, names, args.seconds, Path(name))
+    if args.json:
+        print(json.dumps({kernel: costs.rows(each) for kernel, each in found.items()}, indent=2))
+    else:
+        for kernel, each in found.items():
+            print(f"Linux {kernel}:")
+            costs.show(each)
+    return 0
 
 
 def _boots(args: argparse.Namespace) -> list[tuple[str, int]]:
@@ -433,9 +481,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--time-limit", type=float, default=1800, metavar="S", help="of a boot (default: 1800)")
     add("--traces", type=Path, nargs="+", help="judge these traces; boot nothing")
     add("--keep", type=Path, metavar="DIR", help="leave the traces here")
+    add("--costs", action="store_true", help="measure bytes and instructions instead")
     add("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(argv)
-    return runner.run("stock", lambda: work(args))
+    return runner.run("stock", lambda: work_costs(args) if args.costs else work(args))
 
 
 if __name__ == "__main__":

@@ -135,6 +135,11 @@ def _check_machine(machine: Machine, stock: bool) -> None:
         )
     if stock and machine.driver() is None:
         raise UserError("this machine has no cpuidle driver: no governor decides anything")
+    if machine.lockdown() == "confidentiality":
+        raise UserError(
+            "the kernel is locked down (confidentiality), which closes tracing and probes; "
+            "integrity would allow them"
+        )
     if not machine.tree.may_write(KPROBE_EVENTS if stock else CURRENT_GOVERNOR):
         raise UserError("capture switches governors and tracing, which needs root: use sudo")
     if not stock and not machine.tree.exists(f"{LAB}/version"):

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recordings made both ways: the judge of `make stock`, and the memory that reading one takes."""
+
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab import trace as tr
+from cpuidle_lab.crossval.parts import Part
+from cpuidle_lab.stock import PROBES
+from tests.proofs.stock import run
+from tests.unit.synthetic import Session
+from tests.unit.tracedat import Event, Field
+
+STATES = "POLL:0:0:1000,C1:2:2:450,C1E:10:20:300,C6:133:600:60"
+
+# What the reader may allocate; it maps a page of the file for each CPU.
+MEMORY = 32 << 20
+
+
+class BothWays(Session):
+    """A session that has probes, too, and the marks of both ways.
+
+    Attributes:
+        probed: the probes tell of this phase.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(cpus=1)
+        self.probed = True
+        for number, (system, name, kind, *names) in enumerate(
+            (
+                ("cil_p1", "cil_sleep_length", "s64", "ret", "dn"),
+                ("cil_p1", "cil_stop_tick", "unsigned long", "ip"),
+                ("cil_p1", "cil_retain_tick", "unsigned long", "ip"),
+                ("timer", "hrtimer_expire_entry", "u64", "function", "hrtimer"),
+            ),
+            600,
+        ):
+            members = [Field("number", kind, member) for member in names]
+            self.trace.events[name] = Event(system, name, number, members)
+        self.trace.mark(0, 1000, f"stock machine cpus=0 tick_ns=4000000 states={STATES}")
+        self.trace.mark(0, 1001, "stock kernel=6.12.0-test way=probes")
+
+    def _decision(self, cpu, governor, index, stop, left, hints):  # type: ignore[no-untyped-def]
+        super()._decision(cpu, governor, index, stop, left, hints)
+        if self.probed:
+            fate = "cil_stop_tick" if stop else "cil_retain_tick"
+            self.trace.add(0, cpu.now + 1, "cil_sleep_length", ret=left, dn=left)
+            self.trace.add(0, cpu.now + 2, fate)
+
+    def _outcome(self, cpu, *args, **values):  # type: ignore[no-untyped-def]
+        super()._outcome(cpu, *args, **values)
+        self.trace.add(0, cpu.now, "hrtimer_expire_entry", hrtimer=77)
+
+
+def own_choices(part: Part) -> run.Choices:
+    """Replay the project's governor alone, which needs no sources of the kernel."""
+    return dict.fromkeys(("menu", "teo", "wteo"), run.first_choices(part, "wteo"))
+
+
+def test_a_phase_that_one_way_lacks_is_a_row_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = BothWays()
+    session.phase("menu_ng", "cyclictest", 50_000_000)
+    session.probed = False
+    session.phase("menu_ng", "hackbench", 5_000_000)
+    session.probed = True
+    session.phase("menu_ng", "bursts", 50_000_000)
+    monkeypatch.setattr(run, "replayed", own_choices)
+    rows = run.judge(session.trace.write(tmp_path / "6.12-1.dat"), 1)
+    found = {row.workload: row for row in rows if row.way == PROBES}
+    assert list(found) == ["cyclictest", "hackbench", "bursts"]
+    assert [row.matched > 0.9 for row in found.values()] == [True, False, True]
+    missing = found["hackbench"]
+    assert missing.decisions > 20 and (missing.matched, missing.facts, missing.close) == (0, 0, 0)
+    assert (False, "probes: phases that both have: all but 1 of 3") in run.targets(rows)
+
+
+def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
+    session = BothWays()
+    session.phase("menu_ng", "hackbench", 5_000_000)
+    path = tmp_path / "large.dat"
+    session.trace.write_large(path, 2_500_000)
+    told = tr.told_by(path, both=True)
+    assert told and path.stat().st_size > 2 * MEMORY
+    found = subprocess.run(
+        [str(tr.native_reader()), str(path), *told.options(), "period", "interval"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+        check=False,
+    )
+    assert (found.returncode, found.stderr) == (0, b"")
