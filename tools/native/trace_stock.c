@@ -524,6 +524,8 @@ static const char *take_answer(struct reader *r, const struct tep_record *record
 	return r->stock.is_strict ? NULL : give_answer(r);
 }
 
+_Static_assert(TABLE_COUNT <= CIL_STOCK_KINDS, "a lag for each kind of event");
+
 /* Is an event one after which the kernel may read the clock? */
 static bool may_precede_clock(const struct reader *r, size_t table,
 			      const struct tep_record *record)
