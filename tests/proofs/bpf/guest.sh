@@ -56,7 +56,7 @@ live() {
 	# A crowded host gives the guest little time.
 	for _ in $(seq 10); do
 		cyclictest -q -D 1 -i 700 -t 2 >/dev/null
-		hackbench -l 20 >/dev/null
+		hackbench --pipe -l 20 >/dev/null
 		! grep -q "bpf active [0-9][0-9][0-9][0-9]" $knobs/shadow_stats || break
 	done
 	cat $knobs/shadow_stats $parameters/bpf_status
