@@ -204,6 +204,7 @@ s64 cil_hint_limit_of(const struct task_struct *task)
 	s64 limit_ns;
 	u8 level;
 
+	/* racy: a request that changes meanwhile counts as before or after */
 	if (!hint || !data_race(cil_hint_is_theirs(hint, task)))
 		return CIL_HINT_NONE;
 	level = READ_ONCE(hint->level);
