@@ -6,7 +6,6 @@
 #include <linux/types.h>
 
 struct cil_query;
-struct task_struct;
 
 /* The query of the program that decides on a CPU now; NULL elsewhere. */
 DECLARE_PER_CPU(struct cil_query *, cil_bpf_asking);
@@ -17,6 +16,6 @@ s64 cil_bpf_sleep_length(void);
 s64 cil_bpf_delta_tick(void);
 s64 cpuidle_lab_exit_latency(s32 cpu);
 s64 cpuidle_lab_idle_end(s32 cpu);
-s64 cpuidle_lab_latency_limit(struct task_struct *task);
+s64 cpuidle_lab_latency_limit(s32 pid);
 
 #endif /* CIL_BPF_KFUNCS_H */
