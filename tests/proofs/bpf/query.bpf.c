@@ -3,11 +3,9 @@
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
 
-struct task_struct;
-
 extern __s64 cpuidle_lab_exit_latency(__s32 cpu) __ksym;
 extern __s64 cpuidle_lab_idle_end(__s32 cpu) __ksym;
-extern __s64 cpuidle_lab_latency_limit(struct task_struct *task) __ksym;
+extern __s64 cpuidle_lab_latency_limit(__s32 pid) __ksym;
 
 char _license[] SEC("license") = "GPL";
 
@@ -37,5 +35,5 @@ SEC("syscall") int nonsense(void *context)
 /* Of the caller. */
 SEC("syscall") int limit(void *context)
 {
-	return (int)cpuidle_lab_latency_limit(bpf_get_current_task_btf());
+	return (int)cpuidle_lab_latency_limit((__s32)bpf_get_current_pid_tgid());
 }
