@@ -13,7 +13,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import corpus
-from cpuidle_lab.lab.cache import CACHE
+from cpuidle_lab.lab.cache import CACHE, digest
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
 from experiments.lab import NOT_BOOTED, boots
 from experiments.latency_nice import cells
@@ -50,6 +50,9 @@ class Claim:
     reported: str = ""
     agrees: tuple[float, float] | None = None
 
+
+# What decides the figures besides the modules.
+PLAN = ("cells.py", "guest.sh", "scheduler.bpf.c")
 
 LESS, MORE = (0.0, 0.999), (1.001, 1e9)
 
@@ -126,15 +129,8 @@ def _found(request: Request, seeds: int, memo: Memo, phase: Phase) -> list[Any]:
     seconds = cells.ORIGINAL_S if request.scale == ORIGINAL else cells.USUAL_S
     kernel = request.kernel or KERNELS[0]
     runs = [cells.lab_run(seconds, seed, kernel, files) for seed in range(1, seeds + 1)]
-    told = boots(
-        runs,
-        cells.read,
-        [Path(cells.__file__)],
-        request,
-        memo,
-        phase,
-        "Placing tasks by their hints",
-    )
+    code, title = [Path(cells.__file__)], "Placing tasks by their hints"
+    told = boots(runs, cells.read, code, request, memo, phase, title)
     return [one for one in told if one]
 
 
@@ -197,7 +193,8 @@ class LatencyNice:
         """Boot once for each seed; a quick run has one."""
         seeds = 1 if request.scale == QUICK else request.seeds
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING, seeds=seeds)
-        result.sources = {"modules": corpus.modules_hash()}
+        plan = [(cells.HERE / name).read_bytes() for name in PLAN]
+        result.sources = {"modules": corpus.modules_hash(), "plan": digest(plan)}
         found = _found(request, seeds, memo, phase)
         if not found:
             result.rows.append(Row(self.title, note=NOT_BOOTED))
