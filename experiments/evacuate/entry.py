@@ -72,10 +72,10 @@ def _change(method: str, percent: int, what: str) -> Callable[[Any], float | Non
     return lambda one: one["changes"].get(f"{method} {percent}", {}).get(what)
 
 
-def _worst(found: Sequence[Any], what: str) -> list[float]:
-    """Return the module's worst time of each boot, ms."""
+def _later(found: Sequence[Any], what: str) -> list[float]:
+    """Return the worst time of each boot among the module's changes after the first, ms."""
     return [
-        max(change[what] for key, change in one["changes"].items() if key.startswith("module"))
+        max(one["changes"][f"module {percent}"][what] for percent in PERCENTAGES[1:])
         for one in found
     ]
 
@@ -98,8 +98,11 @@ def _rows(found: Sequence[Any]) -> list[Row]:
     return [
         *rows,
         Row("4 threads: least records beside 100 %", "promised: 0.97", kept, agrees=(KEPT, 2)),
-        Row("first idle on all that go, at worst", "promised: 20", _worst(found, "effect_ms"),
-            "ms", agrees=(0, EFFECT_MS)),
+        Row("first idle on all that go, first change of all (it makes the threads)",
+            "promised: 20", _each(found, _change("module", PERCENTAGES[0], "effect_ms")), "ms",
+            agrees=(0, EFFECT_MS)),
+        Row("first idle on all that go, later changes, at worst", "promised: 20",
+            _later(found, "effect_ms"), "ms", agrees=(0, EFFECT_MS)),
         Row("p99 of cyclictest on CPUs that stay, beside hotplug", "promised: 1.10", p99,
             agrees=(0, P99)),
     ]  # fmt: skip
@@ -129,9 +132,9 @@ def _times(found: Sequence[Any]) -> Table:
     ]  # fmt: skip
     heads = ("method", "percent", "writes return", "first idle on all", "last task left", "back")
     note = (
-        "Times in ms after the first write; eight threads work on the eight CPUs. For hotplug the "
-        "first idle time is the return of the last write. A dash: one of the CPUs did not become "
-        "idle within the run."
+        "Times in ms after the first write; eight threads work on the eight CPUs, for 0.8 s after "
+        "it. A thread that is there in the end has not left. For hotplug the first idle time is "
+        "the return of the last write. A dash: one of the CPUs did not become idle within the run."
     )
     return Table("Times of an evacuation, ms: medians of the seeds", heads, rows, 2, note)
 
@@ -187,7 +190,11 @@ of CPUs. There are no caches, to which the patch owes its gain in records."""
 _MEANING = """\
 Records follow the number of CPUs that are left, and so nearly does power: without shared caches
 nothing is gained for a load that needs all CPUs. A load that needs half of them keeps its records.
-The module and cpusets act in milliseconds, CPU hotplug in most of a second. The p99 of CPUs that
-stay is of the size of the lab's turns of 50 us ([lab](../lab.md)): only hardware can tell it."""
+The module and cpusets act in milliseconds, CPU hotplug in most of a second. The first change of all
+makes a thread of the kernel for each CPU, one after the other, and each waits for a tick where all
+CPUs are busy. A write of 100 makes them beforehand.
+
+With as many threads as CPUs, the module's last one leaves late or never: the scheduler's balancing
+takes a held CPU for a slow one, not for one that is gone. A cpuset moves all tasks at once."""
 
 EXPERIMENT = Evacuate()

@@ -80,6 +80,8 @@ def read_cells(output: str) -> dict[tuple[str, int, int], Cell]:
     return cells
 
 
+# trace-cmd writes a switch in either way: "records:12 [120] R ==> ...", "prev_comm=records ...".
+RUNS = re.compile(rf"(^|==> |_comm=){PROGRAM}[: ]")
 EVENT = re.compile(r"\[(\d+)\].*? (\d+\.\d+): +(\w+): +(.*)")
 
 
@@ -117,7 +119,7 @@ def read_changes(report: Iterable[str]) -> dict[tuple[str, int], Change]:
         elif event == "cpu_idle" and "state=4294967295" not in text and cpu in missing:
             missing.discard(cpu)
             effect_ms = 1e3 * (time_s - begin_s)
-        elif event == "sched_switch" and re.search(rf"(^| ){PROGRAM}[:=]", text):
+        elif event == "sched_switch" and RUNS.search(text):
             left_ms = 1e3 * (time_s - begin_s)
     return changes
 

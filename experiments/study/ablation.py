@@ -7,7 +7,7 @@ from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
-from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, show
+from cpuidle_lab.evidence.tables import Cell, Section, Table, show
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.trace import Machine
 from experiments.memo import Memo
@@ -74,12 +74,10 @@ def _axis(tunable: TunableInfo) -> Axis | None:
     return Axis(tunable.name, values, default) if len(values) > 1 else None
 
 
-def axes(who: Candidate) -> tuple[list[Axis], list[str]]:
-    """Return the tunables that can be moved, and what cannot be tried."""
-    there = {tunable.name: tunable for tunable in who.governor.tunables}
-    found = [_axis(tunable) for name, tunable in there.items() if name not in _SKIPPED]
-    absent = [f"no tunable {name}" for name in AXES if name not in there]
-    return [one for one in found if one], absent
+def axes(who: Candidate) -> list[Axis]:
+    """Return the tunables that can be moved."""
+    moved = (_axis(each) for each in who.governor.tunables if each.name not in _SKIPPED)
+    return [one for one in moved if one]
 
 
 def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Case], str]]:
@@ -108,8 +106,7 @@ def measure(
     """
     section = Section(PART, TITLE)
     mechanisms.measure(section, subject, streams, machines, memo, phase)
-    found, absent = axes(parse(subject, False)[0])
-    tables = _tables(subject, found)
+    tables = _tables(subject, axes(parse(subject, False)[0]))
     references = [_Case("", label) for label in MAINLINE]
     cases = [*references, *(case for _, cases, _ in tables for case in cases)]
     parsed = {case.label: parse(case.label, False)[0] for case in cases}
@@ -136,6 +133,5 @@ def measure(
             })  # fmt: skip
         heads = (name, *(f"{place} %" for place, _ in places), "most above the better mainline")
         section.tables.append(Table(f"Mean regret by {name}", heads, rows))
-    section.verdicts += [Verdict(ABSENT, line, "") for line in absent]
     section.data["values"] = data
     return section

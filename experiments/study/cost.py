@@ -28,7 +28,7 @@ TITLE = "Cost of a decision"
 
 REFERENCE = f"teo@{NEWEST}"
 # Most that is promised: instructions relative to the reference's, by number of states; and bytes.
-RATIOS = {4: 1.25, 10: 1.5}
+RATIOS = {4: 1.10, 10: 0.83}
 BYTES = {7: 4096, 10: 16384}
 
 SAMPLE = 2000

@@ -215,7 +215,7 @@ echo 100000 >/proc/sys/kernel/threads-max
 uids=$(seq 1001 1008)
 sleep 10000 & mine=$!
 for uid in $uids; do
-    hint $uid as storm threads 4095 >/tmp/ready.$uid & pids="${pids:-} $!"
+    hint $uid as storm threads 4096 >/tmp/ready.$uid & pids="${pids:-} $!"
 done
 for uid in $uids; do
     while ! grep -q ready /tmp/ready.$uid; do usleep 100000; done

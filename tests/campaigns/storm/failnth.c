@@ -5,6 +5,7 @@
  *
  *	failnth load FILE [PARAMETERS]	loads a module (unloaded again each time)
  *	failnth write FILE TEXT [BACK]	writes a text; BACK undoes it each time
+ *	failnth open FILE		opens a file to write, and closes it
  *	failnth task VALUE		asks for a hint for itself
  *	failnth thread VALUE		asks for one for a new child, by pidfd
  *	failnth group FOLDER VALUE	asks for a value for a group
@@ -162,6 +163,28 @@ static void write_after(int fd, char **words, int error)
 		write_text(words[0], words[2]);
 }
 
+static int prepare_nothing(char **words)
+{
+	(void)words;
+	return -1;
+}
+
+static int open_once(int fd, char **words)
+{
+	fd = open(words[0], O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	close(fd);
+	return 0;
+}
+
+static void nothing_after(int fd, char **words, int error)
+{
+	(void)fd;
+	(void)words;
+	(void)error;
+}
+
 static int prepare_device(char **words)
 {
 	(void)words;
@@ -284,6 +307,7 @@ static int fork_once(int device, char **words)
 static const struct call calls[] = {
 	{ "load", 1, open_first, load_once, load_after },
 	{ "write", 2, open_to_write, write_once, write_after },
+	{ "open", 1, prepare_nothing, open_once, nothing_after },
 	{ "task", 1, prepare_device, task_once, task_after },
 	{ "thread", 1, prepare_child, child_once, child_after },
 	{ "group", 2, prepare_group, group_once, group_after },

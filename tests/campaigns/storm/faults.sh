@@ -65,6 +65,10 @@ sweep "all defaults" write $knobs/wteo/defaults 1
 sweep "parameter" write /sys/module/cpuidle_lab/parameters/wteo learning_rate=70
 sweep "evacuation" write $knobs/evacuate/max_capacity_pct 50 100
 sweep "evacuation of a CPU" write $knobs/evacuate/evacuate_cpus 1 ""
+sweep "lease" open $knobs/evacuate/lease
+sweep "evacuation by a lease" write $knobs/evacuate/lease max_capacity_pct=50
+cooler=$(grep -l cpuidle_lab /sys/class/thermal/cooling_device*/type) || stop cooler "not found"
+sweep "evacuation by cooling" write "${cooler%/type}/cur_state" 1 0
 governor gate
 sweep "hint of a task" task -10
 sweep "hint of another" thread -10

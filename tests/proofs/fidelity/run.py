@@ -47,7 +47,8 @@ REASONS = {
         "menu-state0", "menu-predicted", "menu-latency-limit", "menu-instead-of-polling",
         "menu-shallow-keep-tick", "menu-tick-stopped", "menu-tick-limit",
     },
-    "wteo": {"wteo-sample", "wteo-expected-cost", "wteo-expected-cost-keep-tick"},
+    "wteo": {"wteo-expected-cost", "wteo-expected-cost-keep-tick"},
+    "wteo_rfc": {"wteo-sample"},
     "base": {"base-governor", "hint-clamp"},
 }  # fmt: skip
 SHARED = {"no-state-enabled", "one-state-enabled"}

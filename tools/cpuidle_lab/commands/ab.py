@@ -16,7 +16,7 @@ from typing import Any
 from cpuidle_lab.ab.record import Log, Session, load
 from cpuidle_lab.ab.session import NAME as _NAME
 from cpuidle_lab.ab.session import Plan, measure
-from cpuidle_lab.commands.capture import InterruptedSession, parse_setting
+from cpuidle_lab.commands.capture import InterruptedSession, add_settings
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine
 
@@ -102,15 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"default: {_ROUNDS}",
     )
-    parser.add_argument(
-        "--set",
-        type=parse_setting,
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="GOV.TUNABLE=VALUE",
-        help="set a tunable meanwhile (may be repeated)",
-    )
+    add_settings(parser)
     parser.add_argument(
         "--seed",
         type=lambda text: _parse_count(text, _MOST_SEED),

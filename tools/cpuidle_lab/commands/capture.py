@@ -546,6 +546,19 @@ def parse_setting(text: str) -> Setting:
     return Setting(governor, name, value)
 
 
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Declare the option --set, as args.settings."""
+    parser.add_argument(
+        "--set",
+        type=parse_setting,
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="GOV.TUNABLE=VALUE",
+        help="set a tunable meanwhile (may be repeated)",
+    )
+
+
 def _parse_duration(text: str) -> float:
     try:
         seconds = float(text)
@@ -574,15 +587,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--duration", type=_parse_duration, metavar="S", help="record for S seconds"
     )
     parser.add_argument("--governor", metavar="NAME", help="switch to this governor meanwhile")
-    parser.add_argument(
-        "--set",
-        type=parse_setting,
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="GOV.TUNABLE=VALUE",
-        help="set a tunable meanwhile (may be repeated)",
-    )
+    add_settings(parser)
     parser.add_argument(
         "--events",
         type=_parse_events,
