@@ -187,6 +187,9 @@ static int make_data(struct bpf_object *object)
 		if (fd < 0)
 			return fd;
 		ret = bpf_map_update_elem(fd, &key, data, 0) ?: bpf_map__reuse_fd(map, fd);
+		/* As libbpf does: the verifier follows constants in frozen maps alone. */
+		if (!ret && opts.map_flags & BPF_F_RDONLY_PROG)
+			ret = bpf_map_freeze(fd);
 		close(fd);
 		if (ret)
 			return ret;
