@@ -253,12 +253,14 @@ static struct bpf_object *load(const char *path)
 		answer_error("the object cannot be opened", errno);
 		return NULL;
 	}
-	arena = find_map(object, BPF_MAP_TYPE_ARENA);
-	if (!arena || !find_map(object, BPF_MAP_TYPE_STRUCT_OPS)) {
+	if (!find_map(object, BPF_MAP_TYPE_STRUCT_OPS)) {
 		answer_error("the object holds no policy", EINVAL);
 		goto err;
 	}
-	bpf_map__set_map_extra(arena, ARENA_AT);
+	/* Schedulers need none. */
+	arena = find_map(object, BPF_MAP_TYPE_ARENA);
+	if (arena)
+		bpf_map__set_map_extra(arena, ARENA_AT);
 	ret = load_all(object);
 	if (!ret)
 		return object;

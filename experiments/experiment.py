@@ -45,6 +45,7 @@ class Request:
         lab: boot the lab for what has no figure yet.
         trees: kernel trees by label, in the order of the command line.
         corpus: directory of recordings.
+        kernel: series of the guest's, where an experiment has a choice; "": its own.
     """
 
     scale: str = USUAL
@@ -52,6 +53,7 @@ class Request:
     lab: bool = False
     trees: Mapping[str, Path] = field(default_factory=dict)
     corpus: Path = TOP / "build" / "corpus"
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Result:
         meaning: what the result means; Markdown.
         sources: hashes of what made the figures, by name.
         page: the document, where the experiment writes its own.
+        seeds: rounds, where they are not those of the request.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -132,6 +135,7 @@ class Result:
     meaning: str = ""
     sources: dict[str, str] = field(default_factory=dict)
     page: str = ""
+    seeds: int = 0
 
     @property
     def state(self) -> str:
@@ -187,6 +191,11 @@ def found() -> dict[str, Experiment]:
     ]
     everything: list[Experiment] = [*written, *cases()]
     return {one.name: one for one in sorted(everything, key=lambda one: one.name)}
+
+
+def kernels(experiment: Experiment) -> Sequence[str]:
+    """Return the series among which an experiment has a choice; mostly none."""
+    return getattr(experiment, "kernels", ())
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:

@@ -40,6 +40,10 @@ def _rows(result: Result) -> str:
     return "\n\n".join(part for part in (text, "\n".join(notes)) if part)
 
 
+def _seeds(count: int) -> str:
+    return "one seed" if count == 1 else f"{count} seeds, in brackets the spread"
+
+
 def render(
     experiment: Experiment, result: Result, request: Request, command: str, folder: str
 ) -> str:
@@ -64,7 +68,7 @@ def render(
         f"**Claim.** {experiment.claim}",
         f"**Source.** {experiment.source}",
         f"## The question\n{experiment.question}",
-        f"## Figures\nMedian of {request.seeds} seeds, in brackets the spread.\n\n{_rows(result)}",
+        f"## Figures\nMedian of {_seeds(result.seeds or request.seeds)}.\n\n{_rows(result)}",
         "\n\n".join(f"![{plot.title}]({folder}/{plot.name}.svg)" for plot in plots),
         "\n\n".join(f"**{table.title}**\n\n{table.markdown()}" for table in tables if table.rows),
         f"## What is the same\n{result.same}" if result.same else "",

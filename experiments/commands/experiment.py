@@ -62,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --bisect: each commit of the git tree that touched the governors")  # fmt: skip
     add("--corpus", type=Path, metavar="DIR", default=TOP / "build" / "corpus",
         help="directory of recordings (default: build/corpus)")  # fmt: skip
+    add("--kernel", metavar="SERIES", default="",
+        help="of the lab's guest, for experiments that have a choice: latency-nice")  # fmt: skip
     add("-o", "--output", type=Path, metavar="DIR",
         help="where the pages go (default: docs/experiments)")  # fmt: skip
     add("--json", action="store_true", help="print the results as JSON, no table")
@@ -85,7 +87,7 @@ def _request(args: argparse.Namespace) -> "Request":
 
     scale = QUICK if args.quick else ORIGINAL if args.original else USUAL
     seeds = args.seeds or SEEDS[scale]
-    return Request(scale, seeds, args.lab, _trees(args.tree), args.corpus)
+    return Request(scale, seeds, args.lab, _trees(args.tree), args.corpus, args.kernel)
 
 
 def _list(as_json: bool) -> int:
@@ -156,6 +158,7 @@ def _command(args: argparse.Namespace, one: "Experiment") -> str:
     words += ["--quick"] if args.quick else ["--original"] if args.original else []
     words += ["--seeds", str(args.seeds)] if args.seeds else []
     words += ["--lab"] if one.in_lab else []
+    words += ["--kernel", args.kernel] if args.kernel else []
     for tree in args.tree:
         label = tree.partition("=")[0] if "=" in tree else Path(tree).name
         words += ["--tree", f"{label}=PATH"]
@@ -190,14 +193,16 @@ def _print(one: "Experiment", result: "Result") -> None:
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     from cpuidle_lab.view.terminal import phase
     from experiments import lab, pages
-    from experiments.experiment import as_json
+    from experiments.experiment import as_json, kernels
     from experiments.memo import Memo
 
     request, folder = _request(args), _folder(args)
     room = lab.refusals(request)
+    choice = ["it has no choice of --kernel"] if request.kernel else []
     lacking = {
         one.name: why for one in found
-        if (why := [*one.refusals(request), *(room if one.in_lab else ())])
+        if (why := [*one.refusals(request), *(room if one.in_lab else ()),
+                    *(() if kernels(one) else choice)])
     }  # fmt: skip
     if lacking and not args.all:
         raise UserError("; ".join(f"{name}: {', '.join(why)}" for name, why in lacking.items()))

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * What programs in BPF may ask: a governor, for the next timer; any scheduler,
- * for the idle state of a CPU.
+ * for the idle state of a CPU, and for the hint of a task.
  */
 #include <linux/bpf.h>
 #include <linux/btf.h>
 #include <linux/btf_ids.h>
 #include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/pid_namespace.h>
 
 #include "bpf/kfuncs.h"
+#include "hints/hints.h"
 #include "state.h"
 #include "symbols.h"
 
@@ -103,6 +106,31 @@ __bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
 	       READ_ONCE(idle->record.query.sleep_length_ns);
 }
 
+/**
+ * cpuidle_lab_latency_limit() - how late a task may be woken, by its hint
+ * @pid: number of the task, in the initial namespace
+ *
+ * Its group's value counts as it does for the gate. The gate need not decide.
+ * The verifier would take no pointer to the task: the module's BTF may have a
+ * struct task_struct of its own.
+ *
+ * Context: any.
+ * Return: greatest exit latency in ns; CIL_HINT_NONE (-1): there is no such task,
+ * or it has no hint that says anything; CIL_HINT_RELAXED (-2): it does not mind
+ * being late.
+ */
+__bpf_kfunc s64 cpuidle_lab_latency_limit(s32 pid)
+{
+	const struct task_struct *task;
+	s64 limit_ns;
+
+	rcu_read_lock();
+	task = pid_task(find_pid_ns(pid, &init_pid_ns), PIDTYPE_PID);
+	limit_ns = task ? cil_hints_limit_of(task) : CIL_HINT_NONE;
+	rcu_read_unlock();
+	return limit_ns;
+}
+
 __bpf_kfunc_end_defs();
 
 BTF_KFUNCS_START(governor_kfuncs)
@@ -110,11 +138,13 @@ BTF_ID_FLAGS(func, cil_bpf_sleep_length)
 BTF_ID_FLAGS(func, cil_bpf_delta_tick)
 BTF_ID_FLAGS(func, cpuidle_lab_exit_latency)
 BTF_ID_FLAGS(func, cpuidle_lab_idle_end)
+BTF_ID_FLAGS(func, cpuidle_lab_latency_limit)
 BTF_KFUNCS_END(governor_kfuncs)
 
 BTF_KFUNCS_START(query_kfuncs)
 BTF_ID_FLAGS(func, cpuidle_lab_exit_latency)
 BTF_ID_FLAGS(func, cpuidle_lab_idle_end)
+BTF_ID_FLAGS(func, cpuidle_lab_latency_limit)
 BTF_KFUNCS_END(query_kfuncs)
 
 static const struct btf_kfunc_id_set governor_set = {

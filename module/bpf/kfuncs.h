@@ -16,5 +16,6 @@ s64 cil_bpf_sleep_length(void);
 s64 cil_bpf_delta_tick(void);
 s64 cpuidle_lab_exit_latency(s32 cpu);
 s64 cpuidle_lab_idle_end(s32 cpu);
+s64 cpuidle_lab_latency_limit(s32 pid);
 
 #endif /* CIL_BPF_KFUNCS_H */

@@ -15,6 +15,7 @@
 #include "hints/placement.h"
 #include "hints/probes.h"
 #include "hints/request.h"
+#include "hints/table.h"
 #include "hints/tasks.h"
 #include "hints/users.h"
 #include "tunables.h"
@@ -32,6 +33,18 @@ static enum cpuhp_state hints_hotplug;
 s64 cil_hints_limit(u64 now_ns)
 {
 	return cil_placement_limit(now_ns);
+}
+
+/**
+ * cil_hints_limit_of() - see cil_hint_limit_of()
+ * @task: the task; it cannot be freed
+ *
+ * Context: any, within an RCU read section.
+ * Return: greatest exit latency in ns, CIL_HINT_NONE or CIL_HINT_RELAXED.
+ */
+s64 cil_hints_limit_of(const struct task_struct *task)
+{
+	return cil_hint_limit_of(task);
 }
 
 /**

@@ -9,6 +9,7 @@
 #include "state.h"
 
 struct dentry;
+struct task_struct;
 
 #if CIL_HINTS
 
@@ -21,6 +22,7 @@ int cil_hints_set_map(const char *text);
 int cil_hints_print_map(char *text, size_t size);
 
 s64 cil_hints_limit(u64 now_ns);
+s64 cil_hints_limit_of(const struct task_struct *task);
 void cil_hints_look_again(const struct cil_record *record);
 void cil_hints_gate(bool is_current);
 
@@ -49,6 +51,11 @@ static inline void cil_hints_make_files(struct dentry *folder)
 }
 
 static inline s64 cil_hints_limit(u64 now_ns)
+{
+	return CIL_HINT_NONE;
+}
+
+static inline s64 cil_hints_limit_of(const struct task_struct *task)
 {
 	return CIL_HINT_NONE;
 }

@@ -189,6 +189,34 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 }
 
 /**
+ * cil_hint_limit_of() - the limit that counts for a task
+ * @task: the task; it cannot be freed
+ *
+ * Takes no lock: the caller may hold those of hints, as in a trace event's
+ * handler. A change that goes on meanwhile may be seen or not.
+ *
+ * Context: any, within an RCU read section.
+ * Return: greatest exit latency in ns, CIL_HINT_NONE or CIL_HINT_RELAXED.
+ */
+s64 cil_hint_limit_of(const struct task_struct *task)
+{
+	const struct cil_hint *hint = READ_ONCE(cil_buckets) ? cil_hint_find(task) : NULL;
+	s64 limit_ns;
+	u8 level;
+
+	/* racy: a request that changes meanwhile counts as before or after */
+	if (!hint || !data_race(cil_hint_is_theirs(hint, task)))
+		return CIL_HINT_NONE;
+	level = READ_ONCE(hint->level);
+	if (level == CIL_LEVEL_NONE)
+		limit_ns = READ_ONCE(hint->relaxed) ? CIL_HINT_RELAXED : CIL_HINT_NONE;
+	else
+		limit_ns = cil_level_limit(level);
+	/* Memory that is used again is found under another task. */
+	return READ_ONCE(hint->task) == task ? limit_ns : CIL_HINT_NONE;
+}
+
+/**
  * cil_hints_drop_all() - take the hints of all tasks away
  *
  * Context: process; cil_hints_lock is held.
@@ -221,22 +249,25 @@ void cil_hints_drop_all(void)
  */
 int cil_hints_make_table(void)
 {
+	struct cil_bucket *buckets;
 	int i;
 
 	lockdep_assert_held(&cil_hints_lock);
 	if (cil_buckets)
 		return 0;
-	cil_buckets = kvcalloc(BIT(CIL_BUCKET_BITS), sizeof(*cil_buckets), GFP_KERNEL);
-	if (!cil_buckets)
+	buckets = kvcalloc(BIT(CIL_BUCKET_BITS), sizeof(*buckets), GFP_KERNEL);
+	if (!buckets)
 		return -ENOMEM;
 	if (cil_pool_make()) {
-		cil_hints_free_table();
+		kvfree(buckets);
 		return -ENOMEM;
 	}
 	for (i = 0; i < BIT(CIL_BUCKET_BITS); i++) {
-		raw_spin_lock_init(&cil_buckets[i].lock);
-		INIT_HLIST_NULLS_HEAD(&cil_buckets[i].hints, i);
+		raw_spin_lock_init(&buckets[i].lock);
+		INIT_HLIST_NULLS_HEAD(&buckets[i].hints, i);
 	}
+	/* Programs in BPF may look at any time: cil_hint_limit_of(). */
+	smp_store_release(&cil_buckets, buckets);
 	return 0;
 }
 

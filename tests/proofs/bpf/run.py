@@ -11,7 +11,6 @@ import argparse
 import json
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +22,6 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
 from cpuidle_lab.bpf import build  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
-from cpuidle_lab.lab.built import CLANG  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.lab.hints_guest import program  # noqa: E402
 
@@ -52,15 +50,6 @@ def prover() -> dict[str, str]:
     }
 
 
-def asking(name: str, folder: Path) -> bytes:
-    """Return the object of a program that asks for exit latencies, of NAME.bpf.c."""
-    source, made = HERE / f"{name}.bpf.c", folder / f"{name}.bpf.o"
-    include = [f"-I{path.parent}" for path in Path("/usr/include").glob("*-linux-gnu/asm")]
-    command = [CLANG, "-target", "bpf", "-O2", "-g", *include, "-c", str(source)]
-    subprocess.run([*command, "-o", str(made)], check=True)
-    return made.read_bytes()
-
-
 def objects(cpus: int, hostiles: Sequence[Path]) -> tuple[dict[str, bytes], dict[str, float]]:
     """Return the files of the guest, and the seconds that each governor's build took."""
     took: dict[str, float] = {}
@@ -72,7 +61,8 @@ def objects(cpus: int, hostiles: Sequence[Path]) -> tuple[dict[str, bytes], dict
             made.append(build.build(build.source_of(governor), cpus, folder))
             took[governor] = time.monotonic() - began
         files = build.guest_files(made)
-        files |= {f"lab/{name}.bpf.o": asking(name, folder) for name in ("query", "scheduler")}
+        asking = ("query", "scheduler")
+        files |= {f"lab/{name}.bpf.o": build.plain(HERE / f"{name}.bpf.c") for name in asking}
         wrong = build.build(HERE / "wrong.bpf.c", cpus, folder)
         files["lab/bpf/wrong.bpf.o"] = wrong.path.read_bytes()
     return files | {"lab/bin/hint": program("hint")}, took

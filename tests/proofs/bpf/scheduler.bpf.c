@@ -15,13 +15,6 @@ struct sched_ext_ops {
 	char name[128];
 };
 
-/* The loader wants one. */
-struct {
-	__uint(type, 33); /* BPF_MAP_TYPE_ARENA */
-	__uint(map_flags, 1 << 10); /* BPF_F_MMAPABLE */
-	__uint(max_entries, 1);
-} unused SEC(".maps");
-
 char _license[] SEC("license") = "GPL";
 
 __u32 said;

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -117,7 +117,12 @@ def possible_cpus() -> int:
         return os.cpu_count() or 1
 
 
-def _tool(name: str) -> str:
+def tool(name: str) -> str:
+    """Return the path of a program of LLVM.
+
+    Raises:
+        UserError: it is not installed.
+    """
     found = shutil.which(f"{name}-{LLVM}") or shutil.which(f"/usr/lib/llvm-{LLVM}/bin/{name}")
     if not found:
         raise UserError(f"programs in BPF need {name} of LLVM {LLVM}: {_INSTALL}")
@@ -191,7 +196,7 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
     Raises:
         UserError: the tools are missing, it does not compile, or the disk is full.
     """
-    clang, opt, llc = (_tool(name) for name in ("clang", "opt", "llc"))
+    clang, opt, llc = (tool(name) for name in ("clang", "opt", "llc"))
     if not Path("/usr/include/bpf/bpf_helpers.h").is_file():
         raise UserError(f"programs in BPF need libbpf's headers: {_INSTALL}")
     named = _POLICY.search(source.read_text())
@@ -223,6 +228,27 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}") from error
     return program
+
+
+def plain(source: Path, values: Mapping[str, int] | None = None) -> bytes:
+    """Return the object of a program that is no policy: a scheduler, or a tracing program.
+
+    Args:
+        source: its file, below the top of the tree.
+        values: of macros.
+
+    Raises:
+        UserError: the tools are missing, or it does not compile.
+    """
+    clang = tool("clang")
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "program.o"
+        words = [f"-D{name}={value}" for name, value in (values or {}).items()]
+        words += [f"-I{path}" for path in _multiarch()]
+        command: list[str | Path] = [clang, "-target", "bpf", "-O2", "-g", "-Wall", "-Werror"]
+        command += [*words, "-fdebug-compilation-dir=.", "-c", source.relative_to(TOP)]
+        _run([*command, "-o", made], f"compiling {source.name}")
+        return made.read_bytes()
 
 
 def described(name: str, digest: str, folder: Path = OBJECTS) -> tuple[Tunable, ...]:

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab experiment latency-nice`: what schedulers make of latency hints."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cpuidle_lab.bpf import build
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import Cell, Section, Table
+from cpuidle_lab.lab import corpus
+from cpuidle_lab.lab.cache import CACHE, digest
+from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
+from experiments.lab import NOT_BOOTED, boots
+from experiments.latency_nice import cells
+from experiments.latency_nice.cells import CONDITIONS, DEEP, KERNELS, LOADS, STOCK, name_of
+from experiments.memo import Memo
+
+
+def _ratios(found: Sequence[Any], load: str, claim: "Claim") -> list[float]:
+    """Return a figure of one condition beside that of another, for each seed that has both."""
+    one, other = f"{claim.one}.{load}", f"{claim.other}.{load}"
+    return [
+        each[one][claim.figure] / each[other][claim.figure]
+        for each in found
+        if each[other][claim.figure]
+    ]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A comparison that the slides make, or invite.
+
+    Attributes:
+        what: in the table.
+        one, other: conditions.
+        figure: of read_cell().
+        reported: what the slides say; "" if nothing.
+        agrees: ratios that agree with it.
+    """
+
+    what: str
+    one: str
+    other: str
+    figure: str
+    reported: str = ""
+    agrees: tuple[float, float] | None = None
+
+
+# What decides the figures besides the modules.
+PLAN = ("cells.py", "guest.sh", "scheduler.bpf.c")
+
+LESS, MORE = (0.0, 0.999), (1.001, 1e9)
+
+CLAIMS = (
+    Claim("pack: time in deep states, beside stock", "pack", STOCK, "asleep_pct",
+          "more: fewer cores are used", MORE),
+    Claim("pack: power, beside stock", "pack", STOCK, "power_mw", "less", LESS),
+    Claim("pack: work of the important tasks, beside stock", "pack", STOCK, "records_per_s",
+          "up to 1.14", (1.01, 1.14)),
+    Claim("pack: p99 of the sensitive tasks, beside stock", "pack", STOCK, "p99_us"),
+    Claim("prefer-idle: p99 of the sensitive tasks, beside pack-all", "prefer-idle", "pack-all",
+          "p99_us", "less", LESS),
+    Claim("prefer-idle: power, beside pack-all", "prefer-idle", "pack-all", "power_mw"),
+    Claim("bounded: p99 of the sensitive tasks, beside prefer-idle", "bounded", "prefer-idle",
+          "p99_us", "less: TPCC gains 1 % without a search", LESS),
+    Claim("exit-latency: p99 of the sensitive tasks, beside stock", "exit-latency", STOCK,
+          "p99_us"),
+    Claim("exit-latency: power, beside stock", "exit-latency", STOCK, "power_mw"),
+)  # fmt: skip
+
+# Figures of read_cell().
+HEADS = {
+    "busy_pct": "busy, %",
+    "asleep_pct": f"in {' and '.join(DEEP)}, %",
+    "power_mw": "power, mW",
+    "p50_us": "sensitive p50, us",
+    "p99_us": "p99, us",
+    "tolerant_p99_us": "tolerant p99, us",
+    "records_per_s": "records/s",
+}
+
+
+def rows(found: Sequence[Any]) -> list[Row]:
+    """Return all comparisons, for each load."""
+    return [
+        Row(f"{load}, {claim.what}", claim.reported, _ratios(found, load, claim),
+            agrees=claim.agrees)
+        for load in LOADS
+        for claim in CLAIMS
+    ]  # fmt: skip
+
+
+def _table(found: Sequence[Any], load: str) -> Table:
+    rows: list[list[Cell]] = [
+        [one.name, *(median(each[name_of(one, load)][figure] for each in found)
+                     for figure in HEADS)]
+        for one in CONDITIONS
+    ]  # fmt: skip
+    return Table(f"{load} load, medians of the seeds", ("placement", *HEADS.values()), rows)
+
+
+def _plot(found: Sequence[Any], load: str) -> Plot:
+    lines = [
+        Line(
+            one.name,
+            [(each[name]["power_mw"], each[name]["p99_us"]) for each in found],
+            joined=False,
+        )
+        for one in CONDITIONS
+        for name in [name_of(one, load)]
+    ]
+    return Plot(
+        load, f"{load} load: each seed", "modelled power, mW", "p99 of sensitive tasks, us",
+        lines, log_y=True,
+    )  # fmt: skip
+
+
+def _found(request: Request, seeds: int, memo: Memo, phase: Phase) -> list[Any]:
+    """Return the figures of each boot that was made."""
+    # Without the loader nothing was measured here, and it is not made in order to find that.
+    if not request.lab and not any(CACHE.glob("bpf-loader-*")):
+        return []
+    files = cells.guest_files()
+    seconds = cells.ORIGINAL_S if request.scale == ORIGINAL else cells.USUAL_S
+    kernel = request.kernel or KERNELS[0]
+    runs = [cells.lab_run(seconds, seed, kernel, files) for seed in range(1, seeds + 1)]
+    code, title = [Path(cells.__file__)], "Placing tasks by their hints"
+    told = boots(runs, cells.read, code, request, memo, phase, title)
+    return [one for one in told if one]
+
+
+_QUESTION = """\
+How much power, sleep and latency do the slides' uses of hints cost and save, beside the kernel's
+own scheduler? Schedulers of sched_ext read the hints and the exit latency of each CPU through this
+module, on an unmodified kernel. `plain` places as sched_ext does by itself. `pack` puts small tasks
+that do not mind being late on busy CPUs, `pack-all` all small tasks, whatever their hint.
+`prefer-idle` is `pack-all`, but sensitive tasks get an idle CPU; `bounded` looks at 2 CPUs for it.
+`exit-latency` gives sensitive tasks the idle CPU that wakes up soonest. `gate` is the kernel's own
+scheduler with idle gating, for comparison."""
+_SAME = """\
+Eight small tasks of latency_nice 19 wake up at random. A task is small below an eighth of a CPU.
+The heavy load has the slides' eight important tasks."""
+_DIFFERS = """\
+The slides' figures are of patches of the fair class. Here sched_ext replaces that class for all
+tasks, and `plain` shows what that alone changes. The lab has no turbo, to which packing owed its
+gain in throughput. Work is the emulator's ([emul](../../emul/README.md#work)), at most 70 % of 8
+CPUs. Power is modelled, of the CPUs alone. A wake-up is late by the lab's turns of up to 50 us
+([lab](../lab.md)). The module tells no scheduler which value above 0 a task has, so 1 packs as 19
+does. TPCC and Jankbench are not run: wakebench stands for them."""
+_MEANING = """\
+"""
+
+
+class LatencyNice:
+    """The slides' other uses of hints, by schedulers of sched_ext."""
+
+    name = "latency-nice"
+    title = "Placement of tasks by latency hints"
+    claim = (
+        "Packing small tasks of latency_nice 19 on fewer cores saves power, and gives important "
+        "ones up to 14 % more throughput; sensitive tasks gain by an idle CPU, and by a shorter "
+        "search for one."
+    )
+    source = (
+        'slides "Latency_nice: Implementation and Use-case for Scheduler Optimization", '
+        "P. Shah, C. Hyser, D. Eggemann, 2020"
+    )
+    question = _QUESTION
+    in_lab = True
+    kernels = KERNELS
+
+    def refusals(self, request: Request) -> list[str]:
+        """Return what is missing: sched_ext in the kernel, or the compiler."""
+        found = []
+        if request.kernel not in ("", *KERNELS):
+            found.append(
+                f"the kernel {request.kernel} has no sched_ext; "
+                f"Debian's {' and '.join(KERNELS)} have it"
+            )
+        if request.lab:
+            try:
+                build.tool("clang")
+            except UserError as error:
+                found.append(str(error))
+        return found
+
+    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+        """Boot once for each seed; a quick run has one."""
+        seeds = 1 if request.scale == QUICK else request.seeds
+        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING, seeds=seeds)
+        plan = [(cells.HERE / name).read_bytes() for name in PLAN]
+        result.sources = {"modules": corpus.modules_hash(), "plan": digest(plan)}
+        found = _found(request, seeds, memo, phase)
+        if not found:
+            result.rows.append(Row(self.title, note=NOT_BOOTED))
+            return result
+        result.rows = rows(found)
+        section = Section("latency-nice", self.title)
+        section.tables += [_table(found, load) for load in LOADS]
+        section.plots += [_plot(found, load) for load in LOADS]
+        result.sections.append(section)
+        return result
+
+
+EXPERIMENT = LatencyNice()
