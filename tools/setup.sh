@@ -43,6 +43,7 @@ bison                       kernels with checkers, for storms
 flex                        the same
 bc                          the same
 libelf-dev                  the same
+pahole                      the same: the kernels' types, for programs in BPF
 sparse                      make lint: types and locks of the kernel code
 shellcheck                  make lint: scripts
 codespell                   make lint: spelling

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Governors as programs in BPF, in stock kernels: the commands, and the proof in a short form."""
+"""Governors as programs in BPF: the commands, and the proof in a short form."""
 
 import json
 import shutil
@@ -307,7 +307,7 @@ def prove(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("kernel", "cpus"), [("6.12", "4"), ("7.2", "2")])
+@pytest.mark.parametrize(("kernel", "cpus"), [("6.12", "4"), ("7.2", "2"), ("rt", "2")])
 def test_programs_decide_as_native_governors(kernel: str, cpus: str) -> None:
     found = prove("--periods", "100000", "--turns", "3", "--kernel", kernel, "--cpus", cpus)
     assert found["faults"] == []

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Show that a governor decides in BPF as it does natively, and that no program harms the kernel.
 
-In a stock kernel, beside each other on random and adversarial idle periods: index, stop_tick, row,
+In a kernel, beside each other on random and adversarial idle periods: index, stop_tick, row,
 reason, the question for the timer, and the whole state. In the idle loop, with the native twin as a
 shadow. Then hostile programs, a loader that is killed, and the query for schedulers.
 """
@@ -32,6 +32,7 @@ examples:
   run.py                            a million idle periods for each governor
   run.py --periods 20000 --turns 1  the short form
   run.py --kernel 7.2 --cpus 4
+  run.py --kernel rt                a kernel of the storms
   run.py --virtual --periods 20000  counts instructions: a nanosecond of virtual time each
 
 exit code: 0 if nothing differs, 1 if something does, 2 usage
@@ -127,6 +128,8 @@ def faults(result: LabResult, counted: bool) -> list[str]:
         found.append("the fault of wrong.bpf.c was not found")
     for heading, expected in () if counted else EXPECTED.items():
         text = said.get(heading, "")
+        if text.startswith("\nskipped: "):
+            continue
         found += [f"{heading}: no '{words}'" for words in expected if words not in text]
     return found
 
@@ -175,7 +178,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--periods", type=int, default=1_000_000, help="for each governor (default: %(default)s)")
     add("--seed", type=int, default=1, help="of the periods (default: %(default)s)")
     add("--turns", type=int, default=10, help="of the storm (default: %(default)s)")
-    add("--kernel", default="6.12", help="default: %(default)s")
+    add(
+        "--kernel",
+        default="6.12",
+        help="a series, or a flavour of the storms (default: %(default)s)",
+    )
     add("--cpus", type=int, default=2, help="default: %(default)s")
     add("--virtual", action="store_true",
         help="compare alone, in virtual time, where a ns is an instruction")  # fmt: skip

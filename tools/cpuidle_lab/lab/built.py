@@ -23,7 +23,15 @@ OPTIONS = Path(__file__).parent / "kernels"
 FLAVOURS = tuple(sorted(path.stem for path in OPTIONS.glob("*.config") if path.stem != "base"))
 
 # What building a kernel needs, by package.
-TOOLS = {"bison": "bison", "flex": "flex", "bc": "bc", "make": "make", "gcc": "gcc"}
+TOOLS = {
+    "bison": "bison",
+    "flex": "flex",
+    "bc": "bc",
+    "make": "make",
+    "gcc": "gcc",
+    "objcopy": "binutils",
+    "pahole": "pahole",
+}
 # The compiler of flavours whose options gcc does not have.
 LLVM = "19"
 CLANG = f"clang-{LLVM}"
@@ -33,7 +41,7 @@ ELF_HEADER = Path("/usr/include/libelf.h")
 # Half of the source, and of no use here.
 NOT_UNPACKED = "linux-source-*/drivers/gpu/drm/amd/include"
 # What only linking the kernel needs.
-NOT_KEPT = ("vmlinux", "vmlinux.unstripped", "vmlinux.o", "vmlinux.a")
+NOT_KEPT = ("vmlinux.*", ".tmp_vmlinux*")
 INDEXES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 
@@ -70,10 +78,13 @@ def modules(flavour: str, changes: Mapping[str, str] | None = None) -> images.Mo
         command = ["make", "-C", str(tree), f"CC={compiler(flavour)}", f"M={unpacked}"]
         command += [f"-j{os.cpu_count()}", "modules"]
         run_logged(command, log, f"building the modules for {flavour}")
+        made = sorted(unpacked.glob("*.ko"))
+        # As DKMS does: without what debuggers want, but with the types.
+        run_logged(["strip", "-g", *made], CACHE / "strip.log", "stripping the modules")
         installed = target / "root/usr/lib/modules" / _release(tree) / "updates"
         for folder in (installed, target / "plain"):
             folder.mkdir(parents=True)
-            for module in unpacked.glob("*.ko"):
+            for module in made:
                 shutil.copy(module, folder)
         shutil.copy(log, target / "make.log")
         shutil.rmtree(unpacked)
@@ -201,8 +212,12 @@ def _pack_indexes(tree: Path) -> None:
 
 
 def _drop_objects(tree: Path) -> None:
-    for name in NOT_KEPT:
-        (tree / name).unlink(missing_ok=True)
+    # Of the kernel itself, modules need the types alone.
+    vmlinux = tree / "vmlinux"
+    run_logged(["objcopy", "-j", ".BTF", vmlinux], CACHE / "types.log", "keeping the types")
+    for pattern in NOT_KEPT:
+        for path in tree.glob(pattern):
+            path.unlink()
     for path in tree.rglob("*.[oa]"):
         if path.relative_to(tree).parts[0] not in ("scripts", "tools"):
             path.unlink()
