@@ -14,7 +14,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -30,7 +30,9 @@ CPU = "max,-rdrand,-rdseed"
 VIRTUAL_CPU = f"{CPU},-cx16"
 SAID = re.compile(r"^lab: (.*?)\r?$")
 PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
+# At the end of a console, and from the first line of a fault on: its registers and calls.
 CONSOLE_LINES_SHOWN = 8
+FAULT_LINES_SHOWN = 50
 POLL_S = 0.05
 # Words of a guest before and after it sleeps; meanwhile the lab presses a key so often.
 SLEEPERS = {"sleeps": 1, "awake": -1}
@@ -230,14 +232,21 @@ class Machine:
         return target
 
     def _check_console(self) -> None:
-        panic = PANIC.search(self.console.read_text(errors="replace"))
+        text = self.console.read_text(errors="replace")
+        panic = PANIC.search(text)
         if panic:
-            raise UserError(f"the guest's kernel died ({panic[0].strip()}); {self._last_lines()}")
+            fault = text[text.rfind("\n", 0, panic.start()) + 1 :]
+            shown = _indented(fault.splitlines()[:FAULT_LINES_SHOWN])
+            raise UserError(f"the guest's kernel died ({panic[0].strip()}); its console:\n{shown}")
 
     def _last_lines(self) -> str:
         lines = self.console.read_text(errors="replace").splitlines()
-        shown = [line.rstrip() for line in lines if line.strip()][-CONSOLE_LINES_SHOWN:]
-        return "last lines of its console:\n" + "\n".join(f"    {line}" for line in shown)
+        shown = [line for line in lines if line.strip()][-CONSOLE_LINES_SHOWN:]
+        return f"last lines of its console:\n{_indented(shown)}"
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line.rstrip()}" for line in lines)
 
 
 def tell(process: "subprocess.Popen[bytes]", command: str) -> None:
