@@ -34,7 +34,8 @@ static int set_cur_state(struct thermal_cooling_device *cooler,
 {
 	if (state >= num_present_cpus())
 		return -EINVAL;
-	return cil_wishes_set_cooling(state);
+	cil_wishes_set_cooling(state);
+	return 0;
 }
 
 static const struct thermal_cooling_device_ops cooling_ops = {

@@ -47,9 +47,10 @@ static ssize_t evac_defaults_write(struct file *f, const char __user *from,
 	bool yes;
 	int ret = kstrtobool_from_user(from, size, &yes);
 
-	if (!ret)
-		ret = yes ? cil_wishes_defaults() : -EINVAL;
-	return ret ?: size;
+	if (ret || !yes)
+		return ret ?: -EINVAL;
+	cil_wishes_defaults();
+	return size;
 }
 
 static const struct file_operations evac_defaults_fops = {

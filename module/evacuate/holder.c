@@ -80,7 +80,6 @@ static DEFINE_PER_CPU(struct cil_holder, holders);
 
 /* CPUs that holders shall hold; bits are read without a lock. */
 static struct cpumask wanted;
-static bool started;
 
 /**
  * cil_holder_is_wanted() - shall a CPU be held?
@@ -323,39 +322,31 @@ static struct smp_hotplug_thread holder_threads = {
 };
 
 /**
- * cil_holders_start() - make the threads, unless there are some
+ * cil_holders_start() - make the threads
  *
- * Context: process, may sleep; callers serialise, and CPU hotplug is not locked.
+ * Context: process, may sleep; CPU hotplug is not locked.
  * Return: 0 or -ENOMEM.
  */
 int cil_holders_start(void)
 {
-	int ret;
-
-	if (started)
-		return 0;
-	ret = smpboot_register_percpu_thread(&holder_threads);
-	started = !ret;
-	return ret;
+	return smpboot_register_percpu_thread(&holder_threads);
 }
 
 /**
  * cil_holders_stop() - release all CPUs and end the threads
  *
- * Context: process, may sleep; CPU hotplug is not locked, and no call of
- * cil_holders_set() comes any more.
+ * Context: process, may sleep; after cil_holders_start(). CPU hotplug is not
+ * locked, and no call of cil_holders_set() comes any more.
  */
 void cil_holders_stop(void)
 {
 	cpumask_clear(&wanted);
-	if (started)
-		smpboot_unregister_percpu_thread(&holder_threads);
-	started = false;
+	smpboot_unregister_percpu_thread(&holder_threads);
 }
 
 /**
  * cil_holders_set() - set the CPUs that shall be held
- * @cpus: online CPUs; empty if there are no threads
+ * @cpus: online CPUs
  *
  * Context: process; callers serialise, and CPU hotplug is locked.
  */

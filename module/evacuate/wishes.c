@@ -6,7 +6,7 @@
  * leases of programs, and the state of the cooling device. The smallest
  * percentage counts, the largest number of CPUs, and all CPUs that are named.
  *
- * Locks, outermost first: start_lock, CPU hotplug, wishes_lock.
+ * Locks, outermost first: CPU hotplug, wishes_lock.
  */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
@@ -22,13 +22,10 @@
 
 #define NO_CPU		(~0u)
 
-static DEFINE_MUTEX(start_lock);
 static DEFINE_MUTEX(wishes_lock);
 
-/* Written under both locks. */
-static bool live;
-
 /* All below are protected by wishes_lock. */
+static bool live;
 static LIST_HEAD(leases);
 static struct cpumask asked_cpus;
 static struct cpumask evacuated;
@@ -104,20 +101,10 @@ static void settle(unsigned int leaving)
 	cil_holders_set(&evacuated);
 }
 
-/* Taken for each change; the threads are there from the first one on. */
-static int begin_change(void)
+static void begin_change(void)
 {
-	int ret = 0;
-
-	mutex_lock(&start_lock);
-	if (live)
-		ret = cil_holders_start();
-	mutex_unlock(&start_lock);
-	if (ret)
-		return ret;
 	cpus_read_lock();
 	mutex_lock(&wishes_lock);
-	return 0;
 }
 
 static void end_change(void)
@@ -135,17 +122,16 @@ static void end_change(void)
  * @text: its new value
  *
  * Context: process, may sleep; also before the module has started.
- * Return: 0, -EINVAL if it is out of range, or -ENOMEM; then nothing changes.
+ * Return: 0, or -EINVAL if it is out of range; then nothing changes.
  */
 int cil_wishes_set_value(u32 n, const char *text)
 {
 	u32 value;
 	int ret = cil_evac_parse(n, text, &value);
 
-	if (!ret)
-		ret = begin_change();
 	if (ret)
 		return ret;
+	begin_change();
 	cil_evac_store(n, value);
 	end_change();
 	return 0;
@@ -155,19 +141,15 @@ int cil_wishes_set_value(u32 n, const char *text)
  * cil_wishes_defaults() - give all tunables their defaults
  *
  * Context: process, may sleep.
- * Return: 0 or -ENOMEM; then nothing changes.
  */
-int cil_wishes_defaults(void)
+void cil_wishes_defaults(void)
 {
-	int ret = begin_change();
 	u32 n;
 
-	if (ret)
-		return ret;
+	begin_change();
 	for (n = 0; n < EVACUATE_TUNABLE_COUNT; n++)
 		cil_evac_store(n, evacuate_tunables[n].def);
 	end_change();
-	return 0;
 }
 
 /* Empty, or some online CPUs but not all, and no others; CPU hotplug is locked. */
@@ -207,14 +189,11 @@ int cil_wishes_set_cpus(const char *text)
 
 	if (ret)
 		return ret;
-	ret = begin_change();
-	if (ret)
-		goto out;
+	begin_change();
 	ret = check_cpus(cpus);
 	if (!ret)
 		cpumask_copy(&asked_cpus, cpus);
 	end_change();
-out:
 	free_cpumask_var(cpus);
 	return ret;
 }
@@ -297,16 +276,13 @@ int cil_lease_set(struct cil_lease *lease, const char *text)
 		ret = parse_cpus(text[0] == 'e' ? value + 1 : "", &cpus);
 	if (ret)
 		return ret;
-	ret = begin_change();
-	if (ret)
-		goto out;
+	begin_change();
 	ret = check_cpus(cpus);
 	if (!ret && text[0] == 'e')
 		cpumask_copy(&lease->cpus, cpus);
 	else if (!ret)
 		lease->max_capacity_pct = pct;
 	end_change();
-out:
 	free_cpumask_var(cpus);
 	return ret;
 }
@@ -319,10 +295,8 @@ out:
  */
 void cil_lease_end(struct cil_lease *lease)
 {
-	cpus_read_lock();
-	mutex_lock(&wishes_lock);
+	begin_change();
 	list_del(&lease->list);
-	/* Nothing to settle where no thread could be made; then no CPU is held. */
 	end_change();
 	kfree(lease);
 }
@@ -332,17 +306,12 @@ void cil_lease_end(struct cil_lease *lease)
  * @cpus: number of CPUs that shall be idle; one stays in any case
  *
  * Context: process, may sleep.
- * Return: 0 or -ENOMEM.
  */
-int cil_wishes_set_cooling(u32 cpus)
+void cil_wishes_set_cooling(u32 cpus)
 {
-	int ret = begin_change();
-
-	if (ret)
-		return ret;
+	begin_change();
 	cooling = cpus;
 	end_change();
-	return 0;
 }
 
 /**
@@ -399,8 +368,7 @@ void cil_wishes_cpu_goes(unsigned int cpu)
  */
 void cil_wishes_sleep(bool asleep)
 {
-	cpus_read_lock();
-	mutex_lock(&wishes_lock);
+	begin_change();
 	sleeping = asleep;
 	end_change();
 }
@@ -420,20 +388,15 @@ int cil_wishes_init(void)
 	described = kcalloc(nr_cpu_ids, sizeof(*described), GFP_KERNEL);
 	if (!described)
 		return -ENOMEM;
-	mutex_lock(&start_lock);
-	mutex_lock(&wishes_lock);
+	ret = cil_holders_start();
+	if (ret) {
+		kfree(described);
+		return ret;
+	}
+	begin_change();
 	live = true;
-	mutex_unlock(&wishes_lock);
-	mutex_unlock(&start_lock);
-	if (cil_evac_value(EVACUATE_MAX_CAPACITY) == 100 &&
-	    cpumask_empty(&asked_cpus))
-		return 0;
-	ret = begin_change();
-	if (ret)
-		cil_wishes_exit();
-	else
-		end_change();
-	return ret;
+	end_change();
+	return 0;
 }
 
 /**
@@ -444,14 +407,10 @@ int cil_wishes_init(void)
 void cil_wishes_exit(void)
 {
 	/* A parameter may be written until the module has gone. */
-	mutex_lock(&start_lock);
-	cpus_read_lock();
-	mutex_lock(&wishes_lock);
+	begin_change();
 	live = false;
-	mutex_unlock(&wishes_lock);
-	cpus_read_unlock();
+	end_change();
 	cil_holders_stop();
-	mutex_unlock(&start_lock);
 	kfree(described);
 	described = NULL;
 }

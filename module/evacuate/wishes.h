@@ -28,7 +28,7 @@ int cil_wishes_init(void);
 void cil_wishes_exit(void);
 
 int cil_wishes_set_value(u32 n, const char *text);
-int cil_wishes_defaults(void);
+void cil_wishes_defaults(void);
 int cil_wishes_set_cpus(const char *text);
 int cil_wishes_print_cpus(char *text, size_t size);
 int cil_wishes_print_evacuated(char *text, size_t size);
@@ -37,7 +37,7 @@ struct cil_lease *cil_lease_new(void);
 int cil_lease_set(struct cil_lease *lease, const char *text);
 void cil_lease_end(struct cil_lease *lease);
 
-int cil_wishes_set_cooling(u32 cpus);
+void cil_wishes_set_cooling(u32 cpus);
 u32 cil_wishes_cooling(void);
 
 void cil_wishes_cpu_comes(unsigned int cpu);
