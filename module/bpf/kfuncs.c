@@ -16,12 +16,16 @@
 #include "symbols.h"
 
 DEFINE_PER_CPU(struct cil_query *, cil_bpf_asking);
+DEFINE_PER_CPU(bool, cil_bpf_governs);
 
 /* Is the CPU in an idle state that one of our governors chose? */
 static const struct cil_cpu *idle_cpu_of(s32 n)
 {
 	const struct cil_cpu *cpu;
 
+	/* Replay could not answer. Schedulers share the type of program. */
+	if (this_cpu_read(cil_bpf_governs))
+		return ERR_PTR(-EPERM);
 	if (n < 0 || n >= nr_cpu_ids || !cpu_online(n))
 		return ERR_PTR(-EINVAL);
 	cpu = per_cpu_ptr(cil_cpus, n);
@@ -73,7 +77,7 @@ __bpf_kfunc s64 cil_bpf_delta_tick(void)
  * Context: any.
  * Return: exit latency in ns of the idle state that a governor of this module
  * chose and the CPU is in; 0: it is not idle; -EINVAL: no such CPU is online;
- * -ENODEV: another governor decides there.
+ * -ENODEV: another governor decides there; -EPERM: a governor asks.
  */
 __bpf_kfunc s64 cpuidle_lab_exit_latency(s32 cpu)
 {
@@ -92,7 +96,7 @@ __bpf_kfunc s64 cpuidle_lab_exit_latency(s32 cpu)
  *
  * Context: any.
  * Return: monotonic time in ns; 0: it is not idle, or its governor did not ask
- * for the next timer; -EINVAL, -ENODEV: as cpuidle_lab_exit_latency().
+ * for the next timer; -EINVAL, -ENODEV, -EPERM: as cpuidle_lab_exit_latency().
  */
 __bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
 {
@@ -116,14 +120,16 @@ __bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
  *
  * Context: any.
  * Return: greatest exit latency in ns; CIL_HINT_NONE (-1): there is no such task,
- * or it has no hint that says anything; CIL_HINT_RELAXED (-2): it does not mind
- * being late.
+ * it has no hint that says anything, or a governor asks; CIL_HINT_RELAXED (-2):
+ * it does not mind being late.
  */
 __bpf_kfunc s64 cpuidle_lab_latency_limit(s32 pid)
 {
 	const struct task_struct *task;
 	s64 limit_ns;
 
+	if (this_cpu_read(cil_bpf_governs))
+		return CIL_HINT_NONE;
 	rcu_read_lock();
 	task = pid_task(find_pid_ns(pid, &init_pid_ns), PIDTYPE_PID);
 	limit_ns = task ? cil_hints_limit_of(task) : CIL_HINT_NONE;

@@ -10,6 +10,9 @@ struct cil_query;
 /* The query of the program that decides on a CPU now; NULL elsewhere. */
 DECLARE_PER_CPU(struct cil_query *, cil_bpf_asking);
 
+/* A program that governs is called on a CPU now. */
+DECLARE_PER_CPU(bool, cil_bpf_governs);
+
 int cil_bpf_kfuncs_register(void);
 
 s64 cil_bpf_sleep_length(void);

@@ -138,7 +138,9 @@ static void bpf_init(void *state, const struct cil_machine *machine,
 		return;
 	s->of = p;
 	s->slot = 2 * machine->cpu + !acts;
+	this_cpu_write(cil_bpf_governs, true);
 	p->init((struct cil_machine *)machine, set_of(tunables), s->slot);
+	this_cpu_write(cil_bpf_governs, false);
 }
 
 static void bpf_select(void *state, const struct cil_machine *machine,
@@ -152,9 +154,11 @@ static void bpf_select(void *state, const struct cil_machine *machine,
 	if (!p)
 		goto fall_back;
 	start_ns = local_clock();
+	this_cpu_write(cil_bpf_governs, true);
 	this_cpu_write(cil_bpf_asking, query);
 	answer = p->select(query, set_of(tunables), s->slot);
 	this_cpu_write(cil_bpf_asking, NULL);
+	this_cpu_write(cil_bpf_governs, false);
 	if (is_cut_short(s, p, answer, start_ns))
 		goto fall_back;
 	decision->index = answer;
@@ -181,8 +185,10 @@ static void bpf_update(void *state, const struct cil_machine *machine,
 		return;
 	}
 	start_ns = local_clock();
+	this_cpu_write(cil_bpf_governs, true);
 	answer = p->update((struct cil_outcome *)outcome, set_of(tunables),
 			   s->slot);
+	this_cpu_write(cil_bpf_governs, false);
 	is_cut_short(s, p, answer, start_ns);
 }
 

@@ -158,6 +158,7 @@ EXPECTED = {
     "hostile pointer": ["error the verifier refuses", "scalar' (pointer.bpf.c:"],
     "hostile clock": ["error the verifier refuses", "helper bpf_ktime_get_ns", "(clock.bpf.c:"],
     "hostile kernel": ["error the module refuses the program: a program may call the kfuncs"],
+    "hostile scheduler": ["ok attached", "state=attached"],
     "hostile version": ["error the module refuses the program: version is refused: it was built"],
     "hostile members": ["error the module refuses the program: members is refused: init, select"],
     "twice": ["ok attached", "Device or resource busy", "in use"],
