@@ -164,44 +164,6 @@ static struct bpf_map *find_map(struct bpf_object *object, enum bpf_map_type typ
 	return NULL;
 }
 
-/*
- * Make the maps of global data. libbpf leaves them out where its trial program
- * for them fails, a socket filter: in kernels without sockets.
- */
-static int make_data(struct bpf_object *object)
-{
-	const uint32_t key = 0;
-	struct bpf_map *map;
-
-	bpf_object__for_each_map(map, object) {
-		LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = bpf_map__map_flags(map));
-		void *data = NULL;
-		size_t size;
-		int fd, ret;
-
-		if (bpf_map__is_internal(map))
-			data = bpf_map__initial_value(map, &size);
-		if (!data)
-			continue;
-		fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, NULL, sizeof(key), size, 1, &opts);
-		if (fd < 0)
-			return fd;
-		ret = bpf_map_update_elem(fd, &key, data, 0) ?: bpf_map__reuse_fd(map, fd);
-		/* As libbpf does: the verifier follows constants in frozen maps alone. */
-		if (!ret && opts.map_flags & BPF_F_RDONLY_PROG)
-			ret = bpf_map_freeze(fd);
-		close(fd);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
-static int load_all(struct bpf_object *object)
-{
-	return make_data(object) ?: bpf_object__load(object);
-}
-
 /* A second attempt for a program that was refused, with the verifier's words. */
 static int explain(const char *path, int error)
 {
@@ -223,7 +185,7 @@ static int explain(const char *path, int error)
 		bpf_program__set_log_buf(program, verifier_log, sizeof(verifier_log));
 		bpf_program__set_log_level(program, 1);
 	}
-	if (load_all(object) && *verifier_log)
+	if (bpf_object__load(object) && *verifier_log)
 		print_log_end(path);
 	if (!answer_of_verifier())
 		answer_error(what, error);
@@ -264,7 +226,7 @@ static struct bpf_object *load(const char *path)
 	arena = find_map(object, BPF_MAP_TYPE_ARENA);
 	if (arena)
 		bpf_map__set_map_extra(arena, ARENA_AT);
-	ret = load_all(object);
+	ret = bpf_object__load(object);
 	if (!ret)
 		return object;
 	explain(path, -ret);
@@ -450,7 +412,7 @@ static int call(const char *path, const char *name)
 
 	if (!object)
 		return answer_error("the object cannot be opened", errno);
-	ret = load_all(object);
+	ret = bpf_object__load(object);
 	if (ret)
 		return explain(path, -ret);
 	program = bpf_object__find_program_by_name(object, name);

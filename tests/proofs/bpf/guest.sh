@@ -144,7 +144,6 @@ chmod 755 /lab /lab/bpf
 /lab/bin/hint 65534 as cil-bpf attach /lab/bpf/teo_ng.bpf.o 2>&1
 
 part "query"
-[ -d /proc/sys/net ] || echo "skipped: a kernel without sockets runs no program of the type syscall"
 governor wteo
 # A CPU that runs the program is not idle, even if it just aborted an entry.
 for _ in $(seq 20); do
