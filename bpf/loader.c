@@ -207,12 +207,25 @@ static void print_costs(struct bpf_object *object)
 	}
 }
 
+/* libbpf takes the types of modules that it may not look for as missing ones. */
+static bool may_find_types(void)
+{
+	uint32_t id;
+
+	return !bpf_btf_get_next_id(0, &id) || errno != EPERM;
+}
+
 static struct bpf_object *load(const char *path)
 {
-	struct bpf_object *object = bpf_object__open_file(path, NULL);
+	struct bpf_object *object;
 	struct bpf_map *arena;
 	int ret;
 
+	if (!may_find_types()) {
+		answer_error("the kernel refuses the program", EPERM);
+		return NULL;
+	}
+	object = bpf_object__open_file(path, NULL);
 	lseek(kernel_log, 0, SEEK_END);
 	if (!object) {
 		answer_error("the object cannot be opened", errno);
