@@ -79,6 +79,11 @@ class Second:
         """Return its share of the CPU."""
         return 100 * self.run / max(self.run + self.wait, 1)
 
+    @property
+    def held_pct(self) -> float:
+        """Return the share of the time in which its CPU was held idle."""
+        return 100 * self.held / max(self.run + self.wait, 1)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -93,6 +98,7 @@ class Result:
         seconds: in which the pinned task's CPU was evacuated.
         share_pct: of the pinned task in those, in percent.
         least_pct: the least share in one of them.
+        held_pct: of that second, in which its CPU was held idle.
         wall_s: time that the guest took.
     """
 
@@ -104,6 +110,7 @@ class Result:
     seconds: int
     share_pct: float
     least_pct: float
+    held_pct: float
     wall_s: float
 
 
@@ -232,7 +239,8 @@ def judge(result: LabResult, wall_s: float) -> Result:
 
     made = lines("changes")
     all_seconds = parse_shares("\n".join(lines("shares")))
-    seconds = [each for each in all_seconds if 100 * each.held >= HELD_PCT * (each.run + each.wait)]
+    seconds = [each for each in all_seconds if each.held_pct >= HELD_PCT]
+    worst = min(seconds, key=lambda each: each.share_pct, default=Second(0, 0, 0))
     total = Second(sum(s.run for s in seconds), sum(s.wait for s in seconds), 0)
     return Result(
         found.failure or starved(seconds),
@@ -242,7 +250,8 @@ def judge(result: LabResult, wall_s: float) -> Result:
         len(lines("hotplugs")),
         len(seconds),
         round(total.share_pct, 1),
-        round(min((each.share_pct for each in seconds), default=0.0), 1),
+        round(worst.share_pct, 1),
+        round(worst.held_pct, 1),
         round(wall_s),
     )
 
@@ -251,7 +260,7 @@ def show(found: Result, args: argparse.Namespace) -> None:
     """Print the result for people."""
     print(f"  {found.taken} changes taken, {found.refused} refused, {found.hotplugs} times offline")
     print(f"  pinned task: {found.share_pct} % of {found.seconds} s on an evacuated CPU,"
-          f" {found.least_pct} % in the worst second")  # fmt: skip
+          f" {found.least_pct} % in the worst second (held {found.held_pct} %)")  # fmt: skip
     what = found.failure or f"no report ({found.wall_s:.0f} s)"
     print(f"seed {args.seed}: {args.changes} changes on '{args.flavour}', {what}")
     print("\n".join(f"    {line}" for line in found.report))
