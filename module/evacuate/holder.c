@@ -225,6 +225,29 @@ static void rest_for(u64 length_ns)
 	__set_current_state(TASK_RUNNING);
 }
 
+/* Between two slices, so that a release is never in the middle of one. */
+static void release(struct cil_holder *holder)
+{
+	if (holder->ready)
+		cil_threads_put(&holder->threads);
+	holder->ready = false;
+}
+
+/*
+ * Where the kernel limits the time of real-time tasks, the threads would use up
+ * what the holder leaves: under a flood of interrupts they always run.
+ */
+static void give_way(struct cil_holder *holder, u64 length_ns)
+{
+	bool lowers = cil_kernel.throttles_realtime;
+
+	if (lowers)
+		cil_threads_lower(&holder->threads);
+	rest_for(length_ns);
+	if (lowers && !cil_threads_raise(&holder->threads))
+		release(holder);
+}
+
 /* One decision, and what it leads to. */
 static void decide(struct cil_holder *holder)
 {
@@ -249,15 +272,7 @@ static void decide(struct cil_holder *holder)
 	}
 	WRITE_ONCE(holder->reasons[step.reason], holder->reasons[step.reason] + 1);
 	trace_evacuate_back_off(&step, pid, comm);
-	rest_for(step.length_ns);
-}
-
-/* Between two slices, so that a release is never in the middle of one. */
-static void release(struct cil_holder *holder)
-{
-	if (holder->ready)
-		cil_threads_put(&holder->threads);
-	holder->ready = false;
+	give_way(holder, step.length_ns);
 }
 
 static void holder_step(unsigned int cpu)

@@ -7,7 +7,7 @@
  * A CPU must not go idle while softirqs are pending. But what an interrupt leaves
  * of them, and all of them with PREEMPT_RT, waits for ksoftirqd, a normal task.
  * With PREEMPT_RT ktimers (6.13) runs timers, at the priority of a holder. So both
- * get a priority just above that for as long as the CPU is evacuated.
+ * get a priority just above that while the CPU is held.
  */
 #include <linux/compiler.h>
 #include <linux/cpumask.h>
@@ -66,11 +66,10 @@ static int set_priority(struct task_struct *task, u32 policy, u32 priority,
 }
 
 /* Returns false if the thread exists and stays below a holder. */
-static bool lift(struct cil_lifted *thread, const char *prefix, unsigned int cpu)
+static bool raise_one(struct cil_lifted *thread)
 {
-	struct task_struct *task = find_bound(prefix, cpu);
+	struct task_struct *task = thread->task;
 
-	*thread = (struct cil_lifted) { .task = task };
 	if (!task || task->rt_priority >= LIFTED_PRIORITY)
 		return true;
 	thread->policy = task->policy;
@@ -81,7 +80,7 @@ static bool lift(struct cil_lifted *thread, const char *prefix, unsigned int cpu
 }
 
 /* A priority that the administrator has set meanwhile stays. */
-static void lower(struct cil_lifted *thread)
+static void lower_one(struct cil_lifted *thread)
 {
 	struct task_struct *task = thread->task;
 
@@ -89,9 +88,41 @@ static void lower(struct cil_lifted *thread)
 	    task->rt_priority == LIFTED_PRIORITY)
 		set_priority(task, thread->policy, thread->priority,
 			     thread->nice);
-	if (task)
-		put_task_struct(task);
-	*thread = (struct cil_lifted) { };
+	thread->changed = false;
+}
+
+static void put_one(struct task_struct **task)
+{
+	if (*task)
+		put_task_struct(*task);
+	*task = NULL;
+}
+
+/**
+ * cil_threads_raise() - let the kernel's threads precede the holder
+ * @threads: of cil_threads_get()
+ *
+ * Context: the holder, before it holds; may sleep.
+ * Return: false if the holder would keep softirqs waiting; then nothing changes.
+ */
+bool cil_threads_raise(struct cil_threads *threads)
+{
+	if (raise_one(&threads->softirqd) && raise_one(&threads->timerd))
+		return true;
+	cil_threads_lower(threads);
+	return false;
+}
+
+/**
+ * cil_threads_lower() - give the kernel's threads the priorities that they had
+ * @threads: of cil_threads_get()
+ *
+ * Context: the holder, before it rests; may sleep.
+ */
+void cil_threads_lower(struct cil_threads *threads)
+{
+	lower_one(&threads->timerd);
+	lower_one(&threads->softirqd);
 }
 
 /**
@@ -100,18 +131,19 @@ static void lower(struct cil_lifted *thread)
  * @cpu: the CPU
  *
  * Context: the holder, before its first slice; may sleep.
- * Return: false if the holder would keep softirqs waiting; then nothing changes.
+ * Return: as cil_threads_raise().
  */
 bool cil_threads_get(struct cil_threads *threads, unsigned int cpu)
 {
-	*threads = (struct cil_threads) { };
-	if (!lift(&threads->softirqd, "ksoftirqd/", cpu) ||
-	    !lift(&threads->timerd, "ktimers/", cpu)) {
-		cil_threads_put(threads);
-		return false;
-	}
-	threads->injector = find_bound("idle_inject/", cpu);
-	return true;
+	*threads = (struct cil_threads) {
+		.softirqd.task = find_bound("ksoftirqd/", cpu),
+		.timerd.task = find_bound("ktimers/", cpu),
+		.injector = find_bound("idle_inject/", cpu),
+	};
+	if (cil_threads_raise(threads))
+		return true;
+	cil_threads_put(threads);
+	return false;
 }
 
 /**
@@ -122,11 +154,10 @@ bool cil_threads_get(struct cil_threads *threads, unsigned int cpu)
  */
 void cil_threads_put(struct cil_threads *threads)
 {
-	lower(&threads->timerd);
-	lower(&threads->softirqd);
-	if (threads->injector)
-		put_task_struct(threads->injector);
-	threads->injector = NULL;
+	cil_threads_lower(threads);
+	put_one(&threads->timerd.task);
+	put_one(&threads->softirqd.task);
+	put_one(&threads->injector);
 }
 
 /**

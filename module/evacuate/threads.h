@@ -37,6 +37,8 @@ struct cil_threads {
 };
 
 bool cil_threads_get(struct cil_threads *threads, unsigned int cpu);
+bool cil_threads_raise(struct cil_threads *threads);
+void cil_threads_lower(struct cil_threads *threads);
 void cil_threads_put(struct cil_threads *threads);
 unsigned long cil_threads_injections(const struct cil_threads *threads);
 
