@@ -314,11 +314,15 @@ static const struct call calls[] = {
 	{ "fork", 0, prepare_hinted, fork_once, task_after },
 };
 
-/* A refused allocation may be answered so; a module's errors are its own. */
+/*
+ * A refused allocation may be answered so; a module's errors are its own. ELOOP
+ * is of the kernel's check of a module's types ("Max chain length or cycle
+ * detected" in the log), before the module runs.
+ */
 static int is_allowed(int error)
 {
 	return !error || error == ENOMEM || error == EAGAIN || error == ENOSPC ||
-	       error == EEXIST || error == ENOENT;
+	       error == EEXIST || error == ENOENT || error == ELOOP;
 }
 
 static int sweep(const struct call *call, char **words)
