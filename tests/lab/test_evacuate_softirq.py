@@ -106,8 +106,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return {f"usr/bin/{name}": (folder / name).read_bytes() for name in PROGRAMS}
 
 
-# So often a holder rests because softirqs wait. Where the kernel limits the time of real-time tasks,
-# their thread precedes it only while it holds, and a rest may end with some left.
+# So often a holder rests because softirqs wait. Where the kernel limits the time of real-time
+# tasks, their thread precedes it only while it holds, and a rest may end with some left.
 RESTS = {"6.1": 50}
 
 

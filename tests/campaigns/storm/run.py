@@ -76,7 +76,7 @@ def lab_run(args: argparse.Namespace, before: int) -> LabRun:
         cpus=args.cpus,
         seed=args.seed,
         files=files | programs.file(programs.LATNICE),
-        memory_mib=2048,
+        memory_mib=build.GUEST_MIB if args.programs else 2048,
         real_time=True,
         time_limit_s=60 * args.limit,
         options=verdict.OPTIONS,

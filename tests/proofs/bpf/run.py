@@ -89,7 +89,7 @@ def boot(args: argparse.Namespace) -> tuple[LabResult, dict[str, float]]:
         kernel=args.kernel,
         cpus=args.cpus,
         files=files,
-        memory_mib=2048,
+        memory_mib=build.GUEST_MIB,
         real_time=not args.virtual,
         time_limit_s=args.time_limit,
         changes=prover(),

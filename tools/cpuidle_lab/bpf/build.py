@@ -25,6 +25,8 @@ from cpuidle_lab.lab.cache import CACHE, TOP, cached, run_logged
 SOURCES = TOP / "bpf"
 OBJECTS = TOP / "build" / "bpf"
 GUEST_CPUS = 8  # of the lab, unless it is told to have more
+# Memory of a guest: KASAN has a byte for eight of the 4 GiB of addresses that each arena takes.
+GUEST_MIB = 4096
 TUNABLES = 23  # CIL_BPF_TUNABLES of governors/common/bpf.h
 
 _CLANG = ("-target", "bpf", "-mcpu=v4", "-std=gnu11", "-ffreestanding", "-O2", "-g", "-Wall",
