@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab tune`: what it finds, that nothing is lost, and what it must not see."""
 
+import gc
 import json
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +31,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine, library
 from cpuidle_lab.trace import Machine
-from cpuidle_lab.tune import job, search
+from cpuidle_lab.tune import job, pieces, search
 from cpuidle_lab.tune.pieces import Figures, Piece, gather, spread
 from cpuidle_lab.tune.result import PICKS, front, judge
 from cpuidle_lab.tune.space import Range, ranges
@@ -569,3 +571,25 @@ def test_held_out_traces_judge(picked: tuple[float, float], better: bool, text: 
     verdict = judge(Figures(*picked, ()), Figures(10.0, 10.0, ()))
     assert verdict.better is better
     assert text in verdict.text
+
+
+def test_columns_are_mapped_in_several_threads(tmp_path: Path) -> None:
+    """Without the lock some of the threads fail in CPython 3.11's parser."""
+    path = tmp_path / "column.npy"
+    np.save(path, np.arange(10))
+
+    def collected(_phase: str, _info: dict[str, int]) -> None:
+        sum(range(50))
+
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+    gc.callbacks.append(collected)
+    try:
+        sys.setswitchinterval(1e-6)
+        gc.set_threshold(5)
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(lambda _: pieces._mapped(path).sum(), range(3000)))
+    finally:
+        gc.callbacks.remove(collected)
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)
+    assert set(found) == {45}

@@ -8,6 +8,7 @@ processes holds them once.
 import hashlib
 import json
 import random
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine
 from cpuidle_lab.replay.library import Governor
 from cpuidle_lab.trace import Machine
+
+# numpy parses a file's head by ast. CPython 3.11 fails at that if garbage is collected meanwhile
+# and another thread does the same: "AST constructor recursion depth mismatch".
+_MAPPING = threading.Lock()
 
 
 class Piece(Recording):
@@ -46,13 +51,13 @@ class Piece(Recording):
 
     def column(self, cpu: int, name: str) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
         """Return a column of a CPU, mapped into memory."""
-        whole = np.load(_file(self._folder, cpu, name), mmap_mode="r")
+        whole = _mapped(_file(self._folder, cpu, name))
         rows = self._stretches[cpu]
         if name in ANSWERS:
-            counts = np.load(_file(self._folder, cpu, "answers"), mmap_mode="r")
+            counts = _mapped(_file(self._folder, cpu, "answers"))
             before = int(counts[: rows.start].sum())
             rows = slice(before, before + int(counts[rows].sum()))
-        return whole[rows]  # type: ignore[no-any-return]
+        return whole[rows]
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
         """Yield the intervals of a CPU: the columns that are replayed, or some of them."""
@@ -106,6 +111,11 @@ class Piece(Recording):
 
 def _file(folder: Path, cpu: int, name: str) -> Path:
     return folder / f"{cpu}-{name}.npy"
+
+
+def _mapped(path: Path) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    with _MAPPING:
+        return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
 
 
 def spread(recording: Recording, path: Path, folder: Path) -> Piece:
