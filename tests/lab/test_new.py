@@ -134,9 +134,11 @@ def test_replay_and_compare_know_it(session: LabResult, tmp_path: Path) -> None:
         ).stdout
 
     trace = session.files / "trace.dat"
-    (found,) = json.loads(run("replay", trace, "--check", "--json"))
+    checked = json.loads(run("replay", trace, "--check", "--json"))
+    (found,) = checked["decisions"]
     assert found["governor"] == "lazy"
     assert found["identical"] == found["compared"] > 1000
+    assert [one["doubtful"] for one in checked["energy"]] == [False]
     options = ("--no-mainline", "--no-instructions", "--json")
     compared = json.loads(run("compare", trace, *options))
     assert {"lazy", "teo_ng", "oracle"} <= {item["governor"] for item in compared["results"]}

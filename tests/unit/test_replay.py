@@ -215,8 +215,16 @@ class Probe:
     @property
     def told(self) -> list[tuple[int, int, bool]]:
         """Return sleep length, the same with the tick, and whether that was stopped."""
-        table = (ctypes.c_longlong * 3 * 64).in_dll(self.governor.library, "probe_told")
-        return [(row[0], row[1], bool(row[2])) for row in table[: self._number("count").value]]
+        return [(row[0], row[1], bool(row[2])) for row in self._rows()]
+
+    @property
+    def residencies(self) -> list[int]:
+        """Return how long each idle period was, but for the last one."""
+        return [row[3] for row in self._rows()[1:]]
+
+    def _rows(self) -> Any:
+        table = (ctypes.c_longlong * 4 * 64).in_dll(self.governor.library, "probe_told")
+        return table[: self._number("count").value]
 
 
 PROBE = Path(__file__).parent / "probe"
@@ -225,6 +233,7 @@ MS = 1_000_000
 QUICK = machine((1, 1, 1000), (100, 500, 100), polling=False)
 # From the tick to the next question: the way out of the first state, and the tick's handler.
 BACK = 1_000 + 2_000
+ANSWERS = ("at", "timer", "served", "back", "phase")
 START = 10**9
 
 
@@ -398,6 +407,19 @@ def test_aborted_selections_are_made(make: Make) -> None:
     without = play(make({name: values[1::2] for name, values in frame.items()}), "menu_ng")
     assert found.oracle_pj == without.oracle_pj
     assert found.cost_pj != without.cost_pj, "menu takes an aborted selection for a long interval"
+
+
+# So the kernel measures such a poll as longer than the sleep length. Intervals are recorded as a
+# little shorter, and teo took its own timer for an early wake-up.
+def test_a_timer_that_ends_a_poll_is_served_within_it() -> None:
+    probe = Probe()
+    frame = intervals([5_000] * 3, timer_ns=[5_014, 5_014, 9_000])
+    frame["flags"] = np.array([columns.TIMER, 0, 0], np.uint8)
+    frame["answers"] = np.zeros(3, np.uint32)
+    frame |= {f"answer_{name}_ns": np.zeros(0) for name in ANSWERS}
+    with engine.Run(probe.governor, SKX) as run:
+        run.play(frame, False)
+        assert probe.residencies == [5_014 + 500, 5_000]
 
 
 # Interrupts do not end a poll, but what a timer sends the CPU to is done before the poll's limit.

@@ -81,18 +81,15 @@ def _check(recording: "Recording", chosen: list["Candidate"], args: argparse.Nam
             told = args.trace, points.fidelity_of, recording.path, name, args.jobs
             found.append(points.apart(*told))
             count(1)
-    if args.json:
-        print(json.dumps([one.as_json() for one in found], indent=2))
-    else:
-        for one in found:
-            for line in one.lines():
-                print(line)
     own, why = trust.trust(recording, args.trace)
-    if not args.json:
-        for each in own:
-            print(each.line())
-        if why:
-            print(f"energy was not compared: {why}")
+    if args.json:
+        decisions = [one.as_json() for one in found]
+        energy = [vars(each) | {"doubtful": each.doubtful} for each in own]
+        result = {"decisions": decisions, "energy": energy, "energy_not_compared": why}
+        print(json.dumps(result, indent=2))
+    else:
+        lines = [line for one in found for line in one.lines()] + [each.line() for each in own]
+        print("\n".join([*lines, *([f"energy was not compared: {why}"] if why else [])]))
     if any(each.doubtful for each in own):
         return FAILURE
     return 0 if all(one.identical == one.compared for one in found) else 1

@@ -33,6 +33,7 @@ STATE = abi.constant("RP_STATE")
 UNKNOWABLE = abi.constant("RP_UNKNOWABLE")
 NO_OUTCOME = abi.constant("RP_NO_OUTCOME")
 ABORTED = abi.constant("RP_ABORTED")
+REJECTED = abi.constant("RP_REJECTED")
 ASKED = abi.constant("RP_ASKED")
 
 # A flag of shadows alone, as the module has it.
@@ -81,6 +82,7 @@ class Fidelity:
         identical: index, stop_tick, reason, row and the question for the next timer are the same.
         unknowable: not made again, because events before them were lost.
         aborted: decisions that no idle period followed, among those compared.
+        rejected: decisions that follow a state which the driver refused, likewise.
         reasons: decisions compared, by reason.
         states_same: checkpoints that equal what the replay had learned by itself.
         states_fresh: checkpoints of a governor that started afresh.
@@ -95,6 +97,7 @@ class Fidelity:
     identical: int = 0
     unknowable: int = 0
     aborted: int = 0
+    rejected: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     states_same: int = 0
     states_fresh: int = 0
@@ -517,6 +520,7 @@ def _compare(
     result.identical += int(same.sum())
     result.unknowable += int((~known).sum())
     result.aborted += int((known & (recorded["out_kind"] == ABORTED)).sum())
+    result.rejected += int((known & (recorded["flags"] & REJECTED != 0)).sum())
     numbers, counts = np.unique(recorded["reason"][known], return_counts=True)
     for number, count in zip(numbers, counts, strict=True):
         result.reasons[reason_name(recording, int(number))] += int(count)

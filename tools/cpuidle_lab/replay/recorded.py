@@ -132,11 +132,12 @@ def _together(recording: Source, cpu: int) -> Iterator[tuple[Columns, Columns]]:
         waiting = sliced(waiting, need, len(waiting["now_ns"]))
 
 
-def outcome(recording: Source) -> Outcome:
+def outcome(recording: Source, *, choices: bool = False) -> Outcome:
     """Return what a recording came to under the governor that made it.
 
     Args:
         recording: with decisions, of machines that are known.
+        choices: keep what each interval came to.
 
     Raises:
         UserError: it contradicts itself.
@@ -147,7 +148,8 @@ def outcome(recording: Source) -> Outcome:
         machine = recording.machines[cpu]
         check_machine(str(recording.path), machine)
         with Judge(machine) as judge:
-            for intervals, periods in _together(recording, cpu):
-                judge.judge(intervals, periods)
+            judged = [judge.judge(*both)[0] for both in _together(recording, cpu)]
+            if choices:
+                found.choices[cpu] = joined(judged)
             found.add(judge.totals(), machine)
     return found

@@ -14,7 +14,8 @@
  * - Timers in units of the tick expire in its handler, and kernels tell that
  *   governors as a wake-up by the tick. It ends the interval all the same.
  * - The polling state gives up after its time limit, and the policy is asked
- *   again. Interrupts do not end a poll.
+ *   again. Interrupts do not end a poll. A timer that does is served within it,
+ *   so the poll is longer than the sleep length was.
  * - Leaving a state takes its exit latency, in full, of which the policy
  *   learns. The next interval begins where it was recorded: what a late CPU
  *   sets off is late by as much, so intervals keep their lengths.
@@ -33,6 +34,9 @@
 
 /* The way back to the next decision, where the recorder did not go it. */
 #define BACK_NS			2000
+
+/* The handler of a timer that ends a poll. */
+#define POLL_SERVED_NS		500
 
 /* A driver that refuses a state costs so much time, awake. */
 #define REJECTION_NS		2000
@@ -457,6 +461,16 @@ static void way_back(const struct rp_interval *in, struct wake *wake)
 	}
 }
 
+/* A poll lasts until its timer is due, and has been served: so long beyond the end. */
+static s64 served_in_poll_ns(const struct rp_interval *in)
+{
+	s64 early_ns = (s64)(in->timer_ns - in->end_ns);
+
+	if (early_ns < 0 || early_ns > GRID_TOLERANCE_NS)
+		early_ns = 0;
+	return early_ns + POLL_SERVED_NS;
+}
+
 /* What the driver makes of the choice. Returns whether it enters a state. */
 static bool driver_enters(struct rp_run *run, u32 disabled, u32 *index)
 {
@@ -575,6 +589,8 @@ bool rp_stay(struct rp_run *run, struct rp_interval *in)
 	outcome.index = index;
 	if (outcome.tick_wakeup && wake.stay_ns < left_ns)
 		way_back(in, &wake);
+	if (polling && ended && in->by_timer)
+		wake.served_ns = served_in_poll_ns(in);
 	outcome.residency_ns = wake.stay_ns + wake.served_ns + latency_ns;
 	t->polls += outcome.poll_time_limit;
 	rp_judge_misses(run, in->disabled, index, wake.stay_ns,

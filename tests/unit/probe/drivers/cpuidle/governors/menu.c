@@ -9,9 +9,12 @@
 int probe_keep;
 int probe_index;
 
-/* What each decision was told: sleep length, with the tick, the tick stopped. */
+/*
+ * What each decision was told: sleep length, with the tick, the tick stopped, and
+ * how long the last idle period was.
+ */
 int probe_count;
-long long probe_told[PROBE_MAX][3];
+long long probe_told[PROBE_MAX][4];
 
 static int probe_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 			bool *stop_tick)
@@ -23,6 +26,7 @@ static int probe_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 		probe_told[probe_count][0] = sleep;
 		probe_told[probe_count][1] = delta;
 		probe_told[probe_count][2] = tick_nohz_tick_stopped();
+		probe_told[probe_count][3] = dev->last_residency_ns;
 		probe_count++;
 	}
 	if (probe_keep > 0) {
