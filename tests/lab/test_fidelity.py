@@ -37,7 +37,7 @@ def test_every_decision_is_made_again(tmp_path: Path) -> None:
         assert one["unknowable"] < one["compared"] / 5, name
     assert set(governors) == GOVERNORS
     assert sum(one["compared"] for one in governors.values()) >= 1_000_000
-    # A hundred of each reason, and of decisions without an idle period.
+    # A hundred of each reason, of decisions without an idle period, and of those after a refusal.
     assert found["seldom"] == []
     # Tunables changed, learning was reset, events were lost, decisions were aborted.
     assert all(governors[name]["tunables"] > 3 for name in ("menu_ng", "wteo", "wteo_rfc"))

@@ -6,17 +6,21 @@ wrong on purpose; tests/lab/test_crossval.py has real ones.
 """
 
 import json
+import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cpuidle_lab import columns
 from cpuidle_lab.cli import main
-from cpuidle_lab.crossval import pairs, parts, plan, targets, trust
+from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.phases import Phase
 from tests.unit.synthetic import BASES, Session
 
@@ -39,8 +43,9 @@ def read(path: Path) -> list[parts.Part]:
         return parts.parts(recording, path)
 
 
-def figures(regret: float, p99: str = "C6") -> Figures:
-    return Figures(regret, 100.0, 1.0, "C1", p99, 133.0, 10.0, (50.0, 50.0))
+def figures(regret: float, p99: str = "C6", overslept_ns: int = 0) -> Figures:
+    times = 10**9, overslept_ns
+    return Figures(regret, 100.0, 1.0, "C1", p99, 133.0, 10.0, (50.0, 50.0), *times)
 
 
 def pair(
@@ -49,12 +54,12 @@ def pair(
     """Return a pair of given regrets, one for each seed."""
     return Pair(
         workload=more.get("workload", "bursts"),
-        machine="POLL C1 C6",
+        machine="POLL:0:0 C1:2:2 C6:133:600",
         kernel="6.12",
         recorded=recorded,
         replayed=replayed,
         predicted=tuple(figures(value, more.get("p99", "C6")) for value in predicted),
-        real=tuple(figures(value) for value in real),
+        real=tuple(figures(value, overslept_ns=more.get("late", 0)) for value in real),
     )
 
 
@@ -158,6 +163,49 @@ def test_seeds_are_averaged() -> None:
     assert one.spread == pytest.approx(2**0.5)
 
 
+# ---- Intervals that moved. ----
+
+
+def places(**shares: float) -> Any:
+    """Return shares in % of the first steps that end by timer (t0) and other causes (o0)."""
+    found = np.zeros((moved.STEPS, len(moved.ENDS)))
+    for name, share in shares.items():
+        found[int(name[1:]), {"t": 0, "o": 2}[name[0]]] = share
+    return found
+
+
+def test_equal_intervals_have_not_moved() -> None:
+    same = places(t3=50, o4=50)
+    found = moved.moved([same, same], [same, same])
+    assert (found.percent, found.chance) == (0, 0)
+
+
+def test_the_distance_is_the_share_that_changes_its_place() -> None:
+    """A fifth of the intervals is longer in the other recording; between seeds a tenth moves."""
+    mine = places(t32=70, t40=30)
+    theirs, other = places(t32=50, t40=40, o40=10), places(t32=50, t40=30, o40=20)
+    found = moved.moved([mine, mine], [theirs, other])
+    assert found.percent == pytest.approx(20)
+    assert found.chance == pytest.approx(10)
+    assert found.most == "+20 % 16-17 us, timer"
+    assert moved.moved([theirs], [mine]).chance == 0
+
+
+def test_intervals_are_counted_by_length_and_end(tmp_path: Path) -> None:
+    for part in read(record(tmp_path / "a.dat", *BOTH)):
+        found = moved.shares(part)
+        assert found.sum() == pytest.approx(100)
+        chunks = [chunk for cpu in part.cpus for chunk in part.intervals(cpu)]
+        flags, told = (np.concatenate([c[name] for c in chunks]) for name in ("flags", "length_ns"))
+        whole = told[(told > 0) & (flags & columns.CUT == 0)]
+        octaves = Counter(max(0, int(length // 1000).bit_length() - 1) for length in whole)
+        for octave in range(moved.STEPS // 8):
+            share = found[8 * octave : 8 * octave + 8].sum()
+            assert share == pytest.approx(100 * octaves[octave] / len(whole))
+        timers = np.count_nonzero(flags[(told > 0) & (flags & columns.CUT == 0)] & columns.TIMER)
+        assert found[:, 0].sum() == pytest.approx(100 * timers / len(whole))
+
+
 # ---- Judgement. ----
 
 
@@ -193,9 +241,37 @@ def test_the_right_one_must_be_better() -> None:
 def test_every_target_can_be_missed() -> None:
     good = [pair("a", "a", [10.0], [10.0]), pair("b", "b", [6.0], [6.0])]
     assert targets.held(targets.judge([*good, pair("a", "b", [6.1], [6.0])]))
-    bad = [pair("a", "a", [11.0], [10.0]), pair("b", "b", [6.0], [6.0])]
+    bad = [pair("a", "a", [11.0], [10.0], late=4 * 10**6), pair("b", "b", [6.0], [6.0])]
     verdicts = targets.judge([*bad, pair("a", "b", [14.0], [6.0], p99="C1")])
-    assert [one.state for one in verdicts] == ["MISSED"] * 5
+    assert [one.state for one in verdicts] == ["MISSED"] * 6
+
+
+def test_overslept_time_is_that_of_a_workload() -> None:
+    """Of ten seconds 8 ms: 0.08 %. Of one of the two workloads 16 ms: 0.16 %."""
+    calm = [pair("a", "a", [10.0] * 5, [10.0] * 5), pair("b", "b", [6.0] * 5, [6.0] * 5)]
+    late = pair("c", "c", [6.0] * 5, [6.0] * 5, late=16 * 10**5)
+    assert targets.overslept_share([*calm[:1], late]) == pytest.approx(0.0008)
+    assert targets.held(targets.judge([*calm[:1], late]))
+    alone = pair("c", "c", [6.0] * 5, [6.0] * 5, late=16 * 10**5, workload="calls")
+    verdict = targets.judge([*calm, alone])[-1]
+    assert verdict.state == "MISSED"
+    assert "0.160 % at most (calls)" in verdict.figures
+
+
+def test_intervals_make_the_error_of_a_governor_on_its_own_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them together make all of it. Toy governors recorded, so there is one."""
+    found = read(record(tmp_path / "a.dat", *BOTH))
+    judged = pairs.pairs(found)
+    missed = [one for one in judged if one.own and targets.is_missed(one)]
+    assert missed
+    monkeypatch.setattr(misses, "SHOWN", 10**6)
+    rows = misses.intervals(found, judged).rows
+    for one in missed:
+        points = [float(str(row[-1])) for row in rows if row[2] == one.recorded]
+        assert sum(points) == pytest.approx(one.error)
+        assert abs(points[0]) == max(map(abs, points))
 
 
 # ---- The command. ----
@@ -272,6 +348,16 @@ def test_other_machines_and_kernels_are_not_mixed(tmp_path: Path) -> None:
         pairs.check([first, replace(second, kernel="7.2.0-test")])
 
 
+def test_machines_whose_states_have_the_same_names_are_not_mixed(tmp_path: Path) -> None:
+    first, second = read(record(tmp_path / "a.dat", *BOTH))
+    slower = {
+        cpu: replace(one, exit_latency_ns=tuple(2 * ns for ns in one.exit_latency_ns))
+        for cpu, one in second.machines.items()
+    }
+    with pytest.raises(UserError, match="of the same workload, machine and kernel"):
+        pairs.check([first, replace(second, machines=slower)])
+
+
 def test_lost_events_are_refused(tmp_path: Path) -> None:
     path = record(tmp_path / "a.dat", *BOTH)
     with columns.opened(path) as recording:
@@ -296,9 +382,87 @@ def test_a_recorder_is_named_with_its_error(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust, "measured", lambda: {"bursts": {"mean": 0.4, "worst": 1.25}})
-    assert "within 0.4 points on average, 1.2 at worst" in trust.known_error("bursts")
+    known = {"bursts": {"mean": 0.4, "worst": 1.25, "deepest": "C6 133 us"}}
+    monkeypatch.setattr(trust, "measured", lambda: known)
+    said = trust.known_error("bursts")
+    assert "within 0.4 points on average, 1.2 at worst" in said
+    assert "deepest state C6 133 us" in said
     assert trust.known_error("something-else") == ""
+
+
+def test_each_workload_of_the_lab_was_measured() -> None:
+    """What reports quote is the table of docs/replay.md."""
+    from cpuidle_lab.lab.workloads import WORKLOADS
+
+    known = trust.measured()
+    assert sorted(known) == sorted(WORKLOADS)
+    table = (TOP / "docs/replay.md").read_text().split("<!-- crossval: begin -->")[1]
+    rows = {
+        cells[1].strip(): cells
+        for line in table.split("<!-- crossval: end -->")[0].splitlines()
+        if line.startswith("| ") and len(cells := line.split("|")) > 10
+    }
+    for workload, one in known.items():
+        cells = rows[workload]
+        assert one["deepest"] == cells[2].strip()
+        assert float(cells[7]) == pytest.approx(one["mean"], abs=0.006)
+        assert abs(float(cells[10])) == pytest.approx(one["worst"], abs=0.006)
+
+
+@pytest.mark.parametrize("doubt", [trust.DOUBT, 1e9])
+def test_replay_checks_energy_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], doubt: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The decisions are the same. Toy governors made the outcomes, so energy differs."""
+    monkeypatch.setattr(trust, "DOUBT", doubt)
+    path = record(tmp_path / "a.dat", *BOTH)
+    assert main(["replay", str(path), "--check", "--json"]) == (doubt < 1)
+    told = json.loads(capsys.readouterr().out)
+    assert all(one["identical"] == one["compared"] for one in told["decisions"])
+    assert len(told["energy"]) == 2
+    assert any(one["doubtful"] for one in told["energy"]) == (doubt < 1)
+    assert main(["replay", str(path), "--check"]) == (doubt < 1)
+    assert ("WARNING" in capsys.readouterr().out) == (doubt < 1)
+
+
+def test_report_and_compare_say_the_same_of_each_governor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Regret as recorded: of the report, of cross-validation, and in compare's notes."""
+    path = record(tmp_path / "a.dat", *BOTH)
+
+    def told(*command: str) -> Any:
+        main([*command, "--json"])
+        return json.loads(capsys.readouterr().out)
+
+    report = {
+        one["governor"].split()[0]: one["metrics"]["regret"]
+        for one in told("report", str(path))["runs"]
+    }
+    assert set(report) == {"teo_ng", "wteo"}
+    for pair in told("crossval", str(path))["pairs"]:
+        name = pair["replayed"].split(":")[0]
+        assert pair["real"][0]["regret"] == pytest.approx(report[name])
+    notes = " ".join(told("compare", str(path), "--no-mainline", "--no-instructions")["notes"])
+    for name, regret in report.items():
+        assert re.search(rf"{name}[^;]*against {regret:.2f} %", notes), notes
+
+
+def test_doctor_examines_a_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = record(tmp_path / "a.dat", *BOTH)
+
+    def found() -> dict[str, dict[str, str]]:
+        main(["doctor", "--trace", str(path), "--json"])
+        return {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+
+    before = found()
+    assert {"events", "complete", "overslept", "tick", "replay"} <= set(before)
+    assert before["overslept"]["status"] == "ok"
+    monkeypatch.setattr(trust, "overslept_share", lambda _: 0.11)
+    assert found()["overslept"]["status"] == "warn"
 
 
 # ---- The plan. ----

@@ -207,7 +207,9 @@ def test_no_merging_where_another_task_ran(scratch: Path, again: dict[str, int])
 # Nothing the governor knew explains such a period: it has no regret, and the others have theirs.
 def test_overslept_intervals_are_left_out(scratch: Path) -> None:
     late = Period(1, 1002 * US, sleep=899 * US, delta_tick=899 * US)
-    alone = analyse(scratch, [late]).values
+    group = analyse(scratch, [late])
+    assert any("100.000 % of the idle time of" in note for note in group.notes)
+    alone = group.values
     assert (alone["regret"], alone["oracle_mw"]) == (None, None)
     assert (alone["overslept"], alone["overslept_intervals"]) == (100, 1)
     both = analyse(scratch, [late, Period(1, 3006 * US)]).values

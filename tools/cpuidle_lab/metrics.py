@@ -320,11 +320,14 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
     _add_reasons(trace, group, decisions)
     group.wakers = wakers.counts(trace, decisions)
     group.notes = _decision_notes(idle, (machine for machine, _ in parts))
+    late = float(idle.filter("overslept")["residency"].sum())
+    overslept = _percent(late, sum(group.residency_ns))
+    if overslept:
+        share = f"{overslept:.3f} % of the idle time of {group.workload}"
+        group.notes.append(f"{share} is overslept, and has no regret")
 
     oracle, cost = (float(intervals[name].sum()) for name in ("oracle_pj", "cost_pj"))
     length = float(intervals.filter("judged")["length_ns"].sum())
-    time = sum(group.residency_ns)
-    overslept = float(idle.filter("overslept")["residency"].sum())
     seconds = (phase.end_ns - phase.start_ns) / 1e9
     rejected = int((decisions["flags"] & tr.REJECTED != 0).sum())
     aborted = int((~decisions["entered"]).sum())
@@ -335,7 +338,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
         "intervals": int((intervals["length_ns"] > 0).sum()),
         "cut_intervals": int((intervals["flags"] & CUT != 0).sum()),
         "overslept_intervals": int((intervals["flags"] & OVERSLEPT != 0).sum()),
-        "overslept": _percent(overslept, time),
+        "overslept": overslept,
         "decisions": decisions.height,
         "decisions_per_s": decisions.height / seconds if seconds else None,
         "tick_wakeups": _percent(int(idle["tick"].sum()), idle.height),

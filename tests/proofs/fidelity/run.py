@@ -24,6 +24,7 @@ from cpuidle_lab import columns  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
 from cpuidle_lab.replay import points  # noqa: E402
 from tests import runner  # noqa: E402
+from tests.lab.hints_guest import program  # noqa: E402
 
 STORM = Path(__file__).parent / "storm.sh"
 
@@ -49,11 +50,11 @@ REASONS = {
     },
     "wteo": {"wteo-expected-cost", "wteo-expected-cost-keep-tick"},
     "wteo_rfc": {"wteo-sample"},
-    "base": {"base-governor", "hint-clamp"},
+    "base": {"base-governor", "hint-clamp", "hint-deeper"},
 }  # fmt: skip
 SHARED = {"no-state-enabled", "one-state-enabled"}
 
-# Decisions of each reason, and decisions without an idle period, for the proof to hold.
+# Decisions of each reason, without an idle period, and after a refusal, for the proof to hold.
 OFTEN = 100
 
 EPILOG = """\
@@ -75,6 +76,13 @@ def script(seconds: int, machine: str, buffer_mib: int) -> str:
         STORM.read_text(),
     ]
     lines += [f"storm {governor} {tunables_of}" for governor, tunables_of in STORMS]
+    # Each process of the load inherits that it does not mind being late.
+    lines += [
+        "tune gate base menu",
+        "/lab/bin/hint $$ set 10",
+        "storm gate menu",
+        "/lab/bin/hint $$ set none",
+    ]
     # The hinted tasks sleep all the time: they gate for ever.
     lines += ["sleep 1000 & hinted=$!", "taskset -c 1 sleep 1000 & other=$!"]
     lines.append("tune gate linger_ms 0")
@@ -95,6 +103,7 @@ def record(args: argparse.Namespace, folder: Path) -> Path:
         kernel=args.kernel,
         memory_mib=max(1024, 5 * args.buffer),
         time_limit_s=1200,
+        files={"lab/bin/hint": program("hint")},
     )
     title = f"Running every governor on Debian's {args.kernel}"
     result = run_lab(run, folder / "lab", "" if args.json else title).check()
@@ -120,7 +129,8 @@ def shortfalls(found: Sequence[points.Fidelity], least: int) -> list[str]:
         total.update({name: one.reasons.get(name, 0) for name in SHARED})
         total.update({name: one.reasons.get(name, 0) for name in REASONS.get(one.governor, ())})
         total["aborted"] += one.aborted
-    wanted = {*SHARED, "aborted"}.union(*REASONS.values())
+        total["rejected"] += one.rejected
+    wanted = {*SHARED, "aborted", "rejected"}.union(*REASONS.values())
     return [f"{name} {total[name]}" for name in sorted(wanted) if total[name] < least]
 
 

@@ -71,7 +71,7 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
 
 def run(args: argparse.Namespace) -> int:
     """Record or read, replay, judge, write."""
-    from cpuidle_lab.crossval import pairs, results, targets
+    from cpuidle_lab.crossval import misses, pairs, results, targets
     from cpuidle_lab.view.terminal import console, phase
 
     if bool(args.traces) == args.record:
@@ -85,14 +85,15 @@ def run(args: argparse.Namespace) -> int:
     with phase("Replaying", pairs.count(found)) as done:
         judged = pairs.pairs(found, done)
     verdicts = targets.judge(judged)
+    errors = misses.intervals(found, judged)
     output = args.output or (DEFAULT_OUTPUT if args.record else None)
     if output is not None:
-        results.write(output, judged, verdicts)
+        results.write(output, judged, verdicts, errors)
     if args.json:
         print(json.dumps(targets.as_json(judged, verdicts), indent=2))
     else:
         out = console()
-        results.section(judged, verdicts).print(out)
+        results.section(judged, verdicts, errors).print(out)
         if output is not None:
             out.print(f"written: {output}/crossval.json, crossval.svg, crossval.md")
     return 0 if targets.held(verdicts) else FAILURE

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Replay of a phase, from the state that its own governor began with or afresh."""
 
+from cpuidle_lab.columns import joined
 from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run
 
 
-def play(part: Part, other: Part, *, restore: bool = False) -> Outcome:
+def play(part: Part, other: Part, *, restore: bool = False, choices: bool = False) -> Outcome:
     """Return what the recorder of `other` would have come to on the intervals of `part`.
 
     Args:
@@ -13,6 +14,7 @@ def play(part: Part, other: Part, *, restore: bool = False) -> Outcome:
             count.
         other: whose recorder decides.
         restore: begin with the recorded state, where there is one, and not afresh.
+        choices: keep what was decided in each interval.
     """
     chosen = other.recorder
     machines = [part.machines[cpu] for cpu in part.cpus]
@@ -24,7 +26,9 @@ def play(part: Part, other: Part, *, restore: bool = False) -> Outcome:
             if len(part.before[cpu]["flags"]):
                 run.play({name: part.before[cpu][name] for name in INTERVAL_TYPES}, choices=False)
                 run.forget_totals()
-            for chunk in part.intervals(cpu, list(INTERVAL_TYPES)):
-                run.play(chunk, choices=False)
+            chunks = part.intervals(cpu, list(INTERVAL_TYPES))
+            decided = [run.play(chunk, choices) for chunk in chunks]
+            if choices:
+                outcome.choices[cpu] = joined(decided)
             outcome.add(run.totals(), machine)
     return outcome

@@ -6,18 +6,24 @@ replayed on that recording and has one of its own. Several seeds give several of
 are compared, and the spread of the facts stands beside them.
 """
 
+import itertools
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from os import cpu_count
 from pathlib import Path
+from typing import TypeVar
 
 from cpuidle_lab.crossval import own
-from cpuidle_lab.crossval.parts import Part
+from cpuidle_lab.crossval.moved import Moved, moved, shares
+from cpuidle_lab.crossval.parts import Part, overslept
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
+from cpuidle_lab.trace import Machine
+
+T = TypeVar("T")
 
 # Fewer intervals in a phase say nothing.
 LEAST_INTERVALS = 200
@@ -36,7 +42,8 @@ class Figures:
         p99_us: its exit latency.
         decisions_per_s: decisions by time of the phase.
         residency: share of the idle time in each state, %.
-        overslept: intervals that were left out because the CPU overslept, % of all.
+        idle_ns: idle time of the recording, 0 of a prediction.
+        overslept_ns: idle time in overslept intervals, which were left out.
     """
 
     regret: float
@@ -47,11 +54,12 @@ class Figures:
     p99_us: float
     decisions_per_s: float
     residency: tuple[float, ...]
-    overslept: float = 0.0
+    idle_ns: int = 0
+    overslept_ns: int = 0
 
     @classmethod
-    def of(cls, outcome: Outcome, seconds: float) -> "Figures":
-        """Return the figures of an outcome; `seconds` is the length of its phase."""
+    def of(cls, outcome: Outcome, part: Part) -> "Figures":
+        """Return the figures of an outcome on the intervals of a phase."""
         machine = outcome.machine
         states = dict(zip(machine.exit_latency_ns, machine.names, strict=True))
         named = {share: outcome.latency_us(share) or 0.0 for share in (0.5, 0.99)}
@@ -64,12 +72,15 @@ class Figures:
             p50=states.get(round(named[0.5] * 1000), "?"),
             p99=states.get(round(named[0.99] * 1000), "?"),
             p99_us=named[0.99],
-            decisions_per_s=outcome.decisions / seconds,
+            decisions_per_s=outcome.decisions / part.seconds,
             residency=tuple(100 * float(value) / total for value in time),
-            overslept=100 * outcome.skipped / (outcome.intervals + outcome.skipped)
-            if outcome.skipped
-            else 0.0,
         )
+
+    @classmethod
+    def recorded(cls, part: Part) -> "Figures":
+        """Return the figures of a phase as it was recorded."""
+        late, total = overslept(part)
+        return replace(cls.of(recorded.outcome(part), part), idle_ns=total, overslept_ns=late)
 
 
 @dataclass(frozen=True)
@@ -78,12 +89,13 @@ class Pair:
 
     Attributes:
         workload: what ran.
-        machine: names of its idle states, as they tell machines apart.
+        machine: its idle states, as they tell machines apart.
         kernel: series of the kernel.
         recorded: label of the governor A whose recordings were replayed.
         replayed: label of the governor B.
         predicted: figures of B by replay, one for each seed.
         real: figures of B by its own recordings, likewise.
+        moved: how A's intervals differ from B's.
     """
 
     workload: str
@@ -93,6 +105,18 @@ class Pair:
     replayed: str
     predicted: tuple[Figures, ...]
     real: tuple[Figures, ...]
+    moved: Moved = field(default_factory=Moved)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What its recordings have in common."""
+        return self.workload, self.machine, self.kernel
+
+    @property
+    def deepest(self) -> str:
+        """Name and exit latency of the deepest state."""
+        name, latency_us, _ = self.machine.split()[-1].rsplit(":", 2)
+        return f"{name} {latency_us} us"
 
     @property
     def own(self) -> bool:
@@ -147,6 +171,13 @@ def check(parts: Sequence[Part]) -> None:
             )
 
 
+def _states(machine: Machine) -> str:
+    """Return name, exit latency and target residency in us of each state: NAME:N:N."""
+    times = zip(machine.exit_latency_ns, machine.target_residency_ns, strict=True)
+    both = zip(machine.names, times, strict=True)
+    return " ".join(f"{name}:{exit // 1000}:{pays // 1000}" for name, (exit, pays) in both)
+
+
 def grouped(parts: Iterable[Part]) -> dict[tuple[str, str, str], dict[str, dict[str, Part]]]:
     """Return phases by workload, machine and kernel, then governor, then recording.
 
@@ -155,8 +186,7 @@ def grouped(parts: Iterable[Part]) -> dict[tuple[str, str, str], dict[str, dict[
     """
     groups: dict[tuple[str, str, str], dict[str, dict[str, Part]]] = {}
     for part in parts:
-        machine = " ".join(part.machines[part.cpus[0]].names)
-        key = part.workload, machine, part.kernel
+        key = part.workload, _states(part.machines[part.cpus[0]]), part.kernel
         seeds = groups.setdefault(key, {}).setdefault(part.recorder.label, {})
         if str(part.path) in seeds:
             raise UserError(f"{part.path}: holds {part.workload} under {part.recorder.label} twice")
@@ -186,39 +216,44 @@ def pairs(
     Raises:
         UserError: a governor cannot be replayed.
     """
-    found: list[Pair] = []
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
-        for (workload, machine, kernel), by_label in grouped(parts).items():
+        return [
+            pair
+            for key, by_label in grouped(parts).items()
+            for pair in _pairs(key, by_label, pool, progress)
+        ]
 
-            def facts(part: Part) -> Figures:
-                return Figures.of(recorded.outcome(part), part.seconds)
 
-            real = {
-                label: dict(zip(seeds, pool.map(facts, seeds.values()), strict=True))
-                for label, seeds in by_label.items()
-            }
-            for a, mine in by_label.items():
-                for b, theirs in by_label.items():
-                    both = [seed for seed in mine if seed in theirs]
-                    if not both:
-                        raise UserError(
-                            f"{workload}: no recording has both {a} and {b}; record them in one"
-                        )
+def _pairs(
+    key: tuple[str, str, str],
+    by_label: Mapping[str, Mapping[str, Part]],
+    pool: ThreadPoolExecutor,
+    progress: Callable[[int], None],
+) -> Iterator[Pair]:
+    """Yield the pairs of one workload, machine and kernel."""
 
-                    def predict(seed: str, mine=mine, theirs=theirs) -> Figures:  # type: ignore[no-untyped-def]
-                        outcome = own.play(mine[seed], theirs[seed])
-                        progress(1)
-                        return Figures.of(outcome, mine[seed].seconds)
+    def predict(mine: Part, theirs: Part) -> Figures:
+        outcome = own.play(mine, theirs, restore=mine is theirs)
+        progress(1)
+        return Figures.of(outcome, mine)
 
-                    found.append(
-                        Pair(
-                            workload,
-                            machine,
-                            kernel,
-                            a,
-                            b,
-                            tuple(pool.map(predict, both)),
-                            tuple(real[b][seed] for seed in both),
-                        )
-                    )
-    return found
+    def of_all(do: Callable[[Part], T]) -> dict[str, dict[str, T]]:
+        return {
+            label: dict(zip(seeds, pool.map(do, seeds.values()), strict=True))
+            for label, seeds in by_label.items()
+        }
+
+    real, places = of_all(Figures.recorded), of_all(shares)
+    for a, b in itertools.product(by_label, repeat=2):
+        both = [seed for seed in by_label[a] if seed in by_label[b]]
+        if not both:
+            raise UserError(f"{key[0]}: no recording has both {a} and {b}; record them in one")
+        played = [[by_label[label][seed] for seed in both] for label in (a, b)]
+        yield Pair(
+            *key,
+            recorded=a,
+            replayed=b,
+            predicted=tuple(pool.map(predict, *played)),
+            real=tuple(real[b][seed] for seed in both),
+            moved=moved(*([places[label][seed] for seed in both] for label in (a, b))),
+        )

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import polars as pl
 
-from cpuidle_lab.columns import INTERVAL, PERIOD, TRACE, Columns, Recording, in_memory
+from cpuidle_lab.columns import (
+    INTERVAL,
+    OVERSLEPT,
+    PERIOD,
+    TRACE,
+    Columns,
+    Recording,
+    in_memory,
+)
 from cpuidle_lab.compare.spec import Candidate, candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import project_governors
@@ -68,6 +76,16 @@ class Part:
     def rows(self, _table: str, cpu: int | None = None) -> int:
         """Return the number of intervals of one CPU or of all."""
         return self.count if cpu is None else len(self.kept[cpu][0]["flags"])
+
+
+def overslept(recording: Recording | Part) -> tuple[int, int]:
+    """Return the idle time in overslept intervals, and all idle time, ns."""
+    late = total = 0
+    for cpu in recording.cpus:
+        for chunk in recording.intervals(cpu, ["length_ns", "flags"]):
+            total += int(chunk["length_ns"].sum())
+            late += int(chunk["length_ns"][(chunk["flags"] & OVERSLEPT) != 0].sum())
+    return late, total
 
 
 def parts(recording: Recording, path: Path) -> list[Part]:

@@ -8,21 +8,21 @@ from pathlib import Path
 from cpuidle_lab.crossval import targets
 from cpuidle_lab.crossval.pairs import Pair
 from cpuidle_lab.evidence.plots import svg
-from cpuidle_lab.evidence.tables import Section, Verdict
+from cpuidle_lab.evidence.tables import Section, Table, Verdict
 from cpuidle_lab.files import write_whole
 
 
-def section(pairs: Sequence[Pair], verdicts: Sequence[Verdict]) -> Section:
-    """Return the tables, verdicts and the picture."""
-    tables = [targets.by_workload(pairs), targets.beyond(pairs)]
+def section(pairs: Sequence[Pair], verdicts: Sequence[Verdict], errors: Table) -> Section:
+    """Return the tables, verdicts and the picture; `errors` are misses.intervals()."""
+    tables = [targets.by_workload(pairs), targets.beyond(pairs), errors]
     shown = [table for table in tables if table.rows]
     return Section("crossval", "Crossval", list(verdicts), shown, [targets.plot(pairs)])
 
 
-def write(folder: Path, pairs: Sequence[Pair], verdicts: Sequence[Verdict]) -> None:
+def write(folder: Path, pairs: Sequence[Pair], verdicts: Sequence[Verdict], errors: Table) -> None:
     """Write crossval.json, .svg and .md, and measured.json, each in full or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = section(pairs, verdicts)
+    found = section(pairs, verdicts, errors)
     write_whole(folder / "crossval.md", found.markdown(".") + "\n")
     for plot in found.plots:
         write_whole(folder / f"{plot.name}.svg", svg(plot))

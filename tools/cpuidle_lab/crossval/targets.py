@@ -16,6 +16,9 @@ OWN_POINTS, OWN_SHARE, OWN_CASES = 0.3, 0.01, 0.95
 # Of a governor on another's recording.
 MEAN_POINTS, PAIR_POINTS, PAIR_CASES, P99_CASES = 0.7, 2.0, 0.95, 0.95
 
+# Idle time in intervals that outlasted their own next event, of the idle time of a workload.
+OVERSLEPT_SHARE = 0.001
+
 # Where two governors differ by so many points, the sign of the prediction must be right.
 DIFFER_POINTS, SIGN_CASES = 1.0, 0.98
 
@@ -60,18 +63,18 @@ def differences(pairs: Sequence[Pair]) -> list[Difference]:
 
     Both predictions stand on the same recordings: those that the first governor made.
     """
-    own = {(p.workload, p.machine, p.kernel, p.recorded): p for p in pairs if p.own}
+    own = {(*p.key, p.recorded): p for p in pairs if p.own}
     found = []
     for pair in pairs:
-        mine = own.get((pair.workload, pair.machine, pair.kernel, pair.recorded))
-        theirs = own.get((pair.workload, pair.machine, pair.kernel, pair.replayed))
+        mine = own.get((*pair.key, pair.recorded))
+        theirs = own.get((*pair.key, pair.replayed))
         if pair.own or mine is None or theirs is None:
             continue
         real = theirs.real_regret - mine.real_regret
         # What the seeds alone make of it is no real difference.
         if abs(real) > max(DIFFER_POINTS, mine.spread, theirs.spread):
             found.append(
-                Difference(pair.workload, pair.machine, pair.kernel, pair.recorded, pair.replayed,
+                Difference(*pair.key, pair.recorded, pair.replayed,
                            pair.predicted_regret - mine.predicted_regret, real)
             )  # fmt: skip
     return found
@@ -79,6 +82,26 @@ def differences(pairs: Sequence[Pair]) -> list[Difference]:
 
 def _share(hits: int, count: int) -> str:
     return f"{hits} of {count} ({100 * hits / count:.1f} %)" if count else "none"
+
+
+def overslept_share(pairs: Sequence[Pair]) -> float:
+    """Return the share of the idle time in overslept intervals, of the recordings."""
+    facts = [one for p in pairs if p.own for one in p.real]
+    idle = sum(one.idle_ns for one in facts)
+    return sum(one.overslept_ns for one in facts) / idle if idle else 0.0
+
+
+def _overslept(pairs: Sequence[Pair]) -> Verdict:
+    """Return whether the lab, or the machine, woke its CPUs by their timers."""
+    workloads = dict.fromkeys(p.key for p in pairs)
+    shares = {key: overslept_share([p for p in pairs if p.key == key]) for key in workloads}
+    worst = max(shares, key=lambda key: shares[key])
+    return verdict(
+        shares[worst] <= OVERSLEPT_SHARE,
+        f"at most {100 * OVERSLEPT_SHARE} % of the idle time of each workload is overslept",
+        f"{100 * shares[worst]:.3f} % at most ({worst[0]}); of all "
+        f"{100 * overslept_share(pairs):.3f} %",
+    )
 
 
 def judge(pairs: Sequence[Pair]) -> list[Verdict]:
@@ -124,6 +147,7 @@ def judge(pairs: Sequence[Pair]) -> list[Verdict]:
             f"one is predicted to be better, in {100 * SIGN_CASES:.0f} % of the cases",
             _share(right, len(differ)),
         ),
+        _overslept(pairs),
     ]
 
 
@@ -135,38 +159,41 @@ def held(verdicts: Sequence[Verdict]) -> bool:
 def by_workload(pairs: Sequence[Pair]) -> Table:
     """Return the errors, workload by workload."""
     rows: list[list[Cell]] = []
-    for key in dict.fromkeys((p.workload, p.machine, p.kernel) for p in pairs):
-        mine = [p for p in pairs if (p.workload, p.machine, p.kernel) == key]
+    for key in dict.fromkeys(p.key for p in pairs):
+        mine = [p for p in pairs if p.key == key]
         own, cross = [p for p in mine if p.own], [p for p in mine if not p.own]
         worst = max(cross, key=lambda p: abs(p.error), default=None)
         rows.append(
             [
                 key[0],
-                key[1].split()[-1],
+                mine[0].deepest,
                 key[2].split("-")[0],
                 statistics.fmean(p.real_regret for p in own),
                 statistics.fmean(p.spread for p in own),
                 statistics.fmean(abs(p.error) for p in own),
                 statistics.fmean(abs(p.error) for p in cross) if cross else None,
+                statistics.fmean(p.moved.percent for p in cross) if cross else None,
+                statistics.fmean(p.moved.chance for p in own),
                 worst.error if worst else None,
                 f"{worst.recorded} -> {worst.replayed}" if worst else "",
             ]
         )
     heads = ("workload", "deepest", "kernel", "regret %", "spread", "own error", "cross error",
-             "worst", "recorded -> replayed")  # fmt: skip
+             "moved %", "by chance %", "worst", "recorded -> replayed")  # fmt: skip
     return Table("Regret predicted less regret recorded, points", heads, rows, digits=2)
 
 
 def beyond(pairs: Sequence[Pair]) -> Table:
     """Return the pairs beyond their limit, the worst first."""
     rows: list[list[Cell]] = [
-        [p.workload, p.machine.split()[-1], p.recorded, p.replayed, p.predicted_regret,
-         p.real_regret, p.error, p.spread]
+        [p.workload, p.deepest, p.recorded, p.replayed, p.predicted_regret, p.real_regret,
+         p.error, p.spread, *(3 * [None] if p.own else
+                             [p.moved.percent, p.moved.chance, p.moved.most])]
         for p in sorted(pairs, key=lambda p: -abs(p.error))
         if is_missed(p)
     ]  # fmt: skip
     heads = ("workload", "deepest", "recorded", "replayed", "predicted %", "real %", "error",
-             "spread")  # fmt: skip
+             "spread", "moved %", "by chance %", "most")  # fmt: skip
     return Table("Beyond the limit", heads, rows, digits=2)
 
 
@@ -195,13 +222,20 @@ def plot(pairs: Sequence[Pair]) -> Plot:
     )
 
 
-def measured(pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
-    """Return how much predictions err on another's recordings, points, as trust.py reads it."""
-    found = {}
+def measured(pairs: Sequence[Pair]) -> dict[str, dict[str, float | str]]:
+    """Return how much predictions err on another's recordings, points, as trust.py reads it.
+
+    The deepest states of the machines that were measured stand beside them.
+    """
+    found: dict[str, dict[str, float | str]] = {}
     for workload in dict.fromkeys(p.workload for p in pairs):
-        errors = [abs(p.error) for p in pairs if p.workload == workload and not p.own]
-        mean, worst = round(statistics.fmean(errors), 2), round(max(errors), 2)
-        found[workload] = {"mean": mean, "worst": worst}
+        cross = [p for p in pairs if p.workload == workload and not p.own]
+        errors = [abs(p.error) for p in cross]
+        found[workload] = {
+            "mean": round(statistics.fmean(errors), 2),
+            "worst": round(max(errors), 2),
+            "deepest": ", ".join(dict.fromkeys(p.deepest for p in cross)),
+        }
     return found
 
 
@@ -219,6 +253,7 @@ def as_json(pairs: Sequence[Pair], verdicts: Sequence[Verdict]) -> dict[str, Any
                 "error_points": p.error,
                 "spread_points": p.spread,
                 "beyond_limit": is_missed(p),
+                "moved": asdict(p.moved),
                 "predicted": [asdict(one) for one in p.predicted],
                 "real": [asdict(one) for one in p.real],
             }

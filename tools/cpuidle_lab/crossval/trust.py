@@ -10,10 +10,11 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from cpuidle_lab.columns import OVERSLEPT, TIMER_TICK, TRACE, Recording
+from cpuidle_lab.columns import TIMER_TICK, TRACE, Recording
 from cpuidle_lab.crossval.own import play
-from cpuidle_lab.crossval.parts import whole
+from cpuidle_lab.crossval.parts import overslept, whole
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.phases import phases_of
 from cpuidle_lab.replay import recorded
@@ -110,9 +111,9 @@ def trust(recording: Recording, path: Path) -> tuple[list[Trust], str]:
 
 
 @cache
-def measured() -> dict[str, dict[str, float]]:
-    """Return what `make crossval` measured, by workload: points of regret."""
-    found: dict[str, dict[str, float]] = json.loads(MEASURED.read_text(encoding="utf-8"))
+def measured() -> dict[str, dict[str, Any]]:
+    """Return what `make crossval` measured, by workload: points of regret, deepest state."""
+    found: dict[str, dict[str, Any]] = json.loads(MEASURED.read_text(encoding="utf-8"))
     return found
 
 
@@ -123,17 +124,14 @@ def known_error(workload: str) -> str:
         return ""
     return (
         f"another governor's regret on a recording of {workload} was predicted within "
-        f"{found['mean']:.1f} points on average, {found['worst']:.1f} at worst (make crossval)"
+        f"{found['mean']:.1f} points on average, {found['worst']:.1f} at worst "
+        f"(make crossval, deepest state {found['deepest']})"
     )
 
 
 def overslept_share(recording: Recording) -> float:
     """Return the share of the idle time in overslept intervals, %."""
-    total = late = 0
-    for cpu in recording.cpus:
-        for chunk in recording.intervals(cpu, ["length_ns", "flags"]):
-            total += int(chunk["length_ns"].sum())
-            late += int(chunk["length_ns"][(chunk["flags"] & OVERSLEPT) != 0].sum())
+    late, total = overslept(recording)
     return 100 * late / total if total else 0.0
 
 
