@@ -58,7 +58,8 @@ static __always_inline void emul_return_to_rcu(void)
 #endif
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 13, 0)
-#define emul_hrtimer_setup	hrtimer_setup
+#define emul_hrtimer_setup		hrtimer_setup
+#define emul_hrtimer_setup_on_stack	hrtimer_setup_on_stack
 #else
 static inline void
 emul_hrtimer_setup(struct hrtimer *timer,
@@ -70,9 +71,9 @@ emul_hrtimer_setup(struct hrtimer *timer,
 }
 
 static inline void
-hrtimer_setup_on_stack(struct hrtimer *timer,
-		       enum hrtimer_restart (*function)(struct hrtimer *),
-		       clockid_t clock_id, enum hrtimer_mode mode)
+emul_hrtimer_setup_on_stack(struct hrtimer *timer,
+			    enum hrtimer_restart (*function)(struct hrtimer *),
+			    clockid_t clock_id, enum hrtimer_mode mode)
 {
 	hrtimer_init_on_stack(timer, clock_id, mode);
 	timer->function = function;

@@ -54,8 +54,8 @@ static int do_work(u64 work_ns)
 	struct hrtimer timer;
 	u64 used_ns = 0;
 
-	hrtimer_setup_on_stack(&timer, work_is_due, CLOCK_MONOTONIC,
-			       HRTIMER_MODE_REL_PINNED_HARD);
+	emul_hrtimer_setup_on_stack(&timer, work_is_due, CLOCK_MONOTONIC,
+				    HRTIMER_MODE_REL_PINNED_HARD);
 	while (used_ns < work_ns && !signal_pending(current)) {
 		preempt_disable();
 		used_ns += halt_for(&timer, work_ns - used_ns);

@@ -146,6 +146,20 @@ def test_every_governor_stays_within_the_table(session: LabResult, name: str) ->
     assert all(int(line.split()[-1]) >= 0 for line in energy.splitlines()[1:])
 
 
+@pytest.mark.parametrize("name", ["no_polling_off", "full_off"])
+@pytest.mark.parametrize("left", [1, 0])
+def test_every_governor_is_asked_though_nothing_is_left_to_choose(
+    session: LabResult, name: str, left: int
+) -> None:
+    """With the shallowest state alone, which polls on the second machine, and with none."""
+    disabled = (1 << MACHINES[name][0]) - 1 - left
+    decisions = seen(session, name).decisions.values()
+    for governor in OURS:
+        asked = [line for line in decisions if f" disabled={disabled:#x} " in line.text]
+        chosen = {line.index for line in asked if line.governor == governor}
+        assert chosen == {0}, governor
+
+
 def test_a_table_without_a_polling_state_begins_with_one_that_halts(session: LabResult) -> None:
     assert (session.files / "no_polling_off.states").read_text().split() == ["C1", "C1E", "C6"]
     assert {line.index for line in seen(session, "no_polling_off").decisions.values()} == {0, 1, 2}

@@ -75,7 +75,10 @@ _OPTIONS = (
 )
 
 # The emulated machine is built with the module, but on x86 only.
-_X86_OPTIONS = (("CONFIG_POWERCAP", FAIL, "cpuidle_emul, which DKMS builds with the module"),)
+_EMULATOR = "cpuidle_emul, which DKMS builds with the module"
+_X86_OPTIONS = tuple(
+    (f"CONFIG_{name}", FAIL, _EMULATOR) for name in ("HIGH_RES_TIMERS", "POWERCAP")
+)
 _NOT_X86 = ("CONFIG_ARM64", "CONFIG_PPC64")
 
 
@@ -542,10 +545,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
-# Of the idle time, in percent: more oversleeping says that the clock or the emulator is at fault.
-_OVERSLEPT_MOST = 0.1
-
-
 def examine_trace(path: Path) -> list[Finding]:
     """Examine a recording: what is missing, what overslept, how its own governors replay.
 
@@ -554,7 +553,7 @@ def examine_trace(path: Path) -> list[Finding]:
     """
     # Here, so that the machine can be examined where only Python is.
     from cpuidle_lab import columns
-    from cpuidle_lab.crossval import trust
+    from cpuidle_lab.crossval import targets, trust
     from cpuidle_lab.stock import stock_line
 
     with columns.opened(path) as recording:
@@ -571,7 +570,8 @@ def examine_trace(path: Path) -> list[Finding]:
             else Finding("complete", WARN, "events were lost", "record into a larger buffer (-b)")
         )
         share = trust.overslept_share(recording)
-        status = OK if share <= _OVERSLEPT_MOST else WARN
+        # More says that the clock or the emulator is at fault.
+        status = OK if share <= 100 * targets.OVERSLEPT_SHARE else WARN
         remedy = (
             "" if status == OK else "these intervals have no regret; look for what delays timers"
         )
