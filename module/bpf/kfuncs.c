@@ -114,7 +114,9 @@ __bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
  * cpuidle_lab_latency_limit() - how late a task may be woken, by its hint
  * @pid: number of the task, in the initial namespace
  *
- * Its group's value counts as it does for the gate. The gate need not decide.
+ * Its group's value counts as the gate last saw it. While the gate is current on
+ * no CPU, a task without a hint of its own has none here, whatever its group says,
+ * and a move between groups is not seen.
  * The verifier would take no pointer to the task: the module's BTF may have a
  * struct task_struct of its own.
  *

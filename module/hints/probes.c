@@ -215,12 +215,15 @@ static void detach(unsigned long these)
 	attached &= ~these;
 }
 
-static int attach_one(int i)
+/* Has the kernel all tracepoints? Attaching one to detach it again disturbs all. */
+static bool are_known(unsigned long these)
 {
-	if (!probes[i].tracepoint)
-		return -EOPNOTSUPP;
-	return tracepoint_probe_register(probes[i].tracepoint, probes[i].probe,
-					 NULL);
+	int i;
+
+	for_each_set_bit(i, &these, PROBE_COUNT)
+		if (!probes[i].tracepoint)
+			return false;
+	return true;
 }
 
 /* Returns 0, -ENOMEM or -EOPNOTSUPP; then those that were attached before are. */
@@ -233,8 +236,11 @@ static int attach(unsigned long these)
 
 	lockdep_assert_held(&cil_hints_lock);
 	these &= ~attached;
+	if (!are_known(these))
+		return -EOPNOTSUPP;
 	for_each_set_bit(i, &these, PROBE_COUNT) {
-		ret = attach_one(i);
+		ret = tracepoint_probe_register(probes[i].tracepoint,
+						probes[i].probe, NULL);
 		if (ret) {
 			detach(~before);
 			return ret;
@@ -255,7 +261,9 @@ static void hold_attached(bool privileged)
 	unsigned long now = jiffies;
 
 	attachments++;
-	held_until = now;
+	/* What an unprivileged request holds, a privileged one does not shorten. */
+	if (time_before(held_until, now))
+		held_until = now;
 	if (privileged)
 		return;
 	if (unprivileged_before && time_before(now, unprivileged_at + HOLD_FOR))
@@ -294,7 +302,8 @@ int cil_probes_attach(const struct cil_request *wanted, bool privileged)
 	if (!(these & ~attached))
 		return 0;
 	ret = cil_hints_make_table() ?: attach(these);
-	if (!ret)
+	/* One that fails for want of memory has disturbed the CPUs, too. */
+	if (ret != -EOPNOTSUPP)
 		hold_attached(privileged);
 	return ret;
 }

@@ -337,12 +337,38 @@ static void unmark_moved(void)
 	rt_mutex_unlock(&cil_hints_lock);
 }
 
+/* The task of a hint that was for another user, or NULL. */
+static struct task_struct *stale_task(struct cil_hint *hint)
+{
+	struct task_struct *task;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&hint->lock, flags);
+	task = hint->task;
+	if (task && cil_hint_is_theirs(hint, task))
+		task = NULL;
+	raw_spin_unlock_irqrestore(&hint->lock, flags);
+	return task;
+}
+
+static void unset_stale(struct cil_hint *hint)
+{
+	struct task_struct *task;
+
+	rcu_read_lock();
+	task = stale_task(hint);
+	if (task)
+		hint_unset(task);
+	rcu_read_unlock();
+}
+
 /**
- * cil_hints_settle_all() - make sure of the CPU of all hints
+ * cil_hints_settle_all() - make sure of the CPU and the user of all hints
  *
- * Some tasks may have migrated unseen, but none does so any more. Requests do not
- * wait for the grace period: the lock is not held. A hint that is set meanwhile
- * is settled by its request, too, if that was too early for it.
+ * Some tasks may have migrated or changed their user unseen, but none does so any
+ * more. Requests do not wait for the grace period: the lock is not held. A hint
+ * that is set meanwhile is settled by its request, too, if that was too early for
+ * it.
  *
  * Context: the job; cil_hints_lock is not held, the table has been made.
  */
@@ -355,8 +381,10 @@ void cil_hints_settle_all(void)
 	/* See cil_hint_settle(). */
 	synchronize_rcu();
 	rt_mutex_lock(&cil_hints_lock);
-	for (hint = cil_hint_pool; hint < end; hint++)
+	for (hint = cil_hint_pool; hint < end; hint++) {
 		hint_settle_cpu(hint, NULL, settle_round);
+		unset_stale(hint);
+	}
 	rt_mutex_unlock(&cil_hints_lock);
 	/* Tasks that sleep gate where they are. */
 	cil_placement_refresh();
@@ -541,23 +569,14 @@ struct cil_hint *cil_hint_join(struct task_struct *task, struct cil_hint *hint)
 	return cil_hint_find(task);
 }
 
-static bool hint_is_stale(struct cil_hint *hint, const struct task_struct *task)
-{
-	bool stale;
-
-	raw_spin_lock(&hint->lock);
-	stale = hint->task == task && !cil_hint_is_theirs(hint, task);
-	raw_spin_unlock(&hint->lock);
-	return stale;
-}
-
 /**
  * cil_hint_check_owner() - take a task's request away if its user has changed
  * @task: the current task
  * @hint: its hint
  *
  * No tracepoint shows changes of credentials. A decision depends on tasks that
- * have stopped running, so it is enough to look when they do.
+ * have stopped running, so it is enough to look when they do. Those that stopped
+ * unseen are looked at by cil_hints_settle_all().
  *
  * Context: interrupts off.
  * Return: the hint that the task still has, or NULL.
@@ -566,7 +585,7 @@ struct cil_hint *cil_hint_check_owner(struct task_struct *task,
 				      struct cil_hint *hint)
 {
 	/* Only its own task and requests change it; the lock decides. */
-	if (data_race(cil_hint_is_theirs(hint, task)) || !hint_is_stale(hint, task))
+	if (data_race(cil_hint_is_theirs(hint, task)) || stale_task(hint) != task)
 		return hint;
 	rcu_read_lock();
 	hint_unset(task);

@@ -124,17 +124,42 @@ hint -10 run sh -c 'hint 65534 as sleep 1000 & echo $! >/tmp/child; wait' & pare
 hint -10k run hint 65534 as sleep 1000 & kept=$!
 hint -10f run sh -c 'sleep 1000 & echo $! >/tmp/fork; wait' & forks=$!
 nobody hint 5 run unshare -Ur sleep 1000 & space=$!
+hint -10 run hint 65534 effective sleep 1000 & effective=$!
+cp /lab/bin/storm /tmp/other_user
+chown 65534 /tmp/other_user
+chmod 4755 /tmp/other_user
+hint -10 run /tmp/other_user threads 1 >/dev/null & exec=$!
+# The group's value does not depend on the user of a member.
+mkdir $groups/theirs
+hint group:$groups/theirs set -5
+sh -c "echo \\$\\$ >$groups/theirs/cgroup.procs
+    exec hint -10 run hint 65534 as sleep 1000" & member=$!
 usleep 500000
-for name in same other parent kept forks space; do
+for name in same other parent kept forks space effective exec member; do
     eval "pid=\\$$name"
     echo "user.$name: $(hint $pid get)"
 done
 echo "user.child: $(hint $(cat /tmp/child) get)"
 echo "user.fork: $(hint $(cat /tmp/fork) get)"
 echo "user.listed: $(grep -c . $hints) lines, $(on $other)$(on $(cat /tmp/child)) of others"
+echo "user.limits: $(limit $member) $(limit $same)"
 nobody hint self set 5k >/tmp/said; echo "user.keep: $(cat /tmp/said)"
 agrees "a change of user"
 kill $same $other $parent $kept $forks $space $(cat /tmp/child /tmp/fork)
+kill $effective $exec $member
+
+# While another governor is current, no probe sees a switch. Gate must not find the hint.
+governor menu_ng
+echo "unseen.acts: $(acts)"
+hint -10 run hint 65534 as sleep 1000 & unseen=$!
+hint -10 run sleep 1000 & stays=$!
+usleep 300000
+echo "unseen.before: $(limit $unseen)"
+governor gate
+echo "unseen.acts_again: $(acts)"
+echo "unseen.after: [$(limit $unseen)] $(limit $stays)"
+agrees "a change of user that no probe saw"
+kill $unseen $stays
 """
 
 # How long one of root's requests takes, in ns (mean, median, longest): alone, and beside 40
@@ -309,11 +334,22 @@ def test_a_group_behind_a_read_only_mount_is_not_changed(said: dict[str, str]) -
 
 def test_a_hint_does_not_cross_a_change_of_user(said: dict[str, str]) -> None:
     assert said["user.same"] == said["user.parent"] == said["user.forks"] == "-10"
-    for name in ("other", "child", "space", "fork"):
+    for name in ("other", "child", "space", "fork", "effective", "exec", "member"):
         assert said[f"user.{name}"] == "none", name
     assert said["user.listed"].endswith("lines,  of others")
     assert said["user.kept"] == "-10"
     assert said["user.keep"] == "EACCES"
+    # That of the group counts still, for a task that had a lower one of its own.
+    group, own = map(int, said["user.limits"].split())
+    assert own < group < 2_000_000_000
+
+
+def test_a_change_of_user_that_no_probe_saw_is_found(said: dict[str, str]) -> None:
+    """It happened while another governor was current; the task has slept since."""
+    assert said["unseen.acts"] == "no"
+    assert said["unseen.acts_again"] == "yes"
+    limit = said["unseen.before"]
+    assert said["unseen.after"] == f"[] {limit}"
 
 
 def waiting(said: dict[str, str]) -> dict[str, list[int]]:

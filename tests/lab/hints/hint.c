@@ -6,6 +6,7 @@
  *	hint WHO get		prints WHAT or the name of the error
  *	hint WHAT run COMMAND	sets its own hint and becomes the command
  *	hint UID as COMMAND	becomes the command, run by another user
+ *	hint UID effective COMMAND  likewise, but its real user stays
  *	hint NICE nice COMMAND	becomes the command, with another nice value
  *	hint COUNT repeat WHAT	sets its own hint so often
  *	hint COUNT quiet WHAT	likewise, on CPU 0; prints how many function-call
@@ -239,6 +240,15 @@ static int run_as(const char *user, char **command)
 	return 2;
 }
 
+static int run_as_effective(const char *user, char **command)
+{
+	if (seteuid((unsigned int)atoi(user)))
+		return say_error();
+	execvp(command[0], command);
+	perror(command[0]);
+	return 2;
+}
+
 static int run_nice(const char *nice, char **command)
 {
 	if (setpriority(PRIO_PROCESS, 0, atoi(nice)))
@@ -256,6 +266,8 @@ int main(int argc, char **argv)
 
 	if (argc >= 4 && !strcmp(argv[2], "as"))
 		return run_as(argv[1], argv + 3);
+	if (argc >= 4 && !strcmp(argv[2], "effective"))
+		return run_as_effective(argv[1], argv + 3);
 	if (argc >= 4 && !strcmp(argv[2], "nice"))
 		return run_nice(argv[1], argv + 3);
 	device = open_device();
