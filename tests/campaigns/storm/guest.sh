@@ -91,14 +91,61 @@ op_run() { hint $1 run hackbench --pipe --groups 1 --fds 2 --loops $2; }
 op_crowd() { echo | hint $1 run storm crowd $2; }
 op_race() { storm race $1; }
 op_fuzz() { mkdir -p $groups/fuzz && fuzz $1 $2; }
-# op_attack N VALUE: another user's threads, and requests that come to nothing.
-op_attack() {
-	hint $((1000 + $1)) as storm threads 30 &
+# op_attack KIND N VALUE: what another user may try. Each function gets the uid and the value.
+op_attack() { attack_$1 $((1000 + $2)) $3; }
+
+# More threads than a storm has else, all at once.
+attack_threads() {
+	hint $1 as storm threads 30 &
 	usleep 50000
-	hint $((1000 + $1)) as hint $! set $2
-	hint $((1000 + $1)) as hint 100 repeat none
-	hint $((1000 + $1)) as unshare -Ur hint 5 run unshare -Ur hint self get
+	hint $1 as hint $! set $2
 	kill -9 $!
+}
+
+# Requests that come to nothing, and hints that come and go: both would attach and detach probes.
+attack_probes() {
+	hint $1 as hint 100 repeat none
+	hint $1 as sh -c 'for i in 1 2 3 4 5; do hint self set '$2'; done'
+}
+
+attack_namespaces() { hint $1 as unshare -Ur hint 5 run unshare -Ur hint self get; }
+
+# Groups of its own, in a namespace too; they go with their values.
+attack_groups() {
+	mkdir -p $groups/u$1
+	chown $1 $groups/u$1
+	hint $1 as sh -c 'for n in 1 2 3 4 5 6 7 8; do
+		mkdir '$groups/u$1'/$n && hint group:'$groups/u$1'/$n set '$2'
+	done'
+	rmdir $groups/u$1/* $groups/u$1
+}
+
+# A limit of its own for each thread.
+attack_limits() {
+	hint $1 as storm threads 20 &
+	usleep 50000
+	n=0
+	for task in /proc/$!/task/*; do
+		n=$((n + 1000))
+		hint $1 as hint thread:${task##*/} set ${n}ns
+	done
+	kill -9 $!
+}
+
+# A hint of root's crosses a change of user, kept or not; its child is another user's.
+attack_users() {
+	hint $2 run hint $1 as usleep 20000
+	hint -10k run hint $1 effective usleep 20000
+	hint $2 run sh -c "hint $1 as usleep 30000 & hint $1 as usleep 20000; wait"
+}
+
+# Locks are held as often as can be, while root asks.
+attack_locks() {
+	for _ in 1 2 3; do
+		hint $1 as sh -c 'for _ in 1 2 3 4 5 6 7 8 9; do hint self set '$2'; done' &
+	done
+	hint self set 5
+	wait
 }
 
 op_latnice() { latnice -n $1 sh -c 'usleep 20000; exec usleep 20000'; }

@@ -11,6 +11,7 @@ MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
 EVENTS = ("decision/enable", "outcome/enable", "hint/enable", "enable")
 HINTS = ("none", "-20", "-10", "-3", "0", "7", "19", "20", "-21", "5000ns", "133000ns", "0ns")
 # Some are right for one tunable or the other, some for none.
+ATTACKS = ("threads", "probes", "namespaces", "groups", "limits", "users", "locks")
 VALUES = (
     *("0", "1", "2", "7", "8", "17", "32", "100", "500", "65536", "4294967295"),
     *("4294967296", "-1", "x", "1x", "off", "sample", "expected", "previous", "cap", "poll"),
@@ -83,7 +84,7 @@ OPERATIONS = (
     Operation("exec", 1, lambda r, _: r.choice(("leader", "other"))),
     Operation("threads", 2, lambda r, _: f"{r.randint(2, 16)} {_hint(r)}"),
     Operation("fuzz", 2, lambda r, _: f"{r.randrange(1 << 30)} {r.randint(10, 300)}"),
-    Operation("attack", 3, lambda r, _: f"{r.randrange(8)} {_hint(r)}"),
+    Operation("attack", 5, lambda r, _: f"{r.choice(ATTACKS)} {r.randrange(8)} {_hint(r)}"),
     Operation("latnice", 2, lambda r, _: f"{r.randint(-20, 19)}"),
     Operation("group", 4, lambda r, _: f"{r.randrange(3)} {_hint(r)}"),
     Operation("ungroup", 2, lambda r, _: f"{r.randrange(3)}"),
