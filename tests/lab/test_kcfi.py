@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A kernel with kCFI calls the modules' functions, and finds one that has another type."""
+"""A kernel with kCFI calls the modules' functions, and finds one that has another type.
+
+`make matrix` runs all steps on it, those of hints too; `make storm-kcfi` a storm.
+"""
 
 from pathlib import Path
 

@@ -64,6 +64,35 @@ tune menu_ng history_size 64
 idle
 passed tune
 
+# -- hints: tasks are born, move, sleep and die, a cgroup goes; each probe is called
+governor gate
+sleep 1000 &
+sleeper=$!
+taskset -c 0 sh -c 'for i in $(seq 40); do usleep 2000; done' &
+mover=$!
+for task in $sleeper $mover; do
+	echo "$task 100" >$knobs/gate/hints
+done
+usleep 10000
+taskset -p 2 $mover >/dev/null
+mkdir -p /tmp/groups
+mount -t cgroup2 none /tmp/groups
+mkdir /tmp/groups/one
+rmdir /tmp/groups/one
+for hinted in $sleeper $mover; do
+	grep -q "^ *$hinted " $knobs/gate/hints || fail "the hint of $hinted is not listed"
+done
+wait $mover
+case "$(cat $knobs/gate/recount)" in
+'agrees: 1 hints') ;;
+*) fail "hints: $(cat $knobs/gate/recount)" ;;
+esac
+kill $sleeper
+wait $sleeper
+[ "$(cat $knobs/gate/recount)" = 'agrees: 0 hints' ] || fail "a dead task has a hint"
+umount /tmp/groups
+passed hints
+
 # -- capture
 trace_start 16 cpuidle_lab
 for governor in $ours; do

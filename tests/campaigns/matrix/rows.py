@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cpuidle_lab import columns
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabResult, LabRun, images, run_lab
+from cpuidle_lab.lab import LabResult, LabRun, built, images, run_lab
 from cpuidle_lab.replay import points
 from tests.campaigns.matrix import builds, foreign
 from tests.campaigns.matrix.table import ABSENT, FAIL, OK, STEPS, UNTRIED, WAYS, Cell, Outcome
@@ -67,12 +67,40 @@ class Stock(Row):
         except UserError as error:
             found["build"] = Cell(FAIL, error.message)
         headers = builds.Headers(self.release(), flavour.archive)
-        built = builds.build(self.series, ways, flavour.release, headers)
-        return {**found, **builds.cells(built, ways)}
+        folder = builds.build(self.series, ways, flavour.release, headers)
+        return {**found, **builds.cells(folder, ways)}
 
     def boot(self, output: Path, said: Said) -> LabResult:
         """Boot the lab's machine."""
         return run_lab(LabRun(script=GUEST_SCRIPT.read_text(), kernel=self.series), output)
+
+
+class Checked(Row):
+    """A kernel of the project's own, which kills a module that has functions of wrong types."""
+
+    def __init__(self, name: str, flavour: str) -> None:
+        self.name = name
+        self.flavour = flavour
+
+    def release(self) -> str:
+        """Return the kernel's release string."""
+        return built.kernel(self.flavour).version
+
+    def build(self) -> dict[str, Cell]:
+        """Build by the compiler of the kernel, clang."""
+        absent = {
+            way: Cell(ABSENT, "built as the kernel was, by clang") for way in ("W=1", "sparse")
+        }
+        try:
+            built.modules(self.flavour)
+        except UserError as error:
+            return {**absent, "build": Cell(FAIL, error.message)}
+        return {**absent, "build": Cell(OK), "clang": Cell(OK)}
+
+    def boot(self, output: Path, said: Said) -> LabResult:
+        """Boot the lab's machine in real time: the kernel is large."""
+        script = GUEST_SCRIPT.read_text()
+        return run_lab(LabRun(script=script, kernel=self.flavour, real_time=True), output)
 
 
 class Foreign(Row):
@@ -108,6 +136,7 @@ ROWS: dict[str, Row] = {
     row.name: row
     for row in (
         *(Stock(series) for series in ("6.1", "6.12-bookworm", "6.12", "7.2", "7.3")),
+        Checked("x86-64 6.12 kCFI", "kcfi"),
         Foreign("POWER9 6.12", foreign.PPC64EL),
         Foreign("arm64 6.12", foreign.ARM64),
     )

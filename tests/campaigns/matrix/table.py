@@ -22,7 +22,7 @@ ABSENT = "n/a"
 UNTRIED = "not run"
 
 WAYS = ("build", "W=1", "clang", "sparse")
-STEPS = ("load", "switch", "tune", "capture", "unload")
+STEPS = ("load", "switch", "tune", "hints", "capture", "unload")
 COLUMNS = ("row", "kernel", "idle states", *WAYS, *STEPS, "run")
 
 
