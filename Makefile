@@ -7,8 +7,8 @@ DKMS_SOURCES = $(DESTDIR)/usr/src/cpuidle-lab-$(VERSION)
 
 LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
-# Two at once: one boots machines, one does all else (conftest.py).
-PYTEST := $(PYTHON) -m pytest -n 2
+# Three at once: two boot machines in turn, one does all else (conftest.py).
+PYTEST := $(PYTHON) -m pytest -n 3
 PYTHON_SOURCES := tools experiments tests packaging conftest.py
 STORMS := storm-debug storm-kcfi storm-kcsan storm-rt storm-stock
 # What pytest has short forms of only; conftest.py names them where they are left out.

@@ -59,16 +59,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Say what goes one after the other: machines in virtual time wait for the same host CPU.
+    """Say what goes one after the other: each file, for its tests share what they have made ready.
 
-    Of the others each file, for its tests share what they have made ready.
+    Machines in virtual time wait for the same host CPU. Two workers have them, so that one machine
+    runs while what another one said is read; the third worker has the rest.
     """
     from xdist.scheduler import LoadScopeScheduling
+
+    turns: dict[str, int] = {}
 
     class Groups(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.split("::")[0]
-            return MACHINES if path.startswith(MACHINES) and path not in REAL_TIME else path
+            if not path.startswith(MACHINES) or path in REAL_TIME:
+                return path
+            return f"{MACHINES}{turns.setdefault(path, len(turns) % 2)}"
 
     # Not by the number of tests: a file of quick ones would go before the machines.
     config.option.loadscopereorder = False
