@@ -130,7 +130,8 @@ int cil_base_init(void)
 		return 0;
 	}
 	if (cil_base_set(boot_base)) {
-		pr_err("gate: there is no base governor %s\n", boot_base);
+		pr_err("gate: there is no base governor %*pE\n",
+		       (int)strlen(boot_base), boot_base);
 		return -EINVAL;
 	}
 	return 0;

@@ -53,7 +53,8 @@ static int set_base(const char *name)
 					cil_base_set_boot(name);
 
 	if (ret == -EINVAL)
-		pr_err("gate: there is no base governor %s\n", name);
+		pr_err("gate: there is no base governor %*pE\n",
+		       (int)strlen(name), name);
 	return ret;
 }
 
@@ -90,8 +91,9 @@ static int parse_param(const struct cil_param *param, char *text,
 		if (value)
 			*value++ = '\0';
 		if (!value || parse_word(param, word, value, wanted)) {
-			pr_err("%s: no tunable %s, or its value is out of range\n",
-			       param->governor->kernel.name, word);
+			pr_err("%s: no tunable %*pE, or its value is out of range\n",
+			       param->governor->kernel.name, (int)strlen(word),
+			       word);
 			return -EINVAL;
 		}
 	}

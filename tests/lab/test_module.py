@@ -296,6 +296,7 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
         echo "learning_rate=0" 2>/dev/null >$parameters/wteo && fail "0 was accepted"
         echo "learning_rate=55 latency_bias=nonsense" 2>/dev/null >$parameters/wteo &&
             fail "half a line was accepted"
+        printf 'a\\033[2Jb=1' 2>/dev/null >$parameters/wteo && fail "a name that is none"
         echo "unchanged: $(cat $parameters/wteo)"
         echo "learning_rate=99 latency_bias=0" >$parameters/wteo
         echo "changed: $(cat $parameters/wteo)"
@@ -315,3 +316,4 @@ def test_without_debugfs_the_parameters_do(tmp_path: Path) -> None:
     assert said["unchanged"] == said["wteo"]
     assert {"learning_rate=99", "latency_bias=0"} <= set(said["changed"].split())
     assert any("no debugfs" in line for line in result.dmesg.splitlines())
+    assert r"no tunable a\e[2Jb, or" in result.dmesg
