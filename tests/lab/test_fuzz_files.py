@@ -109,6 +109,8 @@ def test_work_that_was_not_done_is_a_failure(tmp_path: Path) -> None:
         ("cpuidle_lab: wteo: no tunable \x01\udcff%s, or its value is out of range", False),
         ("cpuidle_lab: gate: there is no base governor \x1b", False),
         ("synth uevent: /devices/virtual/powercap: unknown uevent action string", False),
+        ("kobject_synth_uevent: 12 callbacks suppressed", False),
+        ("tsc: 12 callbacks suppressed", True),
         ("cpuidle_lab: gate: CPU 1 is without idle states, error -12", True),
     ],
 )

@@ -45,10 +45,12 @@ EVENTS = 20
 LEAST = 1000
 # Most of the time would pass with waiting for the ends of grace periods.
 OPTIONS = (*verdict.OPTIONS, "rcupdate.rcu_expedited=1")
-# What a refused write may log, whatever its text was: our parameters, and the kernel's uevents.
+# For Python and for grep -E: what a refused write may log, whatever its text was: our parameters,
+# and the uevents of the kernel.
 REFUSALS = (
     r"cpuidle_lab: \w+: no tunable |cpuidle_lab: gate: there is no base governor "
     r"|uevent: failed to send synthetic uevent|synth uevent: "
+    r"|(kobject_synth_uevent|uevent_store): [0-9]+ callbacks suppressed"
 )
 ONLY = re.compile(rf"^(?!.*(?:{REFUSALS}))")
 
