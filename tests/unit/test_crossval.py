@@ -8,7 +8,6 @@ wrong on purpose; tests/lab/test_crossval.py has real ones.
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -341,29 +340,37 @@ def test_what_cannot_be_compared_is_refused(
     assert "below 200" in refused(capsys, out, short)
 
 
-def test_other_machines_and_kernels_are_not_mixed(tmp_path: Path) -> None:
-    """The same workload on two kernels makes two groups, each of which needs two governors."""
-    first, second = read(record(tmp_path / "a.dat", *BOTH))
-    with pytest.raises(UserError, match="of the same workload, machine and kernel"):
-        pairs.check([first, replace(second, kernel="7.2.0-test")])
-
-
-def test_machines_whose_states_have_the_same_names_are_not_mixed(tmp_path: Path) -> None:
-    first, second = read(record(tmp_path / "a.dat", *BOTH))
-    slower = {
-        cpu: replace(one, exit_latency_ns=tuple(2 * ns for ns in one.exit_latency_ns))
-        for cpu, one in second.machines.items()
-    }
-    with pytest.raises(UserError, match="of the same workload, machine and kernel"):
-        pairs.check([first, replace(second, machines=slower)])
-
-
-def test_lost_events_are_refused(tmp_path: Path) -> None:
-    path = record(tmp_path / "a.dat", *BOTH)
-    with columns.opened(path) as recording:
-        recording.integrity = replace(recording.integrity, lost_known=1)
-        with pytest.raises(UserError, match="events were lost"):
-            parts.parts(recording, path)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kernel": "7.2.0-test"}, "of the same workload, machine and kernel"),
+        ({"machines": {"exit_latency_ns": [0, 1, 2, 266_000]}}, "machine and kernel"),
+        ({"integrity": {"lost_known": 1}}, "events were lost"),
+    ],
+)
+def test_the_command_refuses_what_differs_or_is_incomplete(
+    change: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two phases of one session each, as directories of columns; the second one is changed."""
+    folders = []
+    for number, phase in enumerate(BOTH):
+        folders.append(tmp_path / str(number))
+        trace = record(tmp_path / f"{number}.dat", phase)
+        assert main(["columns", str(trace), "-o", str(folders[-1])]) == 0
+    capsys.readouterr()
+    meta = json.loads((folders[1] / "meta.json").read_text())
+    for key, value in change.items():
+        if isinstance(value, str):
+            meta[key] = value
+            continue
+        found = meta[key].values() if key == "machines" else [meta[key]]
+        for one in found:
+            one.update(value)
+    (folders[1] / "meta.json").write_text(json.dumps(meta))
+    assert message in refused(capsys, tmp_path / "out", *folders)
 
 
 # ---- Trust. ----
