@@ -125,7 +125,6 @@ class Result:
         meaning: what the result means; Markdown.
         sources: hashes of what made the figures, by name.
         page: the document, where the experiment writes its own.
-        seeds: rounds, where they are not those of the request.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -135,7 +134,6 @@ class Result:
     meaning: str = ""
     sources: dict[str, str] = field(default_factory=dict)
     page: str = ""
-    seeds: int = 0
 
     @property
     def state(self) -> str:

@@ -68,7 +68,7 @@ def render(
         f"**Claim.** {experiment.claim}",
         f"**Source.** {experiment.source}",
         f"## The question\n{experiment.question}",
-        f"## Figures\nMedian of {_seeds(result.seeds or request.seeds)}.\n\n{_rows(result)}",
+        f"## Figures\nMedian of {_seeds(request.seeds)}.\n\n{_rows(result)}",
         "\n\n".join(f"![{plot.title}]({folder}/{plot.name}.svg)" for plot in plots),
         "\n\n".join(f"**{table.title}**\n\n{table.markdown()}" for table in tables if table.rows),
         f"## What is the same\n{result.same}" if result.same else "",

@@ -16,6 +16,7 @@ from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.synth import US, machine
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw
 from experiments.evacuate.entry import RECORDS
+from experiments.experiment import ORIGINAL, QUICK, USUAL
 
 HERE = Path(__file__).parent
 
@@ -64,7 +65,7 @@ CONDITIONS = (
 LOADS = {"light": (2, 3000, 2000), "heavy": (8, 3000, 3000)}
 
 # Virtual time of a cell, s.
-ORIGINAL_S, USUAL_S = 30, 1
+SECONDS = {QUICK: 1, USUAL: 2, ORIGINAL: 30}
 
 
 def name_of(condition: Condition, load: str) -> str:

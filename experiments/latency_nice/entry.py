@@ -14,7 +14,7 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import corpus
 from cpuidle_lab.lab.cache import CACHE, digest
-from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
+from experiments.experiment import Request, Result, Row
 from experiments.lab import NOT_BOOTED, boots
 from experiments.latency_nice import cells
 from experiments.latency_nice.cells import CONDITIONS, DEEP, KERNELS, LOADS, STOCK, name_of
@@ -120,15 +120,15 @@ def _plot(found: Sequence[Any], load: str) -> Plot:
     )  # fmt: skip
 
 
-def _found(request: Request, seeds: int, memo: Memo, phase: Phase) -> list[Any]:
+def _found(request: Request, memo: Memo, phase: Phase) -> list[Any]:
     """Return the figures of each boot that was made."""
     # Without the loader nothing was measured here, and it is not made in order to find that.
     if not request.lab and not any(CACHE.glob("bpf-loader-*")):
         return []
     files = cells.guest_files()
-    seconds = cells.ORIGINAL_S if request.scale == ORIGINAL else cells.USUAL_S
+    seconds = cells.SECONDS[request.scale]
     kernel = request.kernel or KERNELS[0]
-    runs = [cells.lab_run(seconds, seed, kernel, files) for seed in range(1, seeds + 1)]
+    runs = [cells.lab_run(seconds, seed, kernel, files) for seed in range(1, request.seeds + 1)]
     code, title = [Path(cells.__file__)], "Placing tasks by their hints"
     told = boots(runs, cells.read, code, request, memo, phase, title)
     return [one for one in told if one]
@@ -206,12 +206,11 @@ class LatencyNice:
         return found
 
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
-        """Boot once for each seed; a quick run has one."""
-        seeds = 1 if request.scale == QUICK else request.seeds
-        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING, seeds=seeds)
+        """Boot once for each seed."""
+        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         plan = [(cells.HERE / name).read_bytes() for name in PLAN]
         result.sources = {"modules": corpus.modules_hash(), "plan": digest(plan)}
-        found = _found(request, seeds, memo, phase)
+        found = _found(request, memo, phase)
         if not found:
             result.rows.append(Row(self.title, note=NOT_BOOTED))
             return result

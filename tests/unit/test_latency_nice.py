@@ -133,12 +133,23 @@ def test_a_page_is_made_of_what_is_known(tmp_path: Path, monkeypatch: Any) -> No
     monkeypatch.setattr(entry, "_found", lambda *_: [known(900)])
     with Memo(tmp_path / "memo.db") as memo:
         result = entry.EXPERIMENT.measure(Request(scale=QUICK), memo, phase)
-    files = pages.write(entry.EXPERIMENT, result, Request(scale=QUICK), "the command",
+    request = Request(scale=QUICK, seeds=1)
+    files = pages.write(entry.EXPERIMENT, result, request, "the command",
                         tmp_path / "latency-nice.md")  # fmt: skip
     page = files[0].read_text()
     assert "Median of one seed." in page
     assert "| light, pack: power, beside stock | less | 0.9 | agrees |" in page
     assert {f"{load}.svg" for load in cells.LOADS} <= {path.name for path in files}
+
+
+def test_there_is_a_boot_for_each_seed(monkeypatch: Any) -> None:
+    """A quick run had one, whatever was asked for, and said so in small print."""
+    booted: list[Any] = []
+    monkeypatch.setattr(entry, "boots", lambda runs, *_: booted.extend(runs) or [])
+    monkeypatch.setattr(cells, "guest_files", dict)
+    request = Request(scale=QUICK, seeds=3, lab=True)
+    assert entry._found(request, None, phase) == []  # type: ignore[arg-type]
+    assert [run.seed for run in booted] == [1, 2, 3]
 
 
 def test_without_a_boot_nothing_is_claimed(tmp_path: Path, monkeypatch: Any) -> None:
