@@ -338,6 +338,23 @@ def test_a_timer_that_has_passed(answers: list[tuple[int, int]], flags: int, sle
     assert told[1][0] == (sleep if sleep == TIME_MAX else sleep - BACK)
 
 
+# It is about to be served. wteo had polled and then entered a state of 10 ms before 12 us of
+# cyclictest, for it was told of no timer when its poll had ended.
+@pytest.mark.parametrize(
+    ("timer", "answers", "sleeps"),
+    [
+        (0, [], [0, 0, 0]),
+        (0, [(3 * MS, 4 * MS)], [0, 0, 2 * MS - BACK]),
+        (10 * MS, [(MS, 0)], [10 * MS, 0, 0]),
+    ],
+)
+def test_what_is_overdue_stays_so_until_the_next_answer(
+    timer: int, answers: list[tuple[int, int]], sleeps: list[int]
+) -> None:
+    told, _ = asked(9 * MS, timer, answers, keep=2)
+    assert [sleep for sleep, *_ in told] == sleeps
+
+
 # Where the kernel answered with the tick because it had to go on, it does so again: there is no
 # timer, and the governor cannot stop that tick. It ends the interval.
 def test_a_held_tick() -> None:

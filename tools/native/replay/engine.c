@@ -303,6 +303,7 @@ static void next_answer(struct rp_run *run, struct rp_interval *in)
 	in->back_ns++;
 	in->answers--;
 	in->timer_ns = rp_due(at_ns, told_ns);
+	in->overdue = !told_ns;
 	in->tick_ns = told_ns <= RP_TIMER_TICK ?
 		      at_ns + (u64)(RP_TIMER_TICK - told_ns) : 0;
 }
@@ -311,8 +312,9 @@ static void next_answer(struct rp_run *run, struct rp_interval *in)
  * What the kernel answers now: the newest recorded answer. A timer that passed
  * without ending the interval was moved or cancelled; then the next answer
  * holds, and after the last one the timer that did end the interval. Only what
- * was overdue when it was told is told as such. The tick that had to go on is no
- * answer where this policy has stopped the tick.
+ * was overdue when it was told is told as such, until the next answer: it is
+ * about to be served. The tick that had to go on is no answer where this policy
+ * has stopped the tick.
  */
 static void ask(struct rp_run *run, struct rp_interval *in)
 {
@@ -323,7 +325,7 @@ static void ask(struct rp_run *run, struct rp_interval *in)
 		run->tick_phase_ns = in->tick_ns % (u64)run->machine.tick_ns;
 		return;
 	}
-	if (in->overdue && !in->decisions)
+	if (in->overdue && in->timer_ns <= in->now_ns)
 		return;
 	while (in->answers && (in->timer_ns <= in->now_ns || in->tick_ns))
 		next_answer(run, in);

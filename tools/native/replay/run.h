@@ -93,7 +93,7 @@ struct rp_moment {
  *	none
  * @tick_ns: when the tick was due that the kernel told of because it had to go
  *	on; 0: it told of a timer
- * @overdue: the first timer was overdue when the kernel told of it
+ * @overdue: that timer was due already when the kernel told of it
  * @answers: what the kernel told later, so many times more
  * @at_ns: when
  * @told_ns: the time to the timer then
