@@ -415,6 +415,8 @@ def called(
         (["doctor", "--kernel", "6.12.1"], 1, "cannot run the module"),
         (["report", "--jsn", "x"], 2, "did you mean '--json'?"),
         (["repoort", "x"], 2, "did you mean 'report'?"),
+        (["report", "--jso", "x"], 2, "did you mean '--json'?"),
+        (["columns", "x", "--ouput", "y"], 2, "--ouput is unknown; did you mean '--output'?"),
     ],
 )
 def test_python_alone_is_enough_for(bare: Path, arguments: list[str], code: int, said: str) -> None:
@@ -458,7 +460,7 @@ def test_folders_of_the_user_are_no_part_of_it(bare: Path, tmp_path: Path) -> No
 def test_an_unknown_option_shows_the_usage_of_its_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for word, meant in (("--jso", ""), ("--jsson", "--json"), ("--zzz", "")):
+    for word, meant in (("--jso", "--json"), ("--jsson", "--json"), ("--zzz", "")):
         with pytest.raises(SystemExit) as end:
             main(["columns", "trace.dat", "-o", "x", word, "--nothing"])
         said = capsys.readouterr().err

@@ -5,6 +5,7 @@ import argparse
 import difflib
 import errno
 import importlib
+import itertools
 import os
 import pkgutil
 import re
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import __version__, commands
 from cpuidle_lab.errors import FAILURE, INTERRUPTED, UserError
@@ -72,19 +73,32 @@ def discover(wanted: str = "") -> Iterator[Command]:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says which word may have been meant."""
+    """A parser that says which word may have been meant; a part of an option is no option."""
+
+    words: Sequence[str] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs, allow_abbrev=False)
+
+    @property
+    def _options(self) -> list[str]:
+        return [word for action in self._actions for word in action.option_strings]
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, with a near choice; exit with 2."""
         if found := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             choices = [choice.strip("' ") for choice in found[2].split(",")]
             message += did_you_mean(found[1], choices)
+        if "required" in message:
+            given = itertools.takewhile(lambda word: word != "--", self.words)
+            options = [word.partition("=")[0] for word in given if word.startswith("--")]
+            if unknown := [word for word in options if word not in self._options]:
+                message += f"; {unknown[0]} is unknown{did_you_mean(unknown[0], self._options)}"
         super().error(message)
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Print the usage and say that these words are unknown; exit with 2."""
-        options = [word for action in self._actions for word in action.option_strings]
-        near = "".join(did_you_mean(word.partition("=")[0], options) for word in unknown[:1])
+        near = "".join(did_you_mean(word.partition("=")[0], self._options) for word in unknown[:1])
         self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
 
 
@@ -136,6 +150,7 @@ def listing(found: Sequence[Command]) -> str:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the parsed command line, or exit with the usage of the subcommand."""
     words = sys.argv[1:] if argv is None else argv
+    Parser.words = words
     args, unknown = build_parser(*words[:1]).parse_known_args(words)
     if unknown:
         args.parser.refuse(unknown)
