@@ -36,6 +36,7 @@ parts:
   learning  after a reset, after a change of regime, with stale rows
   cost      instructions, memory and divisions of a decision
   robust    wrong powers, odd state tables, drivers that demote or refuse
+  machines  tables of drivers/idle/intel_idle.c, of device trees, and of recorded machines
   kernel    real programs in the lab; boots it with --lab only
   ablation  one step removed, one tunable moved at a time
 
