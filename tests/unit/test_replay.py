@@ -372,9 +372,9 @@ def test_a_held_tick() -> None:
 def test_a_held_tick_is_no_answer_where_the_tick_was_stopped() -> None:
     # State 0 polls, until 20 us have passed, so the governor is asked again.
     held = [(15_000, columns.TIMER_TICK - (MS - 15_000))]
-    told, _ = asked(30_000, 10 * MS, held, on=SKX)
+    told, _ = asked(35_000, 10 * MS, held, on=SKX)
     assert told == [(10 * MS, MS, False), (TIME_MAX, TIME_MAX, True)]
-    told, _ = asked(30_000, 10 * MS, held, keep=2, on=SKX)
+    told, _ = asked(35_000, 10 * MS, held, keep=2, on=SKX)
     assert told[1] == (MS - 20_000, MS - 20_000, False)
 
 
@@ -437,6 +437,12 @@ def test_a_timer_that_ends_a_poll_is_served_within_it() -> None:
     with engine.Run(probe.governor, SKX) as run:
         run.play(frame, False)
         assert probe.residencies == [5_014 + 500, 5_000]
+
+
+# What wakes the CPU is done within the poll: the interval ends up to 10 us after the limit of 20.
+@pytest.mark.parametrize(("length", "polls"), [(30_000, 0), (30_001, 1)])
+def test_a_poll_that_was_woken_outlasts_its_limit(length: int, polls: int) -> None:
+    assert asked(length, 10 * MS, [], on=SKX)[1].polls == polls
 
 
 # Interrupts do not end a poll, but what a timer sends the CPU to is done before the poll's limit.
