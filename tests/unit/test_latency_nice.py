@@ -145,7 +145,12 @@ def test_a_page_is_made_of_what_is_known(tmp_path: Path, monkeypatch: Any) -> No
 def test_there_is_a_boot_for_each_seed(monkeypatch: Any) -> None:
     """A quick run had one, whatever was asked for, and said so in small print."""
     booted: list[Any] = []
-    monkeypatch.setattr(entry, "boots", lambda runs, *_: booted.extend(runs) or [])
+
+    def boots(runs: list[Any], *_: Any) -> list[Any]:
+        booted.extend(runs)
+        return []
+
+    monkeypatch.setattr(entry, "boots", boots)
     monkeypatch.setattr(cells, "guest_files", dict)
     request = Request(scale=QUICK, seeds=3, lab=True)
     assert entry._found(request, None, phase) == []  # type: ignore[arg-type]
