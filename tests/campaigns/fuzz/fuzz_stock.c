@@ -52,7 +52,7 @@ static void take_timer(struct input *in, struct cil_stock *s, u64 ts)
 
 	switch (take_below(in, 4)) {
 	case 0:
-		cil_timers_wheel(&s->all, ts, &w);
+		cil_timers_wheel(&s->all, ts, &w, take_below(in, 2));
 		break;
 	case 1:
 		cil_timers_tick(&s->all, ts, 9, ts + take_time(in, 24));
@@ -98,13 +98,16 @@ static void take_event(struct input *in, struct cil_stock *s, u64 ts)
 		take_timer(in, s, ts);
 		break;
 	case 9:
-		cil_stock_left(s);
+		if (take_below(in, 2))
+			cil_stock_left(s);
+		else
+			cil_stock_exit(s);
 		break;
 	case 10:
 		cil_stock_got_tick(s, take_below(in, 2));
 		break;
 	case 11:
-		cil_stock_went_idle(s, ts);
+		cil_stock_seen(s, ts, 1 + take_below(in, CIL_STOCK_KINDS - 1));
 		break;
 	case 12:
 		if (take_below(in, 2))

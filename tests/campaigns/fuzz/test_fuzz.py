@@ -19,7 +19,7 @@ PARTS = (
     "tools/native",
     "tests/unit/tracedat.py",
 )
-RUNS = {"periods": 20_000, "trace": 20_000, "replay": 1_500}
+RUNS = {"periods": 20_000, "stock": 20_000, "trace": 20_000, "replay": 1_500}
 
 # One fault for each target that it must find: file, text, what to put in its place.
 FAULTS = {
@@ -28,6 +28,7 @@ FAULTS = {
         "	p->has_interval = false;\n	p->goes_on = false;",
         "	p->goes_on = false;",
     ),
+    "stock": ("tools/native/stock.c", "\ts->has_open = false;", "\t;"),
     "trace": ("tools/native/trace_columns.c", "record->size < r->least[table]", "false"),
     "replay": (
         "tools/native/replay/engine.c",
