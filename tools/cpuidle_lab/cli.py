@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
     words: Sequence[str] = ()
 
     def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs, allow_abbrev=False)
+        super().__init__(*args, **{**kwargs, "allow_abbrev": False})
 
     @property
     def _options(self) -> list[str]:
