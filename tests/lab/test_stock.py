@@ -80,6 +80,7 @@ def test_probes_are_removed_and_those_of_others_left_alone(result: LabResult) ->
     probes, events, clock = told["good.probes"].split(maxsplit=2)
     assert (probes, events) == ("1", "0") and "[local]" in clock
     assert told["during.probes"] == "7"
+    assert (told["hand.code"], told["hand.probes"]) == ("0", "1")
 
 
 def test_the_next_session_removes_the_probes_of_a_killed_one(result: LabResult) -> None:

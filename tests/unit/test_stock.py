@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Recordings without the module: decisions out of other events, machines, formats, probes."""
 
+import gzip
 import json
+import os
 import random
+import re
+import shutil
 import struct
+import subprocess
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from cpuidle_lab import by_hand as by_hand_script
 from cpuidle_lab import columns, idle_tables, kernel_tables, machines
 from cpuidle_lab import trace as tr
 from cpuidle_lab.blind import Blind, facts, judge
@@ -622,12 +628,30 @@ def test_a_machine_is_read_from_yaml(tmp_path: Path) -> None:
     assert machine.target_residency_ns == (1000, 2_580_000)
 
 
-@pytest.mark.parametrize("content", ["", "a: 1", "states: 5", "states:\n- {name: A}", "\0", "[[["])
+@pytest.mark.parametrize(
+    "content",
+    ["", "a: 1", "states: 5", "states:\n- {name: A}", "\0", "[[[",
+     pytest.param("[" * 3000, id="nested")],
+)  # fmt: skip
 def test_a_file_that_is_no_machine_is_one_sentence(tmp_path: Path, content: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(content)
     with pytest.raises(UserError, match="is no machine"):
         machines.find(str(path))
+
+
+@pytest.mark.parametrize("power_mw", [-5, 2**32, 99_999_999_999_999])
+def test_an_impossible_power_is_refused(tmp_path: Path, power_mw: int) -> None:
+    path = tmp_path / "mine.yaml"
+    state = "{{name: A, exit_latency_us: 1, target_residency_us: 1, power_mw: {}}}"
+    path.write_text(f"states:\n- {state.format(power_mw)}\n")
+    with pytest.raises(UserError, match="impossible powers"):
+        machines.find(str(path))
+    line = f"stock machine cpus=0-0 tick_ns=4000000 states=A:1:1:{power_mw}"
+    with pytest.raises(UserError, match="impossible powers"):
+        told_of(path, [(0, line)])
+    path.write_text(f"states:\n- {state.format(2**32 - 1)}\n")
+    assert machines.find(str(path)).power_mw == (2**32 - 1,)
 
 
 def test_tables_of_the_kernels_driver_are_read() -> None:
@@ -812,6 +836,36 @@ def test_a_text_without_idle_events_is_refused(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"CPU:{'9' * 5000} [LOST 3 EVENTS]",
+        f"[CPU:{'9' * 5000} LOST 3 EVENTS]",
+        f" a-1 [000] d..1. 0.000000: sched_switch: a:{'9' * 5000} [120] S ==> b:1 [120]",
+        f" a-1 [000] d..1. 0.000000: sched_switch: a:1 [120] S ==> b:{'9' * 5000} [120]",
+    ],
+    ids=["lost", "lost of perf", "from", "to"],
+)
+def test_a_huge_number_in_a_text_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(line.encode() + b"\n" + TEXT.replace(b"[001]", b"[000]"))
+    assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_scripts_of_a_systrace_page_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "trace.html"
+    script = b" x [000] d..1. 0.000000: cpu_idle: state=1 cpu_id=0"
+    path.write_bytes(
+        b"<!DOCTYPE html>\n<html><head>\n" + script.rjust(1 << 20, b"x") + b"\n"
+        b'<script class="trace-data" type="application/text">\n' + TEXT + script.rjust(1 << 16)
+    )
+    assert is_foreign(path)
+    assert [event.ts for event in text.events(path)] == [n * 1_000_001_000 for n in range(40)]
+
+
 # ---- Probes ----
 
 
@@ -877,6 +931,119 @@ def test_the_script_to_record_by_hand_is_printed(capsys: pytest.CaptureFixture[s
     assert main(["capture", "--print"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("#!/bin/sh") and "kprobe_events" in text
+    if shellcheck := shutil.which("shellcheck"):
+        command = [shellcheck, "--severity=warning", "-s", "sh", "-"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+def by_hand(host: Host) -> subprocess.CompletedProcess[str]:
+    """Run the script to record by hand on a recorded machine; its trace is `out`."""
+    root = host.tree.root
+    script = by_hand_script.SCRIPT
+    for folder in ("/sys", "/boot", "/proc", "/dev/cpu"):
+        script = re.sub(rf"(?<=[\s=\"]){folder}", f"{root}{folder}", script)
+    environment = {**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}"}
+    return subprocess.run(
+        ["sh", "-s", "1", str(root / "out")],
+        input=script, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def hand(host: Host) -> Host:
+    """Return a machine whose trace-cmd notes its arguments and leaves tracing as it used it."""
+    tree, root = host.tree, host.tree.root
+    for name, content in (
+        ("current_tracer", "nop"),
+        ("set_event", ""),
+        ("trace_clock", "[local] global mono"),
+        ("tracing_on", "0"),
+    ):
+        tree.path(f"{TRACEFS}/{name}").write_text(f"{content}\n")
+    (root / "bin").mkdir(exist_ok=True)
+    (root / "bin/uname").write_text("#!/bin/sh\necho own\n")
+    (root / "bin/trace-cmd").write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" >>{root}/arguments\ncd {root}{TRACEFS} || exit\n'
+        "echo 'local global [mono]' >trace_clock\necho 1 >tracing_on\n"
+        "echo power:cpu_idle >set_event\n"
+    )
+    for program in ("uname", "trace-cmd"):
+        (root / "bin" / program).chmod(0o755)
+    return host
+
+
+def test_the_script_by_hand_leaves_tracing_as_it_was(hand: Host) -> None:
+    tree = hand.tree
+    done = by_hand(hand)
+    assert done.returncode == 0, done.stderr
+    words = (tree.root / "arguments").read_text().splitlines()
+    assert words[0] == "record" and "reset" not in words
+    added = probe_lines(hand)[1:7]
+    assert probe_lines(hand)[0] == "p:mine/own some_function"
+    removed = sorted(f"-:{line.split()[0][2:]}" for line in added)
+    assert sorted(probe_lines(hand)[7:]) == removed
+    assert tree.read(f"{TRACEFS}/trace_clock") == "local"
+    assert tree.read(f"{TRACEFS}/tracing_on") == "0"
+    assert tree.read(f"{TRACEFS}/events/enable") == "0"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("current_tracer", "a tracer is in use"),
+        ("set_event", "another session records events"),
+        ("", "exists already"),
+    ],
+)
+def test_the_script_by_hand_refuses_what_it_would_destroy(
+    hand: Host, name: str, words: str
+) -> None:
+    if name:
+        hand.tree.path(f"{TRACEFS}/{name}").write_text("function\n")
+    else:
+        (hand.tree.root / "out").write_text("mine")
+    done = by_hand(hand)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1) and words in done.stderr
+    assert len(probe_lines(hand)) == 1
+    assert hand.tree.read(f"{TRACEFS}/trace_clock") == "[local] global mono"
+    assert not (hand.tree.root / "arguments").exists()
+
+
+@pytest.mark.parametrize("where", ["boot", "proc", ""])
+def test_the_script_by_hand_takes_the_tick_from_either_file(hand: Host, where: str) -> None:
+    root = hand.tree.root
+    if where == "boot":
+        (root / "boot/config-own").write_text("CONFIG_HZ_1000=y\nCONFIG_HZ=1000\n")
+    elif where:
+        (root / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_HZ=1000\n"))
+    done = by_hand(hand)
+    tick_ns = MS if where else 4 * MS
+    assert f"tick_ns={tick_ns} " in (root / "arguments").read_text()
+    assert done.stderr == ("" if where else "HZ is not known: 250 is assumed\n")
+
+
+@pytest.mark.parametrize(
+    ("own", "general", "limit"),
+    [("", None, -1), ("0", 2_000_000_000, -1), ("n/a", None, 0), ("30", 20, 20), ("7", 20, 7)],
+)
+def test_the_script_by_hand_tells_the_same_idle_states(
+    hand: Host, own: str, general: int | None, limit: int
+) -> None:
+    root = hand.tree.root
+    (root / "boot/config-own").write_text("CONFIG_HZ=250\n")
+    if own:
+        path = root / "sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{own}\n")
+    if general is not None:
+        (root / "dev").mkdir(exist_ok=True)
+        (root / "dev/cpu_dma_latency").write_bytes(struct.pack("=i", general))
+    by_hand(hand)
+    lines = [(0, line) for line in (root / "arguments").read_text().splitlines()]
+    told = told_of(root, lines)
+    assert told is not None and told.tables[0].latency_req_us == limit
+    assert told.tables == machines.tables_of(hand)
 
 
 def test_a_session_sets_probes_and_describes_the_machine(
@@ -892,6 +1059,18 @@ def test_a_session_sets_probes_and_describes_the_machine(
     assert "cpuidle_lab" not in words
     assert len(probe_lines(host)) == 13
     assert (host.tree.read(f"{TRACEFS}/trace_marker") or "").startswith("phase end")
+
+
+def test_an_unknown_tick_is_said(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(host.tree.root))
+    words = ["capture", "--stock", "--force", "-o", str(tmp_path / "a.dat"), "--", "true"]
+    assert main(words) == 0
+    assert capsys.readouterr().err.count("the kernel's HZ is not known: 250 is assumed") == 1
+    host.tree.path(f"/boot/config-{host.kernel()}").write_text("CONFIG_HZ=250\n")
+    assert main(words) == 0
+    assert "HZ" not in capsys.readouterr().err
 
 
 def test_without_a_driver_there_is_nothing_to_record(

@@ -8,14 +8,24 @@ SCRIPT = r"""#!/bin/sh
 seconds=${1:-60} file=${2:-trace.dat}
 tracing=/sys/kernel/tracing cpus=/sys/devices/system/cpu group=cil_p$$
 
+refuse() { echo "$*" >&2; exit 1; }
+[ -w $tracing/kprobe_events ] || refuse "$tracing/kprobe_events cannot be written: use sudo"
+[ ! -e "$file" ] || refuse "$file exists already: choose another name"
+[ "$(cat $tracing/current_tracer)" = nop ] || refuse "$tracing/current_tracer: a tracer is in use"
+[ -z "$(cat $tracing/set_event)" ] || refuse "$tracing/set_event: another session records events"
+
+clock=$(sed 's/.*\[\(.*\)].*/\1/' $tracing/trace_clock) on=$(cat $tracing/tracing_on)
 probe() { echo "$*" >>$tracing/kprobe_events; }
 gone() {
-	trace-cmd reset >/dev/null 2>&1
+	# A trace-cmd that was killed leaves its events enabled.
+	[ -z "$(cat $tracing/set_event)" ] || echo 0 >$tracing/events/enable
 	echo 0 >$tracing/events/$group/enable
 	for event in cil_sleep_length cil_got_tick cil_stop_tick cil_retain_tick cil_idle_exit \
 			cil_reflect; do
 		probe -:$group/$event
 	done
+	echo "$clock" >$tracing/trace_clock
+	echo "$on" >$tracing/tracing_on
 } 2>/dev/null
 trap gone EXIT
 trap 'exit 130' INT TERM HUP
@@ -30,11 +40,23 @@ probe p:$group/cil_idle_exit tick_nohz_idle_exit
 # What the kernel measured: last_residency_ns and poll_time_limit of struct cpuidle_device.
 probe p:$group/cil_reflect cpuidle_reflect "res=+24(\$arg1):u64 bits=+0(\$arg1):u32" 2>/dev/null
 
-# What the events do not tell: idle states, tick, kernel, governor.
-hz=$(sed -n 's/^CONFIG_HZ=//p' "/boot/config-$(uname -r)" 2>/dev/null)
+# What the events do not tell: idle states, tick, latency request, kernel, governor.
+config=/boot/config-$(uname -r)
+hz=$({ cat "$config" || zcat /proc/config.gz; } 2>/dev/null | sed -n 's/^CONFIG_HZ=//p')
+[ -n "$hz" ] || echo "HZ is not known: 250 is assumed" >&2
+none=2000000000
+general=$(od -An -td4 -N4 /dev/cpu_dma_latency 2>/dev/null | tr -d ' ')
+case $general in '' | *[!0-9]*) general=$none ;; esac
+request() {
+	own=$(cat "$1/power/pm_qos_resume_latency_us" 2>/dev/null)
+	case $own in n/a) own=0 ;; '' | 0) own=$none ;; esac
+	[ "$own" -lt $general ] || own=$general
+	[ "$own" -lt $none ] || own=-1
+	echo "$own"
+}
 describe() {
 	for cpu in "$cpus"/cpu[0-9]*; do
-		states= disabled=0
+		states='' disabled=0
 		for k in 0 1 2 3 4 5 6 7 8 9; do
 			state=$cpu/cpuidle/state$k
 			[ -r "$state/name" ] || continue
@@ -43,7 +65,8 @@ describe() {
 			[ "$(cat "$state/disable")" = 0 ] || disabled=$((disabled | 1 << k))
 		done
 		[ -z "$states" ] || echo "stock machine cpus=${cpu##*/cpu}-${cpu##*/cpu}" \
-			"tick_ns=$((1000000000 / ${hz:-250})) disabled=$disabled states=$states"
+			"tick_ns=$((1000000000 / ${hz:-250})) latency_req_us=$(request "$cpu")" \
+			"disabled=$disabled states=$states"
 	done
 	governor=$(cat $cpus/cpuidle/current_governor_ro $cpus/cpuidle/current_governor \
 		2>/dev/null | head -n 1)

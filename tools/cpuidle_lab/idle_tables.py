@@ -13,7 +13,7 @@ from cpuidle_lab.host import Machine
 
 _CPUS = "/sys/devices/system/cpu"
 _STATES_MAX = 10
-_DEFAULT_HZ = 250
+DEFAULT_HZ = 250
 
 # PM QoS has no request with this value, us; -1 is none in a line.
 _NO_DMA_LATENCY_US = 2_000_000_000
@@ -50,7 +50,7 @@ def ticks_per_second(host: Machine) -> int | None:
 
 
 def _tables(host: Machine) -> Iterator[tuple[int, str]]:
-    tick_ns = 1_000_000_000 // (ticks_per_second(host) or _DEFAULT_HZ)
+    tick_ns = 1_000_000_000 // (ticks_per_second(host) or DEFAULT_HZ)
     general_us = _dma_latency_us(host)
     numbers = (name[3:] for name in host.tree.names(_CPUS) if name[:3] == "cpu")
     for cpu in sorted(int(number) for number in numbers if number.isdecimal()):

@@ -151,7 +151,7 @@ def _of_yaml(path: Path, hz: int) -> Machine:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, ValueError,
-            AttributeError, OverflowError, ZeroDivisionError):  # fmt: skip
+            AttributeError, OverflowError, ZeroDivisionError, RecursionError):  # fmt: skip
         raise UserError(
             f"{path}: is no machine: it must have 'states', each with name, exit_latency_us and "
             "target_residency_us"

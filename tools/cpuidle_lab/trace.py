@@ -72,6 +72,8 @@ STATES_MAX = constant("CIL_STATE_MAX")
 # What is believed of an idle state and of the tick, ns; as in tools/native/periods.h.
 _STATE_TIME_MAX = 2**44
 _TICK_MIN, _TICK_MAX = 100_000, 1_000_000_000
+# The reader keeps a power in 32 bits.
+_POWER_MAX_MW = 2**32 - 1
 
 # Seconds without any output after which the reader is taken for hung.
 READER_PATIENCE = 120
@@ -502,6 +504,8 @@ def check_machine(path: Path, machine: Machine) -> None:
         raise UserError(f"{path}: claims a machine with {machine.count} idle states")
     if not all(0 <= value < _STATE_TIME_MAX for value in (*latencies, *residencies)):
         raise UserError(f"{path}: claims idle states with impossible times")
+    if not all(0 <= power <= _POWER_MAX_MW for power in machine.power_mw):
+        raise UserError(f"{path}: claims idle states with impossible powers")
     if list(residencies) != sorted(residencies):
         raise UserError(f"{path}: claims idle states that are not sorted by target residency")
     if not _TICK_MIN <= machine.tick_ns <= _TICK_MAX:

@@ -66,6 +66,8 @@ _TRACING_ON = f"{TRACEFS}/tracing_on"
 _MARKER = f"{TRACEFS}/trace_marker"
 _TRACE_CLOCK = f"{TRACEFS}/trace_clock"
 
+_RESET = "sudo trace-cmd reset ends it and deletes all probes"
+
 _PR_SET_PDEATHSIG = 1
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -177,13 +179,11 @@ def _check_events(machine: Machine, events: tuple[str, ...]) -> None:
 def _check_tracing_is_free(machine: Machine) -> None:
     tracer = machine.tree.read(f"{TRACEFS}/current_tracer")
     if tracer not in (None, "nop"):
-        raise UserError(f"the tracer '{tracer}' is in use: sudo trace-cmd reset ends it")
+        raise UserError(f"the tracer '{tracer}' is in use: {_RESET}")
     enabled = (machine.tree.read(f"{TRACEFS}/set_event") or "").splitlines()
     if enabled:
         more = f" and {len(enabled) - 1} more" if len(enabled) > 1 else ""
-        raise UserError(
-            f"another tracing session records {enabled[0]}{more}: sudo trace-cmd reset ends it"
-        )
+        raise UserError(f"another tracing session records {enabled[0]}{more}: {_RESET}")
 
 
 def _check_output(plan: Plan) -> None:
@@ -671,6 +671,11 @@ def _report(machine: Machine, plan: Plan, result: Result) -> None:
     if result.unread_zones:
         print(
             f"cpuidle-lab: no energy of {', '.join(result.unread_zones)}: cannot be read",
+            file=sys.stderr,
+        )
+    if result.way and idle_tables.ticks_per_second(machine) is None:
+        print(
+            f"cpuidle-lab: the kernel's HZ is not known: {idle_tables.DEFAULT_HZ} is assumed",
             file=sys.stderr,
         )
     if result.why:

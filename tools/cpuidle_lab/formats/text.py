@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats.writer import EVENTS, Event
 
-# A longer line is none of a trace.
+# A longer line is none of a trace: Android's page holds scripts in such lines.
 _LINE_MAX = 1 << 16
 
 _LINE = re.compile(
@@ -26,8 +25,8 @@ _LINE = re.compile(
 )
 _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
-_SWITCH = re.compile(r":(\d+) \[\d+\] \S+ ==> .*:(\d+) \[")
-_LOST = re.compile(r"CPU:(\d+) \[(?:LOST \d+ EVENTS|EVENTS DROPPED)\]|\[CPU:(\d+) LOST")
+_SWITCH = re.compile(r":(\d{1,9}) \[\d+\] \S+ ==> .*:(\d{1,9}) \[")
+_LOST = re.compile(r"CPU:(\d{1,9}) \[(?:LOST \d+ EVENTS|EVENTS DROPPED)\]|\[CPU:(\d{1,9}) LOST")
 # Of struct timer_list: it does not wake an idle CPU.
 WHEEL_DEFERRABLE = 0x80000
 _MARKS = ("tracing_mark_write", "print")
@@ -92,20 +91,22 @@ def _event(line: str, lost: set[int]) -> Event | None:
     return Event(cpu, ts, name, values, text, was_lost)
 
 
-def events(path: Path) -> Iterator[Event]:
-    """Yield the events of a file of text, line by line.
-
-    Raises:
-        UserError: the file cannot be read, or has a line that is no text.
-    """
-    lost: set[int] = set()
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines that are short enough for a trace."""
+    begins = True
     with path.open("rb") as stream:
         while data := stream.readline(_LINE_MAX):
-            if len(data) == _LINE_MAX:
-                raise UserError(f"{path}: has a line that is too long for a trace")
-            line = data.decode(errors="replace").rstrip().removesuffix("\\n\\")
-            if dropped := _LOST.search(line):
-                lost.add(int(dropped[1] or dropped[2]))
-                continue
-            if event := _event(line, lost):
-                yield event
+            if begins and len(data) < _LINE_MAX:
+                yield data
+            begins = data.endswith(b"\n")
+
+
+def events(path: Path) -> Iterator[Event]:
+    """Yield the events of a file of text, line by line."""
+    lost: set[int] = set()
+    for data in _lines(path):
+        line = data.decode(errors="replace").rstrip().removesuffix("\\n\\")
+        if dropped := _LOST.search(line):
+            lost.add(int(dropped[1] or dropped[2]))
+        elif event := _event(line, lost):
+            yield event
