@@ -109,17 +109,21 @@ static void publish_order(struct cil_order *order)
 		kfree_rcu(old, rcu);
 }
 
-/* A level that stands for the limit already, else a free one, else -ENOSPC. */
+/*
+ * A level that stands for the limit already, else a free one, else -ENOSPC. The
+ * last levels are the reserve: a user who asks for a limit that one of them
+ * stands for, or stood for, would hold it.
+ */
 static int find_level(s64 limit_ns, bool privileged)
 {
-	int left = privileged ? 0 : CIL_LEVELS_RESERVED;
+	int end = CIL_LEVELS - (privileged ? 0 : CIL_LEVELS_RESERVED);
 	int found = -ENOSPC;
 	int i;
 
-	for (i = CIL_LEVELS_OF_VALUES; i < CIL_LEVELS; i++) {
+	for (i = CIL_LEVELS_OF_VALUES; i < end; i++) {
 		if (levels[i].limit_ns == limit_ns)
 			return i;
-		if (found < 0 && !cil_level_users(i) && !left--)
+		if (found < 0 && !cil_level_users(i))
 			found = i;
 	}
 	return found;

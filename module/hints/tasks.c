@@ -412,6 +412,19 @@ void cil_hint_move(struct task_struct *task, int cpu)
 	raw_spin_unlock(&hint->lock);
 }
 
+/*
+ * Tasks that keep a hint may be of a user who does not pay for it. They leave a
+ * quarter of the payer's quota, as members of a group do.
+ */
+static bool charge_for_child(struct cil_hint *hint)
+	__must_hold(&hint->lock)
+{
+	lockdep_assert_held(&hint->lock);
+	if (hint->own.flags & CPUIDLE_LATENCY_KEEP)
+		return cil_user_charge_member(hint->payer);
+	return cil_user_charge_more(hint->payer);
+}
+
 /* What a child inherits, with a reference on its level. False: nothing. */
 static bool grant_from_parent(struct task_struct *parent,
 			      const struct task_struct *child,
@@ -426,7 +439,7 @@ static bool grant_from_parent(struct task_struct *parent,
 	if (hint->task == parent && cil_hint_has_own(hint) &&
 	    !(hint->own.flags & CPUIDLE_LATENCY_RESET_ON_FORK) &&
 	    cil_hint_is_theirs(hint, child)) {
-		has = cil_user_charge_more(hint->payer);
+		has = charge_for_child(hint);
 		if (!has)
 			this_cpu_inc(refused);
 	}

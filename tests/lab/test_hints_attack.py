@@ -227,8 +227,23 @@ for task in $(ls /proc/$many/task); do
     hint 1001 as hint thread:$task set ${n}ns >>/tmp/limits
 done
 echo "limits: $(sort -u /tmp/limits | tr '\\n' ' ')"
-expect ok hint $mine set 777ns
+expect ok hint $mine set 77777ns
+# What root has, or had, of the reserve is not a user's by asking for the same.
+expect ENOSPC hint 1001 as hint thread:$task set 77777ns
+expect ok hint $mine set none
+expect ENOSPC hint 1001 as hint thread:$task set 77777ns
+expect ok hint $mine set 88888ns
 agrees limits
+kill $many
+
+# Descendants of a task that keeps a hint are charged to root, of whatever user they are.
+echo 20 >$knobs/gate/hints_per_user
+hint -10k run hint 65534 as storm threads 60 >/dev/null & kept=$!
+usleep 500000
+echo "kept: $(awk '$1 ~ /^[0-9]/' $hints | grep -c storm)"
+expect ok hint self set -5
+kill $kept
+agrees kept
 """
 
 
