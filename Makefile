@@ -76,7 +76,7 @@ throughput:	## events a second of the trace reader, idle periods a second of rep
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/throughput/run.py $(THROUGHPUT_ARGS)
 
-matrix:	## every kernel and architecture: build, load, switch, tune, capture, unload
+matrix:	## every kernel and architecture: build, load, switch, tune, hints, capture, unload
 	@tools/setup.sh
 	@$(PYTHON) tests/campaigns/matrix/run.py $(MATRIX_ARGS)
 
