@@ -21,6 +21,7 @@ from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.phases import Phase
+from tests.proofs.crossval import assumptions
 from tests.unit.synthetic import BASES, Session
 
 MS = 1_000_000
@@ -371,6 +372,11 @@ def test_the_command_refuses_what_differs_or_is_incomplete(
             one.update(value)
     (folders[1] / "meta.json").write_text(json.dumps(meta))
     assert message in refused(capsys, tmp_path / "out", *folders)
+
+
+def test_each_changed_assumption_fits_the_sources() -> None:
+    for change in assumptions.CHANGES:
+        assert (TOP / change.file).read_text().count(change.old) == 1, change.name
 
 
 # ---- Trust. ----

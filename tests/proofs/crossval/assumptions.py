@@ -84,7 +84,7 @@ CHANGES = (
            ENGINE, "\tin->now_ns += outcome.residency_ns +",
            "\tin->now_ns += outcome.residency_ns - latency_ns / 2 +"),
     Change("poll", "polling has no limit",
-           ENGINE, "\tif (polling && poll_ns < wake.stay_ns &&", "\tif (0 &&"),
+           ENGINE, "\tif (polling && poll_ns + POLL_WOKEN_NS < wake.stay_ns &&", "\tif (0 &&"),
     Change("stopped", "a tick is always running at the beginning of an interval",
            "tools/native/replay/play.c", "if (!(in->flags[i] & RP_CONTINUED))", "if (1)"),
 )  # fmt: skip
