@@ -154,22 +154,21 @@ CPUs. Power is modelled, of the CPUs alone. A wake-up is late by the lab's turns
 does. TPCC and Jankbench are not run: wakebench stands for them."""
 _MEANING = """\
 On the light load packing saves power, as the slides say: 22 % of the CPUs' time is in deep states
-in place of 2.5 %, and power falls by 13 %. The price is the sensitive tasks' p99, for a CPU that is
+in place of 3 %, and power falls by 15 %. The price is the sensitive tasks' p99, for a CPU that is
 left alone takes 2 to 10 ms to wake up. Together with placement by exit latency (`pack+exit`) p99 is
-that of stock, at 20 % less power. Packing without hints (`pack-all`) saves 20 %, too, at a p99 of
-4.7 ms.
+that of stock, at 18 % less power. Packing without hints (`pack-all`) saves 30 %, at a p99 of 10 ms.
 
-Important tasks do not gain: the lab has no turbo. They lose 3 % on the light load, where small
+Important tasks do not gain: the lab has no turbo. They lose 2 % on the light load, where small
 tasks share their CPUs. On the heavy load no CPU is left alone for long enough, so nothing sleeps
 deep; that contradicts the slides.
 
-An idle CPU for sensitive tasks is a gain on the heavy load alone: p99 falls to 4 % of that of
-`pack-all`. On the light load the idle CPU sleeps deep, and p99 doubles. The shorter search is no
-gain: p99 is the same on the light load and 1.7 times on the heavy one. A search of 8 CPUs is short;
-the slides had up to 24.
+An idle CPU for sensitive tasks is a gain on the heavy load alone: p99 falls to 7 % of that of
+`pack-all`. On the light load the idle CPU sleeps deep, and p99 stays at 10 ms. The shorter search
+gains on the light load in most seeds, where it meets fewer CPUs that sleep deep, and nothing on the
+heavy one. A search of 8 CPUs is short; the slides had up to 24.
 
 Read the ratios with care. A cell is one virtual second, so a p99 is of some 400 wake-ups, and a few
-exits from the deepest state, of 10 ms each, decide it."""
+exits from the deepest state, of 10 ms each, decide it. The spreads on the light load say so."""
 
 
 class LatencyNice:
