@@ -41,13 +41,18 @@ class Case:
 # The kernel itself accounts for each cgroup on the way to the root.
 _INSIDE = "sh -c 'echo $$ >/sys/fs/cgroup/mine/cgroup.procs; exec {}'"
 
+# Threads of one process, which inherit its hint.
+_CROWD = "tune gate hints_per_user 8192\nlatnice -n -5 sleepers 4000 >/dev/null & usleep 20000000"
+
 # In this order: each begins where the one before it has ended.
 CASES = (
     Case("no-module", "no module"),
     Case("inside", "no module, in a cgroup", "mkdir $groups/other $groups/mine", _INSIDE, "inside"),
     Case("no-hint", "gate, no hint", "load cpuidle_lab; governor gate", most=0),
     Case("other", "another task hinted", "sleep 1000 & latnice -n -5 -p $!", most=40),
-    Case("hinted", "hinted tasks", command="latnice -n -5 {}", most=120),
+    Case("relaxed", "another task with value 5", "sleep 1000 & latnice -n 5 -p $!", most=40),
+    Case("crowded", "hinted tasks among 4,000", f"kill $!\n{_CROWD}", "latnice -n -5 {}", most=120),
+    Case("hinted", "hinted tasks", "kill $!", command="latnice -n -5 {}", most=120),
     Case("groups", "groups in use", "latnice -n -5 -g $groups/other", most=160),
     Case("not-members", "groups in use, in another cgroup", "", _INSIDE, "inside", 160),
     Case("members", "members of a group", "latnice -n -5 -g $groups/mine", _INSIDE, "inside", 160),
@@ -59,6 +64,7 @@ _SCRIPT = """\
 groups=/sys/fs/cgroup
 mount -t cgroup2 none $groups
 load cpuidle_emul machine=skx
+echo 20000 >/proc/sys/kernel/threads-max
 """
 
 
@@ -104,7 +110,9 @@ def measure(rounds: int = ROUNDS) -> dict[str, Any]:
     Raises:
         UserError: the lab failed.
     """
-    files = programs.file(SWITCHES) | programs.file(programs.LATNICE)
+    files: dict[str, bytes] = {}
+    for program in (SWITCHES, programs.LATNICE, programs.SLEEPERS):
+        files |= programs.file(program)
     result = run_lab(LabRun(script(rounds), cpus=1, files=files)).check()
     said = dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
     return {"kernel": result.kernel_version, "rounds": rounds, "cases": figures(said)}

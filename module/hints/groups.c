@@ -36,8 +36,9 @@ static bool some_are_dead;
 static struct cil_group *unlinked;
 static u64 unlinked_last;
 
-/* Bit n is set if there may be a group whose id is n modulo 64. */
+/* Bit n is set if there may be a group whose id is n modulo 64; how many there are. */
 static u64 filter;
+static u32 filtered[64];
 
 /**
  * cil_group_lookup() - the value that a cgroup has itself
@@ -120,8 +121,10 @@ void cil_group_insert(struct cil_group *group)
 {
 	lockdep_assert_held(&cil_hints_lock);
 	hash_add_rcu(groups, &group->node, group->id);
+	filtered[group->id % 64]++;
+	cil_user_count_group(group->value.payer, 1);
 	WRITE_ONCE(cil_groups_used, cil_groups_used + 1);
-	cil_placement_watch(true);
+	atomic_add(CIL_WATCH_GROUP, &cil_placement_watched);
 }
 
 /**
@@ -134,8 +137,10 @@ void cil_group_unlink(struct cil_group *group)
 {
 	lockdep_assert_held(&cil_hints_lock);
 	hash_del_rcu(&group->node);
+	filtered[group->id % 64]--;
+	cil_user_count_group(group->value.payer, -1);
 	WRITE_ONCE(cil_groups_used, cil_groups_used - 1);
-	cil_placement_watch(false);
+	atomic_sub(CIL_WATCH_GROUP, &cil_placement_watched);
 	group->unlinked = ++unlinked_last;
 	group->next_unlinked = unlinked;
 	unlinked = group;
@@ -174,13 +179,12 @@ bool cil_groups_unlink_dead(void)
  */
 u64 cil_groups_publish(void)
 {
-	struct cil_group *group;
 	u64 bits = 0;
 	int i;
 
 	lockdep_assert_held(&cil_hints_lock);
-	hash_for_each(groups, i, group, node)
-		bits |= BIT_ULL(group->id % 64);
+	for (i = 0; i < ARRAY_SIZE(filtered); i++)
+		bits |= (u64)!!filtered[i] << i;
 	WRITE_ONCE(filter, bits);
 	/* Pairs with cil_hint_join(). */
 	smp_store_release(&cil_groups_epoch, cil_groups_epoch + 1);
@@ -210,25 +214,6 @@ void cil_groups_release(u64 last)
 		cil_user_uncharge(group->value.payer);
 		kfree_rcu(group, rcu);
 	}
-}
-
-/**
- * cil_groups_of() - how many groups are charged to a user, or to one that shares its
- *	quota?
- * @payer: the user
- *
- * Context: process; cil_hints_lock is held.
- */
-u32 cil_groups_of(const struct cil_user *payer)
-{
-	struct cil_group *group;
-	u32 count = 0;
-	int i;
-
-	lockdep_assert_held(&cil_hints_lock);
-	hash_for_each(groups, i, group, node)
-		count += cil_user_shares(group->value.payer, payer);
-	return count;
 }
 
 /**

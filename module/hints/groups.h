@@ -76,7 +76,6 @@ void cil_group_unlink(struct cil_group *group);
 bool cil_groups_unlink_dead(void);
 u64 cil_groups_publish(void);
 void cil_groups_release(u64 last);
-u32 cil_groups_of(const struct cil_user *payer);
 void cil_group_removed(const struct cgroup *cgroup);
 void cil_groups_count(u32 *users);
 void cil_groups_exit(void);

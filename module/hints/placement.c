@@ -20,7 +20,6 @@
 #include <linux/smp.h>
 
 #include "compat/compat.h"
-#include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
 
@@ -32,17 +31,10 @@
 
 struct cil_hint_cpu __percpu *cil_hint_cpus;
 
-atomic_t cil_placement_relaxed;
 atomic_t cil_placement_watched;
 
 /* When the first of them came; no other user task was noted before. */
 static u64 relaxed_since_ns;
-
-/* Changes that the CPUs have yet to see; cil_hints_lock protects them. */
-static struct {
-	struct cpumask cpus;
-	DECLARE_BITMAP(levels, CIL_LEVELS);
-} queued;
 
 static const struct gate_tunables *gate_values(void)
 {
@@ -97,7 +89,32 @@ static bool is_relaxed(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
 	if (now_ns - cpu->relaxed_ns >= linger_ns)
 		cpu->relaxed_ns = 0;
 	return cpu->relaxed_ns && (s64)(now_ns - cpu->plain_ns) >= (s64)linger_ns &&
-	       now_ns - READ_ONCE(relaxed_since_ns) >= linger_ns;
+	       (s64)(now_ns - READ_ONCE(relaxed_since_ns)) >= (s64)linger_ns;
+}
+
+/* The task gates this CPU while it sleeps, for as long as it lingers. */
+static void linger_level(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
+			 const struct gate_tunables *tunables, u64 now_ns)
+{
+	const struct cil_order *order = order_of(cpu);
+	u64 until_ns = now_ns + gate_linger(tunables, expected_ns) + TICK_NSEC;
+
+	cpu->until_ns[level] = max(cpu->until_ns[level], until_ns);
+	__set_bit(order->rank[level], cpu->live);
+}
+
+/* Tasks that sleep here have other levels, which linger from now on. */
+static noinline void take_changed(struct cil_hint_cpu *cpu,
+				  const struct gate_tunables *tunables, u64 now_ns)
+{
+	u64 expected_ns = gate_longest_sleep(tunables);
+	DECLARE_BITMAP(levels, CIL_LEVELS);
+	u32 i;
+
+	for (i = 0; i < BITS_TO_LONGS(CIL_LEVELS); i++)
+		levels[i] = READ_ONCE(cpu->changed[i]) ? xchg(&cpu->changed[i], 0) : 0;
+	for_each_set_bit(i, levels, CIL_LEVELS)
+		linger_level(cpu, i, expected_ns, tunables, now_ns);
 }
 
 /**
@@ -112,8 +129,11 @@ s64 cil_placement_find_limit(u64 now_ns)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	const struct gate_tunables *tunables = gate_values();
-	u32 level = tightest(cpu, now_ns, !tunables->linger_ms);
+	u32 level;
 
+	if (unlikely(READ_ONCE(cpu->changed[0]) | READ_ONCE(cpu->changed[1])))
+		take_changed(cpu, tunables, now_ns);
+	level = tightest(cpu, now_ns, !tunables->linger_ms);
 	if (level == CIL_LEVEL_NONE) {
 		if (hrtimer_is_queued(&cpu->timer))
 			hrtimer_try_to_cancel(&cpu->timer);
@@ -171,7 +191,7 @@ static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
 			const struct gate_tunables *tunables, bool sleeps,
 			u64 now_ns)
 {
-	u64 runtime_ns = task->se.sum_exec_runtime;
+	u64 runtime_ns = READ_ONCE(task->se.sum_exec_runtime);
 	s64 slept_ns;
 
 	raw_spin_lock(&hint->lock);
@@ -198,22 +218,17 @@ static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
  */
 void cil_placement_relax(bool relaxed)
 {
-	cil_placement_watch(relaxed);
-	if (!relaxed)
-		atomic_dec(&cil_placement_relaxed);
-	else if (atomic_inc_return(&cil_placement_relaxed) == 1)
-		WRITE_ONCE(relaxed_since_ns, local_clock());
-}
+	u64 now_ns = local_clock();
+	u32 watched;
 
-/* The task gates this CPU while it sleeps, for as long as it lingers. */
-static void linger_level(struct cil_hint_cpu *cpu, u32 level, u64 expected_ns,
-			 const struct gate_tunables *tunables, u64 now_ns)
-{
-	const struct cil_order *order = order_of(cpu);
-	u64 until_ns = now_ns + gate_linger(tunables, expected_ns) + TICK_NSEC;
-
-	cpu->until_ns[level] = max(cpu->until_ns[level], until_ns);
-	__set_bit(order->rank[level], cpu->live);
+	static_assert(CIL_HINTS_MAX < CIL_WATCH_GROUP);
+	/* Before the count can be seen; and of two that come at once the later. */
+	if (relaxed && !(atomic_read(&cil_placement_watched) % CIL_WATCH_GROUP))
+		WRITE_ONCE(relaxed_since_ns, now_ns);
+	watched = atomic_add_return(relaxed ? CIL_WATCH_RELAXED : -CIL_WATCH_RELAXED,
+				    &cil_placement_watched);
+	if (relaxed && watched % CIL_WATCH_GROUP == 1)
+		WRITE_ONCE(relaxed_since_ns, now_ns);
 }
 
 /**
@@ -247,8 +262,8 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		linger_level(cpu, level, READ_ONCE(hint->expected_ns), tunables, now_ns);
 }
 
-/* Tasks of some levels, or of all if @levels is NULL, linger from now on. */
-static void linger_afresh(void *levels)
+/* All tasks linger from now on. */
+static void linger_afresh(void *unused)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	const struct gate_tunables *tunables = gate_values();
@@ -257,43 +272,55 @@ static void linger_afresh(void *levels)
 	u32 level;
 
 	for (level = 0; level < CIL_LEVELS; level++)
-		if (!levels || test_bit(level, levels))
-			cpu->until_ns[level] = until_ns;
+		cpu->until_ns[level] = until_ns;
 	collect_live(cpu, rcu_dereference_sched(cil_order));
 }
 
 /**
- * cil_placement_queue() - queue a change of the hint of a task
+ * cil_placement_change() - the hint of a task has got another level
  * @cpu: where the task is placed
+ * @before: its old level, or CIL_LEVEL_NONE
  * @level: its new level, or CIL_LEVEL_NONE
  *
- * Context: any; cil_hints_lock is held.
+ * The task lingers from the CPU's next decision on, and others of the new level
+ * with it.
+ *
+ * Context: any.
+ * Return: whether the limit is smaller, so that the CPU should decide again.
  */
-void cil_placement_queue(int cpu, u32 level)
+bool cil_placement_change(int cpu, u32 before, u32 level)
 {
-	lockdep_assert_held(&cil_hints_lock);
-	cpumask_set_cpu(cpu, &queued.cpus);
-	if (level != CIL_LEVEL_NONE)
-		__set_bit(level, queued.levels);
+	if (level == before || level == CIL_LEVEL_NONE)
+		return false;
+	/* Where the mark is seen, the task is seen to be placed. */
+	smp_mb__before_atomic();
+	set_bit(level, per_cpu_ptr(cil_hint_cpus, cpu)->changed);
+	return cil_level_limit(level) < cil_level_limit(before);
+}
+
+/* The interrupt itself ends the idle period; the next decision does the rest. */
+static void decide_again(void *unused)
+{
 }
 
 /**
- * cil_placement_flush() - let the CPUs decide again for which a change is queued
- * @act: hints act; else the changes are only forgotten
+ * cil_placement_wake() - let CPUs decide again whose limit is smaller now
+ * @cpus: the CPUs; empty afterwards. NULL if there are none
+ * @act: hints act; else the CPUs need not be woken
  *
  * A CPU that is idle decides only when it wakes up; without this the first
- * wake-up after a change would still be served as before it. Those whose hints
- * have changed linger from now on, and others of their new levels with them.
+ * wake-up after a change would still be served as before it. Only requests with
+ * CAP_SYS_NICE come with CPUs, so no unprivileged one interrupts any.
  *
- * Context: process, may sleep; cil_hints_lock is held.
+ * Context: process, may sleep.
  */
-void cil_placement_flush(bool act)
+void cil_placement_wake(struct cpumask *cpus, bool act)
 {
-	lockdep_assert_held(&cil_hints_lock);
+	if (!cpus)
+		return;
 	if (act)
-		on_each_cpu_mask(&queued.cpus, linger_afresh, queued.levels, true);
-	cpumask_clear(&queued.cpus);
-	bitmap_zero(queued.levels, CIL_LEVELS);
+		on_each_cpu_mask(cpus, decide_again, NULL, true);
+	cpumask_clear(cpus);
 }
 
 /**
@@ -326,6 +353,7 @@ static void start_here(void *unused)
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 
 	cpu->plain_ns = local_clock();
+	cpu->plain_tick = (u32)jiffies - 1;
 	cpu->relaxed_ns = 0;
 }
 

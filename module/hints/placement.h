@@ -17,20 +17,25 @@
  * struct cil_hint_cpu - the hinted tasks placed on a CPU
  * @live: bit r is set if a task of the level with rank r ran here and the CPU
  *	may be gated for it; clear bits are certain, set ones are checked
+ * @changed: bit n is set if the hint of a task that is placed here has got level
+ *	n; set from any CPU
  * @relaxed_ns: when a task last ran here whose value is above 0; 0: too long
  *	ago
  * @plain_ns: when another user task last ran here while any hint was relaxed
+ * @plain_tick: the jiffy in which such a task without a hint was last noted
  * @generation: of the order that @live was made with
  * @timer: wakes the CPU when its gate opens
  * @until_ns: by level: until when its tasks gate the CPU
  * @placed: by level: how many tasks are placed here; changed from any CPU
  *
- * All but @placed belongs to the CPU itself, with interrupts off.
+ * All but @changed and @placed belongs to the CPU itself, with interrupts off.
  */
 struct cil_hint_cpu {
 	unsigned long live[BITS_TO_LONGS(CIL_LEVELS)];
+	unsigned long changed[BITS_TO_LONGS(CIL_LEVELS)];
 	u64 relaxed_ns;
 	u64 plain_ns;
+	u32 plain_tick;
 	u32 generation;
 	struct hrtimer timer;
 	u64 until_ns[CIL_LEVELS];
@@ -41,9 +46,13 @@ struct cil_hint;
 
 extern struct cil_hint_cpu __percpu *cil_hint_cpus;
 
-/* How many hints have a value above 0; these, and groups that have a value. */
-extern atomic_t cil_placement_relaxed;
+/*
+ * Why tasks without a hint are looked at: how many hints have a value above 0, and
+ * how many groups have a value. A context switch reads both at once.
+ */
 extern atomic_t cil_placement_watched;
+#define CIL_WATCH_RELAXED	1
+#define CIL_WATCH_GROUP		BIT(16)
 
 int cil_placement_init(void);
 void cil_placement_exit(void);
@@ -54,8 +63,8 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 void cil_placement_relax(bool relaxed);
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
-void cil_placement_queue(int cpu, u32 level);
-void cil_placement_flush(bool act);
+bool cil_placement_change(int cpu, u32 before, u32 level);
+void cil_placement_wake(struct cpumask *cpus, bool act);
 void cil_placement_refresh(void);
 
 /**
@@ -71,41 +80,24 @@ static inline s64 cil_placement_limit(u64 now_ns)
 	const struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 
 	BUILD_BUG_ON(CIL_LEVELS != 2 * BITS_PER_LONG);
-	if (likely(!(cpu->live[0] | cpu->live[1] | cpu->relaxed_ns)))
+	if (likely(!(cpu->live[0] | cpu->live[1] | cpu->relaxed_ns |
+		     READ_ONCE(cpu->changed[0]) | READ_ONCE(cpu->changed[1]))))
 		return CIL_HINT_NONE;
 	return cil_placement_find_limit(now_ns);
 }
 
 /**
- * cil_placement_watch() - there is one more reason to look at tasks without a
- *	hint, or one less
- * @more: which of both
+ * cil_placement_sees_plain() - is it to be noted that a task without a hint ran?
+ * @watched: cil_placement_watched
  *
- * Context: any.
- */
-static inline void cil_placement_watch(bool more)
-{
-	atomic_add(more ? 1 : -1, &cil_placement_watched);
-}
-
-/**
- * cil_placement_watches() - is it of interest when tasks without a hint run?
+ * Once a jiffy is enough.
  *
- * Context: any.
+ * Context: interrupts off.
  */
-static inline bool cil_placement_watches(void)
+static inline bool cil_placement_sees_plain(u32 watched)
 {
-	return atomic_read(&cil_placement_watched);
-}
-
-/**
- * cil_placement_sees_plain() - is it of interest which user tasks have no hint?
- *
- * Context: any.
- */
-static inline bool cil_placement_sees_plain(void)
-{
-	return atomic_read(&cil_placement_relaxed);
+	return watched % CIL_WATCH_GROUP &&
+	       this_cpu_read(cil_hint_cpus->plain_tick) != (u32)jiffies;
 }
 
 /**
@@ -115,8 +107,10 @@ static inline bool cil_placement_sees_plain(void)
  */
 static inline void cil_placement_ran_plain(void)
 {
-	if (cil_placement_sees_plain())
-		this_cpu_ptr(cil_hint_cpus)->plain_ns = local_clock();
+	if (!cil_placement_sees_plain(atomic_read(&cil_placement_watched)))
+		return;
+	this_cpu_write(cil_hint_cpus->plain_ns, local_clock() + TICK_NSEC);
+	this_cpu_write(cil_hint_cpus->plain_tick, (u32)jiffies);
 }
 
 static inline void cil_placement_in(int cpu, u32 level)

@@ -15,7 +15,9 @@ struct cil_user;
  * struct cil_owner - as whom a task runs
  * @uid: its real user id
  * @euid: its effective user id
- * @space: its user namespace; never followed, only compared
+ * @space: its user namespace; never followed, only compared. The payer of the hint
+ *	is in it and holds it, so the address is of no other one. A hint that is
+ *	kept, whose payer may be in another one, is not compared
  */
 struct cil_owner {
 	kuid_t uid;
@@ -32,7 +34,7 @@ struct cil_owner {
  * @task: the task, NULL in the pool; the hint goes before the task does
  * @payer: whom it counts for
  * @own: what was asked for the task itself
- * @owner: as whom the task was when that was asked
+ * @owner: as whom the task was when that was asked, and the payer was found
  * @expected_ns: the longest sleep to expect of the task, of a child as of its
  *	parent
  * @stopped_ns: when it last stopped running

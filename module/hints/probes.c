@@ -22,6 +22,7 @@
 #include "hints/pool.h"
 #include "hints/probes.h"
 #include "hints/tasks.h"
+#include "hints/users.h"
 #include "trace.h"
 
 /* Hints that come and go must not patch the kernel each time. */
@@ -35,6 +36,9 @@
 
 /* Bits of enum hint_probe_id; changed with cil_hints_lock held. */
 static unsigned long attached;
+
+/* The module goes, so the job attaches nothing any more. */
+static bool closing;
 
 /* On so many CPUs the gate is the governor. */
 static atomic_t gated;
@@ -87,6 +91,15 @@ static noinline void stop_running(struct task_struct *task, struct cil_hint *hin
 		cil_placement_ran_plain();
 }
 
+/* Is it of interest that a task without a hint stops running? */
+static inline bool is_watched(const struct task_struct *task)
+{
+	u32 watched = atomic_read(&cil_placement_watched);
+
+	return watched && (cil_placement_sees_plain(watched) ||
+			   (watched >= CIL_WATCH_GROUP && !cil_group_is_without(task)));
+}
+
 /*
  * Run-queue lock of this CPU held, interrupts off. Each instruction here counts:
  * `bench gate` says what a switch costs.
@@ -100,9 +113,7 @@ static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 	if (prev->flags & (PF_IDLE | PF_EXITING))
 		return;
 	hint = cil_hint_find(prev);
-	if (hint ? !cil_hint_is_noted(hint, prev, !preempt && prev_state) :
-		   cil_placement_watches() &&
-		   (cil_placement_sees_plain() || !cil_group_is_without(prev)))
+	if (hint ? !cil_hint_is_noted(hint, prev, !preempt && prev_state) : is_watched(prev))
 		stop_running(prev, hint, !preempt && prev_state);
 }
 
@@ -322,7 +333,7 @@ void cil_probes_update(void)
 
 	rt_mutex_lock(&cil_hints_lock);
 	these = useful(cil_levels_can_act());
-	if (is_used() && these & ~attached && !attach(these))
+	if (!closing && is_used() && these & ~attached && !attach(these))
 		attachments++;
 	rt_mutex_unlock(&cil_hints_lock);
 }
@@ -369,6 +380,7 @@ static void detach_all(void)
 	if (attached)
 		cil_hints_drop_all();
 	detach(PROBES_TO_KEEP);
+	cil_users_free_unused();
 }
 
 /**
@@ -456,6 +468,7 @@ u32 cil_probes_attachments(void)
  */
 void cil_probes_init(void)
 {
+	closing = false;
 	for_each_kernel_tracepoint(match_tracepoint, NULL);
 }
 
@@ -467,6 +480,7 @@ void cil_probes_init(void)
 void cil_probes_exit(void)
 {
 	rt_mutex_lock(&cil_hints_lock);
+	closing = true;
 	if (attached)
 		detach_all();
 	rt_mutex_unlock(&cil_hints_lock);

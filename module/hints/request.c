@@ -27,11 +27,15 @@
  * CAP_SYS_NICE only, and those of one payer.
  */
 #define GROUPS_MAX		4096
+static_assert((GROUPS_MAX + 1ULL) * CIL_WATCH_GROUP <= S32_MAX);
 #define GROUPS_RESERVED		256
 #define GROUPS_PER_PAYER	(GROUPS_MAX / 4)
 
-/* How often threads that are made meanwhile are looked for. */
+/* How often threads that are made meanwhile, or were lost, are looked for. */
 #define PASSES	8
+
+/* Threads for which the lock is held at once: any user's request may be for many. */
+#define BATCH	16
 
 /* The thread behind a place in the list of a process' threads, NULL at the end. */
 static struct task_struct *thread_behind(const struct task_struct *task,
@@ -70,9 +74,9 @@ static struct task_struct *next_meant(const struct cil_target *target,
  * the right to ask for that is the initial namespace's: any user can be root
  * in a namespace of its own.
  */
-static int may_set_task(struct task_struct *task, const struct cil_request *wanted)
+static int may_set_task(struct task_struct *task, const struct cred *theirs,
+			const struct cil_request *wanted)
 {
-	const struct cred *theirs = __task_cred(task);
 	kuid_t euid = current_euid();
 	bool mine = uid_eq(theirs->uid, euid) || uid_eq(theirs->euid, euid);
 	struct cil_request own;
@@ -95,7 +99,10 @@ static bool may_use_reserve(const struct cil_target *target)
 	return target->trusted || ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 }
 
-/* Returns 0, -EPERM or -EACCES. */
+/*
+ * Before any thread is changed; each is looked at again then. Returns 0, -EPERM
+ * or -EACCES.
+ */
 static int may_set_tasks(const struct cil_target *target,
 			 const struct cil_request *wanted)
 {
@@ -106,7 +113,7 @@ static int may_set_tasks(const struct cil_target *target,
 		return 0;
 	rcu_read_lock();
 	for_each_meant(target, t) {
-		ret = may_set_task(t, wanted);
+		ret = may_set_task(t, __task_cred(t), wanted);
 		if (ret)
 			break;
 	}
@@ -172,44 +179,133 @@ static int may_set_group(const struct cil_target *target,
 	return capable(CAP_SYS_NICE) ? 0 : -EACCES;
 }
 
-/* See cil_hint_set(). A change is queued for those that had a hint, or have one now. */
-static int set_thread(struct task_struct *thread, const struct cil_request *wanted,
-		      bool privileged)
+/**
+ * struct cil_progress - how far a request has come
+ * @next: the thread to go on with, NULL at the end; a reference is held
+ * @steps: how many there may be; a process may make threads as fast as they get it
+ * @passes: how often the walk may begin again with the first thread
+ * @seen: a thread that does not exit has what is wanted
+ * @others: threads other than the current one are new here, or have left
+ * @round: see cil_hint_settle()
+ * @groups: values of groups have changed
+ * @last: see cil_groups_publish()
+ * @wake: CPUs that should decide again, NULL if the request may interrupt none
+ */
+struct cil_progress {
+	struct task_struct *next;
+	int steps;
+	int passes;
+	bool seen;
+	bool others;
+	u32 round;
+	bool groups;
+	u64 last;
+	struct cpumask *wake;
+};
+
+static u8 level_of(const struct task_struct *thread)
 {
-	bool had = cil_hint_find(thread);
-	int ret = cil_hint_set(thread, wanted, privileged);
 	const struct cil_hint *hint = cil_hint_find(thread);
 
-	if (had || hint)
-		cil_placement_queue(task_cpu(thread), hint ? READ_ONCE(hint->level) :
-							    CIL_LEVEL_NONE);
+	return hint ? READ_ONCE(hint->level) : CIL_LEVEL_NONE;
+}
+
+/*
+ * See cil_hint_set(). The credentials are read once: a thread that has others by
+ * now loses what it gets here.
+ */
+static int set_thread(const struct cil_target *target, struct task_struct *thread,
+		      const struct cil_request *wanted, bool privileged,
+		      struct cil_progress *progress)
+{
+	const struct cred *cred = __task_cred(thread);
+	u8 before = level_of(thread);
+	int ret = target->trusted ? 0 : may_set_task(thread, cred, wanted);
+
+	if (ret)
+		return ret;
+	ret = cil_hint_set(thread, cred, wanted, privileged);
+	if (cil_placement_change(task_cpu(thread), before, level_of(thread)) &&
+	    progress->wake)
+		cpumask_set_cpu(task_cpu(thread), progress->wake);
 	return ret;
 }
 
-/* @others: threads other than the current one that are new here, or have left. */
-static int set_threads(const struct cil_target *target,
-		       const struct cil_request *wanted, bool *others)
+/* Where the walk goes on; the thread that it had come to may be gone. */
+static struct task_struct *thread_to_go_on(const struct cil_target *target,
+					   struct cil_progress *progress)
 {
-	struct task_struct *t;
-	int ret = -ESRCH;
-	bool privileged = may_use_reserve(target);
-	bool seen = false;
+	if (pid_alive(progress->next))
+		return progress->next;
+	return progress->passes-- ? first_meant(target) : NULL;
+}
 
-	*others = false;
+static bool is_set(const struct task_struct *thread,
+		   const struct cil_request *wanted)
+{
+	struct cil_request own;
+
+	cil_hint_read_own(thread, &own);
+	if (wanted->kind == CPUIDLE_LATENCY_NONE)
+		return own.kind == CPUIDLE_LATENCY_NONE;
+	return own.kind == wanted->kind && own.value == wanted->value &&
+	       own.limit_ns == wanted->limit_ns && own.flags == wanted->flags;
+}
+
+/*
+ * The next thread to which there is something to do, found without the lock.
+ * Returns false at the end.
+ */
+static bool find_next(const struct cil_target *target,
+		      const struct cil_request *wanted,
+		      struct cil_progress *progress)
+{
+	struct task_struct *before = progress->next;
+	struct task_struct *t;
+
+	if (!before)
+		return false;
 	rcu_read_lock();
-	for_each_meant(target, t) {
-		ret = set_thread(t, wanted, privileged);
+	for (t = thread_to_go_on(target, progress); t; t = next_meant(target, t)) {
+		if (READ_ONCE(t->flags) & PF_EXITING)
+			continue;
+		if (!is_set(t, wanted))
+			break;
+		progress->seen = true;
+	}
+	progress->next = t ? get_task_struct(t) : NULL;
+	rcu_read_unlock();
+	put_task_struct(before);
+	return t;
+}
+
+/* Some threads, from the one that was found on; none if that is gone. */
+static int set_threads(const struct cil_target *target,
+		       const struct cil_request *wanted,
+		       struct cil_progress *progress)
+	__must_hold(&cil_hints_lock)
+{
+	bool privileged = may_use_reserve(target);
+	struct task_struct *before = progress->next;
+	struct task_struct *t = before;
+	int left = BATCH;
+	int ret = 0;
+
+	rcu_read_lock();
+	for (; t && pid_alive(before) && left--; t = next_meant(target, t)) {
+		ret = set_thread(target, t, wanted, privileged, progress);
 		if (ret == -ESRCH)
 			continue;
 		if (ret < 0)
 			break;
-		*others |= ret && t != current;
-		seen = true;
+		progress->others |= ret && t != current;
+		progress->seen = true;
 	}
+	progress->next = t ? get_task_struct(t) : NULL;
 	rcu_read_unlock();
-	if (seen && ret == -ESRCH)
-		return 0;
-	return min(ret, 0);
+	put_task_struct(before);
+	progress->round = cil_hints_settle_round();
+	return ret == -ESRCH ? 0 : min(ret, 0);
 }
 
 /*
@@ -217,28 +313,30 @@ static int set_threads(const struct cil_target *target,
  * their parent had a moment ago; both is over after a grace period. Requests of
  * others do not wait for it: the lock is not held.
  */
-static void settle_threads(const struct cil_target *target, u32 round)
+static void settle_threads(const struct cil_target *target,
+			   const struct cil_progress *progress)
 {
 	struct task_struct *t;
 
 	synchronize_rcu();
 	rcu_read_lock();
 	for_each_meant(target, t)
-		cil_hint_settle(t, round);
+		cil_hint_settle(t, progress->round, progress->wake);
 	rcu_read_unlock();
+	cil_placement_wake(progress->wake, cil_probes_act());
 }
 
 /*
  * Groups' values have changed; afterwards no task goes by an old one. Requests
- * of others do not wait for the grace period: the lock is not held.
+ * of others wait neither for the grace period nor for the look at all hints: the
+ * lock is not held.
  */
-static void settle_groups(u64 last)
+static void settle_groups(u64 last, struct cpumask *wake)
 {
 	synchronize_rcu();
+	cil_hints_resolve_all(wake);
+	cil_placement_wake(wake, cil_probes_act());
 	rt_mutex_lock(&cil_hints_lock);
-	if (cil_hint_pool)
-		cil_hints_resolve_all();
-	cil_placement_flush(cil_probes_act());
 	cil_groups_release(last);
 	cil_probes_detach_soon();
 	rt_mutex_unlock(&cil_hints_lock);
@@ -258,7 +356,7 @@ void cil_request_flush_groups(void)
 		last = cil_groups_publish();
 	rt_mutex_unlock(&cil_hints_lock);
 	if (last)
-		settle_groups(last);
+		settle_groups(last, NULL);
 }
 
 /* @payer is charged already; one that changes its own value may be over. */
@@ -269,7 +367,7 @@ static int may_add_group(const struct cil_user *payer, const struct cil_group *o
 
 	if (old && old->value.payer == payer)
 		return 0;
-	if (cil_user_is_over(payer) || cil_groups_of(payer) >= GROUPS_PER_PAYER)
+	if (cil_user_is_over(payer) || cil_user_groups(payer) >= GROUPS_PER_PAYER)
 		return -EDQUOT;
 	return !old && cil_groups_used >= most ? -ENOSPC : 0;
 }
@@ -306,23 +404,9 @@ static int insert_group(u64 id, const struct cil_request *request,
 	return 0;
 }
 
-/**
- * struct cil_unsettled - what is left to do after a change, without the lock
- * @threads: some threads other than the current one are new here, or have left
- * @round: see cil_hint_settle()
- * @groups: values of groups have changed
- * @last: see cil_groups_publish()
- */
-struct cil_unsettled {
-	bool threads;
-	u32 round;
-	bool groups;
-	u64 last;
-};
-
 static int set_group(const struct cil_target *target,
 		     const struct cil_request *wanted,
-		     struct cil_unsettled *unsettled)
+		     struct cil_progress *progress)
 	__must_hold(&cil_hints_lock)
 {
 	struct cgroup *cgroup = target->cgroup;
@@ -336,8 +420,8 @@ static int set_group(const struct cil_target *target,
 		return ret;
 	if (old)
 		cil_group_unlink(old);
-	unsettled->groups = true;
-	unsettled->last = cil_groups_publish();
+	progress->groups = true;
+	progress->last = cil_groups_publish();
 	/* Removed meanwhile: before the value was there no probe said so. */
 	smp_mb();
 	if (!(READ_ONCE(cgroup->self.flags) & CSS_ONLINE))
@@ -345,22 +429,10 @@ static int set_group(const struct cil_target *target,
 	return 0;
 }
 
-/* Also after an error some threads may have got theirs. */
-static int set_tasks(const struct cil_target *target,
-		     const struct cil_request *wanted,
-		     struct cil_unsettled *unsettled)
-	__must_hold(&cil_hints_lock)
-{
-	int ret = set_threads(target, wanted, &unsettled->threads);
-
-	unsettled->round = cil_hints_settle_round();
-	cil_placement_flush(cil_probes_act());
-	return ret;
-}
-
+/* One step with the lock held: some threads, or the group. */
 static int set_locked(const struct cil_target *target,
 		      const struct cil_request *wanted,
-		      struct cil_unsettled *unsettled)
+		      struct cil_progress *progress)
 	__must_hold(&cil_hints_lock)
 {
 	bool privileged = may_use_reserve(target);
@@ -368,39 +440,82 @@ static int set_locked(const struct cil_target *target,
 	int ret;
 
 	lockdep_assert_held(&cil_hints_lock);
-	ret = target->cgroup ? may_set_group(target, wanted) :
-			       may_set_tasks(target, wanted);
-	/* Unless the probes are attached there is nothing to take away. */
-	if (ret || (wanted->kind == CPUIDLE_LATENCY_NONE &&
-		    !cil_probes_attached()))
-		return ret;
-	if (wanted->kind != CPUIDLE_LATENCY_NONE)
+	ret = target->cgroup ? may_set_group(target, wanted) : 0;
+	if (!ret && wanted->kind != CPUIDLE_LATENCY_NONE)
 		ret = cil_probes_attach(wanted, privileged);
 	ret = ret ?: cil_level_get(&request, privileged);
 	if (!ret) {
-		ret = target->cgroup ? set_group(target, &request, unsettled) :
-				       set_tasks(target, &request, unsettled);
+		ret = target->cgroup ? set_group(target, &request, progress) :
+				       set_threads(target, &request, progress);
 		cil_level_put(&request);
 	}
 	cil_probes_detach_soon();
 	return ret;
 }
 
-static int set_and_settle(const struct cil_target *target,
-			  const struct cil_request *wanted,
-			  struct cil_unsettled *unsettled)
+static int take_step(const struct cil_target *target,
+		     const struct cil_request *wanted,
+		     struct cil_progress *progress)
 {
-	int ret = rt_mutex_lock_killable(&cil_hints_lock);
+	int ret = fatal_signal_pending(current) ? -EINTR :
+		  rt_mutex_lock_killable(&cil_hints_lock);
 
-	*unsettled = (struct cil_unsettled){};
 	if (ret)
 		return ret;
-	ret = set_locked(target, wanted, unsettled);
+	ret = set_locked(target, wanted, progress);
 	rt_mutex_unlock(&cil_hints_lock);
-	if (unsettled->threads)
-		settle_threads(target, unsettled->round);
-	if (unsettled->groups)
-		settle_groups(unsettled->last);
+	return ret;
+}
+
+/* Also after an error some threads may have got theirs. */
+static int set_tasks(const struct cil_target *target,
+		     const struct cil_request *wanted,
+		     struct cil_progress *progress)
+{
+	int ret = may_set_tasks(target, wanted);
+
+	progress->next = get_task_struct(target->task);
+	progress->steps = 2 * get_nr_threads(target->task) / BATCH + PASSES;
+	while (!ret && progress->steps-- && find_next(target, wanted, progress)) {
+		ret = take_step(target, wanted, progress);
+		cond_resched();
+	}
+	if (progress->next)
+		put_task_struct(progress->next);
+	cil_placement_wake(progress->wake, cil_probes_act());
+	if (progress->others)
+		settle_threads(target, progress);
+	if (!ret && !progress->seen)
+		ret = -ESRCH;
+	return ret;
+}
+
+static int set_value_of_group(const struct cil_target *target,
+			      const struct cil_request *wanted,
+			      struct cpumask *wake)
+{
+	struct cil_progress progress = { .wake = wake };
+	int ret;
+
+	cil_request_flush_groups();
+	ret = may_write_group(target) ?: take_step(target, wanted, &progress);
+	if (progress.groups)
+		settle_groups(progress.last, wake);
+	return ret;
+}
+
+static int set_all_tasks(const struct cil_target *target,
+			 const struct cil_request *wanted, struct cpumask *wake)
+{
+	struct cil_progress progress;
+	int passes = PASSES;
+	int ret;
+
+	do {
+		progress = (struct cil_progress){ .passes = PASSES, .wake = wake };
+		ret = set_tasks(target, wanted, &progress);
+	} while (progress.others && wanted->kind == CPUIDLE_LATENCY_NONE &&
+		 --passes && !fatal_signal_pending(current));
 	return ret;
 }
 
@@ -411,7 +526,7 @@ static int set_and_settle(const struct cil_target *target,
  *
  * If a thread cannot get its hint, those before it have theirs. Hints are taken
  * away until none is found, since threads that are made meanwhile inherit; a
- * process that makes threads faster than that keeps some.
+ * process that makes threads, or ends them, faster than that keeps some.
  *
  * Context: process, may sleep.
  * Return: 0, -EPERM (another user's task, or a directory that the caller may
@@ -423,20 +538,17 @@ static int set_and_settle(const struct cil_target *target,
 int cil_request_set(const struct cil_target *target,
 		    const struct cil_request *wanted)
 {
-	struct cil_unsettled unsettled;
-	int passes = PASSES;
-	int ret = 0;
+	struct cpumask *wake = NULL;
+	int ret;
 
-	if (target->cgroup) {
-		cil_request_flush_groups();
-		ret = may_write_group(target);
+	if (may_use_reserve(target)) {
+		wake = kzalloc(cpumask_size(), GFP_KERNEL);
+		if (!wake)
+			return -ENOMEM;
 	}
-	if (ret)
-		return ret;
-	do {
-		ret = set_and_settle(target, wanted, &unsettled);
-	} while (unsettled.threads && wanted->kind == CPUIDLE_LATENCY_NONE &&
-		 --passes && !fatal_signal_pending(current));
+	ret = target->cgroup ? set_value_of_group(target, wanted, wake) :
+			       set_all_tasks(target, wanted, wake);
+	kfree(wake);
 	return ret;
 }
 
@@ -475,21 +587,13 @@ static void get_group(const struct cgroup *cgroup, struct cil_request *found)
  * @target: whose; of a process the first thread that there is
  * @found: filled; CPUIDLE_LATENCY_NONE if nothing was asked
  *
- * Context: process, may sleep.
- * Return: 0, or of a task -ESRCH (it has exited) or -EINTR.
+ * Context: process.
+ * Return: 0, or of a task -ESRCH (it has exited).
  */
 int cil_request_get(const struct cil_target *target, struct cil_request *found)
 {
-	int ret;
-
-	if (target->cgroup) {
-		get_group(target->cgroup, found);
-		return 0;
-	}
-	ret = rt_mutex_lock_killable(&cil_hints_lock);
-	if (ret)
-		return ret;
-	ret = get_tasks(target, found);
-	rt_mutex_unlock(&cil_hints_lock);
-	return ret;
+	if (!target->cgroup)
+		return get_tasks(target, found);
+	get_group(target->cgroup, found);
+	return 0;
 }

@@ -179,7 +179,7 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 	unsigned long flags;
 
 	*own = (struct cil_request){ .level = CIL_LEVEL_NONE };
-	hint = cil_buckets ? cil_hint_find(task) : NULL;
+	hint = READ_ONCE(cil_buckets) ? cil_hint_find(task) : NULL;
 	if (!hint)
 		return;
 	raw_spin_lock_irqsave(&hint->lock, flags);

@@ -74,14 +74,12 @@ static inline struct cil_hint *cil_hint_find(const struct task_struct *task)
 
 /**
  * cil_owner_of() - as whom a task runs
- * @task: the task
+ * @cred: the task's real credentials
  *
  * Context: interrupts off, or RCU read section.
  */
-static inline struct cil_owner cil_owner_of(const struct task_struct *task)
+static inline struct cil_owner cil_owner_of(const struct cred *cred)
 {
-	const struct cred *cred = rcu_dereference_raw(task->real_cred);
-
 	return (struct cil_owner){
 		.uid = cred->uid,
 		.euid = cred->euid,
@@ -103,7 +101,7 @@ static inline bool cil_hint_is_theirs(const struct cil_hint *hint,
 
 	if (!cil_hint_has_own(hint) || hint->own.flags & CPUIDLE_LATENCY_KEEP)
 		return true;
-	owner = cil_owner_of(task);
+	owner = cil_owner_of(rcu_dereference_raw(task->real_cred));
 	return uid_eq(hint->owner.uid, owner.uid) &&
 	       uid_eq(hint->owner.euid, owner.euid) &&
 	       hint->owner.space == owner.space;

@@ -23,6 +23,7 @@
 /**
  * struct cil_grant - what a task gets
  * @own: the request; its level is held
+ * @owner: as whom the task is meant
  * @payer: pays for it; charged already
  * @expected_ns: the longest sleep to expect, if it has no hint yet
  * @what: CIL_HINT_*, for the trace
@@ -30,6 +31,7 @@
  */
 struct cil_grant {
 	struct cil_request own;
+	struct cil_owner owner;
 	struct cil_user *payer;
 	u64 expected_ns;
 	u8 what;
@@ -108,7 +110,7 @@ static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
 {
 	lockdep_assert_held(&hint->lock);
 	cil_hint_set_own(hint, &grant->own);
-	hint->owner = cil_owner_of(hint->task);
+	hint->owner = grant->owner;
 	hint_resolve(hint, cil_group_of(hint->task));
 	cil_hint_trace(hint, grant->what);
 }
@@ -196,9 +198,9 @@ static void hint_unset_locked(struct cil_hint *hint,
 
 /*
  * Without a request of its own the task may still have its group's. Returns 1
- * if it had one of its own, else 0.
+ * if it had one of its own, else 0. @stale: one that was for another user only.
  */
-static int hint_unset(struct task_struct *task)
+static int hint_unset(struct task_struct *task, bool stale)
 {
 	const struct cil_group_value *group = cil_group_of(task);
 	struct cil_bucket *bucket = cil_bucket_of(task);
@@ -208,7 +210,8 @@ static int hint_unset(struct task_struct *task)
 
 	raw_spin_lock_irqsave(&bucket->lock, flags);
 	hint = cil_hint_find(task);
-	had = hint && cil_hint_has_own(hint);
+	had = hint && cil_hint_has_own(hint) &&
+	      !(stale && cil_hint_is_theirs(hint, task));
 	if (had) {
 		raw_spin_lock(&hint->lock);
 		hint_unset_locked(hint, group);
@@ -220,6 +223,8 @@ static int hint_unset(struct task_struct *task)
 /**
  * cil_hint_set() - give a task a request of its own, or take it away
  * @task: the task
+ * @cred: the credentials with which it was allowed, the task's. If the task has
+ *	changed its user since, it soon loses the request
  * @own: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
  * @privileged: the reserve may be used
  *
@@ -229,11 +234,12 @@ static int hint_unset(struct task_struct *task)
  * more; 0; -ESRCH (it is exiting), -EDQUOT (its user has too many), -ENOSPC
  * (there are too many), -ENOMEM.
  */
-int cil_hint_set(struct task_struct *task, const struct cil_request *own,
-		 bool privileged)
+int cil_hint_set(struct task_struct *task, const struct cred *cred,
+		 const struct cil_request *own, bool privileged)
 {
 	struct cil_grant grant = {
 		.own = *own,
+		.owner = cil_owner_of(cred),
 		.expected_ns = SLEEP_UNKNOWN,
 		.what = CIL_HINT_SET,
 		.privileged = privileged,
@@ -242,9 +248,9 @@ int cil_hint_set(struct task_struct *task, const struct cil_request *own,
 
 	lockdep_assert_held(&cil_hints_lock);
 	if (own->kind == CPUIDLE_LATENCY_NONE)
-		return hint_unset(task);
+		return hint_unset(task, false);
 	grant.payer = cil_user_charge(own->flags & CPUIDLE_LATENCY_KEEP ?
-				      current_cred() : __task_cred(task));
+				      current_cred() : cred);
 	if (!grant.payer)
 		return -ENOMEM;
 	ret = hint_grant(task, &grant);
@@ -274,17 +280,23 @@ static void hint_set_cpu(struct cil_hint *hint, int cpu)
 	cil_hint_trace(hint, CIL_HINT_MOVE);
 }
 
-/* Where no migration was seen, the task is where it says. */
+/*
+ * Where no migration was seen, the task is where it says. It may have slept there
+ * already, before it was placed there.
+ */
 static void hint_settle_cpu(struct cil_hint *hint, const struct task_struct *task,
-			    u32 round)
+			    u32 round, struct cpumask *wake)
 {
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&hint->lock, flags);
 	if (hint->task && (!task || hint->task == task) && !hint->moved &&
 	    round == READ_ONCE(settle_round) &&
-	    hint->cpu != task_cpu(hint->task))
+	    hint->cpu != task_cpu(hint->task)) {
 		hint_set_cpu(hint, task_cpu(hint->task));
+		if (cil_placement_change(hint->cpu, CIL_LEVEL_NONE, hint->level) && wake)
+			cpumask_set_cpu(hint->cpu, wake);
+	}
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 
@@ -304,6 +316,7 @@ u32 cil_hints_settle_round(void)
  * @task: the task
  * @round: cil_hints_settle_round() when it was set; if all hints are being
  *	settled since, that will do
+ * @wake: CPUs that should decide again are added, or NULL
  *
  * The task may have migrated between the moment its CPU was read and the
  * moment the hint could be found by the probe. Such a migration runs with
@@ -313,52 +326,49 @@ u32 cil_hints_settle_round(void)
  * Context: process, within an RCU read section, a grace period after
  * cil_hint_set().
  */
-void cil_hint_settle(struct task_struct *task, u32 round)
+void cil_hint_settle(struct task_struct *task, u32 round, struct cpumask *wake)
 {
 	struct cil_hint *hint = cil_hint_find(task);
 
 	if (hint)
-		hint_settle_cpu(hint, task, round);
+		hint_settle_cpu(hint, task, round, wake);
 }
 
+static void next_round(void)
+{
+	rt_mutex_lock(&cil_hints_lock);
+	WRITE_ONCE(settle_round, settle_round + 1);
+	rt_mutex_unlock(&cil_hints_lock);
+}
+
+/*
+ * A request that waits must not settle without the marks, neither one that came
+ * before they go nor one that comes meanwhile.
+ */
 static void unmark_moved(void)
 {
 	struct cil_hint *end = cil_hint_pool + CIL_HINTS_MAX;
 	struct cil_hint *hint;
 
-	rt_mutex_lock(&cil_hints_lock);
-	/* Before the marks go: a request that waits must not settle without them. */
-	WRITE_ONCE(settle_round, settle_round + 1);
+	next_round();
 	for (hint = cil_hint_pool; hint < end; hint++) {
 		raw_spin_lock_irq(&hint->lock);
 		hint->moved = false;
 		raw_spin_unlock_irq(&hint->lock);
 	}
-	rt_mutex_unlock(&cil_hints_lock);
+	next_round();
 }
 
-/* The task of a hint that was for another user, or NULL. */
-static struct task_struct *stale_task(struct cil_hint *hint)
-{
-	struct task_struct *task;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&hint->lock, flags);
-	task = hint->task;
-	if (task && cil_hint_is_theirs(hint, task))
-		task = NULL;
-	raw_spin_unlock_irqrestore(&hint->lock, flags);
-	return task;
-}
-
-static void unset_stale(struct cil_hint *hint)
+static void unset_stale(const struct cil_hint *hint)
 {
 	struct task_struct *task;
 
+	/* A task that has a hint here is not freed before the end. */
 	rcu_read_lock();
-	task = stale_task(hint);
-	if (task)
-		hint_unset(task);
+	task = READ_ONCE(hint->task);
+	/* Only its own task and requests change it; the lock decides. */
+	if (task && !data_race(cil_hint_is_theirs(hint, task)))
+		hint_unset(task, true);
 	rcu_read_unlock();
 }
 
@@ -366,9 +376,9 @@ static void unset_stale(struct cil_hint *hint)
  * cil_hints_settle_all() - make sure of the CPU and the user of all hints
  *
  * Some tasks may have migrated or changed their user unseen, but none does so any
- * more. Requests do not wait for the grace period: the lock is not held. A hint
- * that is set meanwhile is settled by its request, too, if that was too early for
- * it.
+ * more. Requests wait neither for the grace period nor for the look at all hints:
+ * the lock is not held. A hint that is set meanwhile is settled by its request,
+ * too, if that was too early for it.
  *
  * Context: the job; cil_hints_lock is not held, the table has been made.
  */
@@ -380,12 +390,11 @@ void cil_hints_settle_all(void)
 	unmark_moved();
 	/* See cil_hint_settle(). */
 	synchronize_rcu();
-	rt_mutex_lock(&cil_hints_lock);
 	for (hint = cil_hint_pool; hint < end; hint++) {
-		hint_settle_cpu(hint, NULL, settle_round);
+		hint_settle_cpu(hint, NULL, settle_round, NULL);
 		unset_stale(hint);
+		cond_resched();
 	}
-	rt_mutex_unlock(&cil_hints_lock);
 	/* Tasks that sleep gate where they are. */
 	cil_placement_refresh();
 }
@@ -445,6 +454,7 @@ static bool grant_from_parent(struct task_struct *parent,
 	}
 	if (has) {
 		grant->own = hint->own;
+		grant->owner = hint->owner;
 		grant->payer = hint->payer;
 		grant->expected_ns = READ_ONCE(hint->expected_ns);
 		grant->what = CIL_HINT_INHERIT;
@@ -598,51 +608,53 @@ struct cil_hint *cil_hint_check_owner(struct task_struct *task,
 				      struct cil_hint *hint)
 {
 	/* Only its own task and requests change it; the lock decides. */
-	if (data_race(cil_hint_is_theirs(hint, task)) || stale_task(hint) != task)
+	if (data_race(cil_hint_is_theirs(hint, task)))
 		return hint;
 	rcu_read_lock();
-	hint_unset(task);
+	hint_unset(task, true);
 	rcu_read_unlock();
 	return cil_hint_find(task);
 }
 
 /* Its CPU shall know if that makes a difference. */
-static void hint_update_queued(struct cil_hint *hint)
+static void hint_update_placed(struct cil_hint *hint, struct cpumask *wake)
 	__must_hold(&cil_bucket_of(hint->task)->lock)
 {
 	int cpu = READ_ONCE(hint->cpu);
 	u8 before = hint->level;
-	bool kept = hint_update_group(hint, cil_group_of(hint->task));
-	u8 level = kept ? hint->level : CIL_LEVEL_NONE;
 
-	if (level != before)
-		cil_placement_queue(cpu, level);
+	if (hint_update_group(hint, cil_group_of(hint->task)) &&
+	    cil_placement_change(cpu, before, hint->level) && wake)
+		cpumask_set_cpu(cpu, wake);
 }
 
 /**
  * cil_hints_resolve_all() - values of groups have changed
+ * @wake: CPUs that should decide again are added, or NULL
  *
- * What has changed by that is queued, see cil_placement_flush().
+ * A hint that comes to a bucket meanwhile has the new values already: the old
+ * ones were out of sight before.
  *
- * Context: process, may sleep; cil_hints_lock is held, the table has been made.
+ * Context: process, may sleep, cil_hints_lock need not be held; the table has
+ * been made.
  */
-void cil_hints_resolve_all(void)
+void cil_hints_resolve_all(struct cpumask *wake)
 {
 	struct cil_bucket *bucket;
 	struct hlist_nulls_node *pos;
 	struct hlist_nulls_node *next;
 	struct cil_hint *hint;
 
-	lockdep_assert_held(&cil_hints_lock);
 	for (bucket = cil_buckets; bucket < cil_buckets + BIT(CIL_BUCKET_BITS); bucket++) {
 		rcu_read_lock();
 		raw_spin_lock_irq(&bucket->lock);
 		for (pos = bucket->hints.first; !is_a_nulls(pos); pos = next) {
 			next = pos->next;
 			hint = hlist_nulls_entry(pos, struct cil_hint, node);
-			hint_update_queued(hint);
+			hint_update_placed(hint, wake);
 		}
 		raw_spin_unlock_irq(&bucket->lock);
 		rcu_read_unlock();
+		cond_resched();
 	}
 }

@@ -5,17 +5,17 @@
 #include "hints/groups.h"
 #include "hints/table.h"
 
-int cil_hint_set(struct task_struct *task, const struct cil_request *own,
-		 bool privileged);
+int cil_hint_set(struct task_struct *task, const struct cred *cred,
+		 const struct cil_request *own, bool privileged);
 u32 cil_hints_settle_round(void);
-void cil_hint_settle(struct task_struct *task, u32 round);
+void cil_hint_settle(struct task_struct *task, u32 round, struct cpumask *wake);
 void cil_hints_settle_all(void);
 void cil_hint_inherit(struct task_struct *parent, struct task_struct *child);
 struct cil_hint *cil_hint_join(struct task_struct *task, struct cil_hint *hint);
 void cil_hint_move(struct task_struct *task, int cpu);
 struct cil_hint *cil_hint_check_owner(struct task_struct *task,
 				      struct cil_hint *hint);
-void cil_hints_resolve_all(void);
+void cil_hints_resolve_all(struct cpumask *wake);
 u32 cil_hints_refused(void);
 
 /**

@@ -19,6 +19,7 @@
  * @key: see quota_key()
  * @users: how many users share it
  * @hints: how many hints are charged to it, values of groups included
+ * @groups: of how many groups
  * @found: how many a recount has met
  */
 struct cil_quota {
@@ -26,6 +27,7 @@ struct cil_quota {
 	u64 key;
 	int users;
 	atomic_t hints;
+	u32 groups;
 	int found;
 };
 
@@ -34,17 +36,20 @@ struct cil_quota {
  * @node: in the table
  * @uid: real user id of the tasks when their hint was set, or of the task that
  *	gave a group its value
- * @space: number of the outermost namespace below the initial one, 0 in that
- * @quota: of the uid, and of the namespace; the latter may be NULL
+ * @space: the namespace; a reference is held, so no other one gets its address,
+ *	nor the number of the outermost one around it
+ * @quota: of the uid, and of the outermost namespace below the initial one; the
+ *	latter may be NULL
  * @hints: how many are charged to this user
  * @found: how many a recount has met
  *
- * A user without hints is freed when another comes to its bucket.
+ * A user without hints is freed when another comes to its bucket, or with the
+ * last hint.
  */
 struct cil_user {
 	struct hlist_node node;
 	kuid_t uid;
-	unsigned int space;
+	struct user_namespace *space;
 	struct cil_quota *quota[2];
 	atomic_t hints;
 	int found;
@@ -105,16 +110,31 @@ bool cil_user_is_over(const struct cil_user *user)
 }
 
 /**
- * cil_user_shares() - do two users share a quota?
- * @a: the one
- * @b: the other
+ * cil_user_groups() - how many groups are charged to a user's uid, or to its
+ *	namespace, whichever has more?
+ * @user: the user
  *
- * Context: any.
+ * Context: process; cil_hints_lock is held.
  */
-bool cil_user_shares(const struct cil_user *a, const struct cil_user *b)
+u32 cil_user_groups(const struct cil_user *user)
 {
-	return a->quota[0] == b->quota[0] ||
-	       (a->quota[1] && a->quota[1] == b->quota[1]);
+	lockdep_assert_held(&cil_hints_lock);
+	return max(user->quota[0]->groups, user->quota[1] ? user->quota[1]->groups : 0);
+}
+
+/**
+ * cil_user_count_group() - one more group is charged to a user, or one less
+ * @user: the user
+ * @more: 1 or -1
+ *
+ * Context: process; cil_hints_lock is held.
+ */
+void cil_user_count_group(struct cil_user *user, int more)
+{
+	lockdep_assert_held(&cil_hints_lock);
+	user->quota[0]->groups += more;
+	if (user->quota[1])
+		user->quota[1]->groups += more;
 }
 
 /**
@@ -211,45 +231,17 @@ static void free_user(struct cil_user *user)
 {
 	quota_put(user->quota[0]);
 	quota_put(user->quota[1]);
+	put_user_ns(user->space);
 	kfree(user);
 }
 
-static struct cil_user *add_user(kuid_t uid, unsigned int space)
+static void free_unused(struct cil_user *user)
 {
-	struct cil_user *user = kzalloc(sizeof(*user), GFP_ATOMIC);
-
-	if (!user)
-		return NULL;
-	user->uid = uid;
-	user->space = space;
-	user->quota[0] = quota_get(quota_key(__kuid_val(uid), false));
-	if (space)
-		user->quota[1] = quota_get(quota_key(space, true));
-	if (!user->quota[0] || (space && !user->quota[1])) {
-		free_user(user);
-		return NULL;
-	}
-	hash_add(users, &user->node, __kuid_val(uid));
-	return user;
-}
-
-static struct cil_user *look_up(kuid_t uid, unsigned int space)
-	__must_hold(&cil_hints_lock)
-{
-	struct hlist_node *next;
-	struct cil_user *found = NULL;
-	struct cil_user *user;
-
-	lockdep_assert_held(&cil_hints_lock);
-	hash_for_each_possible_safe(users, user, next, node, __kuid_val(uid)) {
-		if (uid_eq(user->uid, uid) && user->space == space) {
-			found = user;
-		} else if (!atomic_read(&user->hints)) {
-			hash_del(&user->node);
-			free_user(user);
-		}
-	}
-	return found;
+	/* Pairs with cil_user_uncharge(). */
+	if (atomic_read_acquire(&user->hints))
+		return;
+	hash_del(&user->node);
+	free_user(user);
 }
 
 /* A user can nest namespaces as it likes; those inside count as the outermost. */
@@ -262,9 +254,51 @@ static unsigned int outermost_space(const struct user_namespace *space)
 	return number;
 }
 
+static unsigned long user_key(const struct cred *cred)
+{
+	return (unsigned long)cred->user_ns + __kuid_val(cred->uid);
+}
+
+static struct cil_user *add_user(const struct cred *cred)
+{
+	unsigned int outermost = outermost_space(cred->user_ns);
+	struct cil_user *user = kzalloc(sizeof(*user), GFP_ATOMIC);
+
+	if (!user)
+		return NULL;
+	user->uid = cred->uid;
+	user->space = get_user_ns(cred->user_ns);
+	user->quota[0] = quota_get(quota_key(__kuid_val(cred->uid), false));
+	if (outermost)
+		user->quota[1] = quota_get(quota_key(outermost, true));
+	if (!user->quota[0] || (outermost && !user->quota[1])) {
+		free_user(user);
+		return NULL;
+	}
+	hash_add(users, &user->node, user_key(cred));
+	return user;
+}
+
+static struct cil_user *look_up(const struct cred *cred)
+	__must_hold(&cil_hints_lock)
+{
+	struct hlist_node *next;
+	struct cil_user *found = NULL;
+	struct cil_user *user;
+
+	lockdep_assert_held(&cil_hints_lock);
+	hash_for_each_possible_safe(users, user, next, node, user_key(cred)) {
+		if (uid_eq(user->uid, cred->uid) && user->space == cred->user_ns)
+			found = user;
+		else
+			free_unused(user);
+	}
+	return found;
+}
+
 /**
  * cil_user_charge() - charge one more hint to a user, however many there are
- * @cred: of the user
+ * @cred: of the user; it cannot be freed
  *
  * If it turns out to be a new hint, cil_user_is_over() tells whether it may be.
  *
@@ -273,11 +307,10 @@ static unsigned int outermost_space(const struct user_namespace *space)
  */
 struct cil_user *cil_user_charge(const struct cred *cred)
 {
-	unsigned int space = outermost_space(cred->user_ns);
 	struct cil_user *user;
 
 	lockdep_assert_held(&cil_hints_lock);
-	user = look_up(cred->uid, space) ?: add_user(cred->uid, space);
+	user = look_up(cred) ?: add_user(cred);
 	if (!user)
 		return NULL;
 	atomic_inc(&user->quota[0]->hints);
@@ -351,18 +384,17 @@ u32 cil_users_compare(struct cil_user_difference *difference)
 }
 
 /**
- * cil_users_exit() - forget all users
+ * cil_users_free_unused() - forget the users that pay for no hint
  *
- * Context: process; there are no hints any more.
+ * Context: process; cil_hints_lock is held.
  */
-void cil_users_exit(void)
+void cil_users_free_unused(void)
 {
 	struct hlist_node *next;
 	struct cil_user *user;
 	int i;
 
-	hash_for_each_safe(users, i, next, user, node) {
-		hash_del(&user->node);
-		free_user(user);
-	}
+	lockdep_assert_held(&cil_hints_lock);
+	hash_for_each_safe(users, i, next, user, node)
+		free_unused(user);
 }

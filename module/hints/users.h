@@ -20,7 +20,8 @@ struct cil_user_difference {
 };
 
 struct cil_user *cil_user_charge(const struct cred *cred);
-bool cil_user_shares(const struct cil_user *a, const struct cil_user *b);
+u32 cil_user_groups(const struct cil_user *user);
+void cil_user_count_group(struct cil_user *user, int more);
 bool cil_user_charge_more(struct cil_user *user);
 bool cil_user_may_charge_member(const struct cil_user *user);
 bool cil_user_charge_member(struct cil_user *user);
@@ -28,6 +29,6 @@ bool cil_user_is_over(const struct cil_user *user);
 void cil_user_uncharge(struct cil_user *user);
 void cil_user_found(struct cil_user *user);
 u32 cil_users_compare(struct cil_user_difference *difference);
-void cil_users_exit(void);
+void cil_users_free_unused(void);
 
 #endif /* CIL_USERS_H */

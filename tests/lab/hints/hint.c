@@ -8,8 +8,9 @@
  *	hint UID as COMMAND	becomes the command, run by another user
  *	hint UID effective COMMAND  likewise, but its real user stays
  *	hint NICE nice COMMAND	becomes the command, with another nice value
- *	hint COUNT repeat WHAT	sets its own hint so often
- *	hint COUNT quiet WHAT	likewise, on CPU 0; prints how many function-call
+ *	hint COUNT repeat WHAT	sets its own hint so often, inherited and not in turn
+ *	hint COUNT quiet WHAT [PID]  likewise, on CPU 0, or the hint of a process,
+ *				each time one more; prints how many function-call
  *				interrupts CPU 1 had meanwhile
  *	hint COUNT fifo PID	sets the hint of a process so often, as SCHED_FIFO;
  *				prints how many ns a request took on average, the
@@ -93,20 +94,30 @@ static int get(int device, int group, struct cpuidle_latency *arg)
 	return 0;
 }
 
-static int ask_often(int device, int count, const char *what)
+static int ask_often(int device, int fd, int count, const char *what)
 {
-	struct cpuidle_latency arg = { .fd = CPUIDLE_LATENCY_SELF };
+	struct cpuidle_latency arg = { .fd = fd };
 
 	parse(what, &arg);
-	for (; count > 0; count--)
+	for (; count > 0; count--) {
 		if (ioctl(device, CPUIDLE_LATENCY_SET_TASK, &arg))
 			return say_error();
+		if (arg.kind == CPUIDLE_LATENCY_NONE)
+			continue;
+		/* Each request is another one. */
+		if (fd == CPUIDLE_LATENCY_SELF)
+			arg.flags ^= CPUIDLE_LATENCY_RESET_ON_FORK;
+		else if (arg.limit_ns)
+			arg.limit_ns++;
+		else
+			arg.value++;
+	}
 	return 0;
 }
 
 static int repeat(int device, int count, const char *what)
 {
-	int ret = ask_often(device, count, what);
+	int ret = ask_often(device, CPUIDLE_LATENCY_SELF, count, what);
 
 	if (!ret)
 		puts("ok");
@@ -127,7 +138,7 @@ static long calls_of_cpu1(void)
 	return calls;
 }
 
-static int quiet(int device, int count, const char *what)
+static int quiet(int device, int fd, int count, const char *what)
 {
 	cpu_set_t first;
 	long before;
@@ -139,7 +150,7 @@ static int quiet(int device, int count, const char *what)
 	/* What the program itself causes is over. */
 	usleep(100000);
 	before = calls_of_cpu1();
-	if (before < 0 || ask_often(device, count, what))
+	if (before < 0 || ask_often(device, fd, count, what))
 		return 2;
 	printf("%ld\n", calls_of_cpu1() - before);
 	return 0;
@@ -275,8 +286,10 @@ int main(int argc, char **argv)
 		return run(device, argv[1], argv + 3);
 	if (argc == 4 && !strcmp(argv[2], "repeat"))
 		return repeat(device, atoi(argv[1]), argv[3]);
-	if (argc == 4 && !strcmp(argv[2], "quiet"))
-		return quiet(device, atoi(argv[1]), argv[3]);
+	if ((argc == 4 || argc == 5) && !strcmp(argv[2], "quiet"))
+		return quiet(device, argc == 4 ? CPUIDLE_LATENCY_SELF :
+						 open_pidfd(atoi(argv[4]), 0),
+			     atoi(argv[1]), argv[3]);
 	if (argc == 4 && !strcmp(argv[2], "fifo"))
 		return run_fifo(device, atoi(argv[1]), open_pidfd(atoi(argv[3]), 0));
 	if (argc == 4 && !strcmp(argv[2], "sized"))
