@@ -11,22 +11,12 @@
 #include "state.h"
 #include "symbols.h"
 
-/* Changed under the cpuidle lock. The first of ours until cil_base_init(). */
-static struct cpuidle_governor *base = &cil_governors[0].kernel;
-
-/* Base given at load, before the kernel's governors can be looked up. */
-static char boot_base[CPUIDLE_NAME_LEN];
-
-/**
- * cil_base_get() - the governor that decides under the gate
- *
- * Context: any; a concurrent change is seen or not.
- * Return: a governor of the kernel's list, which may be one of ours.
+/*
+ * Name of the base, as given at load until cil_base_init(). Changed under the
+ * cpuidle lock. The governor is looked up each time: its module may have gone
+ * while the gate was not current.
  */
-struct cpuidle_governor *cil_base_get(void)
-{
-	return READ_ONCE(base);
-}
+static char base[CPUIDLE_NAME_LEN];
 
 /* A governor of the kernel's list. */
 static struct cpuidle_governor *find_foreign(const char *name)
@@ -47,6 +37,18 @@ static struct cpuidle_governor *find_base(const char *name)
 	if (own == &cil_gate)
 		return NULL;
 	return own ? &own->kernel : find_foreign(name);
+}
+
+/**
+ * cil_base_get() - the governor that decides under the gate
+ *
+ * Context: the cpuidle lock is held.
+ * Return: a governor of the kernel's list, which may be one of ours; the first of
+ * ours if the base is not registered any more.
+ */
+struct cpuidle_governor *cil_base_get(void)
+{
+	return find_base(base) ?: &cil_governors[0].kernel;
 }
 
 static void disable_devices(void)
@@ -75,6 +77,19 @@ static int enable_devices(void)
 }
 
 /**
+ * cil_base_print() - the base's name, registered or not
+ * @text: where to print
+ * @size: room in @text
+ *
+ * Context: any; with a concurrent change, parts of both names may be seen.
+ * Return: number of characters.
+ */
+int cil_base_print(char *text, size_t size)
+{
+	return scnprintf(text, size, "%s", *base ? base : cil_governors[0].kernel.name);
+}
+
+/**
  * cil_base_set() - change the base governor
  * @name: name of a registered governor; a newline at the end is ignored
  *
@@ -94,12 +109,13 @@ int cil_base_set(const char *name)
 	found = find_base(name);
 	if (!found) {
 		ret = -EINVAL;
-	} else if (found != base && *cil_kernel.curr == &cil_gate.kernel) {
+	} else if (found != cil_base_get() &&
+		   *cil_kernel.curr == &cil_gate.kernel) {
 		disable_devices();
-		WRITE_ONCE(base, found);
+		strscpy(base, found->name, sizeof(base));
 		ret = enable_devices();
 	} else {
-		WRITE_ONCE(base, found);
+		strscpy(base, found->name, sizeof(base));
 	}
 	cpuidle_resume_and_unlock();
 	return ret;
@@ -114,7 +130,7 @@ int cil_base_set(const char *name)
  */
 int cil_base_set_boot(const char *name)
 {
-	return strscpy(boot_base, name, sizeof(boot_base)) < 0 ? -EINVAL : 0;
+	return strscpy(base, name, sizeof(base)) < 0 ? -EINVAL : 0;
 }
 
 /**
@@ -125,13 +141,13 @@ int cil_base_set_boot(const char *name)
  */
 int cil_base_init(void)
 {
-	if (!*boot_base) {
+	if (!*base) {
 		cil_base_set("menu");
 		return 0;
 	}
-	if (cil_base_set(boot_base)) {
+	if (cil_base_set(base)) {
 		pr_err("gate: there is no base governor %*pE\n",
-		       (int)strlen(boot_base), boot_base);
+		       (int)strlen(base), base);
 		return -EINVAL;
 	}
 	return 0;

@@ -230,7 +230,10 @@ DEFINE_SHOW_ATTRIBUTE(state);
 
 static int base_show(struct seq_file *seq, void *unused)
 {
-	seq_printf(seq, "%s\n", cil_base_get()->name);
+	char name[CPUIDLE_NAME_LEN];
+
+	cil_base_print(name, sizeof(name));
+	seq_printf(seq, "%s\n", name);
 	return 0;
 }
 

@@ -58,11 +58,6 @@ static int set_base(const char *name)
 	return ret;
 }
 
-static int print_base(char *text, size_t size)
-{
-	return scnprintf(text, size, "%s", cil_base_get()->name);
-}
-
 static int parse_word(const struct cil_param *param, const char *name,
 		      const char *text, struct cil_wanted *wanted)
 {
@@ -165,7 +160,7 @@ CIL_MODULE_GOVERNORS(X)
 static struct cil_param gate_param = {
 	.governor = &cil_gate,
 	.words = {
-		{ "base", set_base, print_base },
+		{ "base", set_base, cil_base_print },
 #if CIL_HINTS
 		{ "latency_map", cil_hints_set_map, cil_hints_print_map },
 #endif

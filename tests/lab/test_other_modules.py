@@ -48,6 +48,21 @@ rmmod cil_goes || fail "the base is held"
 governor gate
 usleep 50000
 governor menu
+
+# The base goes while gate is not current: ours decides in its place, until it is back.
+load cil_goes
+tune gate base goes
+rmmod cil_goes || fail "the base is held"
+echo "gone.base: $(cat $knobs/gate/base)"
+governor gate
+usleep 50000
+governor menu
+load cil_goes
+governor gate
+usleep 50000
+governor menu
+tune gate base menu
+rmmod cil_goes
 rmmod cpuidle_emul
 
 # The driver brings its governor, and ours is the one to return to.
@@ -83,6 +98,11 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
 def test_nothing_is_called_that_is_gone(session: LabResult) -> None:
     foreign = ("out-of-tree module", "module verification failed", "hrtimer: interrupt took")
     assert [line for line in session.complaints() if not any(t in line for t in foreign)] == []
+
+
+def test_a_base_that_is_gone_is_looked_up_anew(session: LabResult) -> None:
+    said = dict(line.split(": ", 1) for line in session.output.splitlines() if ": " in line)
+    assert said["gone.base"] == "goes"
 
 
 def test_a_displaced_governor_is_not_returned_to_when_it_is_gone(session: LabResult) -> None:
