@@ -31,7 +31,10 @@
 /* One column for each state, and one for "not before the timer". */
 #define WTEO_COLUMNS		(CIL_STATE_MAX + 1)
 
-/* A row that remembers so many intervals knows its condition. */
+/*
+ * A row that remembers so many intervals knows its condition. It is below the nine
+ * that a row can remember at the greatest learning_rate; within that, convenient.
+ */
 #define WTEO_KNOWN		6
 
 /* Ages are counted in steps of 17 ms, so that 32 bits last for two years. */

@@ -4,7 +4,11 @@
  */
 #include "wteo.h"
 
-/* A row that others want for themselves is given up when it knows so little. */
+/*
+ * In intervals: a row that remembers fewer is given up if another condition
+ * wants it. Half of %WTEO_KNOWN, which is convenient: a row keeps its place for
+ * a half-life after it was last known. No other value was measured.
+ */
 #define GIVEN_UP	3
 
 /*
@@ -14,7 +18,11 @@
  */
 #define BASE_GROWTH	(WTEO_GROWTH_ONE / 16)
 
-/* While conditions are known, it learns one interval of eight. */
+/*
+ * While conditions are known, the base row learns the intervals whose number has
+ * none of these bits: one of eight. All of them would take 2.4 % more instructions
+ * and change regret by 0.04 points (cpuidle-lab study wteo --only ablation).
+ */
 #define BASE_MASK	7
 
 /*
@@ -22,7 +30,9 @@
  * row, which forgets soon, foresees what happens better than the rows that know.
  * How much better is summed up, as the logarithm of the odds, from the first
  * column that has less than a quarter of its row's weight, and until the sum is
- * negative. At 4096 to one, all conditions are forgotten.
+ * negative. The quarter is convenient: a shift, and no other one was measured. At
+ * 4096 to one (in 16ths of a bit, in a u8), all conditions are forgotten. At 256 to
+ * one, heavy tails on power9 had 66 % regret, not 54 (study wteo --only regret).
  */
 #define SURPRISE_SHIFT	2
 #define DOUBT_MAX	(12 * CIL_LOG2_ONE)
