@@ -5,4 +5,5 @@
 #include "governors/teo_ng/teo_ng.c"
 #include "bpf/unguard.h"
 
-CIL_BPF_POLICY("teo_ng", struct teo_ng, policy_init, policy_select, policy_update, 0);
+CIL_BPF_POLICY("teo_ng", struct teo_ng, teo_ng_policy_init, teo_ng_policy_select,
+	       teo_ng_policy_update, 0);

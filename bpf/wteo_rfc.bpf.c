@@ -5,7 +5,6 @@
 #include "governors/common/energy.c"
 #include "governors/common/view.c"
 #include "governors/teo_ng/teo_ng.c"
-#define target_residency wteo_rfc_target_residency
 #include "governors/wteo_rfc/wteo_rfc.c"
 #include "bpf/unguard.h"
 

@@ -28,7 +28,7 @@ static int counter_of(const struct cpuidle_state *state)
 }
 
 /* Ticks of the time stamp counter so far. */
-static u64 residency(const struct perf_event *event)
+static u64 counter_residency(const struct perf_event *event)
 {
 	struct emul_usage usage;
 	u64 time_ns = 0;
@@ -53,7 +53,7 @@ static int counter_init(struct perf_event *event)
 
 static void counter_read(struct perf_event *event)
 {
-	u64 now = residency(event);
+	u64 now = counter_residency(event);
 	u64 before = local64_xchg(&event->hw.prev_count, now);
 
 	local64_add(now - before, &event->count);
@@ -61,7 +61,7 @@ static void counter_read(struct perf_event *event)
 
 static void counter_start(struct perf_event *event, int flags)
 {
-	local64_set(&event->hw.prev_count, residency(event));
+	local64_set(&event->hw.prev_count, counter_residency(event));
 }
 
 static void counter_stop(struct perf_event *event, int flags)
@@ -121,7 +121,7 @@ static const struct attribute_group event_group = {
 
 static const struct attribute_group cpumask_group = { .attrs = cpumask_attrs };
 
-static const struct attribute_group *groups[] = {
+static const struct attribute_group *counter_groups[] = {
 	&format_group, &event_group, &cpumask_group, NULL,
 };
 
@@ -129,7 +129,7 @@ static struct pmu pmu = {
 	.module		= THIS_MODULE,
 	.task_ctx_nr	= perf_invalid_context,
 	.capabilities	= PERF_PMU_CAP_NO_INTERRUPT | PERF_PMU_CAP_NO_EXCLUDE,
-	.attr_groups	= groups,
+	.attr_groups	= counter_groups,
 	.event_init	= counter_init,
 	.add		= counter_add,
 	.del		= counter_del,

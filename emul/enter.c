@@ -120,9 +120,9 @@ static int core_state(const struct cpuidle_driver *drv, int index)
 	return max(index, shallowest);
 }
 
-static __always_inline int enter(struct cpuidle_device *dev,
-				 struct cpuidle_driver *drv, int index,
-				 bool has_siblings)
+static __always_inline int enter_state(struct cpuidle_device *dev,
+				       struct cpuidle_driver *drv, int index,
+				       bool has_siblings)
 {
 	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
 	int reported = index;
@@ -162,7 +162,7 @@ static __always_inline int enter(struct cpuidle_device *dev,
 int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 	       int index)
 {
-	return enter(dev, drv, index, false);
+	return enter_state(dev, drv, index, false);
 }
 
 /**
@@ -176,7 +176,7 @@ int emul_enter(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 int emul_enter_thread(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 		      int index)
 {
-	return enter(dev, drv, index, true);
+	return enter_state(dev, drv, index, true);
 }
 
 /*
@@ -185,7 +185,8 @@ int emul_enter_thread(struct cpuidle_device *dev, struct cpuidle_driver *drv,
  * like it, keep the answer in the device, where governors may override it and
  * enabling or disabling a state clears it. A silent machine keeps it for itself.
  */
-static u64 poll_limit_ns(struct cpuidle_driver *drv, struct cpuidle_device *dev)
+static u64 emul_poll_limit_ns(struct cpuidle_driver *drv,
+			      struct cpuidle_device *dev)
 {
 	u64 limit_ns = EMUL_POLL_MAX_NS;
 	int i;
@@ -229,7 +230,7 @@ int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 		return index;
 
 	emul_account_switch(&cpu->account, index);
-	timer_arm(cpu, poll_limit_ns(drv, dev));
+	timer_arm(cpu, emul_poll_limit_ns(drv, dev));
 	while (!need_resched()) {
 		if (READ_ONCE(cpu->expired)) {
 			dev->poll_time_limit = !emul_modes.silent;

@@ -82,7 +82,7 @@ s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
 
 /* The driver's table, and the hidden figures; equal unless the parameter real is given. */
 static struct emul_machine emulated, hidden;
-static int hotplug_state;
+static int emul_hotplug;
 
 static const char *const poll_modes[] = { "told", "silent", "none" };
 
@@ -302,13 +302,13 @@ static int register_driver(void)
 		cpuidle_unregister_driver(&emul_driver);
 		return ret;
 	}
-	hotplug_state = ret;
+	emul_hotplug = ret;
 	return 0;
 }
 
 static void unregister_driver(void)
 {
-	cpuhp_remove_state(hotplug_state);
+	cpuhp_remove_state(emul_hotplug);
 	cpuidle_unregister_driver(&emul_driver);
 }
 

@@ -15,7 +15,7 @@
 #include "emul.h"
 
 static struct powercap_control_type *control_type;
-static struct powercap_zone *zone;
+static struct powercap_zone *energy_zone;
 static struct dentry *debugfs_dir;
 
 static int get_energy_uj(struct powercap_zone *unused, u64 *energy_uj)
@@ -32,15 +32,15 @@ static int get_max_energy_range_uj(struct powercap_zone *unused, u64 *range_uj)
 }
 
 /* The core frees what it allocated; it insists on the callback. */
-static int zone_release(struct powercap_zone *unused)
+static int energy_zone_release(struct powercap_zone *unused)
 {
 	return 0;
 }
 
-static const struct powercap_zone_ops zone_ops = {
+static const struct powercap_zone_ops energy_zone_ops = {
 	.get_energy_uj		= get_energy_uj,
 	.get_max_energy_range_uj = get_max_energy_range_uj,
-	.release		= zone_release,
+	.release		= energy_zone_release,
 };
 
 /* A zone cannot do without these four, even when it has no constraint. */
@@ -73,11 +73,12 @@ int emul_zone_register(void)
 	if (IS_ERR(control_type))
 		return PTR_ERR(control_type);
 
-	zone = powercap_register_zone(NULL, control_type, "package-0", NULL,
-				      &zone_ops, 0, &constraint_ops);
-	if (IS_ERR(zone)) {
+	energy_zone = powercap_register_zone(NULL, control_type, "package-0",
+					     NULL, &energy_zone_ops, 0,
+					     &constraint_ops);
+	if (IS_ERR(energy_zone)) {
 		powercap_unregister_control_type(control_type);
-		return PTR_ERR(zone);
+		return PTR_ERR(energy_zone);
 	}
 	return 0;
 }
@@ -87,7 +88,7 @@ int emul_zone_register(void)
  */
 void emul_zone_unregister(void)
 {
-	powercap_unregister_zone(control_type, zone);
+	powercap_unregister_zone(control_type, energy_zone);
 	powercap_unregister_control_type(control_type);
 }
 

@@ -22,7 +22,7 @@
 #define PASSIVE_MC	60000
 #define PASSIVE_MS	100
 
-static struct thermal_zone_device *zone;
+static struct thermal_zone_device *thermal_zone;
 static int temperature_mc = COOL_MC;
 
 static int zone_temperature(struct thermal_zone_device *tz, int *mc)
@@ -39,7 +39,7 @@ static bool zone_binds(struct thermal_zone_device *tz,
 	return !strcmp(cooler->type, "cpuidle_lab");
 }
 
-static const struct thermal_zone_device_ops zone_ops = {
+static const struct thermal_zone_device_ops thermal_ops = {
 	.should_bind = zone_binds,
 	.get_temp = zone_temperature,
 };
@@ -59,15 +59,16 @@ int emul_thermal_register(void)
 {
 	int ret;
 
-	zone = thermal_zone_device_register_with_trips("cpuidle-emul", &zone_trip,
-						       1, NULL, &zone_ops, NULL,
-						       PASSIVE_MS, 0);
-	if (IS_ERR(zone)) {
-		ret = PTR_ERR(zone);
-		zone = NULL;
+	thermal_zone = thermal_zone_device_register_with_trips("cpuidle-emul",
+							       &zone_trip, 1, NULL,
+							       &thermal_ops, NULL,
+							       PASSIVE_MS, 0);
+	if (IS_ERR(thermal_zone)) {
+		ret = PTR_ERR(thermal_zone);
+		thermal_zone = NULL;
 		return ret;
 	}
-	ret = thermal_zone_device_enable(zone);
+	ret = thermal_zone_device_enable(thermal_zone);
 	if (ret)
 		emul_thermal_unregister();
 	return ret;
@@ -78,9 +79,9 @@ int emul_thermal_register(void)
  */
 void emul_thermal_unregister(void)
 {
-	if (zone)
-		thermal_zone_device_unregister(zone);
-	zone = NULL;
+	if (thermal_zone)
+		thermal_zone_device_unregister(thermal_zone);
+	thermal_zone = NULL;
 }
 
 /**
@@ -91,10 +92,10 @@ void emul_thermal_unregister(void)
  */
 int emul_thermal_set(int mc)
 {
-	if (!zone)
+	if (!thermal_zone)
 		return -ENODEV;
 	WRITE_ONCE(temperature_mc, mc);
-	thermal_zone_device_update(zone, THERMAL_EVENT_UNSPECIFIED);
+	thermal_zone_device_update(thermal_zone, THERMAL_EVENT_UNSPECIFIED);
 	return 0;
 }
 

@@ -24,7 +24,7 @@
 #include "traced.h"
 #include "tunables.h"
 
-static enum cpuhp_state hotplug_state;
+static enum cpuhp_state glue_hotplug;
 
 /*
  * Forget what was learned on a CPU and what was due there. May run with
@@ -180,8 +180,8 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 }
 
 /* As drivers count it: until the shallowest state beside would have paid. */
-static u64 poll_limit_ns(const struct cil_machine *machine,
-			 const struct cpuidle_device *dev)
+static u64 glue_poll_limit_ns(const struct cil_machine *machine,
+			      const struct cpuidle_device *dev)
 {
 	u32 i;
 
@@ -197,14 +197,14 @@ static u64 poll_limit_ns(const struct cil_machine *machine,
  * Some drivers do not report that polling gave up at its limit. A poll that a
  * task has ended is known by the mark that the task waits.
  */
-static bool poll_gave_up(const struct cil_machine *machine,
-			 const struct cpuidle_device *dev, int index)
+static bool has_poll_expired(const struct cil_machine *machine,
+			     const struct cpuidle_device *dev, int index)
 {
 	if (!machine->states[index].polling)
 		return false;
 	return dev->poll_time_limit ||
 	       (!need_resched() &&
-		dev->last_residency_ns >= poll_limit_ns(machine, dev));
+		dev->last_residency_ns >= glue_poll_limit_ns(machine, dev));
 }
 
 /**
@@ -225,7 +225,7 @@ void cil_glue_reflect(struct cpuidle_device *dev, int index)
 
 	r->outcome.residency_ns = dev->last_residency_ns;
 	r->outcome.index = index;
-	r->outcome.poll_time_limit = poll_gave_up(&cpu->machine, dev, index);
+	r->outcome.poll_time_limit = has_poll_expired(&cpu->machine, dev, index);
 	/* For a base of the kernel, too. */
 	dev->poll_time_limit |= r->outcome.poll_time_limit;
 	cpu->reflected = true;
@@ -359,7 +359,7 @@ void cil_glue_restart(const struct cil_governor *governor)
  * Some drivers keep their devices registered while a CPU is offline. What was
  * learned before is stale then, and a decision from before has no outcome.
  */
-static int cpu_comes_online(unsigned int n)
+static int glue_cpu_online(unsigned int n)
 {
 	WRITE_ONCE(per_cpu_ptr(cil_cpus, n)->restart, true);
 	return 0;
@@ -375,11 +375,11 @@ int cil_glue_init(void)
 {
 	int ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN,
 					    "cpuidle_lab:online",
-					    cpu_comes_online, NULL);
+					    glue_cpu_online, NULL);
 
 	if (ret < 0)
 		return ret;
-	hotplug_state = ret;
+	glue_hotplug = ret;
 	return 0;
 }
 
@@ -390,5 +390,5 @@ int cil_glue_init(void)
  */
 void cil_glue_exit(void)
 {
-	cpuhp_remove_state_nocalls(hotplug_state);
+	cpuhp_remove_state_nocalls(glue_hotplug);
 }

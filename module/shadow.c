@@ -105,7 +105,7 @@ struct cil_shadow_set {
 DEFINE_STATIC_KEY_FALSE(cil_shadow_on);
 
 /* Serialises changes. */
-static DEFINE_MUTEX(change_lock);
+static DEFINE_MUTEX(shadow_lock);
 static struct cil_shadow_set __rcu *current_set;
 
 static u64 cost_of(const struct cil_energy *energy, u32 index, u64 period_ns)
@@ -312,13 +312,13 @@ static struct cil_shadow_set *make_set(char *list)
  * off and RCU watching, and nothing but select uses it.
  */
 static void publish_shadows(struct cil_shadow_set *set)
-	__must_hold(&change_lock)
+	__must_hold(&shadow_lock)
 {
 	struct cil_shadow_set *old =
 		rcu_dereference_protected(current_set,
-					  lockdep_is_held(&change_lock));
+					  lockdep_is_held(&shadow_lock));
 
-	lockdep_assert_held(&change_lock);
+	lockdep_assert_held(&shadow_lock);
 	if (!set)
 		static_branch_disable(&cil_shadow_on);
 	rcu_assign_pointer(current_set, set);
@@ -350,9 +350,9 @@ int cil_shadow_set_list(char *list)
 		if (IS_ERR(set))
 			return PTR_ERR(set);
 	}
-	mutex_lock(&change_lock);
+	mutex_lock(&shadow_lock);
 	publish_shadows(set);
-	mutex_unlock(&change_lock);
+	mutex_unlock(&shadow_lock);
 	return 0;
 }
 
@@ -367,14 +367,14 @@ void cil_shadow_show_list(struct seq_file *seq)
 	const struct cil_shadow_set *set;
 	u32 i;
 
-	mutex_lock(&change_lock);
+	mutex_lock(&shadow_lock);
 	set = rcu_dereference_protected(current_set,
-					lockdep_is_held(&change_lock));
+					lockdep_is_held(&shadow_lock));
 	for (i = 0; set && i < set->count; i++)
 		seq_printf(seq, "%s%s", i ? " " : "",
 			   set->shadow[i].governor->policy->name);
 	seq_puts(seq, set ? "\n" : "none\n");
-	mutex_unlock(&change_lock);
+	mutex_unlock(&shadow_lock);
 }
 
 static void show_row(struct seq_file *seq, u32 cpu, const char *name,
@@ -426,13 +426,13 @@ int cil_shadow_show_stats(struct seq_file *seq)
 	if (!copy)
 		return -ENOMEM;
 	seq_puts(seq, "# cpu governor role decisions agree deeper shallower cost oracle_cost\n");
-	mutex_lock(&change_lock);
+	mutex_lock(&shadow_lock);
 	set = rcu_dereference_protected(current_set,
-					lockdep_is_held(&change_lock));
+					lockdep_is_held(&shadow_lock));
 	if (set)
 		for_each_online_cpu(n)
 			show_cpu(seq, set, n, copy);
-	mutex_unlock(&change_lock);
+	mutex_unlock(&shadow_lock);
 	kfree(copy);
 	return 0;
 }
@@ -451,15 +451,15 @@ void cil_shadow_restart(const struct cil_governor *governor)
 	bool found = false;
 	u32 i;
 
-	mutex_lock(&change_lock);
+	mutex_lock(&shadow_lock);
 	set = rcu_dereference_protected(current_set,
-					lockdep_is_held(&change_lock));
+					lockdep_is_held(&shadow_lock));
 	for (i = 0; set && i < set->count; i++)
 		found |= set->shadow[i].governor == governor;
 	if (found)
 		for_each_possible_cpu(i)
 			WRITE_ONCE(per_cpu_ptr(set->cpus, i)->started, false);
-	mutex_unlock(&change_lock);
+	mutex_unlock(&shadow_lock);
 }
 
 /**
@@ -469,7 +469,7 @@ void cil_shadow_restart(const struct cil_governor *governor)
  */
 void cil_shadow_exit(void)
 {
-	mutex_lock(&change_lock);
+	mutex_lock(&shadow_lock);
 	publish_shadows(NULL);
-	mutex_unlock(&change_lock);
+	mutex_unlock(&shadow_lock);
 }

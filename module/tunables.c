@@ -12,9 +12,9 @@
 #include "tunables.h"
 
 /* Serialises changes. Boot parameters come before there is anything to race. */
-static DEFINE_MUTEX(change_lock);
+static DEFINE_MUTEX(tunables_lock);
 static u32 generation;
-static bool live;
+static bool tunables_live;
 
 static const struct cil_tunable *tunable_of(const struct cil_governor *governor,
 					    u32 n)
@@ -58,15 +58,15 @@ static int print_value(const struct cil_tunable *t, u32 value, char *text,
 static struct cil_tunable_set *tunables_of(const struct cil_governor *governor)
 {
 	return rcu_dereference_protected(governor->tunables,
-					 lockdep_is_held(&change_lock));
+					 lockdep_is_held(&tunables_lock));
 }
 
 static void publish_set(struct cil_governor *governor, struct cil_tunable_set *set)
-	__must_hold(&change_lock)
+	__must_hold(&tunables_lock)
 {
 	struct cil_tunable_set *old = tunables_of(governor);
 
-	lockdep_assert_held(&change_lock);
+	lockdep_assert_held(&tunables_lock);
 	set->generation = ++generation;
 	rcu_assign_pointer(governor->tunables, set);
 	if (old)
@@ -84,8 +84,8 @@ static void trace_value(const struct cil_governor *governor, u32 n, u32 value,
 }
 
 /* Before the module has started there is nothing to publish. */
-static void remember(struct cil_governor *governor,
-		     const struct cil_change *change)
+static void set_boot_values(struct cil_governor *governor,
+			    const struct cil_change *change)
 {
 	u32 n;
 
@@ -117,9 +117,9 @@ static int publish_change(struct cil_governor *governor,
 }
 
 /* See struct cil_governor. */
-static void say_changed(const struct cil_governor *governor)
+static void notify_changed(const struct cil_governor *governor)
 {
-	lockdep_assert_held(&change_lock);
+	lockdep_assert_held(&tunables_lock);
 	if (governor->changed)
 		governor->changed();
 }
@@ -138,13 +138,13 @@ int cil_tunables_apply(struct cil_governor *governor,
 {
 	int ret = 0;
 
-	mutex_lock(&change_lock);
-	if (live)
+	mutex_lock(&tunables_lock);
+	if (tunables_live)
 		ret = publish_change(governor, change);
 	else
-		remember(governor, change);
-	say_changed(governor);
-	mutex_unlock(&change_lock);
+		set_boot_values(governor, change);
+	notify_changed(governor);
+	mutex_unlock(&tunables_lock);
 	return ret;
 }
 
@@ -157,9 +157,9 @@ int cil_tunables_apply(struct cil_governor *governor,
  */
 void cil_tunables_watch(struct cil_governor *governor, void (*changed)(void))
 {
-	mutex_lock(&change_lock);
+	mutex_lock(&tunables_lock);
 	governor->changed = changed;
-	mutex_unlock(&change_lock);
+	mutex_unlock(&tunables_lock);
 }
 
 /**
@@ -169,7 +169,7 @@ void cil_tunables_watch(struct cil_governor *governor, void (*changed)(void))
  */
 bool cil_tunables_live(void)
 {
-	return READ_ONCE(live);
+	return READ_ONCE(tunables_live);
 }
 
 static int change_value(const struct cil_governor *governor, u32 n,
@@ -253,13 +253,13 @@ int cil_tunables_defaults(struct cil_governor *governor)
 	if (!set)
 		return -ENOMEM;
 	fill_set(governor, set, false);
-	mutex_lock(&change_lock);
+	mutex_lock(&tunables_lock);
 	publish_set(governor, set);
 	for (i = 0; i < tunable_count(governor); i++)
 		trace_value(governor, i, tunable_of(governor, i)->def,
 			    generation);
-	say_changed(governor);
-	mutex_unlock(&change_lock);
+	notify_changed(governor);
+	mutex_unlock(&tunables_lock);
 	return 0;
 }
 
@@ -363,12 +363,12 @@ int cil_tunables_init(void)
 	int ret;
 	int i;
 
-	mutex_lock(&change_lock);
+	mutex_lock(&tunables_lock);
 	ret = init_one(&cil_gate);
 	for (i = 0; !ret && i < CIL_POLICY_COUNT; i++)
 		ret = init_one(&cil_governors[i]);
-	WRITE_ONCE(live, !ret);
-	mutex_unlock(&change_lock);
+	WRITE_ONCE(tunables_live, !ret);
+	mutex_unlock(&tunables_lock);
 	if (ret)
 		cil_tunables_exit();
 	return ret;
@@ -386,10 +386,10 @@ void cil_tunables_exit(void)
 {
 	int i;
 
-	mutex_lock(&change_lock);
-	WRITE_ONCE(live, false);
+	mutex_lock(&tunables_lock);
+	WRITE_ONCE(tunables_live, false);
 	for (i = 0; i < CIL_POLICY_COUNT; i++)
 		exit_one(&cil_governors[i]);
 	exit_one(&cil_gate);
-	mutex_unlock(&change_lock);
+	mutex_unlock(&tunables_lock);
 }

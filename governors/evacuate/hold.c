@@ -157,10 +157,10 @@ static struct evacuate_step back_off(struct evacuate_hold *hold,
 		       ((u64)tunables->backoff_ms * CIL_NSEC_PER_MSEC) << level);
 }
 
-static struct evacuate_step give_way(struct evacuate_hold *hold,
-				     const struct evacuate_tunables *tunables,
-				     const struct evacuate_seen *seen,
-				     u64 slice_ns)
+static struct evacuate_step
+yield_to_tasks(struct evacuate_hold *hold,
+	       const struct evacuate_tunables *tunables,
+	       const struct evacuate_seen *seen, u64 slice_ns)
 {
 	u64 length_ns = part_of(slice_ns, tunables->share_pct);
 	bool look = evacuate_wants_look(hold, seen);
@@ -218,7 +218,7 @@ struct evacuate_step evacuate_next(struct evacuate_hold *hold,
 		return rest(hold, part_of(slice_ns, tunables->share_pct),
 			    EVACUATE_REASON_SOFTIRQ);
 	if (seen->waiting)
-		return give_way(hold, tunables, seen, slice_ns);
+		return yield_to_tasks(hold, tunables, seen, slice_ns);
 	if (seen->held_ns) {
 		hold->waited = 0;
 		hold->level = 0;

@@ -509,7 +509,7 @@ u32 menu_ng_typical_us(const struct menu_ng_window *window,
 }
 
 /* A tunable that the state depends on was changed. */
-static void follow_tunables(struct menu_ng *menu,
+static void update_tunables(struct menu_ng *menu,
 			    const struct menu_ng_tunables *t)
 {
 	u32 i;
@@ -610,9 +610,9 @@ static bool only_state0(const struct menu_ng *menu,
 }
 
 /* State @i is the first one that is too deep for the prediction. */
-static void settle(const struct menu_ng *menu,
-		   const struct cil_machine *machine,
-		   const struct cil_query *query, u32 i, struct choice *c)
+static void try_deeper(const struct menu_ng *menu,
+		       const struct cil_machine *machine,
+		       const struct cil_query *query, u32 i, struct choice *c)
 {
 	const struct cil_state *found = &machine->states[c->index];
 	const struct cil_state *deeper = &machine->states[i];
@@ -659,7 +659,7 @@ static void find_state(const struct menu_ng *menu,
 			return;
 		}
 		if (state->target_residency_ns > c->predicted_ns) {
-			settle(menu, machine, query, i, c);
+			try_deeper(menu, machine, query, i, c);
 			return;
 		}
 		c->index = i;
@@ -692,7 +692,7 @@ static void menu_ng_select(void *state, const struct cil_machine *machine,
 	const struct menu_ng_tunables *t = tunables;
 	struct menu_ng *menu = state;
 
-	follow_tunables(menu, t);
+	update_tunables(menu, t);
 	if (query->rejected)
 		menu_ng_window_add(&menu->window, MENU_NG_NO_INTERVAL);
 
@@ -716,10 +716,10 @@ static void menu_ng_select(void *state, const struct cil_machine *machine,
 }
 
 /* How long might the CPU have been idle, the wake-up not counted? */
-static u64 idle_duration(const struct menu_ng *menu,
-			 const struct cil_machine *machine,
-			 const struct menu_ng_tunables *t,
-			 const struct cil_outcome *outcome)
+static u64 menu_ng_duration(const struct menu_ng *menu,
+			    const struct cil_machine *machine,
+			    const struct menu_ng_tunables *t,
+			    const struct cil_outcome *outcome)
 {
 	const struct cil_state *entered = &machine->states[outcome->index];
 	u64 exit_latency_ns = entered->exit_latency_ns;
@@ -742,8 +742,8 @@ static void menu_ng_update(void *state, const struct cil_machine *machine,
 	u64 idle_ns, share = UNITY;
 	u32 *factor;
 
-	follow_tunables(menu, t);
-	idle_ns = idle_duration(menu, machine, t, outcome);
+	update_tunables(menu, t);
+	idle_ns = menu_ng_duration(menu, machine, t, outcome);
 	if (idle_ns > menu->next_timer_ns)
 		idle_ns = menu->next_timer_ns;
 	if (menu->next_timer_ns && idle_ns < t->max_interesting_us * NS_PER_US)

@@ -143,7 +143,7 @@ static void move_to(struct candidate *c, u32 index, enum cil_reason reason)
 	c->reason = reason;
 }
 
-static s64 target_residency(const struct cil_machine *machine, u32 index)
+static s64 teo_ng_residency(const struct cil_machine *machine, u32 index)
 {
 	return machine->states[index].target_residency_ns;
 }
@@ -205,7 +205,7 @@ static void follow_intercepts(const struct teo_ng *teo,
 }
 
 /* Step 3. */
-static void respect_latency(struct candidate *c)
+static void limit_latency(struct candidate *c)
 {
 	if (c->index > c->limit)
 		move_to(c, c->limit, CIL_REASON_TEO_LATENCY);
@@ -217,7 +217,7 @@ static bool timer_is_irrelevant(const struct teo_ng *teo,
 				const struct cil_query *query,
 				const struct candidate *c)
 {
-	bool shallow = !c->index || target_residency(machine, c->index) <
+	bool shallow = !c->index || teo_ng_residency(machine, c->index) <
 				    CIL_RESIDENCY_THRESHOLD_NS;
 
 	return shallow && !query->tick_stopped &&
@@ -232,7 +232,7 @@ static bool may_get_stuck(const struct cil_machine *machine,
 {
 	return query->tick_stopped &&
 	       query->sleep_length_ns > 2 * machine->tick_ns &&
-	       target_residency(machine, c->index) < machine->tick_ns;
+	       teo_ng_residency(machine, c->index) < machine->tick_ns;
 }
 
 static void go_deeper(const struct cil_machine *machine,
@@ -243,7 +243,7 @@ static void go_deeper(const struct cil_machine *machine,
 	for (i = c->limit; i > c->index; i--) {
 		if (cil_disabled(query, i))
 			continue;
-		if (target_residency(machine, i) <= query->sleep_length_ns) {
+		if (teo_ng_residency(machine, i) <= query->sleep_length_ns) {
 			move_to(c, i, CIL_REASON_TEO_UNSTICK);
 			return;
 		}
@@ -258,7 +258,7 @@ static void fit_into(const struct cil_machine *machine,
 	u32 index = c->index;
 	u32 i;
 
-	if (target_residency(machine, index) <= duration_ns)
+	if (teo_ng_residency(machine, index) <= duration_ns)
 		return;
 
 	for (i = index; i-- > 0;) {
@@ -266,7 +266,7 @@ static void fit_into(const struct cil_machine *machine,
 			continue;
 
 		index = i;
-		if (target_residency(machine, i) <= duration_ns)
+		if (teo_ng_residency(machine, i) <= duration_ns)
 			break;
 	}
 	move_to(c, index, reason);
@@ -278,7 +278,7 @@ static s64 expected_duration(const struct teo_ng *teo,
 			     const struct cil_query *query,
 			     const struct candidate *c)
 {
-	if (target_residency(machine, c->index) < machine->tick_ns &&
+	if (teo_ng_residency(machine, c->index) < machine->tick_ns &&
 	    3 * teo->tick_intercepts >= 2 * teo->total)
 		return machine->tick_ns / 2;
 	return query->sleep_length_ns;
@@ -295,8 +295,9 @@ static bool may_stop_tick(const struct cil_machine *machine,
 }
 
 /* Steps 5 to 8. Returns whether the tick may be stopped. */
-static bool ask_timer(struct teo_ng *teo, const struct cil_machine *machine,
-		      struct cil_query *query, struct candidate *c)
+static bool search_with_timer(struct teo_ng *teo,
+			      const struct cil_machine *machine,
+			      struct cil_query *query, struct candidate *c)
 {
 	teo->sleep_length_ns = cil_sleep_length(query);
 
@@ -332,17 +333,17 @@ static bool search(struct teo_ng *teo, const struct cil_machine *machine,
 	if (c->enabled == 1) {
 		c->reason = CIL_REASON_ONE_STATE;
 		return may_stop_tick(machine, query,
-				     target_residency(machine, c->index), c);
+				     teo_ng_residency(machine, c->index), c);
 	}
 
 	follow_intercepts(teo, query, c);
-	respect_latency(c);
+	limit_latency(c);
 
 	if (timer_is_irrelevant(teo, machine, query, c)) {
 		c->reason = CIL_REASON_TEO_SHALLOW;
 		return false;
 	}
-	return ask_timer(teo, machine, query, c);
+	return search_with_timer(teo, machine, query, c);
 }
 
 /**
@@ -408,15 +409,15 @@ static u32 bin_of(const struct cil_machine *machine, s64 duration_ns)
 	u32 i;
 
 	for (i = 0; i < machine->state_count; i++) {
-		if (target_residency(machine, i) <= duration_ns)
+		if (teo_ng_residency(machine, i) <= duration_ns)
 			bin = i;
 	}
 	return bin;
 }
 
 /* The idle duration; short ones are counted on the way. */
-static s64 idle_duration(struct teo_ng *teo, s64 exit_latency_ns,
-			 const struct cil_outcome *outcome)
+static s64 teo_ng_duration(struct teo_ng *teo, s64 exit_latency_ns,
+			   const struct cil_outcome *outcome)
 {
 	s64 residency_ns = (s64)outcome->residency_ns;
 	bool complete = residency_ns >= exit_latency_ns;
@@ -476,7 +477,7 @@ void teo_ng_update(struct teo_ng *teo, const struct cil_machine *machine,
 		   const struct cil_outcome *outcome)
 {
 	s64 exit_latency_ns = machine->states[outcome->index].exit_latency_ns;
-	s64 duration_ns = idle_duration(teo, exit_latency_ns, outcome);
+	s64 duration_ns = teo_ng_duration(teo, exit_latency_ns, outcome);
 	s64 sleep_length_ns = teo->sleep_length_ns;
 	u32 timer_bin = bin_of(machine, sleep_length_ns);
 	u32 bin = bin_of(machine, duration_ns < sleep_length_ns ?
@@ -514,7 +515,7 @@ void teo_ng_dump(const struct teo_ng *teo, const struct cil_machine *machine,
 	cil_env_print(sink, "state  bin begins at (ns)        hits  intercepts\n");
 	for (i = 0; i < machine->state_count; i++)
 		cil_env_print(sink, "%5u  %18lld  %10u  %10u\n", i,
-			      (long long)target_residency(machine, i),
+			      (long long)teo_ng_residency(machine, i),
 			      teo->bins[i].hits, teo->bins[i].intercepts);
 	cil_env_print(sink, "total            %u\n", teo->total);
 	cil_env_print(sink, "tick wake-ups    %u\n", teo->tick_wakeups);
@@ -522,33 +523,34 @@ void teo_ng_dump(const struct teo_ng *teo, const struct cil_machine *machine,
 	cil_env_print(sink, "short idles      %u\n", teo->short_idles);
 }
 
-static void policy_init(void *state, const struct cil_machine *machine,
-			const void *tunables)
+static void teo_ng_policy_init(void *state, const struct cil_machine *machine,
+			       const void *tunables)
 {
 	(void)machine;
 	(void)tunables;
 	teo_ng_init(state);
 }
 
-static void policy_select(void *state, const struct cil_machine *machine,
-			  const void *tunables, struct cil_query *query,
-			  struct cil_decision *decision)
+static void teo_ng_policy_select(void *state, const struct cil_machine *machine,
+				 const void *tunables, struct cil_query *query,
+				 struct cil_decision *decision)
 {
 	(void)tunables;
 	teo_ng_select(state, machine, query, decision);
 }
 
-static void policy_update(void *state, const struct cil_machine *machine,
-			  const void *tunables,
-			  const struct cil_outcome *outcome)
+static void teo_ng_policy_update(void *state, const struct cil_machine *machine,
+				 const void *tunables,
+				 const struct cil_outcome *outcome)
 {
 	(void)tunables;
 	teo_ng_update(state, machine, outcome);
 }
 
-static void policy_dump(const void *state, const struct cil_machine *machine,
-			const void *tunables, u64 now_ns,
-			struct cil_sink *sink)
+static void teo_ng_policy_dump(const void *state,
+			       const struct cil_machine *machine,
+			       const void *tunables, u64 now_ns,
+			       struct cil_sink *sink)
 {
 	(void)tunables;
 	(void)now_ns;
@@ -558,8 +560,8 @@ static void policy_dump(const void *state, const struct cil_machine *machine,
 const struct cil_policy teo_ng_policy = {
 	.name = "teo_ng",
 	.state_size = sizeof(struct teo_ng),
-	.init = policy_init,
-	.select = policy_select,
-	.update = policy_update,
-	.dump = policy_dump,
+	.init = teo_ng_policy_init,
+	.select = teo_ng_policy_select,
+	.update = teo_ng_policy_update,
+	.dump = teo_ng_policy_dump,
 };

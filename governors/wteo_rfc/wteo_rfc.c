@@ -61,7 +61,7 @@
 #include "../common/view.h"
 #include "wteo_rfc.h"
 
-static s64 target_residency(const struct cil_machine *machine, u32 index)
+static s64 wteo_rfc_residency(const struct cil_machine *machine, u32 index)
 {
 	return machine->states[index].target_residency_ns;
 }
@@ -197,7 +197,7 @@ static u32 fit_into_tick(const struct cil_machine *machine,
 		if (!is_usable(machine, query, k))
 			continue;
 		best = k;
-		if (target_residency(machine, k) <= query->delta_tick_ns)
+		if (wteo_rfc_residency(machine, k) <= query->delta_tick_ns)
 			break;
 	}
 	return best;
@@ -216,7 +216,7 @@ static void draw(struct wteo_rfc *w, const struct cil_machine *machine,
 	if (column < choice)
 		index = usable_near(machine, query, column, choice);
 	is_shallow = machine->states[index].polling ||
-		     target_residency(machine, index) < machine->tick_ns;
+		     wteo_rfc_residency(machine, index) < machine->tick_ns;
 	if (query->tick_stopped && is_shallow &&
 	    query->sleep_length_ns > 2 * machine->tick_ns)
 		return;
@@ -255,13 +255,13 @@ static u32 right_state(const struct cil_machine *machine,
 	u32 k = machine->state_count - 1;
 
 	slept_ns -= slept_ns > half_ns ? half_ns : slept_ns / 2;
-	while (k && target_residency(machine, k) > 0 &&
-	       (u64)target_residency(machine, k) > slept_ns)
+	while (k && wteo_rfc_residency(machine, k) > 0 &&
+	       (u64)wteo_rfc_residency(machine, k) > slept_ns)
 		k--;
 	return k;
 }
 
-static void remember(struct wteo_rfc_window *window, u32 column)
+static void update_window(struct wteo_rfc_window *window, u32 column)
 {
 	u8 *oldest = &window->columns[window->next];
 
@@ -293,7 +293,7 @@ static void wteo_rfc_update(void *state, const struct cil_machine *machine,
 		    CIL_ONE - w->learning);
 	w->touched_ns[w->choice] = outcome->now_ns;
 	w->learned = w->choice;
-	remember(&w->window, right);
+	update_window(&w->window, right);
 }
 
 static int wteo_rfc_row_learned(const void *state,

@@ -96,7 +96,7 @@ static struct cil_decision sleep_for(struct bench *b, s64 slept_ns)
 }
 
 /* Row 3, TEO's choice where no timer is near, has such weights. */
-static void give(struct bench *b, u32 first, u32 second, u32 third)
+static void set_row(struct bench *b, u32 first, u32 second, u32 third)
 {
 	b->rfc.rows[3][0] = first;
 	b->rfc.rows[3][1] = second;
@@ -150,7 +150,7 @@ static void a_period_weighs_the_rate(struct kunit *test)
 	struct bench *b = new_bench(test);
 	u16 view[CIL_STATE_MAX];
 
-	give(b, 0, CIL_ONE / 2, 0);
+	set_row(b, 0, CIL_ONE / 2, 0);
 	b->rfc.choice = 3;
 	learn(b, (struct cil_outcome){ .residency_ns = 50 * US, .index = 1 });
 	KUNIT_EXPECT_EQ(test, 3, wteo_rfc_policy.row_learned(&b->rfc, &b->machine,
@@ -238,7 +238,7 @@ static void rows_fade_to_teo(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct bench *b = new_bench(test);
 
-		give(b, CIL_ONE, 0, 0);
+		set_row(b, CIL_ONE, 0, 0);
 		b->tunables.half_life_ms = cases[i].half_life_ms;
 		b->query.now_ns += cases[i].age_ms * (u64)MS;
 		decide(b, 100 * MS, 3 * MS);
@@ -254,7 +254,7 @@ static void young_rows_are_left_alone(struct kunit *test)
 {
 	struct bench *b = new_bench(test);
 
-	give(b, CIL_ONE, 0, 0);
+	set_row(b, CIL_ONE, 0, 0);
 	b->tunables.half_life_ms = 64;
 	b->query.now_ns += MS - 1;
 	decide(b, 100 * MS, 3 * MS);
@@ -271,7 +271,7 @@ static void half_of_the_window_is_not_most(struct kunit *test)
 	u8 *count = b->rfc.window.count;
 
 	b->tunables.history_size = 4;
-	give(b, 0, CIL_ONE, 0);
+	set_row(b, 0, CIL_ONE, 0);
 	KUNIT_EXPECT_EQ(test, CIL_ROW_NONE, decide(b, 100 * MS, 3 * MS).row);
 	count[0] = 1;
 	count[2] = 1;
@@ -310,7 +310,7 @@ static void draws_follow_weights(struct kunit *test)
 		u32 drawn[CIL_STATE_MAX] = { 0 };
 
 		b->query.disabled = disabled;
-		give(b, 0, CIL_ONE / 4, CIL_ONE / 2);
+		set_row(b, 0, CIL_ONE / 4, CIL_ONE / 2);
 		for (i = 0; i < 4000; i++)
 			drawn[decide(b, 100 * MS, 3 * MS).index]++;
 		KUNIT_EXPECT_GT(test, drawn[disabled ? 0 : 1], 900);
@@ -328,10 +328,10 @@ static void weights_have_ends(struct kunit *test)
 	u64 random = b->rfc.random;
 	u32 lot = cil_scale(cil_random(&random) >> 2, CIL_ONE);
 
-	give(b, lot, CIL_ONE - lot, 0);
+	set_row(b, lot, CIL_ONE - lot, 0);
 	KUNIT_EXPECT_EQ(test, 1, decide(b, 100 * MS, 3 * MS).index);
 	start(b);
-	give(b, lot + 1, CIL_ONE - lot - 1, 0);
+	set_row(b, lot + 1, CIL_ONE - lot - 1, 0);
 	KUNIT_EXPECT_EQ(test, 0, decide(b, 100 * MS, 3 * MS).index);
 }
 
@@ -359,13 +359,13 @@ static void unusable_states_give_way(struct kunit *test)
 {
 	struct bench *b = new_bench(test);
 
-	give(b, 0, CIL_ONE, 0);
+	set_row(b, 0, CIL_ONE, 0);
 	b->query.disabled = 0x3;
 	KUNIT_EXPECT_EQ(test, 2, decide(b, 100 * MS, 3 * MS).index);
 	b->query.disabled = 0x7;
 	KUNIT_EXPECT_EQ(test, 3, decide(b, 100 * MS, 3 * MS).index);
 	b->query.disabled = 0;
-	give(b, 0, 0, CIL_ONE);
+	set_row(b, 0, 0, CIL_ONE);
 	b->rfc.rows[2][1] = CIL_ONE;
 	b->rfc.rows[2][2] = 0;
 	b->query.latency_req_ns = 10 * US;
@@ -383,7 +383,7 @@ static void a_stopped_tick_forbids_the_draw(struct kunit *test)
 {
 	struct bench *b = new_bench(test);
 
-	give(b, 0, CIL_ONE, 0);
+	set_row(b, 0, CIL_ONE, 0);
 	b->query.tick_stopped = true;
 	KUNIT_EXPECT_EQ(test, 1, decide(b, 8 * MS, 8 * MS).index);
 	/* A stopped tick is not started again. */
@@ -403,7 +403,7 @@ static void shallow_draws_keep_the_tick(struct kunit *test)
 	/* TEO has seen that the timer is right, and would stop the tick. */
 	for (i = 0; i < 8; i++)
 		sleep_for(b, 100 * MS);
-	give(b, 0, 0, CIL_ONE);
+	set_row(b, 0, 0, CIL_ONE);
 	d = decide(b, 100 * MS, 20 * US);
 	KUNIT_EXPECT_EQ(test, 2, d.index);
 	KUNIT_EXPECT_FALSE(test, d.stop_tick);
@@ -411,7 +411,7 @@ static void shallow_draws_keep_the_tick(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, CIL_REASON_WTEO_SAMPLE, d.reason);
 	KUNIT_EXPECT_EQ(test, 1, decide(b, 100 * MS, 20 * US - 1).index);
 	KUNIT_EXPECT_EQ(test, 0, decide(b, 100 * MS, 2 * US - 1).index);
-	give(b, CIL_ONE, 0, 0);
+	set_row(b, CIL_ONE, 0, 0);
 	KUNIT_EXPECT_FALSE(test, decide(b, 100 * MS, 3 * MS).stop_tick);
 }
 

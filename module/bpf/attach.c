@@ -18,7 +18,7 @@
 #include "tunables.h"
 
 /* Serialises changes. */
-static DEFINE_MUTEX(change_lock);
+static DEFINE_MUTEX(bpf_attach_lock);
 
 /* Why no program can be attached; NULL: it can. */
 static const char *unavailable = "the module is starting";
@@ -29,10 +29,10 @@ static struct cil_governor *governor_of_programs(void)
 }
 
 static struct cil_bpf_ops *current_program(void)
-	__must_hold(&change_lock)
+	__must_hold(&bpf_attach_lock)
 {
 	return rcu_dereference_protected(cil_bpf_active,
-					 lockdep_is_held(&change_lock));
+					 lockdep_is_held(&bpf_attach_lock));
 }
 
 static void restart_by_teo(struct work_struct *work)
@@ -40,14 +40,14 @@ static void restart_by_teo(struct work_struct *work)
 	const struct cil_bpf_ops *off;
 	const char *why;
 
-	mutex_lock(&change_lock);
+	mutex_lock(&bpf_attach_lock);
 	off = cil_bpf_taken_off(&why);
 	if (off) {
 		pr_err("%s is taken off, teo_ng decides: %s\n", off->name, why);
 		cil_glue_restart(governor_of_programs());
 		cil_shadow_restart(governor_of_programs());
 	}
-	mutex_unlock(&change_lock);
+	mutex_unlock(&bpf_attach_lock);
 }
 
 static DECLARE_WORK(off_work, restart_by_teo);
@@ -71,13 +71,13 @@ static int set_defaults(const struct cil_bpf_ops *now,
 
 /* The old program may be freed afterwards: no CPU runs it then. */
 static void publish_program(struct cil_bpf_ops *now)
-	__must_hold(&change_lock)
+	__must_hold(&bpf_attach_lock)
 {
-	lockdep_assert_held(&change_lock);
+	lockdep_assert_held(&bpf_attach_lock);
 	rcu_assign_pointer(cil_bpf_active, now);
 	cil_glue_restart(governor_of_programs());
 	synchronize_rcu();
-	cil_bpf_forget_taken_off();
+	cil_bpf_clear_taken_off();
 	cil_glue_restart(governor_of_programs());
 	cil_shadow_restart(governor_of_programs());
 	if (now)
@@ -92,7 +92,7 @@ static int replace_program(struct cil_bpf_ops *now, struct cil_bpf_ops *old,
 	const struct cil_bpf_ops *current_one;
 	int ret = 0;
 
-	mutex_lock(&change_lock);
+	mutex_lock(&bpf_attach_lock);
 	current_one = current_program();
 	if (attach ? !!current_one : current_one != old) {
 		ret = now ? -EBUSY : 0;
@@ -103,7 +103,7 @@ static int replace_program(struct cil_bpf_ops *now, struct cil_bpf_ops *old,
 	if (!ret)
 		publish_program(now);
 out:
-	mutex_unlock(&change_lock);
+	mutex_unlock(&bpf_attach_lock);
 	return ret;
 }
 
@@ -115,7 +115,7 @@ static int status_get(char *buffer, const struct kernel_param *kp)
 	int used;
 
 	cil_bpf_sum_counts(&sum);
-	mutex_lock(&change_lock);
+	mutex_lock(&bpf_attach_lock);
 	p = current_program();
 	if (unavailable)
 		used = scnprintf(buffer, PAGE_SIZE, "state=unavailable: %s\n",
@@ -129,7 +129,7 @@ static int status_get(char *buffer, const struct kernel_param *kp)
 	if (p)
 		used += scnprintf(buffer + used, PAGE_SIZE - used,
 				  "name=%s\nhash=%016llx\n", p->name, p->hash);
-	mutex_unlock(&change_lock);
+	mutex_unlock(&bpf_attach_lock);
 	return used + scnprintf(buffer + used, PAGE_SIZE - used,
 				"decisions=%llu\nfallbacks=%llu\nexcesses=%llu\nturns_max=%u\n",
 				sum.decisions, sum.fallbacks, sum.excesses,
@@ -157,7 +157,7 @@ void cil_bpf_init(void)
 	ret = cil_bpf_ops_register(replace_program);
 	if (!ret)
 		ret = cil_bpf_kfuncs_register();
-	mutex_lock(&change_lock);
+	mutex_lock(&bpf_attach_lock);
 	if (ret == -ENOENT)
 		unavailable = "the kernel did not take the BTF of this module (was it stripped?)";
 	else if (ret)
@@ -166,7 +166,7 @@ void cil_bpf_init(void)
 		unavailable = NULL;
 	if (unavailable)
 		pr_warn("no program can be attached: %s\n", unavailable);
-	mutex_unlock(&change_lock);
+	mutex_unlock(&bpf_attach_lock);
 }
 
 /**

@@ -18,8 +18,8 @@
 static_assert(offsetof(struct cil_tunable_set, generation) == 2 * sizeof(void *) &&
 	      offsetof(struct cil_tunable_set, value) == 2 * sizeof(void *) + sizeof(u32));
 
-static int (*replace_program)(struct cil_bpf_ops *now, struct cil_bpf_ops *old,
-			      bool attach);
+static int (*ops_replace)(struct cil_bpf_ops *now, struct cil_bpf_ops *old,
+			  bool attach);
 static bool has_btf;
 
 /* Nothing that waits, wakes, keeps time or draws lots: replay could not. */
@@ -136,17 +136,17 @@ static int ops_validate(void *kdata)
 
 static int ops_reg(void *kdata, struct bpf_link *link)
 {
-	return replace_program(kdata, NULL, true);
+	return ops_replace(kdata, NULL, true);
 }
 
 static void ops_unreg(void *kdata, struct bpf_link *link)
 {
-	replace_program(NULL, kdata, false);
+	ops_replace(NULL, kdata, false);
 }
 
 static int ops_update(void *kdata, void *old, struct bpf_link *link)
 {
-	return replace_program(kdata, old, false);
+	return ops_replace(kdata, old, false);
 }
 
 /* The kernel calls programs through copies of these. */
@@ -207,7 +207,7 @@ int cil_bpf_ops_register(int (*replace)(struct cil_bpf_ops *now,
 {
 	int ret;
 
-	replace_program = replace;
+	ops_replace = replace;
 	ret = register_bpf_struct_ops(&struct_ops, cil_bpf_ops);
 	/* Without BTF of the module the core answers 0, too. */
 	return ret ?: has_btf ? 0 : -ENOENT;

@@ -328,11 +328,11 @@ const struct cil_bpf_ops *cil_bpf_taken_off(const char **why)
 }
 
 /**
- * cil_bpf_forget_taken_off() - let any program decide again
+ * cil_bpf_clear_taken_off() - let any program decide again
  *
  * Context: any.
  */
-void cil_bpf_forget_taken_off(void)
+void cil_bpf_clear_taken_off(void)
 {
 	WRITE_ONCE(taken_off, NULL);
 }

@@ -39,7 +39,7 @@ u32 cil_bpf_state_size(const void *state);
 void cil_bpf_read_state(const void *state, u32 offset, void *to, u32 size);
 
 const struct cil_bpf_ops *cil_bpf_taken_off(const char **why);
-void cil_bpf_forget_taken_off(void);
+void cil_bpf_clear_taken_off(void);
 void cil_bpf_sum_counts(struct cil_bpf_counts *sum);
 void cil_bpf_watch(struct work_struct *work);
 void cil_bpf_unwatch(void);

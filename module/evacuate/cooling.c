@@ -12,25 +12,25 @@
 #include "evacuate/cooling.h"
 #include "evacuate/wishes.h"
 
-static struct thermal_cooling_device *device;
+static struct thermal_cooling_device *cooling_device;
 
 /* One CPU always stays. */
-static int get_max_state(struct thermal_cooling_device *cooler,
-			 unsigned long *state)
+static int cooling_get_max_state(struct thermal_cooling_device *cooler,
+				 unsigned long *state)
 {
 	*state = num_present_cpus() - 1;
 	return 0;
 }
 
-static int get_cur_state(struct thermal_cooling_device *cooler,
-			 unsigned long *state)
+static int cooling_get_cur_state(struct thermal_cooling_device *cooler,
+				 unsigned long *state)
 {
 	*state = cil_wishes_cooling();
 	return 0;
 }
 
-static int set_cur_state(struct thermal_cooling_device *cooler,
-			 unsigned long state)
+static int cooling_set_cur_state(struct thermal_cooling_device *cooler,
+				 unsigned long state)
 {
 	if (state >= num_present_cpus())
 		return -EINVAL;
@@ -39,9 +39,9 @@ static int set_cur_state(struct thermal_cooling_device *cooler,
 }
 
 static const struct thermal_cooling_device_ops cooling_ops = {
-	.get_max_state = get_max_state,
-	.get_cur_state = get_cur_state,
-	.set_cur_state = set_cur_state,
+	.get_max_state = cooling_get_max_state,
+	.get_cur_state = cooling_get_cur_state,
+	.set_cur_state = cooling_set_cur_state,
 };
 
 /**
@@ -51,12 +51,12 @@ static const struct thermal_cooling_device_ops cooling_ops = {
  */
 void cil_cooling_init(void)
 {
-	device = thermal_cooling_device_register(KBUILD_MODNAME, NULL,
-						 &cooling_ops);
-	if (IS_ERR(device)) {
+	cooling_device = thermal_cooling_device_register(KBUILD_MODNAME, NULL,
+							 &cooling_ops);
+	if (IS_ERR(cooling_device)) {
 		pr_info("no thermal cooling device (error %ld)\n",
-			PTR_ERR(device));
-		device = NULL;
+			PTR_ERR(cooling_device));
+		cooling_device = NULL;
 	}
 }
 
@@ -67,7 +67,7 @@ void cil_cooling_init(void)
  */
 void cil_cooling_exit(void)
 {
-	if (device)
-		thermal_cooling_device_unregister(device);
-	device = NULL;
+	if (cooling_device)
+		thermal_cooling_device_unregister(cooling_device);
+	cooling_device = NULL;
 }

@@ -16,13 +16,13 @@ static enum cpuhp_state evacuate_hotplug;
 
 static int evacuate_cpu_online(unsigned int cpu)
 {
-	cil_wishes_cpu_comes(cpu);
+	cil_wishes_cpu_online(cpu);
 	return 0;
 }
 
 static int evacuate_cpu_offline(unsigned int cpu)
 {
-	cil_wishes_cpu_goes(cpu);
+	cil_wishes_cpu_offline(cpu);
 	return 0;
 }
 

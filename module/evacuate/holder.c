@@ -159,7 +159,7 @@ static bool is_too_strict(u64 limit_ns)
 	return drv && strict;
 }
 
-static void look(struct cil_holder *holder, struct evacuate_seen *seen)
+static void holder_look(struct cil_holder *holder, struct evacuate_seen *seen)
 {
 	unsigned long injections = cil_threads_injections(&holder->threads);
 
@@ -198,7 +198,7 @@ static enum hrtimer_restart fold_mark(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-static void hold(struct cil_holder *holder, u64 length_ns)
+static void holder_hold(struct cil_holder *holder, u64 length_ns)
 {
 	u64 lost_ns = waited_ns();
 	u64 start_ns = local_clock();
@@ -226,7 +226,7 @@ static void rest_for(u64 length_ns)
 }
 
 /* Between two slices, so that a release is never in the middle of one. */
-static void release(struct cil_holder *holder)
+static void holder_release(struct cil_holder *holder)
 {
 	if (holder->ready)
 		cil_threads_put(&holder->threads);
@@ -237,7 +237,7 @@ static void release(struct cil_holder *holder)
  * Where the kernel limits the time of real-time tasks, the threads would use up
  * what the holder leaves: under a flood of interrupts they always run.
  */
-static void give_way(struct cil_holder *holder, u64 length_ns)
+static void holder_rest(struct cil_holder *holder, u64 length_ns)
 {
 	bool lowers = cil_kernel.throttles_realtime;
 
@@ -245,11 +245,11 @@ static void give_way(struct cil_holder *holder, u64 length_ns)
 		cil_threads_lower(&holder->threads);
 	rest_for(length_ns);
 	if (lowers && !cil_threads_raise(&holder->threads))
-		release(holder);
+		holder_release(holder);
 }
 
 /* One decision, and what it leads to. */
-static void decide(struct cil_holder *holder)
+static void holder_decide(struct cil_holder *holder)
 {
 	char comm[TASK_COMM_LEN] = "";
 	struct evacuate_tunables tunables;
@@ -258,7 +258,7 @@ static void decide(struct cil_holder *holder)
 	pid_t pid = 0;
 
 	cil_evac_tunables(&tunables);
-	look(holder, &seen);
+	holder_look(holder, &seen);
 	holder->limit_ns = latency_limit_ns(&tunables);
 	seen.too_strict = is_too_strict(holder->limit_ns);
 	if (evacuate_wants_look(&holder->hold, &seen)) {
@@ -267,12 +267,12 @@ static void decide(struct cil_holder *holder)
 	}
 	step = evacuate_next(&holder->hold, &tunables, &seen);
 	if (step.action == EVACUATE_HOLD) {
-		hold(holder, step.length_ns);
+		holder_hold(holder, step.length_ns);
 		return;
 	}
 	WRITE_ONCE(holder->reasons[step.reason], holder->reasons[step.reason] + 1);
 	trace_evacuate_back_off(&step, pid, comm);
-	give_way(holder, step.length_ns);
+	holder_rest(holder, step.length_ns);
 }
 
 static void holder_step(unsigned int cpu)
@@ -280,7 +280,7 @@ static void holder_step(unsigned int cpu)
 	struct cil_holder *holder = per_cpu_ptr(&holders, cpu);
 
 	if (!cil_holder_is_wanted(cpu)) {
-		release(holder);
+		holder_release(holder);
 		return;
 	}
 	if (!holder->ready) {
@@ -288,7 +288,7 @@ static void holder_step(unsigned int cpu)
 		holder->injections = cil_threads_injections(&holder->threads);
 	}
 	if (holder->ready)
-		decide(holder);
+		holder_decide(holder);
 	else
 		rest_for(NSEC_PER_SEC);
 }
@@ -317,12 +317,12 @@ static void holder_unpark(unsigned int cpu)
 
 static void holder_park(unsigned int cpu)
 {
-	release(per_cpu_ptr(&holders, cpu));
+	holder_release(per_cpu_ptr(&holders, cpu));
 }
 
 static void holder_cleanup(unsigned int cpu, bool online)
 {
-	release(per_cpu_ptr(&holders, cpu));
+	holder_release(per_cpu_ptr(&holders, cpu));
 }
 
 static struct smp_hotplug_thread holder_threads = {

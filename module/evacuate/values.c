@@ -9,7 +9,7 @@
 
 /* By position in evacuate_tunables[]; 0 stands for the default until it is set. */
 static u32 values[EVACUATE_TUNABLE_COUNT];
-static bool is_set[EVACUATE_TUNABLE_COUNT];
+static bool is_value_set[EVACUATE_TUNABLE_COUNT];
 
 static int parse_name(const struct cil_tunable *tunable, const char *text,
 		      u32 *value)
@@ -57,7 +57,7 @@ void cil_evac_store(u32 n, u32 value)
 {
 	WRITE_ONCE(values[n], value);
 	/* Pairs with cil_evac_value(). */
-	smp_store_release(&is_set[n], true);
+	smp_store_release(&is_value_set[n], true);
 }
 
 /**
@@ -70,8 +70,8 @@ void cil_evac_store(u32 n, u32 value)
 u32 cil_evac_value(u32 n)
 {
 	/* Pairs with cil_evac_store(). */
-	return smp_load_acquire(&is_set[n]) ? READ_ONCE(values[n]) :
-					      evacuate_tunables[n].def;
+	return smp_load_acquire(&is_value_set[n]) ? READ_ONCE(values[n]) :
+						    evacuate_tunables[n].def;
 }
 
 /**

@@ -25,10 +25,10 @@
 static DEFINE_MUTEX(wishes_lock);
 
 /* All below are protected by wishes_lock. */
-static bool live;
+static bool wishes_live;
 static LIST_HEAD(leases);
-static struct cpumask asked_cpus;
-static struct cpumask evacuated;
+static struct cpumask named_cpus;
+static struct cpumask evacuated_cpus;
 static u32 cooling;
 static bool sleeping;
 static struct evacuate_cpu *described;
@@ -45,7 +45,7 @@ static u32 smallest_capacity(void)
 	return pct;
 }
 
-static bool is_asked(unsigned int cpu)
+static bool is_named(unsigned int cpu)
 {
 	const struct cil_lease *lease;
 
@@ -53,11 +53,11 @@ static bool is_asked(unsigned int cpu)
 	list_for_each_entry(lease, &leases, list)
 		if (cpumask_test_cpu(cpu, &lease->cpus))
 			return true;
-	return cpumask_test_cpu(cpu, &asked_cpus);
+	return cpumask_test_cpu(cpu, &named_cpus);
 }
 
 /* The set that follows from all wishes, without a CPU that is about to go. */
-static void choose(struct cpumask *chosen, unsigned int leaving)
+static void wishes_choose(struct cpumask *chosen, unsigned int leaving)
 {
 	const struct evacuate_wish wish = {
 		.boot_cpu = cpumask_first(cpu_online_mask),
@@ -75,7 +75,7 @@ static void choose(struct cpumask *chosen, unsigned int leaving)
 		if (cpu == leaving)
 			continue;
 		cil_evac_describe(cpu, &described[count]);
-		described[count].asked = is_asked(cpu);
+		described[count].asked = is_named(cpu);
 		count++;
 	}
 	if (!count)
@@ -86,19 +86,19 @@ static void choose(struct cpumask *chosen, unsigned int leaving)
 }
 
 /* Makes the set follow the wishes; CPU hotplug is locked. */
-static void settle(unsigned int leaving)
+static void wishes_update(unsigned int leaving)
 {
 	static struct cpumask chosen;
 
 	lockdep_assert_held(&wishes_lock);
-	choose(&chosen, leaving);
-	if (cpumask_equal(&chosen, &evacuated))
+	wishes_choose(&chosen, leaving);
+	if (cpumask_equal(&chosen, &evacuated_cpus))
 		return;
-	cpumask_copy(&evacuated, &chosen);
+	cpumask_copy(&evacuated_cpus, &chosen);
 	scnprintf(event_text, sizeof(event_text), "%*pbl",
-		  cpumask_pr_args(&evacuated));
+		  cpumask_pr_args(&evacuated_cpus));
 	trace_evacuation(num_online_cpus(), event_text);
-	cil_holders_set(&evacuated);
+	cil_holders_set(&evacuated_cpus);
 }
 
 static void begin_change(void)
@@ -110,8 +110,8 @@ static void begin_change(void)
 static void end_change(void)
 {
 	lockdep_assert_held(&wishes_lock);
-	if (live)
-		settle(NO_CPU);
+	if (wishes_live)
+		wishes_update(NO_CPU);
 	mutex_unlock(&wishes_lock);
 	cpus_read_unlock();
 }
@@ -192,7 +192,7 @@ int cil_wishes_set_cpus(const char *text)
 	begin_change();
 	ret = check_cpus(cpus);
 	if (!ret)
-		cpumask_copy(&asked_cpus, cpus);
+		cpumask_copy(&named_cpus, cpus);
 	end_change();
 	free_cpumask_var(cpus);
 	return ret;
@@ -218,7 +218,7 @@ static int print_set(const struct cpumask *set, char *text, size_t size)
  */
 int cil_wishes_print_cpus(char *text, size_t size)
 {
-	return print_set(&asked_cpus, text, size);
+	return print_set(&named_cpus, text, size);
 }
 
 /**
@@ -231,7 +231,7 @@ int cil_wishes_print_cpus(char *text, size_t size)
  */
 int cil_wishes_print_evacuated(char *text, size_t size)
 {
-	return print_set(&evacuated, text, size);
+	return print_set(&evacuated_cpus, text, size);
 }
 
 /**
@@ -330,34 +330,34 @@ u32 cil_wishes_cooling(void)
 	return cpus;
 }
 
-static void settle_for(unsigned int leaving)
+static void wishes_update_for(unsigned int leaving)
 {
 	mutex_lock(&wishes_lock);
-	if (live)
-		settle(leaving);
+	if (wishes_live)
+		wishes_update(leaving);
 	mutex_unlock(&wishes_lock);
 }
 
 /**
- * cil_wishes_cpu_comes() - a CPU has come online
+ * cil_wishes_cpu_online() - a CPU has come online
  * @cpu: the CPU
  *
  * Context: process, CPU hotplug is locked.
  */
-void cil_wishes_cpu_comes(unsigned int cpu)
+void cil_wishes_cpu_online(unsigned int cpu)
 {
-	settle_for(NO_CPU);
+	wishes_update_for(NO_CPU);
 }
 
 /**
- * cil_wishes_cpu_goes() - a CPU is about to go offline
+ * cil_wishes_cpu_offline() - a CPU is about to go offline
  * @cpu: the CPU
  *
  * Context: process, CPU hotplug is locked.
  */
-void cil_wishes_cpu_goes(unsigned int cpu)
+void cil_wishes_cpu_offline(unsigned int cpu)
 {
-	settle_for(cpu);
+	wishes_update_for(cpu);
 }
 
 /**
@@ -394,7 +394,7 @@ int cil_wishes_init(void)
 		return ret;
 	}
 	begin_change();
-	live = true;
+	wishes_live = true;
 	end_change();
 	return 0;
 }
@@ -408,7 +408,7 @@ void cil_wishes_exit(void)
 {
 	/* A parameter may be written until the module has gone. */
 	begin_change();
-	live = false;
+	wishes_live = false;
 	end_change();
 	cil_holders_stop();
 	kfree(described);

@@ -40,8 +40,8 @@ void cil_lease_end(struct cil_lease *lease);
 void cil_wishes_set_cooling(u32 cpus);
 u32 cil_wishes_cooling(void);
 
-void cil_wishes_cpu_comes(unsigned int cpu);
-void cil_wishes_cpu_goes(unsigned int cpu);
+void cil_wishes_cpu_online(unsigned int cpu);
+void cil_wishes_cpu_offline(unsigned int cpu);
 void cil_wishes_sleep(bool asleep);
 
 #endif /* CIL_EVACUATE_WISHES_H */

@@ -7,11 +7,11 @@
 static void wrong_select(void *state, const struct cil_machine *machine, const void *tunables,
 			 struct cil_query *query, struct cil_decision *decision)
 {
-	policy_select(state, machine, tunables, query, decision);
+	teo_ng_policy_select(state, machine, tunables, query, decision);
 	if (query->now_ns % 64 == 0)
 		decision->stop_tick = true;
 }
 
 #include "bpf/unguard.h"
 
-CIL_BPF_POLICY("teo_ng", struct teo_ng, policy_init, wrong_select, policy_update, 0);
+CIL_BPF_POLICY("teo_ng", struct teo_ng, teo_ng_policy_init, wrong_select, teo_ng_policy_update, 0);

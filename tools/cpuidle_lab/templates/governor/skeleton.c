@@ -108,9 +108,9 @@ static u32 deepest(const struct cil_machine *machine,
 }
 
 /* Step 2. */
-static void respect_latency(const struct cil_machine *machine,
-			    const struct cil_query *query,
-			    struct skeleton_candidate *c)
+static void limit_latency(const struct cil_machine *machine,
+			  const struct cil_query *query,
+			  struct skeleton_candidate *c)
 {
 	u32 index = c->index;
 	u32 next = shallower(query, index);
@@ -155,7 +155,7 @@ static bool search(const struct skeleton *s,
 		   const struct cil_machine *machine, struct cil_query *query,
 		   struct skeleton_candidate *c)
 {
-	respect_latency(machine, query, c);
+	limit_latency(machine, query, c);
 	if (machine->states[c->index].polling)
 		return query->tick_stopped;
 
