@@ -230,7 +230,8 @@ def test_command_line_brings_results(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (output / "gate" / "sh").read_text() == "42\n"
 
 
-def test_interrupt_ends_the_machine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_machine(number: signal.Signals, tmp_path: Path) -> None:
     warm = LabRun("true", with_modules=False, real_time=True)
     run_lab(warm, tmp_path / "warm")  # images are there
     script = tmp_path / "script"
@@ -245,7 +246,7 @@ def test_interrupt_ends_the_machine(tmp_path: Path) -> None:
             while not (machines := descendants(lab.pid, "qemu")) and time.monotonic() < deadline:
                 time.sleep(0.2)
             assert machines
-            lab.send_signal(signal.SIGINT)
+            lab.send_signal(number)
             _, said = lab.communicate(timeout=60)
         finally:
             lab.kill()

@@ -3,11 +3,13 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -107,6 +109,21 @@ class LabResult:
         raise UserError(f"in the guest: {reason}")
 
 
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM end what follows as Ctrl-C does, unless the program has a handler of its own."""
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@_sigterm_interrupts()
 def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResult:
     """Boot the guest, run the script, return what it left.
 
