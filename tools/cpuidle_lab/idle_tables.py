@@ -26,14 +26,18 @@ def plain(name: str) -> str:
     return re.sub(r"[^\w.+-]", "_", name)[:15] or "state"
 
 
-def lines(host: Machine) -> list[str]:
+def lines(host: Machine, hz: int = DEFAULT_HZ) -> list[str]:
     """Return one line for each run of CPUs with the same idle states.
+
+    Args:
+        host: the machine.
+        hz: rate of the tick where no file tells it.
 
     Raises:
         UserError: no CPU has idle states.
     """
     found: list[tuple[int, int, str]] = []
-    for cpu, text in _tables(host):
+    for cpu, text in _tables(host, hz):
         if found and found[-1][1] == cpu - 1 and found[-1][2] == text:
             found[-1] = found[-1][0], cpu, text
         else:
@@ -49,8 +53,15 @@ def ticks_per_second(host: Machine) -> int | None:
     return int(hz) if hz.isdecimal() and int(hz) else None
 
 
-def _tables(host: Machine) -> Iterator[tuple[int, str]]:
-    tick_ns = 1_000_000_000 // (ticks_per_second(host) or DEFAULT_HZ)
+def assumption(host: Machine, hz: int = DEFAULT_HZ) -> str:
+    """Return one sentence where the rate of the tick is assumed, else ""."""
+    if ticks_per_second(host):
+        return ""
+    return f"the kernel's HZ is not known: {hz} is assumed"
+
+
+def _tables(host: Machine, hz: int) -> Iterator[tuple[int, str]]:
+    tick_ns = 1_000_000_000 // (ticks_per_second(host) or hz)
     general_us = _dma_latency_us(host)
     numbers = (name[3:] for name in host.tree.names(_CPUS) if name[:3] == "cpu")
     for cpu in sorted(int(number) for number in numbers if number.isdecimal()):

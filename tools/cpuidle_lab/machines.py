@@ -12,6 +12,7 @@ A machine is named by one of
     dts:mt8183-1          of the kernel's device trees, likewise
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +35,17 @@ PEPC, INTEL_IDLE, DTS = "pepc", "intel_idle", "dts"
 # ---- The running machine ----
 
 
-def tables_of(host: Host) -> list[Table]:
+def tables_of(host: Host, hz: int = HZ) -> list[Table]:
     """Return the idle states of all CPUs of a machine; neighbours with the same share a table.
+
+    Args:
+        host: the machine.
+        hz: ticks per second, where it does not tell them.
 
     Raises:
         UserError: no CPU has idle states.
     """
-    told = told_of(Path("this machine"), [(0, line) for line in idle_tables.lines(host)])
+    told = told_of(Path("this machine"), [(0, line) for line in idle_tables.lines(host, hz)])
     assert told is not None
     return told.tables
 
@@ -195,7 +200,11 @@ def find(spec: str, hz: int = HZ) -> Machine:
         raise UserError(f"a tick of {hz} Hz is out of range: 1 to 10000", USAGE)
     kind, colon, name = spec.partition(":")
     if spec == "this":
-        return tables_of(Host())[0].machine
+        host = Host()
+        tables = tables_of(host, hz)
+        if assumed := idle_tables.assumption(host, hz):
+            print(f"cpuidle-lab: {assumed}", file=sys.stderr)
+        return tables[0].machine
     if colon and kind == PEPC:
         return _among(recorded(hz), spec)
     if colon and kind in (INTEL_IDLE, DTS):

@@ -72,12 +72,15 @@ def _named(specs: list[str], hz: int) -> "list[Known]":
 def describe(known: "Known") -> dict[str, object]:
     """Return a machine as JSON: times in us, powers in mW."""
     from cpuidle_lab.costs import model_of
+    from cpuidle_lab.host import Machine as Host
+    from cpuidle_lab.idle_tables import assumption
 
     machine, model = known.machine, model_of(known.machine)
     return {
         "name": known.name,
         "source": known.source,
         "tick_us": machine.tick_ns / 1000,
+        "tick_assumed": known.name == "this" and bool(assumption(Host())),
         "powers_derived": model.derived,
         "states": [
             {
