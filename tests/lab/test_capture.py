@@ -149,13 +149,13 @@ def command_files(*others: str, main: str = MAIN) -> dict[str, bytes]:
         others: modules of the package that it imports beside those of capture.
         main: the program that starts it.
     """
-    names = ["__init__", "by_hand", "energy", "errors", "host", "idle_tables", "probes", "stock",
-             "sysfs", "commands/__init__", "commands/capture", *others]  # fmt: skip
+    names = ["__init__", "by_hand", "energy", "errors", "host", "idle_tables", "leftovers",
+             "probes", "stock", "sysfs", "commands/__init__", "commands/capture"]  # fmt: skip
     return (
         guest_python()
         | {"lab/main.py": main.encode()}
         | {f"lab/tools/cpuidle_lab/{name}.py": (PACKAGE / f"{name}.py").read_bytes()
-           for name in names}
+           for name in (*names, *others)}
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import TRACEFS, Machine, parse_version
+from cpuidle_lab.leftovers import is_alive
 from cpuidle_lab.stock import CPU_IDLE, EVENTS, PROBES
 from cpuidle_lab.sysfs import why
 
@@ -103,20 +104,14 @@ class Probes:
         Raises:
             UserError: the kernel refuses.
         """
-        gone = [name for name in self._groups() if not self._is_alive(name)]
+        gone = [
+            name
+            for name in self._machine.tree.names(f"{TRACEFS}/events")
+            if (found := _GROUP.fullmatch(name)) and not is_alive(self._machine, found[1])
+        ]
         for group in gone:
             self._remove(group, self._events_of(group))
         return gone
-
-    def _groups(self) -> list[str]:
-        return [name for name in self._machine.tree.names(f"{TRACEFS}/events")
-                if _GROUP.fullmatch(name)]  # fmt: skip
-
-    def _is_alive(self, group: str) -> bool:
-        found = _GROUP.fullmatch(group)
-        assert found
-        words = self._machine.tree.read_bytes(f"/proc/{found[1]}/cmdline") or b""
-        return b"cpuidle" in words and b"capture" in words
 
     def _events_of(self, group: str) -> list[str]:
         text = self._machine.tree.read(KPROBE_EVENTS) or ""

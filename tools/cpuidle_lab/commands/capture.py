@@ -30,7 +30,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from cpuidle_lab import __version__, by_hand, energy, idle_tables
+from cpuidle_lab import __version__, by_hand, energy, idle_tables, leftovers
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import (
     CURRENT_GOVERNOR,
@@ -64,7 +64,6 @@ OUR_EVENTS = "cpuidle_lab"
 
 _TRACING_ON = f"{TRACEFS}/tracing_on"
 _MARKER = f"{TRACEFS}/trace_marker"
-_TRACE_CLOCK = f"{TRACEFS}/trace_clock"
 
 _RESET = "sudo trace-cmd reset ends it and deletes all probes"
 
@@ -324,7 +323,7 @@ class Recorder:
         """
         arguments = [program, "record", "-o", str(self.trace)]
         # The kernel's timers are due by this clock.
-        arguments += ["-C", "mono", *way.events] if way else ["-e", OUR_EVENTS]
+        arguments += ["-C", leftovers.CLOCK, *way.events] if way else ["-e", OUR_EVENTS]
         for event in events:
             arguments += ["-e", event]
         with self._log.open("wb") as log:
@@ -476,9 +475,8 @@ def _prepare_stock(machine: Machine, undo: contextlib.ExitStack) -> Way:
     probes = Probes(machine)
     undo.callback(probes.remove)
     way = best_way(machine, probes)
-    clock = re.search(r"\[(\w+)\]", machine.tree.read(_TRACE_CLOCK) or "")
-    if clock:
-        undo.callback(machine.tree.write, _TRACE_CLOCK, clock[1])
+    if clock := leftovers.clock_of(machine):
+        undo.callback(machine.tree.write, leftovers.TRACE_CLOCK, clock)
     return way
 
 
@@ -504,12 +502,15 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         InterruptedSession: a signal came; nothing was recorded.
     """
     program = check(machine, plan)
+    leftovers.mend(machine)
     output = plan.output.absolute()
     with (
         Waiter() as waiter,
-        tempfile.TemporaryDirectory(prefix=".capture-", dir=output.parent) as scratch,
+        tempfile.TemporaryDirectory(prefix=leftovers.DIRECTORY, dir=output.parent) as scratch,
         contextlib.ExitStack() as undo,
     ):
+        undo.callback(leftovers.forget, machine)
+        leftovers.note(machine, Path(scratch), leftovers.clock_of(machine) if plan.stock else "")
         _configure(machine, plan, undo)
         way = _prepare_stock(machine, undo) if plan.stock else None
         recorder = Recorder(machine, waiter, Path(scratch))
@@ -673,11 +674,8 @@ def _report(machine: Machine, plan: Plan, result: Result) -> None:
             f"cpuidle-lab: no energy of {', '.join(result.unread_zones)}: cannot be read",
             file=sys.stderr,
         )
-    if result.way and idle_tables.ticks_per_second(machine) is None:
-        print(
-            f"cpuidle-lab: the kernel's HZ is not known: {idle_tables.DEFAULT_HZ} is assumed",
-            file=sys.stderr,
-        )
+    if result.way and (assumed := idle_tables.assumption(machine)):
+        print(f"cpuidle-lab: {assumed}", file=sys.stderr)
     if result.why:
         print(f"cpuidle-lab: recorded by {result.way} only: {result.why}", file=sys.stderr)
     if sys.stderr.isatty():

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`capture --stock` where the kernel refuses, a user interrupts or a session is killed."""
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab import idle_tables, leftovers
+from cpuidle_lab.cli import main
+from cpuidle_lab.host import TRACEFS
+from cpuidle_lab.host import Machine as Host
+from cpuidle_lab.probes import KPROBE_EVENTS, Probes, best_way
+from cpuidle_lab.sysfs import Tree
+from tests.unit import command, recorded
+from tests.unit.command import start, wait_for
+
+CLOCK = "local [global] mono"
+# As trace-cmd sets it.
+SET = "local global [mono]\n"
+
+
+class Refusing(Tree):
+    """A machine whose kernel refuses some lines of kprobe_events."""
+
+    def __init__(self, root: Path, *refused: str) -> None:
+        super().__init__(root)
+        self.refused = refused
+        self.lines: list[str] = []
+
+    def append(self, name: str, text: str) -> None:
+        """Add a line unless it is refused."""
+        if not text.startswith("-:") and any(word in text for word in self.refused):
+            raise OSError(errno.ENOENT, "No such file or directory")
+        self.lines.append(text)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Unfold a machine on which everything is in place; work in a directory beside it."""
+    root = recorded.unfold("debian13", tmp_path / "machine")
+    tracing = root / TRACEFS.lstrip("/")
+    (tracing / "kprobe_events").write_text("")
+    (tracing / "trace_clock").write_text(f"{CLOCK}\n")
+    for event in ("power/cpu_idle", "timer/tick_stop", "timer/hrtimer_expire_entry"):
+        (tracing / "events" / event).mkdir(parents=True)
+        (tracing / "events" / event / "enable").write_text("0\n")
+    (root / f"boot/config-{Host(Tree(root)).kernel()}").write_text("CONFIG_HZ=250\n")
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return root
+
+
+def contents(root: Path) -> dict[str, str]:
+    """Return everything that a session must leave as it was, except the lines of probes."""
+    left = {"notes", "recorded-arguments", "trace_marker", "kprobe_events", "trace_clock"}
+    return command.contents(root, left)
+
+
+# ---- Ways ----
+
+
+def test_with_neither_probes_nor_timers_cpu_idle_alone_is_recorded(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / KPROBE_EVENTS.lstrip("/")).unlink()
+    (root / f"{TRACEFS}/events/timer/tick_stop/enable".lstrip("/")).unlink()
+    way = best_way(Host(Tree(root)), Probes(Host(Tree(root))))
+    why = "the kernel has no kprobe_events, and it lacks events of timers"
+    assert (way.name, way.why) == ("cpu_idle", why)
+    assert way.events[:2] == ("-e", "power:cpu_idle")
+    assert not any("cil_" in word for word in way.events)
+
+
+def test_without_any_event_of_idle_cpus_nothing_is_recorded(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / f"{TRACEFS}/events/power/cpu_idle/enable".lstrip("/")).unlink()
+    assert main(["capture", "--stock", "--", "true"]) == 1
+    assert "has no event power:cpu_idle" in capsys.readouterr().err
+    assert (root / KPROBE_EVENTS.lstrip("/")).read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("refused", "way"),
+    [
+        (("tick_nohz_idle_retain_tick",), "events"),
+        (("dn=",), "probes"),  # before 6.9
+        (("cpuidle_reflect",), "probes"),  # inlined
+    ],
+)
+def test_probes_before_a_refused_one_are_removed(
+    root: Path, refused: tuple[str, ...], way: str
+) -> None:
+    tree = Refusing(root, *refused)
+    probes = Probes(Host(tree))
+    found = best_way(Host(tree), probes)
+    assert found.name == way
+    assert ("tick_nohz_idle_retain_tick: no such file" in found.why) == (way == "events")
+    probes.remove()
+    there: set[str] = set()
+    for line in tree.lines:
+        event = line[2:].split()[0]
+        if line.startswith("-:"):
+            there.remove(event)  # each is removed once
+        else:
+            assert event not in there
+            there.add(event)
+    assert there == set()
+
+
+# ---- Interruptions ----
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_restores_everything(root: Path, number: signal.Signals) -> None:
+    before = contents(root)
+    process = start("capture", "--stock", "--", "sh", "-c", "echo > on; exec sleep 60")
+    wait_for(Path("on").exists)
+    probes = root / KPROBE_EVENTS.lstrip("/")
+    assert probes.read_text().count("\n") == 6
+    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    clock.write_text(SET)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert err.endswith("no trace was kept, the system is as before\n")
+    lines = probes.read_text().splitlines()
+    assert sorted(lines[6:]) == sorted(f"-:{line.split()[0][2:]}" for line in lines[:6])
+    assert clock.read_text() == "global\n"
+    assert contents(root) == before
+    assert [path.name for path in Path().iterdir()] == ["on"]
+
+
+# ---- Killed sessions ----
+
+
+def killed(root: Path) -> Path:
+    """Kill a session; return the directory of its unfinished trace."""
+    process = start("capture", "--stock", "--", "sh", "-c", "echo $$ > on; exec sleep 60")
+    wait_for(lambda: Path("on").exists() and Path("on").read_text() != "")
+    (root / leftovers.TRACE_CLOCK.lstrip("/")).write_text(SET)
+    process.kill()
+    os.kill(int(Path("on").read_text()), signal.SIGKILL)  # it has the same pipes
+    process.communicate(timeout=60)
+    (scratch,) = Path().glob(".capture-*")
+    # The recorder ends by itself, and writes its trace there.
+    wait_for(lambda: (root / f"{TRACEFS}/set_event".lstrip("/")).read_text() == "")
+    wait_for((scratch / "trace.dat").exists)
+    return scratch
+
+
+def test_the_next_session_mends_what_a_killed_one_left(root: Path) -> None:
+    scratch = killed(root)
+    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    assert scratch.is_dir() and clock.read_text() == SET
+    assert main(["capture", "-o", "own.dat", "--", "true"]) == 0
+    assert clock.read_text() == "global\n"
+    assert sorted(path.name for path in Path().iterdir()) == ["on", "own.dat"]
+    assert list((root / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("case", ["alive", "another clock", "another directory", "no note"])
+def test_what_is_not_a_leftover_is_left_alone(root: Path, case: str) -> None:
+    host = Host(Tree(root))
+    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    kept = Path("mine" if case == "another directory" else ".capture-a").absolute()
+    kept.mkdir()
+    clock.write_text("[local] mono\n" if case == "another clock" else "local [mono]\n")
+    (root / "run").mkdir(exist_ok=True)
+    name = "cpuidle-lab-capture-x" if case == "no note" else "cpuidle-lab-capture-42"
+    (root / "run" / name).write_text(f"{kept}\nglobal\n")
+    if case == "alive":
+        (root / "proc/42").mkdir()
+        (root / "proc/42/cmdline").write_bytes(b"python3\0cpuidle-lab\0capture\0")
+    before = clock.read_text()
+    leftovers.mend(host)
+    assert kept.is_dir() == (case != "another clock")
+    assert (clock.read_text() == before) == (case != "another directory")
+    assert (root / "run" / name).exists() == (case in ("alive", "no note"))
+
+
+def test_a_machine_without_run_records_all_the_same(root: Path) -> None:
+    (root / "run").write_text("no directory\n")
+    assert main(["capture", "--stock", "--", "true"]) == 0
+    assert Path("trace.dat").exists()
+
+
+# ---- Latency requests ----
+
+
+def test_each_cpu_tells_its_own_latency_request(root: Path) -> None:
+    cpus = root / "sys/devices/system/cpu"
+    for cpu, request in ((1, "30"), (2, "n/a"), (3, "0")):
+        folder = cpus / f"cpu{cpu}/cpuidle/state0"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, value in (("name", "C1"), ("latency", "2"), ("residency", "2")):
+            (folder / name).write_text(f"{value}\n")
+        (cpus / f"cpu{cpu}/power").mkdir(exist_ok=True)
+        (cpus / f"cpu{cpu}/power/pm_qos_resume_latency_us").write_text(f"{request}\n")
+    lines = idle_tables.lines(Host(Tree(root)))
+    words = [dict(word.split("=", 1) for word in line.split()[2:]) for line in lines]
+    assert [(one["cpus"], one["latency_req_us"]) for one in words] == [
+        ("0-0", "-1"), ("1-1", "30"), ("2-2", "0"), ("3-3", "-1"),
+    ]  # fmt: skip
