@@ -28,7 +28,7 @@ import polars as pl
 from cpuidle_lab import trace as tr
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay.abi import constant
-from cpuidle_lab.stock import Told
+from cpuidle_lab.stock import Told, left_out, omissions
 from cpuidle_lab.trace import Integrity, Machine
 
 FORMAT = 2
@@ -58,6 +58,7 @@ _TICK_MAX = 2**40
 
 # Rows of a part: what reader and writer have in memory at once, about 30 MB.
 PART_ROWS = 1 << 18
+_PART_BYTES = 32 << 20
 
 _U8, _U16, _U32, _U64 = pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64()
 _S32, _S64 = pl.Int32(), pl.Int64()
@@ -269,6 +270,8 @@ class Writer:
         if table in _BY_CPU and waiting and waiting[-1]["cpu"][0] != frame["cpu"][0]:
             self._flush(table)
         waiting.append(frame)
+        if table not in _BY_CPU and sum(piece.estimated_size() for piece in waiting) > _PART_BYTES:
+            self._flush(table)
         while sum(piece.height for piece in waiting) >= PART_ROWS:
             whole = pl.concat(waiting)
             waiting[:] = [whole[:PART_ROWS]]
@@ -448,7 +451,8 @@ class Recording:
         unplaced: decisions in no interval, since the idle states were not known yet.
         symbols: table and column: what the numbers mean.
         law: of a synthetic stream: its law, parameters and seed; else None.
-        stock: of a recording without the module: "way" and TIMER_COUNTS; else None.
+        stock: of a recording without the module: "way", TIMER_COUNTS, "left_out" and "unused";
+            else None.
         cpus: the CPUs that have rows.
         parts: the files of each table.
     """
@@ -585,6 +589,16 @@ class _Collected:
         self.kernel = ""
         self.lost_known = 0
         self.lost_unknown = 0
+        self.left_out: dict[str, int] = {}
+
+    def leaves_out(self, table: str, frame: pl.DataFrame) -> bool:
+        """Tell whether rows are of a CPU whose idle states are not known, and count them."""
+        if table != "idle" or not self.told:
+            return False
+        found = left_out(self.told, {int(frame["cpu"][0]): frame.height})
+        for cpu, count in found.items():
+            self.left_out[cpu] = self.left_out.get(cpu, 0) + count
+        return bool(found)
 
     def note(self, table: str, frame: pl.DataFrame) -> None:
         if table == "config":
@@ -615,7 +629,8 @@ class _Collected:
         if not self.told:
             return {}
         known = {name: getattr(ending, name) for name in TIMER_COUNTS}
-        return {"stock": {"way": self.told.way, **known}}
+        rest = {"left_out": self.left_out, "unused": self.told.unused}
+        return {"stock": {"way": self.told.way, **known, **rest}}
 
 
 def write(
@@ -646,18 +661,21 @@ def write(
                 found.symbols = piece.symbols
             elif isinstance(piece, tr.Chunk):
                 found.note(piece.table, piece.frame)
+                if found.leaves_out(piece.table, piece.frame):
+                    continue
                 writer.add(piece.table, piece.frame)
                 rows += piece.frame.height
                 if progress:
                     progress(rows)
             else:
-                kind = _kind(trace, writer, piece, told)
+                kind = _kind(found, writer, piece)
                 writer.meta |= found.meta(kind, piece)
 
 
-def _kind(trace: Path, writer: Writer, ending: tr.Ending, told: Told | None) -> str:
+def _kind(found: _Collected, writer: Writer, ending: tr.Ending) -> str:
     """Choose what the intervals are made of, and drop the rest."""
-    if ending.decisions and not tr.is_timerless(told, ending):
+    trace = found.trace
+    if ending.decisions and not tr.is_timerless(found.told, ending):
         writer.drop("idle")
         if ending.unplaced == ending.decisions:
             raise UserError(
@@ -669,6 +687,8 @@ def _kind(trace: Path, writer: Writer, ending: tr.Ending, told: Told | None) -> 
     writer.drop("period")
     writer.rename("idle", "interval")
     if "interval" not in writer.parts:
+        if found.left_out:
+            raise UserError(f"{trace}: {omissions({'left_out': found.left_out})[0]}")
         raise UserError(
             f"{trace}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
             "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
@@ -687,13 +707,18 @@ def opened(path: Path, machine: Machine | None = None) -> Iterator[Recording]:
         machine: idle states of a recording without the module, instead of those that it tells.
 
     Raises:
-        UserError: as Recording and write().
+        UserError: as Recording and write(), or decisions were made with other idle states.
     """
     if path.is_dir():
-        yield Recording(path)
+        recording = Recording(path)
+        if machine and recording.kind != CPU_IDLE:
+            raise UserError(f"{path}: has idle states of its own; leave out --machine")
+        if machine:
+            recording.machines = dict.fromkeys(recording.cpus, machine)
+        yield recording
         return
     with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
         target = Path(folder) / "columns"
-        told = (tr.told_by(path) or Told()).with_machine(machine) if machine else None
+        told = tr.told_with(path, machine) if machine else None
         write(path, target, told=told)
         yield Recording(target)

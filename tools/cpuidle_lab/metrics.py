@@ -486,6 +486,8 @@ def _unmarked(trace: Trace, decided: pl.DataFrame, idle: pl.DataFrame) -> Iterat
 def _add_energy(trace: Trace, groups: Iterable[Group]) -> None:
     """Add what the energy counters say of each phase."""
     marks = trace.tables["marker"]
+    if marks.height:
+        marks = marks.filter(pl.col("text").str.contains(r"^\s*energy\s"))
     rows = marks.sort("ts", maintain_order=True).select("ts", "text").rows() if marks.height else []
     for group in groups:
         group.zones = energy.spent(row for row in rows if group.start_ns <= row[0] < group.end_ns)

@@ -39,6 +39,8 @@ def phases_of(marks: pl.DataFrame, end_ns: int) -> list[Phase]:
     """
     found: list[Phase] = []
     running: tuple[int, dict[str, str]] | None = None
+    if marks.height:
+        marks = marks.filter(pl.col("text").str.contains(r"^\s*phase\s"))
     rows = marks.sort("ts").select("ts", "text").rows() if marks.height else []
     for ts, text in [*rows, (end_ns, "phase end")]:
         match = _MARK.match(text.strip())

@@ -7,6 +7,8 @@ states, the tick, the latency request and the kernel:
     stock machine cpus=0-3 tick_ns=4000000 latency_req_us=-1 disabled=0x0 states=POLL:0:0:0,C1:2:2:0
     stock kernel=6.12.107 governor=menu way=probes
 
+A small reader of another format adds the line "stock unused=EVENT,EVENT".
+
 A state is NAME:EXIT_LATENCY_US:TARGET_RESIDENCY_US:POWER_MW; one of the names in POLLING spins. The
 lines "phase governor=NAME workload=NAME" tell later governors. A line that cannot be read is a
 `UserError`: a wrong table makes every figure wrong.
@@ -21,12 +23,19 @@ from typing import TYPE_CHECKING
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import parse_version
 from cpuidle_lab.idle_tables import plain
+from cpuidle_lab.sysfs import cpu_list
 
 if TYPE_CHECKING:
     from cpuidle_lab.trace import Machine
 
 # Begins the lines.
 MARK = "stock "
+MACHINE = f"{MARK}machine "
+PHASE = "phase governor="
+
+# The marks that tell of a recording, and how many of them are believed.
+OWN_LINES = f"^(?:{MARK}|{PHASE})"
+LINES_MAX = 1 << 16
 
 # Names of the states in which a CPU spins, as the kernel's drivers have them.
 POLLING = ("POLL", "snooze")
@@ -91,6 +100,7 @@ class Told:
         governors: names with the time from which they decided, ns.
         kernel: release, "" if unknown.
         way: PROBES, EVENTS or CPU_IDLE, as the recorder said; "" if it did not.
+        unused: events that the recording has and its reader leaves out, "" if there are none.
         strict: the module recorded, too; leave out the answers that its decision event asked for.
         no_probes: leave out what probes told.
     """
@@ -99,6 +109,7 @@ class Told:
     governors: list[tuple[int, str]] = field(default_factory=list)
     kernel: str = ""
     way: str = ""
+    unused: str = ""
     strict: bool = False
     no_probes: bool = False
 
@@ -190,18 +201,19 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
     told, found = Told(), False
     for ts, text in sorted(marks):
         words = dict(word.partition("=")[::2] for word in text.split()[1:])
-        if text.startswith("phase governor="):
+        if text.startswith(PHASE):
             told.governors.append((ts, words["governor"]))
         if not text.startswith(MARK):
             continue
         found = True
-        if text.startswith(f"{MARK}machine "):
+        if text.startswith(MACHINE):
             table = _table(path, words)
             if table not in told.tables:
                 told.tables.append(table)
         else:
             told.kernel = words.get("kernel", told.kernel)
             told.way = words.get("way", told.way)
+            told.unused = words.get("unused", told.unused)
             if words.get("governor"):
                 told.governors.append((ts, words["governor"]))
     told.governors = _changes(told.governors)
@@ -235,3 +247,39 @@ def stock_line(stock: Mapping[str, object]) -> str:
     if fateless:
         text += f"; of {100 * fateless / total:.1f} % it is not known whether the tick was kept"
     return text
+
+
+def left_out(told: Told, periods: Mapping[int, int]) -> dict[str, int]:
+    """Return the CPUs whose idle states a recording without the module does not tell.
+
+    Args:
+        told: what is known of it; without any idle states no CPU is left out.
+        periods: idle periods by CPU.
+
+    Returns:
+        The idle periods of each, by its number as text.
+    """
+    return {
+        str(cpu): count
+        for cpu, count in sorted(periods.items())
+        if told.tables and not any(table.first <= cpu <= table.last for table in told.tables)
+    }
+
+
+def omissions(stock: Mapping[str, object]) -> list[str]:
+    """Return one sentence for each part of a recording that no figure counts.
+
+    Args:
+        stock: "left_out" as left_out() has it, "unused" as in Told.
+    """
+    said = []
+    gone = stock.get("left_out")
+    if isinstance(gone, Mapping) and gone:
+        said.append(
+            f"no line '{MACHINE.strip()}' tells the idle states of CPU "
+            f"{cpu_list([int(cpu) for cpu in gone])}: {sum(gone.values()):,} idle periods are left "
+            "out; --machine gives idle states to all CPUs"
+        )
+    if stock.get("unused"):
+        said.append(f"the recording has events that are not used: {stock['unused']}")
+    return said

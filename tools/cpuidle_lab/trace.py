@@ -27,7 +27,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import as_trace
 from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.replay.abi import constant
-from cpuidle_lab.stock import Told, told_of
+from cpuidle_lab.stock import LINES_MAX, MACHINE, OWN_LINES, Told, left_out, omissions, told_of
 
 TABLES = (
     "decision",
@@ -346,13 +346,43 @@ def told_by(path: Path, both: bool = False) -> Told | None:
     Raises:
         UserError: as read_chunks(), or a line of the recorder cannot be read.
     """
+    marks = _own_lines(path, ("marker",) if both else ("marker", "decision"))
+    return None if marks is None else told_of(path, marks)
+
+
+def told_with(path: Path, machine: "Machine") -> Told:
+    """Return what is known of a recording without the module, with idle states given by the user.
+
+    Args:
+        path: the recording.
+        machine: idle states of all its CPUs.
+
+    Raises:
+        UserError: as told_by(), or the module's decisions are in it.
+    """
+    marks = _own_lines(path, ("marker", "decision"))
+    if marks is None:
+        raise UserError(f"{path}: has the module's decisions and idle states; leave out --machine")
+    try:
+        told = told_of(path, marks)
+    except UserError:  # of idle states that cannot be read, which are not needed
+        told = told_of(path, [mark for mark in marks if not mark[1].startswith(MACHINE)])
+    return (told or Told()).with_machine(machine)
+
+
+def _own_lines(path: Path, tables: Iterable[str]) -> list[tuple[int, str]] | None:
+    """Return time and text of the marks that recorders of ours wrote; None at a decision."""
     marks: list[tuple[int, str]] = []
-    for piece in read_chunks(path, ("marker",) if both else ("marker", "decision")):
-        if isinstance(piece, Chunk) and piece.table == "decision":
+    for piece in read_chunks(path, tables):
+        if not isinstance(piece, Chunk):
+            continue
+        if piece.table == "decision":
             return None
-        if isinstance(piece, Chunk):
-            marks += piece.frame.select("ts", pl.col("text").str.strip_chars()).iter_rows()
-    return told_of(path, marks)
+        lines = piece.frame.select("ts", pl.col("text").str.strip_chars())
+        marks += lines.filter(pl.col("text").str.contains(OWN_LINES)).iter_rows()
+        if len(marks) > LINES_MAX:
+            raise UserError(f"{path}: has more than {LINES_MAX:,} lines of its recorder")
+    return marks
 
 
 def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | Ending]:
@@ -451,6 +481,7 @@ class Trace:
         symbols: table and field: what the numbers mean.
         machines: idle states of each CPU that the trace describes.
         integrity: what is missing.
+        omissions: parts of the recording that no figure counts, one sentence each.
     """
 
     path: Path
@@ -459,6 +490,7 @@ class Trace:
     symbols: dict[tuple[str, str], dict[int, str]]
     machines: dict[int, Machine]
     integrity: Integrity
+    omissions: list[str] = field(default_factory=list)
 
     def name_of(self, table: str, column: str, value: int) -> str:
         """Return what a number means; the column's name and the number if the trace is silent."""
@@ -672,6 +704,16 @@ _ABSENT: dict[str, pl.DataFrame] = {
 }  # fmt: skip
 
 
+def _leave_out(told: Told, tables: dict[str, pl.DataFrame]) -> dict[str, int]:
+    """Drop CPUs whose idle states are not known; return them with their idle periods."""
+    counts = tables.pop("idle", pl.DataFrame({"cpu": []})).group_by("cpu").len()
+    found = left_out(told, dict(counts.iter_rows()))
+    if found:
+        gone = [int(cpu) for cpu in found]
+        tables["cpu_idle"] = tables["cpu_idle"].filter(~pl.col("idle_cpu").is_in(gone))
+    return found
+
+
 # Tables that a recording of power:cpu_idle alone has not.
 _DECIDED = ("decision", "outcome", "period", "interval")
 
@@ -690,12 +732,16 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
     """
     wanted = [name for name in (*TABLES, "period", "interval") if name != "state" or with_state]
     told = told or told_by(path)
-    schema, tables, ending = _collect(path, wanted, told)
+    schema, tables, ending = _collect(path, [*wanted, *(["idle"] * bool(told))], told)
+    gone = _leave_out(told, tables) if told else {}
     if is_timerless(told, ending):
         tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
+    said = omissions({"left_out": gone, "unused": told.unused}) if told else []
     if not tables["decision"].height and not tables["cpu_idle"].height:
+        if gone:
+            raise UserError(f"{path}: {said[0]}")
         raise UserError(
             f"{path}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
             "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
@@ -716,4 +762,5 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         symbols=schema.symbols,
         machines=machines,
         integrity=_integrity(tables, ending.events, implausible),
+        omissions=said,
     )

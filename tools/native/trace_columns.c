@@ -425,12 +425,16 @@ static const char *take_outcome(struct reader *r,
 	return cil_periods_outcome(&r->periods, &outcome);
 }
 
-/* Of use only while no decision tells more. */
+/*
+ * Of use only while no decision tells more; without the module, of a CPU whose
+ * idle states are not known.
+ */
 static const char *take_idle(struct reader *r, const struct tep_record *record)
 {
 	const struct source *s = r->sources[TABLE_CPU_IDLE];
 
-	if (r->counts.decisions || read_source(r, &s[1], record) != r->periods.cpu)
+	if ((r->counts.decisions && !r->stock.is_on) ||
+	    read_source(r, &s[1], record) != r->periods.cpu)
 		return NULL;
 	return cil_periods_idle(&r->periods, record->ts,
 				read_source(r, &s[0], record));

@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from cpuidle_lab import columns, machines, stock, trace
+    from cpuidle_lab import columns, machines, trace
 
     columns.check_target(args.output)
     machine = machines.find(args.machine) if args.machine else None
-    told = (trace.told_by(args.trace) or stock.Told()).with_machine(machine) if machine else None
+    told = trace.told_with(args.trace, machine) if machine else None
     trace.native_reader()  # compiled now, so that it does not count
     start = time.monotonic()
     console = Console(stderr=True)
@@ -92,7 +92,7 @@ def _as_json(recording: "Recording", seconds: float) -> dict[str, object]:
 
 def _show(recording: "Recording", seconds: float) -> None:
     from cpuidle_lab.columns import CPU_IDLE
-    from cpuidle_lab.stock import stock_line
+    from cpuidle_lab.stock import omissions, stock_line
 
     lost = recording.integrity
     for name in sorted(recording.parts):
@@ -102,6 +102,8 @@ def _show(recording: "Recording", seconds: float) -> None:
         print("only power:cpu_idle tells of it: what the governor knew is unknown")
     if recording.stock and recording.kind != CPU_IDLE:
         print(stock_line(recording.stock))
+    for line in omissions(recording.stock or {}):
+        print(line)
     if recording.unplaced:
         print(f"{recording.unplaced} decisions came before the first cpuidle_lab:config event")
     if lost.complete:

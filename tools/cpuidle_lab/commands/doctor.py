@@ -554,7 +554,7 @@ def examine_trace(path: Path) -> list[Finding]:
     # Here, so that the machine can be examined where only Python is.
     from cpuidle_lab import columns
     from cpuidle_lab.crossval import targets, trust
-    from cpuidle_lab.stock import stock_line
+    from cpuidle_lab.stock import omissions, stock_line
 
     with columns.opened(path) as recording:
         known = recording.kind == columns.TRACE
@@ -563,6 +563,7 @@ def examine_trace(path: Path) -> list[Finding]:
             kind = stock_line(recording.stock)
         remedy = "" if known else "capture --stock records what governors are told, then replay"
         found = [Finding("events", OK if known else WARN, kind, remedy)]
+        found += [Finding("events", WARN, line) for line in omissions(recording.stock or {})]
         lost = recording.integrity
         found.append(
             Finding("complete", OK, f"{lost.events:,} events, none lost")

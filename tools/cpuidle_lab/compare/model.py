@@ -19,7 +19,7 @@ from cpuidle_lab.crossval import trust
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
-from cpuidle_lab.stock import stock_line
+from cpuidle_lab.stock import omissions, stock_line
 from cpuidle_lab.trace import Integrity, Machine
 
 _T = TypeVar("_T")
@@ -230,10 +230,11 @@ def _open(
 
 def _remarks(recording: Recording, path: Path) -> list[str]:
     """Return what a reader must know of a recording."""
+    missing = omissions(recording.stock or {})
     if isinstance(recording, Blind):
-        return [NOTE, facts(recording)]
+        return [NOTE, facts(recording), *missing]
     said = trust.remarks(recording, path)
-    return [stock_line(recording.stock), *said] if recording.stock else said
+    return [stock_line(recording.stock), *missing, *said] if recording.stock else said
 
 
 def build(

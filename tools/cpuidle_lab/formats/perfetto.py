@@ -5,6 +5,9 @@ A trace is a sequence of packets, which may be compressed; a packet may hold a b
 events. The generated classes would parse whole messages: this reader takes packet by packet, and of
 each only what it needs, so that a trace may be larger than memory. A test compares the field
 numbers with those of the `perfetto` package.
+
+Timers are not read: Perfetto replaces the addresses of timers and functions by numbers that hold
+for a while, so neither a timer nor the tick can be told. What was left out is named in a last line.
 """
 
 import zlib
@@ -13,7 +16,8 @@ from pathlib import Path
 from typing import IO
 
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.formats.writer import Event
+from cpuidle_lab.formats.writer import EVENTS, Event
+from cpuidle_lab.stock import MARK
 
 # Field numbers of perfetto_trace.proto, by message.
 PACKET = 1
@@ -23,8 +27,22 @@ TIMESTAMP, PRINT, SCHED_SWITCH, CPU_IDLE = 1, 3, 4, 13
 STATE, CPU_ID = 1, 2
 PREV_PID, NEXT_PID = 2, 6
 BUF = 2
+EVENT_NAME = 1
 
-_PACKET_MAX = 1 << 28
+# Events that would tell more, and are left out; those of GENERIC carry their name.
+GENERIC = 327
+UNUSED = {
+    542: "kprobe_event",
+    551: "hrtimer_start",
+    552: "hrtimer_cancel",
+    553: "hrtimer_expire_entry",
+    555: "timer_start",
+    556: "timer_cancel",
+    557: "timer_expire_entry",
+}
+
+# A packet is held whole, packed and unpacked.
+_PACKET_MAX = 1 << 26
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Value = int | bytes
@@ -32,6 +50,10 @@ Value = int | bytes
 
 class _DamagedError(Exception):
     """The bytes are no message."""
+
+
+class _LargeError(Exception):
+    """A packet is larger than is held."""
 
 
 def is_perfetto(head: bytes) -> bool:
@@ -99,8 +121,10 @@ def _stream_varint(stream: IO[bytes]) -> int | None:
 def _packets(stream: IO[bytes]) -> Iterator[bytes]:
     while (key := _stream_varint(stream)) is not None:
         size = _stream_varint(stream)
-        if key != PACKET << 3 | _BYTES or size is None or size > _PACKET_MAX:
+        if key != PACKET << 3 | _BYTES or size is None:
             raise _DamagedError
+        if size > _PACKET_MAX:
+            raise _LargeError
         data = stream.read(size)
         if len(data) != size:
             raise _DamagedError
@@ -116,7 +140,7 @@ def _unpacked(packet: bytes) -> Iterator[bytes]:
             inflater = zlib.decompressobj()
             data = inflater.decompress(value, _PACKET_MAX)
             if inflater.unconsumed_tail:
-                raise _DamagedError
+                raise _LargeError
             for key, inner in _fields(data):
                 if key == PACKET and isinstance(inner, bytes):
                     yield from (
@@ -138,7 +162,16 @@ def _number(fields: dict[int, Value], key: int) -> int:
     return value
 
 
-def _event(cpu: int, data: bytes, lost: bool) -> Event | None:
+def _unused(fields: dict[int, Value]) -> str:
+    """Return the name of an event that would tell more; "" of others."""
+    if GENERIC in fields:
+        told = _numbers(fields[GENERIC]).get(EVENT_NAME, b"")
+        name = told.decode(errors="replace") if isinstance(told, bytes) else ""
+        return name if name in EVENTS else ""
+    return next((name for number, name in UNUSED.items() if number in fields), "")
+
+
+def _event(cpu: int, data: bytes, lost: bool, unused: set[str]) -> Event | None:
     fields = dict(_fields(data))
     ts = _number(fields, TIMESTAMP)
     if CPU_IDLE in fields:
@@ -153,31 +186,42 @@ def _event(cpu: int, data: bytes, lost: bool) -> Event | None:
         text = _numbers(fields[PRINT]).get(BUF, b"")
         if isinstance(text, bytes):
             return Event(cpu, ts, "print", text=text.decode(errors="replace").strip(), lost=lost)
+    if name := _unused(fields):
+        unused.add(name)
     return None
 
 
-def _bundle(data: bytes) -> Iterator[Event]:
+def _bundle(data: bytes, unused: set[str]) -> Iterator[Event]:
     fields = list(_fields(data))
     head = {key: value for key, value in fields if key != EVENT}
     cpu, lost = _number(head, CPU), bool(_number(head, LOST_EVENTS))
     for key, value in fields:
         if key == EVENT and isinstance(value, bytes):
-            event = _event(cpu, value, lost)
+            event = _event(cpu, value, lost, unused)
             if event:
                 yield event
                 lost = False
 
 
 def events(path: Path) -> Iterator[Event]:
-    """Yield the events of a Perfetto trace.
+    """Yield the events of a Perfetto trace; at last, a line that names those left out.
 
     Raises:
         UserError: the file is damaged or truncated.
     """
+    unused: set[str] = set()
+    last: Event | None = None
     try:
         with path.open("rb") as stream:
             for packet in _packets(stream):
                 for bundle in _unpacked(packet):
-                    yield from _bundle(bundle)
+                    for last in _bundle(bundle, unused):
+                        yield last
+    except _LargeError:
+        raise UserError(
+            f"{path}: has a packet of more than {_PACKET_MAX >> 20} MiB, which is not read"
+        ) from None
     except (_DamagedError, zlib.error):
         raise UserError(f"{path}: is a Perfetto trace, but truncated or damaged") from None
+    if last and unused:
+        yield Event(last.cpu, last.ts, "print", text=f"{MARK}unused={','.join(sorted(unused))}")

@@ -26,7 +26,7 @@ _LINE = re.compile(
 _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
 _SWITCH = re.compile(r":(\d{1,9}) \[\d+\] \S+ ==> .*:(\d{1,9}) \[")
-_LOST = re.compile(r"CPU:(\d{1,9}) \[(?:LOST \d+ EVENTS|EVENTS DROPPED)\]|\[CPU:(\d{1,9}) LOST")
+_LOST = re.compile(r"CPU:(\d{1,4}) \[(?:LOST \d+ EVENTS|EVENTS DROPPED)\]|\[CPU:(\d{1,4}) LOST")
 # Of struct timer_list: it does not wake an idle CPU.
 WHEEL_DEFERRABLE = 0x80000
 _MARKS = ("tracing_mark_write", "print")

@@ -76,8 +76,9 @@ EVENTS: dict[str, tuple[str, int, Fields]] = {
 # Events whose function is told by its name.
 WITH_FUNCTION = ("hrtimer_expire_entry", "hrtimer_start", "timer_expire_entry")
 
-# Functions are numbered from here, since only their names are known.
+# Functions are numbered from here, since only their names are known; so many are kept.
 _FUNCTIONS = 0xFFFF000000000000
+_FUNCTIONS_MAX = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -211,8 +212,7 @@ class Writer:
         _, number, fields = EVENTS[event.name]
         values = dict(event.values)
         if event.name in WITH_FUNCTION:
-            known = self._functions.setdefault(event.text[:80], len(self._functions))
-            values["function"] = _FUNCTIONS + 16 * (known + 1)
+            values["function"] = self._function(event.text[:80])
         record = bytearray(struct.pack("<HBBi", number, 0, 0, 0))
         for name, (_, offset, size, _signed) in fields.items():
             record = record.ljust(offset + size, b"\0")
@@ -224,6 +224,12 @@ class Writer:
         if event.name == "print":
             record += event.text.encode()[:_TEXT_MAX] + b"\n\0"
         return bytes(record) + bytes(-len(record) % 4)
+
+    def _function(self, name: str) -> int:
+        """Return the address that stands for a function; 0 where there are too many."""
+        if name not in self._functions and len(self._functions) == _FUNCTIONS_MAX:
+            return 0
+        return _FUNCTIONS + 16 * (self._functions.setdefault(name, len(self._functions)) + 1)
 
     def _head(self, cpus: int) -> bytes:
         def number(code: str, value: int) -> bytes:

@@ -60,6 +60,7 @@ def as_json(report: Report, end: str) -> dict[str, Any]:
                 "cpus": item.cpus,
                 "integrity": asdict(item.integrity) | {"complete": item.integrity.complete},
                 "machines": {str(cpu): asdict(machine) for cpu, machine in item.machines.items()},
+                "omissions": item.omissions,
             }
             for item in report.traces
         ],

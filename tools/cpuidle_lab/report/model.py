@@ -10,7 +10,6 @@ import polars as pl
 from cpuidle_lab import energy, metrics, trace
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.metrics import Group, Summary
-from cpuidle_lab.stock import Told
 from cpuidle_lab.trace import Machine, Trace
 
 
@@ -113,8 +112,7 @@ def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
 
 
 def _load(path: Path, machine: Machine | None) -> Trace:
-    told = (trace.told_by(path) or Told()).with_machine(machine) if machine else None
-    return trace.load(path, told=told)
+    return trace.load(path, told=trace.told_with(path, machine) if machine else None)
 
 
 def build(paths: list[Path], command: str, start: str, machine: Machine | None = None) -> Report:

@@ -272,7 +272,7 @@ def _hints(item: Trace) -> str:
 def _recording(report: Report) -> str:
     cards = []
     for item in report.traces:
-        lost = losses(item.integrity)
+        lost = losses(item.integrity) + item.omissions
         state = (
             "<ul class='soft'>" + "".join(f"<li>{escape(line)}.</li>" for line in lost) + "</ul>"
             if lost

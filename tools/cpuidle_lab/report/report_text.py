@@ -98,7 +98,7 @@ def show(report: Report) -> None:
         few = f"fewer than {FEW_INTERVALS} idle intervals, so not in the summary"
         notes[f"{', '.join(report.left_out())}: {few}"] = None
     for item in report.traces:
-        for line in losses(item.integrity):
+        for line in [*losses(item.integrity), *item.omissions]:
             notes[f"{item.path}: {line}"] = None
     notes |= dict.fromkeys(report.energy_sources())
     notes |= dict.fromkeys(report.prediction_errors())

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Formats of recordings: what of them is kept in memory, and what of them is read."""
+
+import json
+import tracemalloc
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cpuidle_lab import columns, stock
+from cpuidle_lab import trace as tr
+from cpuidle_lab.cli import main
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.formats import perfetto, writer
+from cpuidle_lab.formats.writer import Event, Writer
+from cpuidle_lab.phases import phases_of
+from tests.unit.test_stock import EXIT, MACHINE, MS, Kernel, field, periods
+from tests.unit.tracedat import Trace
+
+MARKERS = 1_000_000
+MEMORY = 64 << 20
+
+# ---- Memory ----
+
+
+def test_a_million_markers_are_not_kept(tmp_path: Path) -> None:
+    trace = Trace()
+    for n in range(1000):
+        trace.mark(0, 1000 + n, f"marker {n} of a program that marks each of its frames")
+    path = tmp_path / "marks.dat"
+    trace.write_large(path, MARKERS)
+    tracemalloc.start()
+    assert tr.told_by(path) is None
+    assert tracemalloc.get_traced_memory()[1] < MEMORY
+    marks = pl.DataFrame({"ts": range(MARKERS)}).with_columns(text=pl.format("m {}", "ts"))
+    tracemalloc.reset_peak()
+    assert phases_of(marks, MARKERS) == []
+    assert tracemalloc.get_traced_memory()[1] < MEMORY
+    tracemalloc.stop()
+
+
+def test_lines_of_a_recorder_without_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tr, "LINES_MAX", 20)
+    trace = Trace()
+    for n in range(21):
+        trace.mark(0, 1000 + n, "phase governor=menu workload=a")
+    with pytest.raises(UserError, match="has more than 20 lines of its recorder"):
+        tr.told_by(trace.write(tmp_path / "marks.dat"))
+
+
+def test_a_part_of_long_texts_is_written_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "_PART_BYTES", 10_000)
+    kernel = Kernel()
+    for _ in range(3):
+        kernel.idle(1, 300_000, sleep=MS, delta=MS)
+    with Writer(tmp_path / "a.dat") as to:
+        for cpu in range(4):
+            for event in kernel.events:
+                values = {**event.values, **({"cpu_id": cpu} if event.name == "cpu_idle" else {})}
+                to.add(Event(cpu, event.ts, event.name, values, event.text))
+            for n in range(20):
+                to.add(Event(cpu, kernel.now + n, "print", text="x" * 1000))
+    with columns.opened(tmp_path / "a.dat") as recording:
+        assert len(recording.parts["marker"]) == 4
+        assert recording.table("marker").height == 4 * 22
+
+
+def test_names_of_functions_are_kept_up_to_a_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_FUNCTIONS_MAX", 2)
+    with Writer(tmp_path / "a.dat") as to:
+        for n, name in enumerate(("one", "two", "three", "one")):
+            to.add(Event(0, n, "hrtimer_expire_entry", text=name))
+    trace = tr.read_chunks(tmp_path / "a.dat", ("hrtimer",))
+    (found,) = (one.frame["function"].to_list() for one in trace if isinstance(one, tr.Chunk))
+    assert found == ["one", "two", "unknown", "one"]
+
+
+@pytest.mark.parametrize("kind", ["plain", "compressed"])
+def test_a_packet_that_is_too_large_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(perfetto, "_PACKET_MAX", 1 << 20)
+    large = field(9, bytes(2 << 20))
+    if kind == "compressed":
+        import zlib
+
+        large = field(perfetto.COMPRESSED_PACKETS, zlib.compress(field(perfetto.PACKET, large)))
+    path = tmp_path / "x"
+    path.write_bytes(field(perfetto.PACKET, field(8, 5)) + field(perfetto.PACKET, large))
+    with pytest.raises(UserError, match="has a packet of more than 1 MiB, which is not read"):
+        list(perfetto.events(path))
+
+
+# ---- Perfetto ----
+
+
+def a_bundle(*more: bytes) -> bytes:
+    """Return a Perfetto trace of an idle period, with other events in the middle."""
+    idle = [
+        field(perfetto.TIMESTAMP, ts)
+        + field(perfetto.CPU_IDLE, field(perfetto.STATE, state) + field(perfetto.CPU_ID, 3))
+        for ts, state in ((1000, 1), (9000, EXIT), (10_000, 1), (20_000, EXIT))
+    ]
+    others = [field(perfetto.TIMESTAMP, 1500) + one for one in more]
+    events = b"".join(field(perfetto.EVENT, one) for one in (idle[0], *others, *idle[1:]))
+    bundle = field(perfetto.FTRACE_EVENTS, field(perfetto.CPU, 3) + events)
+    return field(perfetto.PACKET, bundle)
+
+
+def generic(name: str) -> bytes:
+    """Return an event that Perfetto has no message for."""
+    return field(perfetto.GENERIC, field(perfetto.EVENT_NAME, name.encode()))
+
+
+def test_events_of_timers_and_probes_that_are_not_used_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.pftrace"
+    timer = {name: field(number, field(1, 7)) for number, name in perfetto.UNUSED.items()}
+    path.write_bytes(
+        a_bundle(
+            timer["hrtimer_start"], timer["kprobe_event"], timer["hrtimer_start"],
+            generic("tick_stop"), generic("some_event"),
+        )
+    )  # fmt: skip
+    said = "the recording has events that are not used: hrtimer_start,kprobe_event,tick_stop"
+    assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert f"{said}\n" in capsys.readouterr().out
+    assert main(["doctor", "--trace", str(path)]) == 0
+    assert said in capsys.readouterr().out
+    words = ["compare", str(path), "--machine", "skx", "--governors", "teo_ng", "--no-mainline",
+             "--no-instructions", "--json"]  # fmt: skip
+    assert main(words) == 0
+    assert said in json.dumps(json.loads(capsys.readouterr().out))
+    assert main(["report", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["traces"][0]["omissions"] == [said]
+
+
+def test_nothing_is_said_where_all_events_are_used(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pftrace"
+    path.write_bytes(a_bundle(generic("some_event")))
+    with columns.opened(path) as recording:
+        assert recording.stock is None
+        assert recording.rows("interval") == 2
+
+
+def test_the_numbers_of_unused_events_are_those_of_perfettos_package() -> None:
+    protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    known = protos.FtraceEvent.DESCRIPTOR.fields_by_name
+    assert {known[name].number: name for name in perfetto.UNUSED.values()} == perfetto.UNUSED
+    assert known["generic"].number == perfetto.GENERIC
+    generic_event = protos.GenericFtraceEvent.DESCRIPTOR.fields_by_name
+    assert generic_event["event_name"].number == perfetto.EVENT_NAME
+
+
+# ---- Text ----
+
+REPORT = f"""\
+cpus=1
+     print-9 [000] 0.001000000: print: tracing_mark_write: {MACHINE}
+     print-9 [000] 0.001000001: print: tracing_mark_write: {stock.MARK}kernel=6.12.9 way=events
+     a-5 [000] 0.005000000: hrtimer_start: hrtimer=0xffff10 function=tick_nohz_handler/0x0 \
+expires=8000000 softexpires=8000000
+     a-5 [000] 0.008001000: hrtimer_expire_entry: hrtimer=0xffff10 now=8000900 \
+function=tick_nohz_handler/0x0
+     a-5 [000] 0.008001100: hrtimer_start: hrtimer=0xffff10 function=tick_nohz_handler/0x0 \
+expires=12000000 softexpires=12000000
+     a-5 [000] 0.008001200: timer_start: timer=0xffff01 function=f expires=1061 [timeout=60] \
+bucket_expiry=2000 cpu=0 idx=0 flags=P
+     a-5 [000] 0.008001300: hrtimer_start: hrtimer=0xffff77 function=hrtimer_wakeup/0x0 \
+expires=10000000 softexpires=10000000
+     a-5 [000] 0.008001400: hrtimer_start: hrtimer=0xffff78 function=hrtimer_wakeup/0x0 \
+expires=9000000 softexpires=9000000
+     a-5 [000] 0.008001500: hrtimer_cancel: hrtimer=0xffff78
+     a-5 [000] 0.008001600: sched_switch: a:5 [120] S ==> swapper/0:0 [120]
+     <idle>-0 [000] 0.008001700: cpu_idle: state=1 cpu_id=0
+     <idle>-0 [000] 0.008021700: cpu_idle: state={EXIT} cpu_id=0
+     <idle>-0 [000] 0.008021800: sched_switch: swapper/0:0 [120] R ==> a:5 [120]
+     a-5 [000] 0.012001000: hrtimer_expire_entry: hrtimer=0xffff10 now=12000900 \
+function=tick_nohz_handler/0x0
+"""
+
+
+def test_timers_of_trace_cmd_report_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text(REPORT)
+    (row,) = periods(path).to_dicts()
+    # Hrtimer 78 is cancelled; the kernel reads the clock 100 ns after the switch.
+    at = 8_001_700
+    assert (row["sleep_length_ns"], row["delta_tick_ns"]) == (10 * MS - at, 10 * MS - at)
+    assert row["flags"] & 0x10
+    path.write_text(REPORT.replace("hrtimer_cancel: hrtimer=0xffff78", "other: x=1"))
+    assert periods(path)["sleep_length_ns"].to_list() == [9 * MS - at]
