@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.commands import calibrate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.view.html_page import generator
 from tests.unit import recorded
 
 PACKAGE = Path(__file__).parents[2] / "tools"
@@ -450,10 +452,28 @@ def test_a_state_that_never_pays_is_said_to_be_one() -> None:
     assert [state["name"] for state in result.as_json(found)["states"] if state["never_pays"]] == [
         "C6"
     ]
-    assert '<tr class="off"><td>C6</td>' in result.as_page(found)
+    page = result.as_page(found)
+    assert '<tr class="off"><td>C6</td>' in page
+    # The page is that of html_page, with all of the text in it, and without code for charts.
+    assert generator("calibrate") in page and "Plotly =" not in page
+    cells = [*result.HEAD, *(cell for row in result.rows(found) for cell in row)]
+    assert all(escape(text) in page for text in [*cells, *notes, "intel_idle, Linux 6.12, 2 CPUs"])
     written = {state["name"]: state for state in yaml.safe_load(result.as_machine(found))["states"]}
     assert written["C6"]["target_residency_us"] == 1_000_000
     assert written["C1"]["target_residency_us"] < 1000 <= written["C7"]["target_residency_us"]
+
+
+def test_the_page_needs_no_python_package() -> None:
+    code = f"""
+import sys
+sys.path.insert(0, {str(PACKAGE)!r})
+from cpuidle_lab.calibrate import model, result
+states = [model.State("C1", 2, 2)]
+print(result.as_page(result.Result(states, "6.12", "intel_idle", 2, 250, None, (), 0.0, [])))
+"""
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == "" and generator("calibrate") in done.stdout
 
 
 def test_the_machine_file_has_the_measured_figures_for_replay(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cpuidle_lab.trace import Machine
+if TYPE_CHECKING:
+    from cpuidle_lab.trace import Machine
 
 # A state of unknown power that pays after so long is taken to draw half of what polling does.
 _HALF_POWER_NS = 10_000
@@ -25,7 +27,7 @@ class Costs:
     derived: bool
 
 
-def model_of(machine: Machine) -> Costs:
+def model_of(machine: "Machine") -> Costs:
     """Return the energy model of a machine, as governors/common/energy.c has it.
 
     Each state breaks even with the next shallower one at its target residency. Unless every state

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a calibration found: as text, JSON, a page, and a machine file."""
 
-import html
 import json
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from cpuidle_lab import __version__
 from cpuidle_lab.calibrate.measure import OTHERS, WAYS
 from cpuidle_lab.calibrate.model import State, Value, latencies
+from cpuidle_lab.view.html_page import Part, render, table, table_cell, table_head
 
 # Target residency in the machine file of a state that never pays, us.
 NEVER_US = 1_000_000
@@ -18,10 +19,6 @@ HEAD = (
     "state", "exit latency us", "measured", "p99", "by timer", "by IPI", "another core awake",
     "target residency us", "break-even us", "against", "power mW", "entry uJ",
 )  # fmt: skip
-
-_STYLE = """body{font:15px/1.5 sans-serif;margin:2em auto;max-width:75em;padding:0 1em}
-table{border-collapse:collapse}td,th{border:1px solid #bbb;padding:.3em .6em;text-align:right}
-td:first-child,th:first-child{text-align:left}th{background:#eee}.off{background:#fdd}"""
 
 
 @dataclass(frozen=True)
@@ -118,19 +115,21 @@ def as_text(result: Result) -> str:
 
 def as_page(result: Result) -> str:
     """Return the same as an HTML page."""
-    cells = "".join(f"<th>{html.escape(name)}</th>" for name in HEAD)
-    body = []
-    for state, row in zip(result.states, rows(result), strict=True):
-        off = ' class="off"' if state.never_pays else ""
-        body.append(f"<tr{off}>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>")
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in result.notes)
-    where = f"{result.driver}, Linux {result.kernel}, {result.cpus} CPUs"
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="generator" content="cpuidle-lab calibrate {__version__}">'
-        f"<title>Idle states, measured</title><style>{_STYLE}</style></head><body>"
-        f"<h1>Idle states: the driver's table and the measured one</h1><p>{html.escape(where)}</p>"
-        f"<table><tr>{cells}</tr>{''.join(body)}</table><ul>{notes}</ul></body></html>\n"
+    cells = [[table_cell(escape(cell)) for cell in row] for row in rows(result)]
+    kinds = ["off" if state.never_pays else "" for state in result.states]
+    states = table([table_head(name) for name in HEAD], cells, kinds)
+    parts = [Part("states", "Idle states", f'<div class="card wide">{states}</div>')]
+    if result.notes:
+        notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
+        parts.append(Part("notes", "Notes", f'<div class="card wide"><ul>{notes}</ul></div>'))
+    where = escape(f"{result.driver}, Linux {result.kernel}, {result.cpus} CPUs")
+    return render(
+        "calibrate",
+        "Idle states: the driver's table and the measured one",
+        f'<p class="facts">{where}</p>',
+        parts,
+        [],
+        "±: half the width of the 95 % interval",
     )
 
 

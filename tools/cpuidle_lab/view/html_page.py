@@ -12,14 +12,15 @@ from html import escape
 from itertools import repeat
 from pathlib import Path
 from string import Template
-
-from plotly.offline import get_plotlyjs
+from typing import TYPE_CHECKING
 
 from cpuidle_lab import __version__
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.metrics import Metric
-from cpuidle_lab.trace import Machine
 from cpuidle_lab.view.drawing import Chart
+
+if TYPE_CHECKING:
+    from cpuidle_lab.metrics import Metric
+    from cpuidle_lab.trace import Machine
 
 HERE = Path(__file__).parent
 
@@ -106,7 +107,7 @@ def _us(ns: int) -> str:
     return f"{ns / 1000:g}"
 
 
-def machine_table(machine: Machine) -> str:
+def machine_table(machine: "Machine") -> str:
     """Return the table of a machine's idle states, as the model knows them."""
     model = model_of(machine)
     source = "derived, illustrative" if model.derived else "as recorded"
@@ -132,7 +133,7 @@ def machine_table(machine: Machine) -> str:
     return table(heads, rows)
 
 
-def definition_list(metrics: Iterable[Metric]) -> str:
+def definition_list(metrics: "Iterable[Metric]") -> str:
     """Return the list of what figures mean."""
     return "\n".join(
         f"<dt>{escape(m.title)}{f', {escape(m.unit)}' if m.unit else ''}</dt>"
@@ -156,7 +157,7 @@ def pictures(charts: Sequence[Chart]) -> Part:
     return Part("pictures", "Pictures", f'<div class="grid">\n{cards}\n</div>', headed=False)
 
 
-def meanings(metrics: Iterable[Metric]) -> Part:
+def meanings(metrics: "Iterable[Metric]") -> Part:
     """Return the section that says what figures mean."""
     listed = f'<div class="card"><dl>\n{definition_list(metrics)}\n</dl></div>'
     return Part("definitions", "What the figures mean", listed)
@@ -166,6 +167,15 @@ def summary(title: str, caption: str, content: str) -> Part:
     """Return the section at the top, which the navigation leaves out."""
     card = f'<div class="card wide"><h3>{title}</h3>\n<p>{caption}</p>\n{content}</div>'
     return Part("summary", "", f'<div class="grid">{card}</div>', headed=False)
+
+
+def _drawing_code(charts: Sequence[Chart]) -> str:
+    """Return what draws the charts: nothing without any, so that such a page needs no package."""
+    if not charts:
+        return ""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
 
 
 def render(
@@ -198,6 +208,6 @@ def render(
         parts="\n".join(part.html() for part in parts),
         footer=f"cpuidle-lab {__version__}, {footer}",
         charts=embedded(charts),
-        plotly=get_plotlyjs(),
+        plotly=_drawing_code(charts),
         script=(HERE / "page.js").read_text(encoding="utf-8"),
     )
