@@ -3,14 +3,16 @@
 
 import resource
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab import trace as tr
+from cpuidle_lab.crossval import pairs as crossval
 from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.stock import PROBES
-from tests.proofs.stock import run
+from tests.proofs.stock import predict, run
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Event, Field
 
@@ -71,13 +73,43 @@ def test_a_phase_that_one_way_lacks_is_a_row_of_its_own(
     session.probed = True
     session.phase("menu_ng", "bursts", 50_000_000)
     monkeypatch.setattr(run, "replayed", own_choices)
-    rows = run.judge(session.trace.write(tmp_path / "6.12-1.dat"), 1)
+    rows = run.judge(run.read_ways(session.trace.write(tmp_path / "6.12-1.dat")), 1)
     found = {row.workload: row for row in rows if row.way == PROBES}
     assert list(found) == ["cyclictest", "hackbench", "bursts"]
     assert [row.matched > 0.9 for row in found.values()] == [True, False, True]
     missing = found["hackbench"]
     assert missing.decisions > 20 and (missing.matched, missing.facts, missing.close) == (0, 0, 0)
     assert (False, "probes: phases that both have: all but 1 of 3") in run.targets(rows)
+
+
+def test_predictions_by_a_way_stand_beside_the_modules_facts(tmp_path: Path) -> None:
+    session = BothWays()
+    for workload in ("bursts", "cyclictest"):
+        for governor in ("menu_ng", "wteo"):
+            session.phase(governor, workload, 400_000_000)
+    session.phase("wteo", "idle", 100_000_000)  # too few intervals
+    read = run.read_ways(session.trace.write(tmp_path / "6.12-1.dat"))
+    found = {way: list(predict.pairs(read[run.FULL], read[way])) for way in (run.FULL, PROBES)}
+    for full, told in zip(*found.values(), strict=True):
+        assert (full.workload, full.recorded, full.replayed) == (
+            told.workload, told.recorded, told.replayed,
+        )  # fmt: skip
+        assert full.real == told.real
+        assert len(told.predicted) == 1 and told.predicted != told.real
+    few = [part for part in read[run.FULL].values() if part.workload != "idle"]
+    assert found[run.FULL] == crossval.pairs(few)
+    governors = [one.recorded.partition(":")[0] for one in found[PROBES]]
+    assert governors == ["menu_ng", "menu_ng", "wteo", "wteo"] * 2
+    # The toy's probes tell other intervals than its module.
+    allowed = {PROBES: 50.0}
+    assert [met for met, _ in predict.targets(found, run.FULL, allowed)] == [True, True]
+    worse = [
+        replace(one, predicted=(replace(one.predicted[0], regret=900.0),)) for one in found[PROBES]
+    ]
+    for none_met in (worse, []):
+        missed = predict.targets({**found, PROBES: none_met}, run.FULL, allowed)
+        assert [met for met, _ in missed] == [True, False]
+    assert predict.targets({run.FULL: [], PROBES: []}, run.FULL, allowed) == []
 
 
 def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:

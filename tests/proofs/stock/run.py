@@ -3,7 +3,7 @@
 
 The lab records workloads both ways at once. The probes then make decisions without the module's
 events, without those answers that the module's own event asked for. Both are compared decision by
-decision, and by what replay makes of them: docs/stock.md.
+decision, by what replay makes of them, and by how well it predicts other governors: docs/stock.md.
 """
 
 import argparse
@@ -24,6 +24,7 @@ sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
 from cpuidle_lab import columns  # noqa: E402
 from cpuidle_lab import trace as tr  # noqa: E402
+from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.host import parse_version  # noqa: E402
@@ -37,13 +38,13 @@ from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.stock import EVENTS, PROBES  # noqa: E402
 from tests import runner  # noqa: E402
-from tests.proofs.stock import costs  # noqa: E402
+from tests.proofs.stock import costs, predict  # noqa: E402
 
 EPILOG = """\
 examples:
   make stock
   make stock STOCK_ARGS="--kernels 6.12 --workloads idle,pgbench-1"
-  make stock STOCK_ARGS="--keep build/stock"           leave the traces there
+  make stock STOCK_ARGS="-o build/stock"               keep the traces there
   make stock STOCK_ARGS="--traces build/stock/*.dat"   judge them again; boot nothing
   make stock STOCK_ARGS="--costs --kernels 6.12"       bytes and instructions of each way
 
@@ -172,9 +173,9 @@ def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel:
 def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Path:
     """Boot once; return the trace."""
     names = args.workloads.split(",") if args.workloads else list(workloads.WORKLOADS)
-    recorders = args.recorders.split(",")
+    recorders = args.governors.split(",")
     run = LabRun(
-        script=script(names, recorders, args.seconds, kernel),
+        script=script(names, recorders, args.duration, kernel),
         kernel=kernel,
         cpus=cpus,
         memory_mib=2048,
@@ -311,7 +312,10 @@ def by_phase(recording: columns.Recording, trace: Path) -> dict[int, Part]:
     return found
 
 
-def read_ways(trace: Path) -> dict[str, dict[int, Part]]:
+Ways = Mapping[str, Mapping[int, Part]]
+
+
+def read_ways(trace: Path) -> Ways:
     """Read a trace as the module and as each way tells it; return by_phase() by way."""
     told = tr.told_by(trace, both=True)
     if told is None:
@@ -325,12 +329,11 @@ def read_ways(trace: Path) -> dict[str, dict[int, Part]]:
         return {way: by_phase(columns.Recording(folder / way), trace) for way in (FULL, *TARGETS)}
 
 
-def judge(trace: Path, cpus: int) -> list[Row]:
+def judge(read: Ways, cpus: int) -> list[Row]:
     """Compare each way of a trace with the module's, phase by phase.
 
     A phase that a way lacks is a row in which nothing is the same.
     """
-    read = read_ways(trace)
     rows = []
     for start, mine in read[FULL].items():
         choices = replayed(mine)
@@ -402,7 +405,7 @@ def _targets(rows: Sequence[Row], target: Target) -> list[tuple[bool, str]]:
     return found
 
 
-def show(rows: Sequence[Row]) -> None:
+def show(rows: Sequence[Row], met: Sequence[tuple[bool, str]]) -> None:
     """Print the table and the targets."""
     print("| way | kernel | CPUs | workload | recorder | decisions | asked % | exact % | close % "
           "| inferred % | facts % | same % menu, teo, wteo | regret apart |")  # fmt: skip
@@ -415,8 +418,8 @@ def show(rows: Sequence[Row]) -> None:
         print(f"| {row.way} | {series(row.kernel)} | {row.cpus} | {row.workload} | {row.recorder} "
               f"| {row.decisions:,} | {100 * row.asked:.1f} | {' | '.join(percent)} "
               f"| {same} | {apart} |")  # fmt: skip
-    for met, text in targets(rows):
-        print(f"- {'held' if met else 'MISSED'}: {text}")
+    for held, text in met:
+        print(f"- {'held' if held else 'MISSED'}: {text}")
 
 
 def work_costs(args: argparse.Namespace) -> int:
@@ -425,7 +428,7 @@ def work_costs(args: argparse.Namespace) -> int:
     found = {}
     with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
         for kernel in (args.kernels or "6.12").split(","):
-            found[kernel] = costs.measure(kernel, names, args.seconds, Path(name))
+            found[kernel] = costs.measure(kernel, names, args.duration, Path(name))
     if args.json:
         print(json.dumps({kernel: costs.rows(each) for kernel, each in found.items()}, indent=2))
     else:
@@ -444,27 +447,34 @@ def _boots(args: argparse.Namespace) -> list[tuple[str, int]]:
 def work(args: argparse.Namespace) -> int:
     """Record, judge, show, return the exit code."""
     rows: list[Row] = []
+    pairs: dict[str, list[Pair]] = {way: [] for way in (FULL, *TARGETS)}
     with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
         folder = Path(name)
         if args.traces:
             given = [(path, int(path.stem.rpartition("-")[2] or 1)) for path in args.traces]
         else:
             given = [(record(args, kernel, cpus, folder), cpus) for kernel, cpus in _boots(args)]
-        if args.keep:
-            args.keep.mkdir(parents=True, exist_ok=True)
+        if args.output:
+            args.output.mkdir(parents=True, exist_ok=True)
             for path, _ in given:
-                shutil.copy(path, args.keep)
+                shutil.copy(path, args.output)
         for path, cpus in given:
-            rows += judge(path, cpus)
+            read = read_ways(path)
+            rows += judge(read, cpus)
+            for way, found in pairs.items():
+                found += predict.pairs(read[FULL], read[way])
+    allowed = {way: target.regret for way, target in TARGETS.items()}
+    met = targets(rows) + predict.targets(pairs, FULL, allowed)
     if args.json:
         result: Mapping[str, object] = {
             "rows": [asdict(row) for row in rows],
-            "targets": [{"met": met, "text": text} for met, text in targets(rows)],
+            "predictions": {way: predict.figures(found) for way, found in pairs.items()},
+            "targets": [{"met": held, "text": text} for held, text in met],
         }
         print(json.dumps(result, indent=2))
     else:
-        show(rows)
-    return 0 if all(met for met, _ in targets(rows)) else 1
+        show(rows, met)
+    return 0 if all(held for held, _ in met) else 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -475,12 +485,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="default: 6.1, 6.12 and 7.2 with one CPU, 6.12 with four")  # fmt: skip
     add("--cpus", type=int, default=1, help="with --kernels (default: 1)")
     add("--workloads", metavar="NAME[,NAME]", help="default: all of the lab")
-    add("--recorders", default="menu_ng,wteo", metavar="NAME[,NAME]",
+    add("--governors", default="menu_ng,wteo", metavar="LIST",
         help="governors that decide (default: %(default)s)")  # fmt: skip
-    add("--seconds", type=int, default=1, help="of each phase (default: %(default)s)")
+    add("--duration", type=int, default=1, metavar="S", help="of each phase (default: 1)")
     add("--time-limit", type=float, default=1800, metavar="S", help="of a boot (default: 1800)")
     add("--traces", type=Path, nargs="+", help="judge these traces; boot nothing")
-    add("--keep", type=Path, metavar="DIR", help="leave the traces here")
+    add("-o", "--output", type=Path, metavar="DIR", help="keep the traces here")
     add("--costs", action="store_true", help="measure bytes and instructions instead")
     add("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(argv)
