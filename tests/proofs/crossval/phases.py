@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Print where the timers of a periodic task lie within the tick, and what a governor makes of it.
+
+For each governor's recording of a workload: the time from a tick to the task's next timer, modulo
+its period (median, us), and the regret of one governor replayed on that recording, in percent.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
+
+import numpy as np
+
+from cpuidle_lab import columns
+from cpuidle_lab.crossval import own
+from cpuidle_lab.crossval.parts import Part, parts
+
+EPILOG = """\
+examples:
+  phases.py build/crossval/traces/skl*.trace.dat
+  phases.py build/crossval/traces/skl*.trace.dat --governor menu_ng
+"""
+
+
+def phase_us(part: Part, period_ns: int) -> float:
+    """Return the median time from a tick to the task's next timer, on its CPU, in us."""
+    cpu = max(part.cpus, key=lambda cpu: len(part.kept[cpu][0]["flags"]))
+    rows = part.kept[cpu][0]
+    timer_ns, tick_ns = rows["timer_ns"], rows["tick_phase_ns"]
+    of_task = (timer_ns > 0) & (timer_ns < 2 * period_ns) & (tick_ns >= 0)
+    due_ns = (rows["start_ns"] + timer_ns - tick_ns)[of_task]
+    return float(np.median(due_ns % period_ns)) / 1000
+
+
+def rows(path: Path, workload: str, governor: str, period_ns: int) -> Iterator[str]:
+    """Yield a row for each recording of the workload in a trace."""
+    with columns.opened(path) as recording:
+        found = {p.recorder.label: p for p in parts(recording, path) if p.workload == workload}
+        for name, part in found.items():
+            outcome = own.play(part, found[governor], choices=True)
+            cost, oracle = (
+                sum(float(choice[key].sum()) for choice in outcome.choices.values())
+                for key in ("cost_pj", "oracle_pj")
+            )
+            yield (f"| {path.name.split('.trace')[0]} | {name} | {phase_us(part, period_ns):.1f} "
+                   f"| {100 * (cost / oracle - 1):.1f} |")  # fmt: skip
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE")
+    parser.add_argument("--workload", default="cyclictest-100us", metavar="NAME")
+    parser.add_argument("--period-us", type=int, default=100, metavar="US")
+    parser.add_argument("--governor", default="teo_ng", metavar="NAME", help="that is replayed")
+    args = parser.parse_args()
+    print(f"| recording | recorded by | timer after tick us | {args.governor} % |")
+    print("|---|---|--:|--:|")
+    for path in args.traces:
+        for row in rows(path, args.workload, args.governor, args.period_us * 1000):
+            print(row)
+
+
+if __name__ == "__main__":
+    main()
