@@ -17,9 +17,11 @@ PARTS = (
     "module/trace.h",
     "tests/campaigns/fuzz",
     "tools/native",
+    "tools/cpuidle_lab",
     "tests/unit/tracedat.py",
 )
-RUNS = {"periods": 20_000, "stock": 20_000, "trace": 20_000, "replay": 1_500}
+RUNS = {"periods": 20_000, "stock": 20_000, "trace": 20_000, "told": 20_000, "replay": 1_500}
+FILES = {"trace": "formats.dat", "told": "told.dat"}
 
 # One fault for each target that it must find: file, text, what to put in its place.
 FAULTS = {
@@ -29,7 +31,16 @@ FAULTS = {
         "	p->goes_on = false;",
     ),
     "stock": ("tools/native/stock.c", "\ts->has_open = false;", "\t;"),
-    "trace": ("tools/native/trace_columns.c", "record->size < r->least[table]", "false"),
+    "trace": (
+        "tools/native/trace_columns.c",
+        "if ((size_t)record->size < r->least[table])",
+        "if (false)",
+    ),
+    "told": (
+        "tools/native/trace_stock.c",
+        "s->governors[i ? i - 1 : 0].number",
+        "s->governors[i - 1].number",
+    ),
     "replay": (
         "tools/native/replay/engine.c",
         "if (decision->index >= run->machine.state_count)",
@@ -42,7 +53,7 @@ def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProc
     """Build a target and run it with a fixed seed; never raises on what it finds."""
     make = ["make", "-s", "-C", str(top / "tests/campaigns/fuzz"), f"OUT={folder}"]
     python = f"PYTHON={TOP / 'build' / 'venv' / 'bin' / 'python'}"
-    needed = [f"{folder}/random-{target}", *([f"{folder}/formats.dat"] * (target == "trace"))]
+    needed = [f"{folder}/random-{target}", *([f"{folder}/{FILES[target]}"] * (target in FILES))]
     built = subprocess.run(
         [*make, python, *needed], capture_output=True, text=True, check=False, timeout=600
     )
@@ -57,6 +68,7 @@ def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProc
             **os.environ,
             "ASAN_OPTIONS": "detect_leaks=0",
             "FUZZ_TRACE": f"{folder}/formats.dat",
+            "FUZZ_TOLD": f"{folder}/told.dat",
         },
     )
 
