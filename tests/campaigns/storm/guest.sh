@@ -91,8 +91,12 @@ op_run() { hint $1 run hackbench --pipe --groups 1 --fds 2 --loops $2; }
 op_crowd() { echo | hint $1 run storm crowd $2; }
 op_race() { storm race $1; }
 op_fuzz() { mkdir -p $groups/fuzz && fuzz $1 $2; }
-# op_attack KIND N VALUE: what another user may try. Each function gets the uid and the value.
-op_attack() { attack_$1 $((1000 + $2)) $3; }
+# op_attack KIND N VALUE: what another user may try. Each function gets the uid and the value, and
+# says "ok" for each request of the user's that changed something. Without one the attack has failed.
+op_attack() {
+	value=${3#none}
+	attack_$1 $((1000 + $2)) ${value:-0} | grep -c '^ok$'
+}
 
 # More threads than a storm has else, all at once.
 attack_threads() {
@@ -104,11 +108,11 @@ attack_threads() {
 
 # Requests that come to nothing, and hints that come and go: both would attach and detach probes.
 attack_probes() {
-	hint $1 as hint 100 repeat none
+	hint $1 as hint 100 repeat none >/dev/null
 	hint $1 as sh -c 'for i in 1 2 3 4 5; do hint self set '$2'; done'
 }
 
-attack_namespaces() { hint $1 as unshare -Ur hint 5 run unshare -Ur hint self get; }
+attack_namespaces() { hint $1 as unshare -Ur hint 5 run unshare -Ur hint self get && echo ok; }
 
 # Groups of its own, in a namespace too; they go with their values.
 attack_groups() {
@@ -120,10 +124,11 @@ attack_groups() {
 	rmdir $groups/u$1/* $groups/u$1
 }
 
-# A limit of its own for each thread.
+# A limit of its own for each thread, which a user may ask for who was once given a shorter one.
 attack_limits() {
 	hint $1 as storm threads 20 &
 	usleep 50000
+	hint $! set 500ns >/dev/null
 	n=0
 	for task in /proc/$!/task/*; do
 		n=$((n + 1000))
@@ -135,7 +140,7 @@ attack_limits() {
 # A hint of root's crosses a change of user, kept or not; its child is another user's.
 attack_users() {
 	hint $2 run hint $1 as usleep 20000
-	hint -10k run hint $1 effective usleep 20000
+	hint -10k run hint $1 effective usleep 20000 && echo ok
 	hint $2 run sh -c "hint $1 as usleep 30000 & hint $1 as usleep 20000; wait"
 }
 
@@ -144,7 +149,7 @@ attack_locks() {
 	for _ in 1 2 3; do
 		hint $1 as sh -c 'for _ in 1 2 3 4 5 6 7 8 9; do hint self set '$2'; done' &
 	done
-	hint self set 5
+	hint self set 5 >/dev/null
 	wait
 }
 
