@@ -29,7 +29,7 @@ def fidelity(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_every_decision_is_made_again(tmp_path: Path) -> None:
-    code, found = fidelity("--seconds", "8", "--keep", str(tmp_path / "trace.dat"))
+    code, found = fidelity("--duration", "8", "--output", str(tmp_path / "trace.dat"))
     governors = found["governors"]
     assert code == 0
     for name, one in governors.items():
@@ -47,6 +47,8 @@ def test_every_decision_is_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kernel", ["7.2"])
 def test_on_other_kernels(kernel: str) -> None:
-    code, found = fidelity("--seconds", "1", "--least", "0", "--machine", "skx", "--kernel", kernel)
+    code, found = fidelity(
+        "--duration", "1", "--least", "0", "--machine", "skx", "--kernel", kernel
+    )
     assert code == 0
     assert sum(one["compared"] for one in found["governors"].values()) > 5_000

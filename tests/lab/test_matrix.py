@@ -66,7 +66,7 @@ def test_a_row_that_cannot_be_tried_leaves_the_document_alone(
 
     monkeypatch.setattr(rows, "run", no_archive)
     path = document(tmp_path)
-    assert run.main(["--row", "x86-64 7.2", "--readme", str(path)]) == 1
+    assert run.main(["--only", "x86-64 7.2", "--output", str(path)]) == 1
     assert lines_of(path) == []
     assert "was not tried: Debian's archive" in capsys.readouterr().err
 
@@ -133,7 +133,7 @@ def test_every_kernel_of_the_lab_has_a_row() -> None:
 
 def test_an_unknown_row_is_a_usage_error() -> None:
     done = subprocess.run(
-        [sys.executable, RUN, "--row", "PDP-11"], capture_output=True, text=True, check=False
+        [sys.executable, RUN, "--only", "PDP-11"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert "unknown row 'PDP-11'" in done.stderr
@@ -145,7 +145,7 @@ def test_an_unknown_row_is_a_usage_error() -> None:
 def test_one_row(tmp_path: Path) -> None:
     path = document(tmp_path)
     done = subprocess.run(
-        [sys.executable, RUN, "--row", "arm64 6.12", "--readme", path],
+        [sys.executable, RUN, "--only", "arm64 6.12", "--output", path],
         capture_output=True,
         text=True,
         check=False,

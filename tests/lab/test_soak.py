@@ -377,7 +377,7 @@ def boots(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_a_soak_goes_on_where_it_was_stopped(boots: list[Path], tmp_path: Path) -> None:
-    arguments = ["--hours", "12", "--folder", str(tmp_path)]
+    arguments = ["--hours", "12", "--output", str(tmp_path)]
     assert run.main(arguments) == 130
     assert [folder.name for folder in boots] == ["segment-00-key", "segment-01-key"]
     assert not (boots[1] / run.DONE).exists()
@@ -392,7 +392,7 @@ def test_a_segment_that_failed_fails_the_soak(
     boots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge, "judge", lambda folder: replace(VERDICT, failures=["lost"]))
-    assert run.main(["--hours", "1", "--loaded-hours", "0", "--folder", str(tmp_path)]) == 1
+    assert run.main(["--hours", "1", "--loaded-hours", "0", "--output", str(tmp_path)]) == 1
 
 
 # -- short ones ---------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_a_segment_that_failed_fails_the_soak(
 @pytest.mark.lab
 @pytest.mark.full
 def test_a_short_soak_loses_nothing_and_is_kept(tmp_path: Path) -> None:
-    arguments = ("--hours", "0.1667", "--load", "2", "--folder", str(tmp_path))
+    arguments = ("--hours", "0.1667", "--load", "2", "--output", str(tmp_path))
     code, (found,) = soak(*arguments)
     assert found["failures"] == []
     assert code == 0
@@ -415,7 +415,7 @@ def test_a_short_soak_loses_nothing_and_is_kept(tmp_path: Path) -> None:
 @pytest.mark.lab
 @pytest.mark.full
 def test_a_soak_that_is_stopped_leaves_nothing_half_done(tmp_path: Path) -> None:
-    command = [sys.executable, str(RUN), "--hours", "1", "--folder", str(tmp_path)]
+    command = [sys.executable, str(RUN), "--hours", "1", "--output", str(tmp_path)]
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet)
     time.sleep(15)
@@ -428,7 +428,7 @@ def test_a_soak_that_is_stopped_leaves_nothing_half_done(tmp_path: Path) -> None
 @pytest.mark.full
 def test_a_leak_is_found(tmp_path: Path) -> None:
     """One object of 64 bytes in a thousand operations."""
-    arguments = ("--hours", "0.25", "--load", "5", "--folder", str(tmp_path))
+    arguments = ("--hours", "0.25", "--load", "5", "--output", str(tmp_path))
     code, (found,) = soak(*arguments, "--sabotage", "leak")
     assert code == 1
     assert isinstance(found["failures"], list)

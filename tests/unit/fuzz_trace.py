@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Fuzz the trace reader: damaged files against trace-columns with ASan and UBSan.
 
-    PYTHONPATH=tools build/venv/bin/python -m tests.fuzz_trace --seconds 600 [--seed N]
+    PYTHONPATH=tools build/venv/bin/python -m tests.unit.fuzz_trace --duration 600 [--seed N]
 
 A fault inside libtracecmd ends the reader's process and is counted; only one in our own code is a
 finding, because there it can be mended.
@@ -146,11 +146,11 @@ def fuzz(
 def main() -> int:
     """Fuzz for the time given and return 1 if there is a finding."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--duration", type=float, default=60, metavar="S")
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     args = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="fuzz-trace-"))
-    findings = fuzz(compile_reader(directory), directory, args.seed, seconds=args.seconds)
+    findings = fuzz(compile_reader(directory), directory, args.seed, seconds=args.duration)
     print(f"seed {args.seed}, files in {directory}")
     for report in findings[:3]:
         print(report)

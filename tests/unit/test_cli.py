@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,8 @@ import pytest
 from cpuidle_lab import cli
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import LabRun, cache, workloads
+from cpuidle_lab.lab import LabRun, cache, emulator, images, run_lab, workloads
+from cpuidle_lab.lab import run as run_module
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.machine import Machine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
@@ -302,6 +304,34 @@ def test_turns_are_bounded_in_virtual_time(
     assert found == ([] if interval is None else [interval])
 
 
+def test_sigterm_leaves_no_folder_of_a_boot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / "part"
+    part.write_bytes(b"")
+    kernel = SimpleNamespace(version="6.12", image=part, modules=part)
+
+    class Booted:
+        """A machine that a signal ends."""
+
+        def __init__(self, **_options: object) -> None:
+            assert list(tmp_path.glob("build/lab-*"))
+
+        def run(self, _say: object) -> None:
+            assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(run_module, "CACHE", tmp_path / "build" / "cache")
+    monkeypatch.setattr(run_module, "Machine", Booted)
+    monkeypatch.setattr(emulator, "x86", list)
+    monkeypatch.setattr(images, "kernel", lambda _: kernel)
+    monkeypatch.setattr(images, "runtime", lambda: part)
+    with pytest.raises(KeyboardInterrupt):
+        run_lab(LabRun("true", cpus=1, with_modules=False, real_time=False))
+    assert [path.name for path in (tmp_path / "build").iterdir()] == ["cache"]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 def test_an_error_of_several_files_is_one_sentence() -> None:
     first = ("a", "b", "[Errno 28] No space left on device: 'a' -> 'b'")
     text = cli.describe_os_error(shutil.Error([first, first]))
@@ -349,9 +379,10 @@ VALUES = {
     "--kernel": {"SERIES", "VERSION"},
     "--governors": {"LIST", "NAME[@KERNEL][:TUNABLE=VALUE]...[,...]"},
 }
-# Other names for what these mean: --output, --json, --governors, --set, --duration, --events.
+# Other names for what these mean: --output, --json, --governors, --set, --duration, --events,
+# --time-limit.
 OTHER_NAMES = {"--html", "--out", "--as-json", "--overwrite", "--shadows", "--tunables"}
-OTHER_NAMES |= {"--seconds", "--event"}
+OTHER_NAMES |= {"--seconds", "--event", "--keep", "--folder", "--limit", "--policy"}
 
 
 def test_the_same_option_has_the_same_name_and_value_everywhere() -> None:
@@ -372,6 +403,15 @@ def test_the_same_option_has_the_same_name_and_value_everywhere() -> None:
         for name, found in values.items()
         if len(found) > 1 and found != VALUES.get(name)
     } == {"-o": VALUES["--output"]}
+
+
+def test_the_programs_of_the_tests_name_their_options_as_the_commands_do() -> None:
+    options = re.compile(r"""(?:add_argument|add|option)\(\s*((?:"-[\w-]+",?\s*)+)""")
+    for path in sorted((TOP / "tests").glob("*/**/*.py")):
+        for found in options.finditer(path.read_text(encoding="utf-8")):
+            names = set(re.findall(r"-[\w-]+", found[1]))
+            assert not names & OTHER_NAMES, path
+            assert names & {"-o", "--output"} in ({"-o", "--output"}, set()), path
 
 
 @pytest.fixture(scope="module")

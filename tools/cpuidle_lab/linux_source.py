@@ -130,14 +130,14 @@ def main() -> int:
     """Fetch, and print the folder."""
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="example: python -m cpuidle_lab.linux_source --version 6.12",
+        epilog="example: python -m cpuidle_lab.linux_source --kernel 6.12",
     )
-    parser.add_argument("--version", default=NEWEST, help="kernel (default: %(default)s)")
+    parser.add_argument("--kernel", default=NEWEST, help="version (default: %(default)s)")
     parser.add_argument("--suite", default="", help="Debian suite (default: by the version)")
     parser.add_argument("--refresh", action="store_true", help="download again")
     args = parser.parse_args()
     try:
-        print(fetch(args.version, args.suite, refresh=args.refresh).folder)
+        print(fetch(args.kernel, args.suite, refresh=args.refresh).folder)
     except UserError as error:
         print(f"linux_source: error: {error.message}", file=sys.stderr)
         return error.exit_code

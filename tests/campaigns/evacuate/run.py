@@ -204,7 +204,7 @@ def lab_run(args: argparse.Namespace) -> LabRun:
         files={"usr/bin/pinned": pinned()},
         memory_mib=2048,
         real_time=True,
-        time_limit_s=60 * args.limit,
+        time_limit_s=args.time_limit,
         options=verdict.OPTIONS,
         changes=sabotage.changes(args.sabotage),
     )
@@ -271,7 +271,7 @@ def work(args: argparse.Namespace) -> int:
     print(f"seed {args.seed}", file=sys.stderr, flush=True)
     title = "" if args.json else f"{args.changes} changes on '{args.flavour}'"
     with tempfile.TemporaryDirectory(prefix="evacuation-", dir=TOP / "build") as scratch:
-        folder = args.keep or Path(scratch)
+        folder = args.output or Path(scratch)
         began = time.monotonic()
         result = run_lab(lab_run(args), folder / "lab", title)
         found = judge(result, time.monotonic() - began)
@@ -287,7 +287,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Change the set of CPUs at random and judge what came of it."""
     parser = runner.parser(__doc__, EPILOG)
     parser.add_argument("--changes", type=int, default=1000, help="to make (default: 1000)")
-    options.add(parser, cpus=4, limit_min=60)
+    options.add(parser, cpus=4, limit_s=3600)
     args = parser.parse_args(argv)
     if args.changes < 1 or args.cpus < 3:
         parser.error("at least 1 change and 3 CPUs")

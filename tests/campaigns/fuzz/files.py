@@ -187,7 +187,7 @@ def fuzz(args: argparse.Namespace, folder: Path) -> tuple[verdict.Verdict, Answe
         files=programs.file(FUZZER),
         memory_mib=2048,
         real_time=True,
-        time_limit_s=60 * args.limit,
+        time_limit_s=args.time_limit,
         options=OPTIONS,
         changes=sabotage.changes(args.sabotage),
     )
@@ -223,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--operations", type=int, default=1_000_000, help="of all processes (default: a million)")
     add("--processes", type=int, default=4, help="at once, 1 to 16 (default: %(default)s)")
-    options.add(parser, cpus=2, limit_min=120)
+    options.add(parser, cpus=2, limit_s=7200)
     args = parser.parse_args(argv)
     if not 1 <= args.processes <= 16:
         parser.error("1 to 16 processes")
@@ -237,7 +237,7 @@ def work(args: argparse.Namespace) -> int:
     """Fuzz, show, return the exit code."""
     print(f"seed {args.seed}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=TOP / "build") as folder:
-        found, answers, result = fuzz(args, args.keep or Path(folder))
+        found, answers, result = fuzz(args, args.output or Path(folder))
     if args.json:
         about = {"seed": args.seed, "flavour": args.flavour, "seconds": round(result.wall_s)}
         files = {path: vars(file) for path, file in answers.files.items()}

@@ -29,8 +29,8 @@ TRIED = ("Kbuild", "VERSION", "module", "governors", "emul", "tests/campaigns/ma
 EPILOG = """\
 examples:
   run.py                                     all rows, one after the other
-  run.py --row 'POWER9 6.12' --row 'arm64 6.12'
-  run.py --row 'x86-64 7.2' --dry-run        print the row, leave README.md as it is
+  run.py --only 'POWER9 6.12' 'arm64 6.12'
+  run.py --only 'x86-64 7.2' --dry-run       print the row, leave README.md as it is
 
 exit code: 0 if all that was run passed, 1 if not, 2 usage
 """
@@ -40,12 +40,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
-    add("--row", action="append", metavar="NAME", help="only this one; repeatable")
+    add("--only", nargs="+", default=[], metavar="NAME", help="these rows alone")
     add("--list", action="store_true", help="print the names of the rows")
     add("--dry-run", action="store_true", help="print the table's rows, write no document")
-    add("--readme", type=Path, default=TOP / "README.md", help="document with the table")
+    add("-o", "--output", type=Path, default=TOP / "README.md", metavar="FILE",
+        help="document with the table (default: README.md)")  # fmt: skip
     args = parser.parse_args(argv)
-    unknown = [name for name in args.row or () if name not in rows.ROWS]
+    unknown = [name for name in args.only if name not in rows.ROWS]
     if unknown:
         parser.error(f"unknown row '{unknown[0]}'; there are: {', '.join(rows.ROWS)}")
     return args
@@ -112,9 +113,9 @@ def work(args: argparse.Namespace) -> int:
     failed = False
     try:
         if not args.dry_run:
-            table.section(args.readme)  # before the hours, not after
-        for name in args.row or rows.ROWS:
-            failed |= not tried(name, None if args.dry_run else args.readme)
+            table.section(args.output)  # before the hours, not after
+        for name in args.only or rows.ROWS:
+            failed |= not tried(name, None if args.dry_run else args.output)
     except OSError as error:
         raise UserError(str(error), USAGE) from error
     return 1 if failed else 0

@@ -39,7 +39,7 @@ EPILOG = """\
 examples:
   run.py                                  24 hours at 0.5 %, and one loaded hour
   run.py --hours 1 --loaded-hours 0       a short one
-  run.py --seed 7 --folder build/soak-7   other operations, kept elsewhere
+  run.py --seed 7 -o build/soak-7         other operations, kept elsewhere
   run.py --hours 1 --loaded-hours 0 --sabotage leak
                                           a module that leaks must be found out
 
@@ -122,7 +122,7 @@ def lab_run(segment: Segment, args: argparse.Namespace) -> LabRun:
         # A day that is nearly idle would take hours.
         turn_us=0,
         options=OPTIONS,
-        time_limit_s=60 * args.limit,
+        time_limit_s=args.time_limit,
         changes=sabotage.changes(args.sabotage),
     )
 
@@ -141,7 +141,7 @@ def key(run: LabRun) -> str:
 def soak(segment: Segment, args: argparse.Namespace) -> judge.Verdict:
     """Return the verdict on a segment, which is run if that was not done before."""
     run = lab_run(segment, args)
-    folder = args.folder / f"{segment.name}-{key(run)}"
+    folder = args.output / f"{segment.name}-{key(run)}"
     if not (folder / DONE).exists():
         title = "" if args.json else f"Soak {segment.name} ({segment.title})"
         result = run_lab(run, folder, title)
@@ -153,7 +153,7 @@ def soak(segment: Segment, args: argparse.Namespace) -> judge.Verdict:
             "wall_s": round(result.wall_s),
         }
         write_whole(folder / DONE, json.dumps(about, indent=2) + "\n")
-        for old in args.folder.glob(f"{segment.name}-*"):
+        for old in args.output.glob(f"{segment.name}-*"):
             if old != folder and not (old / DONE).exists():
                 shutil.rmtree(old)
     return judge.judge(folder)
@@ -170,9 +170,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--loaded-load", type=float, default=35, help="load in them (default: %(default)g)")
     add("--seed", type=int, default=1, help="of what is drawn (default: %(default)s)")
     add("--kernel", default="6.12", help="series (default: %(default)s)")
-    add("--limit", type=float, default=60, help="minutes for a boot (default: %(default)g)")
+    add("--time-limit", type=float, default=3600, metavar="S", help="of a boot (default: 3600)")
     add("--sabotage", default="", choices=("", *sabotage.FAULTS), help="put this fault in")
-    add("--folder", type=Path, default=TOP / "build" / "soak", help="where segments are kept")
+    add("-o", "--output", type=Path, default=TOP / "build" / "soak", metavar="DIR",
+        help="where segments are kept (default: build/soak)")  # fmt: skip
     add("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(argv)
     if args.hours < 0 or args.loaded_hours < 0 or args.segment_hours <= 0:

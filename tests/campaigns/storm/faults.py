@@ -30,7 +30,7 @@ FAILNTH = programs.Program(
 EPILOG = """\
 examples:
   faults.py
-  faults.py --keep build/faults      leaves the guest's files and log there
+  faults.py -o build/faults          leaves the guest's files and log there
 
 exit code: 0 if all errors were clean, 1 if not, 2 usage
 """
@@ -65,9 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Inject faults and judge."""
     parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
-    add("--limit", type=float, default=60, metavar="MINUTES", help="for the guest (default: 60)")
+    add("--time-limit", type=float, default=3600, metavar="S", help="for the guest (default: 3600)")
     add("--sabotage", default="", choices=("", *sabotage.FAULTS), help="put this fault in")
-    add("--keep", type=Path, metavar="FOLDER", help="leave the guest's files and log here")
+    add("-o", "--output", type=Path, metavar="DIR", help="keep the guest's files and log here")
     args = parser.parse_args(argv)
     return runner.run("faults", lambda: work(args))
 
@@ -75,8 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def work(args: argparse.Namespace) -> int:
     """Inject, show, return the exit code."""
     with tempfile.TemporaryDirectory(prefix="faults-", dir=TOP / "build") as scratch:
-        folder = args.keep or Path(scratch) / "lab"
-        result = inject(folder, args.sabotage, 60 * args.limit, "Failing allocations")
+        folder = args.output or Path(scratch) / "lab"
+        result = inject(folder, args.sabotage, args.time_limit, "Failing allocations")
         found = verdict.judge(result, verdict.SPLAT)
     print(result.output.strip())
     if found.failure:

@@ -10,13 +10,13 @@ from tests.campaigns.storm import sabotage
 _STOCK = "stock"
 
 
-def add(parser: argparse.ArgumentParser, cpus: int, limit_min: int) -> None:
+def add(parser: argparse.ArgumentParser, cpus: int, limit_s: int) -> None:
     """Add what is drawn from, where it runs and what is told of it.
 
     Args:
         parser: of the program.
         cpus: of the machine, as a default.
-        limit_min: for the guest, in minutes, as a default.
+        limit_s: for the guest, in seconds, as a default.
     """
     option = parser.add_argument
     flavours = (*built.FLAVOURS, _STOCK)
@@ -24,11 +24,11 @@ def add(parser: argparse.ArgumentParser, cpus: int, limit_min: int) -> None:
     option("--flavour", choices=flavours, default="debug", help="(default: %(default)s)")
     option("--kernel", default="6.12", help="series of the stock kernel (default: %(default)s)")
     option("--cpus", type=int, default=cpus, help="of the machine (default: %(default)s)")
-    option("--limit", type=float, default=limit_min, metavar="MINUTES",
+    option("--time-limit", type=float, default=limit_s, metavar="S",
            help="for the guest (default: %(default)s)")  # fmt: skip
     option("--sabotage", default="", choices=("", *sabotage.FAULTS),
            help="put this fault into the module")  # fmt: skip
-    option("--keep", type=Path, metavar="FOLDER", help="leave the guest's files and log here")
+    option("-o", "--output", type=Path, metavar="DIR", help="keep the guest's files and log here")
     option("--json", action="store_true", help="print the result as JSON")
 
 

@@ -78,7 +78,7 @@ def lab_run(args: argparse.Namespace, before: int) -> LabRun:
         files=files | programs.file(programs.LATNICE),
         memory_mib=build.GUEST_MIB if args.programs else 2048,
         real_time=True,
-        time_limit_s=60 * args.limit,
+        time_limit_s=args.time_limit,
         options=verdict.OPTIONS,
         changes=sabotage.changes(args.sabotage),
     )
@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--programs", action="store_true", help="attach programs in BPF (a kernel with BTF)"
     )
-    options.add(parser, cpus=4, limit_min=60)
+    options.add(parser, cpus=4, limit_s=3600)
     args = parser.parse_args(argv)
     if args.rounds < 1 or args.cpus < 2:
         parser.error("at least 1 round and 2 CPUs")
@@ -154,7 +154,7 @@ def work(args: argparse.Namespace) -> int:
     """Run the storm, show, return the exit code."""
     print(f"seed {args.seed}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="storm-", dir=TOP / "build") as folder:
-        found, wall_s = storm(args, args.keep or Path(folder))
+        found, wall_s = storm(args, args.output or Path(folder))
     if args.json:
         about = {"seed": args.seed, "rounds": args.rounds, "flavour": args.flavour}
         print(json.dumps({**about, **vars(found), "seconds": round(wall_s)}, indent=2))

@@ -176,7 +176,7 @@ else
 fi
 
 part "storm"
-for turn in $(seq "$turns"); do
+for turn in $(seq "$rounds"); do
 	attach wteo >/dev/null
 	governor bpf
 	echo "bpf" >$knobs/shadow

@@ -33,7 +33,7 @@ HOSTILE = HERE / "hostile"
 EPILOG = """\
 examples:
   run.py                            a million idle periods for each governor
-  run.py --periods 20000 --turns 1  the short form
+  run.py --periods 20000 --rounds 1  the short form
   run.py --kernel 7.2 --cpus 4
   run.py --kernel rt                a kernel of the storms
   run.py --virtual --periods 20000  counts instructions: a nanosecond of virtual time each
@@ -80,7 +80,7 @@ def boot(args: argparse.Namespace) -> tuple[LabResult, dict[str, float]]:
         "hostiles": " ".join(path.name.removesuffix(".bpf.c") for path in hostiles),
         "periods": str(args.periods),
         "seed": str(args.seed),
-        "turns": str(args.turns),
+        "rounds": str(args.rounds),
         "counted": "yes" if args.virtual else "no",
     }
     head = "\n".join(f"{key}={shlex.quote(value)}" for key, value in named.items())
@@ -197,7 +197,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--periods", type=int, default=1_000_000, help="for each governor (default: %(default)s)")
     add("--seed", type=int, default=1, help="of the periods (default: %(default)s)")
-    add("--turns", type=int, default=10, help="of the storm (default: %(default)s)")
+    add("--rounds", type=int, default=10, help="of the storm (default: %(default)s)")
     add(
         "--kernel",
         default="6.12",

@@ -182,7 +182,7 @@ def calibrate(where: Path) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the lab; return the exit code."""
     parser = runner.parser(__doc__, EPILOG)
-    parser.add_argument("--output", type=Path, metavar="DIR", help="keep what was measured there")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="keep what was measured")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="calibrate-") as directory:
         where = args.output or Path(directory) / "results"

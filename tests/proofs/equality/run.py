@@ -64,7 +64,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", choices=sorted(CLAIMS), help="compare with this governor of the kernel only"
     )
-    parser.add_argument("--policy", action="append", metavar="NAME", help="compare this one only")
+    parser.add_argument("--governors", metavar="LIST", help="compare only these of the project")
     parser.add_argument("--counts", action="store_true", help="say what the stream consisted of")
     parser.add_argument("--json", action="store_true", help="print JSON")
     kind = parser.add_mutually_exclusive_group()
@@ -82,9 +82,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def choose(args: argparse.Namespace) -> dict[str, list[str]]:
     """Return which claims to test: governor of the kernel to policies."""
     chosen: dict[str, list[str]] = {}
+    wanted = args.governors.split(",") if args.governors else []
     for governor, claims in CLAIMS.items():
         if args.only in (None, governor):
-            kept = [c for c in claims if not args.policy or c.split(":")[0] in args.policy]
+            kept = [c for c in claims if not wanted or c.split(":")[0] in wanted]
             if kept:
                 chosen[governor] = kept
     if not chosen:

@@ -123,7 +123,7 @@ def test_another_seed_is_another_stream(proof: dict[str, Any]) -> None:
         (["--periods", "0"], 2),
         (["--seed", "-1"], 2),
         (["--teo", "/nonexistent/teo.c"], 1),
-        (["--policy", "nosuch"], 2),
+        (["--governors", "nosuch"], 2),
     ],
 )
 def test_bad_input_gets_one_sentence(arguments: list[str], code: int) -> None:

@@ -60,7 +60,7 @@ OFTEN = 100
 EPILOG = """\
 examples:
   run.py                              about a million decisions
-  run.py --seconds 2 --kernel 7.2     fewer, on another kernel
+  run.py --duration 2 --kernel 7.2    fewer, on another kernel
   run.py --trace FILE                 of a trace that is there already
 
 exit code: 0 if every decision is identical and each reason was met often enough, 1 if not, 2 usage
@@ -99,7 +99,7 @@ def script(seconds: int, machine: str, buffer_mib: int) -> str:
 def record(args: argparse.Namespace, folder: Path) -> Path:
     """Record a storm in the lab; return its trace."""
     run = LabRun(
-        script=script(args.seconds, args.machine, args.buffer),
+        script=script(args.duration, args.machine, args.buffer),
         kernel=args.kernel,
         memory_mib=max(1024, 5 * args.buffer),
         time_limit_s=1200,
@@ -147,12 +147,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Record, replay, compare."""
     parser = runner.parser(__doc__, EPILOG)
     add = parser.add_argument
-    add("--seconds", type=int, default=8, help="of each governor (default: %(default)s)")
+    add("--duration", type=int, default=8, metavar="S", help="of each governor (default: 8)")
     add("--kernel", default="6.12", help="series (default: %(default)s)")
     add("--machine", default="power9", help="state table (default: %(default)s)")
     add("--buffer", type=int, default=500, metavar="MIB", help="for the trace (default: 500)")
     add("--trace", type=Path, help="judge this trace; boot nothing")
-    add("--keep", type=Path, metavar="FILE", help="leave the trace here")
+    add("-o", "--output", type=Path, metavar="FILE", help="keep the trace here")
     add("--least", type=int, metavar="N", help="of each reason (default: 100; with --trace: none)")
     add("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_args(argv)
@@ -163,8 +163,8 @@ def work(args: argparse.Namespace) -> int:
     """Record, judge, show, return the exit code."""
     with tempfile.TemporaryDirectory(prefix="fidelity-", dir=TOP / "build") as folder:
         trace = args.trace or record(args, Path(folder))
-        if args.keep:
-            shutil.copy(trace, args.keep)
+        if args.output:
+            shutil.copy(trace, args.output)
         found, gaps = judge(trace)
     least = args.least if args.least is not None else 0 if args.trace else OFTEN
     seldom = shortfalls(found, least)
