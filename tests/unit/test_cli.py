@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -272,6 +273,21 @@ def test_virtual_time_by_default_where_the_kernel_can() -> None:
     assert is_real_time(LabRun("", kernel="7.2", real_time=True))
 
 
+def machine_of(folder: Path, *emulator: str) -> Machine:
+    return Machine(
+        kernel=folder / "kernel",
+        root=folder / "root",
+        disk=folder / "disk",
+        console=folder / "console",
+        cpus=2,
+        memory_mib=64,
+        seed=1,
+        real_time=False,
+        time_limit_s=30,
+        emulator=emulator,
+    )
+
+
 # Only machines in virtual time have turns, and only where there is another CPU to wait for one.
 @pytest.mark.parametrize(
     ("changes", "interval"),
@@ -286,22 +302,40 @@ def test_virtual_time_by_default_where_the_kernel_can() -> None:
 def test_turns_are_bounded_in_virtual_time(
     tmp_path: Path, changes: dict[str, Any], interval: str | None
 ) -> None:
-    machine = Machine(
-        kernel=tmp_path / "kernel",
-        root=tmp_path / "root",
-        disk=tmp_path / "disk",
-        console=tmp_path / "console",
-        cpus=2,
-        memory_mib=64,
-        seed=1,
-        real_time=False,
-        time_limit_s=1,
-        emulator=("/where/loader", "/where/qemu"),
-    )
+    machine = machine_of(tmp_path, "/where/loader", "/where/qemu")
     command = replace(machine, **changes).command()
     assert command[:2] == ["/where/loader", "/where/qemu"]
     found = re.findall(r" -object filter-buffer,\S*\binterval=(\d+)", " ".join(command))
     assert found == ([] if interval is None else [interval])
+
+
+# An emulator that counts its boots; as its first argument says, the first ones die of an int3.
+DYING = """\
+echo boot >>{folder}/boots
+[ $(wc -l <{folder}/boots) -gt {deaths} ] && exec echo "lab: done" >{folder}/console
+echo "lab: begins
+[ 4.0] Oops: int3: 0000 [#1] PREEMPT SMP
+[ 4.1] Code: 54 55 53 {before} <90> e8 f1" >{folder}/console
+"""
+
+
+@pytest.mark.parametrize(
+    ("deaths", "before", "boots", "dies"),
+    [(0, "66", 1, False), (2, "66", 3, False), (3, "66", 3, True), (1, "cc", 1, True)],
+)
+def test_a_machine_that_stale_code_ends_is_booted_again(
+    tmp_path: Path, deaths: int, before: str, boots: int, dies: bool
+) -> None:
+    """An int3 that is in the memory is the kernel's."""
+    script = tmp_path / "emulator"
+    script.write_text(DYING.format(folder=tmp_path, deaths=deaths, before=before))
+    machine = replace(machine_of(tmp_path, "sh", str(script)), real_time=True)
+    said: list[str] = []
+    with pytest.raises(UserError, match="int3") if dies else nullcontext():
+        machine.run(said.append)
+    assert (tmp_path / "boots").read_text().count("boot") == boots
+    assert said.count("QEMU ran stale code: booting again") == boots - 1
+    assert ("done" in said) is not dies
 
 
 def test_sigterm_leaves_no_folder_of_a_boot(

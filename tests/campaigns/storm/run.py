@@ -79,6 +79,7 @@ def lab_run(args: argparse.Namespace, before: int) -> LabRun:
         memory_mib=build.GUEST_MIB if args.programs else 2048,
         real_time=True,
         time_limit_s=args.time_limit,
+        boots=1,
         options=verdict.OPTIONS,
         changes=sabotage.changes(args.sabotage),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.lab import LabResult
+from cpuidle_lab.lab.machine import ran_stale_code
 
 # Of the machine that is judged: its log is kept whole, and a host that does other things is no
 # stall of the guest's.
@@ -32,9 +33,6 @@ SPLAT = re.compile(r"WARNING: |BUG: |INFO: |UBSAN: |ODEBUG: |Oops: |corruption|g
 OPERATION = re.compile(r"^<\d+>\[.*?\] storm: (.*)")
 LINE = re.compile(r"^<(\d+)>(.*)")
 WARNING_LEVEL = 4
-# An int3 that the kernel does not know of, and the code around it: the byte before the marked one.
-BREAKPOINT = re.compile(r"Oops: int3: .*?\bCode: [^<]*?([0-9a-f]{2}) <", re.DOTALL)
-INT3 = "cc"
 CHECKED = re.compile(r"^lab: checked (\d+)", re.MULTILINE)
 RACE = "BUG: KCSAN:"
 RULE = "=" * 20
@@ -67,11 +65,7 @@ class Verdict:
 
 
 def checked_before_stale_code(console: str) -> int | None:
-    """Return how many rounds a machine was checked after that its emulator ended.
-
-    A CPU of QEMU may translate code while another one writes to it, after that looked for what was
-    translated and before it writes, and then runs what was there before. The kernel replaces
-    instructions by way of an int3: it dies of one where its memory has none any more.
+    """Return how many rounds a machine was checked after that its emulator ended by stale code.
 
     Args:
         console: of the machine.
@@ -79,8 +73,7 @@ def checked_before_stale_code(console: str) -> int | None:
     Returns:
         None if it did not die of that.
     """
-    found = BREAKPOINT.search(console)
-    if not found or found[1] == INT3:
+    if not ran_stale_code(console):
         return None
     return max(map(int, CHECKED.findall(console)), default=0)
 

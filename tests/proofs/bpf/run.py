@@ -21,14 +21,11 @@ TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
 from cpuidle_lab.bpf import build  # noqa: E402
-from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
-from tests.campaigns.storm import verdict  # noqa: E402
 from tests.lab.hints_guest import program  # noqa: E402
 
 HERE = Path(__file__).parent
-BOOTS = 3
 HOSTILE = HERE / "hostile"
 EPILOG = """\
 examples:
@@ -96,21 +93,7 @@ def boot(args: argparse.Namespace) -> tuple[LabResult, dict[str, float]]:
     )
     title = f"Comparing programs in BPF with native governors on {args.kernel}"
     with tempfile.TemporaryDirectory() as name:
-        return _boot(run, args.output or Path(name) / "lab", title), took
-
-
-def _boot(run: LabRun, folder: Path, title: str) -> LabResult:
-    """Boot again where the emulator ended the machine: docs/storm.md, "What is the emulator's"."""
-    for _ in range(BOOTS - 1):
-        try:
-            return run_lab(run, folder, title)
-        except UserError:
-            console = folder / "console"
-            said = console.read_text(errors="replace") if console.exists() else ""
-            if verdict.checked_before_stale_code(said) is None:
-                raise
-            print("QEMU ran stale code; once more", file=sys.stderr, flush=True)
-    return run_lab(run, folder, title)
+        return run_lab(run, args.output or Path(name) / "lab", title), took
 
 
 def edits(output: str, took: dict[str, float]) -> dict[str, dict[str, float]]:

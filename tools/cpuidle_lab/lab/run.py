@@ -17,7 +17,7 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import built, emulator, images, programs
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, step
-from cpuidle_lab.lab.machine import TURN_US, Machine
+from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine
 
 GUEST = Path(__file__).parent / "guest"
 SCRIPT_BEGINS = "lab: script begins"
@@ -50,6 +50,7 @@ class LabRun:
         packages: among which the CPUs are divided.
         threads: CPUs of a core.
         changes: files of the modules' sources to replace, by path below the top of the tree.
+        boots: how often it is booted where QEMU ends it by stale code (machine.ran_stale_code()).
     """
 
     script: str
@@ -66,6 +67,7 @@ class LabRun:
     packages: int = 1
     threads: int = 1
     changes: Mapping[str, str] = field(default_factory=dict)
+    boots: int = BOOTS
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
             turn_us=run.turn_us,
             packages=run.packages,
             threads=run.threads,
+            boots=run.boots,
         )
         start = time.monotonic()
         try:
