@@ -79,21 +79,28 @@ def render(
     return "\n\n".join(wrapped(part) for part in parts if part) + "\n"
 
 
-# What is not text to be filled: code, tables, headings, lists, pictures, comments.
-_AS_IT_IS = re.compile(r"    |\||#|- |!|<|\d\. ")
+# What is not text to be filled: code, tables, headings, numbered lists, pictures, comments.
+_AS_IT_IS = re.compile(r"    |\||#|!|<|\d\. ")
+
+
+def _filled(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def wrapped(text: str) -> str:
-    """Return Markdown with its paragraphs filled to the width of documents."""
+    """Return Markdown with its paragraphs and items filled to the width of documents."""
     found = []
     for paragraph in text.split("\n\n"):
         head, _, rest = paragraph.partition("\n")
         lines = [head] if head.startswith("#") else []
         body = rest if lines else paragraph
-        if body and not _AS_IT_IS.match(body):
-            body = textwrap.fill(
-                " ".join(body.split()), _WIDTH, break_long_words=False, break_on_hyphens=False
-            )
+        if body.startswith("- "):
+            items = body.split("\n")
+            body = "\n".join(_filled(one, "  ") if len(one) > _WIDTH else one for one in items)
+        elif body and not _AS_IT_IS.match(body):
+            body = _filled(" ".join(body.split()))
         found.append("\n".join([*lines, body] if body else lines))
     return "\n\n".join(found)
 

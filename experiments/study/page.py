@@ -11,6 +11,7 @@ from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.files import write_whole
 from cpuidle_lab.linux_source import NEWEST, fetch
 from experiments.memo import sources
+from experiments.pages import wrapped
 from experiments.study import programs
 from experiments.study.plan import Plan
 from experiments.study.streams import HZ, SEED
@@ -65,7 +66,7 @@ def render(plan: Plan, sections: Sequence[Section], command: str, folder: str) -
         **{section.part: section.markdown(folder) for section in sections},
     }
     text = TEMPLATE.read_text(encoding="utf-8")
-    return _PLACE.sub(lambda found: values.get(found[1], "Not measured."), text)
+    return wrapped(_PLACE.sub(lambda found: values.get(found[1], "Not measured."), text))
 
 
 def write(plan: Plan, sections: Sequence[Section], command: str, target: Path) -> list[Path]:

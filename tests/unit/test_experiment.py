@@ -384,3 +384,12 @@ def test_regret_is_split_without_a_rest() -> None:
     lost = sum(found[name] for name in ("deep", "shallow", "other"))
     assert lost == pytest.approx(totals.cost_pj - totals.oracle_pj)
     assert found["deep"] > 0 or found["shallow"] > 0
+
+
+def test_text_and_long_items_of_a_page_are_filled() -> None:
+    long = " ".join(["word"] * 30)
+    page = f"## Head\n{long}\n\n- {long}\n- short\n  lines\n\n    {long}\n\n| {long} |"
+    lines = pages.wrapped(page).split("\n")
+    assert [line for line in lines if len(line) > 100] == [f"    {long}", f"| {long} |"]
+    assert [len(line) for line in lines[:8]] == [7, 99, 49, 0, 96, 56, 7, 7]
+    assert " ".join("\n".join(lines).split()) == " ".join(page.split())
