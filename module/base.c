@@ -109,8 +109,8 @@ int cil_base_set(const char *name)
 	found = find_base(name);
 	if (!found) {
 		ret = -EINVAL;
-	} else if (found != cil_base_get() &&
-		   *cil_kernel.curr == &cil_gate.kernel) {
+	} else if (*cil_kernel.curr == &cil_gate.kernel) {
+		/* Also for the same name: its module may have been away. */
 		disable_devices();
 		strscpy(base, found->name, sizeof(base));
 		ret = enable_devices();

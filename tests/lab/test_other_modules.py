@@ -61,6 +61,15 @@ load cil_goes
 governor gate
 usleep 50000
 governor menu
+rmmod cil_goes
+
+# It comes back while gate is current, and decides as soon as it is named.
+governor gate
+load cil_goes
+tune gate base goes
+usleep 50000
+echo "back.decisions: $(cat /sys/module/cil_goes/parameters/decisions)"
+governor menu
 tune gate base menu
 rmmod cil_goes
 rmmod cpuidle_emul
@@ -103,6 +112,7 @@ def test_nothing_is_called_that_is_gone(session: LabResult) -> None:
 def test_a_base_that_is_gone_is_looked_up_anew(session: LabResult) -> None:
     said = dict(line.split(": ", 1) for line in session.output.splitlines() if ": " in line)
     assert said["gone.base"] == "goes"
+    assert int(said["back.decisions"]) > 0
 
 
 def test_a_displaced_governor_is_not_returned_to_when_it_is_gone(session: LabResult) -> None:

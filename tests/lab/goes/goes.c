@@ -9,9 +9,14 @@
 
 static int (*register_governor)(struct cpuidle_governor *governor);
 
+/* Those of several CPUs may be lost. */
+static unsigned long decisions;
+module_param(decisions, ulong, 0444);
+
 static int goes_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 		       bool *stop_tick)
 {
+	WRITE_ONCE(decisions, READ_ONCE(decisions) + 1);
 	return drv->state_count - 1;
 }
 
