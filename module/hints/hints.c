@@ -185,9 +185,7 @@ void cil_hints_exit(void)
 	cil_job_exit();
 	cil_groups_exit();
 	cil_hints_free_table();
-	rt_mutex_lock(&cil_hints_lock);
 	cil_users_free_unused();
-	rt_mutex_unlock(&cil_hints_lock);
 	cil_placement_exit();
 	cil_levels_exit();
 }

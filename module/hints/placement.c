@@ -222,7 +222,7 @@ void cil_placement_relax(bool relaxed)
 	u32 watched;
 
 	static_assert(CIL_HINTS_MAX < CIL_WATCH_GROUP);
-	/* Before the count can be seen; and of two that come at once the later. */
+	/* Before the count can be seen. Of two that come at once either time will do. */
 	if (relaxed && !(atomic_read(&cil_placement_watched) % CIL_WATCH_GROUP))
 		WRITE_ONCE(relaxed_since_ns, now_ns);
 	watched = atomic_add_return(relaxed ? CIL_WATCH_RELAXED : -CIL_WATCH_RELAXED,
@@ -310,7 +310,7 @@ static void decide_again(void *unused)
  *
  * A CPU that is idle decides only when it wakes up; without this the first
  * wake-up after a change would still be served as before it. Only requests with
- * CAP_SYS_NICE come with CPUs, so no unprivileged one interrupts any.
+ * CAP_SYS_NICE come with CPUs. What others change counts from the next wake-up on.
  *
  * Context: process, may sleep.
  */

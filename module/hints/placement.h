@@ -113,6 +113,19 @@ static inline void cil_placement_ran_plain(void)
 	this_cpu_write(cil_hint_cpus->plain_tick, (u32)jiffies);
 }
 
+/**
+ * cil_placement_is_changed() - has a CPU yet to decide for a task's new level?
+ * @cpu: where the task is placed
+ * @level: its level, or CIL_LEVEL_NONE
+ *
+ * Context: any.
+ */
+static inline bool cil_placement_is_changed(int cpu, u32 level)
+{
+	return level != CIL_LEVEL_NONE &&
+	       test_bit(level, per_cpu_ptr(cil_hint_cpus, cpu)->changed);
+}
+
 static inline void cil_placement_in(int cpu, u32 level)
 {
 	atomic_inc(&per_cpu_ptr(cil_hint_cpus, cpu)->placed[level]);

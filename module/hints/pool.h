@@ -31,7 +31,7 @@ struct cil_owner {
  * @next_free: in the pool
  * @lock: protects the members below, against remote changes; taken with
  *	run-queue locks held
- * @task: the task, NULL in the pool; the hint goes before the task does
+ * @task: the task, NULL in the pool; while @lock is held it is not freed
  * @payer: whom it counts for
  * @own: what was asked for the task itself
  * @owner: as whom the task was when that was asked, and the payer was found

@@ -380,7 +380,6 @@ static void detach_all(void)
 	if (attached)
 		cil_hints_drop_all();
 	detach(PROBES_TO_KEEP);
-	cil_users_free_unused();
 }
 
 /**
@@ -400,6 +399,8 @@ void cil_probes_detach_unused(void)
 	else
 		detach(these);
 	rt_mutex_unlock(&cil_hints_lock);
+	if (these & BIT(PROBE_EXIT))
+		cil_users_free_unused();
 }
 
 /**

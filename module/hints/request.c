@@ -310,7 +310,7 @@ static int set_threads(const struct cil_target *target,
 
 /*
  * Threads other than the current one may have been migrating, or been given what
- * their parent had a moment ago; both is over after a grace period. Requests of
+ * their parent had a moment ago; both are over after a grace period. Requests of
  * others do not wait for it: the lock is not held.
  */
 static void settle_threads(const struct cil_target *target,
@@ -552,6 +552,9 @@ int cil_request_set(const struct cil_target *target,
 	return ret;
 }
 
+/* Any user may read: for a hint's lock, which switches take, only one waits. */
+static DEFINE_SPINLOCK(get_lock);
+
 /* Returns 0 or -ESRCH. */
 static int get_tasks(const struct cil_target *target, struct cil_request *found)
 {
@@ -562,7 +565,9 @@ static int get_tasks(const struct cil_target *target, struct cil_request *found)
 	for_each_meant(target, t) {
 		if (READ_ONCE(t->flags) & PF_EXITING)
 			continue;
+		spin_lock(&get_lock);
 		cil_hint_read_own(t, found);
+		spin_unlock(&get_lock);
 		ret = 0;
 		break;
 	}

@@ -38,7 +38,7 @@ struct cil_grant {
 	bool privileged;
 };
 
-/* Changed with cil_hints_lock held, read with the lock of a hint. */
+/* Changed by the job with cil_hints_lock held, read with the lock of a hint, too. */
 static u32 settle_round;
 
 /* How often a task could not get what its parent or its group has for it. */
@@ -224,7 +224,7 @@ static int hint_unset(struct task_struct *task, bool stale)
  * cil_hint_set() - give a task a request of its own, or take it away
  * @task: the task
  * @cred: the credentials with which it was allowed, the task's. If the task has
- *	changed its user since, it soon loses the request
+ *	changed its user since, it has no request afterwards
  * @own: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
  * @privileged: the reserve may be used
  *
@@ -266,6 +266,8 @@ int cil_hint_set(struct task_struct *task, const struct cred *cred,
 		cil_hint_drop(task, CIL_HINT_EXIT);
 		return -ESRCH;
 	}
+	/* Likewise it may have changed its user, and sleep since. */
+	hint_unset(task, true);
 	return ret;
 }
 
@@ -275,7 +277,7 @@ static void hint_set_cpu(struct cil_hint *hint, int cpu)
 	lockdep_assert_held(&hint->lock);
 	cil_placement_in(cpu, hint->level);
 	cil_placement_out(hint->cpu, hint->level);
-	hint->cpu = cpu;
+	WRITE_ONCE(hint->cpu, cpu);
 	cil_hint_note_again(hint);
 	cil_hint_trace(hint, CIL_HINT_MOVE);
 }
@@ -359,17 +361,32 @@ static void unmark_moved(void)
 	next_round();
 }
 
-static void unset_stale(const struct cil_hint *hint)
+/* The task of a hint that was for another user; a reference is taken. Else NULL. */
+static struct task_struct *stale_task_get(struct cil_hint *hint)
+{
+	struct task_struct *task;
+	unsigned long flags;
+
+	/* The hint goes with the lock held, and only then may the task be freed. */
+	raw_spin_lock_irqsave(&hint->lock, flags);
+	task = hint->task;
+	if (task)
+		task = cil_hint_is_theirs(hint, task) ? NULL : get_task_struct(task);
+	raw_spin_unlock_irqrestore(&hint->lock, flags);
+	return task;
+}
+
+static void unset_stale(struct cil_hint *hint)
 {
 	struct task_struct *task;
 
-	/* A task that has a hint here is not freed before the end. */
 	rcu_read_lock();
-	task = READ_ONCE(hint->task);
-	/* Only its own task and requests change it; the lock decides. */
-	if (task && !data_race(cil_hint_is_theirs(hint, task)))
+	task = stale_task_get(hint);
+	if (task)
 		hint_unset(task, true);
 	rcu_read_unlock();
+	if (task)
+		put_task_struct(task);
 }
 
 /**
@@ -622,9 +639,13 @@ static void hint_update_placed(struct cil_hint *hint, struct cpumask *wake)
 {
 	int cpu = READ_ONCE(hint->cpu);
 	u8 before = hint->level;
+	bool smaller;
 
-	if (hint_update_group(hint, cil_group_of(hint->task)) &&
-	    cil_placement_change(cpu, before, hint->level) && wake)
+	if (!hint_update_group(hint, cil_group_of(hint->task)))
+		return;
+	smaller = cil_placement_change(cpu, before, hint->level);
+	/* Another request may have found the change before, and wakes no CPU. */
+	if (wake && (smaller || cil_placement_is_changed(cpu, hint->level)))
 		cpumask_set_cpu(cpu, wake);
 }
 

@@ -43,8 +43,8 @@ struct cil_quota {
  * @hints: how many are charged to this user
  * @found: how many a recount has met
  *
- * A user without hints is freed when another comes to its bucket, or with the
- * last hint.
+ * A user without hints is freed when another comes to its bucket, or after the
+ * last hint of all.
  */
 struct cil_user {
 	struct hlist_node node;
@@ -56,7 +56,7 @@ struct cil_user {
 };
 
 /* Protected by cil_hints_lock. */
-static DEFINE_HASHTABLE(users, 8);
+static DEFINE_HASHTABLE(users, 10);
 static DEFINE_HASHTABLE(quotas, 8);
 
 static int hints_per_user(void)
@@ -386,7 +386,7 @@ u32 cil_users_compare(struct cil_user_difference *difference)
 /**
  * cil_users_free_unused() - forget the users that pay for no hint
  *
- * Context: process; cil_hints_lock is held.
+ * Context: process, may sleep; cil_hints_lock is not held.
  */
 void cil_users_free_unused(void)
 {
@@ -394,7 +394,11 @@ void cil_users_free_unused(void)
 	struct cil_user *user;
 	int i;
 
-	lockdep_assert_held(&cil_hints_lock);
-	hash_for_each_safe(users, i, next, user, node)
-		free_unused(user);
+	/* A user can have many, one for each namespace of its own. */
+	for (i = 0; i < HASH_SIZE(users); i++) {
+		rt_mutex_lock(&cil_hints_lock);
+		hlist_for_each_entry_safe(user, next, &users[i], node)
+			free_unused(user);
+		rt_mutex_unlock(&cil_hints_lock);
+	}
 }
