@@ -120,6 +120,9 @@ def test_who_leaves_a_dying_cpu_unseen_is_found(tmp_path: Path) -> None:
     said = guest(
         tmp_path,
         """
+        # Under another governor no migration is seen at all.
+        governor gate
+        echo "acts: $(acts)"
         spin() { exec taskset -c $1 sh -c 'while :; do :; done'; }
         for i in 1 2 3; do
             spin 0,1 & pids="${pids:-} $!"
