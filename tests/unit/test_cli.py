@@ -324,7 +324,12 @@ echo "lab: begins
     [(0, "66", 1, False), (2, "66", 3, False), (3, "66", 3, True), (1, "cc", 1, True)],
 )
 def test_a_machine_that_stale_code_ends_is_booted_again(
-    tmp_path: Path, deaths: int, before: str, boots: int, dies: bool
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    deaths: int,
+    before: str,
+    boots: int,
+    dies: bool,
 ) -> None:
     """An int3 that is in the memory is the kernel's."""
     script = tmp_path / "emulator"
@@ -334,7 +339,9 @@ def test_a_machine_that_stale_code_ends_is_booted_again(
     with pytest.raises(UserError, match="int3") if dies else nullcontext():
         machine.run(said.append)
     assert (tmp_path / "boots").read_text().count("boot") == boots
-    assert said.count("QEMU ran stale code: booting again") == boots - 1
+    assert capsys.readouterr().err.count("QEMU ran stale code: booting again") == boots - 1
+    consoles = sorted(path.name for path in tmp_path.glob("console.*"))
+    assert consoles == [f"console.{n}" for n in range(1, boots)]
     assert ("done" in said) is not dies
 
 
@@ -416,7 +423,8 @@ VALUES = {
 # Other names for what these mean: --output, --json, --governors, --set, --duration, --events,
 # --time-limit.
 OTHER_NAMES = {"--html", "--out", "--as-json", "--overwrite", "--shadows", "--tunables"}
-OTHER_NAMES |= {"--seconds", "--event", "--keep", "--folder", "--limit", "--policy"}
+OTHER_NAMES |= {"--seconds", "--event", "--keep", "--folder", "--readme", "--limit", "--policy"}
+OTHER_NAMES |= {"--recorders", "--row", "--turns"}
 
 
 def test_the_same_option_has_the_same_name_and_value_everywhere() -> None:
@@ -441,11 +449,14 @@ def test_the_same_option_has_the_same_name_and_value_everywhere() -> None:
 
 def test_the_programs_of_the_tests_name_their_options_as_the_commands_do() -> None:
     options = re.compile(r"""(?:add_argument|add|option)\(\s*((?:"-[\w-]+",?\s*)+)""")
+    seen = 0
     for path in sorted((TOP / "tests").glob("*/**/*.py")):
         for found in options.finditer(path.read_text(encoding="utf-8")):
             names = set(re.findall(r"-[\w-]+", found[1]))
+            seen += 1
             assert not names & OTHER_NAMES, path
             assert names & {"-o", "--output"} in ({"-o", "--output"}, set()), path
+    assert seen > 50
 
 
 @pytest.fixture(scope="module")

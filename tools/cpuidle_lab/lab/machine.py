@@ -12,6 +12,7 @@ import fcntl
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,7 +60,8 @@ class Machine:
         kernel: the kernel's image.
         root: the cpio archive that it unpacks as its root.
         disk: a raw file that becomes the guest's /dev/vda.
-        console: file that receives what the guest writes to its serial port.
+        console: file that receives what the guest writes to its serial port; that of a boot that
+            stale code ended has a number behind its name.
         cpus: number of CPUs.
         memory_mib: size of the memory.
         seed: of all that QEMU calls random.
@@ -157,13 +159,12 @@ class Machine:
             raise UserError("each package needs the same number of CPUs", USAGE)
         if self.threads < 1 or self.cpus // self.packages % self.threads:
             raise UserError("each core needs the same number of CPUs", USAGE)
-        for _ in range(self.boots - 1):
+        for boot in range(1, self.boots + 1):
             self._boot(said)
-            if not ran_stale_code(self.console.read_text(errors="replace")):
+            if boot == self.boots or not ran_stale_code(self.console.read_text(errors="replace")):
                 break
-            said("QEMU ran stale code: booting again")
-        else:
-            self._boot(said)
+            self.console.rename(f"{self.console}.{boot}")
+            print("cpuidle-lab: QEMU ran stale code: booting again", file=sys.stderr, flush=True)
         self._check_console()
 
     def _boot(self, said: Callable[[str], None]) -> None:
@@ -264,9 +265,9 @@ class Machine:
 def ran_stale_code(console: str) -> bool:
     """Tell whether the emulator ended a machine by code that is not in its memory.
 
-    A CPU of QEMU may translate code while another one writes to it, after that looked for what was
-    translated and before it writes, and then runs what was there before. The kernel replaces
-    instructions by way of an int3: it dies of one where its memory has none any more.
+    A CPU of QEMU may translate code while another one writes to it: after that looked for what was
+    translated, and before it writes. Then it runs what was there before. The kernel replaces
+    instructions by way of an int3. It dies of one where its memory has none any more.
 
     Args:
         console: of the machine.

@@ -185,11 +185,17 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
         except UserError:
             if output is not None:
                 output.mkdir(parents=True, exist_ok=True)
-                shutil.copy(console, output / "console")
+                copy_consoles(scratch, output)
             raise
-        shutil.copy(console, results / "console")
+        copy_consoles(scratch, results)
         files = keep(results, output)
     return read_results(files, kernel.version, wall_s)
+
+
+def copy_consoles(scratch: Path, target: Path) -> None:
+    """Copy the consoles of all boots; that of the last one is called "console"."""
+    for console in scratch.glob("console*"):
+        shutil.copy(console, target)
 
 
 def is_real_time(run: LabRun) -> bool:
