@@ -52,7 +52,13 @@ def closure(roots: Iterable[Path]) -> list[Path]:
         for name in _INCLUDE.findall(path.read_text(errors="replace")):
             header = (path.parent / name).resolve()
             waiting += [header, header.with_suffix(".c")]
-    return sorted(found)
+    return sorted(found, key=_order)
+
+
+def _order(path: Path) -> tuple[bool, str]:
+    """Return what sorts files alike wherever the project and the kernel's sources lie."""
+    ours = path.is_relative_to(TOP) and not path.is_relative_to(TOP / "build")
+    return not ours, str(path.relative_to(TOP)) if ours else path.name
 
 
 def _own(name: str) -> list[Path]:
