@@ -51,7 +51,7 @@ def _rows(part: Part) -> Iterator[list[Cell]]:
             for chosen in (fact.choices[cpu], replayed.choices[cpu])
         ]
         yield [
-            part.path.name.split(".")[0], part.workload, part.recorder.label, cpu,
+            part.path.name.split(".trace")[0], part.workload, part.recorder.label, cpu,
             int(interval["first_seq"][i]), float(interval["length_ns"][i]) / 1000, *states,
             100 * error / fact.oracle_pj,
         ]  # fmt: skip
