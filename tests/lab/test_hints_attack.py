@@ -425,6 +425,7 @@ def test_only_a_smaller_limit_of_a_sleeper_interrupts_its_cpu(said: dict[str, st
 def test_a_namespace_that_pays_keeps_its_number(said: dict[str, str]) -> None:
     """Else another user's namespace would be charged for what one that is gone has left."""
     assert said["space.set"] == "ok"
+    assert said["space.before"].isdecimal() and said["space.after"].isdecimal()
     assert said["space.before"] != said["space.after"]
 
 

@@ -286,10 +286,13 @@ int main(int argc, char **argv)
 		return run(device, argv[1], argv + 3);
 	if (argc == 4 && !strcmp(argv[2], "repeat"))
 		return repeat(device, atoi(argv[1]), argv[3]);
-	if ((argc == 4 || argc == 5) && !strcmp(argv[2], "quiet"))
-		return quiet(device, argc == 4 ? CPUIDLE_LATENCY_SELF :
-						 open_pidfd(atoi(argv[4]), 0),
-			     atoi(argv[1]), argv[3]);
+	if (argc == 4 && !strcmp(argv[2], "quiet"))
+		return quiet(device, CPUIDLE_LATENCY_SELF, atoi(argv[1]), argv[3]);
+	if (argc == 5 && !strcmp(argv[2], "quiet")) {
+		arg.fd = open_pidfd(atoi(argv[4]), 0);
+		return arg.fd < 0 ? say_error() :
+				    quiet(device, arg.fd, atoi(argv[1]), argv[3]);
+	}
 	if (argc == 4 && !strcmp(argv[2], "fifo"))
 		return run_fifo(device, atoi(argv[1]), open_pidfd(atoi(argv[3]), 0));
 	if (argc == 4 && !strcmp(argv[2], "sized"))

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print where the timers of a periodic task lie within the tick, and what a governor makes of it.
 
-For each governor's recording of a workload: the time from a tick to the task's next timer, modulo
-its period (median, us), and the regret of one governor replayed on that recording, in percent.
+A row is one governor's recording of a workload. It has the time from a tick to the task's next
+timer, modulo its period (median, us). It has the regret of one governor replayed on that recording,
+in percent, too; that replay begins with nothing learned.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import numpy as np
 from cpuidle_lab import columns
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.parts import Part, parts
+from cpuidle_lab.errors import UserError
 
 EPILOG = """\
 examples:
@@ -41,6 +43,8 @@ def rows(path: Path, workload: str, governor: str, period_ns: int) -> Iterator[s
     with columns.opened(path) as recording:
         found = {p.recorder.label: p for p in parts(recording, path) if p.workload == workload}
         for name, part in found.items():
+            if governor not in found:
+                raise UserError(f"{path}: {governor} has no recording of {workload}")
             outcome = own.play(part, found[governor], choices=True)
             cost, oracle = (
                 sum(float(choice[key].sum()) for choice in outcome.choices.values())
@@ -50,7 +54,7 @@ def rows(path: Path, workload: str, governor: str, period_ns: int) -> Iterator[s
                    f"| {100 * (cost / oracle - 1):.1f} |")  # fmt: skip
 
 
-def main() -> None:
+def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -62,10 +66,15 @@ def main() -> None:
     args = parser.parse_args()
     print(f"| recording | recorded by | timer after tick us | {args.governor} % |")
     print("|---|---|--:|--:|")
-    for path in args.traces:
-        for row in rows(path, args.workload, args.governor, args.period_us * 1000):
-            print(row)
+    try:
+        for path in args.traces:
+            for row in rows(path, args.workload, args.governor, args.period_us * 1000):
+                print(row)
+    except UserError as error:
+        print(f"phases: error: {error.message}", file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,7 +19,7 @@ from typing import Any
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.errors import USAGE, UserError  # noqa: E402
 from cpuidle_lab.linux_source import NEWEST, fetch  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.gcov import read  # noqa: E402
@@ -83,13 +83,17 @@ def choose(args: argparse.Namespace) -> dict[str, list[str]]:
     """Return which claims to test: governor of the kernel to policies."""
     chosen: dict[str, list[str]] = {}
     wanted = args.governors.split(",") if args.governors else []
+    known = {claim.split(":")[0] for claims in CLAIMS.values() for claim in claims}
+    for name in wanted:
+        if name not in known:
+            raise UserError(f"{name} does not claim to equal a governor of the kernel", USAGE)
     for governor, claims in CLAIMS.items():
         if args.only in (None, governor):
             kept = [c for c in claims if not wanted or c.split(":")[0] in wanted]
             if kept:
                 chosen[governor] = kept
     if not chosen:
-        raise UserError("no policy of that name claims to equal a governor of the kernel", 2)
+        raise UserError("none of these claims to equal that governor of the kernel", USAGE)
     return chosen
 
 

@@ -124,6 +124,7 @@ def test_another_seed_is_another_stream(proof: dict[str, Any]) -> None:
         (["--seed", "-1"], 2),
         (["--teo", "/nonexistent/teo.c"], 1),
         (["--governors", "nosuch"], 2),
+        (["--governors", "teo_ng,nosuch"], 2),
     ],
 )
 def test_bad_input_gets_one_sentence(arguments: list[str], code: int) -> None:
