@@ -31,7 +31,7 @@ def is_alive(machine: Machine, pid: str) -> bool:
 
 def clock_of(machine: Machine) -> str:
     """Return the trace clock, "" if the kernel does not tell."""
-    found = re.search(r"\[(\w+)\]", machine.tree.read(TRACE_CLOCK) or "")
+    found = re.search(r"\[([\w-]+)\]", machine.tree.read(TRACE_CLOCK) or "")
     return found[1] if found else ""
 
 
