@@ -278,7 +278,7 @@ def omissions(stock: Mapping[str, object]) -> list[str]:
         said.append(
             f"no line '{MACHINE.strip()}' tells the idle states of CPU "
             f"{cpu_list([int(cpu) for cpu in gone])}: {sum(gone.values()):,} idle periods are left "
-            "out; --machine gives idle states to all CPUs"
+            "out; --machine gives idle states to all CPUs of a trace"
         )
     if stock.get("unused"):
         said.append(f"the recording has events that are not used: {stock['unused']}")
