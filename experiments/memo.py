@@ -55,10 +55,10 @@ def closure(roots: Iterable[Path]) -> list[Path]:
     return sorted(found, key=_order)
 
 
-def _order(path: Path) -> tuple[bool, str]:
+def _order(path: Path) -> tuple[bool, Path]:
     """Return what sorts files alike wherever the project and the kernel's sources lie."""
     ours = path.is_relative_to(TOP) and not path.is_relative_to(TOP / "build")
-    return not ours, str(path.relative_to(TOP)) if ours else path.name
+    return not ours, path.relative_to(TOP) if ours else Path(path.name)
 
 
 def _own(name: str) -> list[Path]:
