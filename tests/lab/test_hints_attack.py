@@ -479,13 +479,22 @@ def waiting(said: dict[str, str]) -> dict[str, list[int]]:
 def test_root_does_not_wait_for_strangers(said: dict[str, str]) -> None:
     """Neither for a grace period nor for the next turn of a task that holds the lock.
 
-    The aim is 3 times as long as alone. A holder on another CPU is waited for, up to half a turn of
-    the lab: 5.7 times on average, 3.2 in the median. A mutex without inheritance takes 21 times, a
-    grace period under the lock 200 times.
+    The aim is 3 times as long as alone, see test_root_waits_three_times_as_long_at_most(). After
+    other attacks it was 5.7 times once: a holder on another CPU is waited for, up to half a turn of
+    100 us. A mutex without inheritance takes 21 times, a grace period under the lock 200 times.
     """
     found = waiting(said)
     assert found["beside"][0] <= 8 * found["alone"][0], found
     assert found["beside"][1] <= 8 * found["alone"][1], found
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("turn_us", [10, 20, 100])
+def test_root_waits_three_times_as_long_at_most(turn_us: int, tmp_path: Path) -> None:
+    """In a boot of its own. The shorter their turns, the nearer CPUs are to parallel ones."""
+    found = waiting(guest(tmp_path, "governor gate\n" + WAITING, turn_us=turn_us))
+    assert found["beside"][0] <= 3 * found["alone"][0], found
+    assert found["beside"][1] <= 3 * found["alone"][1], found
 
 
 @pytest.mark.full
