@@ -590,8 +590,8 @@ def test_what_is_edited_meanwhile_is_not_kept(
 
 
 def test_sources_are_hashed_alike_wherever_they_lie(tmp_path: Path) -> None:
-    ours = [memo.TOP / "governors/wteo/wteo.c", memo.TOP / "tools/native/replay.h"]
-    for folder in (memo.TOP / "build/cache/linux", tmp_path):
+    ours = [TOP / "governors/wteo/wteo.c", memo.TOP / "tools/native/replay.h"]
+    for folder in (TOP / "build/cache/linux", tmp_path):
         theirs = [folder / "gov.h", folder / "menu.c"]
         assert sorted([*theirs, *reversed(ours)], key=memo._order) == [*ours, *theirs]
 
