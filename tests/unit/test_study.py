@@ -590,7 +590,7 @@ def test_what_is_edited_meanwhile_is_not_kept(
 
 
 def test_sources_are_hashed_alike_wherever_they_lie(tmp_path: Path) -> None:
-    ours = [TOP / "governors/wteo/wteo.c", memo.TOP / "tools/native/replay.h"]
+    ours = [TOP / "governors/wteo/wteo.c", TOP / "tools/native/replay.h"]
     for folder in (TOP / "build/cache/linux", tmp_path):
         theirs = [folder / "gov.h", folder / "menu.c"]
         assert sorted([*theirs, *reversed(ours)], key=memo._order) == [*ours, *theirs]
