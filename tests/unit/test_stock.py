@@ -988,6 +988,15 @@ def test_the_script_by_hand_leaves_tracing_as_it_was(hand: Host) -> None:
     assert tree.read(f"{TRACEFS}/events/enable") == "0"
 
 
+def test_the_script_by_hand_records_without_probes(hand: Host) -> None:
+    hand.tree.path(KPROBE_EVENTS).unlink()
+    done = by_hand(hand)
+    assert done.returncode == 0 and "recorded by events only" in done.stderr
+    text = (hand.tree.root / "arguments").read_text()
+    assert "way=events" in text and "cil_p" not in text
+    assert not hand.tree.exists(KPROBE_EVENTS)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

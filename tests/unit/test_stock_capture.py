@@ -76,6 +76,19 @@ def test_with_neither_probes_nor_timers_cpu_idle_alone_is_recorded(
     assert not any("cil_" in word for word in way.events)
 
 
+def test_the_command_records_without_probes(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / KPROBE_EVENTS.lstrip("/")).unlink()
+    assert main(["capture", "--stock", "--", "true"]) == 0
+    assert "recorded by events only: the kernel has no kprobe_events" in capsys.readouterr().err
+    assert not (root / KPROBE_EVENTS.lstrip("/")).exists()
+    Path("trace.dat").unlink()
+    monkeypatch.setattr(Tree, "may_write", lambda *_: False)
+    assert main(["capture", "--stock", "--", "true"]) == 1
+    assert "needs root" in capsys.readouterr().err
+
+
 def test_without_any_event_of_idle_cpus_nothing_is_recorded(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,9 @@ seconds=${1:-60} file=${2:-trace.dat}
 tracing=/sys/kernel/tracing cpus=/sys/devices/system/cpu group=cil_p$$
 
 refuse() { echo "$*" >&2; exit 1; }
-[ -w $tracing/kprobe_events ] || refuse "$tracing/kprobe_events cannot be written: use sudo"
+way=probes needed=$tracing/kprobe_events
+[ -e $needed ] || way=events needed=$tracing/set_event
+[ -w $needed ] || refuse "$needed cannot be written: use sudo"
 [ ! -e "$file" ] || refuse "$file exists already: choose another name"
 [ "$(cat $tracing/current_tracer)" = nop ] || refuse "$tracing/current_tracer: a tracer is in use"
 [ -z "$(cat $tracing/set_event)" ] || refuse "$tracing/set_event: another session records events"
@@ -20,8 +22,8 @@ gone() {
 	# A trace-cmd that was killed leaves its events enabled.
 	[ -z "$(cat $tracing/set_event)" ] || echo 0 >$tracing/events/enable
 	echo 0 >$tracing/events/$group/enable
-	for event in cil_sleep_length cil_got_tick cil_stop_tick cil_retain_tick cil_idle_exit \
-			cil_reflect; do
+	[ $way = events ] || for event in cil_sleep_length cil_got_tick cil_stop_tick \
+			cil_retain_tick cil_idle_exit cil_reflect; do
 		probe -:$group/$event
 	done
 	echo "$clock" >$tracing/trace_clock
@@ -32,13 +34,20 @@ trap 'exit 130' INT TERM HUP
 
 r="r:$group/cil_sleep_length tick_nohz_get_sleep_length ret=\$retval:s64"
 # Kernels before 6.9 refuse the second field.
-probe "$r dn=+0(\$arg1):s64" 2>/dev/null || probe "$r" || exit 1
-probe "r:$group/cil_got_tick tick_nohz_idle_got_tick ret=\$retval:u8"
-probe p:$group/cil_stop_tick tick_nohz_idle_stop_tick
-probe p:$group/cil_retain_tick tick_nohz_idle_retain_tick
-probe p:$group/cil_idle_exit tick_nohz_idle_exit
-# What the kernel measured: last_residency_ns and poll_time_limit of struct cpuidle_device.
-probe p:$group/cil_reflect cpuidle_reflect "res=+24(\$arg1):u64 bits=+0(\$arg1):u32" 2>/dev/null
+if [ $way = probes ]; then
+	probe "$r dn=+0(\$arg1):s64" 2>/dev/null || probe "$r" || exit 1
+	probe "r:$group/cil_got_tick tick_nohz_idle_got_tick ret=\$retval:u8"
+	probe p:$group/cil_stop_tick tick_nohz_idle_stop_tick
+	probe p:$group/cil_retain_tick tick_nohz_idle_retain_tick
+	probe p:$group/cil_idle_exit tick_nohz_idle_exit
+	# What the kernel measured: last_residency_ns and poll_time_limit of cpuidle_device.
+	probe p:$group/cil_reflect cpuidle_reflect "res=+24(\$arg1):u64 bits=+0(\$arg1):u32" \
+		2>/dev/null
+	probed="-e $group"
+else
+	probed=
+	echo "the kernel has no kprobe_events: recorded by events only" >&2
+fi
 
 # What the events do not tell: idle states, tick, latency request, kernel, governor.
 config=/boot/config-$(uname -r)
@@ -70,14 +79,14 @@ describe() {
 	done
 	governor=$(cat $cpus/cpuidle/current_governor_ro $cpus/cpuidle/current_governor \
 		2>/dev/null | head -n 1)
-	echo "stock kernel=$(uname -r) governor=$governor way=probes"
+	echo "stock kernel=$(uname -r) governor=$governor way=$way"
 }
 lines=$(describe)
 
 # Kernels before 7.0 have no hrtimer_start_expired.
 expired=
 [ ! -e $tracing/events/timer/hrtimer_start_expired ] || expired="-e timer:hrtimer_start_expired"
-trace-cmd record -C mono -o "$file" -e $group -e power:cpu_idle -e timer:tick_stop \
+trace-cmd record -C mono -o "$file" $probed -e power:cpu_idle -e timer:tick_stop \
 	-e timer:hrtimer_start $expired -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry \
 	-e timer:timer_start -e timer:timer_cancel -e timer:timer_expire_entry \
 	-e irq:softirq_raise -f 'vec == 9' \

@@ -129,6 +129,12 @@ class InterruptedSession(Exception):  # noqa: N818 - no error, the user wanted i
 # Checks: everything that can be known before anything is changed.
 
 
+def _roots_own(machine: Machine, stock: bool) -> str:
+    """Return a file that the session writes, and that root alone may write."""
+    tracing = (KPROBE_EVENTS, f"{TRACEFS}/set_event") if stock else ()
+    return next(filter(machine.tree.exists, tracing), CURRENT_GOVERNOR)
+
+
 def _check_machine(machine: Machine, stock: bool) -> None:
     if machine.module_version() is None and not stock:
         raise UserError(
@@ -141,7 +147,7 @@ def _check_machine(machine: Machine, stock: bool) -> None:
             "the kernel is locked down (confidentiality), which closes tracing and probes; "
             "integrity would allow them"
         )
-    if not machine.tree.may_write(KPROBE_EVENTS if stock else CURRENT_GOVERNOR):
+    if not machine.tree.may_write(_roots_own(machine, stock)):
         raise UserError("capture switches governors and tracing, which needs root: use sudo")
     if not stock and not machine.tree.exists(f"{LAB}/version"):
         raise UserError(
