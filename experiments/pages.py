@@ -123,6 +123,23 @@ def write(
     return [target, folder / RESULT, *(folder / name for name in plots)]
 
 
+def lost(result: Result, target: Path) -> list[str]:
+    """Return the rows that a page has figures of, and a result without some of its figures has not.
+
+    Args:
+        result: what was measured now. One that has all its figures loses nothing.
+        target: the page.
+    """
+    kept = target.with_suffix("") / RESULT
+    if all(row.ours for row in result.rows) or not kept.is_file():
+        return []
+    measured = {row.what for row in result.rows if row.ours}
+    rows = json.loads(kept.read_text(encoding="utf-8"))["rows"]
+    return [
+        row["what"] for row in rows if row["median"] is not None and row["what"] not in measured
+    ]
+
+
 def _ours(told: Mapping[str, Any]) -> str:
     """Return the figures that the claim is about, in short."""
     shown = [row for row in told["rows"] if row["agrees"]]

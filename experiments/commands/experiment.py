@@ -218,14 +218,25 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
             if not args.json:
                 _print(one, result)
             if folder:
-                target = folder / f"{one.name}.md"
-                files = pages.write(one, result, request, _command(args, one), target)
-                print(f"written: {files[0]}", file=sys.stderr)
+                print(_written(one, result, request, args, folder / f"{one.name}.md"),
+                      file=sys.stderr)  # fmt: skip
     if folder:
         pages.write_index(folder)
     if args.json:
         print(json.dumps(told, indent=2))
     return FAILURE if lacking and not told else 0
+
+
+def _written(
+    one: "Experiment", result: "Result", request: "Request", args: argparse.Namespace, target: Path
+) -> str:
+    """Write a page, unless it has figures that are missing now; say which."""
+    from experiments import pages
+
+    if gone := pages.lost(result, target):
+        notes = dict.fromkeys(row.note for row in result.rows if row.note and not row.ours)
+        return f"kept: {target}: it has {len(gone)} figures more ({'; '.join(notes)})"
+    return f"written: {pages.write(one, result, request, _command(args, one), target)[0]}"
 
 
 def run(args: argparse.Namespace) -> int:

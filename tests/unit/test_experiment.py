@@ -31,7 +31,15 @@ from experiments.cases.case import FOLDER, Case, cases, kernel_is_there, play, s
 from experiments.cases.figures import KINDS
 from experiments.cases.schema import Cell, Description
 from experiments.cyclic import entry as cyclic
-from experiments.experiment import AGREES, DIFFERS, Request, Result, Row
+from experiments.experiment import (
+    AGREES,
+    DIFFERS,
+    NOT_BOOTED,
+    Request,
+    Result,
+    Row,
+    as_json,
+)
 from experiments.memo import Memo
 from experiments.weighted import replayed
 
@@ -334,6 +342,42 @@ def test_a_page_and_its_figures_are_written(tmp_path: Path, capfd: Any) -> None:
     assert "cpuidle-lab experiment poll-only --seeds 1" in page
     assert (tmp_path / "poll-only" / "figure.svg").is_file()
     assert "[poll-only](poll-only.md)" in (tmp_path / "README.md").read_text()
+
+
+def test_a_page_with_more_figures_is_kept(tmp_path: Path) -> None:
+    """Where the lab was not booted, or a tree was not given."""
+    target = tmp_path / "gate.md"
+    measured = Row("in the lab", ours=[1.0, 2.0])
+    absent = Row("in the lab", note=NOT_BOOTED)
+    replayed = Row("replayed", ours=[3.0])
+    assert pages.lost(Result([absent]), target) == []
+    (tmp_path / "gate").mkdir()
+    told = as_json(next(iter(cases())), Result([measured, replayed]))
+    (tmp_path / "gate" / pages.RESULT).write_text(json.dumps(told))
+    assert pages.lost(Result([absent, replayed]), target) == ["in the lab"]
+    assert pages.lost(Result([Row("programs", note=NOT_BOOTED), replayed]), target) == [
+        "in the lab"
+    ]
+    # Rows may be renamed, or go, where all that there is was measured.
+    assert pages.lost(Result([Row("other", ours=[1.0])]), target) == []
+    assert pages.lost(Result([measured, replayed, Row("tree", note="needs --tree")]), target) == []
+
+
+def test_an_experiment_says_that_it_keeps_the_page(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment", "over-eager", "--seeds", "1", "-o", str(tmp_path)]
+    assert main(words) == 0
+    kept = tmp_path / "over-eager" / pages.RESULT
+    told = json.loads(kept.read_text())
+    next(row for row in told["rows"] if row["what"] == "teo@patched")["median"] = 70
+    kept.write_text(json.dumps(told))
+    before = (tmp_path / "over-eager.md").read_text()
+    capfd.readouterr()
+    assert main(words) == 0
+    err = capfd.readouterr().err
+    assert "kept: " in err and "1 figures more" in err and "--tree" in err
+    assert (tmp_path / "over-eager.md").read_text() == before
 
 
 def test_the_table_is_made_of_the_results_that_are_kept() -> None:
