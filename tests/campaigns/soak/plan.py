@@ -5,7 +5,7 @@ from random import Random
 
 from tests.campaigns.storm.operations import Operation
 
-OURS = ("teo_ng", "menu_ng", "wteo", "gate")
+OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
 KERNELS = ("menu", "ladder")
 HINTS = ("-20", "-15", "-10", "-3", "7", "19", "133000ns", "5000ns")
 TUNES = (
@@ -43,11 +43,11 @@ OPERATIONS = (
     Operation("files", 4, lambda r, _: f"{r.randint(10, 2000)}"),
     Operation("governor", 4, lambda r, _: r.choice((*OURS, *KERNELS))),
     Operation("home", 3, lambda *_: ""),
-    Operation("base", 2, lambda r, _: r.choice((*OURS[:3], *KERNELS))),
+    Operation("base", 2, lambda r, _: r.choice((*OURS[:-1], *KERNELS))),
     Operation("tune", 4, lambda r, _: r.choice(TUNES)),
     Operation("poke", 2, lambda r, _: f"{r.choice(OURS)} {r.choice(('reset', 'defaults'))}"),
     Operation("parameter", 1, lambda r, _: r.choice(PARAMETERS)),
-    Operation("shadow", 3, lambda r, _: " ".join(r.sample(OURS[:3], r.randint(0, 2))) or "none"),
+    Operation("shadow", 3, lambda r, _: " ".join(r.sample(OURS[:-1], r.randint(0, 2))) or "none"),
     Operation("trace", 1, lambda r, _: f"{r.randint(1, 5)}"),
     Operation("swap", 5, lambda r, _: f"{r.randrange(8)} {r.choice(HINTS)}"),
     Operation("hint", 4, lambda r, _: f"{r.randrange(8)} {r.choice(HINTS)}"),

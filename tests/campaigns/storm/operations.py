@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-OURS = ("teo_ng", "menu_ng", "wteo", "gate")
+OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
 KERNELS = ("menu", "teo", "ladder", "haltpoll")
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
 EVENTS = ("decision/enable", "outcome/enable", "hint/enable", "enable")
@@ -20,6 +20,7 @@ PARAMETERS = (
     "wteo learning_rate=100,latency_bias=500",
     "wteo half_life_ms=100,latency_bias=17",
     "wteo learning_rate=0",
+    "wteo_rfc history_size=8,learning_rate=300",
     "wteo nonsense=1",
     "menu_ng history_size=128",
     "menu_ng history_size=8,stddev_us=2000",
@@ -70,7 +71,7 @@ OPERATIONS = (
     Operation("parameter", 3, lambda r, _: r.choice(PARAMETERS)),
     Operation("poke", 4, lambda r, _: f"{r.choice(OURS)} {r.choice(('reset', 'defaults'))}"),
     Operation("map", 2, lambda r, _: r.choice(MAPS)),
-    Operation("shadow", 5, lambda r, _: " ".join(r.sample((*OURS[:3], "none"), r.randint(1, 3)))),
+    Operation("shadow", 5, lambda r, _: " ".join(r.sample((*OURS[:-1], "none"), r.randint(1, 3)))),
     Operation("look", 4, lambda r, _: ""),
     Operation("checkpoint", 2, lambda r, _: ""),
     Operation("hint", 8, lambda r, _: f"{r.randrange(100)} {_hint(r)}"),
@@ -118,7 +119,7 @@ PROGRAM_OPERATIONS = (
     ),
     Operation("governor", 16, lambda r, _: "bpf"),
     Operation("base", 8, lambda r, _: "bpf"),
-    Operation("shadow", 8, lambda r, _: " ".join(r.sample((*OURS[:3], "bpf", "bpf"), 2))),
+    Operation("shadow", 8, lambda r, _: " ".join(r.sample((*OURS[:-1], "bpf", "bpf"), 2))),
     Operation(
         "parameter", 6, lambda r, _: f"bpf budget={r.choice((16, 1000))},t0={r.choice(VALUES)}"
     ),
