@@ -5,6 +5,7 @@
  * Two processes pass a byte back and forth through pipes, on one CPU. Each round trip
  * is timed by itself; prints the median for one of its two switches, and how often
  * this process stopped running in a round trip. The first eighth is not counted.
+ * With a second argument the other process first writes "0" there: a cgroup to join.
  * Both are SCHED_FIFO: what the fair class does at a switch depends on the past.
  */
 #include <sched.h>
@@ -46,17 +47,27 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+static void join(const char *procs)
+{
+	FILE *file = fopen(procs, "w");
+
+	if (!file || fputs("0", file) < 0 || fclose(file))
+		_exit(1);
+}
+
 /* The other process; it ends with this one. */
-static void answer(int there[2], int back[2])
+static void answer(int there[2], int back[2], const char *procs)
 {
 	close(there[1]);
+	if (procs)
+		join(procs);
 	for (;;)
 		pass(there[0], back[1]);
 }
 
 int main(int argc, char **argv)
 {
-	const long rounds = argc == 2 ? strtol(argv[1], NULL, 10) : 0;
+	const long rounds = argc == 2 || argc == 3 ? strtol(argv[1], NULL, 10) : 0;
 	const long warm = rounds / 8;
 	const struct sched_param param = { .sched_priority = 1 };
 	long long *took;
@@ -73,7 +84,7 @@ int main(int argc, char **argv)
 	if (!took)
 		return 2;
 	if (!fork())
-		answer(there, back);
+		answer(there, back, argc == 3 ? argv[2] : NULL);
 	if (write(back[1], "", 1) != 1)
 		return 1;
 	for (i = 0; i < rounds + warm; i++) {

@@ -14,6 +14,9 @@ from cpuidle_lab.lab import LabRun, programs, run_lab
 
 ROUNDS = 4_000
 
+# The least counts: in one process of ten the kernel alone, without the module, takes 12 more.
+RUNS = 3
+
 SWITCHES = programs.Program("switches", "experiments/bench/switches.c")
 
 
@@ -39,22 +42,35 @@ class Case:
 
 
 # The kernel itself accounts for each cgroup on the way to the root.
-_INSIDE = "sh -c 'echo $$ >/sys/fs/cgroup/mine/cgroup.procs; exec {}'"
+_INSIDE = "inside {}"
+_ACROSS = "inside {} $groups/alike$alike/cgroup.procs"
 
+# Each CPU remembers what 64 cgroups say, by their ids modulo 64 (CIL_GROUP_FOUNDS).
+_ALIKE = """\
+mkdir $groups/other $groups/mine
+id() { stat -c %i $groups/$1; }
+alike=1
+mkdir $groups/alike1
+while [ $(( ($(id alike$alike) - $(id mine)) % 64 )) != 0 ]; do
+    alike=$((alike + 1))
+    mkdir $groups/alike$alike
+done"""
 # Threads of one process, which inherit its hint.
 _CROWD = "tune gate hints_per_user 8192\nlatnice -n -5 sleepers 4000 >/dev/null & usleep 20000000"
 
 # In this order: each begins where the one before it has ended.
 CASES = (
     Case("no-module", "no module"),
-    Case("inside", "no module, in a cgroup", "mkdir $groups/other $groups/mine", _INSIDE, "inside"),
+    Case("inside", "no module, in a cgroup", _ALIKE, _INSIDE, "inside"),
+    Case("across", "no module, in two cgroups", "", _ACROSS, "across"),
     Case("no-hint", "gate, no hint", "load cpuidle_lab; governor gate", most=0),
     Case("other", "another task hinted", "sleep 1000 & latnice -n -5 -p $!", most=40),
     Case("relaxed", "another task with value 5", "sleep 1000 & latnice -n 5 -p $!", most=40),
     Case("crowded", "hinted tasks among 4,000", f"kill $!\n{_CROWD}", "latnice -n -5 {}", most=120),
-    Case("hinted", "hinted tasks", "kill $!", command="latnice -n -5 {}", most=120),
+    Case("hinted", "hinted tasks", "kill $!; wait $!", command="latnice -n -5 {}", most=120),
     Case("groups", "groups in use", "latnice -n -5 -g $groups/other", most=160),
     Case("not-members", "groups in use, in another cgroup", "", _INSIDE, "inside", 160),
+    Case("alike", "groups in use, in two others that share a slot", "", _ACROSS, "across"),
     Case("members", "members of a group", "latnice -n -5 -g $groups/mine", _INSIDE, "inside", 160),
     Case("quota", "members, quota used up", "tune gate hints_per_user 1", _INSIDE, "inside", 160),
 )
@@ -65,17 +81,24 @@ groups=/sys/fs/cgroup
 mount -t cgroup2 none $groups
 load cpuidle_emul machine=skx
 echo 20000 >/proc/sys/kernel/threads-max
+inside() { sh -c 'echo $$ >/sys/fs/cgroup/mine/cgroup.procs; exec "$@"' sh "$@"; }
 """
 
 
 def script(rounds: int) -> str:
-    """Return what the guest runs; it says a line "NAME: NS SWITCHES" for each case."""
+    """Return what the guest runs; it says "NAME: NS SWITCHES" RUNS times for each case."""
     lines = []
     for case in CASES:
         lines += [line for line in (case.before,) if line]
         command = case.command.format(f"switches {rounds}")
-        lines.append(f'echo "{case.name}: $({command})"')
+        lines += [f'echo "{case.name}: $({command})"'] * RUNS
     return _SCRIPT + "\n".join(lines) + "\n"
+
+
+def least(output: str) -> dict[str, str]:
+    """Return what the guest said of each case in the run with the fewest instructions."""
+    lines = [line.split(": ", 1) for line in output.splitlines() if ": " in line]
+    return dict(sorted(lines, key=lambda line: float(line[1].split()[0]), reverse=True))
 
 
 def figures(said: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -114,5 +137,5 @@ def measure(rounds: int = ROUNDS) -> dict[str, Any]:
     for program in (SWITCHES, programs.LATNICE, programs.SLEEPERS):
         files |= programs.file(program)
     result = run_lab(LabRun(script(rounds), cpus=1, files=files)).check()
-    said = dict(line.split(": ", 1) for line in result.output.splitlines() if ": " in line)
-    return {"kernel": result.kernel_version, "rounds": rounds, "cases": figures(said)}
+    cases = figures(least(result.output))
+    return {"kernel": result.kernel_version, "rounds": rounds, "cases": cases}

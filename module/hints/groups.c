@@ -66,6 +66,7 @@ struct cil_group *cil_group_lookup(u64 id)
  */
 const struct cil_group_value *cil_group_find(struct task_struct *task)
 {
+	u64 may_have = READ_ONCE(filter);
 	const struct cil_group_value *found = NULL;
 	struct cil_group *group;
 	struct cgroup *cgroup;
@@ -73,7 +74,7 @@ const struct cil_group_value *cil_group_find(struct task_struct *task)
 	for (cgroup = task_dfl_cgroup(task); cgroup; cgroup = cgroup_parent(cgroup)) {
 		u64 id = cgroup_id(cgroup);
 
-		if (!(READ_ONCE(filter) & BIT_ULL(id % 64)))
+		if (!(may_have & BIT_ULL(id % 64)))
 			continue;
 		group = cil_group_lookup(id);
 		if (group && (!found || cil_request_is_below(&found->request,
@@ -84,28 +85,22 @@ const struct cil_group_value *cil_group_find(struct task_struct *task)
 }
 
 /**
- * cil_group_of_current() - cil_group_of() for the task that runs here
+ * cil_group_remember() - cil_group_find() for the task that runs here
  * @task: the task
+ * @found: where this CPU remembers what is found
+ * @id: of its cgroup
+ * @epoch: of the groups, read before
  *
- * Remembers what it found, for other tasks of the same cgroup.
- *
- * Context: interrupts off, to the end of which the answer is valid.
+ * Context: interrupts off.
  */
-const struct cil_group_value *cil_group_of_current(struct task_struct *task)
+const struct cil_group_value *cil_group_remember(struct task_struct *task,
+						 struct cil_group_found *found,
+						 u64 id, u32 epoch)
 {
-	/* First: an answer is not kept for longer than the values behind it. */
-	u32 epoch = smp_load_acquire(&cil_groups_epoch);
-	u64 id = cil_group_id_of(task);
-	struct cil_group_found *found = cil_group_found(id);
-
 	lockdep_assert_irqs_disabled();
-	if (found->id != id || found->epoch != epoch) {
-		rcu_read_lock();
-		found->value = cil_group_of(task);
-		rcu_read_unlock();
-		found->id = id;
-		found->epoch = epoch;
-	}
+	found->id = id;
+	found->epoch = epoch;
+	found->value = cil_group_find(task);
 	return found->value;
 }
 
@@ -124,7 +119,6 @@ void cil_group_insert(struct cil_group *group)
 	filtered[group->id % 64]++;
 	cil_user_count_group(group->value.payer, 1);
 	WRITE_ONCE(cil_groups_used, cil_groups_used + 1);
-	atomic_add(CIL_WATCH_GROUP, &cil_placement_watched);
 }
 
 /**
@@ -140,7 +134,6 @@ void cil_group_unlink(struct cil_group *group)
 	filtered[group->id % 64]--;
 	cil_user_count_group(group->value.payer, -1);
 	WRITE_ONCE(cil_groups_used, cil_groups_used - 1);
-	atomic_sub(CIL_WATCH_GROUP, &cil_placement_watched);
 	group->unlinked = ++unlinked_last;
 	group->next_unlinked = unlinked;
 	unlinked = group;
@@ -188,6 +181,8 @@ u64 cil_groups_publish(void)
 	WRITE_ONCE(filter, bits);
 	/* Pairs with cil_hint_join(). */
 	smp_store_release(&cil_groups_epoch, cil_groups_epoch + 1);
+	if (cil_groups_used == 1)
+		cil_placement_groups_used();
 	return unlinked_last;
 }
 

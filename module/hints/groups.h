@@ -63,13 +63,15 @@ struct cil_group_found {
 };
 
 /* Cgroups for which each CPU remembers that. */
-#define CIL_GROUP_FOUNDS	8
+#define CIL_GROUP_FOUNDS	64
 
 /* Its own CPU's alone, with interrupts off. */
 DECLARE_PER_CPU(struct cil_group_found, cil_group_founds[CIL_GROUP_FOUNDS]);
 
 const struct cil_group_value *cil_group_find(struct task_struct *task);
-const struct cil_group_value *cil_group_of_current(struct task_struct *task);
+const struct cil_group_value *cil_group_remember(struct task_struct *task,
+						 struct cil_group_found *found,
+						 u64 id, u32 epoch);
 struct cil_group *cil_group_lookup(u64 id);
 void cil_group_insert(struct cil_group *group);
 void cil_group_unlink(struct cil_group *group);
@@ -111,7 +113,26 @@ static inline struct cil_group_found *cil_group_found(u64 id)
 }
 
 /**
- * cil_group_is_without() - does this CPU know that a task's group says nothing?
+ * cil_group_of_current() - cil_group_of() for the task that runs here
+ * @task: the task
+ *
+ * The CPU remembers the answer, for other tasks of the same cgroup.
+ *
+ * Context: interrupts off, to the end of which the answer is valid.
+ */
+static inline const struct cil_group_value *cil_group_of_current(struct task_struct *task)
+{
+	/* First: an answer is not kept for longer than the values behind it. */
+	u32 epoch = smp_load_acquire(&cil_groups_epoch);
+	u64 id = cil_group_id_of(task);
+	struct cil_group_found *found = cil_group_found(id);
+
+	return found->id == id && found->epoch == epoch ?
+	       found->value : cil_group_remember(task, found, id, epoch);
+}
+
+/**
+ * cil_group_is_without() - does this CPU remember that a task's group says nothing?
  * @task: the task that runs here
  *
  * Context: interrupts off.

@@ -20,6 +20,7 @@
 #include <linux/smp.h>
 
 #include "compat/compat.h"
+#include "hints/groups.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
 
@@ -31,10 +32,7 @@
 
 struct cil_hint_cpu __percpu *cil_hint_cpus;
 
-atomic_t cil_placement_watched;
-
-/* When the first of them came; no other user task was noted before. */
-static u64 relaxed_since_ns;
+DEFINE_PER_CPU(u32, cil_placement_noted);
 
 static const struct gate_tunables *gate_values(void)
 {
@@ -88,8 +86,7 @@ static bool is_relaxed(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
 {
 	if (now_ns - cpu->relaxed_ns >= linger_ns)
 		cpu->relaxed_ns = 0;
-	return cpu->relaxed_ns && (s64)(now_ns - cpu->plain_ns) >= (s64)linger_ns &&
-	       (s64)(now_ns - READ_ONCE(relaxed_since_ns)) >= (s64)linger_ns;
+	return cpu->relaxed_ns && (s64)(now_ns - cpu->plain_ns) >= (s64)linger_ns;
 }
 
 /* The task gates this CPU while it sleeps, for as long as it lingers. */
@@ -211,27 +208,6 @@ static void learn_sleep(const struct task_struct *task, struct cil_hint *hint,
 }
 
 /**
- * cil_placement_relax() - a hint has got a value above 0, or has it no more
- * @relaxed: which of both
- *
- * Context: any.
- */
-void cil_placement_relax(bool relaxed)
-{
-	u64 now_ns = local_clock();
-	u32 watched;
-
-	static_assert(CIL_HINTS_MAX < CIL_WATCH_GROUP);
-	/* Before the count can be seen. Of two that come at once either time will do. */
-	if (relaxed && !(atomic_read(&cil_placement_watched) % CIL_WATCH_GROUP))
-		WRITE_ONCE(relaxed_since_ns, now_ns);
-	watched = atomic_add_return(relaxed ? CIL_WATCH_RELAXED : -CIL_WATCH_RELAXED,
-				    &cil_placement_watched);
-	if (relaxed && watched % CIL_WATCH_GROUP == 1)
-		WRITE_ONCE(relaxed_since_ns, now_ns);
-}
-
-/**
  * cil_placement_ran() - a task with a hint stops running here
  * @task: the task
  * @hint: its hint
@@ -260,6 +236,50 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 	level = READ_ONCE(hint->level);
 	if (level != CIL_LEVEL_NONE)
 		linger_level(cpu, level, READ_ONCE(hint->expected_ns), tunables, now_ns);
+}
+
+/* The next task that stops running there is looked at. */
+static void look_afresh(int cpu)
+{
+	WRITE_ONCE(per_cpu(cil_placement_noted, cpu), (u32)jiffies - 1);
+}
+
+/**
+ * cil_placement_note_plain() - see cil_placement_ran_plain()
+ * @task: the task; it counts as running to the end of the jiffy
+ *
+ * Context: interrupts off.
+ */
+void cil_placement_note_plain(const struct task_struct *task)
+{
+	u32 noted = (u32)jiffies;
+
+	lockdep_assert_irqs_disabled();
+	if (task->flags & PF_KTHREAD)
+		return;
+	this_cpu_write(cil_hint_cpus->plain_ns, local_clock() + TICK_NSEC);
+	this_cpu_write(cil_placement_noted, noted);
+	/* Pairs with cil_placement_groups_used(): whichever comes later sees the other. */
+	smp_mb();
+	if (READ_ONCE(cil_groups_used))
+		this_cpu_write(cil_placement_noted, ~noted);
+}
+
+/**
+ * cil_placement_groups_used() - the first group has got a value
+ *
+ * From here on each task that stops running is looked at for its group.
+ *
+ * Context: process; the value has been published.
+ */
+void cil_placement_groups_used(void)
+{
+	int cpu;
+
+	/* Pairs with cil_placement_note_plain(). */
+	smp_mb();
+	for_each_possible_cpu(cpu)
+		look_afresh(cpu);
 }
 
 /* All tasks linger from now on. */
@@ -353,8 +373,8 @@ static void start_here(void *unused)
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 
 	cpu->plain_ns = local_clock();
-	cpu->plain_tick = (u32)jiffies - 1;
 	cpu->relaxed_ns = 0;
+	look_afresh(smp_processor_id());
 }
 
 /**

@@ -21,8 +21,7 @@
  *	n; set from any CPU
  * @relaxed_ns: when a task last ran here whose value is above 0; 0: too long
  *	ago
- * @plain_ns: when another user task last ran here while any hint was relaxed
- * @plain_tick: the jiffy in which such a task without a hint was last noted
+ * @plain_ns: when another user task last ran here
  * @generation: of the order that @live was made with
  * @timer: wakes the CPU when its gate opens
  * @until_ns: by level: until when its tasks gate the CPU
@@ -35,7 +34,6 @@ struct cil_hint_cpu {
 	unsigned long changed[BITS_TO_LONGS(CIL_LEVELS)];
 	u64 relaxed_ns;
 	u64 plain_ns;
-	u32 plain_tick;
 	u32 generation;
 	struct hrtimer timer;
 	u64 until_ns[CIL_LEVELS];
@@ -47,12 +45,10 @@ struct cil_hint;
 extern struct cil_hint_cpu __percpu *cil_hint_cpus;
 
 /*
- * Why tasks without a hint are looked at: how many hints have a value above 0, and
- * how many groups have a value. A context switch reads both at once.
+ * The jiffy in which a user task without a hint was last noted; its complement if
+ * groups have values, so that a context switch learns both from one comparison.
  */
-extern atomic_t cil_placement_watched;
-#define CIL_WATCH_RELAXED	1
-#define CIL_WATCH_GROUP		BIT(16)
+DECLARE_PER_CPU(u32, cil_placement_noted);
 
 int cil_placement_init(void);
 void cil_placement_exit(void);
@@ -60,7 +56,8 @@ s64 cil_placement_find_limit(u64 now_ns);
 void cil_placement_look_again(const struct cil_record *r);
 void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps);
-void cil_placement_relax(bool relaxed);
+void cil_placement_note_plain(const struct task_struct *task);
+void cil_placement_groups_used(void);
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
 bool cil_placement_change(int cpu, u32 before, u32 level);
@@ -87,30 +84,20 @@ static inline s64 cil_placement_limit(u64 now_ns)
 }
 
 /**
- * cil_placement_sees_plain() - is it to be noted that a task without a hint ran?
- * @watched: cil_placement_watched
+ * cil_placement_ran_plain() - a task without a hint stops running here
+ * @task: the task
  *
- * Once a jiffy is enough.
+ * One note of a user task in a jiffy is enough.
  *
  * Context: interrupts off.
  */
-static inline bool cil_placement_sees_plain(u32 watched)
+static inline void cil_placement_ran_plain(const struct task_struct *task)
 {
-	return watched % CIL_WATCH_GROUP &&
-	       this_cpu_read(cil_hint_cpus->plain_tick) != (u32)jiffies;
-}
+	u32 noted = this_cpu_read(cil_placement_noted);
+	u32 now = (u32)jiffies;
 
-/**
- * cil_placement_ran_plain() - a user task without a hint stops running here
- *
- * Context: interrupts off.
- */
-static inline void cil_placement_ran_plain(void)
-{
-	if (!cil_placement_sees_plain(atomic_read(&cil_placement_watched)))
-		return;
-	this_cpu_write(cil_hint_cpus->plain_ns, local_clock() + TICK_NSEC);
-	this_cpu_write(cil_hint_cpus->plain_tick, (u32)jiffies);
+	if (noted != ~now && noted != now)
+		cil_placement_note_plain(task);
 }
 
 /**

@@ -87,17 +87,17 @@ static noinline void stop_running(struct task_struct *task, struct cil_hint *hin
 	hint = find_current(task, hint);
 	if (hint)
 		cil_placement_ran(task, hint, sleeps);
-	else if (!(task->flags & PF_KTHREAD))
-		cil_placement_ran_plain();
+	else
+		cil_placement_ran_plain(task);
 }
 
-/* Is it of interest that a task without a hint stops running? */
-static inline bool is_watched(const struct task_struct *task)
+/* Is nothing new that a task without a hint stops running? */
+static inline bool is_noted_plain(const struct task_struct *task)
 {
-	u32 watched = atomic_read(&cil_placement_watched);
+	u32 noted = this_cpu_read(cil_placement_noted);
+	u32 now = (u32)jiffies;
 
-	return watched && (cil_placement_sees_plain(watched) ||
-			   (watched >= CIL_WATCH_GROUP && !cil_group_is_without(task)));
+	return noted == now || (noted == ~now && cil_group_is_without(task));
 }
 
 /*
@@ -113,7 +113,7 @@ static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 	if (prev->flags & (PF_IDLE | PF_EXITING))
 		return;
 	hint = cil_hint_find(prev);
-	if (hint ? !cil_hint_is_noted(hint, prev, !preempt && prev_state) : is_watched(prev))
+	if (hint ? !cil_hint_is_noted(hint, prev, !preempt && prev_state) : !is_noted_plain(prev))
 		stop_running(prev, hint, !preempt && prev_state);
 }
 
@@ -130,7 +130,7 @@ static void note_exit(struct task_struct *task)
 	if (hint && READ_ONCE(hint->level) == CIL_LEVEL_NONE)
 		cil_placement_ran(task, hint, false);
 	else
-		cil_placement_ran_plain();
+		cil_placement_ran_plain(task);
 	local_irq_restore(flags);
 }
 

@@ -27,7 +27,6 @@
  * CAP_SYS_NICE only, and those of one payer.
  */
 #define GROUPS_MAX		4096
-static_assert((GROUPS_MAX + 1ULL) * CIL_WATCH_GROUP <= S32_MAX);
 #define GROUPS_RESERVED		256
 #define GROUPS_PER_PAYER	(GROUPS_MAX / 4)
 

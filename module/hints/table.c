@@ -126,8 +126,6 @@ void cil_hint_release(struct cil_hint *hint, u8 what)
 	hlist_nulls_del_rcu(&hint->node);
 	cil_hint_trace(hint, what);
 	cil_placement_out(hint->cpu, hint->level);
-	if (hint->relaxed)
-		cil_placement_relax(false);
 	cil_user_uncharge(hint->payer);
 	if (cil_hint_has_own(hint))
 		cil_level_put(&hint->own);

@@ -81,7 +81,6 @@ static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *gr
 	lockdep_assert_held(&hint->lock);
 	cil_hint_set_level(hint, request->level);
 	if (hint->relaxed != relaxed) {
-		cil_placement_relax(relaxed);
 		WRITE_ONCE(hint->relaxed, relaxed);
 		cil_hint_note_again(hint);
 	}

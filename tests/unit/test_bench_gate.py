@@ -337,14 +337,20 @@ def test_costs_are_judged(tasks: int, micros: str, met: list[bool]) -> None:
 # Instructions and switches of a round trip, as the guest says them; one row is beyond its target.
 SWITCHES = {case.name: "5700.0 1.000" for case in switches.CASES}
 SWITCHES |= dict.fromkeys(("inside", "not-members", "members"), "6100.0 1.000")
+SWITCHES |= {"across": "6150.0 1.000", "alike": "6280.0 1.000"}
 SWITCHES |= {"other": "5740.0 1.000", "quota": "6261.0 1.000"}
 
 
 def test_a_switch_is_compared_with_one_in_the_same_cgroup() -> None:
     added = {case["case"]: case["added"] for case in switches.figures(SWITCHES)}
-    assert added == {"no-module": 0, "inside": 0, "no-hint": 0, "other": 40, "relaxed": 0,
-                     "crowded": 0, "hinted": 0,
-                     "groups": 0, "not-members": 0, "members": 0, "quota": 161}  # fmt: skip
+    assert added == {"no-module": 0, "inside": 0, "across": 0, "no-hint": 0, "other": 40,
+                     "relaxed": 0, "crowded": 0, "hinted": 0, "groups": 0, "not-members": 0,
+                     "alike": 130, "members": 0, "quota": 161}  # fmt: skip
+
+
+def test_a_case_counts_by_the_least_of_its_runs() -> None:
+    text = "a: 5712.0 1.000\nKilled\na: 5700.0 1.000\na: 11000.0 1.000\nb: 5712.0 1.000\n"
+    assert switches.least(text) == {"a": "5700.0 1.000", "b": "5712.0 1.000"}
 
 
 # ---- Output ----
