@@ -199,6 +199,10 @@ def test_groups(tmp_path: Path) -> None:
         expect -20 hint $first get
         expect ok hint $first set -5
         shows $first 1000 "asks for less"
+        expect ok hint $first set 0
+        shows $first - "the default shields from the group"
+        expect 0 hint $first get
+        expect ok hint $first set -5
 
         # It follows a task that moves.
         echo $third >$groups/a/b/cgroup.procs

@@ -4,6 +4,7 @@
 Each attack is a short form: the module's numbers are made smaller, the users need fewer tasks.
 """
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -72,13 +73,14 @@ done
 echo "pattern.attachments: $(($(attachments) - before))"
 """
 
-# The same for longer: seconds, and attachments so far.
+# The same for longer: seconds, attachments so far, function-call interrupts of CPU 1 so far.
 LONG_PATTERN = """
 for i in $(seq 100); do
     nobody hint self set 0 >/dev/null
     nobody hint self set 5 >/dev/null
     usleep 1500000
-    echo "at.$i: $(cut -d " " -f 1 /proc/uptime) $(sed -n 's/^# attachments: //p' $hints)"
+    echo "at.$i: $(cut -d " " -f 1 /proc/uptime) $(sed -n 's/^# attachments: //p' $hints)" \
+        $(awk '$1 == "CAL:" { print $3 }' /proc/interrupts)
 done
 """
 
@@ -262,6 +264,20 @@ echo "crowd.requests: $(grep -c ok /tmp/said)"
 kill $loops $crowd $waits
 """
 
+# Requests for all threads of a process.
+THREADS = """
+echo 20000 >/proc/sys/kernel/threads-max
+for n in 500 4000; do
+    hint 65534 as storm threads $n >/tmp/ready & crowd=$!
+    until grep -q ready /tmp/ready; do usleep 100000; done
+    expect ok hint $crowd set 5
+    echo "threads.$n: $(grep -c storm $hints) $(hint 9 fifo $crowd)"
+    kill $crowd
+    wait $crowd
+    rm /tmp/ready
+done
+"""
+
 ALL_UIDS = """
 uids=$(seq 1001 1008)
 sleep 10000 & mine=$!
@@ -404,13 +420,17 @@ def test_no_pattern_attaches_more_than_twice_a_minute(said: dict[str, str]) -> N
 
 @pytest.mark.full
 def test_no_minute_of_many_has_more_than_two_attachments(tmp_path: Path) -> None:
-    """Nor do they stay attached for ever."""
-    said = guest(tmp_path, "governor gate\n" + LONG_PATTERN)
-    seen = [(float(s), int(n)) for s, n in (said[f"at.{i}"].split() for i in range(1, 101))]
+    """Nor do they stay attached for ever. An isolated CPU is interrupted by these alone."""
+    said = guest(tmp_path, "governor gate\n" + LONG_PATTERN, options=("isolcpus=1",))
+    seen = [tuple(map(float, said[f"at.{i}"].split())) for i in range(1, 101)]
     assert seen[-1][0] - seen[0][0] > 140
     assert seen[-1][1] > 2
-    for start, before in seen:
-        assert max(n for s, n in seen if s <= start + 60) <= before + 2, (start, seen)
+    disturbed = [now[0] for last, now in itertools.pairwise(seen) if now[2] > last[2]]
+    assert disturbed
+    for start, before, _ in seen:
+        assert max(n for s, n, _ in seen if s <= start + 60) <= before + 2, (start, seen)
+        # To attach interrupts a CPU, and to detach does.
+        assert sum(start < s <= start + 60 for s in disturbed) <= 4, (start, seen)
 
 
 def test_only_a_smaller_limit_of_a_sleeper_interrupts_its_cpu(said: dict[str, str]) -> None:
@@ -513,6 +533,17 @@ def test_root_does_not_wait_for_crowds_of_strangers(tmp_path: Path) -> None:
 FREED = """\tret = set_locked(target, wanted, progress);
 \trt_mutex_unlock(&cil_hints_lock);
 """
+
+
+@pytest.mark.full
+def test_a_request_takes_time_in_proportion_to_its_threads(tmp_path: Path) -> None:
+    """Eight times the threads: were each looked for from the first one on, 64 times the time."""
+    said = guest(tmp_path, THREADS, memory_mib=2048)
+    (few, _, few_ns, _), (many, _, many_ns, _) = (
+        map(int, said[f"threads.{n}"].split()) for n in (500, 4000)
+    )
+    assert (few, many) == (500, 4000)
+    assert 4 * few_ns < many_ns <= 12 * few_ns
 
 
 @pytest.mark.full

@@ -72,6 +72,14 @@ def test_the_workload_runs_while_the_events_are_on(root: Path) -> None:
     assert Path("seen").read_text() == "1\n1\n"
 
 
+def test_a_recording_begins_with_a_checkpoint(root: Path) -> None:
+    """It has the state of a governor that decided before the recording."""
+    request = Path(f"{root}{LAB}/checkpoint")
+    request.write_text("")
+    main(["capture", "--", "sh", "-c", f"cat {request} > seen"])
+    assert Path("seen").read_text().strip() == "1"
+
+
 def test_tracecmd_is_asked_for_our_events_and_the_others(root: Path) -> None:
     main(["capture", "--events", "sched,sched:sched_switch", "--", "true"])
     words = (root / "recorded-arguments").read_text().split()

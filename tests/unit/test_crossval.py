@@ -403,6 +403,23 @@ def test_what_was_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trust.known_error("something-else") == ""
 
 
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_pages_state_the_error_of_the_workload(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    known = {"bursts": {"mean": 0.4, "worst": 1.25, "deepest": "C6 133 us"}}
+    monkeypatch.setattr(trust, "measured", lambda: known)
+    path = record(tmp_path / "a.dat", *BOTH)
+    page = tmp_path / "page.html"
+    assert main([command, str(path), "-o", str(page)]) == 0
+    sentence = "on a recording of bursts was predicted within 0.4 points on average, 1.2 at worst"
+    assert sentence in page.read_text()
+    capsys.readouterr()
+    assert main([command, str(path)]) == 0
+    assert sentence in " ".join(capsys.readouterr().out.split())
+
+
 def test_each_workload_of_the_lab_was_measured() -> None:
     """What reports quote is the table of docs/replay.md."""
     from cpuidle_lab.lab.workloads import WORKLOADS
@@ -503,3 +520,10 @@ def test_each_phase_begins_afresh() -> None:
     script = boot.script()
     assert script.count("\nafresh ") == len(plan.GOVERNORS)
     assert "tune wteo latency_bias 1024" in script
+
+
+def test_every_seed_meets_the_tick_at_another_point() -> None:
+    """Also where a workload takes no seed."""
+    scripts = {boot.script() for boot in plan.boots(only=["idle"])}
+    assert len(scripts) == plan.SEEDS
+    assert all(script.count("usleep") >= len(plan.GOVERNORS) for script in scripts)
