@@ -60,7 +60,7 @@ dashboard:	## the panels of docs/grafana.json, answered by Prometheus: docs/dash
 	@$(PYTHON) tests/proofs/dashboard/run.py -o build/dashboard.html \
 		--screenshot docs/dashboard.png
 
-bench-gate:	## what latency hints are worth: latency and modelled energy in the lab
+bench-gate:	## the worth of latency hints: latency and modelled energy in the lab
 	@tools/setup.sh
 	@$(LAB) bench gate $(BENCH_ARGS)
 

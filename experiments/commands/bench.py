@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`cpuidle-lab bench`: what latency hints are worth, and what they cost."""
+"""`cpuidle-lab bench`: the worth of latency hints, and their cost."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ from cpuidle_lab.files import write_whole
 from cpuidle_lab.lab.cache import TOP
 
 NAME = "bench"
-HELP = "measure what latency hints are worth, and what the gate adds to a decision, in the lab"
+HELP = "measure the worth of latency hints, and the cost of the gate, in the lab"
 EPILOG = """\
 examples:
   cpuidle-lab bench gate                     into build/bench/gate.json; a quarter of an hour

@@ -23,10 +23,10 @@ Governors are those of the project, the limits (oracle, bayes), and the kernel's
 Debian's linux-source package or a kernel tree: menu, teo, ladder, haltpoll @ SERIES or PATH. A
 recording is a trace.dat with cpuidle_lab events, or its directory of columns.
 
-Both ways decide where the recording decided, with its inputs, and learn from its outcomes. --check
-also plays the recording with the governors that made it, from the state that they began with, and
-fails where their energy differs from the recorded one by more than 1 %. What another governor's own
-choices would have led to is what `cpuidle-lab compare` says. docs/replay.md has more.
+Both ways decide at the points of the recording, with its inputs, and learn from its outcomes.
+--check also plays the recording with the governors that made it, from the state that they began
+with. It fails if their energy differs from the recorded one by more than 1 %. `cpuidle-lab compare`
+predicts what follows from the choices of other governors. docs/replay.md has more.
 
 exit codes: 0 done, 1 the recording cannot be replayed or --check found a difference, 2 wrong usage
 """
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--governors",
         metavar="NAME[@KERNEL][:TUNABLE=VALUE]...[,...]",
-        help="who decides (with --check, default: all that were recorded)",
+        help="governors that decide (with --check, default: all that were recorded)",
     )
     add("--jobs", type=int, metavar="N", help="processes (default: one for each processor)")
     add("--json", action="store_true", help="print the results as JSON")
