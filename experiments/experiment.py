@@ -25,6 +25,9 @@ HERE = Path(__file__).parent
 
 AGREES, DIFFERS = "agrees", "DIFFERS"
 
+# The original gives no figure that ours can be judged by.
+UNJUDGED = "figures only"
+
 # How much is measured.
 QUICK, USUAL, ORIGINAL = "quick", "usual", "original"
 
@@ -137,10 +140,10 @@ class Result:
 
     @property
     def state(self) -> str:
-        """AGREES if all rows with a verdict do; ABSENT if there is none to judge."""
+        """AGREES if all rows with a verdict do; UNJUDGED or ABSENT if there is none."""
         states = {row.state for row in self.rows} - {"", ABSENT}
         if not states:
-            return ABSENT
+            return UNJUDGED if any(row.ours for row in self.rows) else ABSENT
         return DIFFERS if states & {DIFFERS, MISSED} else AGREES
 
 

@@ -12,7 +12,7 @@ from cpuidle_lab.evidence.plots import svg
 from cpuidle_lab.evidence.tables import ABSENT, Table
 from cpuidle_lab.files import write_whole
 from cpuidle_lab.lab.cache import TOP, digest
-from experiments.experiment import Experiment, Request, Result, as_json, number
+from experiments.experiment import UNJUDGED, Experiment, Request, Result, as_json, number
 
 FOLDER = TOP / "docs" / "experiments"
 
@@ -157,7 +157,7 @@ def _ours(told: Mapping[str, Any]) -> str:
 def _state(told: Mapping[str, Any]) -> str:
     states = [row["state"] for row in told["rows"] if row["state"]]
     if not states:
-        return str(told["state"])
+        return UNJUDGED if any(row["ours"] for row in told["rows"]) else ABSENT
     count = {state: states.count(state) for state in dict.fromkeys(states)}
     return ", ".join(f"{n} {state}" for state, n in count.items())
 

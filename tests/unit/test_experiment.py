@@ -35,6 +35,7 @@ from experiments.experiment import (
     AGREES,
     DIFFERS,
     NOT_BOOTED,
+    UNJUDGED,
     Request,
     Result,
     Row,
@@ -243,6 +244,7 @@ def test_one_figure_that_differs_makes_the_experiment_differ() -> None:
     assert Result([good, Row("b")]).state == AGREES
     assert Result([good, Row("b", "5", (6.0,), "us", (5, 5))]).state == DIFFERS
     assert Result([Row("b", "5", (), "us", (5, 5))]).state == ABSENT
+    assert Result([Row("b", ours=(5.0,))]).state == UNJUDGED
 
 
 # ---- The kernel that is found. ----
