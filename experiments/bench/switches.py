@@ -45,13 +45,13 @@ class Case:
 _INSIDE = "inside {}"
 _ACROSS = "inside {} $groups/alike$alike/cgroup.procs"
 
-# Each CPU remembers what 64 cgroups say, by their ids modulo 64 (CIL_GROUP_FOUNDS).
+# Each CPU remembers the values of 32 cgroups by their ids modulo 32 (CIL_GROUP_FOUNDS).
 _ALIKE = """\
 mkdir $groups/other $groups/mine
 id() { stat -c %i $groups/$1; }
 alike=1
 mkdir $groups/alike1
-while [ $(( ($(id alike$alike) - $(id mine)) % 64 )) != 0 ]; do
+while [ $(( ($(id alike$alike) - $(id mine)) % 32 )) != 0 ]; do
     alike=$((alike + 1))
     mkdir $groups/alike$alike
 done"""

@@ -60,18 +60,17 @@ struct cil_group *cil_group_lookup(u64 id)
 
 /**
  * cil_group_find() - see cil_group_of()
- * @task: the task
+ * @cgroup: of the task
  *
- * Context: RCU read section.
+ * Context: RCU read section, or interrupts off.
  */
-const struct cil_group_value *cil_group_find(struct task_struct *task)
+const struct cil_group_value *cil_group_find(struct cgroup *cgroup)
 {
 	u64 may_have = READ_ONCE(filter);
 	const struct cil_group_value *found = NULL;
 	struct cil_group *group;
-	struct cgroup *cgroup;
 
-	for (cgroup = task_dfl_cgroup(task); cgroup; cgroup = cgroup_parent(cgroup)) {
+	for (; cgroup; cgroup = cgroup_parent(cgroup)) {
 		u64 id = cgroup_id(cgroup);
 
 		if (!(may_have & BIT_ULL(id % 64)))
@@ -86,21 +85,20 @@ const struct cil_group_value *cil_group_find(struct task_struct *task)
 
 /**
  * cil_group_remember() - cil_group_find() for the task that runs here
- * @task: the task
+ * @cgroup: of the task
  * @found: where this CPU remembers what is found
- * @id: of its cgroup
  * @epoch: of the groups, read before
  *
  * Context: interrupts off.
  */
-const struct cil_group_value *cil_group_remember(struct task_struct *task,
+const struct cil_group_value *cil_group_remember(struct cgroup *cgroup,
 						 struct cil_group_found *found,
-						 u64 id, u32 epoch)
+						 u32 epoch)
 {
 	lockdep_assert_irqs_disabled();
-	found->id = id;
+	found->id = cgroup_id(cgroup);
 	found->epoch = epoch;
-	found->value = cil_group_find(task);
+	found->value = cil_group_find(cgroup);
 	return found->value;
 }
 
@@ -181,8 +179,7 @@ u64 cil_groups_publish(void)
 	WRITE_ONCE(filter, bits);
 	/* Pairs with cil_hint_join(). */
 	smp_store_release(&cil_groups_epoch, cil_groups_epoch + 1);
-	if (cil_groups_used == 1)
-		cil_placement_groups_used();
+	cil_placement_watch_groups(cil_groups_used);
 	return unlinked_last;
 }
 

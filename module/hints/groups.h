@@ -63,15 +63,15 @@ struct cil_group_found {
 };
 
 /* Cgroups for which each CPU remembers that. */
-#define CIL_GROUP_FOUNDS	64
+#define CIL_GROUP_FOUNDS	32
 
 /* Its own CPU's alone, with interrupts off. */
 DECLARE_PER_CPU(struct cil_group_found, cil_group_founds[CIL_GROUP_FOUNDS]);
 
-const struct cil_group_value *cil_group_find(struct task_struct *task);
-const struct cil_group_value *cil_group_remember(struct task_struct *task,
+const struct cil_group_value *cil_group_find(struct cgroup *cgroup);
+const struct cil_group_value *cil_group_remember(struct cgroup *cgroup,
 						 struct cil_group_found *found,
-						 u64 id, u32 epoch);
+						 u32 epoch);
 struct cil_group *cil_group_lookup(u64 id);
 void cil_group_insert(struct cil_group *group);
 void cil_group_unlink(struct cil_group *group);
@@ -92,19 +92,18 @@ void cil_groups_exit(void);
  */
 static inline const struct cil_group_value *cil_group_of(struct task_struct *task)
 {
-	return READ_ONCE(cil_groups_used) ? cil_group_find(task) : NULL;
+	return READ_ONCE(cil_groups_used) ? cil_group_find(task_dfl_cgroup(task)) : NULL;
 }
 
 /**
- * cil_group_id_of() - the cgroup that a task is in
- * @task: the task
+ * cil_group_cgroup_of() - the cgroup that a task is in
+ * @task: the task; another CPU may move it at any moment
  *
  * Context: interrupts off, or RCU read section.
- * Return: its id, which no other cgroup ever has.
  */
-static inline u64 cil_group_id_of(const struct task_struct *task)
+static inline struct cgroup *cil_group_cgroup_of(const struct task_struct *task)
 {
-	return cgroup_id(rcu_dereference_raw(task->cgroups)->dfl_cgrp);
+	return rcu_dereference_raw(task->cgroups)->dfl_cgrp;
 }
 
 static inline struct cil_group_found *cil_group_found(u64 id)
@@ -113,22 +112,21 @@ static inline struct cil_group_found *cil_group_found(u64 id)
 }
 
 /**
- * cil_group_of_current() - cil_group_of() for the task that runs here
- * @task: the task
+ * cil_group_of_current() - what the group of the task that runs here says
+ * @cgroup: that the task is in
  *
  * The CPU remembers the answer, for other tasks of the same cgroup.
  *
  * Context: interrupts off, to the end of which the answer is valid.
  */
-static inline const struct cil_group_value *cil_group_of_current(struct task_struct *task)
+static inline const struct cil_group_value *cil_group_of_current(struct cgroup *cgroup)
 {
 	/* First: an answer is not kept for longer than the values behind it. */
 	u32 epoch = smp_load_acquire(&cil_groups_epoch);
-	u64 id = cil_group_id_of(task);
-	struct cil_group_found *found = cil_group_found(id);
+	struct cil_group_found *found = cil_group_found(cgroup_id(cgroup));
 
-	return found->id == id && found->epoch == epoch ?
-	       found->value : cil_group_remember(task, found, id, epoch);
+	return found->id == cgroup_id(cgroup) && found->epoch == epoch ?
+	       found->value : cil_group_remember(cgroup, found, epoch);
 }
 
 /**
@@ -139,7 +137,7 @@ static inline const struct cil_group_value *cil_group_of_current(struct task_str
  */
 static inline bool cil_group_is_without(const struct task_struct *task)
 {
-	u64 id = cil_group_id_of(task);
+	u64 id = cgroup_id(cil_group_cgroup_of(task));
 	const struct cil_group_found *found = cil_group_found(id);
 
 	return found->id == id && !found->value &&

@@ -20,7 +20,7 @@
 #include <linux/smp.h>
 
 #include "compat/compat.h"
-#include "hints/groups.h"
+#include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
 
@@ -32,7 +32,10 @@
 
 struct cil_hint_cpu __percpu *cil_hint_cpus;
 
-DEFINE_PER_CPU(u32, cil_placement_noted);
+DEFINE_PER_CPU(unsigned long, cil_placement_noted);
+
+/* Changed with cil_hints_lock held. */
+static bool groups_have_values;
 
 static const struct gate_tunables *gate_values(void)
 {
@@ -241,7 +244,17 @@ void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 /* The next task that stops running there is looked at. */
 static void look_afresh(int cpu)
 {
-	WRITE_ONCE(per_cpu(cil_placement_noted, cpu), (u32)jiffies - 1);
+	WRITE_ONCE(per_cpu(cil_placement_noted, cpu), 0);
+}
+
+/* Which tasks ran there is not known; one without a hint may have. */
+static void forget_ran(int cpu)
+{
+	struct cil_hint_cpu *hints = per_cpu_ptr(cil_hint_cpus, cpu);
+
+	hints->plain_ns = local_clock();
+	hints->relaxed_ns = 0;
+	look_afresh(cpu);
 }
 
 /**
@@ -252,30 +265,33 @@ static void look_afresh(int cpu)
  */
 void cil_placement_note_plain(const struct task_struct *task)
 {
-	u32 noted = (u32)jiffies;
+	unsigned long noted = jiffies;
 
 	lockdep_assert_irqs_disabled();
 	if (task->flags & PF_KTHREAD)
 		return;
 	this_cpu_write(cil_hint_cpus->plain_ns, local_clock() + TICK_NSEC);
 	this_cpu_write(cil_placement_noted, noted);
-	/* Pairs with cil_placement_groups_used(): whichever comes later sees the other. */
+	/* Pairs with cil_placement_watch_groups(): whichever comes later sees the other. */
 	smp_mb();
-	if (READ_ONCE(cil_groups_used))
+	if (READ_ONCE(groups_have_values))
 		this_cpu_write(cil_placement_noted, ~noted);
 }
 
 /**
- * cil_placement_groups_used() - the first group has got a value
+ * cil_placement_watch_groups() - look at the groups of tasks from here on, or no more
+ * @watch: which of both
  *
- * From here on each task that stops running is looked at for its group.
- *
- * Context: process; the value has been published.
+ * Context: process; cil_hints_lock is held, values of groups have been published.
  */
-void cil_placement_groups_used(void)
+void cil_placement_watch_groups(bool watch)
 {
 	int cpu;
 
+	lockdep_assert_held(&cil_hints_lock);
+	if (groups_have_values == watch)
+		return;
+	WRITE_ONCE(groups_have_values, watch);
 	/* Pairs with cil_placement_note_plain(). */
 	smp_mb();
 	for_each_possible_cpu(cpu)
@@ -359,22 +375,20 @@ void cil_placement_refresh(void)
  * cil_placement_cpu_online() - a CPU is about to come online
  * @cpu: the CPU
  *
- * Its timer may have moved elsewhere, where it wakes another CPU.
+ * Its timer may have moved elsewhere, where it wakes another CPU. Tasks that ran here
+ * before were seen or not.
  *
  * Context: process, may sleep.
  */
 void cil_placement_cpu_online(int cpu)
 {
 	hrtimer_cancel(&per_cpu_ptr(cil_hint_cpus, cpu)->timer);
+	forget_ran(cpu);
 }
 
 static void start_here(void *unused)
 {
-	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
-
-	cpu->plain_ns = local_clock();
-	cpu->relaxed_ns = 0;
-	look_afresh(smp_processor_id());
+	forget_ran(smp_processor_id());
 }
 
 /**

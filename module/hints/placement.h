@@ -21,7 +21,8 @@
  *	n; set from any CPU
  * @relaxed_ns: when a task last ran here whose value is above 0; 0: too long
  *	ago
- * @plain_ns: when another user task last ran here
+ * @plain_ns: the end of the jiffy in which another user task last ran here, or since when
+ *	they are noted
  * @generation: of the order that @live was made with
  * @timer: wakes the CPU when its gate opens
  * @until_ns: by level: until when its tasks gate the CPU
@@ -46,9 +47,10 @@ extern struct cil_hint_cpu __percpu *cil_hint_cpus;
 
 /*
  * The jiffy in which a user task without a hint was last noted; its complement if
- * groups have values, so that a context switch learns both from one comparison.
+ * groups had values then, so that a context switch learns both from one comparison.
+ * 0: the next task is to be looked at. No jiffy is 0, nor the complement of another.
  */
-DECLARE_PER_CPU(u32, cil_placement_noted);
+DECLARE_PER_CPU(unsigned long, cil_placement_noted);
 
 int cil_placement_init(void);
 void cil_placement_exit(void);
@@ -57,7 +59,7 @@ void cil_placement_look_again(const struct cil_record *r);
 void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps);
 void cil_placement_note_plain(const struct task_struct *task);
-void cil_placement_groups_used(void);
+void cil_placement_watch_groups(bool watch);
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
 bool cil_placement_change(int cpu, u32 before, u32 level);
@@ -93,8 +95,8 @@ static inline s64 cil_placement_limit(u64 now_ns)
  */
 static inline void cil_placement_ran_plain(const struct task_struct *task)
 {
-	u32 noted = this_cpu_read(cil_placement_noted);
-	u32 now = (u32)jiffies;
+	unsigned long noted = this_cpu_read(cil_placement_noted);
+	unsigned long now = jiffies;
 
 	if (noted != ~now && noted != now)
 		cil_placement_note_plain(task);

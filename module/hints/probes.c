@@ -84,6 +84,10 @@ static struct cil_hint *find_current(struct task_struct *task, struct cil_hint *
 static noinline void stop_running(struct task_struct *task, struct cil_hint *hint,
 				  bool sleeps)
 {
+	/* None of a kernel thread is noted. */
+	if (!hint && task->flags & PF_KTHREAD &&
+	    (!READ_ONCE(cil_groups_used) || cil_group_is_without(task)))
+		return;
 	hint = find_current(task, hint);
 	if (hint)
 		cil_placement_ran(task, hint, sleeps);
@@ -94,8 +98,8 @@ static noinline void stop_running(struct task_struct *task, struct cil_hint *hin
 /* Is nothing new that a task without a hint stops running? */
 static inline bool is_noted_plain(const struct task_struct *task)
 {
-	u32 noted = this_cpu_read(cil_placement_noted);
-	u32 now = (u32)jiffies;
+	unsigned long noted = this_cpu_read(cil_placement_noted);
+	unsigned long now = jiffies;
 
 	return noted == now || (noted == ~now && cil_group_is_without(task));
 }
@@ -224,6 +228,8 @@ static void detach(unsigned long these)
 		tracepoint_probe_unregister(probes[i].tracepoint,
 					    probes[i].probe, NULL);
 	attached &= ~these;
+	if (these & PROBES_TO_ACT)
+		cil_placement_start();
 }
 
 /* Has the kernel all tracepoints? Attaching one to detach it again disturbs all. */

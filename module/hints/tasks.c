@@ -552,7 +552,7 @@ static struct cil_hint *hint_add_member(struct cil_bucket *bucket, struct task_s
 	return NULL;
 }
 
-static noinline void join(struct task_struct *task,
+static noinline void join(struct task_struct *task, const struct cgroup *cgroup,
 			  const struct cil_group_value *group, u32 epoch)
 {
 	struct cil_bucket *bucket = cil_bucket_of(task);
@@ -564,7 +564,7 @@ static noinline void join(struct task_struct *task,
 	if (!hint && group)
 		hint = hint_add_member(bucket, task, group->payer);
 	if (hint && hint_update_group(hint, group)) {
-		WRITE_ONCE(hint->cgroup, cil_group_id_of(task));
+		WRITE_ONCE(hint->cgroup, cgroup_id(cgroup));
 		WRITE_ONCE(hint->resolved, epoch);
 	}
 	raw_spin_unlock(&bucket->lock);
@@ -597,14 +597,16 @@ struct cil_hint *cil_hint_join(struct task_struct *task, struct cil_hint *hint)
 {
 	/* Before the value is looked up; pairs with cil_groups_publish(). */
 	u32 epoch = smp_load_acquire(&cil_groups_epoch);
+	/* Once: what is found for one cgroup does not count for another. */
+	struct cgroup *cgroup = cil_group_cgroup_of(task);
 	const struct cil_group_value *group;
 
-	if (hint && cil_hint_is_resolved(hint, task))
+	if (hint && cil_hint_is_resolved(hint, cgroup))
 		return hint;
-	group = cil_group_of_current(task);
+	group = cil_group_of_current(cgroup);
 	if (!hint && !may_join(group))
 		return NULL;
-	join(task, group, epoch);
+	join(task, cgroup, group, epoch);
 	return cil_hint_find(task);
 }
 

@@ -21,15 +21,15 @@ u32 cil_hints_refused(void);
 /**
  * cil_hint_is_resolved() - does a task have what its group says?
  * @hint: its hint
- * @task: the task
+ * @cgroup: that the task is in
  *
  * Context: interrupts off, or RCU read section.
  */
 static inline bool cil_hint_is_resolved(const struct cil_hint *hint,
-					const struct task_struct *task)
+					const struct cgroup *cgroup)
 {
 	return READ_ONCE(hint->resolved) == READ_ONCE(cil_groups_epoch) &&
-	       READ_ONCE(hint->cgroup) == cil_group_id_of(task);
+	       READ_ONCE(hint->cgroup) == cgroup_id(cgroup);
 }
 
 /**
@@ -50,7 +50,8 @@ static inline bool cil_hint_is_noted(const struct cil_hint *hint,
 	       READ_ONCE(hint->sleeps) == sleeps &&
 	       /* racy: a mismatch is compared again with the lock held */
 	       data_race(cil_hint_is_theirs(hint, task)) &&
-	       (!READ_ONCE(cil_groups_used) || cil_hint_is_resolved(hint, task));
+	       (!READ_ONCE(cil_groups_used) ||
+		cil_hint_is_resolved(hint, cil_group_cgroup_of(task)));
 }
 
 #endif /* CIL_TASKS_H */
