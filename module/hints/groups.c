@@ -44,7 +44,7 @@ static u32 filtered[64];
  * cil_group_lookup() - the value that a cgroup has itself
  * @id: of the cgroup
  *
- * Context: RCU read section, or cil_hints_lock is held.
+ * Context: RCU read section, interrupts off, or cil_hints_lock is held.
  * Return: the group, NULL if it has no value.
  */
 struct cil_group *cil_group_lookup(u64 id)

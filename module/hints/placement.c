@@ -37,6 +37,9 @@ DEFINE_PER_CPU(unsigned long, cil_placement_noted);
 /* Changed with cil_hints_lock held. */
 static bool groups_have_values;
 
+/* Since each CPU began afresh, every task that stopped running was seen. */
+static bool all_seen;
+
 static const struct gate_tunables *gate_values(void)
 {
 	return (const void *)rcu_dereference_sched(cil_gate.tunables)->value;
@@ -89,7 +92,8 @@ static bool is_relaxed(struct cil_hint_cpu *cpu, u64 now_ns, u64 linger_ns)
 {
 	if (now_ns - cpu->relaxed_ns >= linger_ns)
 		cpu->relaxed_ns = 0;
-	return cpu->relaxed_ns && (s64)(now_ns - cpu->plain_ns) >= (s64)linger_ns;
+	return cpu->relaxed_ns && READ_ONCE(all_seen) &&
+	       (s64)(now_ns - cpu->plain_ns) >= (s64)linger_ns;
 }
 
 /* The task gates this CPU while it sleeps, for as long as it lingers. */
@@ -252,7 +256,7 @@ static void forget_ran(int cpu)
 {
 	struct cil_hint_cpu *hints = per_cpu_ptr(cil_hint_cpus, cpu);
 
-	hints->plain_ns = local_clock();
+	hints->plain_ns = local_clock() + TICK_NSEC;
 	hints->relaxed_ns = 0;
 	look_afresh(cpu);
 }
@@ -392,15 +396,26 @@ static void start_here(void *unused)
 }
 
 /**
- * cil_placement_start() - the probes have been attached or detached
+ * cil_placement_start() - the probes that see tasks stop have been attached
  *
- * A task that runs while they are not attached is not seen.
- *
- * Context: process, may sleep.
+ * Context: process, may sleep; cil_hints_lock is held.
  */
 void cil_placement_start(void)
 {
+	lockdep_assert_held(&cil_hints_lock);
 	on_each_cpu(start_here, NULL, true);
+	WRITE_ONCE(all_seen, true);
+}
+
+/**
+ * cil_placement_stop() - the probes that see tasks stop are going to be detached
+ *
+ * Context: process; cil_hints_lock is held.
+ */
+void cil_placement_stop(void)
+{
+	lockdep_assert_held(&cil_hints_lock);
+	WRITE_ONCE(all_seen, false);
 }
 
 /**

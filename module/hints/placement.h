@@ -28,7 +28,8 @@
  * @until_ns: by level: until when its tasks gate the CPU
  * @placed: by level: how many tasks are placed here; changed from any CPU
  *
- * All but @changed and @placed belongs to the CPU itself, with interrupts off.
+ * All but @changed and @placed belongs to the CPU itself, with interrupts off, or to
+ * the one that brings it online.
  */
 struct cil_hint_cpu {
 	unsigned long live[BITS_TO_LONGS(CIL_LEVELS)];
@@ -50,6 +51,7 @@ extern struct cil_hint_cpu __percpu *cil_hint_cpus;
  * groups had values then, so that a context switch learns both from one comparison.
  * 0: the next task is to be looked at. No jiffy is 0, nor the complement of another.
  */
+static_assert(BITS_PER_LONG == 64);
 DECLARE_PER_CPU(unsigned long, cil_placement_noted);
 
 int cil_placement_init(void);
@@ -62,6 +64,7 @@ void cil_placement_note_plain(const struct task_struct *task);
 void cil_placement_watch_groups(bool watch);
 void cil_placement_cpu_online(int cpu);
 void cil_placement_start(void);
+void cil_placement_stop(void);
 bool cil_placement_change(int cpu, u32 before, u32 level);
 void cil_placement_wake(struct cpumask *cpus, bool act);
 void cil_placement_refresh(void);

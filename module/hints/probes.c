@@ -224,12 +224,12 @@ static void detach(unsigned long these)
 
 	lockdep_assert_held(&cil_hints_lock);
 	these &= attached;
+	if (these & PROBES_TO_ACT)
+		cil_placement_stop();
 	for_each_set_bit(i, &these, PROBE_COUNT)
 		tracepoint_probe_unregister(probes[i].tracepoint,
 					    probes[i].probe, NULL);
 	attached &= ~these;
-	if (these & PROBES_TO_ACT)
-		cil_placement_start();
 }
 
 /* Has the kernel all tracepoints? Attaching one to detach it again disturbs all. */

@@ -313,6 +313,24 @@ def test_what_a_value_allows(tmp_path: Path) -> None:
         seen relaxed
         taskset -c 1 sh -c 'while :; do usleep 10000; done' & other=$!
         seen mixed
+        kill $other
+        # Others run while no probe is attached, then the CPU goes and comes again.
+        echo 20000 >$knobs/gate/linger_ms
+        sleep 21
+        seen alone
+        kill $pid
+        expect "# tracepoints attached: no" attached no
+        taskset -c 1 sh -c 'while :; do usleep 3000; done' & other=$!
+        seen detached
+        sleep 20
+        kill $other
+        online 1 0
+        sleep 1000 & pid=$!
+        expect ok hint $pid set 5
+        online 1 1
+        taskset -c 1 hint 10 run sh -c 'while :; do usleep 2000; done' & other=$!
+        usleep 200000
+        seen online
         kill $pid $other
         agrees end
         """,
@@ -339,6 +357,8 @@ def test_what_a_value_allows(tmp_path: Path) -> None:
     assert states("poll") == {0: {"POLL"}}
     assert -2 in states("relaxed")
     assert set(states("mixed")) == {-1}
+    assert -2 in states("alone")
+    assert set(states("detached")) == set(states("online")) == {-1}
 
 
 @pytest.mark.parametrize(("seconds", "linger_max_ms"), SLEEPS)
