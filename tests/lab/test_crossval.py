@@ -3,7 +3,9 @@
 
 Property: a governor replayed on its own recording comes to what was recorded, within 0.3 points of
 regret or 1 % of the figure; on another governor's recording of a load whose wake-ups do not depend
-on the governor (timers), within 2 points. `make crossval` does this with every workload.
+on the governor (timers), within 2 points. `make crossval` does this with every workload. There the
+error is the mean of five seeds. Here phases are longer instead: one interval can be half a point of
+a second.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,7 @@ BOOT = plan.Boot(
     "skx",
     plan.KERNEL,
     1,
-    (("cyclictest-1700us", 1), ("cyclictest-150us", 1)),
+    (("cyclictest-1700us", 2), ("cyclictest-470us", 3)),
     ("gate", "menu_ng", "wteo"),
     trace_mib=64,
 )
