@@ -15,10 +15,14 @@ TUNES = (
     *("wteo half_life_ms 60000", "wteo_rfc history_size 8", "wteo latency_bias 500"),
     *("gate mode poll", "gate mode cap", "gate linger_ms 5", "gate linger_max_ms 0"),
 )
-PARAMETERS = ("wteo learning_rate=40,seed=7", "menu_ng history_size=16", "gate linger_ms=100")
+PARAMETERS = (
+    *("wteo learning_rate=40,latency_bias=17", "wteo_rfc history_size=8,seed=7"),
+    *("menu_ng history_size=16", "gate linger_ms=100"),
+)
 # Governor and base that are current most of the time, segment after segment.
 HOMES = (
     ("wteo", "menu"),
+    ("wteo_rfc", "menu"),
     ("menu_ng", "menu"),
     ("teo_ng", "menu"),
     ("gate", "menu"),
