@@ -14,7 +14,7 @@ from cpuidle_lab.lab import LabRun, programs, run_lab
 
 ROUNDS = 4_000
 
-# The least counts: in one process of ten the kernel alone, without the module, takes 12 more.
+# The least counts: now and then the kernel alone, without the module, takes 7 or 12 more.
 RUNS = 3
 
 SWITCHES = programs.Program("switches", "experiments/bench/switches.c")
@@ -43,6 +43,8 @@ class Case:
 
 # The kernel itself accounts for each cgroup on the way to the root.
 _INSIDE = "inside {}"
+
+# The other process in another cgroup.
 _ACROSS = "inside {} $groups/alike$alike/cgroup.procs"
 
 # Each CPU remembers the values of 32 cgroups by their ids modulo 32 (CIL_GROUP_FOUNDS).
@@ -55,6 +57,7 @@ while [ $(( ($(id alike$alike) - $(id mine)) % 32 )) != 0 ]; do
     alike=$((alike + 1))
     mkdir $groups/alike$alike
 done"""
+
 # Threads of one process, which inherit its hint.
 _CROWD = "tune gate hints_per_user 8192\nlatnice -n -5 sleepers 4000 >/dev/null & usleep 20000000"
 
