@@ -6,89 +6,91 @@
 /**
  * DOC: wteo
  *
- * **Observation.** TEO expects what happened in the majority of recent cases.
- * But the majority does not decide about energy. Where nine of ten idle periods
- * last 30 us and the tenth 20 ms, the tenth decides. And TEO does not learn how
- * its own choices turned out.
+ * **Observation.** TEO expects the majority of recent cases to go on. But the majority does
+ * not decide about energy. Where nine of ten idle periods last 30 us and the tenth 20 ms,
+ * the tenth decides. And TEO does not learn the outcome of its own decisions.
  *
  * **Consequence.** The cost of state k for a duration d is E_k + P_k * d, see
- * common/energy.h. It is linear in d, so the state of least expected cost is the
- * one whose break-even points enclose the *mean* duration. All there is to learn
- * is how the mean depends on what is known beforehand. The governor can also be
- * asked again: if the tick is left running and the CPU is still idle when it
- * comes, short durations are ruled out by then.
+ * common/energy.h. It is linear in d, so the *mean* duration decides: the state of least
+ * expected cost has break-even points that enclose it. The governor learns that mean for
+ * each condition. It also gets a second decision: the tick, if left running, rules out
+ * short durations.
  *
- * **Terms.** An *interval* begins with a decision and ends when something else
- * than the governor's own doing wakes the CPU. The tick that was left running,
- * and a polling state whose time is over, are its own doing: the interval goes on
- * with the next decision, unless that comes more than %WTEO_RESUME_NS after the
- * wake-up. Then a task ran in between. The interval goes on, too, if the driver
- * refuses a state.
+ * **Terms.** An *interval* begins with a decision and ends when something else than the
+ * governor's own doing wakes the CPU. Its own doing is a tick that it left running, before
+ * the timer, and the end of a polling state's time. The interval then goes on with the next
+ * decision, if that comes within %WTEO_RESUME_NS. If it comes later, a task ran in between.
+ * The same holds after a refusal by the driver.
  *
- * The *column* of an interval is the deepest state whose target residency is
- * within its duration, less the exit latency. One more column, *never*, is for
- * intervals that ended by the timer: nothing else came before it.
+ * The *column* of an interval is the deepest state whose target residency is within its
+ * duration. The exit latency of the last state entered does not count as duration. One more
+ * column, *never*, is for intervals that ended by the timer: nothing else came before it.
  *
- * The *condition* of an interval is what was known when it began: the columns of
- * the two intervals before it, and the octave of the sleep length.
+ * The *condition* of an interval is known when it begins. It is the octave of the sleep
+ * length, with the columns of the two intervals before. There, an interval that ended by
+ * the timer has the column of its duration.
  *
- * **Data.** A *row* holds what followed one condition. For each column it has a
- * *weight*, how often an interval was in it, and a *time*, what these intervals
- * contribute to the mean duration. The *base row* is for any condition. There
- * are %WTEO_KEYED other rows. Two hashes give each condition two places.
+ * **Data.** A *row* holds the intervals that followed one condition. For each column it has
+ * a *weight*, the frequency of its intervals, and a *time*, their part of the mean
+ * duration. The *base row* is for any condition. There are %WTEO_KEYED other rows. Two
+ * hashes give each condition two places among them.
  *
- * - *Learning.* Each interval weighs more than the one before it by the same
- *   share, learning_rate, so old ones fade. A new row averages at first. The base
- *   row forgets within some dozen intervals.
- * - *Evidence.* The sum of a row's weights over the weight that its next interval
- *   will have is how many intervals the row remembers.
- * - *Aging.* Evidence fades by half with each half_life_ms in which the row learns
- *   nothing.
- * - *Doubt.* When the load changes, conditions no longer mean what they did, and the
- *   base row foresees better what happens. How much better is summed up as the
- *   logarithm of the odds, from the first interval on whose column has less than a
- *   quarter of its row's weight, until the sum is negative (a CUSUM test). At
- *   %DOUBT_MAX, odds of 4096 to one, all conditions are forgotten.
- * - *Places.* A condition that finds both of its places taken has the base row,
- *   until the row in one of them remembers less than %GIVEN_UP intervals.
+ * - *Learning.* Each interval weighs more than the one before it by the same share, so old
+ *   ones fade. The last one weighs learning_rate in a row that has learned for long. A new
+ *   row averages at first.
+ * - *Evidence.* A row remembers so many intervals: the sum of its weights over the weight
+ *   that the next one will have.
+ * - *Aging.* Evidence fades by half with each half_life_ms in which the row learns nothing.
+ * - *Base row.* It begins with one interval that lasts until the timer. It learns each
+ *   interval whose row does not remember %WTEO_KNOWN intervals or is in doubt, and every
+ *   eighth of all. It remembers sixteen.
+ * - *Doubt.* When the load changes, the base row foresees columns better than a condition's
+ *   row that remembers %WTEO_KNOWN intervals. The logarithm of their odds is summed up
+ *   while the sum is positive (a CUSUM test). The first interval in a sum has a column with
+ *   less than a quarter of its row's weight. At %DOUBT_MAX, odds of 4096 to one, all
+ *   conditions are forgotten.
+ * - *Places.* A condition that finds both of its places taken tries for either, by the
+ *   parity of the interval's number. It gets the place if the row there remembers less than
+ *   %GIVEN_UP intervals. Until then it has the base row.
  *
  * **Choosing a state.** The steps in the order of the code:
  *
- * 1. The *usable* states are enabled and within the latency request. If none is,
- *    it is the shallowest enabled state, or state 0.
+ * 1. The *usable* states are enabled and within the latency request. If none is, the
+ *    shallowest enabled state is usable, or else state 0.
  *
- * 2. The sleep length is asked for. If this decision begins an interval, its
- *    condition is noted.
+ * 2. The sleep length is read. If this decision begins an interval, its condition is noted.
  *
- * 3. The row is the condition's if it remembers %WTEO_KNOWN intervals, else the
- *    base row.
+ * 3. The row is the condition's if it remembers %WTEO_KNOWN intervals, else the base row.
  *
- * 4. The *outlook* is computed from the row: the expected time till the interval
- *    ends, the *early* part of it before the next tick, and the *late* weight of
- *    intervals that last beyond the tick. Nothing lasts beyond the timer. One
- *    interval in 16384 is taken to last until the timer, and one in 256 if the
- *    tick is stopped, so that nothing would correct a mistake.
+ * 4. The *outlook* is computed from the row; each column lasts for its mean, and never
+ *    until the timer. It has the expected time till the interval ends, and the *early* part
+ *    of that before the next tick. The *late* weight is that of columns that last beyond
+ *    the tick. Nothing lasts beyond the timer. One interval in 16384 more is taken to last
+ *    until the timer. It is one in 256 if the tick is stopped, since nothing would correct
+ *    a mistake.
  *
- * 5. If this decision resumes an interval, columns that are over by now are left
- *    out, and the time that has passed is taken off the others. A column whose
- *    mean has passed is memoryless: 3/8 of it outlast each mean. If less than one
- *    interval in 128 is left, this one is of a kind that the row does not know:
- *    it is expected to last as long again as it has lasted already.
+ * 5. If this decision resumes an interval, the time that has passed is taken off each
+ *    column. Columns that are over by now are left out. A column whose mean has passed is
+ *    memoryless: 3/8 of it outlast each mean. The deepest state's column is over after four
+ *    times its mean; until then at most its target residency is taken off. If less than one
+ *    interval in 128 is left, this one is of a kind that the row does not know. It is
+ *    expected to last as long again as it has lasted already.
  *
- * 6. The cheapest usable state is found for the whole of the expected time and
- *    for the early part. It is the deepest state whose break-even point is within
- *    the mean. Break-even points are those of the lower envelope of the costs. If
- *    not all states on it are usable, costs are compared.
+ * 6. The cheapest usable state is found for the whole of the expected time and for the
+ *    early part. It is the deepest state whose break-even point is within the mean.
+ *    Break-even points are those of the lower envelope of the costs. If a state of the
+ *    envelope is not usable, costs are compared. Of usable states beyond the first, those
+ *    count that pay within the sleep length.
  *
- * 7. The tick is stopped if one interval in 128 is late, and to stop it costs less
- *    than to keep it, be woken by it in the late share of cases and enter the
- *    cheapest state for what is left then. The work of stopping it counts as
- *    %STOP_NS at full power. Polling never stops it.
+ * 7. A stopped tick stays stopped. Otherwise the tick is stopped if one interval in 128 is
+ *    late, and to stop it costs less than to keep it. To keep it costs the early part, and
+ *    for the late weight the cheapest state for the remaining time. The work of stopping
+ *    counts as %STOP_NS at full power. Polling never stops the tick.
  *
- * Near a break-even point the energy of two states hardly differs, but the exit
- * latency does. So a state that wakes up later than the one before it is chosen
- * only from latency_margin beyond that point. latency_bias goes further: it adds
- * to the cost of each state what its exit latency is worth.
+ * Near a break-even point the energy of two states hardly differs, but the exit latency
+ * does. So latency_margin raises the break-even point of a state that wakes up later than
+ * the one before it. The tunable latency_bias goes further: it adds the worth of the exit
+ * latency to the cost of each state.
  */
 
 #include "wteo.h"
@@ -117,7 +119,7 @@ static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 	saved = e->power[j] - e->power[k];
 	pays_ns = wteo_duration((s64)cil_divide_by_shifts(e->entry[k] - e->entry[j],
 							  saved));
-	/* Near it energy does not decide, so let latency. */
+	/* Near it energies hardly differ, so latency decides. */
 	if (machine->states[j].exit_latency_ns <
 	    machine->states[k].exit_latency_ns)
 		pays_ns += pays_ns * w->tunables.latency_margin >> 10;
@@ -125,9 +127,8 @@ static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 }
 
 /*
- * The states that are the cheapest ones for some mean, and from which on: the
- * lower envelope of the costs. A state that begins to pay no later than the
- * one before it takes its place; one that never pays is left out.
+ * The states that are cheapest for some mean, and from which mean on: the lower envelope of
+ * the costs. A state that pays no later than the one before it takes its place.
  */
 static void find_paying(struct wteo *w, const struct cil_machine *machine)
 {

@@ -6,23 +6,16 @@
 #include "../common/fixed.h"
 #include "../common/view.h"
 
-/*
- * A tick's handler takes some microseconds, on slow machines some tens. If the
- * next decision comes later than this, a task must have run.
- */
+/* A tick's handler takes at most some tens of microseconds: later, a task must have run. */
 #define WTEO_RESUME_NS		(100 * CIL_NSEC_PER_USEC)
 
-/*
- * Keys of rows: an octave (bits 0 to 4), two columns (bits 8 to 15), and a bit
- * that no free row has.
- */
+/* Keys of rows: an octave (bits 0 to 4), columns (bits 8 to 15), a bit that no free row has. */
 #define WTEO_KEY_OCTAVE		0x1fu
 #define WTEO_KEY_HISTORY	0x10000u
 
 /*
- * The base row, and rows for conditions. A timer octave and two columns give
- * more conditions than that, but few of them are frequent in any one hour; with
- * 40 rows, seven states fit 4 KiB.
+ * The base row, and rows for conditions. More conditions exist, but few are frequent in any
+ * one hour. With 40 rows, seven states fit 4 KiB.
  */
 #define WTEO_BASE		0
 #define WTEO_KEYED		40
@@ -32,24 +25,25 @@
 #define WTEO_COLUMNS		(CIL_STATE_MAX + 1)
 
 /*
- * A row that remembers so many intervals knows its condition. It is below the nine
- * that a row can remember at the greatest learning_rate; within that, convenient.
+ * A row that remembers so many intervals knows its condition. It is below the nine that a
+ * row can remember at the greatest learning_rate. More would use the base row for longer,
+ * fewer a less certain mean; no other value was measured.
  */
 #define WTEO_KNOWN		6
 
-/* Ages are counted in steps of 17 ms, so that 32 bits last for two years. */
+/* Ages are counted in steps of 17 ms, so that signed differences last for a year. */
 #define WTEO_STEP_SHIFT		24
 
 /* Times are products of a weight and a duration, in quarters of a ns. */
 #define WTEO_PRODUCT_SHIFT	(30 - CIL_TIME_SHIFT)
 
-/* Weight of the first interval: its time is exact to 16 ns, and 31 find room. */
+/* Weight of a row's first interval: its time is exact to 16 ns, and 31 such find room. */
 #define WTEO_FIRST_WEIGHT	0x1000000u
 
-/* Everything is divided by eight when a row's weights sum to more. */
+/* A row that sums to more is divided by eight: half of CIL_ONE has room for one more. */
 #define WTEO_TOTAL_MAX		(CIL_ONE / 2)
 
-/* Growth of weights is a share with 20 fraction bits. */
+/* Growth of weights is a share: with 20 fraction bits, 1 per mille is exact to 0.1 %. */
 #define WTEO_GROWTH_ONE		0x100000u
 
 /**
@@ -70,8 +64,7 @@ struct wteo_tunables {
  * struct wteo_interval - the interval in progress
  * @began_ns: time of the decision that began it
  * @decided_ns: time of the last decision in it
- * @sleep_length_ns: sleep length at the last decision, CIL_TIME_MAX if it was
- *	not asked for
+ * @sleep_length_ns: sleep length at the last decision
  * @key: the condition that it began with
  * @slot: the row for that
  * @open: there is one

@@ -3,8 +3,9 @@
  * Properties that hold for every decision of wteo, whatever it has learned:
  *
  * - the state exists, is enabled, and within the latency request, or else the
- *   shallowest enabled one; it pays until the timer; a polling state does not
- *   stop the tick, and a stopped tick stays stopped; for 1 to 10 states;
+ *   shallowest enabled one, for 1 to 10 states;
+ * - it pays until the timer;
+ * - a polling state does not stop the tick, and a stopped tick stays stopped;
  * - tables of equal residencies work;
  * - no number of 64 bits makes it overflow, divide by zero or leave its arrays.
  */

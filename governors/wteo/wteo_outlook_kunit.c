@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of steps 2 to 8 of wteo's decision, each at its edge, with a base
+ * Properties of steps 2 to 7 of wteo's decision, each at its edge, with a base
  * row that is made for it:
  *
  * - the row of a condition has one of two places;
  * - the mean decides, from the break-even point of a state on;
  * - of an interval that goes on, columns that are over are left out, and time
- *   that has passed is taken off the others; what outlasts all is taken to last
- *   as long again;
+ *   that has passed is taken off the others;
+ * - an interval that outlasts all columns is taken to last as long again;
  * - the tick is stopped if that is cheaper, the work included, and a stopped one
  *   is no trap;
  * - where a neighbour is disabled, costs are compared;
