@@ -9,9 +9,9 @@
 
 /*
  * Target residency at which a state of unknown power is taken to draw half of
- * what polling does. Clock gating pays within a few microseconds and saves
- * less than half of the power, deeper states save more and pay later, from
- * some tens of microseconds on: the line lies between the two.
+ * the power of polling. Clock gating pays within a few microseconds and saves
+ * less than half of the power. Deeper states save more and pay later, from some
+ * tens of microseconds on. The line lies between the two.
  */
 #define HALF_POWER_NS	(10 * CIL_NSEC_PER_USEC)
 
@@ -30,11 +30,11 @@ static bool all_powers_known(const u32 *power_mw, u32 count)
  *
  *	P_k = 1 / (1 + sqrt(target_residency_k / HALF_POWER_NS))
  *
- * It must fall slower than 1 / target residency, or else the energy to enter
- * would not grow with depth, and it must fall at all; the square root is half
- * way, and lets neither the shallow nor the deep end of a table dominate.
- * Choices depend little on the shape, because the break-even points of the
- * cost model are the target residencies whatever the powers are.
+ * It must fall, but slower than 1 / target residency, or else the energy to
+ * enter would not grow with depth. The square root is half way. It lets neither
+ * the shallow nor the deep end of a table dominate. Choices depend little on
+ * the shape, because the break-even points of the cost model are the target
+ * residencies whatever the powers are.
  */
 static u32 derived_power(s64 target_residency_ns)
 {
@@ -69,9 +69,9 @@ static s64 residency(const struct cil_machine *machine, u32 index)
  *
  * If not every state has a power, powers are derived from the target
  * residencies. A driver lists a deeper state for a reason, so each is taken to
- * draw at least a sixteenth less than the one before it, also where residencies
- * are equal, and where powers contradict the order of the states: which figure
- * is wrong is not known, and the target residencies still hold.
+ * draw at least a sixteenth less than the one before it. That holds also where
+ * residencies are equal, and where powers contradict the order of the states.
+ * The wrong figure is not known then, and the target residencies still hold.
  */
 void cil_energy_set(struct cil_energy *energy,
 		    const struct cil_machine *machine, const u32 *power_mw)

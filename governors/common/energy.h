@@ -19,10 +19,10 @@
 #include "policy.h"
 
 /*
- * Durations beyond one second are taken as one second. The deepest state in
- * use anywhere pays after a tenth of that, so no choice between states depends
- * on more; and a second fits 30 bits, so that products of a duration, a power
- * and a share need no more than 64.
+ * Durations beyond one second are taken as one second. The deepest state in use
+ * anywhere pays after a tenth of that, so no choice between states depends on
+ * more. A second fits 30 bits, so products of a duration, a power and a share
+ * need no more than 64.
  */
 #define CIL_DURATION_MAX	(1000 * CIL_NSEC_PER_MSEC)
 

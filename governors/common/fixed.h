@@ -113,9 +113,9 @@ static inline u32 cil_horner(u32 constant, u32 x, u32 result)
  * cil_half_to_the() - two to the power of minus @x
  * @x: not negative, 20 fraction bits
  *
- * A polynomial of degree 4 that is exact at both ends of [0, 1], so that the
- * result has no step where @x passes an integer. It is wrong by at most
- * 4 millionths, a twentieth of what a view of ten thousandths can show.
+ * A polynomial of degree 4 that is exact at both ends of [0, 1]. So the result
+ * has no step where @x passes an integer. It is wrong by at most 4 millionths,
+ * a twentieth of the step in a view of ten thousandths.
  *
  * Return: a share, CIL_ONE at 0.
  */

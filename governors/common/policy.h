@@ -3,9 +3,9 @@
  * The policy interface: everything that a governor's decision logic may see
  * and everything that it may say.
  *
- * Decision logic is pure C. It allocates nothing, takes no lock, reads no
- * clock and calls nothing but the three functions named cil_env_*, which the
- * environment provides: the kernel module, the unit tests or the replay
+ * Decision logic is pure C. It allocates nothing, takes no lock, and reads no
+ * clock. It calls nothing but the three functions named cil_env_*. The
+ * environment provides them: the kernel module, the unit tests or the replay
  * library. The same source is compiled for all three.
  */
 #ifndef CIL_POLICY_H
@@ -77,8 +77,8 @@ struct cil_machine {
  * @sleep_length_ns: time to the next timer event if the tick is stopped
  * @delta_tick_ns: time to the next timer event, the tick included
  *
- * To read the sleep length costs time in the kernel, so a policy reads it lazily;
- * whether a policy asked is part of its behaviour and recorded.
+ * To read the sleep length costs time in the kernel, so a policy reads it
+ * lazily. The reading is part of its behaviour and recorded.
  */
 struct cil_query {
 	u64 now_ns;
@@ -133,8 +133,8 @@ struct cil_outcome {
  * @def: default
  * @names: NULL, or @max + 1 names shown and accepted in place of numbers
  *
- * The values of a governor are an array of u32 in the order of its table, and
- * the governor overlays a struct of u32 members on it.
+ * The values of a governor are an array of u32 in the order of its table. The
+ * governor overlays a struct of u32 members on it.
  */
 struct cil_tunable {
 	const char *name;
@@ -158,12 +158,12 @@ struct cil_sink;
  * @tunable_count: number of its tunables, at most CIL_TUNABLE_MAX
  * @init: start learning afresh; called with the state memory in any condition
  * @select: choose a state. Must set every member of the decision
- * @update: learn from the outcome of the last decision; called at most once
- *	for a decision, before the next @select, and not at all if there was no
+ * @update: learn from the outcome of the last decision. Called at most once for
+ *	a decision, before the next @select, and not at all if there was no
  *	idle period. NULL if the policy learns nothing
  * @dump: print the state for people. May be NULL
- * @row_learned: copy the matrix row that the last @update changed, as weights
- *	of 0 to 10000 that sum to 10000, and return its number; -1 if none.
+ * @row_learned: copy the matrix row that the last @update changed, and return
+ *	its number; -1 if none. Its weights are 0 to 10000 and sum to 10000.
  *	NULL without a matrix
  *
  * All callbacks of one CPU are serialised by the environment. Tunables may

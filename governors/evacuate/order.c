@@ -20,9 +20,9 @@
  * 5. The package with the highest number goes first, in it the core with the
  *    highest number, and in it the thread with the highest number.
  *
- * The number of CPUs that stay is the percentage of the online CPUs, rounded
- * to the nearest number: of 8 CPUs 87, 75, 62 and 50 % leave 7, 6, 5 and 4.
- * One CPU always stays.
+ * The number of CPUs that stay is the percentage of the online CPUs, rounded to
+ * the nearest number. Of 8 CPUs 87, 75, 62 and 50 % leave 7, 6, 5 and 4. One
+ * CPU always stays.
  */
 
 #include "evacuate.h"

@@ -6,30 +6,31 @@
 /**
  * DOC: menu_ng
  *
- * This is the algorithm of the kernel's menu governor as of Linux 7.2. With
- * its tunables at their defaults it makes the same decisions, given the same
- * idle periods; with another history_size, those of a menu compiled for it.
+ * This is the algorithm of the kernel's menu governor as of Linux 7.2. With its
+ * tunables at their defaults it makes the same decisions, given the same idle
+ * periods. With another history_size it makes those of a menu compiled for it.
  *
  * **Observation.** Two things are known about the idle period to come. It ends
  * at the next timer event at the latest, in the *sleep length*. And it is
- * likely to be like those before it: a device that interrupts at a steady rate
- * repeats itself, and where a CPU was woken halfway to the timer nine times,
- * it will be the tenth time.
+ * likely to be like those before it. A device that interrupts at a steady rate
+ * repeats itself. Where a CPU was woken halfway to the timer nine times, it
+ * will be the tenth time.
  *
- * **Consequence.** Two guesses can be made, and the shorter one is safe to
- * use: a *typical interval*, if the last ones agree, and the sleep length
- * times a *correction factor*. If the typical interval is so short that no
- * sleep length could change the choice, the costly question about the timer
+ * **Consequence.** Two guesses can be made, and the shorter one is safe to use.
+ * One is a *typical interval*, if the last ones agree. The other is the sleep
+ * length times a *correction factor*. If the typical interval is so short that
+ * no sleep length could change the choice, the costly question about the timer
  * can be left out.
  *
  * **What is remembered.** An *interval* is the time in us for which the CPU
  * could have stayed idle, as it turned out:
  *
- * - the measured residency less the exit latency, as the residency includes
- *   the wake-up; half of the residency if it is below two exit latencies, as
- *   then the state was hardly reached;
+ * - the measured residency less the exit latency, as the residency includes the
+ *   wake-up;
+ * - half of the residency if it is below two exit latencies, as then the state
+ *   was hardly reached;
  * - nine tenths of %max_interesting_us, if the tick ended the idle period
- *   although no timer was due within a tick period: keeping the tick was a
+ *   although no timer was due within a tick period. To keep the tick was a
  *   mistake, and the CPU could have slept long, for an unknown time;
  * - the sleep length, if the polling state gave up, as this was a mistake, too;
  * - nothing (%MENU_NG_NO_INTERVAL), if there was no idle period.
@@ -39,33 +40,34 @@
  *
  * The sleep length falls into one of six *buckets*: below 10 us, 100 us, 1 ms,
  * 10 ms, 100 ms, or longer. Each has its own correction factor, as long sleeps
- * are cut short more often. A factor starts at one, and after each idle period
- * moves by one in %decay of the way towards interval / sleep length, or towards
- * one if the interval reached %max_interesting_us: such a sleep is long enough
- * for any state. It is stored in units of 1 / (%UNITY * %decay), so that the
- * division truncates before it could reach zero.
+ * are cut short more often. A factor starts at one. After each idle period it
+ * moves by one in %decay of the way towards interval / sleep length. It moves
+ * towards one if the interval reached %max_interesting_us: such a sleep is long
+ * enough for any state. It is stored in units of 1 / (%UNITY * %decay), so that
+ * the division truncates before it could reach zero.
  *
  * **The typical interval** is the average of the window without its outliers:
  *
- * a. If the standard deviation of the intervals that are left is at most
- *    %stddev_us, or their average is more than %stddev_ratio times as large
- *    and at least %min_share of the window is left, the average is typical.
+ * a. The average is typical if the standard deviation of the intervals that are
+ *    left is at most %stddev_us. It is also typical if it is more than
+ *    %stddev_ratio times as large as that, and at least %min_share of the
+ *    window is left.
  *
- * b. If no more than %min_share of the window is left, nothing is typical.
- *    This lets the timer decide, and so chooses the deeper state in doubt: on
- *    many machines the CPUs that run may run faster for each that sleeps deep.
+ * b. If no more than %min_share of the window is left, nothing is typical. Then
+ *    the timer decides, so the deeper state is chosen in doubt. On many
+ *    machines the CPUs that run may run faster for each that sleeps deep.
  *
  * c. The shortest or the longest interval, whichever is farther from the
  *    average, is left out with all its equals. Start again with a.
  *
- * With eight intervals this takes three rounds at most; with 128 it would be
- * 33 times over 128 intervals. So the window is also kept *sorted*: what is
- * left is a range of it, given by its two ends, its sum and the sum of its
- * squares, and to leave an interval out is to move an end and to subtract. A
- * newcomer is placed by two binary searches and one move of memory. And the
- * *core* is summed up beside: the middle part of the sorted window that no
- * round can touch (half of it, if a quarter may be left out). If the core by
- * itself scatters too much for a., there is no hope, and no round is needed.
+ * With eight intervals this takes three rounds at most; with 128 it would be 33
+ * times over 128 intervals. So the window is also kept *sorted*. The intervals
+ * that are left are a range of it, given by its two ends, its sum and the sum
+ * of its squares. To leave an interval out is to move an end and to subtract. A
+ * newcomer is placed by two binary searches and one move of memory. The *core*
+ * is summed up beside. It is the middle part of the sorted window that no round
+ * can touch (half of it, if a quarter may be left out). If the core by itself
+ * scatters too much for a., there is no hope, and no round is needed.
  *
  * **Choosing a state.** The steps in the order of the code.
  *
@@ -74,18 +76,18 @@
  *
  * 2. The *prediction* is the typical interval, without limit if there is none.
  *    If it is within %CIL_RESIDENCY_THRESHOLD_NS and the tick is running, the
- *    timer is not asked: the sleep length counts as infinite, and the tick as
- *    half a period away, which it is on average.
+ *    timer is not asked. The sleep length then counts as infinite, and the tick
+ *    as half a period away, which it is on average.
  *
- * 3. Otherwise the sleep length is read, and the prediction is not more
- *    than its corrected value. But if the tick is stopped, a CPU that was
- *    expected to wake up soon and does not is stuck in a shallow state: the
- *    prediction is the sleep length then, unless it exceeds a tick period
- *    anyway, or the timer comes within two and ends the mistake.
+ * 3. Otherwise the sleep length is read, and the prediction is not more than
+ *    its corrected value. But with the tick stopped, a CPU that is not woken as
+ *    soon as expected is stuck in a shallow state. So the prediction is the
+ *    sleep length then. The prediction stands if it exceeds a tick period
+ *    anyway, or if the timer comes within two and ends the mistake.
  *
- * 4. State 0 is the answer at once if no latency is allowed at all; or if it is
- *    enabled and either state 1 cannot pay before the timer, or wakes up too
- *    slowly for the latency request. The tick is kept if state 0 polls.
+ * 4. State 0 is the answer at once if no latency is allowed at all. It is, too,
+ *    if it is enabled, and state 1 either cannot pay before the timer or wakes
+ *    up too slowly for the latency request. The tick is kept if state 0 polls.
  *
  * 5. The enabled states are tried from the shallowest on. The deepest one is
  *    found that pays within the prediction, before the first one that is too
@@ -95,24 +97,24 @@
  *
  *    - it is used instead of polling, if it pays within the sleep length and
  *      %CIL_RESIDENCY_THRESHOLD_NS, and its exit latency is within the
- *      prediction: it hardly loses, and polling burns;
+ *      prediction. It hardly loses, and polling burns;
  *    - if the prediction reaches a tick period and the tick is running, the
- *      tick is kept to decide again: the prediction becomes what the state
- *      that was found needs;
- *    - if the tick is stopped, the state that was found needs less than a tick
- *      period, and this one pays until the timer, this one is used: a shallow
- *      state would be for long.
+ *      tick is kept to decide again. The prediction becomes the target
+ *      residency of the state that was found;
+ *    - with the tick stopped, it is used if it pays until the timer and the
+ *      state that was found needs less than a tick period. A shallow state
+ *      would be for long.
  *
  * 7. The tick is kept, unless stopped already, if the state that was found
  *    polls or the prediction is below a tick period. Then the tick may end the
- *    idle period: if it comes before the state pays, the next shallower enabled
+ *    idle period. If it comes before the state pays, the next shallower enabled
  *    state takes its place until one does.
  *
- * The reason given with a decision names the step: 4 is menu-state0, 5 is
- * menu-predicted or menu-latency-limit, 6 is menu-instead-of-polling,
- * menu-shallow-keep-tick or menu-tick-stopped, and 7 is menu-tick-limit.
+ * The reason given with a decision names the step. Step 4 is menu-state0. Step
+ * 5 is menu-predicted or menu-latency-limit. Step 6 is menu-instead-of-polling,
+ * menu-shallow-keep-tick or menu-tick-stopped. Step 7 is menu-tick-limit.
  *
- * Arithmetic is in 64 bits that wrap, as in mainline, and divides 64 bits by 64
+ * Arithmetic is in 64 bits that wrap, as in mainline. It divides 64 bits by 64
  * bits with a plain operator, which takes a 64-bit kernel.
  */
 
@@ -292,7 +294,7 @@ void menu_ng_window_resize(struct menu_ng_window *window, u32 size,
 
 /*
  * If an interval goes from @position, or has come to it, the core lost or
- * gained the nearest one within the core: others only moved by one.
+ * gained the nearest one within the core. Others only moved by one.
  */
 static u32 core_edge(const struct menu_ng_window *window, u32 position)
 {
@@ -430,9 +432,10 @@ static bool is_typical(const struct samples *s,
  *
  * Let @s be c intervals of average A that deviate by D in sum of squares, and
  * the set have n. Let the others in it have an average that is higher by x.
- * With p = (n - c) / n, the average of the set is A + p * x, and its variance
- * at least D / n + p * (1 - p) * x^2: what moves the average scatters, too. For
- * no x is (A + p * x)^2 above r^2 times that variance, if
+ * With p = (n - c) / n, the average of the set is A + p * x. Its variance is at
+ * least D / n + p * (1 - p) * x^2, because other intervals that move the
+ * average scatter, too. For no x is (A + p * x)^2 above r^2 times that
+ * variance, if
  *
  *	(r^2 * c - (n - c)) * D >= n * c * A^2
  *

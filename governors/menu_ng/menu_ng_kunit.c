@@ -5,8 +5,9 @@
  * - Prediction: a short typical interval spares the question about the timer;
  *   otherwise the timer is corrected by what it used to give.
  * - Choice: state 0 where it is certain, else the deepest that pays within the
- *   prediction and the latency request; polling is avoided; a kept tick limits
- *   the depth, a stopped one forbids to be shallow for long.
+ *   prediction and the latency request.
+ * - Limits: polling is avoided; a kept tick limits the depth, a stopped one
+ *   forbids to be shallow for long.
  */
 #include "menu_ng_bench_kunit.h"
 

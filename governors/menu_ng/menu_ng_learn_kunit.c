@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of what menu_ng learns: intervals by residency, exit latency, tick
- * and end of polling; correction factors by what was really slept; rejections
- * say nothing; and tunables take effect at once.
+ * Properties of what menu_ng learns:
+ *
+ * - intervals by residency, exit latency, tick and end of polling;
+ * - correction factors by the time really slept;
+ * - rejections say nothing;
+ * - tunables take effect at once.
  */
 #include "menu_ng_bench_kunit.h"
 

@@ -55,8 +55,8 @@ static u32 draw_interval(u64 *seed, u32 shape)
 #define SHAPES	13
 
 /*
- * The definition, in the plainest way: go over all intervals in each round,
- * and leave the farther end out until what remains is typical or too little.
+ * The definition, in the plainest way. Each round goes over all intervals and
+ * leaves the farther end out, until the rest is typical or too little.
  */
 static u32 plain_typical_us(const u32 *intervals,
 			    const struct menu_ng_tunables *t)

@@ -18,34 +18,39 @@
  * where it was not, how long the CPU really slept. Where short idle periods
  * are the rule, the question about the timer can be left out.
  *
- * **What is remembered.** Time is divided into bins: *bin* k begins at the
- * target residency of idle state k and ends where bin k + 1 begins; bin 0
+ * **What is remembered.** Time is divided into bins. *Bin* k begins at the
+ * target residency of idle state k and ends where bin k + 1 begins. Bin 0
  * begins at zero and the last one never ends. Every idle period that is over
  * counts as one of two things:
  *
  * - a *hit*, if the CPU slept about as long as the sleep length promised. It
  *   counts in the bin of the sleep length;
  * - an *intercept*, if it was woken before. It counts in the bin of the *idle
- *   duration*, that is the measured residency less half of the exit latency:
- *   the latency is a worst case, and half of it is a fair guess at what the
- *   wake-up took.
+ *   duration*, that is the measured residency less half of the exit latency.
+ *   The latency is a worst case, and half of it is a fair guess at the time
+ *   that the wake-up took.
  *
  * If the sleep length was not asked for it counts as infinite, so such an idle
  * period is an intercept unless it was endless itself. If the polling state
- * gave up, something much longer may have been missed: the idle duration
- * counts as infinite. A wake-up by the tick says only that the tick was kept;
- * it counts as a hit of the deepest state where ticks make up more than two
- * thirds of all wake-ups (so that the tick will be stopped), otherwise as a
- * hit in the bin of the sleep length, unless intercepts within a tick period
- * make up two thirds of all, as then one of them probably just missed the tick.
+ * gave up, something much longer may have been missed: the idle duration counts
+ * as infinite.
  *
- * Three more numbers are kept: *tick wake-ups*, *tick intercepts* (intercepts
- * within a tick period) and *short idles* (idle periods that ended within the
- * exit latency or within %CIL_RESIDENCY_THRESHOLD_NS).
+ * A wake-up by the tick says only that the tick was kept. Where ticks make up
+ * more than two thirds of all wake-ups, it counts as a hit of the deepest
+ * state. So the tick will be stopped. Otherwise it counts as a hit in the bin
+ * of the sleep length. But if intercepts within a tick period make up two
+ * thirds of all, one of them probably just missed the tick. Then it counts as
+ * other wake-ups do.
  *
- * Each of these numbers is a *metric*: it loses one eighth of itself at every
- * idle period and gains %PULSE when what it counts has happened. So it follows
- * the last dozen or so of periods, and never exceeds 8 * %PULSE plus rounding.
+ * Three more numbers are kept: *tick wake-ups*, *tick intercepts* and *short
+ * idles*. Tick intercepts are intercepts within a tick period. Short idles are
+ * idle periods that ended within the exit latency or within
+ * %CIL_RESIDENCY_THRESHOLD_NS.
+ *
+ * Each of these numbers is a *metric*. It loses one eighth of itself at every
+ * idle period, and gains %PULSE when the event that it counts has happened. So
+ * it follows the last dozen or so of periods, and never exceeds 8 * %PULSE plus
+ * rounding.
  *
  * **Choosing a state.** The steps in the order of the code; each takes the
  * *candidate* over from the step before.
@@ -57,26 +62,26 @@
  *
  * 2. If intercepts below the candidate outweigh everything at and above it, the
  *    candidate would be too deep most of the time. The bins below are added up
- *    from the top: the first enabled state, not deeper than the peak, at which
- *    more than half of these intercepts are reached is the new candidate.
+ *    from the top. The new candidate is the first enabled state, not deeper
+ *    than the peak, at which more than half of these intercepts are reached.
  *
  * 3. The candidate must not be deeper than the deepest enabled state whose exit
- *    latency is within the latency request. If none is, state 0 is used, as
- *    its latency is the least, even if it is disabled: a promise about latency
+ *    latency is within the latency request. If none is, state 0 is used, even
+ *    if it is disabled. Its latency is the least, and a promise about latency
  *    is kept first.
  *
- * 4. The timer need not be asked if the candidate is shallow (state 0 or a
- *    target residency below %CIL_RESIDENCY_THRESHOLD_NS), the tick is still
- *    running and will correct an error soon, and either short idles make up
- *    half of all idle periods or the latency request is below
- *    %LATENCY_THRESHOLD_NS, which leaves nothing to choose from. The candidate
- *    is used and the tick is kept.
+ * 4. The timer need not be asked if three things hold. The candidate is
+ *    shallow: state 0 or a target residency below %CIL_RESIDENCY_THRESHOLD_NS.
+ *    The tick is still running and will correct an error soon. Short idles make
+ *    up half of all idle periods, or the latency request is below
+ *    %LATENCY_THRESHOLD_NS, which leaves nothing to choose from. Then the
+ *    candidate is used and the tick is kept.
  *
- * 5. Otherwise the sleep length is read. If the tick is stopped already
- *    and the timer is more than two tick periods away, nothing would wake the
- *    CPU soon if a shallow candidate (target residency within a tick period)
- *    turned out to be wrong. The deepest state is used that is enabled, within
- *    the latency request and within the sleep length.
+ * 5. Otherwise the sleep length is read. A shallow candidate has a target
+ *    residency within a tick period. If the tick is stopped and the timer is
+ *    more than two tick periods away, nothing would soon correct it. The
+ *    deepest state takes its place that is enabled, within the latency request
+ *    and within the sleep length.
  *
  * 6. If the candidate is state 0 it is used and the tick is kept.
  *
@@ -84,11 +89,11 @@
  *    state that does pay off takes its place (or the shallowest enabled one).
  *
  * 8. The tick may be stopped if the expected idle duration is at least a tick
- *    period and the candidate does not poll. The duration expected is the
- *    sleep length; but if tick intercepts make up two thirds of all, and the
- *    candidate pays off within a tick period, it is half a tick period. If the
- *    tick is kept, it is the first timer to come: the candidate must pay off
- *    until then, otherwise a shallower state is found as in step 7.
+ *    period and the candidate does not poll. The duration expected is the sleep
+ *    length. It is half a tick period if tick intercepts make up two thirds of
+ *    all and the candidate pays off within a tick period. If the tick is kept,
+ *    it is the first timer to come. The candidate must pay off until then,
+ *    otherwise a shallower state is found as in step 7.
  *
  * The reason given with a decision names the last step that moved the
  * candidate, or step 4 where it ended the search.
@@ -103,9 +108,8 @@
 #define LATENCY_THRESHOLD_NS	(CIL_RESIDENCY_THRESHOLD_NS / 2)
 
 /*
- * What one idle period adds to a metric: large enough for the eighths taken
- * away to be exact for a while, small enough for sums over all bins, times
- * three, to stay far below 32 bits.
+ * One idle period adds so much to a metric. The eighths taken away are exact
+ * for a while, and sums over all bins, times three, stay far below 32 bits.
  */
 #define PULSE		1024
 

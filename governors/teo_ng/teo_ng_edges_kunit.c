@@ -188,7 +188,8 @@ static void intercepts_have_edges(struct kunit *test)
 
 /*
  * Two thirds of all must be ticks for them to count as hits of the deepest
- * state; less than two thirds intercepts for them to count as the timer's.
+ * state. Less than two thirds must be intercepts for them to count as the
+ * timer's.
  */
 static void ticks_have_edges(struct kunit *test)
 {

@@ -2,9 +2,9 @@
 /*
  * Properties of teo_ng, step by step; each is stated before its case.
  *
- * - Choice: the timer where it was right, intercepts where they outweigh it; the
- *   latency request, disabled states and a near tick are limits; the timer is
- *   not asked in vain; a stopped tick forbids to be shallow for long.
+ * - Choice: the timer where it was right, intercepts where they outweigh it.
+ * - Limits: the latency request, disabled states and a near tick; a stopped
+ *   tick forbids to be shallow for long. The timer is not asked in vain.
  * - Learning: hits and intercepts by bins, short idles, ticks; an eighth of all
  *   is forgotten at each idle period, and sums stay bounded.
  */

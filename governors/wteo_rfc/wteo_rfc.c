@@ -7,24 +7,24 @@
  * DOC: wteo_rfc
  *
  * This is the algorithm of the RFC "Weighted approach to gather and use history
- * in TEO governor" (Pratik Rajesh Sampat, 2020) on the TEO of Linux 7.2, which
- * is teo_ng. It is the ancestor of wteo and kept for comparison.
+ * in TEO governor" (Pratik Rajesh Sampat, 2020). Its TEO is that of Linux 7.2,
+ * which is teo_ng. It is the ancestor of wteo and kept for comparison.
  *
  * **Observation.** TEO does not learn how its own choices turned out. If it
  * chooses state 3 and state 1 would have been right nine times of ten, it
  * chooses state 3 again.
  *
- * **Data structure.** A *matrix* of n rows and n columns for n idle states. Row i
- * belongs to state i as TEO's choice. Column j of it is the *weight* of state j:
- * how probable it is that state j would have been right. The *right* state of an
- * idle period is the deepest one whose target residency is within the measured
- * residency, less half of the exit latency as in TEO. At first row i has all of
- * its weight in column i: TEO is right.
+ * **Data structure.** A *matrix* of n rows and n columns for n idle states. Row
+ * i belongs to state i as TEO's choice. Column j of it is the *weight* of state
+ * j: how probable it is that state j would have been right. The *right* state
+ * of an idle period is the deepest one whose target residency is within the
+ * idle duration. As in TEO that is the measured residency, less half of the
+ * exit latency. At first row i has all of its weight in column i: TEO is right.
  *
- * - *Learning.* After an idle period each weight of the row of TEO's choice loses
- *   the share learning_rate, and the weight of the right state gains what all
- *   have lost. So each row sums to the same number, exactly, and a state that is
- *   right in a share p of cases has a weight that approaches p.
+ * - *Learning.* After an idle period each weight of the row of TEO's choice
+ *   loses the share learning_rate. The weight of the right state gains the sum
+ *   of these losses. So each row sums to the same number, exactly. A state that
+ *   is right in a share p of cases has a weight that approaches p.
  * - *Aging.* A row that was not used for half_life_ms has lost half of what it
  *   has learned: each weight loses half, and column i gains it. Aging is written
  *   back when the row is used next.
@@ -41,20 +41,22 @@
  *    history_size=0 this step is left out.
  *
  * 3. A state is drawn by lot with the probabilities of the row. If it is not
- *    shallower than TEO's choice, that choice stands: TEO knows the timer, and the
- *    lot does not. If the drawn state is disabled or beyond the latency request,
- *    the next shallower one that is not takes its place, or else the next deeper.
+ *    shallower than TEO's choice, that choice stands: TEO knows the timer, and
+ *    the lot does not. The drawn state may be disabled or beyond the latency
+ *    request. Then the next shallower state that is neither takes its place, or
+ *    else the next deeper.
  *
  * 4. If the tick is stopped and the timer is more than two ticks away, a state that
  *    pays within a tick could trap the CPU. Then TEO's choice stands.
  *
- * 5. If the tick is running and the drawn state polls or pays within a tick, the
- *    tick is kept, and the state has to pay until it comes.
+ * 5. If the tick is running and the drawn state polls or pays within a tick,
+ *    the tick is kept. The state has to pay until it comes.
  *
- * Differences to the patch: weights were whole ten-thousandths that drifted up to
- * a sum of 27000, a weight off the diagonal could not fall below its start, the
- * lot counted enabled states only and so named the wrong one where a state was
- * disabled, and the lot was the kernel's random number. There was no aging.
+ * Differences to the patch: its weights were whole ten-thousandths that drifted
+ * up to a sum of 27000. A weight off the diagonal could not fall below its
+ * start. The lot was the kernel's random number. It counted enabled states
+ * only, and so named the wrong one where a state was disabled. There was no
+ * aging.
  */
 
 #include "../common/fixed.h"

@@ -47,7 +47,7 @@ struct wteo_rfc_window {
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @touched_ns: when each row learned last
  * @rows: row i, column j: how probable it is that state j would have been right
- *	where TEO chose state i; each row sums to CIL_ONE
+ *	where TEO chose state i. Each row sums to CIL_ONE
  */
 struct wteo_rfc {
 	struct teo_ng teo;

@@ -2,8 +2,9 @@
 /*
  * Properties of wteo_rfc, in the order of its DOC block:
  *
- * - a row begins with TEO's choice, sums to one exactly, follows the share of
- *   idle periods in which a state was right, and fades to TEO's choice;
+ * - a row begins with TEO's choice, sums to one exactly, and fades to TEO's
+ *   choice;
+ * - it follows the share of idle periods in which a state was right;
  * - the tick and the time limit of polling teach nothing;
  * - the window leaves the choice to TEO unless most of it was too short;
  * - the lot follows weights and seed, and counts all states by their number;
