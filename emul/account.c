@@ -3,9 +3,9 @@
  * DOC: the energy account
  *
  * At any time a CPU is in exactly one slot: an idle state, busy, or offline.
- * Its account holds the time spent in each slot and how often the slot was
- * entered; only the CPU itself writes it, on its way into and out of idle.
- * A read computes the energy:
+ * Its account holds the time spent in each slot and the number of entries into
+ * it. Only the CPU itself writes it, on its way into and out of idle. A read
+ * computes the energy:
  *
  *	energy = sum over slots of (time x power + entries x entry energy)
  *

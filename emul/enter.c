@@ -8,13 +8,13 @@
  * it. As in hardware nothing shortens it, not even a task that waits for this
  * CPU.
  *
- * The exit latency is a halt and not a loop, because CPUs may have to share
- * one clock that counts instructions (a virtual machine in virtual time) or
- * one physical CPU: there a CPU that spins takes time from the others. For
- * the same reason the polling state halts too, with a timer at its time
- * limit. Only the last EMUL_SPIN_NS of an exit latency are spent in a loop:
- * setting up a timer and serving its interrupt costs about as much, and the
- * loop makes the latency exact.
+ * The exit latency is a halt and not a loop, because CPUs may have to share a
+ * resource. That is one clock that counts instructions (a virtual machine in
+ * virtual time), or one physical CPU. There a CPU that spins takes time from
+ * the others. For the same reason the polling state halts too, with a timer at
+ * its time limit. Only the last EMUL_SPIN_NS of an exit latency are spent in a
+ * loop, which makes the latency exact. To set up a timer and serve its
+ * interrupt costs about as much.
  *
  * Threads of a core share its idle state, the shallowest of theirs. So a
  * thread whose sibling is awake has the exit latency of the shallowest state
@@ -180,10 +180,11 @@ int emul_enter_thread(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 }
 
 /*
- * How long to poll: until the shallowest state that is enabled and long
- * enough would have paid. The kernel's own function for this is not exported;
- * like it, keep the answer in the device, where governors may override it and
- * enabling or disabling a state clears it. A silent machine keeps it for itself.
+ * How long to poll: until the shallowest state that is enabled and long enough
+ * would have paid. The kernel's own function for this is not exported. As
+ * there, the answer is kept in the device: governors may override it, and
+ * enabling or disabling a state clears it. A silent machine keeps it for
+ * itself.
  */
 static u64 emul_poll_limit_ns(struct cpuidle_driver *drv,
 			      struct cpuidle_device *dev)
@@ -215,7 +216,7 @@ static u64 emul_poll_limit_ns(struct cpuidle_driver *drv,
  * @index: the polling state
  *
  * Interrupts do not end a poll: it ends when a task waits for this CPU or at
- * the time limit, and dev->poll_time_limit tells which unless the machine is
+ * the time limit. The device's poll_time_limit tells which, unless the machine is
  * silent about it. Called and left with interrupts disabled.
  *
  * Return: @index.

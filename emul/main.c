@@ -69,9 +69,9 @@ MODULE_PARM_DESC(secretly, "the driver does not notice demote, as if the hardwar
 struct emul_cpu __percpu *emul_cpus;
 
 /*
- * No owner: with one, every registered device would hold a reference to this
- * module, and it could never be unloaded. emul_cpu_offline() makes the unload
- * safe without a reference.
+ * No owner. With one, every registered device would hold a reference to this
+ * module, and it could never be unloaded. The function emul_cpu_offline() makes
+ * the unload safe without a reference.
  */
 struct cpuidle_driver emul_driver = {
 	.name = KBUILD_MODNAME,
@@ -262,13 +262,13 @@ static int emul_cpu_online(unsigned int cpu)
  * module in its idle loop, and does not use its device or driver there.
  *
  * cpuidle alone does not ensure that. It waits for idle loops by
- * synchronize_rcu(), which a CPU that halts with RCU not watching does not
- * hold up, and the way out of a halt can take a long exit latency. Hotplug
- * callbacks of online states ensure it: they run in a thread on the CPU
- * concerned. The idle task is never preempted, so when this function
- * starts, the CPU's last pass through its idle loop is complete. While the
- * function blocks, cpuidle is paused and the idle loop finds no driver; once
- * cpuidle goes on, it finds no device on this CPU.
+ * synchronize_rcu(), which a CPU that halts with RCU not watching does not hold
+ * up. The way out of a halt can take a long exit latency. Hotplug callbacks of
+ * online states ensure it: they run in a thread on the CPU concerned. The idle
+ * task is never preempted, so when this function starts, the CPU's last pass
+ * through its idle loop is complete. While the function blocks, cpuidle is
+ * paused and the idle loop finds no driver. Once cpuidle goes on, it finds no
+ * device on this CPU.
  *
  * Schedulers on other CPUs may still look at the idle state this CPU was in;
  * RCU does watch those, and cpuidle_unregister_device() waits for them.

@@ -5,7 +5,7 @@
  * A zone whose temperature is written to a file, for tests of cooling devices.
  * The zone binds the cooling device "cpuidle_lab". Above 60 degrees Celsius the
  * thermal framework raises the state of that device, by one each time that the
- * temperature rises; below, the framework lowers the state again.
+ * temperature rises. Below, the framework lowers the state again.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
