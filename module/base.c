@@ -97,8 +97,9 @@ int cil_base_print(char *text, size_t size)
  * comes: governors share fields of the device.
  *
  * Context: process, may sleep.
- * Return: 0, -EINVAL (no such governor, or the gate itself), or the error of
- * the kernel for a CPU that could not be enabled again (one log line says so).
+ * Return: 0, -EINVAL (no such governor, or the gate itself), or an error of the
+ * kernel. With the latter a CPU could not be enabled again, and one log line
+ * says so.
  */
 int cil_base_set(const char *name)
 {

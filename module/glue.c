@@ -3,9 +3,10 @@
  * Between the kernel's cpuidle core and the decision logic.
  *
  * The way of one idle period: select first accounts for the last period
- * (update, outcome event), then fills the query, lets the policy or the kernel
- * governor decide, and traces the decision. The CPU sleeps. reflect only notes
- * what happened, because it runs before the work that ended the idle period.
+ * (update, outcome event). Then it fills the query, lets the policy or the
+ * kernel governor decide, and traces the decision. The CPU sleeps. reflect only
+ * notes the outcome, because it runs before the work that ended the idle
+ * period.
  *
  * select and reflect run on their own CPU, in the idle task. enable and disable
  * run in a task. The kernel keeps select out meanwhile, but a CPU that is still
@@ -272,8 +273,8 @@ static void copy_machine(struct cil_machine *machine,
  * @dev: the device of the CPU
  *
  * The kernel cannot cope with a governor that refuses: the CPU would lose its
- * idle states. So nothing here can fail while the module is alive; while it is
- * being removed the reference is not to be had, and not needed, because
+ * idle states. So nothing here can fail while the module is alive. While it is
+ * being removed the reference is not to be had. It is not needed, because
  * removal takes the governor off the CPU before the code goes.
  *
  * Context: process, cpuidle lock held, the device is not enabled.

@@ -13,8 +13,8 @@
 #include "symbols.h"
 
 /*
- * The kernel's callbacks do not say which governor they are called for, so
- * each governor has an enable callback of its own; the rest is shared.
+ * The kernel's callbacks do not name the governor that they are called for. So
+ * each governor has an enable callback of its own. The rest is shared.
  */
 #define X(name)								\
 	static int enable_##name(struct cpuidle_driver *drv,		\
@@ -122,9 +122,10 @@ static int add_governor(struct cil_governor *governor)
  * cil_registry_add() - register all our governors
  *
  * Context: process, may sleep, cpuidle lock not held.
- * Return: 0, or the error of the first that failed (-EEXIST: its name is
- * taken, -ENODEV: cpuidle is off, or the kernel has no governor to return to);
- * then none of them is registered.
+ * Return: 0, or the error of the first that failed; then none of them is
+ * registered.
+ * * -EEXIST - its name is taken
+ * * -ENODEV - cpuidle is off, or the kernel has no governor to return to
  */
 int cil_registry_add(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Shadow governors: they see the idle periods of the governor in use, decide
- * for themselves and learn from what really happened, but nothing of it acts.
+ * Shadow governors: they see the idle periods of the governor in use and decide
+ * for themselves. They learn from the outcomes, but nothing of it acts.
  *
  * All their work is done in select, after the decision that counts. There RCU
  * watches the CPU, so the list in use is never changed but replaced, and freed
@@ -25,7 +25,7 @@
 
 /*
  * Costs are summed in units of 4096 ns at the greatest power. The model takes
- * entering a state for at most 10^9 ns of it, so a million periods a second
+ * entering a state for at most 10^9 ns of it. So a million periods a second
  * need more than two years to overflow 64 bits.
  */
 #define COST_SHIFT	(16 + 12)

@@ -4,9 +4,9 @@
  * decision, so that replay can make it again: see docs/tracing.md.
  *
  * A decision and its outcome carry the same per-CPU sequence number. The
- * outcome is emitted when the next decision of that CPU is due; a decision
+ * outcome is emitted when the next decision of that CPU is due. A decision
  * without an outcome is normal (the device was disabled, the governor
- * switched), a gap in the sequence is a lost event.
+ * switched). A gap in the sequence is a lost event.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM cpuidle_lab

@@ -108,9 +108,9 @@ static void emit_state(const struct cil_cpu *cpu)
  * @set: the tunables in force
  *
  * Due before the first traced decision of a CPU, after every enable and
- * restart, on request, after a pause of the top-level buffer, and a second after
- * the last one, so that replay can start at any of them. Which buffers record
- * the events is not known here; time serves them all.
+ * restart, on request, and after a pause of the top-level buffer. Due also a
+ * second after the last one, so that replay can start at any of them. The
+ * buffers that record the events are not known here; time serves them all.
  *
  * Context: idle task, interrupts off, the decision event is on.
  */

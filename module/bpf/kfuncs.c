@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What programs in BPF may ask: a governor, for the next timer; any scheduler,
- * for the idle state of a CPU, and for the hint of a task.
+ * The questions of programs in BPF. A governor may ask for the next timer. Any
+ * scheduler may ask for the idle state of a CPU, and for the hint of a task.
  */
 #include <linux/bpf.h>
 #include <linux/btf.h>
@@ -76,8 +76,11 @@ __bpf_kfunc s64 cil_bpf_delta_tick(void)
  *
  * Context: any.
  * Return: exit latency in ns of the idle state that a governor of this module
- * chose and the CPU is in; 0: it is not idle; -EINVAL: no such CPU is online;
- * -ENODEV: another governor decides there; -EPERM: a governor asks.
+ * chose and the CPU is in, or
+ * * 0 - it is not idle
+ * * -EINVAL - no such CPU is online
+ * * -ENODEV - another governor decides there
+ * * -EPERM - a governor asks
  */
 __bpf_kfunc s64 cpuidle_lab_exit_latency(s32 cpu)
 {
@@ -115,15 +118,16 @@ __bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
  * @pid: number of the task, in the initial namespace
  *
  * Its group's value counts as the gate last saw it. While the gate is current on
- * no CPU, a task without a hint of its own has none here, whatever its group says,
- * and a move between groups is not seen.
+ * no CPU, a task without a hint of its own has none here, whatever its group says.
+ * A move between groups is not seen then.
  * The verifier would take no pointer to the task: the module's BTF may have a
  * struct task_struct of its own.
  *
  * Context: any.
- * Return: greatest exit latency in ns; CIL_HINT_NONE (-1): there is no such task,
- * it has no hint that says anything, or a governor asks; CIL_HINT_RELAXED (-2):
- * it does not mind being late.
+ * Return: greatest exit latency in ns, or
+ * * CIL_HINT_NONE (-1) - there is no such task, it has no hint that says
+ *   anything, or a governor asks
+ * * CIL_HINT_RELAXED (-2) - it does not mind being late
  */
 __bpf_kfunc s64 cpuidle_lab_latency_limit(s32 pid)
 {

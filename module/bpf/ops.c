@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The type of struct_ops by which programs in BPF become a governor: what a
- * program may touch and call, and what the kernel checks before it is attached.
+ * The type of struct_ops by which programs in BPF become a governor. It lists
+ * the memory and functions that a program may touch and call, and the kernel's
+ * checks before it is attached.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": bpf: " fmt
 

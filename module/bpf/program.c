@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The governor bpf: a program in BPF decides, or teo_ng while there is none,
+ * The governor bpf: a program in BPF decides. teo_ng does while there is none,
  * and where the program took too long. attach.c puts the program there.
  *
  * A program keeps its state in memory of its own, once for a governor in use

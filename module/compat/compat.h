@@ -51,8 +51,8 @@
 #endif
 
 /*
- * The address of a kprobe on a function may lie behind its start: after the
- * ENDBR that IBT wants, or on ppc64le at the entry for callers with the same
+ * The address of a kprobe on a function may lie behind its start. There may be
+ * the ENDBR that IBT wants, or on ppc64le the entry for callers with the same
  * TOC. The kernel's name for the address says by how much.
  */
 static inline unsigned long cil_function_of(const void *address)

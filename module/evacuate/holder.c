@@ -4,8 +4,8 @@
  *
  * play_idle_precise() wants a thread of the kernel that is bound to one CPU and
  * has a FIFO priority. The lowest one is enough: it keeps normal tasks off the
- * CPU, and every other real-time task preempts it. smpboot makes such threads,
- * and parks each of them before its CPU goes offline.
+ * CPU, and every other real-time task preempts it. The kernel's smpboot makes
+ * such threads, and parks each of them before its CPU goes offline.
  *
  * A holder decides at the end of each slice. So a CPU that is not wanted any
  * more, is about to go offline, or has work to do is back within a slice.
@@ -235,7 +235,7 @@ static void holder_release(struct cil_holder *holder)
 
 /*
  * Where the kernel limits the time of real-time tasks, the threads would use up
- * what the holder leaves: under a flood of interrupts they always run.
+ * the time that the holder leaves. Under a flood of interrupts they always run.
  */
 static void holder_rest(struct cil_holder *holder, u64 length_ns)
 {

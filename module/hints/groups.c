@@ -3,9 +3,9 @@
  * Values of control groups (v2).
  *
  * A group's value holds for its tasks and all below it that have none of their
- * own, and limits the others: no task gets more sensitive than a group above it
+ * own. It limits the others: no task gets more sensitive than a group above it
  * says. The value for a task is resolved from its cgroup when it stops running.
- * That is early enough, since only tasks that sleep gate a CPU; and a move of any
+ * That is early enough, since only tasks that sleep gate a CPU. A move of any
  * number of tasks between groups costs nothing.
  *
  * A group is known by its id, which is never used again. No reference is held

@@ -126,11 +126,11 @@ static int hints_cpu_online(unsigned int cpu)
 }
 
 /*
- * Tracepoints are silent on a CPU that is not online. But the last thing that
- * one does is to wake the task that waits for it to stop, or for its stopper to
- * move that task elsewhere, and such tasks may go elsewhere unseen. The lock of
- * CPU hotplug is held here, which a holder of cil_hints_lock may wait for; so
- * hints are settled later.
+ * Tracepoints are silent on a CPU that is not online. But its last act is to
+ * wake the task that waits for it to stop, or for its stopper to move that task
+ * elsewhere. Such tasks may go elsewhere unseen. The lock of CPU hotplug is
+ * held here, which a holder of cil_hints_lock may wait for. So hints are
+ * settled later.
  */
 static int hints_cpu_dead(unsigned int cpu)
 {

@@ -3,9 +3,9 @@
  * Levels: the distinct limits in use, and their order.
  *
  * A level stands for one greatest exit latency. Each value below 0 has its own,
- * whose limit the table of values says; the others are given to limits in ns
- * as they come into use. A level keeps its number while it has users, so the
- * counts of the CPUs stay valid; the order of the levels is an object of its
+ * whose limit the table of values says. The others are given to limits in ns as
+ * they come into use. A level keeps its number while it has users, so the
+ * counts of the CPUs stay valid. The order of the levels is an object of its
  * own, replaced as a whole. With it a CPU keeps its levels as bits sorted by
  * limit, and the first bit answers for all.
  */
@@ -36,7 +36,7 @@ static atomic_t acting;
 /*
  * Greatest exit latency in us for the values -20 to -1. Each step allows about
  * 1.6 times as much, from nothing to more than any idle state known takes to
- * leave, so that neighbouring states of every machine lie steps apart.
+ * leave. So neighbouring states of every machine lie steps apart.
  */
 static u32 map_us[CIL_LEVELS_OF_VALUES] = {
 	0, 1, 2, 3, 5, 8, 13, 20, 35, 60,

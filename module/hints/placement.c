@@ -2,17 +2,17 @@
 /*
  * Which hinted tasks gate a CPU, and until when.
  *
- * A task is placed where it runs or waits to run or, asleep, where it last
- * ran. When a CPU decides on an idle state nothing runs or waits there, so it
- * is gated by tasks that sleep, each for as long as it lingers after it last
- * ran, which depends on how long it is used to sleep. No scan looks for them: a
- * task that stops running marks its level as live on its CPU, and the decision
+ * A task is placed where it runs or waits to run or, asleep, where it last ran.
+ * When a CPU decides on an idle state nothing runs or waits there, so it is
+ * gated by tasks that sleep. Each gates for as long as it lingers after it last
+ * ran, which depends on the usual length of its sleeps. No scan looks for them.
+ * A task that stops running marks its level as live on its CPU. The decision
  * drops marks from the tightest level on until it finds one that still holds.
  * Each mark dropped was set once, so a decision costs the same however many
  * tasks and levels there are.
  *
- * A level gates for as long as the last of its tasks lingers, even if that one
- * has left, while any of them is placed here.
+ * While any of its tasks is placed here, a level gates for as long as the last
+ * of them lingers. That one may have left.
  */
 #include <linux/cpumask.h>
 #include <linux/hrtimer.h>
@@ -161,9 +161,9 @@ static u64 gate_ends_in(struct cil_hint_cpu *cpu, u64 now_ns)
  * cil_placement_look_again() - see to it that the CPU decides again in time
  * @r: the decision just made, in which a hint kept the CPU from a deeper state
  *
- * With the tick stopped the CPU would not notice that the linger is over. A timer
- * that is armed already is left alone unless it comes too late: one wake-up too
- * many in a linger time is less than arming it in each idle period.
+ * With the tick stopped the CPU would not notice that the linger is over. A
+ * timer that is armed already is left alone unless it comes too late. One
+ * wake-up too many in a linger time is less than arming it in each idle period.
  *
  * Context: idle task, interrupts off; the decision has been traced.
  */
@@ -348,9 +348,10 @@ static void decide_again(void *unused)
  * @cpus: the CPUs; empty afterwards. NULL if there are none
  * @act: hints act; else the CPUs need not be woken
  *
- * A CPU that is idle decides only when it wakes up; without this the first
+ * A CPU that is idle decides only when it wakes up. Without this the first
  * wake-up after a change would still be served as before it. Only requests with
- * CAP_SYS_NICE come with CPUs. What others change counts from the next wake-up on.
+ * CAP_SYS_NICE come with CPUs. A change of others counts from the next wake-up
+ * on.
  *
  * Context: process, may sleep.
  */

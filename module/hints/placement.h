@@ -16,7 +16,7 @@
 /**
  * struct cil_hint_cpu - the hinted tasks placed on a CPU
  * @live: bit r is set if a task of the level with rank r ran here and the CPU
- *	may be gated for it; clear bits are certain, set ones are checked
+ *	may be gated for it. Clear bits are certain, set ones are checked
  * @changed: bit n is set if the hint of a task that is placed here has got level
  *	n; set from any CPU
  * @relaxed_ns: when a task last ran here whose value is above 0; 0: too long
@@ -47,9 +47,10 @@ struct cil_hint;
 extern struct cil_hint_cpu __percpu *cil_hint_cpus;
 
 /*
- * The jiffy in which a user task without a hint was last noted; its complement if
- * groups had values then, so that a context switch learns both from one comparison.
- * 0: the next task is to be looked at. No jiffy is 0, nor the complement of another.
+ * The jiffy in which a user task without a hint was last noted. It is the
+ * complement of that if groups had values then. So a context switch learns both
+ * from one comparison. 0: the next task is to be looked at. No jiffy is 0, nor
+ * the complement of another.
  */
 static_assert(BITS_PER_LONG == 64);
 DECLARE_PER_CPU(unsigned long, cil_placement_noted);

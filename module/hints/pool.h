@@ -49,8 +49,9 @@ struct cil_owner {
  * @ran_tick: the jiffy in which it last stopped running and was noted, one that
  *	is over if that no longer holds for @cpu and @level
  *
- * Hints are never freed while a look-up is possible: memory that is used again
- * is found under another task, so a user of a hint checks @task with @lock held.
+ * Hints are never freed while a look-up is possible, but their memory may be
+ * used again for another task. So a user of a hint checks @task with @lock
+ * held.
  */
 struct cil_hint {
 	struct hlist_nulls_node node;

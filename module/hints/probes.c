@@ -4,11 +4,14 @@
  * use.
  *
  * While any hint or value is stored: sched_process_exit (a task is gone),
- * cgroup_rmdir (so is a group), sched_wakeup_new (a child appears; it inherits).
- * While gate is current and a stored request can act, too: sched_migrate_task (a
- * task goes elsewhere) and sched_switch (a task has run here). The handlers may run
- * with run-queue locks held: they take nothing from the allocator, wake no task and
- * do not rely on preemption being off but where the tracepoint's place says so.
+ * cgroup_rmdir (so is a group), sched_wakeup_new (a child appears; it
+ * inherits). While gate is current and a stored request can act, too:
+ * sched_migrate_task (a task goes elsewhere) and sched_switch (a task has run
+ * here).
+ *
+ * The handlers may run with run-queue locks held. They take nothing from the
+ * allocator, and wake no task. They do not rely on preemption being off but
+ * where the tracepoint's place says so.
  */
 #include <linux/moduleparam.h>
 #include <linux/tracepoint.h>

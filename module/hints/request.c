@@ -69,9 +69,9 @@ static struct task_struct *next_meant(const struct cil_target *target,
 
 /*
  * As renice: the task must be the caller's, unless he may do it to others in
- * its user namespace. To be more sensitive costs the whole machine energy, so
- * the right to ask for that is the initial namespace's: any user can be root
- * in a namespace of its own.
+ * its user namespace. To be more sensitive costs the whole machine energy. So
+ * the right to ask for that is the initial namespace's: any user can be root in
+ * a namespace of its own.
  */
 static int may_set_task(struct task_struct *task, const struct cred *theirs,
 			const struct cil_request *wanted)
@@ -145,9 +145,9 @@ static int may_write_directory(struct file *file, const struct cgroup *cgroup)
 }
 
 /*
- * The right to write to a group's directory is the right to change its value. It
- * is looked at without the lock: parameters of the module take that below locks
- * that the kernel's own files take below those of their mount.
+ * The right to write to a group's directory is the right to change its value.
+ * It is looked at without the lock. For parameters of the module it is taken
+ * below locks that the kernel's own files take below those of their mount.
  */
 static int may_write_group(const struct cil_target *target)
 {
@@ -308,9 +308,9 @@ static int set_threads(const struct cil_target *target,
 }
 
 /*
- * Threads other than the current one may have been migrating, or been given what
- * their parent had a moment ago; both are over after a grace period. Requests of
- * others do not wait for it: the lock is not held.
+ * Threads other than the current one may have been migrating, or have got the
+ * hint that their parent had a moment ago. Both are over after a grace period.
+ * Requests of others do not wait for it: the lock is not held.
  */
 static void settle_threads(const struct cil_target *target,
 			   const struct cil_progress *progress)
@@ -524,15 +524,19 @@ static int set_all_tasks(const struct cil_target *target,
  * @wanted: what; level is ignored. CPUIDLE_LATENCY_NONE removes
  *
  * If a thread cannot get its hint, those before it have theirs. Hints are taken
- * away until none is found, since threads that are made meanwhile inherit; a
+ * away until none is found, since threads that are made meanwhile inherit. A
  * process that makes threads, or ends them, faster than that keeps some.
  *
  * Context: process, may sleep.
- * Return: 0, -EPERM (another user's task, or a directory that the caller may
- * not write to), -EACCES (CAP_SYS_NICE is needed), -ESRCH (it has exited),
- * -EROFS (its mount is read-only), -EBADF (the descriptor is not the cgroup's
- * any more), -EDQUOT (the payer has too many), -ENOSPC (too many hints, groups
- * or distinct limits), -EINTR, -ENOMEM, -EOPNOTSUPP.
+ * Return: 0, -EINTR, -ENOMEM, -EOPNOTSUPP, or
+ * * -EPERM - another user's task, or a directory that the caller may not write
+ *   to
+ * * -EACCES - CAP_SYS_NICE is needed
+ * * -ESRCH - it has exited
+ * * -EROFS - its mount is read-only
+ * * -EBADF - the descriptor is not the cgroup's any more
+ * * -EDQUOT - the payer has too many
+ * * -ENOSPC - too many hints, groups or distinct limits
  */
 int cil_request_set(const struct cil_target *target,
 		    const struct cil_request *wanted)

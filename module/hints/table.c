@@ -4,8 +4,8 @@
  *
  * Tasks are looked up where they run, wake up or move, often with run-queue
  * locks held. So nothing is allocated, no task is woken, and a look-up takes no
- * lock. Memory is used again at once; the buckets' lists end in a mark that tells
- * one bucket from another, so a look-up notices that it changed lists.
+ * lock. Memory is used again at once. The buckets' lists end in a mark that
+ * tells one bucket from another, so a look-up notices that it changed lists.
  *
  * Lock order: bucket, then hint, then pool.
  */

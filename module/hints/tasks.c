@@ -230,8 +230,11 @@ static int hint_unset(struct task_struct *task, bool stale)
  * Context: process, within an RCU read section; cil_hints_lock is held and the
  * probes are attached. If the task is new here, see cil_hint_settle().
  * Return: 1 if the task had no hint at all, or has no request of its own any
- * more; 0; -ESRCH (it is exiting), -EDQUOT (its user has too many), -ENOSPC
- * (there are too many), -ENOMEM.
+ * more; else 0 or
+ * * -ESRCH - it is exiting
+ * * -EDQUOT - its user has too many
+ * * -ENOSPC - there are too many
+ * * -ENOMEM
  */
 int cil_hint_set(struct task_struct *task, const struct cred *cred,
 		 const struct cil_request *own, bool privileged)

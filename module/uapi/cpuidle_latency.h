@@ -16,7 +16,7 @@
 
 /*
  * Flags of a hint that is set. A hint without KEEP goes when its task's user id
- * (real or effective) or user namespace changes; KEEP needs CAP_SYS_NICE in the
+ * (real or effective) or user namespace changes. KEEP needs CAP_SYS_NICE in the
  * initial namespace, and the hint counts for the caller.
  */
 #define CPUIDLE_LATENCY_KEEP		0x1	/* whatever user it becomes */
@@ -58,18 +58,24 @@ struct cpuidle_latency {
 /*
  * A later version may have a longer struct. Its size is part of a call's number
  * (_IOC_SIZE()), so programs and modules of different versions fit, as with
- * clone3(): members that the program does not know are 0, and members that the
+ * clone3(). Members that the program does not know are 0. Members that the
  * module does not know must be 0, or the call fails with E2BIG.
  *
- * Errors of all: EINVAL (an unknown kind, a value or limit out of range, a
- * member that is not 0 where it must be, a struct below the first version's
- * size), E2BIG, EFAULT, EBADF (not a pidfd, not the directory of a cgroup),
- * ESRCH (the task has exited), EINTR, ENOTTY.
- * Setting: EPERM (another user's task, or a group's directory that may not be
- * written), EROFS (the mount of that directory is read-only), EACCES (more
- * sensitive than before, or to be kept, without CAP_SYS_NICE), EDQUOT (the owner
- * of the task has too many hints), ENOSPC (too many hints in the system, or too
- * many distinct limits), ENOMEM, EOPNOTSUPP (this kernel lacks what is needed).
+ * Errors of all, beside E2BIG, EFAULT, EINTR and ENOTTY:
+ * - EINVAL: an unknown kind, a value or limit out of range
+ * - EINVAL: a member that is not 0 where it must be, a struct below the first
+ *   version's size
+ * - EBADF: not a pidfd, not the directory of a cgroup
+ * - ESRCH: the task has exited
+ *
+ * Errors of setting, beside ENOMEM:
+ * - EPERM: another user's task, or a group's directory that may not be written
+ * - EROFS: the mount of that directory is read-only
+ * - EACCES: more sensitive than before, or to be kept, without CAP_SYS_NICE
+ * - EDQUOT: the owner of the task has too many hints
+ * - ENOSPC: too many hints in the system, or too many distinct limits
+ * - EOPNOTSUPP: this kernel lacks a part that is needed
+ *
  * Getting: a task or group without a hint gives CPUIDLE_LATENCY_NONE, no error.
  */
 #define CPUIDLE_LATENCY_SET_TASK	_IOW(0xc1, 0x01, struct cpuidle_latency)
