@@ -3,7 +3,7 @@
 
 Of other C code it sees the newest change: what is not committed, with the last commit. Documents
 keep to a width; their links lead somewhere. All texts keep to the first rule of words in
-CONTRIBUTING.md.
+CONTRIBUTING.md, and comments of that code to the length of the third.
 """
 
 import re
@@ -154,6 +154,65 @@ def test_texts_name_components_not_people() -> None:
         lines = enumerate(text.splitlines(), start=1)
         found += [f"{path}:{n}: {line}" for n, line in lines if PEOPLE.search(line)]
     assert found == []
+
+
+MOST_WORDS = 25
+# Strings are matched, so that nothing within them begins a comment.
+COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(/\*.*?\*/|//[^\n]*)', re.DOTALL)
+MARGIN = re.compile(r"\s*(?:/\*\*?|//|\*(?!/))?")
+ITEM = re.compile(r"@[\w.]+:|[-*] |(?:\d+|[a-z])\. |(?:Context|Return):")
+
+
+def sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each sentence of the comments in C code, with the line where its paragraph begins.
+
+    A paragraph ends at an empty line, and where a member, an item of a list or a section begins.
+    """
+    for found in COMMENT.finditer(text):
+        first = text.count("\n", 0, found.start()) + 1
+        paragraphs: list[tuple[int, list[str]]] = []
+        for number, line in enumerate((found[1] or "").removesuffix("*/").split("\n"), first):
+            bare = MARGIN.sub("", line, count=1).strip()
+            if ITEM.match(bare) or not (bare and paragraphs and paragraphs[-1][1][-1]):
+                paragraphs.append((number, []))
+            paragraphs[-1][1].append(bare)
+        for number, lines in paragraphs:
+            for sentence in re.split(r"(?<=[.!?])[\"')*]*\s+", " ".join(lines).strip()):
+                yield number, sentence
+
+
+def long_sentences(text: str) -> list[str]:
+    """Return the sentences of the comments in C code that have too many words."""
+    return [
+        f"{number}: {sentence}"
+        for number, sentence in sentences(text)
+        if len([word for word in sentence.split() if re.search(r"\w", word)]) > MOST_WORDS
+    ]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_comments_have_short_sentences(source: str) -> None:
+    assert long_sentences((TOP / source).read_text()) == []
+
+
+SHORT = " ".join(["word"] * MOST_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("comment", "lines"),
+    [
+        (f"/* {SHORT}. {SHORT}. */", []),
+        (f"/* {SHORT} word. */", [1]),
+        (f"// {SHORT} word", [1]),
+        (f"/*\n * {SHORT}.\n * {SHORT}\n * word.\n */", [2]),
+        (f"/**\n * DOC: name\n *\n * - {SHORT};\n * - {SHORT}\n * @m: {SHORT[5:]}\n */", []),
+        (f"/*\n * {SHORT}\n *\n *\tenergy = power x time\n *\n * 2. {SHORT} word.\n */", [6]),
+        (f'"/* {SHORT} word */";', []),
+        (f"{SHORT} word;", []),
+    ],
+)
+def test_a_long_sentence_is_found(comment: str, lines: list[int]) -> None:
+    assert [int(found.partition(":")[0]) for found in long_sentences(comment)] == lines
 
 
 def anchors(path: Path) -> set[str]:
