@@ -216,8 +216,8 @@ static u64 emul_poll_limit_ns(struct cpuidle_driver *drv,
  * @index: the polling state
  *
  * Interrupts do not end a poll: it ends when a task waits for this CPU or at
- * the time limit. The device's poll_time_limit tells which, unless the machine is
- * silent about it. Called and left with interrupts disabled.
+ * the time limit. The device's poll_time_limit tells which, unless the machine
+ * is silent about it. Called and left with interrupts disabled.
  *
  * Return: @index.
  */

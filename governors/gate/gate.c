@@ -6,46 +6,46 @@
 /**
  * DOC: gate
  *
- * PM QoS limits the exit latency of one CPU or of all. A user knows that a *task* must
- * be woken quickly, but not on which CPU it will sleep next. So the limit ends up on
- * all CPUs, and the whole machine pays.
+ * PM QoS limits the exit latency of one CPU or of all. A user knows that a
+ * *task* must be woken quickly, but not on which CPU it will sleep next. So the
+ * limit ends up on all CPUs, and the whole machine pays.
  *
- * The gate moves the limit with the task. A task may carry a hint: the longest exit
- * latency that it tolerates. It is placed on the CPU where it runs or waits, or ran
- * before it went to sleep. While it is placed there, that CPU may enter only idle
- * states within the hint. All other CPUs are left alone. If several hinted tasks are
- * placed on a CPU, the smallest hint counts.
+ * The gate moves the limit with the task. A task may carry a hint: the longest
+ * exit latency that it tolerates. It is placed on the CPU where it runs or
+ * waits, or ran before it went to sleep. While it is placed there, that CPU may
+ * enter only idle states within the hint. All other CPUs are left alone. If
+ * several hinted tasks are placed on a CPU, the smallest hint counts.
  *
  * The gate predicts nothing. It calls a base governor, in one of two ways:
  *
- * 1. A base with the policy interface gets the smaller of the PM QoS limit and the hint
- *    as its latency request. It knows the limit while it decides, and its tick policy
- *    fits the state that it chooses.
+ * 1. A base with the policy interface gets the smaller of the PM QoS limit and
+ *    the hint as its latency request. It knows the limit while it decides, and
+ *    its tick policy fits the state that it chooses.
  *
- * 2. A governor of the kernel takes its latency request from PM QoS alone. The gate
- *    corrects its answer. If the state exceeds the hint, the deepest shallower one that
- *    is enabled and within the hint takes its place. If there is none, the shallowest
- *    enabled one does. The answer about the tick was made for the state that was given
- *    up. If the new state polls, the CPU needs the tick to leave it. If it pays within
- *    a tick, the CPU might stay in it for too long without one. In both cases the tick
- *    is kept.
+ * 2. A governor of the kernel takes its latency request from PM QoS alone. The
+ *    gate corrects its answer. If the state exceeds the hint, the deepest
+ *    shallower one that is enabled and within the hint takes its place. If
+ *    there is none, the shallowest enabled one does. The answer about the tick
+ *    was made for the state that was given up. If the new state polls, the CPU
+ *    needs the tick to leave it. If it pays within a tick, the CPU might stay
+ *    in it for too long without one. In both cases the tick is kept.
  *
- * A task that sleeps for hours must not gate its CPU all that time. It lingers for four
- * times the longest sleep to expect of it. That is its longest sleep so far, less an
- * eighth of all the time that it has slept since. Of random sleeps of up to 2 s on
- * average, less than one in a thousand is longer. A task that has had only short sleeps
- * of late lingers for a short time. Sleeps longer than the longest linger time are not
- * expected again.
+ * A task that sleeps for hours must not gate its CPU all that time. It lingers
+ * for four times the longest sleep to expect of it. That is its longest sleep
+ * so far, less an eighth of all the time that it has slept since. Of random
+ * sleeps of up to 2 s on average, less than one in a thousand is longer. A task
+ * that has had only short sleeps of late lingers for a short time. Sleeps
+ * longer than the longest linger time are not expected again.
  *
- * A hint of 0 allows no exit latency at all. On most machines only the polling state
- * has none. So this hint means "as shallow as the machine can".
+ * A hint of 0 allows no exit latency at all. On most machines only the polling
+ * state has none. So this hint means "as shallow as the machine can".
  *
- * A hint may say the opposite, too. Where every user task that ran lately has a value
- * above 0, a late wake-up does no harm. A governor of the kernel that expects a wake-up
- * before the next timer is then too careful. The next deeper enabled state takes the
- * place of its answer, if PM QoS allows it and it pays until the next timer. With the
- * tick kept, it must pay until the tick. A base with the policy interface is left
- * alone.
+ * A hint may say the opposite, too. Where every user task that ran lately has a
+ * value above 0, a late wake-up does no harm. A governor of the kernel that
+ * expects a wake-up before the next timer is then too careful. The next deeper
+ * enabled state takes the place of its answer, if PM QoS allows it and it pays
+ * until the next timer. With the tick kept, it must pay until the tick. A base
+ * with the policy interface is left alone.
  */
 
 #include "gate.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Properties of the gate's two ways to keep a hint, and of the time for which a task lingers:
+ * Properties of the gate's two ways to keep a hint, and of the time for which a
+ * task lingers:
  *
  * - a base with the policy interface gets the smaller limit;
- * - the answer of another is corrected, down to the deepest enabled state within the hint, or
- *   one state deeper where all tasks can wait;
+ * - the answer of another is corrected, down to the deepest enabled state
+ *   within the hint, or one state deeper where all tasks can wait;
  * - PM QoS and disabled states stand above hints;
  * - the tick is kept for a state that pays within it.
  */

@@ -187,8 +187,8 @@ static void outliers_are_left_out(struct kunit *test)
 }
 
 /*
- * Intervals of minutes that agree are typical, although a sum of them is a power
- * of two whose square is nothing in 64 bits.
+ * Intervals of minutes that agree are typical, although a sum of them is a
+ * power of two whose square is nothing in 64 bits.
  */
 static void long_intervals_are_not_given_up(struct kunit *test)
 {

@@ -14,8 +14,8 @@
 #define WTEO_KEY_HISTORY	0x10000u
 
 /*
- * The base row, and rows for conditions. More conditions exist, but few are frequent in any
- * one hour. With 40 rows, seven states fit 4 KiB.
+ * The base row, and rows for conditions. More conditions exist, but few are
+ * frequent in any one hour. With 40 rows, seven states fit 4 KiB.
  */
 #define WTEO_BASE		0
 #define WTEO_KEYED		40
@@ -25,9 +25,9 @@
 #define WTEO_COLUMNS		(CIL_STATE_MAX + 1)
 
 /*
- * A row that remembers so many intervals knows its condition. It is below the nine that a
- * row can remember at the greatest learning_rate. More would use the base row for longer,
- * fewer a less certain mean; no other value was measured.
+ * A row that remembers so many intervals knows its condition. It is below the
+ * nine that a row can remember at the greatest learning_rate. More would use
+ * the base row for longer, fewer a less certain mean. Not tuned.
  */
 #define WTEO_KNOWN		6
 

@@ -5,7 +5,8 @@
  * - the timer is believed first;
  * - what a condition foretells is foreseen: patterns, timeouts, timers;
  * - the mean decides;
- * - the tick is stopped where intervals are long, and not where they rarely are;
+ * - the tick is stopped where intervals are long, and not where they rarely
+ *   are;
  * - polling never stops it; a stopped tick traps no CPU in a shallow state;
  * - an interval that outlasts what is known gets a deeper state;
  * - break-even points follow residencies, powers and the latency bias.
@@ -105,8 +106,8 @@ static void timers_are_believed(struct kunit *test)
 }
 
 /*
- * The mean decides: two in three last 50 us, the third 20 ms, without any sign before. So
- * a deep state is right for all of them.
+ * The mean decides: two in three last 50 us, the third 20 ms, without any sign
+ * before. So a deep state is right for all of them.
  */
 static void the_mean_decides(struct kunit *test)
 {
@@ -155,8 +156,8 @@ static void polling_keeps_the_tick(struct kunit *test)
 }
 
 /*
- * An interval that outlasts its row's intervals is not taken to end at once. The row knows
- * 40 us, 20 ms have passed, a deep state follows.
+ * An interval that outlasts its row's intervals is not taken to end at once.
+ * The row knows 40 us, 20 ms have passed, a deep state follows.
  */
 static void outlasting_goes_deeper(struct kunit *test)
 {

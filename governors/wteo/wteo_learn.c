@@ -5,37 +5,36 @@
 #include "wteo.h"
 
 /*
- * A row that remembers fewer intervals is given up if another condition wants it. Half of
- * %WTEO_KNOWN keeps it for a half-life after it was last known: less would block the place
- * for longer. No other value was measured.
+ * A row that remembers fewer intervals is given up if another condition wants
+ * it. Half of %WTEO_KNOWN: a half-life after it was last known. Not tuned.
  */
 #define GIVEN_UP	3
 
 /*
- * The base row decides where a condition is new, so most of all after a change of load: it
- * must forget soon. Growth by a sixteenth lets it remember sixteen intervals. Slower growth
- * would forget later, faster growth would err more in the mean; neither was measured.
+ * The base row decides where a condition is new, so most of all after a change
+ * of load: it must forget soon. Growth by a sixteenth lets it remember sixteen
+ * intervals. Fewer would err more in the mean. Not tuned.
  */
 #define BASE_GROWTH	(WTEO_GROWTH_ONE / 16)
 
 /*
- * While conditions are known, the base row learns the intervals whose number has none of
- * these bits: one of eight. To learn all would take 2.2 % more instructions and add 1.3
- * points of regret on the corpus (cpuidle-lab study wteo --only ablation).
+ * While conditions are known, the base row learns the intervals whose number
+ * has none of these bits: one of eight. To learn all would take 2.2 % more
+ * instructions and add 1.3 points of regret on the corpus (study, ablation).
  */
 #define BASE_MASK	7
 
 /*
- * A column with less than a quarter of its row's weight begins the sum of doubt. A greater
- * share would compute odds more often, a smaller one would notice a new load later. The
- * quarter is a shift; no other share was measured.
+ * A column with less than a quarter of its row's weight begins the sum of
+ * doubt. A greater share would compute odds more often, a smaller one would
+ * notice a new load later. Not tuned.
  */
 #define SURPRISE_SHIFT	2
 
 /*
- * At odds of 4096 to one, in 16ths of a bit, all conditions are forgotten: a sum that u8
- * holds. At 256 to one, heavy tails on power9 had 66 % regret, not 54 (commit c10ca9d,
- * study wteo --only regret).
+ * At odds of 4096 to one, in 16ths of a bit, all conditions are forgotten: a
+ * sum that u8 holds. At 256 to one, heavy tails on power9 had 66 % regret, not
+ * 54 (study, regret, 2026-11-22).
  */
 #define DOUBT_MAX	(12 * CIL_LOG2_ONE)
 
@@ -60,9 +59,9 @@ static noinline bool is_own_doing(const struct wteo_interval *i,
 }
 
 /*
- * Exit latencies are worst cases, so the rest may be too short. That heals by itself, since
- * a shallower state tells better. To take off less would not heal: a deep state would make
- * intervals look long enough for itself.
+ * Exit latencies are worst cases, so the rest may be too short. That heals by
+ * itself, since a shallower state tells better. To take off less would not
+ * heal: a deep state would make intervals look long enough for itself.
  */
 static u32 interval_duration(const struct cil_machine *machine,
 			     const struct wteo_interval *i, u32 index,
@@ -148,9 +147,9 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 }
 
 /*
- * Did the base row foresee a column better than the row of the condition? Each column counts
- * once more than it was seen (Laplace's rule of succession). So a row that knows little is
- * not far out.
+ * Did the base row foresee a column better than the row of the condition? Each
+ * column counts once more than it was seen (Laplace's rule of succession). So a
+ * row that knows little is not far out.
  */
 static noinline bool is_in_doubt(struct wteo *w, u32 columns, u32 slot, u32 column)
 {

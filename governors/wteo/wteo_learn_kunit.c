@@ -232,8 +232,9 @@ static void old_rows_lose_half(struct kunit *test)
 #define SHARE	(1u << 20)
 
 /*
- * Both rows know 64 intervals: @row or @base of them of column 2. The others are of column 0
- * in row 1, and of column 3 in the base row. Then an interval of 30 us, column 2, ends.
+ * Both rows know 64 intervals: @row or @base of them of column 2. The others
+ * are of column 0 in row 1, and of column 3 in the base row. Then an interval
+ * of 30 us, column 2, ends.
  */
 static void tell(struct bench *b, u32 row, u32 base)
 {
@@ -258,8 +259,8 @@ static bool base_learned(const struct bench *b)
 }
 
 /*
- * The odds are those of the shares, where each of the five columns counts once more. An
- * interval weighs 4 of 64 in the base row, and 1 of 64 in the other.
+ * The odds are those of the shares, where each of the five columns counts once
+ * more. An interval weighs 4 of 64 in the base row, and 1 of 64 in the other.
  */
 static void doubt_is_the_odds(struct kunit *test)
 {
@@ -339,8 +340,8 @@ static void doubt_has_an_end(struct kunit *test)
 
 /*
  * Half of the intervals were long, and now none is. Their rows know the short
- * ones to be as frequent as before. The change is noticed all the same: one in three is of
- * a kind that was not there.
+ * ones to be as frequent as before. The change is noticed all the same: one in
+ * three is of a kind that was not there.
  */
 static void a_new_load_is_noticed(struct kunit *test)
 {

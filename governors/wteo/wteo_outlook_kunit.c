@@ -8,8 +8,8 @@
  * - of an interval that goes on, columns that are over are left out, and time
  *   that has passed is taken off the others;
  * - an interval that outlasts all columns is taken to last as long again;
- * - the tick is stopped if that is cheaper, the work included, and a stopped one
- *   is no trap;
+ * - the tick is stopped if that is cheaper, the work included, and a stopped
+ *   one is no trap;
  * - where a neighbour is disabled, costs are compared;
  * - a refused state is asked again.
  */

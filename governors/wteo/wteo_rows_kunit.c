@@ -18,8 +18,8 @@ static void see(const struct wteo_cell *cells, u32 columns, u16 *view)
 }
 
 /*
- * The weights of every row sum exactly to its total, which has a limit. The view of a row
- * sums to 10000. Both hold for any rate and half-life.
+ * The weights of every row sum exactly to its total, which has a limit. The
+ * view of a row sums to 10000. Both hold for any rate and half-life.
  */
 static void rows_sum_to_one(struct kunit *test)
 {

@@ -5,41 +5,40 @@
 #include "wteo.h"
 
 /*
- * Work of stopping the tick and starting it again, as time at full power. With 2 or 10 us
- * in its place the mean regret rises by at most 0.3 points on any table (commit 5066783).
+ * Work of stopping the tick and starting it again, as time at full power. With
+ * 2 or 10 us the mean regret rises by at most 0.3 points on any table.
  */
 #define STOP_NS		(5 * CIL_NSEC_PER_USEC)
 
 /*
- * If less than one interval in 128 is late, the wake-ups by the tick cost less than that
- * work, and nothing is compared. A smaller share would cost instructions. A greater one
- * would keep the tick where to stop it pays. No other share was measured with that work.
+ * If less than one interval in 128 is late, the wake-ups by the tick cost less
+ * than that work, and nothing is compared. A smaller share would cost
+ * instructions. A greater one would keep the tick where to stop it pays.
  */
 #define LATE_SHIFT	7
 
 /*
- * One interval in 16384 is taken to last until the timer, since a row has no weight for
- * intervals so rare. Without it skl heavy-tail has 6.8 points more regret (cpuidle-lab study
- * wteo --only ablation). At one in 4096 a timer a second away adds 244 us to the mean, and
- * more streams miss their limit (commit fe14527).
+ * One interval in 16384 is taken to last until the timer, since a row has no
+ * weight for intervals so rare. Without it skl heavy-tail has 6.8 points more
+ * regret (study, ablation). At one in 4096 more streams miss their limit.
  */
 #define UNSEEN_SHIFT	14
 
 /*
- * With the tick stopped, it is one in 256, as nothing corrects a mistake soon. A timer a
- * second away adds 4 ms to the mean, a tick at 250 Hz. No other share was measured.
+ * With the tick stopped, it is one in 256, as nothing corrects a mistake soon.
+ * A timer a second away adds 4 ms to the mean, a tick at 250 Hz. Not tuned.
  */
 #define STOPPED_SHIFT	8
 
 /*
- * One in fifty memoryless intervals outlasts four times the mean: one that does is of
- * another kind. Twice would be one in seven; no other multiple was measured.
+ * One in fifty memoryless intervals outlasts four times the mean: one that does
+ * is of another kind. Twice would be one in seven. Not tuned.
  */
 #define OUTLAST_SHIFT	2
 
 /*
- * An interval that outlasts all but one in 128 of its row is of a kind that the row does not
- * know. A greater share would ignore rare long columns, a smaller one would trust noise.
+ * An interval that outlasts all but one in 128 of its row is of another kind. A
+ * greater share would ignore rare long columns, a smaller one trust noise.
  */
 #define KNOWN_SHIFT	7
 
@@ -105,8 +104,8 @@ static inline u32 find_usable(const struct wteo *w,
 }
 
 /*
- * Step 2: the two places for the row of a condition; they may be the same. The factor is
- * a prime near 2^32 over the golden ratio (Knuth), which spreads successive keys.
+ * Step 2: the two places for the row of a condition; they may be the same. The
+ * factor, a prime near 2^32 over the golden ratio (Knuth), spreads keys.
  */
 static inline u32 first_place(u32 key)
 {
@@ -121,8 +120,8 @@ static inline u32 second_place(u32 key)
 }
 
 /*
- * Step 2: the row of a condition. If it is in neither place and both are taken, it tries for
- * either, by the parity of the interval's number.
+ * Step 2: the row of a condition. If it is in neither place and both are taken,
+ * it tries for either, by the parity of the interval's number.
  */
 static inline void set_row(struct wteo *w, u32 key)
 {
@@ -185,9 +184,10 @@ static inline u32 outlasting(u32 part)
 }
 
 /*
- * Step 5: a column of an interval that has lasted for some time already. The deepest state's
- * column has no end: its rest does not depend on the time that has passed. Another one whose
- * mean has passed is memoryless until its end: a column may reach from 1 us to 10 ms.
+ * Step 5: a column of an interval that has lasted for some time already. The
+ * deepest state's column has no end: its rest does not depend on the time that
+ * has passed. Another one whose mean has passed is memoryless until its end: a
+ * column may reach from 1 us to 10 ms.
  */
 static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 			u32 column, struct wteo_cell cell, u32 over_ns)
@@ -286,8 +286,8 @@ static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 }
 
 /*
- * Step 6: the cheapest usable state, if the CPU will be in it with probability @share, for
- * @time, and the timer is due by @timer_ns.
+ * Step 6: the cheapest usable state, if the CPU will be in it with probability
+ * @share, for @time, and the timer is due by @timer_ns.
  */
 static inline u32 cheapest(const struct wteo *w, u32 usable, u32 timer_ns,
 			   u32 share, u32 time)
