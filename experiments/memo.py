@@ -38,6 +38,10 @@ _KEEP_S = 1.0
 _ENGINE = [_REPLAY / name for name in ("engine.c", "play.c")]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+# A string may hold what looks like a comment.
+_COMMENT_OR_STRING = re.compile(
+    r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
 
 
 def closure(roots: Iterable[Path]) -> list[Path]:
@@ -74,8 +78,16 @@ def _kernel(name: str, kernel: str) -> list[Path]:
     return closure([*theirs, *sorted(_SHIM.rglob("*.[ch]")), *_ENGINE])
 
 
+def code(text: str) -> str:
+    """Return C source without comments, each run of white space as one blank."""
+    bare = _COMMENT_OR_STRING.sub(lambda m: " " if m[0].startswith("/") else m[0], text)
+    return " ".join(bare.split())
+
+
 def fingerprint(spec: str) -> str:
-    """Return a hash of the sources that decide what a governor does in replay, as they are now.
+    """Return a hash of the code that decides what a governor does in replay, as it is now.
+
+    Comments are no part of it: they change no figure.
 
     Args:
         spec: as of replay.library.governor(); a kernel by its series; of a variant ("wteo~...", see
@@ -87,7 +99,7 @@ def fingerprint(spec: str) -> str:
     parts: list[str | bytes] = [Path(build.__file__).read_bytes()]
     for path in files:
         if not path.name.endswith("_kunit.c"):
-            parts += [path.name, path.read_bytes()]
+            parts += [path.name, code(path.read_text(errors="replace"))]
     return digest(parts)
 
 

@@ -254,6 +254,13 @@ def test_sources_follow_includes(tmp_path: Path) -> None:
     assert sorted(found) == ["a.c", "b.c", "b.h", "c.h"]
 
 
+def test_comments_are_no_part_of_the_sources() -> None:
+    assert memo.code("a = 1; /* one\n * two */ b; // three\nc") == "a = 1; b; c"
+    assert memo.code('s = "/* no */ // no"; /* "yes */') == 's = "/* no */ // no";'
+    assert memo.code("c = '\"'; /* yes */ d = '\\''; // yes") == "c = '\"'; d = '\\'';"
+    assert memo.code("a / b /* c */ * d") == "a / b * d"
+
+
 def test_bayes_does_not_depend_on_wteo_but_wteo_rfc_on_teo() -> None:
     of = {path.name for path in memo._own("wteo")}
     assert {"wteo.c", "engine.c"} <= of and not {"teo_ng.c", "bayes.c"} & of
