@@ -49,7 +49,14 @@ DEFINITIONS = (
     re.compile(r"^(?!static\b|extern\b|return\b)(?:\w+[\s*]+)+(\w+)(?:\[[^\]]*\])*(?:;| = )", re.M),
     re.compile(r"^DEFINE_(?:MUTEX|STATIC_KEY_FALSE|STATIC_CALL)\((\w+)", re.MULTILINE),
 )
-STATIC = re.compile(r"^static (?!inline\b)[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
+# Functions, data, pointers to functions, and data that a macro defines.
+STATICS = (
+    re.compile(r"^static (?!inline\b)[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE),
+    re.compile(r"^static (?:[\w\s*]|__\w+\(\w+\))*?\b(\w+)(?:\[[^\]]*\])*(?:;| =)", re.MULTILINE),
+    re.compile(r"^static [\w\s*]+\(\*(?:const )?(\w+)", re.MULTILINE),
+    re.compile(r"^static DEFINE_PER_CPU\w*\([^,]+,\s*(\w+)", re.MULTILINE),
+    re.compile(r"^static (?!DEFINE_PER_CPU)[A-Z]\w+\((\w+)", re.MULTILINE),
+)
 
 
 def sources(folder: Path) -> dict[str, dict[str, str]]:
@@ -196,12 +203,42 @@ def test_another_door_is_found(unit: str, tmp_path: Path) -> None:
     assert {target for target, _ in outside(folder, wing)} == DOORS[wing] | {unit}
 
 
-def test_statics_have_names_of_their_own() -> None:
-    """A backtrace says where it is."""
+def repeated(folder: Path) -> set[str]:
+    """Return the names of statics that stand in more than one file."""
     names = Counter(
         name
-        for files in sources(TOP / "module").values()
+        for files in sources(folder).values()
         for text in files.values()
-        for name in set(STATIC.findall(text))
+        for name in {name for rule in STATICS for name in rule.findall(text)}
     )
-    assert [name for name, count in names.items() if count > 1] == []
+    return {name for name, count in names.items() if count > 1}
+
+
+# One to mend: the work in bpf/attach.c, and the pointer to it in bpf/program.c.
+KNOWN_REPEATED: dict[str, set[str]] = {"module": {"off_work"}, "emul": set()}
+
+
+@pytest.mark.parametrize("folder", KNOWN_REPEATED)
+def test_statics_have_names_of_their_own(folder: str) -> None:
+    """A backtrace, or the symbol of an address, says where it is."""
+    assert repeated(TOP / folder) == KNOWN_REPEATED[folder]
+
+
+TWICE = {
+    "live": "static bool live;\n",
+    "names": "static const char *const names[] = {\n};\n",
+    "limits": "static struct cil_limit __rcu *limits;\n",
+    "lock": "static DEFINE_MUTEX(lock);\n",
+    "each": "static DEFINE_PER_CPU(struct each *, each);\n",
+    "users": "static DEFINE_HASHTABLE(users, 10);\n",
+    "all": "static LIST_HEAD(all);\n",
+    "call": "static int (*call)(int cpu);\n",
+    "look": "static int\nlook(int cpu)\n{\n}\n",
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_a_repeated_static_is_found(name: str, tmp_path: Path) -> None:
+    for file in ("a.c", "b.c"):
+        (tmp_path / file).write_text(TWICE[name])
+    assert repeated(tmp_path) == {name}
