@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,8 @@ import pytest
 
 from cpuidle_lab import cli
 from cpuidle_lab.cli import main
+from cpuidle_lab.commands import compare, replay
+from cpuidle_lab.compare import spec
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import LabRun, cache, emulator, images, run_lab, workloads
 from cpuidle_lab.lab import run as run_module
@@ -445,6 +448,54 @@ def test_the_same_option_has_the_same_name_and_value_everywhere() -> None:
         for name, found in values.items()
         if len(found) > 1 and found != VALUES.get(name)
     } == {"-o": VALUES["--output"]}
+
+
+# docs/design.md says why these are two commands. An option belongs to the ranking and its page, to
+# the proof, or to both.
+SHARED = {"--help", "--governors", "--json"}
+PAGE = {"--output", "--csv", "--force", "--worst", "--machine"}
+RANKING = PAGE | {"--no-mainline", "--no-instructions"}
+PROOF = {"--check", "--same-points", "--jobs"}
+
+
+def test_compare_and_replay_share_the_options_that_both_need() -> None:
+    shared: list[dict[str, tuple[object, ...]]] = []
+    for command, own in ((compare, RANKING), (replay, PROOF)):
+        parser = cli.Parser()
+        command.add_arguments(parser)
+        options = {name: action for action in parser._actions for name in action.option_strings}
+        assert {name for name in options if name.startswith("--")} == SHARED | own
+        shared.append(
+            {
+                name: (type(one), one.dest, one.nargs, one.type, one.metavar, one.default)
+                for name, one in options.items()
+                if name in SHARED
+            }
+        )
+        (trace,) = (one for one in parser._actions if not one.option_strings)
+        assert (trace.metavar, trace.type) == ("TRACE", Path)
+    assert shared[0] == shared[1]
+
+
+@pytest.mark.parametrize(
+    "text", ["wteo", "menu@7.2,wteo:learning_rate=80:half_life_ms=500", "bayes"]
+)
+def test_compare_and_replay_mean_the_same_governors(text: str) -> None:
+    """One reader of --governors serves both; compare adds the limits."""
+    ranked, proved = spec.parse(text, mainline=False), spec.listed(text)
+    assert proved
+    assert [one for one in ranked if one.label in text.split(",")] == proved
+    assert {one.label for one in ranked} - {one.label for one in proved} <= {"bayes", "oracle"}
+
+
+@pytest.mark.parametrize("text", ["", "wteo,", "nothing", "wteo:learning_rate", "wteo:x=1"])
+def test_compare_and_replay_refuse_the_same_governors(text: str) -> None:
+    said = []
+    for read in (partial(spec.parse, mainline=False), spec.listed):
+        with pytest.raises(UserError) as refused:
+            read(text)
+        said.append(refused.value.message)
+    assert said[0] == said[1]
 
 
 def test_the_programs_of_the_tests_name_their_options_as_the_commands_do() -> None:
