@@ -50,7 +50,7 @@ DEFINITIONS = (
     re.compile(r"^DEFINE_(?:MUTEX|STATIC_KEY_FALSE|STATIC_CALL)\((\w+)", re.MULTILINE),
 )
 # Functions, data, pointers to functions, and data that a macro defines.
-STATICS = (
+STATIC = (
     re.compile(r"^static (?!inline\b)[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE),
     re.compile(r"^static (?:[\w\s*]|__\w+\(\w+\))*?\b(\w+)(?:\[[^\]]*\])*(?:;| =)", re.MULTILINE),
     re.compile(r"^static [\w\s*]+\(\*(?:const )?(\w+)", re.MULTILINE),
@@ -204,12 +204,12 @@ def test_another_door_is_found(unit: str, tmp_path: Path) -> None:
 
 
 def repeated(folder: Path) -> set[str]:
-    """Return the names of statics that stand in more than one file."""
+    """Return the names of static functions and data that stand in more than one file."""
     names = Counter(
         name
         for files in sources(folder).values()
         for text in files.values()
-        for name in {name for rule in STATICS for name in rule.findall(text)}
+        for name in {name for rule in STATIC for name in rule.findall(text)}
     )
     return {name for name, count in names.items() if count > 1}
 
