@@ -58,7 +58,7 @@ static const struct cil_bpf_ops *taken_off;
 static const char *taken_off_why;
 
 /* Queued then. */
-static struct work_struct *off_work;
+static struct work_struct *watch_work;
 
 static struct cil_governor *governor_bpf(void)
 {
@@ -68,7 +68,7 @@ static struct cil_governor *governor_bpf(void)
 /* The idle path queues no work; the interrupt that follows does. */
 static void queue_off_work(struct irq_work *work)
 {
-	schedule_work(off_work);
+	schedule_work(watch_work);
 }
 
 static struct irq_work off_irq_work = IRQ_WORK_INIT(queue_off_work);
@@ -366,7 +366,7 @@ void cil_bpf_sum_counts(struct cil_bpf_counts *sum)
  */
 void cil_bpf_watch(struct work_struct *work)
 {
-	off_work = work;
+	watch_work = work;
 }
 
 /**
