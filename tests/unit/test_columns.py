@@ -184,17 +184,15 @@ def test_continued(
 
 
 # A timer that was due while the CPU was awake ended the interval; one that had passed before was
-# moved; and one of a task that runs next may have come early, by its slack.
+# moved, and one that is still to come ended none.
 @pytest.mark.parametrize(
     ("sleep", "left", "length"),
     [
         (1_020_000, 0, 1_020_000),
         (1_050_000, 0, 1_050_000),
         (1_050_001, 0, None),
-        (1_050_001, 1, 1_050_000),
-        (1_100_000, 1, 1_050_000),
-        (1_100_001, 1, 998_000),
-        (1_100_000, 0, None),
+        (1_050_000, 1, 1_050_000),
+        (1_050_001, 1, 998_000),
         (978_000, 0, 998_000),
         (977_999, 0, None),
     ],
@@ -208,7 +206,7 @@ def test_a_timer_between_two_decisions(
     assert len(rows) == (1 if length is None else 2)
     if length is not None:
         assert rows[0]["length_ns"] == length
-        timer = sleep != 1_100_001
+        timer = sleep <= 1_050_000
         assert bool(rows[0]["flags"] & co.TIMER) == timer
         assert bool(rows[0]["flags"] & co.TICKED) == bool(left)
 

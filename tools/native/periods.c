@@ -12,9 +12,6 @@
  */
 #define TOLERANCE_NS		20000
 
-/* What a timer of a task may come early, by default, that its expiry allows. */
-#define SLACK_NS		50000
-
 /* A wake-up that is so late is not the state's doing: see docs/replay.md. */
 #define OVERSLEPT_NS		100000
 
@@ -303,8 +300,7 @@ static void abort_interval(struct cil_periods *p, struct cil_period *d)
 
 /*
  * The timer that the last period knew of: has it come since the CPU woke up, or
- * while it polled? One that passed before that had been moved or cancelled. A
- * timer of a task that allows it slack may come that much early.
+ * while it polled? One that passed before that had been moved or cancelled.
  */
 static bool timer_came(const struct cil_periods *p, const struct cil_period *d,
 		       u64 *due_ns)
@@ -318,8 +314,6 @@ static bool timer_came(const struct cil_periods *p, const struct cil_period *d,
 	*due_ns = last->now_ns + timer_ns;
 	if (!is_polling(p, last) && *due_ns + TOLERANCE_NS < woken_ns)
 		return false;
-	if (*due_ns > d->now_ns && d->left && *due_ns <= d->now_ns + SLACK_NS)
-		*due_ns = d->now_ns;
 	return *due_ns <= d->now_ns;
 }
 

@@ -82,8 +82,6 @@ CHANGES = (
            ENGINE, "#define TICK_TOLERANCE_NS\t70000", "#define TICK_TOLERANCE_NS\t0"),
     Change("grid", "the tick keeps the grid that it had at the beginning of an interval",
            ENGINE, "\tif (*in->phase_ns >= 0)\n\t\trun->tick_phase_ns = *in->phase_ns;\n", ""),
-    Change("slack", "a task's timer is not early by its slack",
-           PERIODS, "#define SLACK_NS\t\t50000", "#define SLACK_NS\t\t0"),
     Change("overslept", "overslept intervals are judged, too",
            "tools/native/replay/play.c", "(NOT_PLAYED | RP_OVERSLEPT)", "NOT_PLAYED"),
     Change("exit", "leaving a state takes half of its exit latency",
