@@ -194,7 +194,7 @@ class Session:
             delta_tick_ns=TICK - cpu.now % TICK,
             generation=1,
             governor=NUMBER[governor],
-            flags=4,
+            flags=0 if governor == "gate" else 4,  # the kernel's governor asks unseen
             index=index,
             stop_tick=int(stop),
             reason=reason,

@@ -10,7 +10,9 @@ import pytest
 
 from cpuidle_lab import trace as tr
 from cpuidle_lab.crossval import pairs as crossval
+from cpuidle_lab.crossval import parts
 from cpuidle_lab.crossval.parts import Part
+from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.stock import PROBES
 from tests.proofs.stock import predict, run
 from tests.unit.synthetic import Session
@@ -47,10 +49,15 @@ class BothWays(Session):
         self.trace.mark(0, 1001, "stock kernel=6.12.0-test way=probes")
 
     def _decision(self, cpu, governor, index, stop, left, hints):  # type: ignore[no-untyped-def]
+        own = self.probed and governor != "gate"
+        # Of the kernel's governor; then of the module's event, which is left out.
+        for ret in () if own or not self.probed else (left, left + 5000):
+            self.trace.add(0, cpu.now, "cil_sleep_length", ret=ret, dn=ret)
         super()._decision(cpu, governor, index, stop, left, hints)
         if self.probed:
             fate = "cil_stop_tick" if stop else "cil_retain_tick"
-            self.trace.add(0, cpu.now + 1, "cil_sleep_length", ret=left, dn=left)
+            if own:
+                self.trace.add(0, cpu.now + 1, "cil_sleep_length", ret=left, dn=left)
             self.trace.add(0, cpu.now + 2, fate)
 
     def _outcome(self, cpu, *args, **values):  # type: ignore[no-untyped-def]
@@ -80,6 +87,29 @@ def test_a_phase_that_one_way_lacks_is_a_row_of_its_own(
     missing = found["hackbench"]
     assert missing.decisions > 20 and (missing.matched, missing.facts, missing.close) == (0, 0, 0)
     assert (False, "probes: phases that both have: all but 1 of 3") in run.targets(rows)
+
+
+def test_the_kernels_governor_is_judged_by_what_it_asked_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run.RECORDERS == ("gate", "menu_ng", "teo_ng", "wteo")
+    words = run.script(["idle", "redis"], run.RECORDERS, 1, "6.12").splitlines()
+    assert words.index("tune gate base menu") + 1 == words.index("afresh gate")
+    # The reader takes few changes of the governor.
+    afresh = [word for word in words if word.startswith("afresh ")]
+    assert afresh == [f"afresh {name}" for name in run.RECORDERS for _ in range(2)]
+    session = BothWays()
+    session.phase("gate", "cyclictest", 50_000_000)
+    monkeypatch.setattr(parts, "series", lambda _: NEWEST)
+    monkeypatch.setattr(run, "replayed", own_choices)
+    read = run.read_ways(session.trace.write(tmp_path / "6.12-1.dat"))
+    assert {part.recorder.label for way in read.values() for part in way.values()} == {
+        f"menu@{NEWEST}"
+    }
+    (row,) = (row for row in run.judge(read, 1) if row.way == PROBES)
+    # The module did not see that it asked, nor whether the tick came.
+    assert (row.matched, row.asked, row.inferred) == (1, 1, None)
+    assert row.close == 1 and row.facts > 0.9
 
 
 def test_predictions_by_a_way_stand_beside_the_modules_facts(tmp_path: Path) -> None:

@@ -24,8 +24,10 @@ sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
 from cpuidle_lab import columns  # noqa: E402
 from cpuidle_lab import trace as tr  # noqa: E402
+from cpuidle_lab.compare.spec import MAINLINE_KIND  # noqa: E402
 from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
+from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
 from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.host import parse_version  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
@@ -53,7 +55,9 @@ exit codes: 0 every target is met, 1 one is missed, 2 wrong usage
 
 GROUP = "cil_p1"
 FULL = "full"
-RECORDERS = ("menu_ng", "teo_ng", "wteo")
+# The kernel's own menu decides under the gate.
+RECORDERS = ("gate", "menu_ng", "teo_ng", "wteo")
+BASES = {"gate": "menu"}
 MACHINE = "skx"
 
 # Of all answers that were asked for, by probes; and of facts.
@@ -106,7 +110,8 @@ class Row:
         exact: share of the asked ones whose sleep length and time to the tick are the same.
         close: share of all whose sleep length is within 2 us or 1 %.
         inferred: the same of those not asked by probes, None without any.
-        facts: share of all with the same state, tick, wake-up and end of the poll.
+        facts: share of all with the same state, tick, wake-up and end of the poll. Of a wake-up
+            under the kernel's governor the module does not know whether the tick came.
         same: first choices that replay makes alike, by governor.
         apart: regret by the probes less that by the module, points, by governor.
         orders: pairs of governors whose order differs.
@@ -136,11 +141,12 @@ class Row:
 
 
 def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel: str) -> str:
-    """Return the guest's script: both ways at once."""
+    """Return the guest's script: both ways at once, governor by governor."""
     phases = [
-        workloads.find(name).phase(recorder, seconds, 42)
-        for name in names
+        workloads.find(name).phase(recorder, seconds, 42, GOVERNORS.get(recorder, ()))
+        # A recording may change its governor only so often.
         for recorder in recorders
+        for name in names
     ]
     session = Session(MACHINE, phases, (OUR_EVENTS,)).script().splitlines()
     # Kernels have not all events.
@@ -161,7 +167,7 @@ def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel:
     begin = [
         *(f"echo '{line}' >>$tracing/kprobe_events || fail 'no probe'"
           for line in lines(GROUP, with_delta)),
-        f"trace-cmd start -C mono -b $((400000 / $(nproc))) -e {GROUP} -e {OUR_EVENTS} "
+        f"trace-cmd start -C mono -b $((800000 / $(nproc))) -e {GROUP} -e {OUR_EVENTS} "
         f"{' '.join(events)} >/dev/null || fail 'tracing did not start'",
         f"mark 'stock machine cpus=0-63 tick_ns={machine.tick_ns} states={states}'",
         f'mark "stock kernel=$(uname -r) way={PROBES}"',
@@ -178,7 +184,7 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
         script=script(names, recorders, args.duration, kernel),
         kernel=kernel,
         cpus=cpus,
-        memory_mib=2048,
+        memory_mib=3072,
         time_limit_s=args.time_limit,
         files=workloads.files(workloads.find(name) for name in names),
     )
@@ -215,7 +221,10 @@ def compare_decisions(row: Row, full: Part, stock: Part) -> None:
     row.decisions = both.height
     kept = both.filter(pl.col("s_ts").is_not_null())
     row.matched = kept.height / max(1, both.height)
-    asked = (pl.col("flags") & 4) != 0 if row.way == PROBES else pl.lit(False)
+    # The module does not see what the kernel's governor asks.
+    kernels = full.recorder.kind == MAINLINE_KIND
+    by_probe = (pl.col("s_flags" if kernels else "flags") & 4) != 0
+    asked = by_probe if row.way == PROBES else pl.lit(False)
     alike = (pl.col("sleep_length_ns") == pl.col("s_sleep_length_ns")) & (
         pl.col("delta_tick_ns") == pl.col("s_delta_tick_ns")
     )
@@ -228,8 +237,9 @@ def compare_decisions(row: Row, full: Part, stock: Part) -> None:
     stops = (pl.col("stop_tick") != 0) | (pl.col("flags") & 1 != 0)
     s_stops = (pl.col("s_stop_tick") != 0) | (pl.col("s_flags") & 1 != 0)
     facts = (stops == s_stops) & (pl.col("flags") & 1 == pl.col("s_flags") & 1)
-    for name in ("out_index", "tick", "poll_time_limit"):
+    for name in ("out_index", "poll_time_limit"):
         facts &= pl.col(name) == pl.col(f"s_{name}")
+    facts &= (pl.col("tick") == tr.TICK_UNKNOWN) | (pl.col("tick") == pl.col("s_tick"))
     told = kept.select(
         asked=asked.mean(),
         exact=alike.filter(asked).mean(),
@@ -320,11 +330,15 @@ def read_ways(trace: Path) -> Ways:
     told = tr.told_by(trace, both=True)
     if told is None:
         raise UserError(f"{trace}: was not recorded both ways")
+    # Without the module, the mark names the kernel's governor itself.
+    governors = [(ts, BASES.get(name, name)) for ts, name in told.governors]
     with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
         folder = Path(name)
         columns.write(trace, folder / FULL)
         for way in TARGETS:
-            changed = replace(told, strict=True, no_probes=way == EVENTS, way=way)
+            changed = replace(
+                told, governors=governors, strict=True, no_probes=way == EVENTS, way=way
+            )
             columns.write(trace, folder / way, told=changed)
         return {way: by_phase(columns.Recording(folder / way), trace) for way in (FULL, *TARGETS)}
 
@@ -485,8 +499,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="default: 6.1, 6.12 and 7.2 with one CPU, 6.12 with four")  # fmt: skip
     add("--cpus", type=int, default=1, help="with --kernels (default: 1)")
     add("--workloads", metavar="NAME[,NAME]", help="default: all of the lab")
-    add("--governors", default="menu_ng,wteo", metavar="LIST",
-        help="governors that decide (default: %(default)s)")  # fmt: skip
+    add("--governors", default=",".join(RECORDERS), metavar="LIST",
+        help="governors that decide; gate: the kernel's menu (default: %(default)s)")  # fmt: skip
     add("--duration", type=int, default=1, metavar="S", help="of each phase (default: 1)")
     add("--time-limit", type=float, default=1800, metavar="S", help="of a boot (default: 1800)")
     add("--traces", type=Path, nargs="+", help="judge these traces; boot nothing")
