@@ -10,6 +10,8 @@ import pytest
 
 from cpuidle_lab import idle_tables, leftovers
 from cpuidle_lab.cli import main
+from cpuidle_lab.commands import capture
+from cpuidle_lab.commands.capture import OUR_EVENTS
 from cpuidle_lab.host import TRACEFS
 from cpuidle_lab.host import Machine as Host
 from cpuidle_lab.probes import KPROBE_EVENTS, Probes, best_way
@@ -89,6 +91,60 @@ def test_the_command_records_without_probes(
     assert "needs root" in capsys.readouterr().err
 
 
+WAYS = ("probes", "events", "cpu_idle")
+
+
+def limit(root: Path, way: str) -> None:
+    """Leave of the kernel what makes a way the best."""
+    lacks: dict[str, tuple[str, ...]] = {
+        "probes": (),
+        "events": (KPROBE_EVENTS,),
+        "cpu_idle": (KPROBE_EVENTS, f"{TRACEFS}/events/timer/tick_stop/enable"),
+    }
+    for name in lacks[way]:
+        (root / name.lstrip("/")).unlink()
+
+
+class Marked(Tree):
+    """A machine that keeps what is written to its trace_marker."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.marks: list[str] = []
+
+    def _write(self, name: str, text: str) -> None:
+        if name.endswith("/trace_marker"):
+            self.marks.append(text)
+        super()._write(name, text)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_records_its_events_and_says_itself(root: Path, way: str) -> None:
+    limit(root, way)
+    for event in ("sched/sched_switch", "timer/hrtimer_rearm"):
+        folder = root / f"{TRACEFS}/events/{event}".lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "enable").write_text("0\n")
+    before = contents(root)
+    tree = Marked(root)
+    plan = capture.Plan(Path("a.dat"), False, None, (), (), None, ("true",), stock=True)
+    result = capture.record(Host(tree), plan)
+    assert (result.exit_code, result.way, bool(result.why)) == (0, way, way != "probes")
+    asked = (root / "recorded-arguments").read_text().split()
+    assert asked[3:5] == ["-C", "mono"]
+    assert any(word.startswith("cil_p") for word in asked) == (way == "probes")
+    # The device of the clock tells what probes tell better.
+    assert ("timer:hrtimer_rearm" in asked) == (way == "events")
+    assert {"power:cpu_idle", "timer:hrtimer_expire_entry"} <= set(asked)
+    assert OUR_EVENTS not in asked
+    kernel = [mark for mark in tree.marks if mark.startswith("stock kernel=")]
+    assert len(kernel) == 1 and kernel[0].endswith(f" way={way}")
+    told = [mark.split()[0] for mark in tree.marks]
+    assert told[0] == "stock" and told.index("phase") > told.index("stock")
+    assert contents(root) == before
+    assert Path("a.dat").exists()
+
+
 def test_without_any_event_of_idle_cpus_nothing_is_recorded(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +183,42 @@ def test_probes_before_a_refused_one_are_removed(
 
 
 # ---- Interruptions ----
+
+
+@pytest.mark.parametrize("way", ["events", "cpu_idle"])
+def test_ctrl_c_restores_what_a_session_without_probes_changed(root: Path, way: str) -> None:
+    limit(root, way)
+    before = contents(root)
+    process = start("capture", "--stock", "--", "sh", "-c", "echo > on; exec sleep 60")
+    wait_for(Path("on").exists)
+    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    clock.write_text(SET)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT
+    assert err.endswith("no trace was kept, the system is as before\n")
+    assert clock.read_text() == "global\n"
+    assert contents(root) == before and not list((root / "run").iterdir())
+    assert not (root / KPROBE_EVENTS.lstrip("/")).exists()
+    assert [path.name for path in Path().iterdir()] == ["on"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_ends_an_open_session_which_keeps_its_trace(root: Path, way: str) -> None:
+    limit(root, way)
+    before = contents(root)
+    process = start("capture", "--stock")
+    marker = root / f"{TRACEFS}/trace_marker".lstrip("/")
+    wait_for(lambda: marker.exists() and "phase governor=" in marker.read_text())
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert ("recorded by " in err) == (way != "probes")
+    assert Path("trace.dat").read_text() == "a trace\n"
+    assert contents(root) == before and not list((root / "run").iterdir())
+    if way == "probes":
+        lines = (root / KPROBE_EVENTS.lstrip("/")).read_text().splitlines()
+        assert sorted(lines[6:]) == sorted(f"-:{line.split()[0][2:]}" for line in lines[:6])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
