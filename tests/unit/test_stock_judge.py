@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cpuidle_lab import trace as tr
@@ -13,8 +14,9 @@ from cpuidle_lab.crossval import pairs as crossval
 from cpuidle_lab.crossval import parts
 from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.linux_source import NEWEST
+from cpuidle_lab.machines import find
 from cpuidle_lab.stock import PROBES
-from tests.proofs.stock import predict, run
+from tests.proofs.stock import costs, predict, run
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Event, Field
 
@@ -109,7 +111,23 @@ def test_the_kernels_governor_is_judged_by_what_it_asked_unseen(
     (row,) = (row for row in run.judge(read, 1) if row.way == PROBES)
     # The module did not see that it asked, nor whether the tick came.
     assert (row.matched, row.asked, row.inferred) == (1, 1, None)
-    assert row.close == 1 and row.facts > 0.9
+    assert row.close == 1 and row.facts > 0.9 and row.verdicts > 0.9
+
+
+def test_stays_are_above_or_below_as_the_kernel_counts_them() -> None:
+    machine = find("skx")  # target residencies 0, 2, 20, 600 us; exit latencies 0, 2, 10, 133 us
+    stays = {(0, 1): 0, (0, 2000): 1, (1, 1999): -1, (1, 2000): 0, (1, 21_999): 0, (1, 22_000): 1,
+             (3, 599_999): -1, (3, 10**12): 0}  # fmt: skip
+    index, stay_ns = np.array(list(stays)).T
+    assert run.verdict(machine, index, stay_ns).tolist() == list(stays.values())
+
+
+def test_each_way_of_recording_stands_with_its_costs_in_the_document() -> None:
+    text = (run.TOP / "docs/stock.md").read_text()
+    rows = {tuple(line.split(" | ")[:2]) for line in text.splitlines() if line.startswith("| ")}
+    wanted = {(f"| {name}", way) for name in costs.WORKLOADS for way in costs.WAYS}
+    assert wanted <= rows
+    assert {f"{event} alone" for event in ("power:cpu_idle_miss", "ipi")} <= set(costs.WAYS)
 
 
 def test_predictions_by_a_way_stand_beside_the_modules_facts(tmp_path: Path) -> None:

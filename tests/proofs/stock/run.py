@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 TOP = Path(__file__).resolve().parents[3]
@@ -94,6 +95,8 @@ TIE = 0.25
 # Clocks of the two ways: from the call of select to its record at most so much passes.
 _SAME_NS = 20_000
 
+Array = npt.NDArray[Any]
+
 _ENTERED = pl.col("out_kind") == tr.ENTERED
 
 
@@ -112,6 +115,7 @@ class Row:
         inferred: the same of those not asked by probes, None without any.
         facts: share of all with the same state, tick, wake-up and end of the poll. Of a wake-up
             under the kernel's governor the module does not know whether the tick came.
+        verdicts: share of all that are above or below alike, as the kernel counts them.
         same: first choices that replay makes alike, by governor.
         apart: regret by the probes less that by the module, points, by governor.
         orders: pairs of governors whose order differs.
@@ -130,6 +134,7 @@ class Row:
     close: float = 0.0
     inferred: float | None = None
     facts: float = 0.0
+    verdicts: float = 0.0
     same: dict[str, float] = field(default_factory=dict)
     apart: dict[str, float] = field(default_factory=dict)
     orders: int = 0
@@ -197,21 +202,39 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
 # ---- Judging ----
 
 
+def verdict(machine: tr.Machine, index: Array, stay_ns: Array) -> Array:
+    """Return -1 for each stay that the kernel counts as above, 1 for below, else 0.
+
+    As drivers/cpuidle/cpuidle.c does for power:cpu_idle_miss, no state being disabled.
+    """
+    target = np.asarray(machine.target_residency_ns, np.int64)
+    latency = np.asarray(machine.exit_latency_ns, np.int64)
+    deeper = np.append(target[1:], tr.TIME_MAX)
+    above = (stay_ns < target[index]) & (index > 0)
+    below = stay_ns - latency[index] >= deeper[index]
+    return np.where(above, -1, (below & ~above).astype(np.int64))
+
+
+def _entered(machine: tr.Machine, kept: columns.Columns) -> pl.DataFrame:
+    """Return the decisions that an idle period followed, with verdict(), by time."""
+    names = ("ts", "sleep_length_ns", "delta_tick_ns", "flags", "out_index", "out_kind",
+             "stop_tick", "tick", "poll_time_limit", "by_tick", "residency_ns")  # fmt: skip
+    frame = pl.DataFrame({name: kept[name] for name in names}).filter(_ENTERED).sort("ts")
+    told = (frame[name].cast(pl.Int64).to_numpy() for name in ("out_index", "residency_ns"))
+    return frame.with_columns(verdict=verdict(machine, *told))
+
+
 def compare_decisions(row: Row, full: Part, stock: Part) -> None:
     """Compare the decisions of both, matched by time."""
     found = []
     for cpu, (_, periods) in full.kept.items():
         if cpu not in stock.kept:
             continue
-        names = ("ts", "sleep_length_ns", "delta_tick_ns", "flags", "out_index", "out_kind",
-                 "stop_tick", "tick", "poll_time_limit", "by_tick")  # fmt: skip
-        mine, other = (
-            pl.DataFrame({name: kept[name] for name in names}).filter(_ENTERED).sort("ts")
-            for kept in (periods, stock.kept[cpu][1])
-        )
+        machine = full.machines[cpu]
+        mine, other = _entered(machine, periods), _entered(machine, stock.kept[cpu][1])
         found.append(
             mine.join_asof(
-                other.rename({name: f"s_{name}" for name in names}).with_columns(ts="s_ts"),
+                other.rename(lambda name: f"s_{name}").with_columns(ts="s_ts"),
                 on="ts",
                 strategy="nearest",
                 tolerance=_SAME_NS,
@@ -246,10 +269,10 @@ def compare_decisions(row: Row, full: Part, stock: Part) -> None:
         close=close.mean(),
         inferred=close.filter(~asked).mean(),
         facts=facts.mean(),
+        verdicts=(pl.col("verdict") == pl.col("s_verdict")).mean(),
     ).row(0, named=True)
-    row.asked, row.exact, row.close, row.inferred, row.facts = (
-        told[name] for name in ("asked", "exact", "close", "inferred", "facts")
-    )
+    for name, share in told.items():
+        setattr(row, name, share)
 
 
 def first_choices(part: Part, spec: str) -> pl.DataFrame:
@@ -263,7 +286,7 @@ def first_choices(part: Part, spec: str) -> pl.DataFrame:
     return pl.concat(frames).sort("ts")
 
 
-def _recorded_at(part: Part, cpu: int) -> "np.ndarray[Any, Any]":
+def _recorded_at(part: Part, cpu: int) -> Array:
     """Return when the first decision of each interval was recorded, by the trace's clock."""
     intervals, periods = part.kept[cpu]
     at = dict(zip(periods["seq"].tolist(), periods["ts"].tolist(), strict=True))
@@ -413,8 +436,10 @@ def _targets(rows: Sequence[Row], target: Target) -> list[tuple[bool, str]]:
     found.append((not lacking, f"phases that both have: all but {lacking} of {len(rows)}"))
     total = sum(row.decisions for row in rows)
     matched = _share([(row.matched, row.decisions) for row in rows])
+    verdicts = _share([(row.verdicts, row.decisions) for row in rows])
     found.append((total > 0, f"{total:,} decisions compared in {len(rows)} recordings; "
-                  f"{100 * matched:.2f} % found; {sum(row.intervals for row in rows):,} "
+                  f"{100 * matched:.2f} % found, {100 * verdicts:.3f} % above or below alike; "
+                  f"{sum(row.intervals for row in rows):,} "
                   f"intervals in both, {sum(row.more for row in rows):,} in one"))  # fmt: skip
     return found
 
