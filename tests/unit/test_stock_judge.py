@@ -4,6 +4,7 @@
 import resource
 import subprocess
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -172,7 +173,7 @@ def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
         subprocess.run(
             command,
             capture_output=True,
-            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_DATA, (limit, limit)),
             check=False,
         )
         for limit in (MEMORY, resource.RLIM_INFINITY)
