@@ -14,6 +14,8 @@ from tests.unit.tracedat import Trace
 TIME_MAX = 2**63 - 1
 TICK = 4_000_000
 NEAR = 20_000
+# As in grid.h.
+TRUST, TRUST_MAX = 4, 64
 EXIT = (0, 2_000, 133_000)
 MACHINE = Machine(
     ("POLL", "C1", "C6"), EXIT, (0, 2_000, 600_000), (1000, 400, 50), (True, False, False), TICK
@@ -64,20 +66,6 @@ class Decided:
         return bool(self.flags & tr.TICK_STOPPED)
 
     @property
-    def by_tick(self) -> bool:
-        """Whether the tick ended it, and not a timer that was due no later."""
-        if self.kind != 0 or self.delta >= self.sleep:
-            return False
-        if self.tick == 2:
-            return not (self.stop_tick or self.stopped) and self.residency >= self.delta - NEAR
-        return self.tick == 1
-
-    @property
-    def again(self) -> bool:
-        """Whether the tick or the poll time limit ended it."""
-        return self.by_tick or bool(self.kind == 0 and self.poll)
-
-    @property
     def overslept(self) -> bool:
         """Whether the CPU was to be woken by itself long before."""
         due = self.sleep if self.stop_tick or self.stopped else self.delta
@@ -89,28 +77,59 @@ class Decided:
 POLLING = 0
 
 
+def near(at: int, grid: int) -> bool:
+    """Tell whether a moment is on the grid of the tick."""
+    off = abs(at % TICK - grid)
+    return grid >= 0 and min(off, TICK - off) <= NEAR
+
+
 class Story:
     """What the decisions of a CPU tell, each from itself and those beside it."""
 
     def __init__(self, decided: list[Decided]) -> None:
         self.decided = decided
+        # The grid of the tick, and the phase of the next event as the kernel told it.
+        self.grids: list[int] = []
         self.phases: list[int] = []
-        phase = -1
+        grid, trust = -1, 0
         for d in decided:
+            phase = grid
             # The kernel tells; before it has, a tick that came when it was due tells, too.
             told = d.delta < d.sleep
             came = d.kind == 0 and d.tick == 1 and not d.stop_tick and d.residency >= d.delta
-            if not d.stopped and d.delta >= 0 and (told or (phase < 0 and came)):
+            if not d.stopped and d.delta >= 0 and (told or (grid < 0 and came)):
                 phase = (d.now + d.delta) % TICK
+                if near(phase, grid):
+                    grid, trust = phase, trust + TRUST * (trust < TRUST_MAX)
+                elif trust:
+                    trust -= 1
+                else:
+                    grid, trust = phase, TRUST - 1
+            self.grids.append(grid)
             self.phases.append(phase)
 
     def held(self, i: int) -> bool:
         """Tell whether the kernel answered with the tick, since it could not be stopped."""
-        d, phase = self.decided[i], self.phases[i]
-        if phase < 0 or d.stopped or d.sleep != d.delta or not 0 <= d.sleep <= TICK:
+        d = self.decided[i]
+        if d.stopped or d.sleep != d.delta or not 0 <= d.sleep <= TICK:
             return False
-        off = (d.now + d.sleep - phase) % TICK
-        return min(off, TICK - off) <= NEAR
+        return near(d.now + d.sleep, self.grids[i])
+
+    def by_tick(self, i: int) -> bool:
+        """Tell whether the tick ended a period, and not a timer that was due no later."""
+        d = self.decided[i]
+        if d.kind != 0 or d.delta >= d.sleep:
+            return False
+        if d.tick == 2:
+            kept = not (d.stop_tick or d.stopped)
+            lasted = d.residency >= d.delta - NEAR
+            return kept and lasted and near(d.now + d.delta, self.grids[i])
+        return d.tick == 1
+
+    def again(self, i: int) -> bool:
+        """Tell whether the tick or the poll time limit ended a period."""
+        d = self.decided[i]
+        return self.by_tick(i) or bool(d.kind == 0 and d.poll)
 
     def told(self, i: int, earlier: int = 0) -> int:
         """Return the kernel's answer, as it had been so much earlier."""
@@ -132,7 +151,7 @@ class Story:
         d = self.decided[i]
         left = d.now + d.residency - EXIT[d.entered]
         kept = self.held(i) or not (d.stop_tick or d.stopped)
-        since = min(left, now, *([d.now + d.delta] if d.by_tick and kept else []))
+        since = min(left, now, *([d.now + d.delta] if self.by_tick(i) and kept else []))
         return since, left - since
 
     def answers(self, group: list[int]) -> list[tuple[int, ...]]:
@@ -141,7 +160,7 @@ class Story:
         i = group[-1]
         d = self.decided[i]
         kept = self.held(i) or not (d.stop_tick or d.stopped)
-        if d.again and self.fate(i) == "timer" and d.by_tick and kept:
+        if self.again(i) and self.fate(i) == "timer" and self.by_tick(i) and kept:
             # The timer went off in the tick, or on the way back from it.
             due, end = self.came(i), d.now + d.residency
             assert due is not None
@@ -193,7 +212,7 @@ class Story:
                 found[-1].append(i)
             else:
                 found.append([i])
-            more = d.again and self.fate(i) == "more"
+            more = self.again(i) and self.fate(i) == "more"
         return found
 
     def end(self, group: list[int]) -> tuple[int, int, int]:
@@ -204,7 +223,7 @@ class Story:
             return 0, d.now, 0
         stay, flags = d.residency - EXIT[d.entered], 0
         length, awake = max(1, d.now + stay - start), d.now + d.residency
-        if not d.again:
+        if not self.again(i):
             until_due = stay >= d.sleep - NEAR
             if d.tick == 1 or (d.tick == 2 and self.held(i) and until_due):
                 flags |= co.TICKED
@@ -219,7 +238,7 @@ class Story:
             assert due is not None
             length, awake = max(length, due - start), max(awake, due)
             flags |= co.TIMER
-        if fate in ("timer", "work") and d.by_tick and self.decided[i + 1].left:
+        if fate in ("timer", "work") and self.by_tick(i) and self.decided[i + 1].left:
             flags |= co.TICKED
         return length, awake, flags
 

@@ -69,9 +69,10 @@ def test_intervals_by_definition(tmp_path: Path, decided: list[list[Decided]]) -
             not got and not expected
         )
         periods = recording.table("period").filter(pl.col("cpu") == cpu)
-        of = {i: stream[group[0]].seq for group in Story(stream).groups() for i in group}
+        story = Story(stream)
+        of = {i: stream[group[0]].seq for group in story.groups() for i in group}
         assert periods.select("left", "by_tick", "overslept", "interval").rows() == [
-            (d.left, d.by_tick, d.overslept, of.get(i, 0)) for i, d in enumerate(stream)
+            (d.left, story.by_tick(i), d.overslept, of.get(i, 0)) for i, d in enumerate(stream)
         ]
         for row in got:
             assert row["latency_req_ns"] == row["first_seq"] * 7
@@ -275,6 +276,24 @@ def test_no_tick_is_held_where_no_tick_is_known(tmp_path: Path) -> None:
     ):
         (row,) = rows_of(tmp_path, other)
         assert (row["timer_ns"], row["tick_phase_ns"]) == (300_000, -1)
+
+
+# From 7.0 on the kernel tells of a cancelled timer that its clock is still programmed for. That is
+# no tick, even if a period lasts until then under a governor that hides ticks.
+@pytest.mark.parametrize(("off", "ticks"), [(0, 1), (20_000, 1), (20_001, 0), (2_000_000, 0)])
+def test_an_event_off_the_grid_is_no_tick(tmp_path: Path, off: int, ticks: int) -> None:
+    first = Decided(seq=1, now=10**9, sleep=9_000_000, delta=500_000, residency=400_000)
+    now = 10**9 + 4_200_000
+    second = replace(first, seq=2, now=now, delta=300_000 + off, residency=302_000 + off, tick=2)
+    trace = Trace()
+    add(trace, 0, [first, second])
+    recording = made(trace, tmp_path)
+    assert recording.table("period")["by_tick"].to_list() == [0, ticks]
+    phase = (10**9 + 500_000 + off) % TICK
+    assert recording.table("interval")["tick_phase_ns"].to_list() == [
+        (10**9 + 500_000) % TICK,
+        phase,
+    ]
 
 
 # A CPU has one grid of ticks: it was there before the kernel told of it.

@@ -408,10 +408,28 @@ def test_the_recorded_way_back_from_a_tick() -> None:
     far = [(MS + 20_001, 8 * MS)]
     told, _ = asked(9 * MS, 10 * MS, far, keep=1, served=30_000, back=5_000)
     assert told[1][0] == 10 * MS - MS - BACK
-    # The kernel told of another grid then.
-    phase = (START + MS + 15_000 + 7_000) % TICK_NS
+    # The kernel told the grid more exactly then.
+    phase = (START + MS + 15_000 + 4_000) % TICK_NS
     told, _ = asked(9 * MS, 10 * MS, came, keep=2, served=30_000, back=5_000, grid=phase)
-    assert told[1][1] == 4 * MS + MS + 15_000 + 7_000 - at
+    assert told[1][1] == 4 * MS + MS + 15_000 + 4_000 - at
+
+
+# From 7.0 on the kernel tells of a cancelled timer that its clock is still programmed for. That is
+# no tick: the governor hears of it, and is woken by the ticks alone.
+def test_an_event_off_the_grid_is_told_and_is_no_tick() -> None:
+    probe = Probe(9)
+    frame = intervals([500_000, 6 * MS])
+    start = int(frame["start_ns"][1])
+    frame["timer_ns"] = np.array([10 * MS, 10 * MS])
+    frame["tick_phase_ns"] = np.array([START + MS, start + 100_000]) % TICK_NS
+    frame["answers"] = np.zeros(2, np.uint32)
+    frame |= {f"answer_{name}_ns": np.zeros(0, np.int64) for name in ANSWERS}
+    with engine.Run(probe.governor, QUICK) as run:
+        run.play(frame, False)
+        tick = (START + MS - start) % TICK_NS
+        assert probe.told[1] == (10 * MS, 100_000, False)
+        assert probe.told[2] == (10 * MS - tick - BACK, TICK_NS - BACK, False)
+        assert run.totals().ticks == 1 + (tick + TICK_NS < 6 * MS)
 
 
 # A selection that was aborted is made again, and the next one knows that no idle period followed.

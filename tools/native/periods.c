@@ -50,7 +50,7 @@ void cil_periods_begin(struct cil_periods *p, u32 cpu,
 	p->cpu = cpu;
 	p->gap = true;
 	p->idle_gap = true;
-	p->tick_phase_ns = -1;
+	p->grid.phase_ns = -1;
 }
 
 static const char *check_index(struct cil_periods *p, const char *what,
@@ -76,25 +76,23 @@ static bool is_polling(const struct cil_periods *p, const struct cil_period *d)
 	return p->machine.polling >> d->out_index & 1;
 }
 
+/* Is the event the tick that the kernel told as the next one? */
+static bool is_tick_due(const struct cil_periods *p, const struct cil_period *d)
+{
+	return cil_grid_meets(&p->grid, d->now_ns + (u64)d->delta_tick_ns,
+			      p->machine.tick_ns);
+}
+
 /*
  * Did the kernel answer with the tick, because the tick had to go on? Then the
  * two times that it told are the same, and meet the grid of the tick.
  */
 static bool is_tick(const struct cil_periods *p, const struct cil_period *d)
 {
-	s64 tick_ns = p->machine.tick_ns;
-	u64 phase_ns;
-	s64 off_ns;
-
-	if (d->flags & CIL_FLAG_TICK_STOPPED || p->tick_phase_ns < 0 ||
-	    d->sleep_length_ns != d->delta_tick_ns ||
-	    d->sleep_length_ns < 0 || d->sleep_length_ns > tick_ns)
-		return false;
-	phase_ns = (d->now_ns + (u64)d->sleep_length_ns) % (u64)tick_ns;
-	off_ns = (s64)phase_ns - p->tick_phase_ns;
-	if (off_ns < 0)
-		off_ns = -off_ns;
-	return off_ns <= TOLERANCE_NS || tick_ns - off_ns <= TOLERANCE_NS;
+	return !(d->flags & CIL_FLAG_TICK_STOPPED) &&
+	       d->sleep_length_ns == d->delta_tick_ns &&
+	       d->sleep_length_ns >= 0 &&
+	       d->sleep_length_ns <= (s64)p->machine.tick_ns && is_tick_due(p, d);
 }
 
 /* The time to the next timer event, as intervals have it. */
@@ -112,14 +110,15 @@ static s64 timer_of(const struct cil_periods *p, const struct cil_period *d)
  * the CPU as a timer does. Where a kernel governor hides the tick, it follows:
  * the tick was kept, and the period lasted until it was due.
  */
-static bool ended_by_tick(const struct cil_period *d)
+static bool ended_by_tick(const struct cil_periods *p, const struct cil_period *d)
 {
 	if (d->delta_tick_ns >= d->sleep_length_ns)
 		return false;
 	if (d->tick != CIL_TICK_HIDDEN)
 		return d->tick == CIL_TICK_WAKEUP;
 	return !d->stop_tick && !(d->flags & CIL_FLAG_TICK_STOPPED) &&
-	       (s64)d->residency_ns + TOLERANCE_NS >= d->delta_tick_ns;
+	       (s64)d->residency_ns + TOLERANCE_NS >= d->delta_tick_ns &&
+	       is_tick_due(p, d);
 }
 
 /*
@@ -186,7 +185,7 @@ static void begin_interval(struct cil_periods *p, const struct cil_period *d)
 	in->first_seq = d->seq;
 	in->start_ns = d->now_ns;
 	in->timer_ns = timer_of(p, d);
-	in->tick_phase_ns = p->tick_phase_ns;
+	in->tick_phase_ns = p->told_phase_ns;
 	in->latency_req_ns = d->latency_req_ns;
 	in->hint_ns = d->hint_ns;
 	in->disabled = d->disabled;
@@ -257,7 +256,7 @@ static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 	served_ns = (s64)(left_ns - at_ns);
 	answer.served_ns = served_ns < 0 ? 0 : served_ns;
 	answer.back_ns = now_ns > p->end_ns ? now_ns - p->end_ns : 0;
-	answer.tick_phase_ns = p->tick_phase_ns;
+	answer.tick_phase_ns = p->told_phase_ns;
 	p->sink.answer(p->sink.context, &answer);
 }
 
@@ -274,7 +273,7 @@ static void extend_interval(struct cil_periods *p, struct cil_period *d)
 	if ((s64)d->residency_ns - exit_ns < exit_ns)
 		in->flags |= CIL_INTERVAL_UNCERTAIN;
 	d->interval = in->first_seq;
-	d->by_tick = ended_by_tick(d);
+	d->by_tick = ended_by_tick(p, d);
 	d->overslept = has_overslept(p, d);
 	if (d->overslept)
 		in->flags |= CIL_INTERVAL_OVERSLEPT;
@@ -363,15 +362,18 @@ static bool is_plausible(const struct cil_period *d)
 static void note_tick_phase(struct cil_periods *p, const struct cil_period *d)
 {
 	bool told = d->delta_tick_ns < d->sleep_length_ns;
-	bool came = p->tick_phase_ns < 0 && d->out_kind == CIL_KIND_ENTERED &&
+	bool came = p->grid.phase_ns < 0 && d->out_kind == CIL_KIND_ENTERED &&
 		    d->tick == CIL_TICK_WAKEUP && !d->stop_tick &&
 		    (s64)d->residency_ns >= d->delta_tick_ns;
 
+	u64 at_ns = d->now_ns + (u64)d->delta_tick_ns;
+
+	p->told_phase_ns = p->grid.phase_ns;
 	if (d->flags & CIL_FLAG_TICK_STOPPED || d->delta_tick_ns < 0 ||
 	    !(told || came))
 		return;
-	p->tick_phase_ns = (d->now_ns + (u64)d->delta_tick_ns) %
-			   (u64)p->machine.tick_ns;
+	cil_grid_note(&p->grid, at_ns, p->machine.tick_ns);
+	p->told_phase_ns = (s64)(at_ns % p->machine.tick_ns);
 }
 
 /* The period joins the last interval, or begins one. */

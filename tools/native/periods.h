@@ -10,6 +10,7 @@
 #define CIL_PERIODS_H
 
 #include "../../governors/common/types.h"
+#include "grid.h"
 
 /* As many as the kernel allows, and as policy.h has. */
 #define CIL_PERIODS_STATES	10
@@ -151,7 +152,8 @@ struct cil_period_outcome {
  *	period followed
  * @timer_ns: from the start to the next timer event, the tick left out; the
  *	largest s64 if there was none, CIL_TIMER_UNKNOWN, or CIL_TIMER_TICK
- * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
+ * @tick_phase_ns: time of the next event modulo the period of the tick, as the
+ *	kernel told it where that is before the timer, else of the tick; -1: unknown
  * @busy_ns: from the last period's end to the next interval, 0 if unknown
  * @latency_req_ns: latency request, -1 if unknown
  * @hint_ns: limit by hints
@@ -263,7 +265,8 @@ struct cil_period_sink {
  * @is_pending: @pending is valid
  * @lost: events were lost since the last decision
  * @gap: what the CPU did before the next interval is not known
- * @tick_phase_ns: time of the tick modulo its period, -1 while unknown
+ * @grid: of the CPU's tick
+ * @told_phase_ns: as @tick_phase_ns of struct cil_interval, of the last decision
  * @interval: the last interval, which may go on
  * @has_interval: @interval is valid
  * @last: the last period of @interval
@@ -289,7 +292,8 @@ struct cil_periods {
 	bool is_pending;
 	bool lost;
 	bool gap;
-	s64 tick_phase_ns;
+	struct cil_grid grid;
+	s64 told_phase_ns;
 	struct cil_interval interval;
 	bool has_interval;
 	struct cil_period last;

@@ -173,7 +173,7 @@ struct rp_run *rp_open(const struct cil_policy *policy,
 	run->policy = policy;
 	run->machine = *machine;
 	run->model = *model;
-	run->tick_phase_ns = -1;
+	run->grid.phase_ns = -1;
 	memcpy(run->tunables, tunables,
 	       policy->tunable_count * sizeof(*tunables));
 	rp_set_poll_limit(run, 0);
@@ -260,9 +260,9 @@ void rp_conceal(struct rp_run *run)
 static s64 next_tick(const struct rp_run *run, u64 now_ns)
 {
 	s64 tick_ns = run->machine.tick_ns;
-	s64 since_ns = (s64)(now_ns % (u64)tick_ns) - run->tick_phase_ns;
+	s64 since_ns = (s64)(now_ns % (u64)tick_ns) - run->grid.phase_ns;
 
-	if (run->tick_phase_ns < 0)
+	if (run->grid.phase_ns < 0)
 		return S64_MAX;
 	return since_ns < 0 ? -since_ns : tick_ns - since_ns;
 }
@@ -297,14 +297,36 @@ u64 rp_due(u64 at_ns, s64 timer_ns)
 	return at_ns + timer_ns;
 }
 
+/**
+ * rp_tell_event() - the kernel tells when its next event is, the tick included
+ * @run: the run
+ * @in: the interval
+ * @at_ns: when it tells
+ * @phase_ns: the time of the event modulo the period of the tick; -1: unknown
+ *
+ * An event off the grid is no tick, see grid.h. Governors are told of it all the
+ * same, and the recording says whether it woke the CPU.
+ */
+void rp_tell_event(struct rp_run *run, struct rp_interval *in, u64 at_ns,
+		   s64 phase_ns)
+{
+	u64 tick_ns = (u64)run->machine.tick_ns;
+
+	in->event_ns = 0;
+	if (phase_ns < 0)
+		return;
+	at_ns += ((u64)phase_ns % tick_ns + tick_ns - at_ns % tick_ns) % tick_ns;
+	cil_grid_note(&run->grid, at_ns, run->machine.tick_ns);
+	if (!cil_grid_meets(&run->grid, at_ns, run->machine.tick_ns))
+		in->event_ns = at_ns;
+}
+
 static void next_answer(struct rp_run *run, struct rp_interval *in)
 {
 	u64 at_ns = *in->at_ns++;
 	s64 told_ns = *in->told_ns++;
 
-	if (*in->phase_ns >= 0)
-		run->tick_phase_ns = *in->phase_ns;
-	in->phase_ns++;
+	rp_tell_event(run, in, at_ns, *in->phase_ns++);
 	in->served_ns++;
 	in->back_ns++;
 	in->answers--;
@@ -328,7 +350,7 @@ static void ask(struct rp_run *run, struct rp_interval *in)
 		next_answer(run, in);
 	in->held = in->tick_ns && !run->tick_stopped;
 	if (in->held) {
-		run->tick_phase_ns = in->tick_ns % (u64)run->machine.tick_ns;
+		cil_grid_note(&run->grid, in->tick_ns, run->machine.tick_ns);
 		return;
 	}
 	if (in->overdue && in->timer_ns <= in->now_ns)
@@ -361,6 +383,9 @@ static void decide(struct rp_run *run, struct rp_interval *in, s64 tick_due_ns,
 	rp_now.delta_tick_ns = rp_now.sleep_length_ns;
 	if (!run->tick_stopped && tick_due_ns < rp_now.delta_tick_ns)
 		rp_now.delta_tick_ns = tick_due_ns;
+	if (!run->tick_stopped && in->event_ns > in->now_ns &&
+	    (s64)(in->event_ns - in->now_ns) < rp_now.delta_tick_ns)
+		rp_now.delta_tick_ns = (s64)(in->event_ns - in->now_ns);
 	rp_now.left_ns = in->end_ns - in->now_ns;
 	rp_now.charge_ns = in->end_ns - in->charged_ns;
 	rp_now.poll_limit_ns = 0;

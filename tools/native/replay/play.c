@@ -106,6 +106,7 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 {
 	struct rp_interval interval = interval_of(in, i, answer);
 
+	rp_tell_event(run, &interval, in->start_ns[i], in->tick_phase_ns[i]);
 	if (!(in->flags[i] & RP_CONTINUED))
 		run->tick_stopped = false;
 	if (run->poll_disabled != interval.disabled)
@@ -136,8 +137,6 @@ static void play_any(struct rp_run *run, const struct rp_intervals *in,
 {
 	bool played = !(in->flags[i] & NOT_PLAYED) && in->length_ns[i] >= 0;
 
-	if (in->tick_phase_ns[i] >= 0)
-		run->tick_phase_ns = in->tick_phase_ns[i];
 	if (is_judged(in, i)) {
 		play_one(run, in, c, i, answer);
 		return;

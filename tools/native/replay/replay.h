@@ -76,7 +76,8 @@ struct rp_model {
  *	not included; 0: the selection was aborted
  * @timer_ns: time until the next timer event, the tick left out; or one of
  *	RP_TIMER_*
- * @tick_phase_ns: time of the tick modulo its period, -1 if unknown
+ * @tick_phase_ns: time of the next event modulo the period of the tick, as the
+ *	kernel told it, see grid.h; -1 if unknown
  * @latency_req_ns: latency request
  * @disabled: bit k is set if state k was disabled
  * @flags: RP_*

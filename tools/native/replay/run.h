@@ -3,6 +3,7 @@
 #ifndef CIL_REPLAY_RUN_H
 #define CIL_REPLAY_RUN_H
 
+#include "../grid.h"
 #include "replay.h"
 
 /**
@@ -30,7 +31,7 @@ struct rp_driver {
  * @conceals: see rp_conceal()
  * @poll_limit_ns: how long the polling state polls, by the states disabled
  * @poll_disabled: the disabled states that @poll_limit_ns is for
- * @tick_phase_ns: time of the tick modulo its period, -1 as long as unknown
+ * @grid: of the tick
  * @tick_stopped: the tick is stopped
  * @outcome: the last idle period, to be learned from
  * @reflected: @outcome is valid
@@ -49,7 +50,7 @@ struct rp_run {
 	bool conceals;
 	s64 poll_limit_ns;
 	u32 poll_disabled;
-	s64 tick_phase_ns;
+	struct cil_grid grid;
 	bool tick_stopped;
 	struct cil_outcome outcome;
 	bool reflected;
@@ -99,7 +100,10 @@ struct rp_moment {
  * @told_ns: the time to the timer then
  * @served_ns: how much longer the recorder's state lasted then
  * @back_ns: from the end of its state to its decision then
- * @phase_ns: the time of the tick modulo its period, as the kernel told then
+ * @phase_ns: the time of the next event modulo the tick's period, as the kernel
+ *	told then
+ * @event_ns: when the next event is due that the kernel told of last, if that is
+ *	neither a tick nor a timer; 0: it is one
  * @held: the tick cannot be stopped now
  * @latency_req_ns: latency request
  * @disabled: disabled states
@@ -124,6 +128,7 @@ struct rp_interval {
 	const s64 *served_ns;
 	const s64 *back_ns;
 	const s64 *phase_ns;
+	u64 event_ns;
 	bool held;
 	bool by_timer;
 	s64 latency_req_ns;
@@ -154,6 +159,8 @@ static inline double rp_cost(const struct rp_model *model, u32 k,
 
 void rp_set_poll_limit(struct rp_run *run, u32 disabled);
 u64 rp_due(u64 at_ns, s64 timer_ns);
+void rp_tell_event(struct rp_run *run, struct rp_interval *in, u64 at_ns,
+		   s64 phase_ns);
 void rp_judge_misses(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
 		     s64 residency_ns);
 void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index);

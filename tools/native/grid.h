@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The grid of the tick: the tick of a CPU comes at the same time modulo its
+ * period, for as long as the CPU is online, stopped in between or not.
+ *
+ * The kernel tells the time to its next event, which is the tick where that is
+ * before the timer. But from 7.0 on the clock's device stays programmed for a
+ * timer that was cancelled. Then the next event is neither, and lies anywhere.
+ * On redis three of four told times are such. So a time off the grid takes away
+ * a quarter of the trust that a time on it gives, and only a grid without trust
+ * is replaced.
+ */
+#ifndef CIL_GRID_H
+#define CIL_GRID_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CIL_GRID_TRUST		4
+/* A grid that did change is replaced after so many times off it, some ms. */
+#define CIL_GRID_TRUST_MAX	64
+#define CIL_GRID_TOLERANCE_NS	20000
+
+/**
+ * struct cil_grid - the grid of a CPU's tick
+ * @phase_ns: time of the tick modulo its period; -1: unknown
+ * @trust: times off the grid until it is replaced
+ */
+struct cil_grid {
+	int64_t phase_ns;
+	unsigned int trust;
+};
+
+/** cil_grid_meets() - is a moment on the grid, to CIL_GRID_TOLERANCE_NS? */
+static inline bool cil_grid_meets(const struct cil_grid *grid, uint64_t at_ns,
+				  int64_t tick_ns)
+{
+	int64_t off_ns = (int64_t)(at_ns % (uint64_t)tick_ns) - grid->phase_ns;
+
+	if (off_ns < 0)
+		off_ns = -off_ns;
+	return grid->phase_ns >= 0 && (off_ns <= CIL_GRID_TOLERANCE_NS ||
+				       tick_ns - off_ns <= CIL_GRID_TOLERANCE_NS);
+}
+
+/** cil_grid_note() - the kernel told that the tick comes at a moment */
+static inline void cil_grid_note(struct cil_grid *grid, uint64_t at_ns,
+				 int64_t tick_ns)
+{
+	if (cil_grid_meets(grid, at_ns, tick_ns)) {
+		if (grid->trust < CIL_GRID_TRUST_MAX)
+			grid->trust += CIL_GRID_TRUST;
+	} else if (grid->trust) {
+		grid->trust--;
+		return;
+	} else {
+		grid->trust = CIL_GRID_TRUST - 1;
+	}
+	grid->phase_ns = (int64_t)(at_ns % (uint64_t)tick_ns);
+}
+
+#endif
