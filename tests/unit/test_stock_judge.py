@@ -181,3 +181,38 @@ def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
     assert [(one.returncode, one.stderr) for one in found] == [(0, b"")] * 2
     # Nothing is left out for want of memory.
     assert found[0].stdout == found[1].stdout
+
+
+# trace-cmd compresses what it records. Where that cannot be unpacked, the library returns no more
+# events, as at the end.
+def test_a_recording_that_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
+    session = BothWays()
+    session.phase("menu_ng", "hackbench", 5_000_000)
+    plain, packed = tmp_path / "plain.dat", tmp_path / "packed.dat"
+    session.trace.write_large(plain, 2_500_000)
+    convert = ["trace-cmd", "convert", "--file-version", "7", "--compression", "any"]
+    subprocess.run([*convert, "-i", str(plain), "-o", str(packed)], check=True, capture_output=True)
+    assert packed.stat().st_size < plain.stat().st_size / 2
+    told = tr.told_by(plain, both=True)
+    assert told
+    options = (*told.options(), "period", "interval")
+
+    def read(path: Path, limit: int) -> tuple[int, str]:
+        done = subprocess.run(
+            [str(tr.native_reader()), str(path), *options],
+            capture_output=True,
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_DATA, (limit, limit)),
+            check=False,
+        )
+        return done.returncode, done.stdout[-200:].decode(errors="replace") + done.stderr.decode()
+
+    assert read(packed, resource.RLIM_INFINITY)[0] == 0
+    code, said = read(packed, MEMORY)
+    assert code and "needs more memory than there is" in said
+    damaged = bytearray(packed.read_bytes())
+    middle = len(damaged) // 2
+    for place in range(middle, middle + 4096):
+        damaged[place] ^= 0x5A
+    packed.write_bytes(damaged)
+    code, said = read(packed, resource.RLIM_INFINITY)
+    assert code and "cannot be unpacked" in said

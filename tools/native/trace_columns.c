@@ -547,6 +547,32 @@ static bool has_others(const struct reader *r)
 	return cpus > 1 && cpus <= OTHERS_MAX;
 }
 
+/*
+ * The library ends where it cannot read on: at the end of the data, where they
+ * cannot be unpacked, or without memory for that.
+ */
+static struct tep_record *checked(struct reader *r, int cpu,
+				  struct tep_record *record)
+{
+	if (!record && errno == ENOMEM)
+		cil_fail(r, "needs more memory than there is to unpack CPU %d", cpu);
+	if (!record && errno)
+		cil_fail(r, "is damaged: the events of CPU %d cannot be unpacked", cpu);
+	return record;
+}
+
+static struct tep_record *first_record(struct reader *r, int cpu)
+{
+	errno = 0;
+	return checked(r, cpu, tracecmd_read_cpu_first(r->input, cpu));
+}
+
+static struct tep_record *next_record(struct reader *r, int cpu)
+{
+	errno = 0;
+	return checked(r, cpu, tracecmd_read_data(r->input, cpu));
+}
+
 /* Which timers were armed on other CPUs? Their events begin again then. */
 static void scan_others(struct reader *r, int cpu)
 {
@@ -556,12 +582,12 @@ static void scan_others(struct reader *r, int cpu)
 	for (other = 0; other < tep_get_cpus(r->tep); other++) {
 		if (other == cpu)
 			continue;
-		record = tracecmd_read_cpu_first(r->input, other);
-		for (; record; record = tracecmd_read_data(r->input, other)) {
+		record = first_record(r, other);
+		for (; record; record = next_record(r, other)) {
 			cil_stock_scan_other(r, table_of(r, record), record);
 			tracecmd_free_record(record);
 		}
-		r->others[other] = tracecmd_read_cpu_first(r->input, other);
+		r->others[other] = first_record(r, other);
 	}
 }
 
@@ -575,7 +601,7 @@ static void catch_up(struct reader *r, u64 ts)
 		while ((record = r->others[other]) && record->ts < ts) {
 			cil_stock_other(r, table_of(r, record), record);
 			tracecmd_free_record(record);
-			r->others[other] = tracecmd_read_data(r->input, other);
+			r->others[other] = next_record(r, other);
 		}
 	}
 }
@@ -597,8 +623,8 @@ static void scan_cpu(struct reader *r, int cpu)
 
 	if (has_others(r))
 		scan_others(r, cpu);
-	record = tracecmd_read_cpu_first(r->input, cpu);
-	for (; record; record = tracecmd_read_data(r->input, cpu)) {
+	record = first_record(r, cpu);
+	for (; record; record = next_record(r, cpu)) {
 		cil_stock_scan(r, table_of(r, record), record);
 		tracecmd_free_record(record);
 	}
@@ -622,8 +648,8 @@ static void read_cpu(struct reader *r, int cpu)
 		cil_stock_begin_cpu(r, cpu);
 	if (r->stock.current)
 		scan_cpu(r, cpu);
-	record = tracecmd_read_cpu_first(r->input, cpu);
-	for (; record; record = tracecmd_read_data(r->input, cpu)) {
+	record = first_record(r, cpu);
+	for (; record; record = next_record(r, cpu)) {
 		if (record->ts < last)
 			cil_fail(r, "is damaged: time runs backwards on CPU %d at %llu ns",
 				 cpu, record->ts);
