@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A kernel with an event that the module does not know is named when the module is built."""
+"""A kernel that the modules do not fit gives one sentence when they are built.
+
+An event may be of another type, or an option may be missing.
+"""
 
 import re
 import subprocess
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.lab import images
+from tests.unit.test_kernel_options import NEEDED
 
 pytestmark = pytest.mark.lab
 
@@ -24,14 +28,41 @@ EVENTS = {
     "sched_switch",
 }
 
-# build TARBALL SOURCES KERNEL MOUNT ROOT.SH OBJECT: compiles one object in a Debian of its own.
+# build TARBALL SOURCES KERNEL MOUNT ROOT.SH OPTION ARGUMENT...: runs make in a Debian of its own,
+# for a kernel without the option, where one is named.
 BUILD = """
 . "$5"
-mount_root "$1" "$4"
-cp -R "$2" "$4/tmp/tree"
+root=$4
+mount_root "$1" "$root"
+cp -R "$2" "$root/tmp/tree"
+headers=/usr/src/linux-headers-$3
+missing=$6
+shift 6
+if [ "$missing" ]; then
+    sed -i "/^CONFIG_$missing=/d" "$root$headers/include/config/auto.conf" "$root$headers/.config"
+    sed -i "/^#define CONFIG_$missing /d" "$root$headers/include/generated/autoconf.h"
+    rm -f "$root$headers/include/config/$missing"
+fi
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
-chroot "$4" make -C "/usr/src/linux-headers-$3" M=/tmp/tree "$6"
+chroot "$root" make -C "$headers" M=/tmp/tree "$@"
 """
+
+# The emulated machine alone: it is built last.
+EMULATOR = ("CONFIG_CPUIDLE_LAB=",)
+
+
+def make(
+    folder: Path, changes: dict[str, str], missing: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Build with some sources replaced, for a kernel that lacks an option (empty: none)."""
+    images.write_sources(images.source_files(changes), folder / "source")
+    (folder / "mount").mkdir()
+    version = images.kernel(SERIES).version
+    tarball = images.build_root(images.flavour_of(SERIES), version)
+    command = [*images.namespace(), "sh", "-ec", BUILD, "build"]
+    command += map(str, (tarball, folder / "source", version, folder / "mount"))
+    command += [str(images.ROOT_SCRIPT), missing, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def build(folder: Path, others: set[str]) -> subprocess.CompletedProcess[str]:
@@ -47,14 +78,7 @@ def build(folder: Path, others: set[str]) -> subprocess.CompletedProcess[str]:
         for event in sorted(others)
     )
     changed = text.replace(INCLUDES_END, INCLUDES_END + doctored)
-    images.write_sources(images.source_files({SOURCE: changed}), folder / "source")
-    (folder / "mount").mkdir()
-    version = images.kernel(SERIES).version
-    tarball = images.build_root(images.flavour_of(SERIES), version)
-    command = [*images.namespace(), "sh", "-ec", BUILD, "build"]
-    command += map(str, (tarball, folder / "source", version, folder / "mount"))
-    command += [str(images.ROOT_SCRIPT), OBJECT]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return make(folder, {SOURCE: changed}, "", OBJECT)
 
 
 @pytest.mark.parametrize("others", [EVENTS, {"sched_switch"}, set()], ids=["all", "one", "none"])
@@ -64,3 +88,28 @@ def test_an_event_of_another_type_is_named(others: set[str], tmp_path: Path) -> 
     found = re.findall(r"cpuidle-lab does not know this kernel\W+s event (\w+)", said)
     assert set(found) == others, said
     assert (done.returncode != 0) == bool(others), said
+
+
+OPTIONS = [
+    pytest.param(
+        header,
+        option,
+        id=f"{Path(header).parts[0]}-{option}",
+        # One of them goes the way of all in the short tier.
+        marks=() if option == "CGROUPS" else pytest.mark.full,
+    )
+    for header, options in NEEDED.items()
+    for option in options
+]
+
+
+@pytest.mark.parametrize(("header", "option"), OPTIONS)
+def test_a_missing_option_gives_one_sentence(header: str, option: str, tmp_path: Path) -> None:
+    """In a build with the kernel's headers: nothing else fails before it, or beside it."""
+    only = EMULATOR if header.startswith("emul/") else ()
+    done = make(tmp_path, {}, option, *only)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0, said
+    (error,) = re.findall(r"error: (.*)", said)
+    assert re.fullmatch(rf'#error ".* needs? a kernel with CONFIG_{option}\b.*"', error), said
+    assert "warning:" not in said, said
