@@ -11,11 +11,14 @@ from dataclasses import dataclass
 import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from cpuidle_lab.report import model
 
 pytestmark = pytest.mark.lab
 
 OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
 FULL = ",".join(f"C{n}:{n}:{n * 10}" for n in range(1, 8)) + ",C8:500:1000,C9:1000:5000000"
+# The deepest of these pays in any long idle period.
+DEEP = ",".join(f"C{n}:{n * 20}:{n * 200}" for n in range(1, 10))
 
 # Number of states, and the parameters, by name.
 MACHINES = {
@@ -24,6 +27,7 @@ MACHINES = {
     "no_polling_off": (3, "machine=skx poll=none"),
     "full_off": (10, f"states={FULL}"),
     "ten_without_polling": (10, f"states=C0:1:1,{FULL} poll=none"),
+    "ten": (10, f"states={DEEP}"),
     "rejecting": (4, "machine=skx reject=5"),
     "demoting": (4, "machine=skx demote=3"),
     "told": (9, "machine=power9"),
@@ -31,14 +35,25 @@ MACHINES = {
 }
 # The shallowest state of power9 that halts pays from here on; polls last as long.
 LIMIT_NS = 10_000
-WRONG = ("poll=nonsense", "states=none poll=none", "reject=-1", f"states=C0:1:1,{FULL}")
+# Parameters that are refused, and why.
+WRONG = {
+    "poll=nonsense": "poll must be told, silent or none",
+    "states=none poll=none": "states=none and poll=none leave no idle state",
+    "reject=-1": "",
+    f"states=C0:1:1,{DEEP}": "states: more than 9 states beside POLL",
+    f"states=C-1:1:1,C0:1:1,{DEEP} poll=none": "states: more than 10 states",
+}
 
 SCRIPT = """
 . /lab/functions
 load cpuidle_lab
 cpus=/sys/devices/system/cpu
+listen() {
+    for event in decision outcome; do echo 1 >$tracing/events/cpuidle_lab/$event/enable; done
+    echo 1 >$tracing/tracing_on
+}
 echo 4096 >$tracing/buffer_size_kb
-for event in decision outcome; do echo 1 >$tracing/events/cpuidle_lab/$event/enable; done
+listen
 work() {
     for cpu in 0 1; do
         taskset -c $cpu sh -c 'for i in $(seq 12); do usleep $((i * 37 % 1500)); done' &
@@ -47,6 +62,24 @@ work() {
 }
 disable() { for f in $cpus/cpu[01]/cpuidle/$1/disable; do echo $2 >$f; done; }
 latency() { for f in $cpus/cpu[01]/power/pm_qos_resume_latency_us; do echo $1 >$f; done; }
+# There is some work, and then none for long.
+rest() { for i in 1 2 3 4 5 6; do usleep $((i * 150)); done; sleep 0.3; }
+# record: each governor as report sees it.
+record() {
+    trace_start 8 cpuidle_lab
+    for each in teo_ng menu_ng wteo wteo_rfc gate; do
+        afresh $each
+        phase rest rest
+    done
+    trace_stop trace.dat
+    listen
+}
+# refuse PARAMETER...: the last line of the log says why.
+refuse() {
+    echo "<6>refuse $*" >/dev/kmsg
+    modprobe cpuidle_emul "$@" 2>/dev/null && fail "$* is accepted"
+    dmesg | tail -n 1 >>/results/refused
+}
 # try NAME PARAMETER...: each governor; where NAME ends in "off", also without the deeper states and
 # without any; the two machines to compare poll for a while.
 try() {
@@ -69,6 +102,7 @@ try() {
     cp $tracing/trace /results/$name
     cat $cpus/cpu0/cpuidle/state*/name | tr '\\n' ' ' >/results/$name.states
     cat /sys/kernel/debug/cpuidle_emul/energy >/results/$name.energy
+    [ $name != ten ] || record
     governor menu
     rmmod cpuidle_emul
 }
@@ -118,11 +152,19 @@ def seen(session: LabResult, name: str) -> Seen:
 def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Try all machines in one boot."""
     tries = [f"try {name} {parameters}" for name, (_, parameters) in MACHINES.items()]
-    tries += [f'modprobe cpuidle_emul {wrong} 2>/dev/null && fail "{wrong}"' for wrong in WRONG]
+    tries += [f"refuse {wrong}" for wrong in WRONG]
     script = SCRIPT + "\n".join([*tries, "true"])
     return run_lab(
         LabRun(script=script, real_time=False), tmp_path_factory.mktemp("machines") / "results"
     ).check()
+
+
+def test_a_table_that_is_wrong_is_refused_with_a_sentence(session: LabResult) -> None:
+    """Eleven states, too: cpuidle has room for ten, with the polling state or without."""
+    lines = (session.files / "refused").read_text().splitlines()
+    assert len(lines) == len(WRONG)
+    for line, (parameters, sentence) in zip(lines, WRONG.items(), strict=True):
+        assert line.endswith(f"cpuidle_emul: {sentence}" if sentence else ""), parameters
 
 
 def test_nothing_is_complained_about(session: LabResult) -> None:
@@ -172,6 +214,18 @@ def test_a_residency_above_a_second_is_too_long_for_all(session: LabResult) -> N
     used = {line.index for line in seen(session, "full_off").decisions.values()}
     assert 8 in used
     assert 9 not in used
+
+
+def test_every_governor_reaches_the_deepest_of_ten_states(session: LabResult) -> None:
+    """Where there is nothing to do for long; each decides as report wants it for its judgement."""
+    groups = model.build([session.files / "trace.dat"], "", "").groups
+    assert [group.governor.partition("(")[0] for group in groups] == [*OURS]
+    for group in groups:
+        assert (len(group.names), group.names[9]) == (10, "C9")
+        assert group.residency_ns[9] > 0.9 * sum(group.residency_ns), group.governor
+        regret = group.values["regret"]
+        assert regret is not None
+        assert 0 <= regret < 50, group.governor
 
 
 def test_refused_states_are_accounted_as_aborted(session: LabResult) -> None:
