@@ -74,9 +74,18 @@ def program(name: str) -> bytes:
         return target.read_bytes()
 
 
-def guest(tmp_path: Path, script: str, **options: object) -> dict[str, str]:
-    """Run a script in the guest; return its lines "name: value". No warning may be logged."""
-    files = {f"lab/bin/{name}": program(name) for name in ("hint", "storm", "fuzz")}
+def guest(
+    tmp_path: Path, script: str, programs: tuple[str, ...] = (), **options: object
+) -> dict[str, str]:
+    """Run a script in the guest; return its lines "name: value". No warning may be logged.
+
+    Args:
+        tmp_path: where the results go, into a folder of their own.
+        script: what runs, after FUNCTIONS.
+        programs: of tests/lab/hints, beside those that most tests use.
+        options: further ones of LabRun.
+    """
+    files = {f"lab/bin/{name}": program(name) for name in ("hint", "storm", "fuzz", *programs)}
     run = LabRun(script=FUNCTIONS + script, files=files, **options)  # type: ignore[arg-type]
     result: LabResult = run_lab(run, tmp_path / "results").check()
     assert [line for line in result.complaints() if not any(t in line for t in FOREIGN)] == []
