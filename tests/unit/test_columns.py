@@ -858,7 +858,7 @@ def test_bad_meta(columns: Path) -> None:
         refused(lambda: co.Recording(columns), str(columns), *words)
 
     lying("format 99", format=99)
-    lying("format 1", "reads 2", "make it again from the trace", format=1)
+    lying("format 2", "reads 3", "make it again from the trace", format=2)
     lying("damaged", parts=None)
     lying("damaged", parts={"interval": [[0]]})
     lying("damaged", cpus="x")

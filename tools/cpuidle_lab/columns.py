@@ -31,7 +31,7 @@ from cpuidle_lab.replay.abi import constant
 from cpuidle_lab.stock import Told, left_out, omissions
 from cpuidle_lab.trace import Integrity, Machine
 
-FORMAT = 2
+FORMAT = 3
 
 # Kinds of recording: of our events, of power:cpu_idle alone, and of no machine at all.
 TRACE = "trace"
