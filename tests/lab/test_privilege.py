@@ -25,6 +25,7 @@ RIGHTS = {
     "/sys/kernel/debug/cpuidle_emul/*": "-",
     "/sys/kernel/tracing/events/cpuidle_lab/*": "-",
     "/sys/module/cpuidle_lab/parameters/*": "-",
+    "/sys/module/cpuidle_emul/parameters/temperature_mc": "-",
     "/sys/module/cpuidle_emul/parameters/*": "r",
     "/sys/module/cpuidle_*/sections/*": "-",
     "/sys/module/cpuidle_*/uevent": "-",
