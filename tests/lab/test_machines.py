@@ -222,7 +222,7 @@ def test_every_governor_reaches_the_deepest_of_ten_states(session: LabResult) ->
     assert [group.governor.partition("(")[0] for group in groups] == [*OURS]
     for group in groups:
         assert (len(group.names), group.names[9]) == (10, "C9")
-        assert group.residency_ns[9] > 0.9 * sum(group.residency_ns), group.governor
+        assert group.residency_ns[9] > 0.5 * sum(group.residency_ns), group.governor
         regret = group.values["regret"]
         assert regret is not None
         assert 0 <= regret < 50, group.governor

@@ -19,7 +19,7 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the top of a copy of the headers, which is read in place of the project's."""
     shutil.copytree(TOP / "governors", tmp_path / "governors")
     (tmp_path / LIBRARY).parent.mkdir(parents=True)
-    for name in (LIBRARY, abi.READER):
+    for name in (LIBRARY, abi.READER, "tools/native/grid.h"):
         shutil.copy(TOP / name, tmp_path / name)
     monkeypatch.setattr(abi, "TOP", tmp_path)
     abi._declarations.cache_clear()
