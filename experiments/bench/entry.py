@@ -211,7 +211,8 @@ theirs. wakebench has schbench's pattern, with fewer threads.
 With 44 clients the gate as in the RFC has no exit latency at its p99. Yet its mean latency is that
 of menu, where theirs fell by 41 %. It polls on nearly all CPUs, for nearly the power of a machine
 without idle states. The cause of the longer mean is not found. The gate with a limit of 10 us has a
-sixth of that mean for a third of that power."""
+sixth of that mean for a third of that power. In one of four seeds its p99 is 10 ms, too: a run of
+6 s has some 60 transactions, so few late wake-ups make a p99. A run of 20 s has none there."""
 _MEANING = """\
 Compare the order of the conditions. A hint with a latency (`latnice -l`) keeps the target for a
 part of the energy of polling; [the benchmark's page](../bench.md) judges it against its targets."""
