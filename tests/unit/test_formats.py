@@ -2,7 +2,10 @@
 """Formats of recordings: what of them is kept in memory, and what of them is read."""
 
 import json
+import random
 import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -12,14 +15,173 @@ from cpuidle_lab import columns, stock
 from cpuidle_lab import trace as tr
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.formats import perfetto, writer
+from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text, writer
 from cpuidle_lab.formats.writer import Event, Writer
 from cpuidle_lab.phases import phases_of
-from tests.unit.test_stock import EXIT, MACHINE, MS, Kernel, field, periods
+from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, periods
 from tests.unit.tracedat import Trace
 
 MARKERS = 1_000_000
 MEMORY = 64 << 20
+
+# ---- What is read ----
+
+STYLES = {
+    "trace-cmd report": "          <idle>-0     [000]{flags} {ts:.9f}: {name}: {rest}",
+    "tracefs": "          <idle>-0       [000] d..1. {ts:.6f}: {name}: {rest}",
+    "systrace": "  <idle>-0     (-----) [000] d..2 {ts:.6f}: {name}: {rest}\\n\\",
+    "perf script": "swapper     0 [000] {ts:.6f}:     {name}: {rest}",
+    "perf script with period": "swapper     0 [000] {ts:.6f}:          1 power:{name}: {rest}",
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_text_of_each_program_is_read(tmp_path: Path, style: str) -> None:
+    def line(ts: float, name: str, rest: str) -> str:
+        return STYLES[style].format(flags="", ts=ts, name=name, rest=rest)
+
+    lines = ["cpus=1", "# tracer: nop", "nonsense"]
+    for n in range(5):
+        lines.append(line(10 + n, "cpu_idle", "state=1 cpu_id=0"))
+        lines.append(line(10.5 + n, "cpu_idle", f"state={EXIT} cpu_id=0"))
+    path = tmp_path / "trace.txt"
+    path.write_text("\n".join(lines) + "\n")
+    assert is_foreign(path)
+    with columns.opened(path) as recording:
+        assert recording.kind == columns.CPU_IDLE
+        assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 5
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """Return a field of a protocol buffer."""
+
+    def varint(n: int) -> bytes:
+        out = b""
+        while n >= 128:
+            out, n = out + bytes([n & 127 | 128]), n >> 7
+        return out + bytes([n])
+
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def packed(kind: str = "plain") -> bytes:
+    """Return a Perfetto trace of two idle periods."""
+    events = b""
+    for ts, state in ((1000, 1), (2000, EXIT), (3000, 2), (9000, EXIT)):
+        told = field(perfetto.STATE, state) + field(perfetto.CPU_ID, 3)
+        events += field(
+            perfetto.EVENT, field(perfetto.TIMESTAMP, ts) + field(perfetto.CPU_IDLE, told)
+        )
+    packet = field(perfetto.FTRACE_EVENTS, field(perfetto.CPU, 3) + events)
+    if kind == "compressed":
+        packet = field(perfetto.COMPRESSED_PACKETS, zlib.compress(field(perfetto.PACKET, packet)))
+    return field(perfetto.PACKET, field(8, 5)) + field(perfetto.PACKET, packet)
+
+
+@pytest.mark.parametrize("kind", ["plain", "compressed"])
+def test_a_perfetto_trace_is_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "trace.pftrace"
+    path.write_bytes(packed(kind))
+    with columns.opened(path) as recording:
+        assert recording.table("interval")["length_ns"].to_list() == [1000, 6000]
+        assert recording.cpus == [3]
+
+
+def test_the_numbers_of_perfettos_fields_are_those_of_its_package() -> None:
+    protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    for message, fields in {
+        "TracePacket": {"ftrace_events": 1, "compressed_packets": 50},
+        "FtraceEventBundle": {"cpu": 1, "event": 2, "lost_events": 3},
+        "FtraceEvent": {"timestamp": 1, "print": 3, "sched_switch": 4, "cpu_idle": 13},
+        "CpuIdleFtraceEvent": {"state": 1, "cpu_id": 2},
+        "SchedSwitchFtraceEvent": {"prev_pid": 2, "next_pid": 6},
+        "PrintFtraceEvent": {"buf": 2},
+    }.items():
+        known = getattr(protos, message).DESCRIPTOR.fields_by_name
+        assert {name: known[name].number for name in fields} == fields
+
+
+def damaged(whole: bytes, seed: int) -> bytes:
+    """Return the bytes cut short, or with some changed."""
+    source = random.Random(seed)
+    data = bytearray(whole[: source.randrange(1, len(whole))] if seed % 2 else whole)
+    for _ in range(source.randrange(8)):
+        data[source.randrange(len(data))] = source.randrange(256)
+    return bytes(data)
+
+
+TEXT = "".join(
+    f"  <idle>-0  [00{n % 2}] d..1. {n}.{n:06}: cpu_idle: state={(1, EXIT)[n % 2]} cpu_id=0\n"
+    for n in range(40)
+).encode()
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("reader", ["text", "perfetto"])
+def test_damaged_files_give_events_or_one_sentence(tmp_path: Path, seed: int, reader: str) -> None:
+    path = tmp_path / "x"
+    whole = TEXT if reader == "text" else packed("compressed" if seed % 3 else "plain")
+    path.write_bytes(damaged(whole, seed))
+    readers: dict[str, Callable[[Path], Iterator[Event]]] = {
+        "text": text.events,
+        "perfetto": perfetto.events,
+    }
+    try:
+        with Writer(tmp_path / "y") as writer:
+            for event in readers[reader](path):
+                writer.add(event)
+    except UserError as error:
+        assert "\n" not in error.message
+
+
+def test_time_that_runs_backwards_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text(
+        " <idle>-0 [000] d..1. 2.000000: cpu_idle: state=1 cpu_id=0\n"
+        " <idle>-0 [000] d..1. 1.000000: cpu_idle: state=1 cpu_id=0\n"
+    )
+    with pytest.raises(UserError, match="time runs backwards"), as_trace(path):
+        pass
+
+
+def test_a_text_without_idle_events_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("# tracer: nop\n")
+    with pytest.raises(UserError, match="holds no event of idle CPUs"), as_trace(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"CPU:{'9' * 5000} [LOST 3 EVENTS]",
+        f"[CPU:{'9' * 5000} LOST 3 EVENTS]",
+        f" a-1 [000] d..1. 0.000000: sched_switch: a:{'9' * 5000} [120] S ==> b:1 [120]",
+        f" a-1 [000] d..1. 0.000000: sched_switch: a:1 [120] S ==> b:{'9' * 5000} [120]",
+    ],
+    ids=["lost", "lost of perf", "from", "to"],
+)
+def test_a_huge_number_in_a_text_is_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(line.encode() + b"\n" + TEXT.replace(b"[001]", b"[000]"))
+    assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_scripts_of_a_systrace_page_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "trace.html"
+    script = b" x [000] d..1. 0.000000: cpu_idle: state=1 cpu_id=0"
+    path.write_bytes(
+        b"<!DOCTYPE html>\n<html><head>\n" + script.rjust(1 << 20, b"x") + b"\n"
+        b'<script class="trace-data" type="application/text">\n' + TEXT + script.rjust(1 << 16)
+    )
+    assert is_foreign(path)
+    assert [event.ts for event in text.events(path)] == [n * 1_000_001_000 for n in range(40)]
+
 
 # ---- Memory ----
 

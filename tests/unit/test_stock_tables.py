@@ -12,8 +12,8 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats.writer import Event, Writer
 from cpuidle_lab.stock import told_of
+from tests.unit.kernel_events import EXIT, KERNEL, MS, Kernel, bare
 from tests.unit.synthetic import Session
-from tests.unit.test_stock import EXIT, KERNEL, MS, Kernel, bare
 
 ONE = "stock machine cpus=1 tick_ns=4000000 states=POLL:0:0:4000,C1:2:2:1500,C6:133:600:100"
 GONE = "no line 'stock machine' tells the idle states of CPU {}: {} idle periods are left out"
