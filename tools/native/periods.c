@@ -76,7 +76,7 @@ static bool is_polling(const struct cil_periods *p, const struct cil_period *d)
 	return p->machine.polling >> d->out_index & 1;
 }
 
-/* Is the event the tick that the kernel told as the next one? */
+/* Is the tick the next event, of which the kernel told? */
 static bool is_tick_due(const struct cil_periods *p, const struct cil_period *d)
 {
 	return cil_grid_meets(&p->grid, d->now_ns + (u64)d->delta_tick_ns,
@@ -365,7 +365,6 @@ static void note_tick_phase(struct cil_periods *p, const struct cil_period *d)
 	bool came = p->grid.phase_ns < 0 && d->out_kind == CIL_KIND_ENTERED &&
 		    d->tick == CIL_TICK_WAKEUP && !d->stop_tick &&
 		    (s64)d->residency_ns >= d->delta_tick_ns;
-
 	u64 at_ns = d->now_ns + (u64)d->delta_tick_ns;
 
 	p->told_phase_ns = p->grid.phase_ns;

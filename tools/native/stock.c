@@ -4,9 +4,6 @@
 
 #include "stock.h"
 
-/* A timer within so much of the tick's grid is the tick. */
-#define GRID_NS		20000
-
 /* The kernel's measurement and the events' differ by no more. */
 #define RESIDENCY_OFF_NS	20000
 
@@ -78,7 +75,7 @@ static s64 time_to_tick(const struct cil_stock *s,
 		return d->sleep_length_ns;
 	delta_ns = (s->tick_phase_ns + tick_ns - (s64)(d->ts % (u64)tick_ns)) %
 		   tick_ns;
-	if (d->sleep_length_ns <= delta_ns + GRID_NS)
+	if (d->sleep_length_ns <= delta_ns + CIL_GRID_TOLERANCE_NS)
 		return d->sleep_length_ns;
 	return delta_ns;
 }
@@ -412,7 +409,7 @@ void cil_stock_tick(struct cil_stock *s, u64 ts)
 	/* Without the kernel's word the least delay is nearest to the grid. */
 	late_ns = phase_ns - s->tick_phase_ns;
 	if (s->tick_phase_ns < 0 ||
-	    (late_ns < 0 && late_ns > -GRID_NS && !s->open.has_delta))
+	    (late_ns < 0 && late_ns > -CIL_GRID_TOLERANCE_NS && !s->open.has_delta))
 		s->tick_phase_ns = phase_ns;
 }
 

@@ -47,9 +47,6 @@
 /* A driver that refuses a state costs so much time, awake. */
 #define REJECTION_NS		2000
 
-/* The grid of the tick is known to this, or better. */
-#define GRID_TOLERANCE_NS	20000
-
 /*
  * An end that came with the tick may have been recorded so much later: a timer
  * with the usual slack of 50 us goes off in a tick that is so near, and the way
@@ -483,9 +480,9 @@ static void way_back(const struct rp_interval *in, struct wake *wake)
 	for (i = 0; i < in->answers; i++) {
 		s64 at_ns = (s64)(in->at_ns[i] - in->now_ns);
 
-		if (at_ns > wake->stay_ns + GRID_TOLERANCE_NS)
+		if (at_ns > wake->stay_ns + CIL_GRID_TOLERANCE_NS)
 			break;
-		if (at_ns <= 0 || at_ns < wake->stay_ns - GRID_TOLERANCE_NS)
+		if (at_ns <= 0 || at_ns < wake->stay_ns - CIL_GRID_TOLERANCE_NS)
 			continue;
 		wake->stay_ns = at_ns;
 		wake->served_ns = in->served_ns[i];
@@ -499,7 +496,7 @@ static s64 served_in_poll_ns(const struct rp_interval *in)
 {
 	s64 early_ns = (s64)(in->timer_ns - in->end_ns);
 
-	if (early_ns < 0 || early_ns > GRID_TOLERANCE_NS)
+	if (early_ns < 0 || early_ns > CIL_GRID_TOLERANCE_NS)
 		early_ns = 0;
 	return early_ns + POLL_SERVED_NS;
 }
@@ -549,7 +546,7 @@ static bool brings_end(const struct rp_run *run, const struct rp_interval *in,
 		       s64 tick_due_ns, s64 latency_ns)
 {
 	s64 near_ns = in->by_timer ? latency_ns + TICK_TOLERANCE_NS :
-		      run->machine.tick_ns - GRID_TOLERANCE_NS;
+		      run->machine.tick_ns - CIL_GRID_TOLERANCE_NS;
 
 	return in->ticked &&
 	       tick_due_ns + near_ns >= (s64)(in->end_ns - in->now_ns);
@@ -591,7 +588,7 @@ bool rp_stay(struct rp_run *run, struct rp_interval *in)
 	tick_due_ns = next_tick(run, in->now_ns);
 	/* Of a timer and a tick so near to it the recording tells the order. */
 	if (in->by_timer && !in->ticked && tick_due_ns <= left_ns &&
-	    tick_due_ns + GRID_TOLERANCE_NS > left_ns)
+	    tick_due_ns + CIL_GRID_TOLERANCE_NS > left_ns)
 		tick_due_ns = left_ns + 1;
 	decide(run, in, tick_due_ns, &decision);
 	index = decision.index;
