@@ -503,7 +503,7 @@ def test_root_does_not_wait_for_strangers(said: dict[str, str]) -> None:
     other attacks it was 5.7 times once: a holder on another CPU is waited for, up to half a turn of
     100 us. In a boot of its own, a mutex without inheritance takes 4.9 times, a grace period under
     the lock 200 times. A boot of its own would not let this test be as strict: with seed 42 it gave
-    1.8 times on average and 3.04 at the median (58ffe03, 2026-11-24), so 3 has no room for chance.
+    1.8 times on average and 3.04 at the median (2026-11-24), so 3 has no room for chance.
     """
     found = waiting(said)
     assert found["beside"][0] <= 8 * found["alone"][0], found
