@@ -444,19 +444,6 @@ def test_aborted_selections_are_made(make: Make) -> None:
     assert found.cost_pj != without.cost_pj, "menu takes an aborted selection for a long interval"
 
 
-# So the kernel measures such a poll as longer than the sleep length. Intervals are recorded as a
-# little shorter, and teo took its own timer for an early wake-up.
-def test_a_timer_that_ends_a_poll_is_served_within_it() -> None:
-    probe = Probe()
-    frame = intervals([5_000] * 3, timer_ns=[5_014, 5_014, 9_000])
-    frame["flags"] = np.array([columns.TIMER, 0, 0], np.uint8)
-    frame["answers"] = np.zeros(3, np.uint32)
-    frame |= {f"answer_{name}_ns": np.zeros(0) for name in ANSWERS}
-    with engine.Run(probe.governor, SKX) as run:
-        run.play(frame, False)
-        assert probe.residencies == [5_014 + 500, 5_000]
-
-
 # What wakes the CPU is done within the poll: the interval ends up to 10 us after the limit of 20.
 @pytest.mark.parametrize(("length", "polls"), [(30_000, 0), (30_001, 1)])
 def test_a_poll_that_was_woken_outlasts_its_limit(length: int, polls: int) -> None:
