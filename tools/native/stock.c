@@ -29,7 +29,7 @@ void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 	s->counts = counts;
 	s->machine = *machine;
 	s->latency_req_ns = INT64_MAX;
-	s->tick_phase_ns = -1;
+	s->grid.phase_ns = -1;
 	s->left = true;
 	s->lost = true;
 }
@@ -71,9 +71,9 @@ static s64 time_to_tick(const struct cil_stock *s,
 	s64 tick_ns = s->machine.tick_ns;
 	s64 delta_ns;
 
-	if (d->flags & CIL_FLAG_TICK_STOPPED || s->tick_phase_ns < 0)
+	if (d->flags & CIL_FLAG_TICK_STOPPED || s->grid.phase_ns < 0)
 		return d->sleep_length_ns;
-	delta_ns = (s->tick_phase_ns + tick_ns - (s64)(d->ts % (u64)tick_ns)) %
+	delta_ns = (s->grid.phase_ns + tick_ns - (s64)(d->ts % (u64)tick_ns)) %
 		   tick_ns;
 	if (d->sleep_length_ns <= delta_ns + CIL_GRID_TOLERANCE_NS)
 		return d->sleep_length_ns;
@@ -306,8 +306,8 @@ const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 		s->due_ns = s->open.idle_ns + sleep_length_ns;
 	if (has_delta && delta_tick_ns >= 0 && delta_tick_ns < sleep_length_ns &&
 	    !s->stopped)
-		s->tick_phase_ns = (s->open.idle_ns + delta_tick_ns) %
-				   (u64)s->machine.tick_ns;
+		cil_grid_note(&s->grid, s->open.idle_ns + (u64)delta_tick_ns,
+			      s->machine.tick_ns);
 	if (!error && s->waiting)
 		error = give_waiting(s, s->due_ns);
 	return error;
@@ -407,10 +407,10 @@ void cil_stock_tick(struct cil_stock *s, u64 ts)
 		s->open.outcome.tick = CIL_TICK_WAKEUP;
 	s->ticked = true;
 	/* Without the kernel's word the least delay is nearest to the grid. */
-	late_ns = phase_ns - s->tick_phase_ns;
-	if (s->tick_phase_ns < 0 ||
+	late_ns = phase_ns - s->grid.phase_ns;
+	if (s->grid.phase_ns < 0 ||
 	    (late_ns < 0 && late_ns > -CIL_GRID_TOLERANCE_NS && !s->open.has_delta))
-		s->tick_phase_ns = phase_ns;
+		s->grid.phase_ns = phase_ns;
 }
 
 /**

@@ -114,7 +114,7 @@ struct cil_stock_entry {
  * @stopped: the tick is stopped
  * @left: the idle loop was left since the last decision
  * @lost: events were lost since the last decision
- * @tick_phase_ns: time of the tick modulo its period, -1 while unknown
+ * @grid: of the tick
  * @due_ns: when the timer is due that the kernel told last, 0: unknown
  * @has_open: @open is valid
  * @open: the newest decision
@@ -144,7 +144,7 @@ struct cil_stock {
 	bool stopped;
 	bool left;
 	bool lost;
-	s64 tick_phase_ns;
+	struct cil_grid grid;
 	u64 due_ns;
 	bool has_open;
 	struct cil_stock_entry open;
