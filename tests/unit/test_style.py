@@ -3,12 +3,12 @@
 
 Of other C code it sees the newest change: what is not committed, with the last commit. Documents
 keep to a width; their links lead somewhere. All texts keep to the first rule of words in
-CONTRIBUTING.md, and comments of that code to the length of the third.
+CONTRIBUTING.md, and documents and comments of that code to the length of the third.
 """
 
 import re
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -163,39 +163,72 @@ MARGIN = re.compile(r"\s*(?:/\*\*?|//|\*(?!/))?")
 ITEM = re.compile(r"@[\w.]+:|[-*] |(?:\d+|[a-z])\. |(?:Context|Return):")
 
 
-def sentences(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each sentence of the comments in C code, with the line where its paragraph begins.
+CODE = re.compile(r"`[^`]*`")
 
-    A paragraph ends at an empty line, and where a member, an item of a list or a section begins.
+
+def paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield each paragraph of numbered lines, with the number of its first line.
+
+    A paragraph ends at an empty line, where lines are left out, and where a member, an item of a
+    list or a section begins.
     """
+    found: list[tuple[int, list[str]]] = []
+    last = 0
+    for number, line in lines:
+        goes_on = found and found[-1][1][-1] and number == last + 1
+        if ITEM.match(line) or not (line and goes_on):
+            found.append((number, []))
+        found[-1][1].append(line)
+        last = number
+    for number, parts in found:
+        yield number, " ".join(parts)
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each paragraph of the comments in C code, with its line."""
     for found in COMMENT.finditer(text):
         first = text.count("\n", 0, found.start()) + 1
-        paragraphs: list[tuple[int, list[str]]] = []
-        for number, line in enumerate((found[1] or "").removesuffix("*/").split("\n"), first):
-            bare = MARGIN.sub("", line, count=1).strip()
-            if ITEM.match(bare) or not (bare and paragraphs and paragraphs[-1][1][-1]):
-                paragraphs.append((number, []))
-            paragraphs[-1][1].append(bare)
-        for number, lines in paragraphs:
-            for sentence in re.split(r"(?<=[.!?])[\"')*]*\s+", " ".join(lines).strip()):
-                yield number, sentence
+        lines = (found[1] or "").removesuffix("*/").split("\n")
+        bare = (MARGIN.sub("", line, count=1).strip() for line in lines)
+        yield from paragraphs(enumerate(bare, first))
 
 
-def long_sentences(text: str) -> list[str]:
-    """Return the sentences of the comments in C code that have too many words."""
+def passages(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each paragraph of a document, with its line.
+
+    A heading ends a paragraph. Code is one word, and the target of a link is none.
+    """
+    bare = ((n, "" if line.startswith("#") else line.strip()) for n, line in prose(text))
+    for number, paragraph in paragraphs(bare):
+        yield number, CODE.sub("`code`", re.sub(r"\]\([^)]*\)", "]", paragraph))
+
+
+def long_sentences(parts: Iterable[tuple[int, str]]) -> list[str]:
+    """Return the sentences of paragraphs that have too many words."""
     return [
         f"{number}: {sentence}"
-        for number, sentence in sentences(text)
+        for number, part in parts
+        for sentence in re.split(r"(?<=[.!?])[\"')*]*\s+", part.strip())
         if len([word for word in sentence.split() if re.search(r"\w", word)]) > MOST_WORDS
     ]
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_comments_have_short_sentences(source: str) -> None:
-    assert long_sentences((TOP / source).read_text()) == []
+    assert long_sentences(comments((TOP / source).read_text())) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_have_short_sentences(document: str) -> None:
+    assert long_sentences(passages((TOP / document).read_text())) == []
 
 
 SHORT = " ".join(["word"] * MOST_WORDS)
+
+
+def begins(parts: Iterable[tuple[int, str]]) -> list[int]:
+    """Return the lines at which the paragraphs of the long sentences begin."""
+    return [int(found.partition(":")[0]) for found in long_sentences(parts)]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +245,26 @@ SHORT = " ".join(["word"] * MOST_WORDS)
     ],
 )
 def test_a_long_sentence_is_found(comment: str, lines: list[int]) -> None:
-    assert [int(found.partition(":")[0]) for found in long_sentences(comment)] == lines
+    assert begins(comments(comment)) == lines
+
+
+@pytest.mark.parametrize(
+    ("document", "lines"),
+    [
+        (f"{SHORT}. {SHORT}.", []),
+        (f"{SHORT} word.", [1]),
+        (f"# Title\n{SHORT}.\n{SHORT}\nword.\n", [2]),
+        (f"{SHORT}\n\n{SHORT}\n## {SHORT} word\n{SHORT}", []),
+        (f"- {SHORT};\n- {SHORT}\n  word\n1. {SHORT}", [2]),
+        (f"{SHORT}\n| {SHORT} word |\n{SHORT}\n```\n{SHORT} word\n```\n{SHORT}", []),
+        (f"{SHORT}\n\n    {SHORT} word\n\n2. {SHORT} word", [5]),
+        (f"[{SHORT}](design.md#the lab).", []),
+        (f"{SHORT[5:]} `make test. A\nB`", []),
+        (f"{SHORT} `&&`", [1]),
+    ],
+)
+def test_a_long_sentence_of_a_document_is_found(document: str, lines: list[int]) -> None:
+    assert begins(passages(document)) == lines
 
 
 def anchors(path: Path) -> set[str]:
