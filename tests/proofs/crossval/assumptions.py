@@ -76,6 +76,8 @@ CHANGES = (
            ENGINE, "in->timer_ns <= in->now_ns + poll_ns))", "0))"),
     Change("poll-woken", "a poll that was woken does not outlast its limit",
            ENGINE, "#define POLL_WOKEN_NS\t\t10000", "#define POLL_WOKEN_NS\t\t0"),
+    Change("poll-served", "a timer that ends a poll is served in no time",
+           ENGINE, "\t\twake.served_ns = served_in_poll_ns(in);", "\t\t(void)served_in_poll_ns;"),
     Change("same-tick", "a timer does not go off early in a tick that is near",
            ENGINE, "#define TICK_TOLERANCE_NS\t70000", "#define TICK_TOLERANCE_NS\t0"),
     Change("grid", "the grid of the tick follows each event that the kernel told of",

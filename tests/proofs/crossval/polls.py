@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""By how much do recorded polls that were woken outlast their limit: a row for each recording.
+"""By how much recorded polls that were woken outlast their limit, and their timer.
 
-polls.py TRACE... prints the table. Times are in us. The limit is that of a CPU
-with all states enabled.
+polls.py TRACE... prints a table with a row for each recording. Times are in us. The limit is that
+of a CPU with all states enabled.
 """
 
 import sys
@@ -29,20 +29,33 @@ def limit_ns(machine: Machine) -> int:
 
 def main() -> None:
     """Print the table."""
-    print("| recording | limit | woken within | woken beyond | beyond by, median |")
-    print("|---|--:|--:|--:|--:|")
+    print(
+        "| recording | limit | woken within | woken beyond | beyond by, median "
+        "| ended by a timer | later by, median |"
+    )
+    print("|---|--:|--:|--:|--:|--:|--:|")
     for path in map(Path, sys.argv[1:]):
         with columns.opened(path) as recording:
             machine = recording.machines[recording.cpus[0]]
             if not machine.polling[0]:
                 continue
-            frames = [one for cpu in recording.cpus for one in recording.frames("period", cpu)]
+            frames, intervals = (
+                [one for cpu in recording.cpus for one in recording.frames(table, cpu)]
+                for table in ("period", "interval")
+            )
         limit = limit_ns(machine)
         woken = pl.concat(frames).filter(out_index=0, out_kind=0, poll_time_limit=0)["residency_ns"]
         beyond = woken.filter(woken > limit) - limit
         by = f"{float(str(beyond.median())) / 1000:.1f}" if len(beyond) else ""
+        whole = pl.concat(intervals).filter(pl.col("flags") & columns.TIMER != 0, periods=1)
+        timed = whole.filter(pl.col("timer_ns") > 0, last_index=0)
+        late = timed["length_ns"] - timed["timer_ns"]
+        later = f"{float(str(late.median())) / 1000:.1f}" if len(late) else ""
         name = path.name.removesuffix(".trace.dat")
-        print(f"| {name} | {limit / 1000:g} | {(woken <= limit).sum()} | {len(beyond)} | {by} |")
+        print(
+            f"| {name} | {limit / 1000:g} | {(woken <= limit).sum()} | {len(beyond)} | {by} "
+            f"| {len(late)} | {later} |"
+        )
 
 
 if __name__ == "__main__":

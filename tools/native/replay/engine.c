@@ -35,6 +35,9 @@
 /* The way back to the next decision, where the recorder did not go it. */
 #define BACK_NS			2000
 
+/* The handler of a timer that ends a poll. */
+#define POLL_SERVED_NS		500
+
 /*
  * The handlers that wake a CPU out of its poll run within it: recorded polls that
  * did not give up, but last longer than the limit, do so by 7 to 11 us (median).
@@ -488,6 +491,17 @@ static void way_back(const struct rp_interval *in, struct wake *wake)
 	}
 }
 
+/*
+ * A poll lasts until its timer is due, and has been served. Where the recorder
+ * polled, too, the recorded end comes after that.
+ */
+static s64 served_in_poll_ns(const struct rp_interval *in)
+{
+	s64 late_ns = (s64)(in->timer_ns - in->end_ns) + POLL_SERVED_NS;
+
+	return late_ns > 0 && late_ns <= CIL_GRID_TOLERANCE_NS ? late_ns : 0;
+}
+
 /* What the driver makes of the choice. Returns whether it enters a state. */
 static bool driver_enters(struct rp_run *run, u32 disabled, u32 *index)
 {
@@ -606,6 +620,8 @@ bool rp_stay(struct rp_run *run, struct rp_interval *in)
 	outcome.index = index;
 	if (outcome.tick_wakeup && wake.stay_ns < left_ns)
 		way_back(in, &wake);
+	if (polling && ended && in->by_timer)
+		wake.served_ns = served_in_poll_ns(in);
 	outcome.residency_ns = wake.stay_ns + wake.served_ns + latency_ns;
 	t->polls += outcome.poll_time_limit;
 	rp_judge_misses(run, in->disabled, index, wake.stay_ns,
