@@ -16,7 +16,8 @@ pytestmark = pytest.mark.lab
 TOP = Path(__file__).resolve().parents[2]
 
 # For how long a task sleeps, and linger_max_ms: a while, and an hour with the gate as it comes.
-SLEEPS = [(120, 0), pytest.param(3600, 30_000, marks=pytest.mark.full)]
+# An hour is long for every limit. A state that polls takes a minute for each 10 s.
+SLEEPS = [(120, 0), pytest.param(3600, 5_000, marks=pytest.mark.full)]
 
 
 @every_kernel

@@ -240,7 +240,11 @@ done
 expect "agrees: 0 hints" recount
 """
 
+# Root waits no longer for crowds. A turn of a CPU in the lab is half of it.
+MOST_NS = 200_000
+
 # The same beside requests for 3000 threads, and for groups, each of which may concern all hints.
+# Busy tasks take the CPU from a task that holds the lock, if it does not inherit priority.
 CROWD = """
 echo 20000 >/proc/sys/kernel/threads-max
 requests() { hint 300 fifo $waits; }
@@ -257,6 +261,9 @@ hint 19 nice hint 65534 as sh -c \
 hint 19 nice hint 65534 as sh -c "while :; do
     mkdir $groups/theirs/one; hint group:$groups/theirs/one set 3; rmdir $groups/theirs/one
 done" >/dev/null 2>&1 & loops="$loops $!"
+for i in 1 2 3 4; do
+    hint 19 nice hint 65534 as sh -c 'while :; do :; done' & loops="$loops $!"
+done
 usleep 500000
 echo "waiting.beside: $(requests)"
 echo "crowd.answers: $(sort -u /tmp/said | tr '\\n' ' ')"
@@ -501,9 +508,10 @@ def test_root_does_not_wait_for_strangers(said: dict[str, str]) -> None:
 
     The aim is 3 times as long as alone, see test_root_waits_three_times_as_long_at_most(). After
     other attacks it was 5.7 times once: a holder on another CPU is waited for, up to half a turn of
-    100 us. In a boot of its own, a mutex without inheritance takes 4.9 times, a grace period under
-    the lock 200 times. A boot of its own would not let this test be as strict: with seed 42 it gave
-    1.8 times on average and 3.04 at the median (2026-11-24), so 3 has no room for chance.
+    100 us. In a boot of its own, a grace period under the lock takes 200 times. A mutex without
+    inheritance shows beside crowds: 1.7 to 2.0 ms at most with seeds 1 and 42, in place of 0.07. A
+    boot of its own would not let this test be as strict: with seed 42 it gave 1.8 times on average
+    and 3.04 at the median (2026-11-24), so 3 has no room for chance.
     """
     found = waiting(said)
     assert found["beside"][0] <= 8 * found["alone"][0], found
@@ -528,7 +536,7 @@ def test_root_does_not_wait_for_crowds_of_strangers(tmp_path: Path) -> None:
     assert int(said["crowd.requests"]) > 5
     found = waiting(said)
     assert found["beside"][0] <= 8 * found["alone"][0], found
-    assert found["beside"][2] <= 200_000, found
+    assert found["beside"][2] <= MOST_NS, found
 
 
 FREED = """\tret = set_locked(target, wanted, progress);
@@ -548,26 +556,26 @@ def test_a_request_takes_time_in_proportion_to_its_threads(tmp_path: Path) -> No
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("waits", ["grace period", "turn"])
-def test_waiting_is_seen_if_it_is_put_back(waits: str, tmp_path: Path) -> None:
-    """As test_root_waits_three_times_as_long_at_most() would, with turns of 100 us.
-
-    A grace period under the lock, and a lock that does not inherit priority.
-    """
-    changes: dict[str, str] = {}
-    if waits == "turn":
-        for path in (TOP / "module/hints").glob("*.[ch]"):
-            text = path.read_text().replace("linux/rtmutex.h", "linux/mutex.h")
-            text = text.replace("struct rt_mutex", "struct mutex").replace("DEFINE_RT_", "DEFINE_")
-            changes[str(path.relative_to(TOP))] = text.replace("rt_mutex_", "mutex_")
-    else:
-        path = TOP / "module/hints/request.c"
-        assert path.read_text().count(FREED) == 1
-        changes["module/hints/request.c"] = path.read_text().replace(
-            FREED, FREED.replace("\trt", "\tsynchronize_rcu();\n\trt")
-        )
+def test_a_grace_period_is_seen_if_it_is_put_back(tmp_path: Path) -> None:
+    """As test_root_waits_three_times_as_long_at_most() would, with turns of 100 us."""
+    path = TOP / "module/hints/request.c"
+    assert path.read_text().count(FREED) == 1
+    text = path.read_text().replace(FREED, FREED.replace("\trt", "\tsynchronize_rcu();\n\trt"))
+    changes = {"module/hints/request.c": text}
     found = waiting(guest(tmp_path, "governor gate\n" + WAITING, changes=changes))
     assert found["beside"][0] > 3 * found["alone"][0] or found["alone"][0] > 1_000_000, found
+
+
+@pytest.mark.full
+def test_a_lock_without_inheritance_is_seen_if_it_is_put_back(tmp_path: Path) -> None:
+    """As test_root_does_not_wait_for_crowds_of_strangers() would: the holder has no CPU for ms."""
+    changes: dict[str, str] = {}
+    for path in (TOP / "module/hints").glob("*.[ch]"):
+        text = path.read_text().replace("linux/rtmutex.h", "linux/mutex.h")
+        text = text.replace("struct rt_mutex", "struct mutex").replace("DEFINE_RT_", "DEFINE_")
+        changes[str(path.relative_to(TOP))] = text.replace("rt_mutex_", "mutex_")
+    found = waiting(guest(tmp_path, "governor gate\n" + CROWD, changes=changes))
+    assert found["beside"][2] > MOST_NS, found
 
 
 def test_uids_cannot_deny_hints_to_root(said: dict[str, str]) -> None:
