@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -182,7 +183,8 @@ def accounts(chosen: Sequence[tuple[str, str]]) -> LabRun:
     """
     found = [(governor, workloads.find(name)) for governor, name in chosen]
     lines = [". /lab/functions", "load cpuidle_emul machine=skx", "load cpuidle_lab"]
-    lines += dict.fromkeys(one.setup for _, one in found if one.setup)
+    setups = dict.fromkeys(one.setup for _, one in found if one.setup)
+    lines += [". /lab/servers", *setups] if setups else []
     lines += [
         "account() {",
         "    mark account",
@@ -196,7 +198,7 @@ def accounts(chosen: Sequence[tuple[str, str]]) -> LabRun:
         lines += [
             f"afresh {governor}",
             f"account {number}-begin",
-            f"({workload.shell(1, 1)}) >/dev/null",
+            f"sh -c {shlex.quote(workload.shell(1, 1))} >/dev/null || fail {workload.name}",
             f"account {number}-end",
         ]
     lines.append(f"trace_stop {TRACE}")
@@ -220,8 +222,8 @@ def slots(path: Path) -> dict[tuple[int, str], tuple[int, int, int]]:
 
 
 BUSY = [("menu_ng", name) for name in workloads.WORKLOADS if name != "idle"]
-# The kernel's measurement of a stay begins and ends outside of the state. Of 4 us that is a part.
-SHORT = {"cyclictest-10us": 0.015}
+# Further apart: the kernel measures some 140 ns around each stay; with 44 clients some stays lack.
+APART = {"cyclictest-10us": 0.015, "pgbench-44": 0.0025}
 
 
 @pytest.mark.parametrize(
@@ -256,7 +258,7 @@ def test_modelled_energy_is_the_machines_own_account(
         assert sum(after[key][2] - before[key][2] for key in after) > 100, one
         least_pj, most_pj = modelled_pj(*moments[[1, 2]]), modelled_pj(*moments[[0, 3]])
         print(*one, least_pj / account_pj - 1, most_pj / account_pj - 1)
-        limit = SHORT.get(one[1], 0.001)
+        limit = APART.get(one[1], 0.001)
         assert least_pj <= (1 + limit) * account_pj, one
         assert most_pj >= (1 - limit) * account_pj, one
         assert most_pj - least_pj < 0.02 * account_pj, one

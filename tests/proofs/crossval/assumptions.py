@@ -135,6 +135,15 @@ def copy_of(folder: Path) -> Path:
     return tree
 
 
+def apply(change: Change, tree: Path) -> None:
+    """Change the sources of a tree, or end with a sentence."""
+    path = tree / change.file
+    text = path.read_text()
+    if text.count(change.old) != 1:
+        sys.exit(f"assumptions: {change.name} does not fit {change.file}")
+    path.write_text(text.replace(change.old, change.new))
+
+
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(
@@ -154,12 +163,7 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             tree = copy_of(Path(folder))
-            path = tree / change.file
-            text = path.read_text()
-            if text.count(change.old) != 1:
-                print(f"assumptions: {change.name} does not fit {change.file}", file=sys.stderr)
-                return 1
-            path.write_text(text.replace(change.old, change.new))
+            apply(change, tree)
             share = changed(as_it_is, costs(tree, traces, Path(folder)))
             own, cross, beyond = errors(tree, traces)
         print(f"| {change.what} | {share:.2f} | {own:.2f} | {cross:.2f} | {beyond} |", flush=True)
