@@ -20,7 +20,7 @@ idle() {
 
 # -- load
 # From 7.3 on, the kernel tests its ciphers in the background: no CPU is idle until then.
-for i in $(seq 600); do
+for _ in $(seq 600); do
 	grep -qs cryptomgr_test /proc/[0-9]*/comm || break
 	usleep 100000
 done
