@@ -104,7 +104,7 @@ static ssize_t latency_map_write(struct file *f, const char __user *from,
 	int ret = cil_copy_line(line, sizeof(line), from, size);
 
 	if (!ret)
-		ret = cil_levels_set_map(line);
+		ret = cil_request_set_map(line);
 	return ret ?: size;
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(latency_map);

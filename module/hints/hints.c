@@ -60,7 +60,7 @@ void cil_hints_look_again(const struct cil_record *record)
 }
 
 /**
- * cil_hints_set_map() - see cil_levels_set_map()
+ * cil_hints_set_map() - see cil_request_set_map()
  * @text: the table
  *
  * Context: process, may sleep; also before cil_hints_init().
@@ -68,7 +68,7 @@ void cil_hints_look_again(const struct cil_record *record)
  */
 int cil_hints_set_map(const char *text)
 {
-	return cil_levels_set_map(text);
+	return cil_request_set_map(text);
 }
 
 /**

@@ -358,6 +358,34 @@ void cil_request_flush_groups(void)
 		settle_groups(last, NULL);
 }
 
+/**
+ * cil_request_set_map() - change the table of values, see cil_levels_set_map()
+ * @text: the table
+ *
+ * A task's own limit and its group's value may compare the other way round
+ * then, so what groups give is looked up again.
+ *
+ * Context: process, may sleep; also before cil_hints_init().
+ * Return: 0, -EINVAL (nothing has changed) or -ENOMEM.
+ */
+int cil_request_set_map(const char *text)
+{
+	int ret = cil_levels_set_map(text);
+	bool has_groups;
+	u64 last = 0;
+
+	if (ret)
+		return ret;
+	rt_mutex_lock(&cil_hints_lock);
+	has_groups = cil_groups_used;
+	if (has_groups)
+		last = cil_groups_publish();
+	rt_mutex_unlock(&cil_hints_lock);
+	if (has_groups)
+		settle_groups(last, NULL);
+	return 0;
+}
+
 /* @payer is charged already; one that changes its own value may be over. */
 static int may_add_group(const struct cil_user *payer, const struct cil_group *old,
 			 bool privileged)
