@@ -507,6 +507,7 @@ static bool hint_update_group(struct cil_hint *hint,
 			      const struct cil_group_value *group)
 	__must_hold(&cil_bucket_of(hint->task)->lock)
 {
+	bool relaxed;
 	u8 level;
 
 	lockdep_assert_held(&cil_bucket_of(hint->task)->lock);
@@ -517,8 +518,9 @@ static bool hint_update_group(struct cil_hint *hint,
 		return false;
 	}
 	level = hint->level;
+	relaxed = hint->relaxed;
 	hint_resolve(hint, group);
-	if (hint->level != level)
+	if (hint->level != level || hint->relaxed != relaxed)
 		cil_hint_trace(hint, CIL_HINT_GROUP);
 	raw_spin_unlock(&hint->lock);
 	return true;
