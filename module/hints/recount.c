@@ -192,7 +192,9 @@ static void show_hint(struct seq_file *seq, struct cil_hint *hint)
 		show_limit(seq, hint->level);
 		seq_printf(seq, "%d ", hint->cpu);
 		show_request(seq, &hint->own);
-		seq_printf(seq, "%s\n", hint->task->comm);
+		/* A user chooses the name, and shall add no line to the list. */
+		seq_escape_str(seq, hint->task->comm, ESCAPE_OCTAL | ESCAPE_NP, NULL);
+		seq_putc(seq, '\n');
 	}
 	raw_spin_unlock_irq(&hint->lock);
 }

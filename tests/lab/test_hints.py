@@ -211,6 +211,25 @@ def test_groups(tmp_path: Path) -> None:
         echo $third >$groups/c/cgroup.procs
         shows $third "" "moved out"
 
+        # A change of the table changes which of two requests is the more sensitive one.
+        map=$(cat $knobs/gate/latency_map)
+        expect ok hint $second set 50000n
+        shows $second 100 "its limit is bounded by the group"
+        echo 1:2:3:4:5:8:10:12:14:16:20:200:300:400:500:1000:1000:1000:1000:1000 \
+            >$knobs/gate/latency_map
+        shows $second 50 "the group allows more now"
+        echo $map >$knobs/gate/latency_map
+        shows $second 100 "and less again"
+        expect ok hint $second set none
+
+        # The name of a task adds no line to the list.
+        sh -c 'printf "x\\n7 0 3 y" >/proc/$$/comm; while :; do usleep 10000; done' & named=$!
+        usleep 100000
+        expect ok hint $named set -5
+        shows $named 1000 "a task with a name of its own"
+        grep -q '^7 0 3' $hints && fail "a line too many: $(cat $hints)"
+        kill $named; wait $named
+
         # Lowering needs the right; raising needs the folder.
         chown 65534 $groups/a
         expect EACCES nobody hint group:$groups/a set -16
