@@ -11,6 +11,7 @@
 
 #include <linux/err.h>
 #include <linux/kernel.h>
+#include <linux/mutex.h>
 #include <linux/string.h>
 #include <linux/thermal.h>
 #include "compat.h"
@@ -22,6 +23,8 @@
 #define PASSIVE_MC	60000
 #define PASSIVE_MS	100
 
+/* Held while the zone comes or goes, and while its temperature is written. */
+static DEFINE_MUTEX(thermal_lock);
 static struct thermal_zone_device *thermal_zone;
 static int temperature_mc = COOL_MC;
 
@@ -57,21 +60,24 @@ static const struct thermal_trip zone_trip = {
  */
 int emul_thermal_register(void)
 {
+	struct thermal_zone_device *zone;
 	int ret;
 
-	thermal_zone = thermal_zone_device_register_with_trips("cpuidle-emul",
-							       &zone_trip, 1, NULL,
-							       &thermal_ops, NULL,
-							       PASSIVE_MS, 0);
-	if (IS_ERR(thermal_zone)) {
-		ret = PTR_ERR(thermal_zone);
-		thermal_zone = NULL;
+	zone = thermal_zone_device_register_with_trips("cpuidle-emul",
+						       &zone_trip, 1, NULL,
+						       &thermal_ops, NULL,
+						       PASSIVE_MS, 0);
+	if (IS_ERR(zone))
+		return PTR_ERR(zone);
+	ret = thermal_zone_device_enable(zone);
+	if (ret) {
+		thermal_zone_device_unregister(zone);
 		return ret;
 	}
-	ret = thermal_zone_device_enable(thermal_zone);
-	if (ret)
-		emul_thermal_unregister();
-	return ret;
+	mutex_lock(&thermal_lock);
+	thermal_zone = zone;
+	mutex_unlock(&thermal_lock);
+	return 0;
 }
 
 /**
@@ -79,9 +85,14 @@ int emul_thermal_register(void)
  */
 void emul_thermal_unregister(void)
 {
-	if (thermal_zone)
-		thermal_zone_device_unregister(thermal_zone);
+	struct thermal_zone_device *zone;
+
+	mutex_lock(&thermal_lock);
+	zone = thermal_zone;
 	thermal_zone = NULL;
+	mutex_unlock(&thermal_lock);
+	if (zone)
+		thermal_zone_device_unregister(zone);
 }
 
 /**
@@ -92,11 +103,16 @@ void emul_thermal_unregister(void)
  */
 int emul_thermal_set(int mc)
 {
-	if (!thermal_zone)
-		return -ENODEV;
-	WRITE_ONCE(temperature_mc, mc);
-	thermal_zone_device_update(thermal_zone, THERMAL_EVENT_UNSPECIFIED);
-	return 0;
+	int ret = -ENODEV;
+
+	mutex_lock(&thermal_lock);
+	if (thermal_zone) {
+		WRITE_ONCE(temperature_mc, mc);
+		thermal_zone_device_update(thermal_zone, THERMAL_EVENT_UNSPECIFIED);
+		ret = 0;
+	}
+	mutex_unlock(&thermal_lock);
+	return ret;
 }
 
 #else
