@@ -143,7 +143,7 @@ u64 gate_expect_sleep(const struct gate_tunables *tunables, u64 expected_ns,
 
 /**
  * gate_linger() - for how long does a task gate its CPU after it last ran?
- * @tunables: the gate's tunables; linger_ms is not 0
+ * @tunables: the gate's tunables; of linger_ms and linger_max_ms, 0 gives none
  * @expected_ns: the longest sleep to expect of it
  *
  * Context: any.
