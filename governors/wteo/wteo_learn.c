@@ -113,14 +113,16 @@ static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
 	return true;
 }
 
-/* What a row knows by now. */
+/* What a row knows by now. A half-life counts once, whether it learns then or not. */
 static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 {
 	struct wteo_row *row = &w->heads[slot];
 	u32 halvings = wteo_half_lives(w, row, now);
 
-	if (halvings)
+	if (halvings) {
 		shrink(row, w->cells + slot * columns, columns, halvings);
+		row->learned += halvings * (u32)w->half_life;
+	}
 }
 
 /*

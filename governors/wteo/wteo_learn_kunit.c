@@ -403,6 +403,28 @@ static void a_row_is_given_up_below_three(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY);
 }
 
+/* A row loses half in a half-life, however often another condition meets it. */
+static void a_row_ages_once_in_a_half_life(struct kunit *test)
+{
+	static const struct cil_outcome outcome = { 0 };
+	struct bench *b = bench_new(test, 4);
+	u32 n;
+
+	set_row(b, 1, 60000, 1000);
+	b->wteo.heads[1].key = KEY + 1;
+	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
+	for (n = 0; n < 3; n++) {
+		begin(b, CIL_TIME_MAX);
+		end(b, outcome, 0);
+		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY + 1);
+		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, 30000);
+	}
+	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
+	begin(b, CIL_TIME_MAX);
+	end(b, outcome, 0);
+	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, 15000);
+}
+
 /* The row that is asked in state 0 of a sleep length of 10 to 16 ns. */
 static u32 asked(struct bench *b)
 {
@@ -463,6 +485,7 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(a_new_load_is_noticed),
 	KUNIT_CASE(totals_are_divided_at_their_limit),
 	KUNIT_CASE(a_row_is_given_up_below_three),
+	KUNIT_CASE(a_row_ages_once_in_a_half_life),
 	KUNIT_CASE(a_row_is_asked_from_six_on),
 	{}
 };
