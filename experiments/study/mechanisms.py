@@ -51,7 +51,7 @@ class Worth:
         hours: the same after an hour, and where the new one was left two hours ago.
         cost: percent of the instructions at four states, None where they cannot be counted.
         keeps: unit test of a promise that breaks, "" if none does.
-        mission: it stays whatever it is worth.
+        decided: it stays whatever it is worth.
     """
 
     step: str
@@ -63,7 +63,7 @@ class Worth:
     hours: float
     cost: float | None
     keeps: str
-    mission: bool
+    decided: bool
 
     @property
     def pays(self) -> bool:
@@ -74,7 +74,6 @@ class Worth:
             or max(self.minutes, self.hours) >= LEARNING_POINTS
             or (self.cost or 0) >= COST_PERCENT
             or self.keeps
-            or self.mission
         )
 
 
@@ -120,7 +119,7 @@ def _worth(
         learned[1] - before[1],
         100 * (count / usual - 1) if count and usual else None,
         step.keeps,
-        step.mission,
+        step.decided,
     )
 
 
@@ -134,9 +133,9 @@ def _row(worth: Worth, verdict_of: str) -> list[Cell]:
 
 
 def _why(worth: Worth) -> str:
-    if worth.mission:
-        return "by mission"
-    return worth.keeps or ("yes" if worth.pays else "NO")
+    if worth.pays:
+        return worth.keeps or "yes"
+    return "by decision" if worth.decided else "NO"
 
 
 def measure(
@@ -185,7 +184,11 @@ def measure(
     )
     rows = [_row(worth, _why(worth)) for worth in found]
     section.tables.append(Table("One step removed at a time", heads, rows, 2, note))
-    idle = [worth.step for worth in found if not worth.pays]
-    said = ", ".join(idle) or f"all {len(found)} do"
-    section.verdicts.append(verdict(not idle, "each step pays", said))
+    idle = [worth for worth in found if not worth.pays]
+    unpaid = [worth.step for worth in idle if not worth.decided]
+    said = f"{len(found) - len(idle)} of {len(found)} do"
+    said += f", not {', '.join(unpaid)}" if unpaid else ""
+    kept = [worth.step for worth in idle if worth.decided]
+    said += f"; {', '.join(kept)} stays by decision" if kept else ""
+    section.verdicts.append(verdict(not unpaid, "each step pays, or stays by decision", said))
     section.data["steps"] = [{**asdict(worth), "pays": worth.pays} for worth in found]

@@ -150,7 +150,7 @@ def _powers(
     }
     rows: list[list[Cell]] = [[name, *(means[name, table] for table in tables)] for name in twists]
     title = "Mean regret in %, by the powers that the governor is told"
-    note = "Told by the machine, and by the tunables power_mw where there are any."
+    note = "Told by the machine; a governor that reads no powers has the same regret in each row."
     section.tables.append(Table(title, ("powers", *tables), rows, 1, note))
     section.data["powers"] = [
         {"powers": name, "table": table, "regret": mean} for (name, table), mean in means.items()

@@ -44,18 +44,18 @@ class Step:
         name: for people; in brackets what takes its place, if not nothing.
         edits: what removes it.
         keeps: unit test of a promise that breaks without it, "" if none does.
-        mission: it stays whatever it is worth.
+        decided: it stays whatever it is worth.
     """
 
     name: str
     edits: tuple[Edit, ...]
     keeps: str = ""
-    mission: bool = False
+    decided: bool = False
 
 
 def _step(raw: Mapping[str, Any]) -> Step:
     edits = tuple(Edit(**edit) for edit in raw["edit"])
-    return Step(raw["name"], edits, raw.get("keeps", ""), raw.get("mission", False))
+    return Step(raw["name"], edits, raw.get("keeps", ""), raw.get("decided", False))
 
 
 def listed(name: str) -> list[Step]:

@@ -181,18 +181,13 @@ class Figures:
         return sum(ns * n for ns, n in self.latency) / count / 1000 if count else 0.0
 
 
-# Tunables by number of the state, in mW; 0: derived from the target residencies.
-POWERS = "power_mw_{}"
-
-
 @dataclass(frozen=True)
 class Twist:
     """What is not as the governor is told.
 
     Attributes:
         powers: of each idle state, the claimed power as a part of the true one, the last one for
-            all states that follow; 0: not known. The machine claims them, and the tunables POWERS
-            where a governor has them; (): tunables have their defaults, the machine is right.
+            all states that follow; 0: not known. (): the machine is right.
         demoted, rejected, every: as of engine.Run.drive(); every 0: the driver does as it is told.
         conceals: the governor is not told that the tick or the end of polling woke the CPU.
     """
@@ -211,16 +206,6 @@ class Twist:
         powers = zip(machine.power_mw, factors, strict=True)
         return replace(machine, power_mw=tuple(round(mw * factor) for mw, factor in powers))
 
-    def settings(self, candidate: Candidate, machine: Machine) -> dict[str, str]:
-        """Return the governor's tunables."""
-        found = dict(candidate.settings)
-        there = {tunable.name for tunable in candidate.governor.tunables}
-        claimed = self.told(machine).power_mw if self.powers else ()
-        for k, power in enumerate(claimed):
-            if (name := POWERS.format(k)) in there:
-                found[name] = str(power)
-        return found
-
 
 AS_TOLD = Twist()
 
@@ -237,10 +222,10 @@ def play(stream: Stream, candidate: Candidate, twist: Twist = AS_TOLD) -> Figure
     found = Figures()
     for cpu, part in stream.intervals.items():
         machine = stream.machines[cpu]
-        settings = twist.settings(candidate, machine)
         count = len(part["flags"])
         head = int(WARM * count)
-        with Run(candidate.governor, twist.told(machine), settings, cpu, costs=machine) as run:
+        told, settings = twist.told(machine), dict(candidate.settings)
+        with Run(candidate.governor, told, settings, cpu, costs=machine) as run:
             if twist.every:
                 run.drive(twist.demoted, twist.rejected, twist.every)
             if twist.conceals:
