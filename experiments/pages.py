@@ -12,7 +12,16 @@ from cpuidle_lab.evidence.plots import svg
 from cpuidle_lab.evidence.tables import ABSENT, Table
 from cpuidle_lab.files import write_whole
 from cpuidle_lab.lab.cache import TOP, digest
-from experiments.experiment import UNJUDGED, Experiment, Request, Result, as_json, number
+from experiments.experiment import (
+    AGREES,
+    DIFFERS,
+    UNJUDGED,
+    Experiment,
+    Request,
+    Result,
+    as_json,
+    number,
+)
 
 FOLDER = TOP / "docs" / "experiments"
 
@@ -21,6 +30,8 @@ RESULT = "result.json"
 
 INDEX = "README.md"
 _TEMPLATE = Path(__file__).parent / "index.md"
+
+_PLURAL = {AGREES: "agree", DIFFERS: "DIFFER"}
 
 # So many small plots stand beside each other.
 _ABREAST = 2
@@ -159,7 +170,9 @@ def _state(told: Mapping[str, Any]) -> str:
     if not states:
         return UNJUDGED if any(row["ours"] for row in told["rows"]) else ABSENT
     count = {state: states.count(state) for state in dict.fromkeys(states)}
-    return ", ".join(f"{n} {state}" for state, n in count.items())
+    return ", ".join(
+        f"{n} {_PLURAL.get(state, state) if n > 1 else state}" for state, n in count.items()
+    )
 
 
 def _multiples(told: Sequence[Mapping[str, Any]]) -> str:

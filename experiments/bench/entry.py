@@ -212,11 +212,11 @@ With 44 clients the gate as in the RFC has no exit latency at its p99. Yet its m
 of menu, where theirs fell by 41 %. The cause is the lab. Where deeper states are enabled, the
 kernel's polling state gives up after 10 us, and the gate decides again. So the CPUs are busy with
 decisions for 42 to 52 % of the time, and for 3 to 4 % without idle states. In virtual time busy
-CPUs slow each other down: they share one clock of instructions. A transaction takes five times as
+CPUs slow each other down: they share one clock of instructions. A transaction takes six times as
 long. Shorter turns of the CPUs do not help: with 10 us in place of 100 the mean is 8.5 ms. CPUs of
 a real machine decide beside each other.
 
-The gate with a limit of 10 us has a sixth of that mean for a third of that power. In some seeds
+The gate with a limit of 10 us has a seventh of that mean for a third of that power. In some seeds
 its p99 is 10 ms, too: a run of 6 s has some 60 transactions, so few late wake-ups make a p99. A run
 of 20 s has none there."""
 _MEANING = """\

@@ -73,8 +73,8 @@ in all.
 
 **Stale weights.** The patch behaves as TEO does after a change, to the digit: its weights correct
 TEO's choice too rarely to matter here. wteo with a half-life of 0, which never forgets, pays for
-twenty minutes of another pattern in the first 3 ms after the change, and not later. With any
-half-life from 100 ms to 10 s that is no worse than TEO by more than a few points of these 3 ms.
+twenty minutes of another pattern in the first 3 ms after the change, and not later. With a
+half-life from 100 ms to 10 s it is 7 to 17 points worse than TEO in these 3 ms, and better later.
 
 **Programs.** The p99 of schbench is 10 ms under every governor: a CPU wakes up from stop11. So the
 patch does not change it. The thread's differences of power do not come back. In runs of 2 s the
