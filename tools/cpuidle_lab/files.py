@@ -8,7 +8,11 @@ from pathlib import Path
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file that is there in full or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        # The name of the temporary file tells a user nothing.
+        raise OSError(error.errno, error.strerror, str(path)) from error
     temporary = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

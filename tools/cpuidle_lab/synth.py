@@ -99,7 +99,7 @@ def built_in(name: str, hz: int) -> Machine:
             polling=(True, *(False for _ in states)),
             tick_ns=S // hz,
         )
-    raise UserError(f"unknown machine '{name}'; there are {', '.join(machine_names())}", USAGE)
+    raise UserError(f"unknown machine '{name}'; `cpuidle-lab machines` lists them", USAGE)
 
 
 # ---- Randomness that is the same everywhere ----

@@ -30,7 +30,9 @@ exit codes: 0 done, 1 the file is no trace or is damaged, or DIR is something el
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("trace", type=Path, metavar="TRACE", help="trace.dat of trace-cmd")
+    parser.add_argument(
+        "trace", type=Path, metavar="TRACE", help="recording; docs/stock.md has the formats"
+    )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", required=True, help="the directory to be made"
     )

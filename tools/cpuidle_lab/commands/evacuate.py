@@ -76,7 +76,9 @@ def show(cpus: list[int], args: argparse.Namespace) -> None:
     if args.json:
         found = {"method": args.method, "evacuated_cpus": text, "count": len(cpus)}
         print(json.dumps(found), file=sys.stdout if not args.command else sys.stderr, flush=True)
-    elif args.dry_run or sys.stderr.isatty():
+    elif args.dry_run:
+        print(f"would be evacuated: {text or 'no CPU'}", flush=True)
+    elif sys.stderr.isatty():
         print(f"evacuated: {text or 'no CPU'}", file=sys.stderr, flush=True)
 
 

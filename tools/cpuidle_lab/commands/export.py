@@ -25,7 +25,9 @@ exit codes: 0 done, 1 the file is no trace, is damaged, or FILE cannot be writte
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument("trace", type=Path, metavar="TRACE", help="trace.dat of trace-cmd")
+    parser.add_argument(
+        "trace", type=Path, metavar="TRACE", help="recording; docs/stock.md has the formats"
+    )
     parser.add_argument(
         "--perfetto", type=Path, metavar="FILE", required=True, help="the file to be written"
     )

@@ -12,7 +12,7 @@ from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP
-from cpuidle_lab.lab.images import FLAVOURS, flavour_of
+from cpuidle_lab.lab.images import FLAVOURS, FURTHER_FLAVOURS, flavour_of
 from cpuidle_lab.lab.session import (
     AS_BPF,
     GOVERNORS,
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kernel",
         default="6.12",
         metavar="SERIES",
-        help=f"{', '.join(FLAVOURS)} (default: %(default)s)",
+        help=f"{', '.join((*FLAVOURS, *FURTHER_FLAVOURS))} (default: %(default)s)",
     )
     add("--cpus", type=int, default=2, metavar="N", help="number of CPUs (default: %(default)s)")
     add(

@@ -34,8 +34,9 @@ exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
-        "traces", nargs="+", type=Path, metavar="TRACE", help="trace.dat of trace-cmd"
-    )
+        "traces", nargs="+", type=Path, metavar="TRACE",
+        help="recording; docs/stock.md has the formats",
+    )  # fmt: skip
     add_options(parser, "report.html")
 
 
