@@ -171,6 +171,8 @@ static int explain(const char *path, int error)
 	struct bpf_object *object;
 	struct bpf_program *program;
 
+	/* It may hold what was said of an earlier program. */
+	*verifier_log = '\0';
 	if (answer_of_module())
 		return 1;
 	/* libbpf guesses at other reasons. */
@@ -221,6 +223,7 @@ static struct bpf_object *load(const char *path)
 	struct bpf_map *arena;
 	int ret;
 
+	*said_last = '\0';
 	if (!may_find_types()) {
 		answer_error("the kernel refuses the program", EPERM);
 		return NULL;
