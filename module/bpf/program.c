@@ -27,7 +27,7 @@
 /* ...among so many on one CPU. */
 #define EXCESS_PERIOD	1024
 
-/* For a program that does not count its loop turns. */
+/* So long may a call take. */
 #define CALL_MAX_NS	(10 * NSEC_PER_MSEC)
 
 /* A host may stop a guest: so many other calls after a slow one clear it. */
@@ -97,6 +97,16 @@ static noinline void count_excess(struct bpf_state *s,
 		take_off(p, why);
 }
 
+/* For a program that does not count its loop turns. */
+static void watch_clock(struct bpf_state *s, const struct cil_bpf_ops *p,
+			u64 start_ns)
+{
+	if (likely(local_clock() - start_ns <= CALL_MAX_NS))
+		return;
+	s->calls = SLOW_PERIOD;
+	count_excess(s, p, "its calls took more than 10 ms");
+}
+
 /* Were the loops of a call cut short? Also counts a call that took too long. */
 static bool is_cut_short(struct bpf_state *s, const struct cil_bpf_ops *p,
 			 u64 answer, u64 start_ns)
@@ -113,10 +123,7 @@ static bool is_cut_short(struct bpf_state *s, const struct cil_bpf_ops *p,
 		count_excess(s, p, "its loops took more turns than the tunable budget allows");
 		return true;
 	}
-	if (unlikely(local_clock() - start_ns > CALL_MAX_NS)) {
-		s->calls = min(s->calls, SLOW_PERIOD);
-		count_excess(s, p, "its calls took more than 10 ms");
-	}
+	watch_clock(s, p, start_ns);
 	return false;
 }
 
@@ -131,6 +138,7 @@ static void bpf_init(void *state, const struct cil_machine *machine,
 	struct bpf_state *s = state;
 	bool acts = state == per_cpu_ptr(governor_bpf()->state, machine->cpu);
 	const struct cil_bpf_ops *p = rcu_dereference_sched(cil_bpf_active);
+	u64 start_ns;
 
 	memset(s, 0, sizeof(*s));
 	teo_ng_init(&s->teo);
@@ -138,9 +146,11 @@ static void bpf_init(void *state, const struct cil_machine *machine,
 		return;
 	s->of = p;
 	s->slot = 2 * machine->cpu + !acts;
+	start_ns = local_clock();
 	this_cpu_write(cil_bpf_governs, true);
 	p->init((struct cil_machine *)machine, set_of(tunables), s->slot);
 	this_cpu_write(cil_bpf_governs, false);
+	watch_clock(s, p, start_ns);
 }
 
 static void bpf_select(void *state, const struct cil_machine *machine,
@@ -293,25 +303,33 @@ u32 cil_bpf_state_size(const void *state)
  * @state: of the governor bpf
  * @offset: where the part begins, a multiple of 8
  * @to: receives it
- * @size: its bytes, within cil_bpf_state_size()
+ * @size: its bytes, within cil_bpf_state_size() as it was for the first part
+ *
+ * A program may have gone since then, or take too long. What is left is 0.
  *
  * Context: idle task, interrupts off.
  */
-void cil_bpf_read_state(const void *state, u32 offset, void *to, u32 size)
+void cil_bpf_read_state(void *state, u32 offset, void *to, u32 size)
 {
-	const struct bpf_state *s = state;
+	struct bpf_state *s = state;
 	const struct cil_bpf_ops *p = program_of(s);
+	u64 start_ns = local_clock();
 	u32 i;
 
+	memset(to, 0, size);
 	if (!p) {
-		memcpy(to, (const void *)&s->teo + offset, size);
+		if (offset < sizeof(s->teo))
+			memcpy(to, (const void *)&s->teo + offset,
+			       min_t(u32, size, sizeof(s->teo) - offset));
 		return;
 	}
-	for (i = 0; i < size; i += sizeof(u64)) {
+	for (i = 0; i < size && local_clock() - start_ns <= CALL_MAX_NS;
+	     i += sizeof(u64)) {
 		u64 word = p->read(s->slot, offset + i);
 
 		memcpy(to + i, &word, min_t(u32, size - i, sizeof(word)));
 	}
+	watch_clock(s, p, start_ns);
 }
 
 /**

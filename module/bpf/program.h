@@ -36,7 +36,7 @@ extern struct cil_bpf_ops __rcu *cil_bpf_active;
 bool cil_bpf_decides(const struct cil_governor *governor);
 void cil_bpf_name(const void *state, char *text, size_t size);
 u32 cil_bpf_state_size(const void *state);
-void cil_bpf_read_state(const void *state, u32 offset, void *to, u32 size);
+void cil_bpf_read_state(void *state, u32 offset, void *to, u32 size);
 
 const struct cil_bpf_ops *cil_bpf_taken_off(const char **why);
 void cil_bpf_clear_taken_off(void);
@@ -63,7 +63,7 @@ static inline u32 cil_bpf_state_size(const void *state)
 	return 0;
 }
 
-static inline void cil_bpf_read_state(const void *state, u32 offset, void *to,
+static inline void cil_bpf_read_state(void *state, u32 offset, void *to,
 				      u32 size)
 {
 }
