@@ -66,7 +66,7 @@ struct cil_machine {
 
 /**
  * struct cil_query - what is known when a state must be chosen
- * @now_ns: monotonic time of the decision
+ * @now_ns: time of the decision, by the local clock of the CPU
  * @latency_req_ns: greatest exit latency allowed (PM QoS and hints)
  * @disabled: bit k is set if state k must not be used
  * @tick_stopped: the scheduler tick is stopped already
@@ -107,7 +107,7 @@ struct cil_decision {
 
 /**
  * struct cil_outcome - what became of a decision
- * @now_ns: monotonic time at which the outcome is accounted
+ * @now_ns: time at which the outcome is accounted, by the same clock
  * @residency_ns: time spent in the state as measured by the kernel, the exit
  *	latency included
  * @index: state that was entered; the driver may have demoted the choice

@@ -9,6 +9,8 @@
 #include <linux/module.h>
 #include <linux/pid.h>
 #include <linux/pid_namespace.h>
+#include <linux/sched/clock.h>
+#include <linux/timekeeping.h>
 
 #include "bpf/kfuncs.h"
 #include "hints/hints.h"
@@ -98,19 +100,24 @@ __bpf_kfunc s64 cpuidle_lab_exit_latency(s32 cpu)
  * @cpu: number of the CPU
  *
  * Context: any.
- * Return: monotonic time in ns; 0: it is not idle, or its governor did not ask
- * for the next timer; -EINVAL, -ENODEV, -EPERM: as cpuidle_lab_exit_latency().
+ * Return: monotonic time in ns, S64_MAX without a timer; 0: it is not idle, or its
+ * governor did not ask for the next timer; -EINVAL, -ENODEV, -EPERM: as cpuidle_lab_exit_latency().
  */
 __bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
 {
 	const struct cil_cpu *idle = idle_cpu_of(cpu);
+	s64 sleep_length_ns, ago_ns;
 
 	if (IS_ERR_OR_NULL(idle))
 		return PTR_ERR_OR_ZERO(idle);
 	if (!READ_ONCE(idle->record.query.asked))
 		return 0;
-	return READ_ONCE(idle->record.query.now_ns) +
-	       READ_ONCE(idle->record.query.sleep_length_ns);
+	sleep_length_ns = READ_ONCE(idle->record.query.sleep_length_ns);
+	if (sleep_length_ns >= CIL_TIME_MAX / 2)
+		return S64_MAX;
+	/* Decisions have the local clock's time. */
+	ago_ns = local_clock() - READ_ONCE(idle->record.query.now_ns);
+	return ktime_get_mono_fast_ns() - ago_ns + sleep_length_ns;
 }
 
 /**
