@@ -17,6 +17,7 @@
 #include <linux/uaccess.h>
 
 #include "base.h"
+#include "bpf/program.h"
 #include "compat/compat.h"
 #include "evacuate/evacuate.h"
 #include "debugfs.h"
@@ -293,8 +294,10 @@ static void make_policy_folder(struct cil_governor *governor)
 	for (n = 0; n < policy->tunable_count; n++)
 		debugfs_create_file(policy->tunables[n].name, 0600, folder,
 				    file_of(governor, n), &tunable_fops);
-	debugfs_create_file("defaults", 0200, folder, file_of(governor, 0),
-			    &defaults_fops);
+	/* A program brings its own defaults, and only when it is attached. */
+	if (!cil_bpf_decides(governor))
+		debugfs_create_file("defaults", 0200, folder,
+				    file_of(governor, 0), &defaults_fops);
 	debugfs_create_file("reset", 0200, folder, file_of(governor, 0),
 			    &reset_fops);
 	for_each_possible_cpu(n) {

@@ -37,7 +37,7 @@ TAIL = """
 |---|---|---|
 | `version` | read | version of the module |
 | `symbols` | read | symbols of the kernel that were looked up: required or optional, found or missing |
-| `GOVERNOR/defaults` | write 1 | all tunables of the governor back to their defaults, at once |
+| `GOVERNOR/defaults` | write 1 | all tunables of the governor back to their defaults, at once; `bpf` has no such file |
 | `GOVERNOR/reset` | write 1 | start learning afresh, on each CPU at its next decision |
 | `GOVERNOR/state/cpuN` | read | what the governor has learned on CPU N, as a table |
 | `gate/base` | read, write | name of the gate's base governor: any that is registered but the gate itself |
