@@ -131,13 +131,16 @@ static u32 fresh_share(const struct wteo_rfc *w, u32 choice, u64 now_ns)
 {
 	u64 half_life_ns = w->tunables.half_life_ms * (u64)CIL_NSEC_PER_MSEC;
 	u64 age_ns = now_ns - w->touched_ns[choice];
+	u32 shift = age_ns >> 43 ? 10 : 0;
 
 	/* Young rows need no division; a clock that went back ages nothing. */
 	if (!half_life_ns || (s64)age_ns < (s64)(half_life_ns >> 6))
 		return CIL_ONE;
-	if (age_ns >> 43)
+	/* Half to the 32nd is none; and half_life_ms is a day at most. */
+	if (age_ns >> 5 >= half_life_ns)
 		return 0;
-	return cil_half_to_the(cil_divide(age_ns << 20, half_life_ns));
+	return cil_half_to_the(cil_divide(age_ns >> shift << 20,
+					  half_life_ns >> shift));
 }
 
 static void age(struct wteo_rfc *w, u32 states, u32 choice, u64 now_ns)

@@ -232,7 +232,8 @@ static void rows_fade_to_teo(struct kunit *test)
 	} cases[] = {
 		{ 60000, 0, CIL_ONE }, { 60000, 60000, CIL_ONE / 2 },
 		{ 60000, 180000, CIL_ONE / 8 }, { 60000, 86400000, 0 },
-		{ 0, 86400000, CIL_ONE },
+		{ 0, 86400000, CIL_ONE }, { 3600000, 10800000, CIL_ONE / 8 },
+		{ 86400000, 86400000, CIL_ONE / 2 },
 	};
 	u32 i;
 
