@@ -145,6 +145,11 @@ static void realtime_tasks_are_not_throttled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, hold.run_ns, 0ULL);
 	/* A large one is kept. */
 	expect(test, &hold, &seen, EVACUATE_REST, EVACUATE_REASON_WORK, SLICE / 4);
+	/* Softirqs rest no shorter. */
+	hold.run_ns = 188 * MS - SLICE;
+	seen.softirq = true;
+	expect(test, &hold, &seen, EVACUATE_REST, EVACUATE_REASON_SOFTIRQ,
+	       12 * MS);
 	/* Without the limit the run does not matter. */
 	hold.run_ns = 188 * MS - SLICE;
 	expect(test, &hold, &work, EVACUATE_REST, EVACUATE_REASON_WORK, SLICE / 4);

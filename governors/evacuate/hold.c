@@ -140,9 +140,15 @@ static u64 part_of(u64 held_ns, u32 pct)
 	return held_ns * pct / (100 - pct);
 }
 
-static struct evacuate_step rest(struct evacuate_hold *hold, u64 length_ns,
+/* The rest that the kernel's limit wants may be longer. */
+static struct evacuate_step rest(struct evacuate_hold *hold,
+				 const struct evacuate_seen *seen, u64 length_ns,
 				 enum evacuate_reason reason)
 {
+	u64 limit_ns = seen->throttled ? part_of(hold->run_ns, FREE_PCT) : 0;
+
+	if (length_ns < limit_ns)
+		length_ns = limit_ns;
 	hold->run_ns = 0;
 	return step_of(EVACUATE_REST, reason, length_ns);
 }
@@ -165,7 +171,6 @@ yield_to_tasks(struct evacuate_hold *hold,
 	u64 length_ns = part_of(slice_ns, tunables->share_pct);
 	bool look = evacuate_wants_look(hold, seen);
 	struct evacuate_step step;
-	u64 limit_ns = 0;
 	u32 level;
 
 	/* Tasks that wait before the first slice leave when it begins. */
@@ -173,11 +178,7 @@ yield_to_tasks(struct evacuate_hold *hold,
 		return step_of(EVACUATE_HOLD, EVACUATE_REASON_NONE, slice_ns);
 	if (!look || !seen->pinned) {
 		hold->waited++;
-		/* The rest that the kernel's limit wants may be longer. */
-		if (seen->throttled)
-			limit_ns = part_of(hold->run_ns, FREE_PCT);
-		return rest(hold, length_ns > limit_ns ? length_ns : limit_ns,
-			    EVACUATE_REASON_WORK);
+		return rest(hold, seen, length_ns, EVACUATE_REASON_WORK);
 	}
 	level = hold->level;
 	if (hold->level < LEVEL_MAX)
@@ -215,7 +216,7 @@ struct evacuate_step evacuate_next(struct evacuate_hold *hold,
 	if (seen->lost_ns * LOST_PART > seen->held_ns)
 		return back_off(hold, tunables, EVACUATE_REASON_REALTIME, 0);
 	if (seen->softirq)
-		return rest(hold, part_of(slice_ns, tunables->share_pct),
+		return rest(hold, seen, part_of(slice_ns, tunables->share_pct),
 			    EVACUATE_REASON_SOFTIRQ);
 	if (seen->waiting)
 		return yield_to_tasks(hold, tunables, seen, slice_ns);
@@ -224,7 +225,6 @@ struct evacuate_step evacuate_next(struct evacuate_hold *hold,
 		hold->level = 0;
 	}
 	if (seen->throttled && hold->run_ns >= RUN_NS)
-		return rest(hold, part_of(hold->run_ns, FREE_PCT),
-			    EVACUATE_REASON_THROTTLE);
+		return rest(hold, seen, 0, EVACUATE_REASON_THROTTLE);
 	return step_of(EVACUATE_HOLD, EVACUATE_REASON_NONE, slice_ns);
 }
