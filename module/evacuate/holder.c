@@ -153,8 +153,9 @@ static bool is_too_strict(u64 limit_ns)
 
 	preempt_disable();
 	drv = cpuidle_get_driver();
-	for (i = 1; drv && i < drv->state_count; i++)
-		strict &= drv->states[i].exit_latency_ns > limit_ns;
+	for (i = 0; drv && i < drv->state_count; i++)
+		strict &= drv->states[i].flags & CPUIDLE_FLAG_POLLING ||
+			  drv->states[i].exit_latency_ns > limit_ns;
 	preempt_enable();
 	return drv && strict;
 }
