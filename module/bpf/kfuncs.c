@@ -100,8 +100,8 @@ __bpf_kfunc s64 cpuidle_lab_exit_latency(s32 cpu)
  * @cpu: number of the CPU
  *
  * Context: any.
- * Return: monotonic time in ns, S64_MAX without a timer; 0: it is not idle, or its
- * governor did not ask for the next timer; -EINVAL, -ENODEV, -EPERM: as cpuidle_lab_exit_latency().
+ * Return: monotonic time in ns; S64_MAX: without a timer; 0: it is not idle, or
+ * its governor did not ask; -EINVAL, -ENODEV, -EPERM: as cpuidle_lab_exit_latency().
  */
 __bpf_kfunc s64 cpuidle_lab_idle_end(s32 cpu)
 {
