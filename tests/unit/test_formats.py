@@ -360,3 +360,24 @@ def test_timers_of_trace_cmd_report_are_read(tmp_path: Path) -> None:
     assert row["flags"] & 0x10
     path.write_text(REPORT.replace("hrtimer_cancel: hrtimer=0xffff78", "other: x=1"))
     assert periods(path)["sleep_length_ns"].to_list() == [9 * MS - at]
+
+
+@pytest.mark.parametrize(("cpu", "flags", "due"), [(1, "P", 20), (1, "I", 40), (0, "P", 40)])
+def test_the_cpu_of_a_wheel_timer_and_its_pin_are_read(
+    tmp_path: Path, cpu: int, flags: str, due: int
+) -> None:
+    """CPU 0 is busy, so it serves the timers of CPU 1 that are not pinned."""
+    start = "     a-5 [001] 0.008001250: timer_start: function=f expires=1061 [timeout=60] idx=0 "
+    lines = REPORT.replace("[000]", "[001]").replace("cpu_id=0", "cpu_id=1").splitlines()
+    lines = [
+        line for line in lines if "hrtimer_wakeup" not in line and "hrtimer_cancel" not in line
+    ]
+    lines[6:7] = [
+        f"{start} timer=0xffff01 bucket_expiry=1009 cpu=1 flags=P",
+        f"{start} timer=0xffff02 bucket_expiry=1004 cpu={cpu} flags={flags}",
+    ]
+    lines.insert(1, "     b-7 [000] 0.000500000: sched_switch: swapper/0:0 [120] R ==> b:7 [120]")
+    path = tmp_path / "trace.txt"
+    path.write_text("\n".join(lines) + "\n")
+    (row,) = periods(path).to_dicts()
+    assert row["sleep_length_ns"] == due * MS - 8_001_700

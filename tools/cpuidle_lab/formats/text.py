@@ -27,8 +27,9 @@ _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
 _SWITCH = re.compile(r":(\d{1,9}) \[\d+\] \S+ ==> .*:(\d{1,9}) \[")
 _LOST = re.compile(r"CPU:(\d{1,4}) \[(?:LOST \d+ EVENTS|EVENTS DROPPED)\]|\[CPU:(\d{1,4}) LOST")
-# Of struct timer_list: it does not wake an idle CPU.
-WHEEL_DEFERRABLE = 0x80000
+# Of struct timer_list, as the kernel shows it: deferrable (does not wake an idle CPU), pinned.
+_WHEEL_FLAGS = {"D": 0x80000, "P": 0x100000}
+_WHEEL_CPU = 0x3FFFF
 _MARKS = ("tracing_mark_write", "print")
 
 
@@ -58,7 +59,9 @@ def _wheel_timer(pairs: dict[str, str], values: dict[str, int]) -> dict[str, int
     if "timeout" not in pairs:
         return values
     timeout = _number(pairs["timeout"].rstrip("]"))
-    flags = WHEEL_DEFERRABLE if "D" in pairs.get("flags", "").split("|") else 0
+    flags = _number(pairs.get("cpu", "")) & _WHEEL_CPU
+    for letter in pairs.get("flags", "").split("|"):
+        flags |= _WHEEL_FLAGS.get(letter, 0)
     return values | {"now": values.get("expires", 0) - timeout, "flags": flags}
 
 
