@@ -381,3 +381,15 @@ def test_the_cpu_of_a_wheel_timer_and_its_pin_are_read(
     path.write_text("\n".join(lines) + "\n")
     (row,) = periods(path).to_dicts()
     assert row["sleep_length_ns"] == due * MS - 8_001_700
+
+
+@pytest.mark.parametrize(("told", "delta_ns"), [(" dn=1000000", MS), ("", 10 * MS - 8_001_650)])
+def test_a_time_to_the_tick_that_a_text_lacks_is_rebuilt(
+    tmp_path: Path, told: str, delta_ns: int
+) -> None:
+    sleep_ns = 10 * MS - 8_001_650
+    asked = f"a-5 [000] 0.008001650: cil_sleep_length: (a <- b) ret={sleep_ns}{told}"
+    path = tmp_path / "trace.txt"
+    path.write_text(REPORT.replace("<idle>-0", f"{asked}\n<idle>-0", 1))
+    (row,) = periods(path).to_dicts()
+    assert (row["sleep_length_ns"], row["delta_tick_ns"]) == (sleep_ns, delta_ns)

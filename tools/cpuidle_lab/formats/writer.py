@@ -50,6 +50,7 @@ EVENTS: dict[str, tuple[str, int, Fields]] = {
     "tick_stop": ("timer", 402, {"success": ("int", 8, 4, True)}),
     "hrtimer_expire_entry": ("timer", 403, {"function": ("void *", 8, 8, False),
                                             "hrtimer": ("void *", 16, 8, False)}),
+    # Kernels before 6.9 tell no "dn": the format has it only if an event has.
     "cil_sleep_length": ("cil", 404, {"ret": ("s64", 8, 8, True), "dn": ("s64", 16, 8, True)}),
     "cil_got_tick": ("cil", 408, {"ret": ("u8", 8, 1, False)}),
     "hrtimer_start": ("timer", 409, {"hrtimer": ("void *", 8, 8, False),
@@ -175,6 +176,7 @@ class Writer:
         self._target = target
         self._pages: dict[int, _Pages] = {}
         self._functions: dict[str, int] = {}
+        self._has_delta = False
         self.count = 0
 
     def __enter__(self) -> Self:
@@ -206,6 +208,7 @@ class Writer:
                 f"the recording is damaged: time runs backwards on CPU {event.cpu} at {event.ts} ns"
             )
         pages.add(event.ts, self._pack(event), event.lost)
+        self._has_delta |= "dn" in event.values
         self.count += event.name != "print"
 
     def _pack(self, event: Event) -> bytes:
@@ -240,7 +243,8 @@ class Writer:
             out += name + b"\0" + number("Q", len(text)) + text
         systems: dict[str, list[bytes]] = {}
         for event, (system, key, fields) in EVENTS.items():
-            systems.setdefault(system, []).append(_format(event, key, fields))
+            told = {name: at for name, at in fields.items() if name != "dn" or self._has_delta}
+            systems.setdefault(system, []).append(_format(event, key, told))
         ftrace = systems.pop("ftrace")
         out += number("I", len(ftrace)) + b"".join(number("Q", len(t)) + t for t in ftrace)
         out += number("I", len(systems))
