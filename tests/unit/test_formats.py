@@ -313,6 +313,15 @@ def test_nothing_is_said_where_all_events_are_used(tmp_path: Path) -> None:
         assert recording.rows("interval") == 2
 
 
+def test_a_loss_before_a_bundle_of_unused_events_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pftrace"
+    unused = field(perfetto.EVENT, generic("some_event"))
+    lossy = field(perfetto.CPU, 3) + field(perfetto.LOST_EVENTS, 1) + unused
+    packets = [field(perfetto.PACKET, field(perfetto.FTRACE_EVENTS, lossy)), a_bundle()]
+    path.write_bytes(b"".join(packets))
+    assert [event.lost for event in perfetto.events(path)] == [True, False, False, False]
+
+
 def test_the_numbers_of_unused_events_are_those_of_perfettos_package() -> None:
     protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     known = protos.FtraceEvent.DESCRIPTOR.fields_by_name

@@ -191,16 +191,18 @@ def _event(cpu: int, data: bytes, lost: bool, unused: set[str]) -> Event | None:
     return None
 
 
-def _bundle(data: bytes, unused: set[str]) -> Iterator[Event]:
+def _bundle(data: bytes, lost: set[int], unused: set[str]) -> Iterator[Event]:
     fields = list(_fields(data))
     head = {key: value for key, value in fields if key != EVENT}
-    cpu, lost = _number(head, CPU), bool(_number(head, LOST_EVENTS))
+    cpu = _number(head, CPU)
+    if _number(head, LOST_EVENTS):
+        lost.add(cpu)
     for key, value in fields:
         if key == EVENT and isinstance(value, bytes):
-            event = _event(cpu, value, lost, unused)
+            event = _event(cpu, value, cpu in lost, unused)
             if event:
                 yield event
-                lost = False
+                lost.discard(cpu)
 
 
 def events(path: Path) -> Iterator[Event]:
@@ -210,12 +212,13 @@ def events(path: Path) -> Iterator[Event]:
         UserError: the file is damaged or truncated.
     """
     unused: set[str] = set()
+    lost: set[int] = set()
     last: Event | None = None
     try:
         with path.open("rb") as stream:
             for packet in _packets(stream):
                 for bundle in _unpacked(packet):
-                    for last in _bundle(bundle, unused):
+                    for last in _bundle(bundle, lost, unused):
                         yield last
     except _LargeError:
         raise UserError(
