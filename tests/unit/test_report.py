@@ -575,6 +575,14 @@ def test_only_cpu_idle(scratch: Path) -> None:
     report_page.render(model.build([scratch], "test", "now"))
 
 
+def test_an_idle_period_across_lost_events_is_left_out(scratch: Path) -> None:
+    t = Trace(cpus=3)
+    for cpu, (before_entry, before_exit) in enumerate(((0, 0), (5, 0), (0, 5))):
+        t.add(cpu, 1000, "cpu_idle", state=1, cpu_id=cpu, lost=before_entry)
+        t.add(cpu, 2000, "cpu_idle", state=trace.IDLE_EXIT, cpu_id=cpu, lost=before_exit)
+    assert metrics.idle_periods(trace.load(t.write(scratch)))["cpu"].to_list() == [0, 1]
+
+
 def test_impossible_state_in_cpu_idle(scratch: Path) -> None:
     t = Trace()
     t.add(0, 0, "cpu_idle", state=2**31, cpu_id=0)

@@ -351,11 +351,17 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
 
 
 def idle_periods(trace: Trace) -> pl.DataFrame:
-    """Return the periods that power:cpu_idle tells of: ts, cpu, index, residency."""
+    """Return the periods that power:cpu_idle tells of: ts, cpu, index, residency.
+
+    One within which events were lost is left out: its exit may be that of a later one.
+    """
     events = trace.tables["cpu_idle"]
     if not events.height:
         return pl.DataFrame()
-    ordered = events.sort("idle_cpu", "ts", maintain_order=True)
+    events = events.select("ts", "idle_cpu", "state")
+    # A loss comes before the event at its time, and has no state.
+    lost = trace.tables["lost"].select("ts", idle_cpu=pl.col("cpu").cast(events.schema["idle_cpu"]))
+    ordered = pl.concat([lost, events], how="diagonal").sort("idle_cpu", "ts", maintain_order=True)
     same = pl.col("idle_cpu") == pl.col("idle_cpu").shift(-1)
     ends = pl.col("state").shift(-1) == tr.IDLE_EXIT
     length = (pl.col("ts").shift(-1).cast(pl.Int64) - pl.col("ts").cast(pl.Int64)).cast(pl.Float64)
