@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from cpuidle_lab import columns
@@ -133,6 +134,16 @@ def test_a_recording_without_phases_is_refused(tmp_path: Path) -> None:
         # All of it has one governor, so its recorder can be replayed all the same.
         (whole,) = parts.whole(recording, path)
         assert whole.recorder.label.startswith("teo_ng")
+
+
+def test_columns_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
+    """Replay writes into a table by the idle state, so a phase must name none that is missing."""
+    columns.write(record(tmp_path / "a.dat", BOTH[0]), tmp_path / "a")
+    table = tmp_path / "a/period/00000.parquet"
+    wrong = pl.read_parquet(table).with_columns(index=pl.lit(250, pl.UInt8))
+    wrong.write_parquet(table)
+    with pytest.raises(UserError, match="'period' of CPU 0 names idle state 250"):
+        read(tmp_path / "a")
 
 
 # ---- Pairs. ----

@@ -532,6 +532,23 @@ class Recording:
         return self._columns("period", cpu, columns)
 
     def _columns(self, table: str, cpu: int, columns: Sequence[str] | None) -> Iterator[Columns]:
+        for _, values in self._checked(table, cpu, columns):
+            _fill_phase(values)
+            yield values
+
+    def checked_frames(self, table: str, cpu: int) -> Iterator[pl.DataFrame]:
+        """Yield the intervals or periods of a CPU as frames; they are checked as intervals() does.
+
+        Args:
+            table: "interval" or "period".
+            cpu: the CPU.
+        """
+        for frame, _ in self._checked(table, cpu, None):
+            yield frame
+
+    def _checked(
+        self, table: str, cpu: int, columns: Sequence[str] | None
+    ) -> Iterator[tuple[pl.DataFrame, Columns]]:
         machine = self.machines.get(cpu)
         last: dict[str, int] = {}
         for frame in self.frames(table, cpu, columns):
@@ -540,8 +557,7 @@ class Recording:
             wrong = _contradiction(values, machine.count if machine else None, last)
             if wrong:
                 raise UserError(f"{self.path}: its table '{table}' of CPU {cpu} {wrong}")
-            _fill_phase(values)
-            yield values
+            yield frame, values
 
     def frames(
         self, table: str, cpu: int | None = None, columns: Sequence[str] | None = None

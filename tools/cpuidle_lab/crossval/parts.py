@@ -132,10 +132,12 @@ def whole(recording: Recording, path: Path) -> list[Part]:
 
 
 def _frames(recording: Recording, cpu: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    intervals = pl.concat([pl.DataFrame(schema=INTERVAL), *recording.frames("interval", cpu)])
+    intervals = pl.concat(
+        [pl.DataFrame(schema=INTERVAL), *recording.checked_frames("interval", cpu)]
+    )
     phase = pl.when(pl.col("tick_phase_ns") >= 0).then("tick_phase_ns")
     intervals = intervals.with_columns(tick_phase_ns=phase.backward_fill().fill_null(-1))
-    periods = pl.concat([pl.DataFrame(schema=PERIOD), *recording.frames("period", cpu)])
+    periods = pl.concat([pl.DataFrame(schema=PERIOD), *recording.checked_frames("period", cpu)])
     return intervals, periods
 
 
