@@ -131,6 +131,13 @@ def test_ours_and_the_kernels_are_the_same_here_too(make: Make, own: str, kernel
     assert ours.asked == theirs.asked
 
 
+def test_a_cpu_without_intervals_needs_no_idle_states(make: Make) -> None:
+    recording = make(mixed(100))
+    alone = play(recording, "wteo").cost_pj
+    recording.cpus.append(1)
+    assert play(recording, "wteo").cost_pj == alone
+
+
 def test_costs_are_those_of_the_model(make: Make) -> None:
     # Deep for 2 ms: E = (1000 - 100) * 500 us, then 100 mW; no tick, no polling.
     quiet = machine((1, 1, 1000), (100, 500, 100), polling=False, tick=10**8)

@@ -340,6 +340,8 @@ def counterfactual(
 ) -> Outcome:
     """Return what a governor would have done on the intervals of a recording.
 
+    CPUs without an interval do not count: their idle states may be unknown.
+
     Args:
         recording: the intervals.
         governor: who decides.
@@ -351,7 +353,7 @@ def counterfactual(
     Raises:
         UserError: the recording lacks what the governor must know, or contradicts itself.
     """
-    cpus = recording.cpus
+    cpus = [cpu for cpu in recording.cpus if recording.rows("interval", cpu)]
     if not cpus:
         raise UserError(f"{recording.path}: holds no idle interval")
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
