@@ -17,6 +17,7 @@ from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine, library, points
 from cpuidle_lab.trace import TIME_MAX, Machine
+from tests.unit.synthetic import Session
 
 TICK_NS = 4_000_000
 PHASE_NS = 1_234_567
@@ -628,6 +629,24 @@ def test_a_governor_that_breaks_down_is_one_sentence(tmp_path: Path) -> None:
         points.apart(tmp_path, os.abort)
     with pytest.raises(UserError, match="is no directory of columns"):
         points.apart(tmp_path, points.fidelity_of, tmp_path, "wteo", 1)
+
+
+def test_another_governor_starts_afresh_after_each_gap(tmp_path: Path) -> None:
+    """A kernel's governor, too, whose state no trace has."""
+    session = Session(cpus=1)
+    session.phase("wteo", "bursts", 50_000_000)
+    columns.write(session.trace.write(tmp_path / "a.dat"), tmp_path / "a")
+    table = tmp_path / "a/period/00000.parquet"
+    rows = pl.read_parquet(table)
+    lost = (pl.int_range(rows.height) == 9).cast(rows.schema["lost"])
+    rows.with_columns(lost=lost).write_parquet(table)
+    recording = Recording(tmp_path / "a")
+    for name in ("menu@7.2", "teo_ng"):
+        chosen = library.governor(name)
+        decided = points.OtherPoints(recording, 0, chosen, points.Tunables(recording, chosen, {}))
+        ((found, _),) = decided.chunks()
+        assert np.flatnonzero(found["start"] == points.AFRESH).tolist() == [0, 9]
+        assert np.count_nonzero(found["start"]) == 2
 
 
 def test_length_classes_begin_where_they_say() -> None:

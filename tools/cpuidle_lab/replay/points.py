@@ -320,15 +320,20 @@ class Points:
             points["tunables"] = self._sets(recorded["generation"], points["start"])
             yield points, recorded
 
-    def _starts(self, chunk: Mapping[str, Array]) -> Array:
-        """Return what comes before each decision of a CPU: nothing, a state, or a gap."""
+    def _gaps(self, chunk: Mapping[str, Array]) -> Array:
+        """Tell before which decisions of a CPU events are missing; nothing is before the first."""
         seq = chunk["seq"].astype(np.int64)
         before = self._before or (int(seq[0]) - 2, NO_OUTCOME)
         follows = np.diff(seq, prepend=before[0]) == 1
         told = np.concatenate([[before[1]], chunk["out_kind"][:-1]]) != NO_OUTCOME
         self._before = int(seq[-1]), int(chunk["out_kind"][-1])
-        start = np.where(follows & told & (chunk["lost"] == 0), GO_ON, UNKNOWABLE)
-        start = start.astype(np.uint32)
+        gaps: Array = ~(follows & told & (chunk["lost"] == 0))
+        return gaps
+
+    def _starts(self, chunk: Mapping[str, Array]) -> Array:
+        """Return what comes before each decision of a CPU: nothing, a state, or a gap."""
+        seq = chunk["seq"].astype(np.int64)
+        start = np.where(self._gaps(chunk), UNKNOWABLE, GO_ON).astype(np.uint32)
         if self._stateless:
             # There is nothing that a gap could have changed.
             start[start == UNKNOWABLE] = AFRESH
@@ -392,9 +397,8 @@ class OtherPoints(Points):
         """Yield points, and what was recorded at them."""
         for recorded in self._recording.periods(self._cpu):
             points = _point_columns(recorded)
-            start = self._starts(recorded)
-            points["start"] = np.where(start == UNKNOWABLE, AFRESH, GO_ON).astype(np.uint32)
-            points["tunables"] = np.zeros(len(start), np.uint32)
+            points["start"] = np.where(self._gaps(recorded), AFRESH, GO_ON).astype(np.uint32)
+            points["tunables"] = np.zeros(len(points["start"]), np.uint32)
             yield points, recorded
 
 
