@@ -9,6 +9,7 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, tru
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.session import TRACE
 from cpuidle_lab.phases import Phase
 from tests.proofs.crossval import assumptions
 from tests.unit.synthetic import BASES, Session
@@ -538,3 +540,25 @@ def test_every_seed_meets_the_tick_at_another_point() -> None:
     scripts = {boot.script() for boot in plan.boots(only=["idle"])}
     assert len(scripts) == plan.SEEDS
     assert all(script.count("usleep") >= len(plan.GOVERNORS) for script in scripts)
+
+
+def test_a_recording_replaces_older_ones_of_the_same_boot_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--only` and `--full` choose others for the same machine, kernel and seed."""
+
+    def run_lab(*_: Any) -> Any:
+        (tmp_path / TRACE).touch()
+        return SimpleNamespace(check=lambda: SimpleNamespace(files=tmp_path))
+
+    monkeypatch.setattr(plan, "run_lab", run_lab)
+    monkeypatch.setattr(plan.Boot, "files", lambda _: {})
+    every, some, full = (
+        next(plan.boots(**how)) for how in ({}, {"only": ["idle"]}, {"full": True})
+    )
+    assert every.name == "skx-6.12-1"
+    for version in ("old", "new"):
+        monkeypatch.setattr(plan.Boot, "hash", lambda _, version=version: version)
+        made = {boot.record(tmp_path) for boot in (full, some, every)}
+        assert set(tmp_path.glob("*-*.trace.dat")) == made
+        assert len(made) == 3

@@ -93,8 +93,12 @@ class Boot:
 
     @property
     def name(self) -> str:
-        """Name of its recording."""
-        return f"{self.machine}-{self.kernel}-{self.seed}"
+        """Name of its recording; a hash tells what was chosen, if not the machine's own table."""
+        name = f"{self.machine}-{self.kernel}-{self.seed}"
+        chosen = self.chosen, self.governors, self.trace_mib
+        if chosen == (tuple(TABLES[self.machine].items()), tuple(GOVERNORS), _TRACE_MIB):
+            return name
+        return f"{name}.{digest([repr(chosen)])[:6]}"
 
     def script(self) -> str:
         """Return the script that the guest runs."""
