@@ -139,14 +139,22 @@ def test_a_recording_of_which_nothing_is_left_is_refused(tmp_path: Path) -> None
 # ---- Of each CPU ----
 
 
-def test_each_cpu_has_its_own_latency_request_and_disabled_states(tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("others", [True, False])
+def test_each_cpu_has_its_own_latency_request_and_disabled_states(
+    tmp_path: Path, given: bool, others: bool
+) -> None:
+    """Also where the user gives the idle states, and of a CPU that no line names."""
     path = two_cpus(tmp_path / "a.dat", probes=True)
-    lines = (
-        ONE.replace(" states", " latency_req_us=20 disabled=0x4 states"),
-        ONE.replace("cpus=1", "cpus=0"),
-    )
+    lines = [ONE.replace(" states", " latency_req_us=20 disabled=0x4 states")]
+    if others:
+        lines.append(ONE.replace("cpus=1", "cpus=0"))
     told = told_of(path, enumerate(lines))
+    assert told
+    if given:
+        told = told.with_machine(told.tables[0].machine)
     columns.write(path, tmp_path / "out", told=told)
     rows = columns.Recording(tmp_path / "out").table("period")
     found = rows.select("cpu", "latency_req_ns", "disabled").unique().sort("cpu").rows()
-    assert found == [(0, tr.TIME_MAX, 0), (1, 20_000, 4)]
+    known = [(0, tr.TIME_MAX, 0)] if given or others else []
+    assert found == [*known, (1, 20_000, 4)]

@@ -133,9 +133,12 @@ class Told:
         ]
 
     def with_machine(self, machine: "Machine") -> "Told":
-        """Return the same with idle states given by the user, for all CPUs."""
-        request = self.tables[0].latency_req_us if self.tables else NO_REQUEST
-        return replace(self, tables=[Table(0, 65535, machine, request)])
+        """Return the same with idle states given by the user, for all CPUs.
+
+        Latency requests and disabled states stay those that each table tells.
+        """
+        told = [replace(table, machine=machine) for table in self.tables]
+        return replace(self, tables=[Table(0, 65535, machine), *told])
 
 
 def machine_of(states: str, tick_ns: int) -> "Machine":
