@@ -191,6 +191,23 @@ def test_a_timer_of_the_wheel_is_due_with_its_bucket(
     assert (sleep + at, delta + at) == (due * 4 * MS, 12 * MS)
 
 
+def test_jiffies_wrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their low 32 bits, as they begin 5 minutes before."""
+    first = 2**32 - 4
+    monkeypatch.setitem(globals(), "JIFFY", first)
+    kernel = Timers()
+    kernel.begin()
+    for _ in range(3):
+        kernel.tick()
+    kernel.wheel(2, 5, bucket_expiry=first + 12)
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    (sleep, _), *_ = told(kernel, tmp_path / "a.dat")
+    assert sleep + at == 12 * 4 * MS
+
+
 @pytest.mark.parametrize("rcu", [False, True])
 def test_rcus_work_at_the_next_tick_says_that_it_held_the_tick(tmp_path: Path, rcu: bool) -> None:
     kernel = Timers()

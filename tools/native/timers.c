@@ -204,12 +204,16 @@ static s64 bucket_from(const struct cil_wheel_timer *w)
 static u64 time_of(struct cil_timers *t, u64 ts, u64 now)
 {
 	s64 since_ns = (s64)((ts - (u64)t->tick_phase_ns) % (u64)t->tick_ns);
-	s64 jiffy_ns = (s64)(ts - since_ns - (u32)now * (u64)t->tick_ns);
+	s64 from_first_ns, jiffy_ns;
 
+	if (!t->has_jiffy)
+		t->first_jiffy = now;
+	from_first_ns = jiffies_from(now, t->first_jiffy) * t->tick_ns;
+	jiffy_ns = (s64)(ts - since_ns - from_first_ns);
 	if (!t->has_jiffy || jiffy_ns < t->jiffy_ns)
 		t->jiffy_ns = jiffy_ns;
 	t->has_jiffy = true;
-	return t->jiffy_ns + (u32)now * (u64)t->tick_ns;
+	return t->jiffy_ns + from_first_ns;
 }
 
 static bool leave_wheel(struct cil_timers *t, u64 timer)

@@ -46,8 +46,9 @@ struct cil_heap {
  * @tick_phase_ns: time of the tick modulo its period, -1 while unknown
  * @device_ns: when the clock's device will fire, as it was programmed last; 0:
  *	not recorded
- * @jiffy_ns: time of jiffy 0, of the latest that was told
- * @has_jiffy: @jiffy_ns is valid
+ * @first_jiffy: jiffy that was told first; their low 32 bits wrap early
+ * @jiffy_ns: its time, of the latest that was told
+ * @has_jiffy: @first_jiffy and @jiffy_ns are valid
  */
 struct cil_timers {
 	s64 tick_ns;
@@ -61,6 +62,7 @@ struct cil_timers {
 	u64 tick_timer;
 	s64 tick_phase_ns;
 	u64 device_ns;
+	u64 first_jiffy;
 	s64 jiffy_ns;
 	bool has_jiffy;
 };
