@@ -281,7 +281,10 @@ def test_all_of_them_can_be_written(tmp_path: Path) -> None:
         ([], "name streams, or give --all"),
         (["--all", "bursts"], "name streams, or give --all"),
         (["bursts", "nothing"], "unknown stream 'nothing'"),
-        (["bursts", "--machine", "vax"], "unknown machine 'vax'; `cpuidle-lab machines` lists them"),
+        (
+            ["bursts", "--machine", "vax"],
+            "unknown machine 'vax'; `cpuidle-lab machines` lists them",
+        ),
         (["bursts", "--count", "0"], "0 intervals are out of range"),
         (["bursts", "--count", "1000000000"], "out of range: 1 to 20000000"),
         (["bursts", "--seed", "-1"], "the seed -1 is out of range"),
