@@ -25,6 +25,7 @@ from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.session import TRACE
 from cpuidle_lab.phases import Phase
 from tests.proofs.crossval import assumptions
+from tests.unit.kernel_events import Kernel
 from tests.unit.synthetic import BASES, Session
 
 MS = 1_000_000
@@ -125,6 +126,23 @@ def test_a_program_that_was_taken_off_in_a_phase_is_refused(
     monkeypatch.setattr(parts, "phases_of", lambda *_: [Phase("bpf", "bursts", 0, 2**62)])
     with pytest.raises(UserError, match="the governor changed while bursts ran"):
         read(path)
+
+
+def test_without_the_module_each_phase_begins_afresh(tmp_path: Path) -> None:
+    """Marks tell the governors, and no event what one has learned."""
+    kernel = Kernel()
+    for name in ("teo_ng", "wteo", "wteo"):
+        kernel.add(1000, "print", f"phase governor={name} workload=calls")
+        for _ in range(20):
+            kernel.idle(1, 300_000, sleep=MS, delta=MS, stop=False)
+    path = kernel.write(tmp_path / "a.dat")
+    found = read(path)
+    assert [part.recorder.label for part in found] == ["teo_ng", "wteo", "wteo"]
+    assert all(part.count > 0 and not len(part.before[0]["flags"]) for part in found)
+    with columns.opened(path) as recording, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "phases_of", lambda *_: [])
+        with pytest.raises(UserError, match="several governors"):
+            parts.whole(recording, path)
 
 
 def test_a_recording_without_phases_is_refused(tmp_path: Path) -> None:

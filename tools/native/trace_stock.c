@@ -617,13 +617,14 @@ const char *cil_stock_record(struct reader *r, size_t table,
 	struct cil_stock *s = &r->stock.state;
 	const char *error;
 
-	s->governor = governor_at(&r->stock, record->ts);
 	if (table == TABLE_UNASKED) {
 		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
 			r->stock.held.is_held = false;
 		return NULL;
 	}
 	error = r->stock.held.is_held ? give_answer(r) : NULL;
+	/* An answer that was held is of the governor before. */
+	s->governor = governor_at(&r->stock, record->ts);
 	if (!error)
 		error = use_event(r, table, record);
 	if (!error && may_precede_clock(r, table, record))

@@ -39,7 +39,8 @@ class Part:
         machines: idle states by CPU.
         seconds: length of the phase.
         kept: by CPU, its intervals and its periods in memory.
-        before: by CPU, the intervals from the last recorded state to the phase.
+        before: by CPU, the intervals from the last recorded state to the phase; none without the
+            module.
         states: by CPU, that state, as its bytes; nothing where the governor is the kernel's.
     """
 
@@ -125,7 +126,8 @@ def whole(recording: Recording, path: Path) -> list[Part]:
     if phases_of(recording.table("marker"), last + 1):
         return parts(recording, path)
     configs = recording.table("config").select("governor", "base", "tunables").n_unique()
-    if configs != 1:
+    governors = {n for _, periods in frames.values() for n in periods["governor"].unique()}
+    if configs != 1 or len(governors) > 1:
         raise UserError(f"{path}: has several governors, or tunables, and no phases")
     part = _part(recording, path, Phase(None, "", 0, last + 1), frames)
     return [part] if part else []
@@ -158,7 +160,7 @@ def _part(
         if (mine["hint_ns"] >= 0).any():
             raise UserError(f"{path}: {phase.workload} ran with latency hints")
         first, end = (int(str(value)) for value in (mine["seq"].min(), mine["seq"].max()))
-        if _governors(recording, cpu, first, end) > 1:
+        if _governors(recording, cpu, mine) > 1:
             raise UserError(f"{path}: the governor changed while {phase.workload} ran")
         inside = intervals.filter(pl.col("first_seq").is_between(first, end))
         if not inside.height:
@@ -166,7 +168,7 @@ def _part(
         placed = periods.filter(pl.col("interval").is_in(inside["first_seq"].implode()))
         columns = in_memory(inside)
         kept[cpu] = columns, in_memory(placed)
-        recorder = recorder or _recorder(recording, cpu, first)
+        recorder = recorder or _recorder(recording, cpu, mine)
         start = _checkpoint(recording, cpu, first)
         before[cpu] = in_memory(intervals.filter(pl.col("first_seq").is_between(start, first - 1)))
         states[cpu] = _state(recording, cpu, start)
@@ -186,13 +188,21 @@ def _part(
 
 
 def _checkpoint(recording: Recording, cpu: int, seq: int) -> int:
-    """Return the number of the last decision, up to one, before which the state was recorded."""
+    """Return the number of the last decision, up to one, before which the state was recorded.
+
+    Without the module no state is, and the configuration tells the first governor alone.
+    """
+    if recording.stock is not None:
+        return seq
     config = recording.table("config").filter((pl.col("cpu") == cpu) & (pl.col("seq") <= seq))
     return int(str(config["seq"].max())) if config.height else seq
 
 
-def _governors(recording: Recording, cpu: int, first: int, end: int) -> int:
-    """Return how many governors, bases and programs decided on a CPU from `first` to `end`."""
+def _governors(recording: Recording, cpu: int, mine: pl.DataFrame) -> int:
+    """Return how many governors, bases and programs made the decisions `mine` of a CPU."""
+    if recording.stock is not None:
+        return mine["governor"].n_unique()
+    first, end = (int(str(value)) for value in (mine["seq"].min(), mine["seq"].max()))
     start = _checkpoint(recording, cpu, first)
     config = recording.table("config").filter(
         (pl.col("cpu") == cpu) & pl.col("seq").is_between(start, end)
@@ -205,12 +215,13 @@ def _state(recording: Recording, cpu: int, seq: int) -> bytes:
     return b"".join(pieces.sort("offset")["data"].to_list())
 
 
-def _recorder(recording: Recording, cpu: int, seq: int) -> Candidate:
-    """Return the governor, with its tunables, that decided on a CPU from a number on."""
+def _recorder(recording: Recording, cpu: int, mine: pl.DataFrame) -> Candidate:
+    """Return the governor, with its tunables, that made the decisions `mine` of a CPU."""
+    seq, number = mine.select("seq", "governor").row(0)
     config = recording.table("config").filter((pl.col("cpu") == cpu) & (pl.col("seq") <= seq))
     row = config.sort("seq").row(-1, named=True)
     base = str(row["base"])
-    name = policy_of(recording.name_of("decision", "governor", int(row["governor"])), base)
+    name = policy_of(recording.name_of("decision", "governor", number), base)
     # A governor of the kernel: under the gate, or recorded without the module.
     if name not in project_governors(TOP) and not is_program(base):
         return candidate(f"{name}@{series(recording.kernel)}")
