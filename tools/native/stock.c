@@ -31,7 +31,6 @@ void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 	s->latency_req_ns = INT64_MAX;
 	s->grid.phase_ns = -1;
 	s->left = true;
-	s->lost = true;
 }
 
 /* ---- Timers that the governor did not ask for. ---- */
@@ -226,13 +225,11 @@ static const char *open_decision(struct cil_stock *s, u64 ts)
 	if (s->stopped)
 		d->flags |= CIL_FLAG_TICK_STOPPED;
 	e->before_ns = s->due_ns > ts ? s->due_ns : 0;
-	e->lost = s->lost;
 	e->idle_ns = s->idle_ns && s->idle_ns < ts ? s->idle_ns : ts;
 	e->seen_ns = s->seen_ns;
 	e->seen_kind = s->seen_kind;
 	tell_timers(s, e);
 	s->left = false;
-	s->lost = false;
 	s->has_open = true;
 	return error;
 }
@@ -377,11 +374,8 @@ const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state)
 		return "has a power:cpu_idle event of an idle state that the machine does not have; give another --machine";
 	/* With probes, an entry without a selection is no governor's. */
 	if (!is_deciding(s)) {
-		if (s->has_probes) {
-			error = close_open(s, ts);
-			s->lost = true;
-			return error;
-		}
+		if (s->has_probes)
+			return close_open(s, ts);
 		error = open_decision(s, ts);
 	}
 	tell_timers(s, e);
@@ -592,7 +586,6 @@ void cil_stock_lost(struct cil_stock *s)
 	close_open(s, s->open.decision.ts);
 	give_waiting(s, 0);
 	s->seq++;
-	s->lost = true;
 	s->left = true;
 	s->stopped = false;
 	s->due_ns = 0;

@@ -77,7 +77,6 @@ struct cil_stock_sink {
  * @left: the idle loop was left since
  * @told_tick: the kernel told whether the tick had come
  * @told_limit: the kernel told whether the polling state gave up
- * @lost: events before it are missing
  */
 struct cil_stock_entry {
 	struct cil_period decision;
@@ -98,7 +97,6 @@ struct cil_stock_entry {
 	bool left;
 	bool told_tick;
 	bool told_limit;
-	bool lost;
 };
 
 /**
@@ -113,7 +111,6 @@ struct cil_stock_entry {
  * @seq: number of the last decision
  * @stopped: the tick is stopped
  * @left: the idle loop was left since the last decision
- * @lost: events were lost since the last decision
  * @grid: of the tick
  * @due_ns: when the timer is due that the kernel told last, 0: unknown
  * @has_open: @open is valid
@@ -143,7 +140,6 @@ struct cil_stock {
 	u64 seq;
 	bool stopped;
 	bool left;
-	bool lost;
 	struct cil_grid grid;
 	u64 due_ns;
 	bool has_open;
