@@ -7,10 +7,8 @@ as the module tells it. The same is done with the module's recording of A: a way
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 
-from cpuidle_lab.columns import sliced
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.moved import moved, shares
 from cpuidle_lab.crossval.pairs import LEAST_INTERVALS, Figures, Pair, grouped
@@ -18,12 +16,6 @@ from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.crossval.targets import differences
 
 Phases = Mapping[int, Part]
-
-
-def _afresh(part: Part) -> Part:
-    """Return a phase whose recorder had learned nothing before: no event tells of its state."""
-    before = {cpu: sliced(kept, 0, 0) for cpu, kept in part.before.items()}
-    return replace(part, before=before, states=dict.fromkeys(part.states, b""))
 
 
 def pairs(full: Phases, told: Phases) -> Iterator[Pair]:
@@ -43,7 +35,6 @@ def pairs(full: Phases, told: Phases) -> Iterator[Pair]:
         facts = [part for seeds in by_label.values() for part in seeds.values()]
         for a, b in product(facts, repeat=2):
             mine = told[starts[id(a)]]
-            mine = mine if mine is a else _afresh(mine)
             figures = Figures.of(own.play(mine, b, restore=a is b), mine)
             places = moved([shares(mine)], [shares(b)])
             labels = a.recorder.label, b.recorder.label
