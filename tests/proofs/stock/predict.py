@@ -3,12 +3,17 @@
 
 Each governor B is replayed on what one way tells of A's recording. The fact is B's own recording,
 as the module tells it. The same is done with the module's recording of A: a way must not err more.
+What one of them alone has of the end of a phase is left out, for it may be most of the idle time.
 """
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
+import numpy as np
+
+from cpuidle_lab.columns import CUT, sliced
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.moved import moved, shares
 from cpuidle_lab.crossval.pairs import LEAST_INTERVALS, Figures, Pair, grouped
@@ -16,6 +21,31 @@ from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.crossval.targets import differences
 
 Phases = Mapping[int, Part]
+
+# Less is between the records of the same decision; more is between two decisions of a CPU.
+NEAR_NS = 2_000
+
+
+def _ends(part: Part) -> dict[int, int]:
+    """Return by CPU after which time no interval begins that the module has whole, ns."""
+    ends = {}
+    for cpu, (intervals, periods) in part.kept.items():
+        whole = np.flatnonzero((intervals["flags"] & CUT) == 0)
+        last = int(intervals["first_seq"][whole[-1]]) if len(whole) else -1
+        ends[cpu] = int(periods["ts"][periods["interval"] == last].max(initial=0)) + NEAR_NS
+    return ends
+
+
+def _until(part: Part, ends: Mapping[int, int]) -> Part:
+    """Return a phase without the intervals that begin after their CPU's end, see _ends()."""
+    kept = dict(part.kept)
+    for cpu in ends.keys() & kept.keys():
+        intervals, periods = kept[cpu]
+        number = int(np.searchsorted(periods["ts"], ends[cpu]))
+        seqs = periods["seq"][:number]
+        whole = int(np.searchsorted(intervals["first_seq"], seqs[-1], "right")) if number else 0
+        kept[cpu] = sliced(intervals, 0, whole), sliced(periods, 0, number)
+    return replace(part, kept=kept)
 
 
 def pairs(full: Phases, told: Phases) -> Iterator[Pair]:
@@ -25,16 +55,16 @@ def pairs(full: Phases, told: Phases) -> Iterator[Pair]:
         full: phases as the module tells them, by the time of their mark.
         told: the same as the way tells them; some may be missing.
     """
-    starts = {id(part): start for start, part in full.items()}
-    usable = [
-        part
-        for start, part in full.items()
-        if start in told and min(part.count, told[start].count) >= LEAST_INTERVALS
-    ]
-    for key, by_label in grouped(usable).items():
+    both = []
+    for start, part in full.items():
+        if start in told and min(part.count, told[start].count) >= LEAST_INTERVALS:
+            ends = _ends(part)
+            both.append((_until(part, ends), _until(told[start], ends)))
+    of = {id(fact): mine for fact, mine in both}
+    for key, by_label in grouped([fact for fact, _ in both]).items():
         facts = [part for seeds in by_label.values() for part in seeds.values()]
         for a, b in product(facts, repeat=2):
-            mine = told[starts[id(a)]]
+            mine = of[id(a)]
             figures = Figures.of(own.play(mine, b, restore=a is b), mine)
             places = moved([shares(mine)], [shares(b)])
             labels = a.recorder.label, b.recorder.label
