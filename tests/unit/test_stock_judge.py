@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from cpuidle_lab import trace as tr
+from cpuidle_lab.columns import CUT, sliced
 from cpuidle_lab.crossval import pairs as crossval
 from cpuidle_lab.crossval import parts
 from cpuidle_lab.crossval.parts import Part
@@ -159,6 +160,27 @@ def test_predictions_by_a_way_stand_beside_the_modules_facts(tmp_path: Path) -> 
         missed = predict.targets({**found, PROBES: none_met}, run.FULL, allowed)
         assert [met for met, _ in missed] == [True, False]
     assert predict.targets({run.FULL: [], PROBES: []}, run.FULL, allowed) == []
+
+
+def test_the_end_of_a_phase_that_one_recording_alone_has_does_not_count(tmp_path: Path) -> None:
+    session = BothWays()
+    session.phase("menu_ng", "bursts", 400_000_000)
+    ((start, whole),) = run.read_ways(session.trace.write(tmp_path / "6.12-1.dat"))[
+        run.FULL
+    ].items()
+    intervals, periods = whole.kept[0]
+    last = int(np.searchsorted(periods["seq"], intervals["first_seq"][-1]))
+    without = sliced(intervals, 0, len(intervals["flags"]) - 1), sliced(periods, 0, last)
+    flags = intervals["flags"].copy()
+    flags[-1] |= CUT
+    short, cut = (
+        replace(whole, kept={0: kept})
+        for kept in (without, ({**intervals, "flags": flags}, periods))
+    )
+    expected = list(predict.pairs({start: short}, {start: short}))
+    for full in (short, cut):
+        assert list(predict.pairs({start: full}, {start: whole})) == expected
+    assert list(predict.pairs({start: whole}, {start: whole})) != expected
 
 
 def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
