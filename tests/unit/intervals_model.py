@@ -2,6 +2,7 @@
 """The definition of an interval, once more and as plainly as can be, and streams that try it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -370,3 +371,9 @@ def add(trace: Trace, cpu: int, decided: list[Decided], *, free: bool = False) -
                 residency_ns=d.residency, governor=d.governor, kind=d.kind, index=d.entered,
                 tick=d.tick, poll_time_limit=d.poll,
             )  # fmt: skip
+
+
+def made(trace: Trace, folder: Path) -> co.Recording:
+    """Write a trace, turn it into columns and open them."""
+    co.write(trace.write(folder / "t.dat"), folder / "columns")
+    return co.Recording(folder / "columns")

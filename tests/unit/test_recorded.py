@@ -11,9 +11,8 @@ from cpuidle_lab import metrics, trace
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine, recorded
-from tests.unit.intervals_model import EXIT, MACHINE, TICK, TIME_MAX, Decided, add
+from tests.unit.intervals_model import EXIT, MACHINE, TICK, TIME_MAX, Decided, add, made
 from tests.unit.synthetic import demo, no_answers
-from tests.unit.test_columns import made
 from tests.unit.test_replay import Probe
 from tests.unit.tracedat import Trace
 
