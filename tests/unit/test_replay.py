@@ -306,9 +306,9 @@ def test_a_tick_whose_grid_is_unknown_does_not_come() -> None:
     ("length", "flags", "decisions"),
     [
         (MS, columns.TIMER, 1),
-        (MS + 19_999, columns.TIMER, 1),
-        (MS + 20_000, columns.TIMER, 2),
-        (MS + 19_999, 0, 2),
+        (MS + 9_999, columns.TIMER, 1),
+        (MS + 10_000, columns.TIMER, 2),
+        (MS + 9_999, 0, 2),
     ],
 )
 def test_a_timer_beside_a_tick(length: int, flags: int, decisions: int) -> None:

@@ -28,8 +28,12 @@
  */
 #define CIL_GRID_TRUST_MAX	64
 
-/* The grid is known to this, or better. */
-#define CIL_GRID_TOLERANCE_NS	20000
+/*
+ * A moment is on the grid if it is as near. On 7.2 the own error is 0.087 points
+ * with 5 us, 0.023 with 7, 0.012 with 10, and 0.131 with 20, which takes events
+ * of cancelled timers for ticks. On 6.12 it is 0.004 to 0.006 (2026-11-25).
+ */
+#define CIL_GRID_TOLERANCE_NS	10000
 
 /**
  * struct cil_grid - the grid of a CPU's tick
