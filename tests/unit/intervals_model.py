@@ -15,6 +15,7 @@ from tests.unit.tracedat import Trace
 TIME_MAX = 2**63 - 1
 TICK = 4_000_000
 NEAR = 20_000
+GRID_NEAR = 10_000
 # As in grid.h.
 TRUST, TRUST_MAX = 4, 64
 EXIT = (0, 2_000, 133_000)
@@ -81,7 +82,7 @@ POLLING = 0
 def near(at: int, grid: int) -> bool:
     """Tell whether a moment is on the grid of the tick."""
     off = abs(at % TICK - grid)
-    return grid >= 0 and min(off, TICK - off) <= NEAR
+    return grid >= 0 and min(off, TICK - off) <= GRID_NEAR
 
 
 class Story:
@@ -307,7 +308,9 @@ def streams(draw: st.DrawFn) -> list[Decided]:
         flags = draw(st.sampled_from([0, 0, 0, tr.TICK_STOPPED]))
         stop_tick = draw(st.integers(0, 1))
         # The tick is mostly where it is due, and then the timer often says the same.
-        off = draw(st.sampled_from([0, 0, 0, 1, -NEAR - 1, -NEAR, NEAR, NEAR + 1]))
+        off = draw(
+            st.sampled_from([0, 0, 0, 1, -GRID_NEAR - 1, -GRID_NEAR, GRID_NEAR, GRID_NEAR + 1])
+        )
         delta = draw(st.sampled_from([(PHASE - now) % TICK + off] * 3 + [-1, 0, 50_000, TICK]))
         length = [1, 900, 60_000, 200_000, 255_000, TICK, 9_000_000, delta - NEAR, delta]
         residency = max(0, draw(st.sampled_from(length)))
