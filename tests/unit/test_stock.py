@@ -11,10 +11,14 @@ from cpuidle_lab import columns, machines
 from cpuidle_lab import trace as tr
 from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats.writer import EVENTS, Event
 from cpuidle_lab.stock import told_of
 from tests.unit.kernel_events import EXIT, MS, Kernel, bare, periods
+
+# As in timers.h.
+TIMERS_MAX = 16_384
 
 # ---- Decisions out of events ----
 
@@ -61,6 +65,7 @@ def test_a_selection_without_idle_period_was_aborted(tmp_path: Path) -> None:
     kernel.add(100, "cil_sleep_length", ret=MS, dn=MS)
     kernel.add(100, "cil_retain_tick")
     kernel.add(100, "sched_switch", prev_pid=0, next_pid=5)
+    kernel.add(3000, "sched_switch", prev_pid=5, next_pid=0)
     kernel.idle(1, 5_000, sleep=MS, delta=MS)
     kernel.idle(1, 5_000, sleep=MS, delta=MS)
     assert periods(kernel.write(tmp_path / "a.dat"))["out_kind"].to_list() == [1, 0, 0]
@@ -228,6 +233,9 @@ def test_rcus_work_at_the_next_tick_says_that_it_held_the_tick(tmp_path: Path, r
     ("other", "flags", "due"),
     [
         ("busy", 0, 4000),  # the busy CPU serves it
+        ("busy all the time", 0, 4000),
+        ("found busy", 0, 4000),
+        ("found idle", 0, 32),
         ("busy", 0x100000, 32),  # pinned
         ("idle", 0, 32),
         ("idle with a timer", 0, 24),  # the last CPU whose tick runs serves all
@@ -242,16 +250,88 @@ def test_a_timer_that_is_not_pinned_is_served_by_a_busy_cpu(
     kernel.wheel(2, 5, bucket_expiry=JIFFY + 8, flags=flags)
     if other == "idle with a timer":
         kernel.wheel(3, 5, bucket_expiry=JIFFY + 6, flags=1)
+    busy = Event(1, kernel.now + 10, "hrtimer_cancel", {"hrtimer": 99})
     switch = Event(1, kernel.now + 10, "sched_switch", {"prev_pid": 0, "next_pid": 7})
-    kernel.events.append(switch)
-    if other != "busy":
-        kernel.events.append(Event(1, kernel.now + 50, "tick_stop", {"success": 1}))
+    stop = Event(1, kernel.now + 50, "tick_stop", {"success": 1})
+    # Of the CPU's state at the beginning its first power:cpu_idle event alone may tell, later.
+    far = kernel.now + 100 * MS
+    enters, leaves = (
+        Event(1, far, "cpu_idle", {"state": state, "cpu_id": 1}) for state in (1, EXIT)
+    )
+    kernel.events += {
+        "busy": [switch],
+        "busy all the time": [busy],
+        "found busy": [busy, enters],
+        "found idle": [busy, leaves],
+    }.get(other, [switch, stop])
     kernel.switch()
     at = kernel.now + 100
     kernel.choose(1, 20_000)
     kernel.tick()
     (sleep, delta), *_ = told(kernel, tmp_path / "a.dat")
     assert (sleep + at, delta + at) == (due * MS, 12 * MS)
+
+
+def test_of_many_cpus_the_ticks_of_others_are_taken_to_run(tmp_path: Path) -> None:
+    """The events of others are not read for each of more than 16; one of them is busy, mostly."""
+    kernel = Timers()
+    kernel.begin()
+    kernel.wheel(1, 60, bucket_expiry=JIFFY + 1000, flags=0x100000)
+    kernel.wheel(2, 5, bucket_expiry=JIFFY + 8)
+    kernel.events.append(Event(16, kernel.now + 10, "sched_switch", {"prev_pid": 0, "next_pid": 7}))
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    (sleep, delta), *_ = told(kernel, tmp_path / "a.dat")
+    assert (sleep + at, delta + at) == (4000 * MS, 12 * MS)
+
+
+def test_more_timers_than_are_kept_tell_nothing(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    for timer in range(TIMERS_MAX):
+        kernel.wheel(1000 + timer, 60, bucket_expiry=JIFFY + 1000)
+    kernel.wheel(2, 5, bucket_expiry=JIFFY + 60)
+    kernel.switch()
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    with columns.opened(kernel.write(tmp_path / "a.dat")) as recording:
+        assert recording.stock and recording.stock["untold"] == 1
+
+
+def test_an_entry_without_a_selection_ends_the_interval(tmp_path: Path) -> None:
+    """The idle loop polls by itself, e.g. while a broadcast of the clock is due."""
+    kernel = Kernel()
+    kernel.idle(1, 3 * MS, sleep=20 * MS, delta=3 * MS, stop=False, tick=True, left=False)
+    kernel.add(500, "cpu_idle", state=0, cpu_id=0)
+    kernel.add(10 * MS, "cpu_idle", state=EXIT, cpu_id=0)
+    kernel.idle(2, MS, sleep=7 * MS, delta=2 * MS)
+    kernel.idle(2, MS, sleep=17 * MS, delta=4 * MS)
+    with columns.opened(kernel.write(tmp_path / "a.dat")) as recording:
+        intervals = recording.table("interval")
+        assert recording.table("period")["left"].to_list() == [1, 1, 1]
+    assert intervals["last_index"].to_list()[:2] == [1, 2]
+    first, second = intervals["length_ns"].to_list()[:2]
+    assert 2.9 * MS < first < 3 * MS
+    assert 0.8 * MS < second < MS
+
+
+def test_forced_idle_is_no_decision(tmp_path: Path) -> None:
+    """A task that injects idle time calls what the idle loop calls, and asks no governor."""
+    kernel = Kernel()
+    kernel.idle(1, 50_000, sleep=20 * MS, delta=3 * MS, stop=False, left=False)
+    for _ in range(3):
+        kernel.add(1000, "sched_switch", prev_pid=0, next_pid=40)
+        kernel.add(100, "cil_stop_tick")
+        kernel.add(100, "cpu_idle", state=2, cpu_id=0)
+        kernel.add(6 * MS, "cpu_idle", state=EXIT, cpu_id=0)
+        kernel.add(100, "cil_idle_exit")
+        kernel.add(1000, "sched_switch", prev_pid=40, next_pid=0)
+        kernel.idle(1, 50_000, sleep=20 * MS, delta=3 * MS, stop=False, left=False)
+    rows = periods(kernel.write(tmp_path / "a.dat"))
+    assert rows["index"].to_list() == [1, 1, 1, 1]
+    assert rows["left"].to_list() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("cpus", [1, 2])
@@ -509,11 +589,40 @@ def test_cpu_idle_alone_is_judged_against_the_best_possible(tmp_path: Path) -> N
 
 def test_the_ideal_state_is_the_deepest_that_pays() -> None:
     machine = machines.find("skx")
-    found = judge(machine, [3, 1, 0], [599_999, 600_000, 1000])  # type: ignore[arg-type]
+    found = judge(machine, [3, 1, 0], [400_000, 600_000, 1000])  # type: ignore[arg-type]
     assert found["ideal"].tolist() == [2, 3, 0]
     assert found["above"].tolist() == [True, False, False]
     assert found["below"].tolist() == [False, True, False]
     assert (found["cost_pj"] >= found["oracle_pj"] - 1e-6).all()
+
+
+def test_a_period_is_above_and_below_as_the_kernel_counts() -> None:
+    """Above with its exit latency, below without it: C6 of skx takes 133 us to leave."""
+    machine = machines.find("skx")
+    exit_ns = machine.exit_latency_ns[3]
+    lengths = [600_000 - exit_ns - 1, 600_000 - exit_ns]
+    found = judge(machine, [3, 3], lengths)  # type: ignore[arg-type]
+    assert found["above"].tolist() == [True, False]
+    found = judge(machine, [2, 2], [599_999, 600_000])  # type: ignore[arg-type]
+    assert found["below"].tolist() == [False, True]
+
+
+def test_a_state_that_is_left_before_its_exit_latency_has_no_negative_length(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = Kernel()
+    for stay in (1_133_000, *(33_000,) * 9):
+        kernel.add(100_000, "cpu_idle", state=2, cpu_id=0)
+        kernel.add(stay, "cpu_idle", state=EXIT, cpu_id=0)
+    kernel.add(1000, "cpu_idle", state=1, cpu_id=0)
+    path = kernel.write(tmp_path / "a.dat")
+    assert main(["report", str(path), "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    with columns.opened(path) as recording:
+        model = model_of(recording.machines[0])
+    # Nine lengths are 1 ns.
+    ns = 1_000_000 + 9
+    assert run["metrics"]["power_mw"] == pytest.approx(10 * model.entry_pj[2] / ns + 100)
 
 
 def test_a_foreign_trace_needs_a_machine(

@@ -92,7 +92,7 @@ static void tell_timers(struct cil_stock *s, struct cil_stock_entry *e)
 	bool stopped = e->decision.flags & CIL_FLAG_TICK_STOPPED;
 	u64 any_ns;
 
-	if (!s->has_all)
+	if (!s->has_all || cil_timers_full(&s->all))
 		return;
 	cil_timers_forget(&s->all, e->idle_ns);
 	cil_timers_answer(&s->all, e->idle_ns, stopped, s->stopped,
@@ -372,10 +372,16 @@ const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state)
 	}
 	if (state >= s->machine.states)
 		return "has a power:cpu_idle event of an idle state that the machine does not have; give another --machine";
-	/* With probes, an entry without a selection is no governor's. */
+	/*
+	 * With probes, an entry without a selection is no governor's: the idle
+	 * loop polls by itself, for which it starts the tick again.
+	 */
 	if (!is_deciding(s)) {
-		if (s->has_probes)
-			return close_open(s, ts);
+		if (s->has_probes) {
+			error = close_open(s, ts);
+			cil_stock_left(s);
+			return error;
+		}
 		error = open_decision(s, ts);
 	}
 	tell_timers(s, e);

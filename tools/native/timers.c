@@ -120,8 +120,10 @@ static bool disarm(struct cil_heap *h, u64 timer)
 static void arm(struct cil_heap *h, u64 timer, u64 due_ns)
 {
 	disarm(h, timer);
-	if (h->count == CIL_TIMERS_MAX)
+	if (h->count == CIL_TIMERS_MAX) {
+		h->full = true;
 		return;
+	}
 	h->count++;
 	sift_up(h, h->count - 1, timer, due_ns, slot_of(h, timer));
 }
@@ -265,6 +267,18 @@ void cil_timers_gone(struct cil_timers *t, u64 timer)
 		t->tick_due_ns = CIL_NEVER;
 	else if (!disarm(&t->hrtimers, timer))
 		leave_wheel(t, timer);
+}
+
+/**
+ * cil_timers_full() - were there more timers than are kept?
+ * @t: the timers
+ *
+ * Return: true if there were, so that the first one may be missing.
+ */
+bool cil_timers_full(const struct cil_timers *t)
+{
+	return t->hrtimers.full || t->wheel.full || t->global.full ||
+	       t->others.full;
 }
 
 /**

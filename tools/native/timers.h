@@ -4,7 +4,7 @@
  * what the kernel would tell a governor that asks for the next one.
  *
  * Pure: reads no file, allocates nothing. Keeps CIL_TIMERS_MAX armed timers of
- * either kind; more are left out.
+ * either kind; with more, cil_timers_full(), they tell nothing.
  */
 #ifndef CIL_TIMERS_H
 #define CIL_TIMERS_H
@@ -19,11 +19,13 @@
 /**
  * struct cil_heap - armed timers, the one that is due first at the top
  * @count: how many
+ * @full: one was left out
  * @timers: address, time when it is due, and the slot that points here
  * @slots: by a hash of the address; index in @timers + 1, 0: empty
  */
 struct cil_heap {
 	u32 count;
+	bool full;
 	struct {
 		u64 timer;
 		u64 due_ns;
@@ -89,6 +91,7 @@ void cil_timers_hrtimer(struct cil_timers *t, u64 timer, u64 due_ns);
 void cil_timers_wheel(struct cil_timers *t, u64 ts,
 		      const struct cil_wheel_timer *w, bool mine);
 void cil_timers_gone(struct cil_timers *t, u64 timer);
+bool cil_timers_full(const struct cil_timers *t);
 bool cil_timers_knows(const struct cil_timers *t, u64 timer);
 void cil_timers_wheel_at(struct cil_timers *t, u64 timer, u64 due_ns);
 void cil_timers_forget(struct cil_timers *t, u64 now_ns);

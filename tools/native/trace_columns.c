@@ -623,6 +623,8 @@ static void scan_cpu(struct reader *r, int cpu)
 
 	if (has_others(r))
 		scan_others(r, cpu);
+	else if (tep_get_cpus(r->tep) > 1)
+		r->stock.state.all.ticking = ~0ull;
 	record = first_record(r, cpu);
 	for (; record; record = next_record(r, cpu)) {
 		cil_stock_scan(r, table_of(r, record), record);

@@ -182,6 +182,8 @@ struct stock_answer {
  * @ticks_missed: ticks that came at another time
  * @has_wheel: timers of the wheel are recorded
  * @has_probes: probes tell of each decision
+ * @has_returns: it is told when the idle task gets the CPU back
+ * @met: bit k is set if CPU k, another one, had a power:cpu_idle event
  */
 struct stock_scan {
 	struct cil_timers known;
@@ -191,6 +193,8 @@ struct stock_scan {
 	u64 ticks_missed;
 	bool has_wheel;
 	bool has_probes;
+	bool has_returns;
+	u64 met;
 };
 
 /**
@@ -200,6 +204,7 @@ struct stock_scan {
  *	that the governor did not ask for; those answers are not used
  * @has_no_probes: what probes told is not used
  * @migrates: as in struct cil_timers
+ * @is_away: the idle task does not have the CPU being read
  * @held: in strict mode, an answer of which it is not known who asked
  * @scan: first reading of that CPU
  * @state: the CPU being read
@@ -216,6 +221,7 @@ struct stock_reader {
 	bool is_strict;
 	bool has_no_probes;
 	bool migrates;
+	bool is_away;
 	struct stock_answer held;
 	struct stock_scan scan;
 	struct cil_stock state;

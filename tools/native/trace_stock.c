@@ -207,6 +207,9 @@ void cil_stock_begin_cpu(struct reader *r, u32 cpu)
 	s->scan.ticks_missed = 0;
 	s->scan.has_wheel = false;
 	s->scan.has_probes = false;
+	s->scan.has_returns = false;
+	s->scan.met = 0;
+	s->is_away = false;
 	s->state.latency_req_ns = s->current->latency_req_ns;
 	s->state.disabled = s->current->disabled;
 	if (s->governor_count)
@@ -267,7 +270,8 @@ static void scan_hrtimer(struct reader *r, const struct tep_record *record)
 			c->ticks_met++;
 		else
 			c->ticks_missed++;
-	} else if (!is_emulators(name) && !cil_timers_knows(&c->known, timer)) {
+	} else if (!is_emulators(name) && !cil_timers_full(&c->known) &&
+		   !cil_timers_knows(&c->known, timer)) {
 		cil_timers_hrtimer(&c->known, timer, record->ts);
 		cil_timers_hrtimer(&r->stock.state.all, timer, record->ts);
 	}
@@ -295,11 +299,18 @@ static void scan_wheel(struct reader *r, u64 timer, u64 ts, bool starts)
 	struct stock_scan *c = &r->stock.scan;
 
 	c->has_wheel |= starts;
-	if (cil_timers_knows(&c->known, timer))
+	if (cil_timers_full(&c->known) || cil_timers_knows(&c->known, timer))
 		return;
 	cil_timers_wheel_at(&c->known, timer, ts);
 	if (!starts)
 		cil_timers_wheel_at(&r->stock.state.all, timer, ts);
+}
+
+/* Does the idle task get the CPU back? */
+static bool returns(const struct reader *r, const struct tep_record *record)
+{
+	return r->sources[TABLE_SWITCH][1].size &&
+	       !cil_read_field(r, TABLE_SWITCH, 1, record);
 }
 
 /**
@@ -323,6 +334,7 @@ void cil_stock_scan(struct reader *r, size_t table,
 		c->event_ns = gap_ns;
 	c->last_ns = record->ts;
 	c->has_probes |= table == TABLE_STOP || table == TABLE_RETAIN;
+	c->has_returns |= table == TABLE_SWITCH && returns(r, record);
 	if (table == TABLE_ARMED)
 		scan_armed(r, record);
 	else if (table == TABLE_HRTIMER)
@@ -338,10 +350,25 @@ void cil_stock_scan(struct reader *r, size_t table,
  * @r: the run
  * @table: its table, or NO_TABLE
  * @record: the event
+ *
+ * The first power:cpu_idle event tells whether the CPU was idle before, and its
+ * tick possibly stopped.
  */
 void cil_stock_scan_other(struct reader *r, size_t table,
 			  const struct tep_record *record)
 {
+	u64 *ticking = &r->stock.state.all.ticking;
+	u64 cpu = 1ull << record->cpu % 64;
+
+	if (!(r->stock.scan.met & cpu)) {
+		*ticking |= cpu;
+		if (table == TABLE_CPU_IDLE) {
+			r->stock.scan.met |= cpu;
+			if ((u32)cil_read_field(r, table, 0, record) ==
+			    CIL_IDLE_EXIT)
+				*ticking &= ~cpu;
+		}
+	}
 	if (table == TABLE_ARMED || table == TABLE_WHEEL)
 		cil_timers_hrtimer(&r->stock.scan.known,
 				   cil_read_field(r, table, 0, record),
@@ -478,8 +505,12 @@ static const char *take_switch(struct reader *r, const struct tep_record *record
 	struct cil_stock *s = &r->stock.state;
 	const char *error = cil_stock_tick_told(s);
 
-	if (!cil_read_field(r, TABLE_SWITCH, 0, record))
+	if (!cil_read_field(r, TABLE_SWITCH, 0, record)) {
 		cil_stock_left(s);
+		r->stock.is_away = r->stock.scan.has_returns;
+	} else if (returns(r, record)) {
+		r->stock.is_away = false;
+	}
 	return error;
 }
 
@@ -495,6 +526,8 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 		return error;
 	/* Whether there is more than this event is known at the end only. */
 	error = cil_periods_idle(&r->periods, record->ts, state);
+	if (r->stock.is_away)
+		return error;
 	return error ? error : cil_stock_idle(&r->stock.state, record->ts,
 					      state);
 }
@@ -532,8 +565,7 @@ static bool may_precede_clock(const struct reader *r, size_t table,
 {
 	switch (table) {
 	case TABLE_SWITCH:
-		return r->sources[TABLE_SWITCH][1].size &&
-		       !cil_read_field(r, TABLE_SWITCH, 1, record);
+		return returns(r, record);
 	case TABLE_HRTIMER:
 	case TABLE_TIMER:
 	case TABLE_ARMED:
@@ -549,11 +581,33 @@ static bool may_precede_clock(const struct reader *r, size_t table,
 	}
 }
 
+/*
+ * A task that forces a CPU to be idle (powerclamp's) calls what the idle loop
+ * calls, and asks no governor.
+ */
+static bool is_forced(const struct reader *r, size_t table)
+{
+	switch (table) {
+	case TABLE_ASKED:
+	case TABLE_STOP:
+	case TABLE_RETAIN:
+	case TABLE_GOT:
+	case TABLE_REFLECT:
+	case TABLE_EXIT:
+	case TABLE_TICK_STOP:
+		return r->stock.is_away;
+	default:
+		return false;
+	}
+}
+
 static const char *use_event(struct reader *r, size_t table,
 			     const struct tep_record *record)
 {
 	struct cil_stock *s = &r->stock.state;
 
+	if (is_forced(r, table))
+		return NULL;
 	switch (table) {
 	case TABLE_ASKED:
 		return take_answer(r, record);
