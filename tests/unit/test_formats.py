@@ -66,6 +66,14 @@ def field(number: int, value: int | bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
+def idle_packet(ts: int, state: int, more: bytes = b"") -> bytes:
+    """Return the fields of a packet with one idle event of CPU 3."""
+    told = field(perfetto.STATE, state) + field(perfetto.CPU_ID, 3)
+    event = field(perfetto.TIMESTAMP, ts) + field(perfetto.CPU_IDLE, told)
+    bundle = field(perfetto.CPU, 3) + more + field(perfetto.EVENT, event)
+    return field(perfetto.FTRACE_EVENTS, bundle)
+
+
 def packed(kind: str = "plain") -> bytes:
     """Return a Perfetto trace of two idle periods."""
     events = b""
@@ -92,8 +100,13 @@ def test_a_perfetto_trace_is_read(tmp_path: Path, kind: str) -> None:
 def test_the_numbers_of_perfettos_fields_are_those_of_its_package() -> None:
     protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
     for message, fields in {
-        "TracePacket": {"ftrace_events": 1, "compressed_packets": 50},
-        "FtraceEventBundle": {"cpu": 1, "event": 2, "lost_events": 3},
+        "TracePacket": {
+            "ftrace_events": 1,
+            "trusted_packet_sequence_id": 10,
+            "previous_packet_dropped": 42,
+            "compressed_packets": 50,
+        },
+        "FtraceEventBundle": {"cpu": 1, "event": 2, "lost_events": 3, "error": 8},
         "FtraceEvent": {"timestamp": 1, "print": 3, "sched_switch": 4, "cpu_idle": 13},
         "CpuIdleFtraceEvent": {"state": 1, "cpu_id": 2},
         "SchedSwitchFtraceEvent": {"prev_pid": 2, "next_pid": 6},
@@ -320,6 +333,39 @@ def test_a_loss_before_a_bundle_of_unused_events_is_kept(tmp_path: Path) -> None
     packets = [field(perfetto.PACKET, field(perfetto.FTRACE_EVENTS, lossy)), a_bundle()]
     path.write_bytes(b"".join(packets))
     assert [event.lost for event in perfetto.events(path)] == [True, False, False, False]
+
+
+def of_sequence(number: int, packet: bytes, dropped: bool = False) -> bytes:
+    """Return a packet of a sequence, which may say that one before it was dropped."""
+    head = field(perfetto.SEQUENCE, number)
+    if dropped:
+        head += field(perfetto.PACKET_DROPPED, 1)
+    return field(perfetto.PACKET, head + packet)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lost"), [(1, 1, True), (1, 2, False)], ids=["same", "other"]
+)
+def test_a_packet_that_was_dropped_is_a_loss_of_its_sequence(
+    tmp_path: Path, first: int, second: int, lost: bool
+) -> None:
+    path = tmp_path / "trace.pftrace"
+    # The first packet of a sequence says so where the buffer has wrapped.
+    path.write_bytes(
+        of_sequence(first, idle_packet(1000, 1), dropped=True)
+        + of_sequence(second, b"", dropped=True)
+        + of_sequence(first, idle_packet(2000, EXIT))
+    )
+    assert [event.lost for event in perfetto.events(path)] == [False, lost]
+
+
+def test_an_error_of_a_bundle_is_a_loss(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pftrace"
+    path.write_bytes(
+        of_sequence(1, idle_packet(1000, 1))
+        + of_sequence(1, idle_packet(2000, EXIT, field(perfetto.BUNDLE_ERROR, b"\x08\x01")))
+    )
+    assert [event.lost for event in perfetto.events(path)] == [False, True]
 
 
 def test_the_numbers_of_unused_events_are_those_of_perfettos_package() -> None:

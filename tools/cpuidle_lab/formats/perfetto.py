@@ -21,8 +21,8 @@ from cpuidle_lab.stock import MARK
 
 # Field numbers of perfetto_trace.proto, by message.
 PACKET = 1
-FTRACE_EVENTS, COMPRESSED_PACKETS = 1, 50
-CPU, EVENT, LOST_EVENTS = 1, 2, 3
+FTRACE_EVENTS, SEQUENCE, PACKET_DROPPED, COMPRESSED_PACKETS = 1, 10, 42, 50
+CPU, EVENT, LOST_EVENTS, BUNDLE_ERROR = 1, 2, 3, 8
 TIMESTAMP, PRINT, SCHED_SWITCH, CPU_IDLE = 1, 3, 4, 13
 STATE, CPU_ID = 1, 2
 PREV_PID, NEXT_PID = 2, 6
@@ -131,22 +131,19 @@ def _packets(stream: IO[bytes]) -> Iterator[bytes]:
         yield data
 
 
-def _unpacked(packet: bytes) -> Iterator[bytes]:
-    """Yield the bundles of a packet, of compressed ones too."""
-    for number, value in _fields(packet):
-        if number == FTRACE_EVENTS and isinstance(value, bytes):
-            yield value
-        elif number == COMPRESSED_PACKETS and isinstance(value, bytes):
+def _unpacked(packet: bytes) -> Iterator[list[tuple[int, Value]]]:
+    """Yield the fields of a packet, and of those that it holds compressed."""
+    fields = list(_fields(packet))
+    yield fields
+    for number, value in fields:
+        if number == COMPRESSED_PACKETS and isinstance(value, bytes):
             inflater = zlib.decompressobj()
             data = inflater.decompress(value, _PACKET_MAX)
             if inflater.unconsumed_tail:
                 raise _LargeError
             for key, inner in _fields(data):
                 if key == PACKET and isinstance(inner, bytes):
-                    yield from (
-                        bundle for at, bundle in _fields(inner)
-                        if at == FTRACE_EVENTS and isinstance(bundle, bytes)
-                    )  # fmt: skip
+                    yield list(_fields(inner))
 
 
 def _numbers(data: Value) -> dict[int, Value]:
@@ -191,18 +188,42 @@ def _event(cpu: int, data: bytes, lost: bool, unused: set[str]) -> Event | None:
     return None
 
 
-def _bundle(data: bytes, lost: set[int], unused: set[str]) -> Iterator[Event]:
-    fields = list(_fields(data))
-    head = {key: value for key, value in fields if key != EVENT}
-    cpu = _number(head, CPU)
-    if _number(head, LOST_EVENTS):
-        lost.add(cpu)
-    for key, value in fields:
-        if key == EVENT and isinstance(value, bytes):
-            event = _event(cpu, value, cpu in lost, unused)
-            if event:
-                yield event
-                lost.discard(cpu)
+class _Bundles:
+    """Makes events of bundles, and remembers what is lost before the next of each CPU.
+
+    Attributes:
+        unused: names of events that would tell more.
+    """
+
+    def __init__(self) -> None:
+        self.unused: set[str] = set()
+        self._lost: set[int] = set()
+        # CPUs whose events a sequence of packets has carried.
+        self._carried: dict[int, set[int]] = {}
+
+    def of(self, packet: list[tuple[int, Value]]) -> Iterator[Event]:
+        """Yield the events of a packet."""
+        head = {key: value for key, value in packet if key != FTRACE_EVENTS}
+        carried = self._carried.setdefault(_number(head, SEQUENCE), set())
+        if _number(head, PACKET_DROPPED):
+            self._lost |= carried
+        for key, bundle in packet:
+            if key == FTRACE_EVENTS and isinstance(bundle, bytes):
+                yield from self._bundle(bundle, carried)
+
+    def _bundle(self, data: bytes, carried: set[int]) -> Iterator[Event]:
+        fields = list(_fields(data))
+        head = {key: value for key, value in fields if key != EVENT}
+        cpu = _number(head, CPU)
+        carried.add(cpu)
+        if _number(head, LOST_EVENTS) or BUNDLE_ERROR in head:
+            self._lost.add(cpu)
+        for key, value in fields:
+            if key == EVENT and isinstance(value, bytes):
+                event = _event(cpu, value, cpu in self._lost, self.unused)
+                if event:
+                    yield event
+                    self._lost.discard(cpu)
 
 
 def events(path: Path) -> Iterator[Event]:
@@ -211,14 +232,13 @@ def events(path: Path) -> Iterator[Event]:
     Raises:
         UserError: the file is damaged or truncated.
     """
-    unused: set[str] = set()
-    lost: set[int] = set()
+    bundles = _Bundles()
     last: Event | None = None
     try:
         with path.open("rb") as stream:
             for packet in _packets(stream):
-                for bundle in _unpacked(packet):
-                    for last in _bundle(bundle, lost, unused):
+                for fields in _unpacked(packet):
+                    for last in bundles.of(fields):
                         yield last
     except _LargeError:
         raise UserError(
@@ -226,5 +246,6 @@ def events(path: Path) -> Iterator[Event]:
         ) from None
     except (_DamagedError, zlib.error):
         raise UserError(f"{path}: is a Perfetto trace, but truncated or damaged") from None
-    if last and unused:
-        yield Event(last.cpu, last.ts, "print", text=f"{MARK}unused={','.join(sorted(unused))}")
+    if last and bundles.unused:
+        names = ",".join(sorted(bundles.unused))
+        yield Event(last.cpu, last.ts, "print", text=f"{MARK}unused={names}")
