@@ -61,13 +61,15 @@ def judge(machine: Machine, index: Array, length_ns: Array) -> Columns:
 
     Returns:
         `cost_pj`, `oracle_pj`, `ideal` (the cheapest state), `above` and `below` of each period, as
-        governors/common/energy.c has them.
+        governors/common/energy.c has them. A period is above if it is too short with its exit
+        latency, and below if it is too long without it, as the kernel counts.
     """
     model = model_of(machine)
     length = np.asarray(length_ns, np.float64)
     states = np.asarray(index)
     power, entry = np.asarray(model.power_mw), np.asarray(model.entry_pj)
     target = np.asarray(machine.target_residency_ns)
+    exit_ns = np.asarray(machine.exit_latency_ns)
     # Deepest state whose target residency fits: where costs break even.
     ideal = np.searchsorted(target, length, side="right") - 1
     ideal = np.maximum(ideal, 0)
@@ -75,7 +77,7 @@ def judge(machine: Machine, index: Array, length_ns: Array) -> Columns:
         "cost_pj": entry[states] + power[states] * length,
         "oracle_pj": entry[ideal] + power[ideal] * length,
         "ideal": ideal,
-        "above": length < target[states],
+        "above": length + exit_ns[states] < target[states],
         "below": ideal > states,
     }
 
