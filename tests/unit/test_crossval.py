@@ -259,6 +259,22 @@ def test_an_error_within_the_spread_is_none() -> None:
     assert targets.is_missed(pair("a", "a", [13.0, 13.0], [5.0, 15.0]))
 
 
+def test_errors_of_two_seeds_do_not_make_up_for_each_other() -> None:
+    one = pair("a", "a", [15.0, 5.0, 10.0], [10.0, 10.0, 10.0])
+    assert one.error == pytest.approx(0)
+    assert one.size == pytest.approx(10 / 3)
+    assert targets.is_missed(one)
+    (own, *_) = targets.judge([one, pair("b", "b", [1.0] * 3, [1.0] * 3)])
+    assert "1 of 2 (50.0 %); mean error 1.67, worst 3.33" in own.figures
+
+
+def test_what_is_within_the_spread_alone_is_told() -> None:
+    cross = [pair("a", "b", [13.0, 13.0], [5.0, 15.0]), pair("b", "a", [1.0], [1.0])]
+    within = targets.judge(cross)[2]
+    assert "2 of 2 (100.0 %)" in within.figures
+    assert "1 of 2 (50.0 %)" in within.figures
+
+
 def test_the_right_one_must_be_better() -> None:
     """Real: b has 4 points less. On a's recording it is predicted to have less, or more."""
     own = [pair("a", "a", [10.0], [10.0]), pair("b", "b", [6.0], [6.0])]
@@ -422,7 +438,22 @@ def test_a_recorder_is_named_with_its_error(tmp_path: Path) -> None:
     for one in found:
         assert one.intervals > 0
         assert one.share == pytest.approx(one.replayed_pj / one.recorded_pj - 1)
-        assert ("WARNING" in one.line()) == (abs(one.share) > trust.DOUBT)
+        assert ("WARNING" in one.line()) == (abs(one.worst) > trust.DOUBT)
+
+
+def energy(cost_pj: float) -> SimpleNamespace:
+    """Return what a replay of a phase comes to."""
+    return SimpleNamespace(cost_pj=cost_pj, oracle_pj=90.0, intervals=7)
+
+
+def test_errors_of_two_phases_do_not_make_up_for_each_other() -> None:
+    both = [(energy(100), energy(110), "a"), (energy(100), energy(88), "b")]
+    found = trust.doubt("wteo", both)  # type: ignore[arg-type]
+    assert found.share == pytest.approx(-0.01)
+    assert found.worst == pytest.approx(-0.12)
+    assert found.worst_workload == "b"
+    assert found.doubtful
+    assert "-12.0 % on b" in found.line()
 
 
 def test_what_was_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

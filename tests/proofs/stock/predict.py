@@ -73,9 +73,9 @@ def pairs(full: Phases, told: Phases) -> Iterator[Pair]:
 
 def figures(found: Sequence[Pair]) -> dict[str, float]:
     """Return the errors of a way: points of regret, and shares."""
-    mine = [abs(pair.error) for pair in found if pair.own]
+    mine = [pair.size for pair in found if pair.own]
     others = [pair for pair in found if not pair.own]
-    errors = [abs(pair.error) for pair in others]
+    errors = [pair.size for pair in others]
     differ = differences(found)
     return {
         "pairs": len(found),

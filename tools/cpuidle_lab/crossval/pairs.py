@@ -139,6 +139,17 @@ class Pair:
         return self.predicted_regret - self.real_regret
 
     @property
+    def size(self) -> float:
+        """How large the error is, points.
+
+        On its own recordings the mean over the seeds: two errors do not make up for each other.
+        """
+        if not self.own:
+            return abs(self.error)
+        both = zip(self.predicted, self.real, strict=True)
+        return statistics.fmean(abs(replayed.regret - fact.regret) for replayed, fact in both)
+
+    @property
     def spread(self) -> float:
         """Standard deviation over the seeds of the regret of B's recordings, points; 0 of one."""
         values = [one.regret for one in self.real]
@@ -147,7 +158,7 @@ class Pair:
     @property
     def judged_error(self) -> float:
         """The error, points; 0 where it lies within the spread of the seeds."""
-        return 0.0 if not self.own and abs(self.error) <= self.spread else abs(self.error)
+        return 0.0 if not self.own and self.size <= self.spread else self.size
 
 
 def check(parts: Sequence[Part]) -> None:
@@ -157,10 +168,10 @@ def check(parts: Sequence[Part]) -> None:
         UserError: with what is wrong.
     """
     for part in parts:
-        if part.count < LEAST_INTERVALS:
+        if part.judged < LEAST_INTERVALS:
             raise UserError(
-                f"{part.path}: {part.workload} under {part.recorder.label} has {part.count} idle "
-                f"intervals; below {LEAST_INTERVALS} a prediction says nothing"
+                f"{part.path}: {part.workload} under {part.recorder.label} has {part.judged} idle "
+                f"intervals with a regret; below {LEAST_INTERVALS} a prediction says nothing"
             )
     for (workload, machine, kernel), by_label in grouped(parts).items():
         if len(by_label) < 2:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from cpuidle_lab.columns import (
+    CUT,
     INTERVAL,
     OVERSLEPT,
     PERIOD,
@@ -63,6 +65,14 @@ class Part:
     def count(self) -> int:
         """Number of intervals."""
         return sum(len(intervals["flags"]) for intervals, _ in self.kept.values())
+
+    @cached_property
+    def judged(self) -> int:
+        """Number of intervals that have a regret."""
+        return sum(
+            int(np.count_nonzero(one["flags"] & (CUT | OVERSLEPT) == 0))
+            for one, _ in self.kept.values()
+        )
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
         """Yield the intervals of a CPU."""

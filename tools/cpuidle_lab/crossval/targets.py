@@ -114,15 +114,16 @@ def judge(pairs: Sequence[Pair]) -> list[Verdict]:
     differ = differences(pairs)
     right = sum(d.right for d in differ)
     mean = statistics.fmean(p.judged_error for p in cross) if cross else 0.0
-    raw = statistics.fmean(abs(p.error) for p in cross) if cross else 0.0
-    worst = max((abs(p.error) for p in own), default=0.0)
+    raw = statistics.fmean(p.size for p in cross) if cross else 0.0
+    raw_within = sum(p.size <= PAIR_POINTS for p in cross)
+    worst = max((p.size for p in own), default=0.0)
     return [
         verdict(
             near >= OWN_CASES * len(own),
             f"on its own recordings within {OWN_POINTS} points or {100 * OWN_SHARE:.0f} % of the "
             f"figure, in {100 * OWN_CASES:.0f} % of the cases",
             f"{_share(near, len(own))}; mean error "
-            f"{statistics.fmean(abs(p.error) for p in own) if own else 0:.2f}, worst {worst:.2f}",
+            f"{statistics.fmean(p.size for p in own) if own else 0:.2f}, worst {worst:.2f}",
         ),
         verdict(
             mean <= MEAN_POINTS,
@@ -133,7 +134,8 @@ def judge(pairs: Sequence[Pair]) -> list[Verdict]:
             within >= PAIR_CASES * len(cross),
             f"on another's recordings within {PAIR_POINTS:.0f} points, in "
             f"{100 * PAIR_CASES:.0f} % of the pairs",
-            _share(within, len(cross)),
+            f"{_share(within, len(cross))} (errors within the spread of the seeds counted, too: "
+            f"{_share(raw_within, len(cross))})",
         ),
         verdict(
             same >= P99_CASES * seeds,
@@ -162,7 +164,7 @@ def by_workload(pairs: Sequence[Pair]) -> Table:
     for key in dict.fromkeys(p.key for p in pairs):
         mine = [p for p in pairs if p.key == key]
         own, cross = [p for p in mine if p.own], [p for p in mine if not p.own]
-        worst = max(cross, key=lambda p: abs(p.error), default=None)
+        worst = max(cross, key=lambda p: p.size, default=None)
         rows.append(
             [
                 key[0],
@@ -170,8 +172,8 @@ def by_workload(pairs: Sequence[Pair]) -> Table:
                 key[2].split("-")[0],
                 statistics.fmean(p.real_regret for p in own),
                 statistics.fmean(p.spread for p in own),
-                statistics.fmean(abs(p.error) for p in own),
-                statistics.fmean(abs(p.error) for p in cross) if cross else None,
+                statistics.fmean(p.size for p in own),
+                statistics.fmean(p.size for p in cross) if cross else None,
                 statistics.fmean(p.moved.percent for p in cross) if cross else None,
                 statistics.fmean(p.moved.chance for p in own),
                 worst.error if worst else None,
@@ -187,9 +189,9 @@ def beyond(pairs: Sequence[Pair]) -> Table:
     """Return the pairs beyond their limit, the worst first."""
     rows: list[list[Cell]] = [
         [p.workload, p.deepest, p.recorded, p.replayed, p.predicted_regret, p.real_regret,
-         p.error, p.spread, *(3 * [None] if p.own else
+         p.size if p.own else p.error, p.spread, *(3 * [None] if p.own else
                              [p.moved.percent, p.moved.chance, p.moved.most])]
-        for p in sorted(pairs, key=lambda p: -abs(p.error))
+        for p in sorted(pairs, key=lambda p: -p.size)
         if is_missed(p)
     ]  # fmt: skip
     heads = ("workload", "deepest", "recorded", "replayed", "predicted %", "real %", "error",
@@ -230,7 +232,7 @@ def measured(pairs: Sequence[Pair]) -> dict[str, dict[str, float | str]]:
     found: dict[str, dict[str, float | str]] = {}
     for workload in dict.fromkeys(p.workload for p in pairs):
         cross = [p for p in pairs if p.workload == workload and not p.own]
-        errors = [abs(p.error) for p in cross]
+        errors = [p.size for p in cross]
         found[workload] = {
             "mean": round(statistics.fmean(errors), 2),
             "worst": round(max(errors), 2),
@@ -250,7 +252,7 @@ def as_json(pairs: Sequence[Pair], verdicts: Sequence[Verdict]) -> dict[str, Any
                 "kernel": p.kernel,
                 "recorded": p.recorded,
                 "replayed": p.replayed,
-                "error_points": p.error,
+                "error_points": p.size if p.own else p.error,
                 "spread_points": p.spread,
                 "beyond_limit": is_missed(p),
                 "moved": asdict(p.moved),

@@ -27,6 +27,10 @@ MEASURED = Path(__file__).parent / "measured.json"
 DOUBT = 0.01
 
 
+def _share(recorded_pj: float, replayed_pj: float) -> float:
+    return replayed_pj / recorded_pj - 1 if recorded_pj else 0.0
+
+
 @dataclass(frozen=True)
 class Trust:
     """A governor replayed on its own recording, beside that recording.
@@ -37,6 +41,8 @@ class Trust:
         replayed_pj: as replayed.
         oracle_pj: of the oracle.
         intervals: how many.
+        worst: share of error of the phase that errs most.
+        worst_workload: what ran in it.
     """
 
     recorder: str
@@ -44,11 +50,13 @@ class Trust:
     replayed_pj: float
     oracle_pj: float
     intervals: int
+    worst: float
+    worst_workload: str
 
     @property
     def share(self) -> float:
         """The error: replayed energy by recorded energy, less 1."""
-        return self.replayed_pj / self.recorded_pj - 1 if self.recorded_pj else 0.0
+        return _share(self.recorded_pj, self.replayed_pj)
 
     @property
     def regrets(self) -> tuple[float, float]:
@@ -62,7 +70,7 @@ class Trust:
     @property
     def doubtful(self) -> bool:
         """Whether a reader must be warned."""
-        return abs(self.share) > DOUBT
+        return abs(self.worst) > DOUBT
 
     def line(self) -> str:
         """Return one sentence."""
@@ -71,25 +79,41 @@ class Trust:
             f"the recorder itself, {self.recorder}: {100 * self.share:+.1f} % energy replayed "
             f"against recorded, regret {replayed_regret:.2f} against {recorded_regret:.2f} %"
         )
-        return f"{text}; WARNING: the other figures err as much" if self.doubtful else text
+        if not self.doubtful:
+            return text
+        return (
+            f"{text}; WARNING: {100 * self.worst:+.1f} % on {self.worst_workload or 'it'}, where "
+            "the other figures err as much"
+        )
 
 
 def trust_of(columns: Path, path: Path) -> list[Trust]:
     """Return one Trust for each governor that recorded, of a directory of columns."""
-    found: dict[str, list[tuple[Outcome, Outcome]]] = {}
+    found: dict[str, list[tuple[Outcome, Outcome, str]]] = {}
     for part in whole(Recording(columns), path):
         both = recorded.outcome(part), play(part, part, restore=True)
-        found.setdefault(part.recorder.label, []).append(both)
-    return [
-        Trust(
-            label,
-            sum(fact.cost_pj for fact, _ in both),
-            sum(replayed.cost_pj for _, replayed in both),
-            sum(fact.oracle_pj for fact, _ in both),
-            sum(fact.intervals for fact, _ in both),
-        )
-        for label, both in found.items()
-    ]
+        found.setdefault(part.recorder.label, []).append((*both, part.workload))
+    return [doubt(label, phases) for label, phases in found.items()]
+
+
+def doubt(label: str, phases: list[tuple[Outcome, Outcome, str]]) -> Trust:
+    """Return the Trust in a governor.
+
+    Args:
+        label: the governor's.
+        phases: as recorded, as replayed, and what ran.
+    """
+    shares = [(_share(fact.cost_pj, mine.cost_pj), workload) for fact, mine, workload in phases]
+    worst, workload = max(shares, key=lambda one: abs(one[0]))
+    return Trust(
+        label,
+        sum(fact.cost_pj for fact, _, _ in phases),
+        sum(mine.cost_pj for _, mine, _ in phases),
+        sum(fact.oracle_pj for fact, _, _ in phases),
+        sum(fact.intervals for fact, _, _ in phases),
+        worst,
+        workload,
+    )
 
 
 def trust(recording: Recording, path: Path) -> tuple[list[Trust], str]:
