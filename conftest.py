@@ -4,12 +4,15 @@
 Tests marked `full` run only with --full, or if they are named on the command line.
 """
 
+import os
 import re
 import signal
 from collections import Counter
 from typing import Any
 
 import pytest
+
+from cpuidle_lab.lab.machine import ALL_CPUS
 
 # Sent to commands by tests; a command that inherits that they are ignored would ignore them.
 SENT: dict[int, Any] = {
@@ -18,12 +21,8 @@ SENT: dict[int, Any] = {
     signal.SIGQUIT: signal.SIG_DFL,
 }
 
-# Whose tests boot machines, and which of them boot none in virtual time in the short tier.
+# Whose tests boot machines.
 MACHINES = "tests/lab/"
-REAL_TIME = frozenset(
-    f"{MACHINES}test_{name}.py"
-    for name in ("capture", "evacuate", "latnice", "other_modules", "tunables")
-)
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
@@ -34,7 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Undo what a shell does to commands in the background, and nohup; choose the tier."""
+    """Undo what a shell does to commands in the background, and nohup; choose the tier.
+
+    Each of as many workers as there are host CPUs may run a machine in virtual time.
+    """
+    os.environ[ALL_CPUS] = "1"
     for number, handler in SENT.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
@@ -55,30 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.workeroutput["left_out"] = dict(left_out)
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Say what goes one after the other: each file, for its tests share what they have made ready.
-
-    Machines in virtual time wait for the same host CPU. Two workers have them, so that one machine
-    runs while what another one said is read; the third worker has the rest.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    turns: dict[str, int] = {}
-
-    class Groups(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            path = nodeid.split("::")[0]
-            if not path.startswith(MACHINES) or path in REAL_TIME:
-                return path
-            return f"{MACHINES}{turns.setdefault(path, len(turns) % 2)}"
-
-    # Not by the number of tests: a file of quick ones would go before the machines.
-    config.option.loadscopereorder = False
-
-    return Groups(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -29,7 +29,7 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import LabRun, cache, emulator, images, run_lab, workloads
 from cpuidle_lab.lab import run as run_module
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.machine import Machine, host_cpu_taken
+from cpuidle_lab.lab.machine import ALL_CPUS, Machine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
 from cpuidle_lab.lab.session import Phase, Session, Tunable
 
@@ -387,6 +387,7 @@ def test_machines_in_virtual_time_leave_a_host_cpu_to_others(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {3, 4, 5})
+    monkeypatch.delenv(ALL_CPUS, raising=False)
     said: list[str] = []
 
     def wait(_: float) -> None:
@@ -401,6 +402,13 @@ def test_machines_in_virtual_time_leave_a_host_cpu_to_others(
     assert said == ["waits for another machine to end"]
     with host_cpu_taken(said.append) as again:
         assert again == 4
+    monkeypatch.setenv(ALL_CPUS, "1")
+    with (
+        host_cpu_taken(said.append) as first,
+        host_cpu_taken(said.append) as second,
+        host_cpu_taken(said.append) as third,
+    ):
+        assert (first, second, third) == (4, 5, 3)
 
 
 def test_help_lists_every_command_under_a_heading(capsys: pytest.CaptureFixture[str]) -> None:

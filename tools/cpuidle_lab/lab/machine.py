@@ -40,6 +40,9 @@ BOOTS = 3
 CONSOLE_LINES_SHOWN = 8
 FAULT_LINES_SHOWN = 50
 POLL_S = 0.05
+
+# Set in the environment, it gives machines in virtual time all host CPUs.
+ALL_CPUS = "CPUIDLE_LAB_ALL_CPUS"
 # Words of a guest before and after it sleeps; meanwhile the lab presses a key so often.
 SLEEPERS = {"sleeps": 1, "awake": -1}
 KEY_S = 0.5
@@ -293,7 +296,8 @@ def host_cpu_taken(said: Callable[[str], None]) -> Iterator[int]:
     """Take a host CPU for a machine in virtual time, and wait until there is one.
 
     The machine keeps everything else off its host CPU. So there are as many such machines at once
-    as leave one host CPU to everybody else, and further ones take turns.
+    as leave one host CPU to other work, and further ones take turns. ALL_CPUS in the environment
+    lets machines have that one, too.
 
     Args:
         said: told that this one waits.
@@ -301,9 +305,10 @@ def host_cpu_taken(said: Callable[[str], None]) -> Iterator[int]:
     Yields:
         The number of the host CPU.
     """
-    cpus = sorted(os.sched_getaffinity(0))
+    first, *others = sorted(os.sched_getaffinity(0))
+    cpus = [*others, first] if ALL_CPUS in os.environ else others or [first]
     folder = Path(tempfile.gettempdir())
-    names = {cpu: folder / f"cpuidle-lab-{os.getuid()}-cpu{cpu}.lock" for cpu in cpus[1:] or cpus}
+    names = {cpu: folder / f"cpuidle-lab-{os.getuid()}-cpu{cpu}.lock" for cpu in cpus}
     with contextlib.ExitStack() as stack:
         locks = {cpu: stack.enter_context(name.open("w")) for cpu, name in names.items()}
         waiting = False
