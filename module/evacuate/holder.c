@@ -144,20 +144,50 @@ static u64 latency_limit_ns(const struct evacuate_tunables *tunables)
 	return max(limit_ns, 1);
 }
 
-/* A state that polls saves nothing; a CPU without a driver halts. */
+/*
+ * The state that play_idle_precise() leads to, as find_deepest_state() of the
+ * kernel has it: the first state stands for none, disabled or not.
+ */
+static const struct cpuidle_state *deepest_state(const struct cpuidle_driver *drv,
+						 const struct cpuidle_device *dev,
+						 u64 limit_ns)
+{
+	const struct cpuidle_state *s, *deepest = &drv->states[0];
+	u64 latency_ns = 0;
+	int i;
+
+	for (i = 1; i < drv->state_count; i++) {
+		s = &drv->states[i];
+		if (s->exit_latency_ns <= latency_ns ||
+		    s->exit_latency_ns > limit_ns ||
+		    (dev && dev->states_usage[i].disable))
+			continue;
+		latency_ns = s->exit_latency_ns;
+		deepest = s;
+	}
+	return deepest;
+}
+
+/* A state that polls saves nothing; a CPU without a driver or a device halts. */
 static bool is_too_strict(u64 limit_ns)
 {
+	const bool knows = cil_kernel.idle_devices;
+	const struct cpuidle_device *dev = NULL;
 	const struct cpuidle_driver *drv;
-	bool strict = true;
-	int i;
+	const struct cpuidle_state *s;
+	bool strict = false;
 
 	preempt_disable();
 	drv = cpuidle_get_driver();
-	for (i = 0; drv && i < drv->state_count; i++)
-		strict &= drv->states[i].flags & CPUIDLE_FLAG_POLLING ||
-			  drv->states[i].exit_latency_ns > limit_ns;
+	if (knows)
+		dev = *this_cpu_ptr(cil_kernel.idle_devices);
+	if (drv && (!knows || (dev && dev->enabled))) {
+		s = deepest_state(drv, dev, limit_ns);
+		strict = s->flags & CPUIDLE_FLAG_POLLING ||
+			 s->exit_latency_ns > limit_ns;
+	}
 	preempt_enable();
-	return drv && strict;
+	return strict;
 }
 
 static void holder_look(struct cil_holder *holder, struct evacuate_seen *seen)
@@ -276,6 +306,16 @@ static void holder_decide(struct cil_holder *holder)
 	holder_rest(holder, step.length_ns);
 }
 
+/* What was seen while the CPU was held before is stale. */
+static void holder_forget(struct cil_holder *holder)
+{
+	holder->hold = (struct evacuate_hold) {
+		.unparked = holder->hold.unparked,
+	};
+	holder->slice_ns = 0;
+	holder->lost_ns = 0;
+}
+
 static void holder_step(unsigned int cpu)
 {
 	struct cil_holder *holder = per_cpu_ptr(&holders, cpu);
@@ -285,6 +325,7 @@ static void holder_step(unsigned int cpu)
 		return;
 	}
 	if (!holder->ready) {
+		holder_forget(holder);
 		holder->ready = cil_threads_get(&holder->threads, cpu);
 		holder->injections = cil_threads_injections(&holder->threads);
 	}
@@ -306,14 +347,10 @@ static void holder_setup(unsigned int cpu)
 			  CLOCK_MONOTONIC, HRTIMER_MODE_REL_PINNED_HARD);
 }
 
-/* What was seen before is stale, and the hold may begin at once. */
+/* The thread for idle injection runs once when its CPU comes online. */
 static void holder_unpark(unsigned int cpu)
 {
-	struct cil_holder *holder = per_cpu_ptr(&holders, cpu);
-
-	memset(&holder->hold, 0, sizeof(holder->hold));
-	holder->slice_ns = 0;
-	holder->lost_ns = 0;
+	per_cpu_ptr(&holders, cpu)->hold.unparked = false;
 }
 
 static void holder_park(unsigned int cpu)

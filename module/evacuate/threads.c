@@ -6,8 +6,9 @@
  *
  * A CPU must not go idle while softirqs are pending. But what an interrupt leaves
  * of them, and all of them with PREEMPT_RT, waits for ksoftirqd, a normal task.
- * With PREEMPT_RT ktimers (6.13) runs timers, at the priority of a holder. So both
- * get a priority just above that while the CPU is held.
+ * With PREEMPT_RT ktimers (6.13) runs timers, and rcuc what RCU has to do, both at
+ * the priority of a holder. So these get a priority just above that while the CPU
+ * is held.
  */
 #include <linux/compiler.h>
 #include <linux/cpumask.h>
@@ -107,7 +108,8 @@ static void put_one(struct task_struct **task)
  */
 bool cil_threads_raise(struct cil_threads *threads)
 {
-	if (raise_one(&threads->softirqd) && raise_one(&threads->timerd))
+	if (raise_one(&threads->softirqd) && raise_one(&threads->timerd) &&
+	    raise_one(&threads->rcud))
 		return true;
 	cil_threads_lower(threads);
 	return false;
@@ -121,6 +123,7 @@ bool cil_threads_raise(struct cil_threads *threads)
  */
 void cil_threads_lower(struct cil_threads *threads)
 {
+	lower_one(&threads->rcud);
 	lower_one(&threads->timerd);
 	lower_one(&threads->softirqd);
 }
@@ -138,6 +141,7 @@ bool cil_threads_get(struct cil_threads *threads, unsigned int cpu)
 	*threads = (struct cil_threads) {
 		.softirqd.task = find_bound("ksoftirqd/", cpu),
 		.timerd.task = find_bound("ktimers/", cpu),
+		.rcud.task = find_bound("rcuc/", cpu),
 		.injector = find_bound("idle_inject/", cpu),
 	};
 	if (cil_threads_raise(threads))
@@ -155,6 +159,7 @@ bool cil_threads_get(struct cil_threads *threads, unsigned int cpu)
 void cil_threads_put(struct cil_threads *threads)
 {
 	cil_threads_lower(threads);
+	put_one(&threads->rcud.task);
 	put_one(&threads->timerd.task);
 	put_one(&threads->softirqd.task);
 	put_one(&threads->injector);

@@ -27,6 +27,7 @@ struct cil_lifted {
  * @injector: the thread of idle_inject, NULL if there is none
  * @softirqd: ksoftirqd
  * @timerd: ktimers, with PREEMPT_RT only
+ * @rcud: rcuc, where the kernel has such threads
  *
  * The holder of the CPU alone uses it.
  */
@@ -34,6 +35,7 @@ struct cil_threads {
 	struct task_struct *injector;
 	struct cil_lifted softirqd;
 	struct cil_lifted timerd;
+	struct cil_lifted rcud;
 };
 
 bool cil_threads_get(struct cil_threads *threads, unsigned int cpu);

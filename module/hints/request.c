@@ -239,6 +239,12 @@ static struct task_struct *thread_to_go_on(const struct cil_target *target,
 	return progress->passes-- ? first_meant(target) : NULL;
 }
 
+static bool is_same(const struct cil_request *a, const struct cil_request *b)
+{
+	return a->kind == b->kind && a->value == b->value &&
+	       a->limit_ns == b->limit_ns && a->flags == b->flags;
+}
+
 static bool is_set(const struct task_struct *thread,
 		   const struct cil_request *wanted)
 {
@@ -247,8 +253,7 @@ static bool is_set(const struct task_struct *thread,
 	cil_hint_read_own(thread, &own);
 	if (wanted->kind == CPUIDLE_LATENCY_NONE)
 		return own.kind == CPUIDLE_LATENCY_NONE;
-	return own.kind == wanted->kind && own.value == wanted->value &&
-	       own.limit_ns == wanted->limit_ns && own.flags == wanted->flags;
+	return is_same(&own, wanted);
 }
 
 /*
@@ -440,6 +445,10 @@ static int set_group(const struct cil_target *target,
 	struct cil_group *old = cil_group_lookup(cgroup_id(cgroup));
 	int ret = 0;
 
+	/* Else any user with a cgroup could have all hints resolved again. */
+	if (old && is_same(&old->value.request, wanted) &&
+	    cil_user_is(old->value.payer, current_cred()))
+		return 0;
 	if (wanted->kind != CPUIDLE_LATENCY_NONE)
 		ret = insert_group(cgroup_id(cgroup), wanted, old,
 				   may_use_reserve(target));

@@ -321,6 +321,20 @@ struct cil_user *cil_user_charge(const struct cred *cred)
 }
 
 /**
+ * cil_user_is() - would something be charged to this user?
+ * @user: the user
+ * @cred: of the one that asks
+ *
+ * Context: process, atomic; cil_hints_lock is held.
+ * Return: true if it would.
+ */
+bool cil_user_is(const struct cil_user *user, const struct cred *cred)
+{
+	lockdep_assert_held(&cil_hints_lock);
+	return look_up(cred) == user;
+}
+
+/**
  * cil_user_uncharge() - charge one hint less to a user
  * @user: the user
  *

@@ -26,6 +26,7 @@ bool cil_user_charge_more(struct cil_user *user);
 bool cil_user_may_charge_member(const struct cil_user *user);
 bool cil_user_charge_member(struct cil_user *user);
 bool cil_user_is_over(const struct cil_user *user);
+bool cil_user_is(const struct cil_user *user, const struct cred *cred);
 void cil_user_uncharge(struct cil_user *user);
 void cil_user_found(struct cil_user *user);
 u32 cil_users_compare(struct cil_user_difference *difference);

@@ -104,6 +104,25 @@ suspend || echo "taken: no sleep"
 echo "slept: $(gone)"
 """
 
+AGAIN = """
+# With all states but polling disabled a held CPU would spin.
+disable() { for state in 1 2 3; do echo $1 >$cpus/cpu3/cpuidle/state$state/disable; done; }
+disable 1
+before=$(stat_of 3 latency)
+usleep 300000
+echo "disabled: $(($(stat_of 3 latency) - before))"
+disable 0
+# It is held, let go, and held again.
+usleep 300000
+set_pct 100
+usleep 300000
+trace_start 2 cpuidle_lab:evacuation cpuidle_lab:forced_idle
+set_pct 50
+usleep 200000
+trace_stop again.dat
+trace-cmd report -i /results/again.dat >/results/again
+"""
+
 HELD = """
 trace_start 8 cpuidle_lab:evacuation cpuidle_lab:forced_idle cpuidle_lab:evacuate_back_off \\
     power:cpu_idle
@@ -196,7 +215,7 @@ def lines(result: LabResult) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
-    return boot(BAD + FOLLOWS + LEAVE, tmp_path_factory.mktemp("evacuate") / "results")
+    return boot(BAD + FOLLOWS + AGAIN + LEAVE, tmp_path_factory.mktemp("evacuate") / "results")
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +257,20 @@ def seconds(line: str) -> float:
     found = re.search(r" (\d+\.\d+): ", line)
     assert found
     return float(found[1])
+
+
+def test_a_cpu_that_would_spin_is_released(said: dict[str, str]) -> None:
+    assert int(said["disabled"]) > 0
+
+
+def test_a_second_evacuation_begins_afresh(result: LabResult) -> None:
+    """The last slice of the first one is not told as the first slice of the second."""
+    report = (result.files / "again").read_text().splitlines()
+    (begin,) = (seconds(line) for line in report if "evacuated=2-3" in line)
+    slices = [line for line in report if "forced_idle:" in line and "[003]" in line]
+    held_ns = re.search(r"held_ns=(\d+)", slices[0])
+    assert held_ns
+    assert seconds(slices[0]) - begin >= 0.9e-9 * int(held_ns[1])
 
 
 @pytest.mark.full

@@ -168,6 +168,17 @@ def test_groups(tmp_path: Path) -> None:
         expect none hint group:$groups/a get
         expect ok hint group:$groups/a set -15
         expect -15 hint group:$groups/a get
+        # The value that it has already changes nothing, and no hint is resolved again.
+        echo 'p:publishes cil_groups_publish' >>$tracing/kprobe_events
+        echo 1 >$tracing/events/kprobes/publishes/enable
+        publishes() { awk '$1 == "publishes" { print $2 }' $tracing/kprobe_profile; }
+        expect ok hint group:$groups/a set -15
+        [ "$(publishes)" = 0 ] || fail "the same value was published"
+        expect ok hint group:$groups/a set -14
+        expect ok hint group:$groups/a set -15
+        [ "$(publishes)" = 2 ] || fail "$(publishes) values were published, not 2"
+        echo 0 >$tracing/events/kprobes/publishes/enable
+        echo >$tracing/kprobe_events
         expect EPERM nobody hint group:$groups/a set 5
 
         # in FOLDER: it runs there and sleeps in between.
