@@ -156,7 +156,7 @@ _MEANING = """\
 On the light load packing saves power, as the slides say: 22 % of the CPUs' time is in deep states
 in place of 3 %, and power falls by 15 %. The price is the sensitive tasks' p99, for a CPU that is
 left alone takes 2 to 10 ms to wake up. Together with placement by exit latency (`pack+exit`) p99 is
-that of stock, at 18 % less power. Packing without hints (`pack-all`) saves 30 %, at a p99 of 10 ms.
+that of stock, at 19 % less power. Packing without hints (`pack-all`) saves 33 %, at a p99 of 10 ms.
 
 Important tasks do not gain: the lab has no turbo. They lose 2 % on the light load, where small
 tasks share their CPUs. On the heavy load no CPU is left alone for long enough, so nothing sleeps
@@ -164,7 +164,7 @@ deep; that contradicts the slides.
 
 An idle CPU for sensitive tasks is a gain on the heavy load alone: p99 falls to 7 % of that of
 `pack-all`. On the light load the idle CPU sleeps deep, and p99 stays at 10 ms. The shorter search
-gains on the light load in most seeds, where it meets fewer CPUs that sleep deep, and nothing on the
+gains on the light load in some seeds, where it meets fewer CPUs that sleep deep, and nothing on the
 heavy one. A search of 8 CPUs is short; the slides had up to 24.
 
 Read the ratios with care. A cell is one virtual second, so a p99 is of some 400 wake-ups, and a few
