@@ -175,8 +175,9 @@ def measure(
              "latency us", "minutes", "hours", "instructions %", "pays")  # fmt: skip
     note = (
         "Points of mean regret above that of the whole governor; in brackets what takes the place "
-        "of a step. Minutes, hours: points of regret after a change of regime, the old one having "
-        "lasted a minute or an hour, and after two hours elsewhere. Instructions of a decision at "
+        "of a step. Corpus: the lab's programs, as recorded. Minutes, hours: points of regret "
+        "after a change of regime, the old one having lasted a minute or an hour, and after two "
+        "hours elsewhere. Instructions of a decision at "
         f"four states. A step pays from {MEAN_POINTS} points of mean regret on, "
         f"{STREAM_POINTS:.0f} on one stream, {LEARNING_POINTS} after a change, or "
         f"{COST_PERCENT:.0f} % of the instructions, or if a promise breaks without it: the unit "
