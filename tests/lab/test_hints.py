@@ -17,7 +17,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 # For how long a task sleeps, and linger_max_ms: a while, and an hour with the gate as it comes.
 # An hour is long for every limit. A state that polls takes a minute for each 10 s.
-SLEEPS = [(120, 0), pytest.param(3600, 5_000, marks=pytest.mark.full)]
+SLEEPS = [(60, 0), pytest.param(3600, 5_000, marks=pytest.mark.full)]
 
 
 @every_kernel
