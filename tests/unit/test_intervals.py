@@ -17,6 +17,7 @@ from tests.unit import synthetic
 from tests.unit.intervals_model import (
     EXIT,
     GRID_NEAR,
+    OLDER,
     PHASE,
     TICK,
     TIME_MAX,
@@ -213,9 +214,9 @@ def on_grid(now: int) -> int:
     ("off", "flags", "held"),
     [
         (0, 0, True),
-        (GRID_NEAR, 0, True),
+        (OLDER, 0, True),
         (-GRID_NEAR, 0, True),
-        (GRID_NEAR + 1, 0, False),
+        (OLDER + 1, 0, False),
         (-GRID_NEAR - 1, 0, False),
         (0, tr.TICK_STOPPED, False),
     ],
@@ -240,6 +241,17 @@ def test_held_tick(tmp_path: Path, off: int, flags: int, held: bool) -> None:
     assert not rows_of(tmp_path, first, third)[1]["flags"] & (co.TIMER | co.TICKED)
 
 
+# While the tick is running no event is later, so one that seems late is the tick: the kernel's
+# present is older than the record's. An event after a tick that has come is another one.
+@pytest.mark.parametrize(("after", "held"), [(-50_000, True), (10_000, False)])
+def test_a_late_event_is_the_tick_that_is_to_come(tmp_path: Path, after: int, held: bool) -> None:
+    first = Decided(seq=1, now=10**9, delta=on_grid(10**9), residency=500)
+    now = 10**9 + on_grid(10**9) + after
+    due = 80_000 if held else 30_000
+    second = Decided(seq=2, now=now, sleep=due, delta=due, residency=2_000)
+    assert rows_of(tmp_path, first, second)[1]["timer_ns"] == (co.TIMER_TICK - due if held else due)
+
+
 def test_no_tick_is_held_where_no_tick_is_known(tmp_path: Path) -> None:
     due = Decided(seq=1, now=10**9, sleep=300_000, delta=300_000, residency=302_000)
     (row,) = rows_of(tmp_path, due)
@@ -260,7 +272,9 @@ def test_no_tick_is_held_where_no_tick_is_known(tmp_path: Path) -> None:
 
 # From 7.0 on the kernel tells of a cancelled timer that its clock is still programmed for. That is
 # no tick, even if a period lasts until then under a governor that hides ticks.
-@pytest.mark.parametrize(("off", "ticks"), [(0, 1), (10_000, 1), (10_001, 0), (2_000_000, 0)])
+@pytest.mark.parametrize(
+    ("off", "ticks"), [(0, 1), (-10_001, 0), (OLDER, 1), (OLDER + 1, 0), (2_000_000, 0)]
+)
 def test_an_event_off_the_grid_is_no_tick(tmp_path: Path, off: int, ticks: int) -> None:
     first = Decided(seq=1, now=10**9, sleep=9_000_000, delta=500_000, residency=400_000)
     now = 10**9 + 4_200_000

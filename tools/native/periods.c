@@ -12,6 +12,12 @@
  */
 #define TOLERANCE_NS		20000
 
+/*
+ * The kernel's present, from which it tells the next event, is older than the
+ * record's by no more: a CPU of the lab may wait for its turn in between.
+ */
+#define PRESENT_OLDER_NS	100000
+
 /* A wake-up that is so late is not the state's doing: see docs/replay.md. */
 #define OVERSLEPT_NS		100000
 
@@ -76,11 +82,23 @@ static bool is_polling(const struct cil_periods *p, const struct cil_period *d)
 	return p->machine.polling >> d->out_index & 1;
 }
 
-/* Is the tick the next event, of which the kernel told? */
+/*
+ * Is the tick the next event, of which the kernel told? While it is running, no
+ * event is later. One that seems to be is the tick: the kernel's present is older
+ * than the record's.
+ */
 static bool is_tick_due(const struct cil_periods *p, const struct cil_period *d)
 {
-	return cil_grid_meets(&p->grid, d->now_ns + (u64)d->delta_tick_ns,
-			      p->machine.tick_ns);
+	u64 at_ns = d->now_ns + (u64)d->delta_tick_ns;
+	s64 late_ns;
+
+	if (cil_grid_meets(&p->grid, at_ns, p->machine.tick_ns))
+		return true;
+	if (p->grid.phase_ns < 0)
+		return false;
+	late_ns = (s64)((at_ns - (u64)p->grid.phase_ns) %
+			(u64)p->machine.tick_ns);
+	return late_ns <= PRESENT_OLDER_NS && late_ns < d->delta_tick_ns;
 }
 
 /*
