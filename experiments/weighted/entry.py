@@ -79,7 +79,7 @@ half-life from 100 ms to 10 s it is 7 to 17 points worse than TEO in these 3 ms,
 **Programs.** The p99 of schbench is 10 ms under every governor: a CPU wakes up from stop11. So the
 patch does not change it. The thread's differences of power do not come back. In runs of 2 s the
 load of the CPUs differs by the seed, and the power with it. At 2 threads the ratio to TEO spreads
-from 0.48 to 1.02, which is more than the thread's difference. At 4 threads and more it is near 1.
+from 0.62 to 1.7, which is more than the thread's difference. At 4 threads and more it is near 1.
 Today's TEO may be the cause, for the patch was made for an older one. Shorter runs and modelled
 power may be causes, too.
 
