@@ -52,9 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what("--all", action="store_true", help="run each of them")
     what("--bisect", action="store_true", help="name the kernel at which the figure changes")
     size = parser.add_mutually_exclusive_group().add_argument
-    size("--quick", action="store_true", help="small sizes: minutes for everything")
+    size("--quick", action="store_true", help="small sizes and one seed: 20 minutes for everything")
     size("--original", action="store_true", help="the original's sizes: may take days in the lab")
-    add("--seeds", type=_positive, metavar="N", help="rounds (default: 5; with --original 25)")
+    add("--seeds", type=_positive, metavar="N",
+        help="rounds (default: 5; with --quick 1, with --original 25)")  # fmt: skip
     add("--lab", action="store_true", help="boot the lab for figures that are missing")
     add("--tree", action="append", metavar="LABEL=PATH", default=[],
         help="a kernel tree; with --bisect after the packaged kernels")  # fmt: skip
