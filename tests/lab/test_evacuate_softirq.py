@@ -53,12 +53,16 @@ PROGRAMS = {"set_fifo": SET_FIFO, "flood": FLOOD}
 # tasks sleep on the CPU.
 SCRIPT = """
 of() { sed 's/.*) //' /proc/$1/stat | cut -d' ' -f38,39; }
-softirqd=$(for dir in /proc/[0-9]*; do grep -q '(ksoftirqd/3)' $dir/stat && echo ${dir##*/}; done)
+thread() { for dir in /proc/[0-9]*; do grep -q "($1)" $dir/stat && echo ${dir##*/}; done; }
+softirqd=$(thread ksoftirqd/3) rcud=$(thread rcuc/3)
+rcu() { [ -z "$rcud" ] || echo "rcu.$1: $(of $rcud)"; }
 sleeps() { taskset -c 3 sh -c 'for n in $(seq 60); do usleep 15000; done'; }
 echo "before: $(of $softirqd)"
+rcu before
 set_pct 50
 usleep 200000
 echo "held: $(of $softirqd)"
+rcu held
 echo "gone: $(gone)"
 sleeps & sleeps & sleeps
 wait
@@ -80,6 +84,7 @@ echo "online: $(of $softirqd)"
 set_pct 100
 usleep 200000
 echo "after: $(of $softirqd)"
+rcu after
 # A priority that is higher already is kept, and so is one that is set meanwhile.
 set_fifo $softirqd 10
 set_pct 50
@@ -122,4 +127,7 @@ def test_threads_of_softirqs_precede_the_holder(
         assert int(said["softirq"]) < int(said["slices"])
     assert {said[name] for name in ("before", "offline", "after")} == {"0 0"}
     assert said["held"] == said["online"] == "2 1"
+    # With PREEMPT_RT RCU works in a thread, too.
+    rcu = [said.get(f"rcu.{name}") for name in ("before", "held", "after")]
+    assert rcu == (["0 0", "2 1", "0 0"] if kernel == "rt" else [None] * 3)
     assert (said["own"], said["own.after"], said["meanwhile"]) == ("10 1", "10 1", "7 1")
