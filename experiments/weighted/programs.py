@@ -27,6 +27,7 @@ TABLE, HZ = "power9", 250
 CPUS = 8
 MENU, TEO, PATCH = "menu", "teo_ng", "wteo_rfc"
 GOVERNORS = (MENU, TEO, PATCH, "wteo", "menu_ng")
+QUICK_GOVERNORS = (TEO, PATCH, "wteo")
 
 # Virtual time of the idle system under each governor, s, and of the programs.
 IDLE_S = {QUICK: 120, ORIGINAL: 12 * 3600}
@@ -132,16 +133,17 @@ LOADS = (
 )  # fmt: skip
 
 
-def _turns(seed: int) -> list[str]:
+def _turns(scale: str, seed: int) -> list[str]:
     """Return the governors in an order that rotates with the seed."""
-    return [GOVERNORS[(place + seed) % len(GOVERNORS)] for place in range(len(GOVERNORS))]
+    governors = QUICK_GOVERNORS if scale == QUICK else GOVERNORS
+    return [governors[(place + seed) % len(governors)] for place in range(len(governors))]
 
 
 def programs_run(scale: str, seed: int) -> LabRun:
     """Return the boot of all programs under all governors."""
     schbench_s, ebizzy_s = SECONDS.get(scale, USUAL_SECONDS)
     lines = [(HERE / "guest.sh").read_text(encoding="utf-8")]
-    for governor in _turns(seed):
+    for governor in _turns(scale, seed):
         for load in LOADS:
             command = load.command.replace("SCHBENCH_S", str(schbench_s))
             command = command.replace("EBIZZY_S", str(ebizzy_s)).replace("SEED", str(seed))
@@ -155,7 +157,7 @@ def idle_run(scale: str, seed: int) -> LabRun:
     """Return the boot of the idle system: turns have no bound, for no CPU waits for one."""
     length_s = IDLE_S.get(scale, USUAL_IDLE_S)
     lines = [(HERE / "guest.sh").read_text(encoding="utf-8")]
-    for governor in _turns(seed):
+    for governor in _turns(scale, seed):
         lines += [f"afresh {governor}", "sleep 5", f"one {governor}.idle sleep {length_s}"]
     return LabRun("\n".join(lines), cpus=CPUS, seed=seed, time_limit_s=LIMIT_S, turn_us=0)
 
@@ -183,16 +185,16 @@ def _slots(folder: Path, name: str) -> dict[str, Any]:
 
 def _read_programs(result: LabResult) -> dict[str, Any]:
     found = {}
-    for governor in GOVERNORS:
-        for load in LOADS:
-            name = f"{governor}.{load.name}"
-            output = (result.files / f"{name}.out").read_text(errors="replace")
-            found[name] = {"figure": load.read(output), **_slots(result.files, name)}
+    for load in LOADS:
+        for path in result.files.glob(f"*.{load.name}.out"):
+            output = path.read_text(errors="replace")
+            found[path.stem] = {"figure": load.read(output), **_slots(result.files, path.stem)}
     return found
 
 
 def _read_idle(result: LabResult) -> dict[str, Any]:
-    return {governor: _slots(result.files, f"{governor}.idle") for governor in GOVERNORS}
+    names = [path.name.split(".")[0] for path in result.files.glob("*.idle.out")]
+    return {governor: _slots(result.files, f"{governor}.idle") for governor in names}
 
 
 # How far a ratio of the patch to TEO may be from the thread's.
@@ -223,7 +225,7 @@ def _rows(found: Sequence[Any]) -> list[Row]:
 def _programs_table(found: Sequence[Any]) -> Table:
     rows: list[list[Cell]] = []
     for load in LOADS:
-        for governor in GOVERNORS:
+        for governor in (name for name in GOVERNORS if f"{name}.{load.name}" in found[0]):
             cells = [one[f"{governor}.{load.name}"] for one in found]
             figures = [cell["figure"] for cell in cells]
             rows.append(
@@ -237,9 +239,9 @@ def _programs_table(found: Sequence[Any]) -> Table:
 
 
 def _idle_table(found: Sequence[Any]) -> Table:
-    states = list(found[0][GOVERNORS[0]]["entries"])
+    states = list(next(iter(found[0].values()))["entries"])
     rows: list[list[Cell]] = []
-    for governor in GOVERNORS:
+    for governor in (name for name in GOVERNORS if name in found[0]):
         cells = [one[governor] for one in found]
         rows.append(
             [governor, median(cell["power_mw"] for cell in cells)]
