@@ -7,8 +7,7 @@ DKMS_SOURCES = $(DESTDIR)/usr/src/cpuidle-lab-$(VERSION)
 
 LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
-# Each file by one worker, for its tests share machines; those that boot any go first.
-PYTEST := $(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PYTHON) -m pytest -n 2
 PYTHON_SOURCES := tools experiments tests packaging conftest.py
 STORMS := storm-debug storm-kcfi storm-kcsan storm-rt storm-stock
 # What pytest has short forms of only; conftest.py names them where they are left out.

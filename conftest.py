@@ -47,8 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put machines in front, for they take longest; leave out the long tests, unless wanted."""
-    items.sort(key=lambda item: not item.nodeid.startswith(MACHINES))
+    """Put what boots no machine in front, see below; leave out the long tests, unless wanted."""
+    items.sort(key=lambda item: item.nodeid.startswith(MACHINES))
     if config.getoption("--full"):
         return
     long = [item for item in items if item.get_closest_marker("full")]
@@ -58,6 +58,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.workeroutput["left_out"] = dict(left_out)
     config.hook.pytest_deselected(items=long)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Say what goes one after the other.
+
+    The tests of a file in tests/lab share machines. All others go one after the other, too: they
+    send signals, and two of them failed when two workers had them.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.split("::")[0] if nodeid.startswith(MACHINES) else "others"
+
+    # Not by the number of tests, which says nothing.
+    config.option.loadscopereorder = False
+    return Groups(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)
