@@ -2,6 +2,7 @@
 """Recordings without the module: decisions and idle periods out of other events."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -298,6 +299,21 @@ def test_more_timers_than_are_kept_tell_nothing(tmp_path: Path) -> None:
     kernel.tick()
     with columns.opened(kernel.write(tmp_path / "a.dat")) as recording:
         assert recording.stock and recording.stock["untold"] == 1
+
+
+def test_lost_events_may_have_given_the_cpu_back(tmp_path: Path) -> None:
+    kernel = Kernel()
+    kernel.idle(1, 50_000, sleep=20 * MS, delta=3 * MS)
+    kernel.add(1000, "sched_switch", prev_pid=0, next_pid=5)
+    kernel.add(1000, "cil_sleep_length", ret=9 * MS, dn=MS)
+    # The switch back was among those that were lost before this answer.
+    kernel.events[-1] = replace(kernel.events[-1], lost=True)
+    kernel.add(100, "cil_retain_tick")
+    kernel.add(100, "cpu_idle", state=1, cpu_id=0)
+    kernel.add(30_000, "cpu_idle", state=EXIT, cpu_id=0)
+    kernel.idle(2, MS, sleep=7 * MS, delta=2 * MS)
+    rows = periods(kernel.write(tmp_path / "a.dat"))
+    assert rows["sleep_length_ns"].to_list() == [20 * MS, 9 * MS, 7 * MS]
 
 
 def test_an_entry_without_a_selection_ends_the_interval(tmp_path: Path) -> None:

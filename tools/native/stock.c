@@ -593,6 +593,7 @@ void cil_stock_lost(struct cil_stock *s)
 	give_waiting(s, 0);
 	s->seq++;
 	s->left = true;
+	s->away = false;
 	s->stopped = false;
 	s->due_ns = 0;
 }

@@ -111,6 +111,7 @@ struct cil_stock_entry {
  * @seq: number of the last decision
  * @stopped: the tick is stopped
  * @left: the idle loop was left since the last decision
+ * @away: another task has the CPU, as far as it is told when that ends
  * @grid: of the tick
  * @due_ns: when the timer is due that the kernel told last, 0: unknown
  * @has_open: @open is valid
@@ -140,6 +141,7 @@ struct cil_stock {
 	u64 seq;
 	bool stopped;
 	bool left;
+	bool away;
 	struct cil_grid grid;
 	u64 due_ns;
 	bool has_open;

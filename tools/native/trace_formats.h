@@ -204,7 +204,6 @@ struct stock_scan {
  *	that the governor did not ask for; those answers are not used
  * @has_no_probes: what probes told is not used
  * @migrates: as in struct cil_timers
- * @is_away: the idle task does not have the CPU being read
  * @held: in strict mode, an answer of which it is not known who asked
  * @scan: first reading of that CPU
  * @state: the CPU being read
@@ -221,7 +220,6 @@ struct stock_reader {
 	bool is_strict;
 	bool has_no_probes;
 	bool migrates;
-	bool is_away;
 	struct stock_answer held;
 	struct stock_scan scan;
 	struct cil_stock state;

@@ -209,7 +209,6 @@ void cil_stock_begin_cpu(struct reader *r, u32 cpu)
 	s->scan.has_probes = false;
 	s->scan.has_returns = false;
 	s->scan.met = 0;
-	s->is_away = false;
 	s->state.latency_req_ns = s->current->latency_req_ns;
 	s->state.disabled = s->current->disabled;
 	if (s->governor_count)
@@ -507,9 +506,9 @@ static const char *take_switch(struct reader *r, const struct tep_record *record
 
 	if (!cil_read_field(r, TABLE_SWITCH, 0, record)) {
 		cil_stock_left(s);
-		r->stock.is_away = r->stock.scan.has_returns;
+		s->away = r->stock.scan.has_returns;
 	} else if (returns(r, record)) {
-		r->stock.is_away = false;
+		s->away = false;
 	}
 	return error;
 }
@@ -526,7 +525,7 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 		return error;
 	/* Whether there is more than this event is known at the end only. */
 	error = cil_periods_idle(&r->periods, record->ts, state);
-	if (r->stock.is_away)
+	if (r->stock.state.away)
 		return error;
 	return error ? error : cil_stock_idle(&r->stock.state, record->ts,
 					      state);
@@ -595,7 +594,7 @@ static bool is_forced(const struct reader *r, size_t table)
 	case TABLE_REFLECT:
 	case TABLE_EXIT:
 	case TABLE_TICK_STOP:
-		return r->stock.is_away;
+		return r->stock.state.away;
 	default:
 		return false;
 	}
