@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what("--all", action="store_true", help="run each of them")
     what("--bisect", action="store_true", help="name the kernel at which the figure changes")
     size = parser.add_mutually_exclusive_group().add_argument
-    size("--quick", action="store_true", help="small sizes and one seed: 23 minutes for everything")
+    size("--quick", action="store_true", help="small sizes and one seed")
     size("--original", action="store_true", help="the original's sizes: may take days in the lab")
     add("--seeds", type=_positive, metavar="N",
         help="rounds (default: 5; with --quick 1, with --original 25)")  # fmt: skip

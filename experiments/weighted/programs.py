@@ -6,6 +6,7 @@ One boot for each seed has all programs under all governors; another one has the
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -133,9 +134,14 @@ LOADS = (
 )  # fmt: skip
 
 
+def governors_of(scale: str) -> tuple[str, ...]:
+    """Return the governors of a run."""
+    return QUICK_GOVERNORS if scale == QUICK else GOVERNORS
+
+
 def _turns(scale: str, seed: int) -> list[str]:
     """Return the governors in an order that rotates with the seed."""
-    governors = QUICK_GOVERNORS if scale == QUICK else GOVERNORS
+    governors = governors_of(scale)
     return [governors[(place + seed) % len(governors)] for place in range(len(governors))]
 
 
@@ -183,18 +189,18 @@ def _slots(folder: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _read_programs(result: LabResult) -> dict[str, Any]:
+def _read_programs(governors: Sequence[str], result: LabResult) -> dict[str, Any]:
     found = {}
-    for load in LOADS:
-        for path in result.files.glob(f"*.{load.name}.out"):
-            output = path.read_text(errors="replace")
-            found[path.stem] = {"figure": load.read(output), **_slots(result.files, path.stem)}
+    for governor in governors:
+        for load in LOADS:
+            name = f"{governor}.{load.name}"
+            output = (result.files / f"{name}.out").read_text(errors="replace")
+            found[name] = {"figure": load.read(output), **_slots(result.files, name)}
     return found
 
 
-def _read_idle(result: LabResult) -> dict[str, Any]:
-    names = [path.name.split(".")[0] for path in result.files.glob("*.idle.out")]
-    return {governor: _slots(result.files, f"{governor}.idle") for governor in names}
+def _read_idle(governors: Sequence[str], result: LabResult) -> dict[str, Any]:
+    return {governor: _slots(result.files, f"{governor}.idle") for governor in governors}
 
 
 # How far a ratio of the patch to TEO may be from the thread's.
@@ -222,10 +228,10 @@ def _rows(found: Sequence[Any]) -> list[Row]:
     return rows
 
 
-def _programs_table(found: Sequence[Any]) -> Table:
+def _programs_table(governors: Sequence[str], found: Sequence[Any]) -> Table:
     rows: list[list[Cell]] = []
     for load in LOADS:
-        for governor in (name for name in GOVERNORS if f"{name}.{load.name}" in found[0]):
+        for governor in governors:
             cells = [one[f"{governor}.{load.name}"] for one in found]
             figures = [cell["figure"] for cell in cells]
             rows.append(
@@ -238,10 +244,10 @@ def _programs_table(found: Sequence[Any]) -> Table:
     return Table("Programs on 8 CPUs of power9", heads, rows, 3, note)
 
 
-def _idle_table(found: Sequence[Any]) -> Table:
-    states = list(next(iter(found[0].values()))["entries"])
+def _idle_table(governors: Sequence[str], found: Sequence[Any]) -> Table:
+    states = list(found[0][governors[0]]["entries"])
     rows: list[list[Cell]] = []
-    for governor in (name for name in GOVERNORS if name in found[0]):
+    for governor in governors:
         cells = [one[governor] for one in found]
         rows.append(
             [governor, median(cell["power_mw"] for cell in cells)]
@@ -265,19 +271,21 @@ def measure(request: Request, memo: Memo, phase: Phase) -> tuple[list[Row], list
     sections = []
     seeds = range(1, request.seeds + 1)
     code = [Path(__file__)]
-    ran = boots([programs_run(request.scale, seed) for seed in seeds], _read_programs, code,
+    governors = governors_of(request.scale)
+    read_programs, read_idle = partial(_read_programs, governors), partial(_read_idle, governors)
+    ran = boots([programs_run(request.scale, seed) for seed in seeds], read_programs, code,
                 request, memo, phase, "Programs in the lab")  # fmt: skip
     if found := [one for one in ran if one]:
         rows += _rows(found)
         section = Section("programs", "The programs of the thread")
-        section.tables.append(_programs_table(found))
+        section.tables.append(_programs_table(governors, found))
         sections.append(section)
-    slept = boots([idle_run(request.scale, seed) for seed in seeds], _read_idle, code,
+    slept = boots([idle_run(request.scale, seed) for seed in seeds], read_idle, code,
                   request, memo, phase, "An idle system in the lab")  # fmt: skip
     if found := [one for one in slept if one]:
         power = [one[PATCH]["power_mw"] / one[TEO]["power_mw"] for one in found]
         rows.append(Row("idle system: power beside TEO", "same", power, agrees=(0.98, 1.02)))
         section = Section("idle", "A completely idle system")
-        section.tables.append(_idle_table(found))
+        section.tables.append(_idle_table(governors, found))
         sections.append(section)
     return rows, sections

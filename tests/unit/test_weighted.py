@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The lab part of `experiment weighted-teo`: what programs print, and what is made of it."""
 
+import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import programs as built
 from cpuidle_lab.synth import machine
-from experiments.experiment import AGREES, DIFFERS
+from experiments.experiment import AGREES, DIFFERS, QUICK
 from experiments.weighted import programs
 
 HEAD = "cpu state power_mw entry_nj time_ns entries\n"
@@ -59,6 +61,18 @@ def test_figures_are_found_in_what_programs_print() -> None:
     for name, wrong in (("schbench-2", "7\n"), ("ebizzy", "real 5 s\n"), ("hackbench", "Time:")):
         with pytest.raises(UserError):
             find[name](wrong)
+
+
+def test_a_quick_run_has_three_governors(tmp_path: Path) -> None:
+    governors = programs.governors_of(QUICK)
+    assert set(governors) == {programs.TEO, programs.PATCH, "wteo"} < set(programs.GOVERNORS)
+    for run in (programs.programs_run(QUICK, 1), programs.idle_run(QUICK, 1)):
+        assert set(re.findall("^afresh (.*)$", run.script, re.MULTILINE)) == set(governors)
+    for governor in governors:
+        accounts(tmp_path, f"{governor}.idle")
+    result: Any = SimpleNamespace(files=tmp_path)
+    found = programs._read_idle(governors, result)
+    assert [row[0] for row in programs._idle_table(governors, [found]).rows] == list(governors)
 
 
 def test_the_patch_is_set_beside_teo() -> None:
