@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpuidle_lab import columns, stock
+from cpuidle_lab import columns, stock, trace_stream
 from cpuidle_lab import trace as tr
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
@@ -252,8 +252,9 @@ def test_names_of_functions_are_kept_up_to_a_number(
     with Writer(tmp_path / "a.dat") as to:
         for n, name in enumerate(("one", "two", "three", "one")):
             to.add(Event(0, n, "hrtimer_expire_entry", text=name))
-    trace = tr.read_chunks(tmp_path / "a.dat", ("hrtimer",))
-    (found,) = (one.frame["function"].to_list() for one in trace if isinstance(one, tr.Chunk))
+    pieces = trace_stream.read_chunks(tmp_path / "a.dat", ("hrtimer",))
+    chunks = (one for one in pieces if isinstance(one, trace_stream.Chunk))
+    (found,) = (one.frame["function"].to_list() for one in chunks)
     assert found == ["one", "two", "unknown", "one"]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from cpuidle_lab import trace as tr
+from cpuidle_lab import trace_stream
 from cpuidle_lab.columns import CUT, sliced
 from cpuidle_lab.crossval import pairs as crossval
 from cpuidle_lab.crossval import parts
@@ -190,7 +191,7 @@ def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
     session.trace.write_large(path, 2_500_000)
     told = tr.told_by(path, both=True)
     assert told and path.stat().st_size > 2 * MEMORY
-    command = [str(tr.native_reader()), str(path), *told.options(), "period", "interval"]
+    command = [str(trace_stream.native_reader()), str(path), *told.options(), "period", "interval"]
     found = [
         subprocess.run(
             command,
@@ -221,7 +222,7 @@ def test_a_recording_that_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
 
     def read(path: Path, limit: int) -> tuple[int, str]:
         done = subprocess.run(
-            [str(tr.native_reader()), str(path), *options],
+            [str(trace_stream.native_reader()), str(path), *options],
             capture_output=True,
             preexec_fn=partial(resource.setrlimit, resource.RLIMIT_DATA, (limit, limit)),
             check=False,

@@ -26,6 +26,7 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab import trace as tr
+from cpuidle_lab import trace_stream
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay.abi import constant
 from cpuidle_lab.stock import Told, left_out, omissions
@@ -625,7 +626,7 @@ class _Collected:
             self.lost_known += int(lost.filter(lost > 0).sum())
             self.lost_unknown += int((lost < 0).sum())
 
-    def meta(self, kind: str, ending: tr.Ending) -> dict[str, object]:
+    def meta(self, kind: str, ending: trace_stream.Ending) -> dict[str, object]:
         known = asdict(ending)
         integrity = {item.name: known.get(item.name, 0) for item in fields(Integrity)}
         integrity |= {"lost_known": self.lost_known, "lost_unknown": self.lost_unknown}
@@ -640,7 +641,7 @@ class _Collected:
             "symbols": symbols,
         } | self._how(ending)
 
-    def _how(self, ending: tr.Ending) -> dict[str, object]:
+    def _how(self, ending: trace_stream.Ending) -> dict[str, object]:
         """Return how a recording without the module was made; nothing for one with it."""
         if not self.told:
             return {}
@@ -672,10 +673,10 @@ def write(
     found = _Collected(trace, told)
     rows = 0
     with Writer(target, {}) as writer:
-        for piece in tr.read_chunks(trace, READ, told):
-            if isinstance(piece, tr.Schema):
+        for piece in trace_stream.read_chunks(trace, READ, told):
+            if isinstance(piece, trace_stream.Schema):
                 found.symbols = piece.symbols
-            elif isinstance(piece, tr.Chunk):
+            elif isinstance(piece, trace_stream.Chunk):
                 found.note(piece.table, piece.frame)
                 if found.leaves_out(piece.table, piece.frame):
                     continue
@@ -688,7 +689,7 @@ def write(
                 writer.meta |= found.meta(kind, piece)
 
 
-def _kind(found: _Collected, writer: Writer, ending: tr.Ending) -> str:
+def _kind(found: _Collected, writer: Writer, ending: trace_stream.Ending) -> str:
     """Choose what the intervals are made of, and drop the rest."""
     trace = found.trace
     if ending.decisions and not tr.is_timerless(found.told, ending):

@@ -166,7 +166,7 @@ def _of_yaml(path: Path, hz: int) -> Machine:
 
 
 def _of_recording(path: Path) -> Machine:
-    from cpuidle_lab import columns
+    from cpuidle_lab import columns, trace_stream
     from cpuidle_lab import trace as tr
 
     if path.is_dir():
@@ -176,8 +176,8 @@ def _of_recording(path: Path) -> Machine:
         if told and told.tables:
             return told.tables[0].machine
         machines = {}
-        for piece in tr.read_chunks(path, ("config",)):
-            if isinstance(piece, tr.Chunk):
+        for piece in trace_stream.read_chunks(path, ("config",)):
+            if isinstance(piece, trace_stream.Chunk):
                 machines = tr.machines_of(path, piece.frame, machines)
     if not machines:
         raise UserError(f"{path}: tells no idle states")

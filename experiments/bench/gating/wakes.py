@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab import trace
+from cpuidle_lab import trace, trace_stream
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Machine
 
@@ -79,14 +79,14 @@ def recorded(path: Path) -> tuple[Machine, list[Period]]:
     Raises:
         UserError: the trace cannot be read, or events of it were lost.
     """
-    schema = trace.Schema()
+    schema = trace_stream.Schema()
     machines: dict[int, Machine] = {}
     decisions: dict[tuple[int, int], dict[str, Any]] = {}
     outcomes: list[dict[str, Any]] = []
-    for piece in trace.read_chunks(path, ("decision", "outcome", "config", "lost")):
-        if isinstance(piece, trace.Schema):
+    for piece in trace_stream.read_chunks(path, ("decision", "outcome", "config", "lost")):
+        if isinstance(piece, trace_stream.Schema):
             schema = piece
-        elif isinstance(piece, trace.Chunk):
+        elif isinstance(piece, trace_stream.Chunk):
             if piece.table == "lost":
                 raise UserError(f"{path.name}: events were lost in the guest")
             if piece.table == "config":

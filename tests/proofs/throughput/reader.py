@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from cpuidle_lab import trace as tr
+from cpuidle_lab import trace_stream
 from cpuidle_lab.columns import READ
 from cpuidle_lab.errors import UserError
 
@@ -52,13 +52,13 @@ def reader_speed(path: Path, counted: Path | None = None) -> dict[str, float | i
 
 
 def _command(path: Path) -> list[str]:
-    return [str(tr.native_reader()), str(path), *READ]
+    return [str(trace_stream.native_reader()), str(path), *READ]
 
 
 def events_of(path: Path) -> int:
     """Return the number of events in a trace."""
-    for piece in tr.read_chunks(path, ["lost"]):
-        if isinstance(piece, tr.Ending):
+    for piece in trace_stream.read_chunks(path, ["lost"]):
+        if isinstance(piece, trace_stream.Ending):
             return piece.events
     raise UserError(f"{path}: cannot be read")
 

@@ -49,12 +49,12 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from cpuidle_lab import columns, machines, trace
+    from cpuidle_lab import columns, machines, trace, trace_stream
 
     columns.check_target(args.output)
     machine = machines.find(args.machine) if args.machine else None
     told = trace.told_with(args.trace, machine) if machine else None
-    trace.native_reader()  # compiled now, so that it does not count
+    trace_stream.native_reader()  # compiled now, so that it does not count
     start = time.monotonic()
     console = Console(stderr=True)
     shown = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()

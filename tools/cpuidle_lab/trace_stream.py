@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The stream of `trace-columns`: tables of a trace, piece by piece.
+
+The work is done by `trace-columns` (tools/native), a C program on libtracecmd. It runs as a process
+of its own and sends columns through a pipe: a file that makes the library crash, hang or eat
+memory ends that process and becomes one sentence here.
+"""
+
+import os
+import re
+import select
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import polars as pl
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.formats import as_trace
+from cpuidle_lab.lab.cache import TOP, cached
+from cpuidle_lab.stock import Told
+
+TABLES = (
+    "decision",
+    "outcome",
+    "weights",
+    "config",
+    "state",
+    "tunable",
+    "hint",
+    "shadow",
+    "irq",
+    "hrtimer",
+    "timer",
+    "reschedule",
+    "call",
+    "cpu_idle",
+    "marker",
+    "lost",
+)
+
+# Tables that the reader makes of events: decisions with their outcomes, exogenous intervals, and
+# intervals of which only power:cpu_idle tells (none once a decision was seen).
+MADE = ("period", "interval", "idle")
+
+# Seconds without any output after which the reader is taken for hung.
+READER_PATIENCE = 120
+
+_SOURCES = TOP / "tools" / "native"
+_LIBRARIES = ("libtracecmd", "libtraceevent")
+_PACKAGES = "gcc libc6-dev pkg-config libtracecmd-dev libtraceevent-dev libtracefs-dev"
+
+_MESSAGE = struct.Struct("=IIQQ")
+_SCHEMA, _CHUNK, _END, _ERROR = 1, 2, 3, 4
+_LONGEST_MESSAGE = 1 << 30
+
+# Name of a kind in the schema: types of its values.
+_NUMBERS: dict[str, tuple[type[pl.DataType], type[np.generic]]] = {
+    "u8": (pl.UInt8, np.uint8),
+    "u16": (pl.UInt16, np.uint16),
+    "u32": (pl.UInt32, np.uint32),
+    "u64": (pl.UInt64, np.uint64),
+    "s16": (pl.Int16, np.int16),
+    "s32": (pl.Int32, np.int32),
+    "s64": (pl.Int64, np.int64),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the stream.
+
+    Attributes:
+        name: its name.
+        kind: a key of _NUMBERS, "text" or "bytes".
+        count: elements of a value where it is an array, else 0.
+    """
+
+    name: str
+    kind: str
+    count: int = 0
+
+
+@dataclass
+class Schema:
+    """What the trace can hold.
+
+    Attributes:
+        cpus: number of CPUs.
+        tables: number of a table: its name and columns.
+        symbols: table and field: what its numbers mean, as the trace itself says.
+    """
+
+    cpus: int = 0
+    tables: dict[int, tuple[str, list[Column]]] = field(default_factory=dict)
+    symbols: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a reading came to. All but `events` are known only if periods or intervals were read.
+
+    Attributes:
+        events: events read, those of tables not asked for included.
+        decisions: decisions among them.
+        decisions_missing, gaps, without_outcome, without_decision, implausible: see Integrity.
+        unplaced: decisions before the idle states of their CPU were known: in no interval.
+        asked, inferred, untold, fateless: of a recording without the module: decisions whose timer
+            is as the kernel answered, follows from other events, is not known; decisions of which
+            nothing tells whether the tick was kept.
+    """
+
+    events: int
+    decisions: int
+    decisions_missing: int
+    gaps: int
+    without_outcome: int
+    without_decision: int
+    implausible: int
+    unplaced: int
+    asked: int = 0
+    inferred: int = 0
+    untold: int = 0
+    fateless: int = 0
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of one table, in the order of one CPU's recording."""
+
+    table: str
+    frame: pl.DataFrame
+
+
+def _compile(directory: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    config = shutil.which("pkg-config")
+    if not compiler or not config:
+        raise UserError(f"the trace reader must be compiled first: apt install {_PACKAGES}")
+    found = subprocess.run(
+        [config, "--cflags", "--libs", *_LIBRARIES], capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        raise UserError(f"the trace reader needs libtracecmd: apt install {_PACKAGES}")
+    command = [compiler, "-O2", "-g", "-o", str(directory / "trace-columns")]
+    built = subprocess.run(
+        [*command, *map(str, sorted(_SOURCES.glob("*.c"))), *found.stdout.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode:
+        first = next((line for line in built.stderr.splitlines() if "error" in line), built.stderr)
+        raise UserError(f"the trace reader does not compile: {first.strip()}")
+
+
+def native_reader() -> Path:
+    """Return the path of `trace-columns`, compiled at the first use.
+
+    Raises:
+        UserError: a package is missing; the message names all of them.
+    """
+    sources = sorted([*_SOURCES.glob("*.[ch]"), TOP / "governors" / "common" / "types.h"])
+    ingredients = [path.read_bytes() for path in sources]
+    return cached("trace-columns", ingredients, "Compiling the trace reader", _compile) / (
+        "trace-columns"
+    )
+
+
+class _Stream:
+    """The reader's output, message by message."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._poll = select.poll()
+        self._poll.register(pipe, select.POLLIN)
+
+    def _fill(self, size: int) -> bytearray | None:
+        data = bytearray(size)
+        view, got = memoryview(data), 0
+        while got < size:
+            if not self._poll.poll(READER_PATIENCE * 1000):
+                return None
+            count = os.readv(self._pipe.fileno(), [view[got:]])
+            if count == 0:
+                return None
+            got += count
+        return data
+
+    def message(self) -> tuple[int, int, int, bytearray] | None:
+        """Return kind, table, rows and payload; None where the stream stops or stalls."""
+        header = self._fill(_MESSAGE.size)
+        if header is None:
+            return None
+        kind, table, rows, size = _MESSAGE.unpack(header)
+        if size > _LONGEST_MESSAGE:
+            return None
+        payload = self._fill(size)
+        return None if payload is None else (kind, table, rows, payload)
+
+
+def _parse_schema(text: str) -> Schema:
+    schema = Schema()
+    columns: list[Column] = []
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "cpus":
+            schema.cpus = int(rest)
+        elif word == "table":
+            number, name = rest.split()
+            columns = []
+            schema.tables[int(number)] = name, columns
+        elif word == "column":
+            name, kind = rest.split()
+            match = re.fullmatch(r"(\w+)\[(\d+)\]", kind)
+            columns.append(Column(name, match[1], int(match[2])) if match else Column(name, kind))
+        elif word == "symbol":
+            table, name, value, shown = (*rest.split(" ", 3), "")[:4]
+            schema.symbols.setdefault((table, name), {})[int(value)] = shown
+    return schema
+
+
+def _contents(column: Column, data: memoryview, rows: int) -> tuple[pl.Series, int]:
+    lengths = data[: 4 * rows].cast("I").tolist()
+    at, values = 4 * rows, []
+    for length in lengths:
+        values.append(bytes(data[at : at + length]))
+        at += length
+    if column.kind == "bytes":
+        return pl.Series(column.name, values, dtype=pl.Binary), at
+    texts = [value.decode(errors="replace") for value in values]
+    return pl.Series(column.name, texts, dtype=pl.String), at
+
+
+def _frame(columns: list[Column], data: memoryview, rows: int) -> pl.DataFrame:
+    series, at = [], 0
+    for column in columns:
+        if column.kind not in _NUMBERS:
+            values, used = _contents(column, data[at:], rows)
+        else:
+            _, kind = _NUMBERS[column.kind]
+            numbers = np.frombuffer(data, kind, rows * max(column.count, 1), at)
+            used = numbers.nbytes
+            values = pl.Series(column.name, numbers)
+            if column.count:
+                values = values.reshape((rows, column.count))
+        series.append(values)
+        at += used
+    return pl.DataFrame(series)
+
+
+def empty(columns: list[Column]) -> pl.DataFrame:
+    """Return a table without rows."""
+    types: dict[str, pl.DataType] = {}
+    for column in columns:
+        if column.kind in _NUMBERS:
+            number = _NUMBERS[column.kind][0]()
+            types[column.name] = pl.Array(number, column.count) if column.count else number
+        else:
+            types[column.name] = pl.Binary() if column.kind == "bytes" else pl.String()
+    return pl.DataFrame(schema=types)
+
+
+def read_chunks(
+    path: Path, tables: Iterable[str] = TABLES, told: Told | None = None
+) -> Iterator[Schema | Chunk | Ending]:
+    """Read a trace piece by piece, in memory bounded by the size of a piece.
+
+    A trace that was made without the module has no decisions; the reader makes them of the events
+    that it has, where `told` has idle states.
+
+    Args:
+        path: a trace.dat, or a recording of one of the other formats.
+        tables: names out of TABLES and MADE; others are skipped.
+        told: what is known of a recording without the module; None: of one with it.
+
+    Yields:
+        First the schema, then chunks, CPU by CPU, each with rows of one CPU, at last the Ending.
+
+    Raises:
+        UserError: the file cannot be read, is no trace, or is damaged.
+    """
+    with as_trace(path) as trace:
+        yield from _read(path, trace, tables, told)
+
+
+def _read(
+    path: Path, trace: Path, tables: Iterable[str], told: Told | None
+) -> Iterator[Schema | Chunk | Ending]:
+    """Read a trace.dat that stands for a recording."""
+    debug = bool(os.environ.get("CPUIDLE_LAB_DEBUG"))
+    process = subprocess.Popen(
+        [str(native_reader()), str(trace), *(told.options() if told else []), *tables],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=None if debug else subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None
+        yield from _messages(path, _Stream(process.stdout))
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | Ending]:
+    schema = Schema()
+    while True:
+        message = stream.message()
+        if message is None:
+            raise UserError(f"{path}: is a trace.dat file, but damaged: it cannot be read")
+        kind, table, rows, payload = message
+        if kind == _ERROR:
+            raise UserError(f"{path}: {payload.decode(errors='replace')}")
+        if kind == _SCHEMA:
+            schema = _parse_schema(payload.decode(errors="replace"))
+            yield schema
+        elif kind == _CHUNK:
+            name, columns = schema.tables[table]
+            yield Chunk(name, _frame(columns, memoryview(payload), rows))
+        elif kind == _END:
+            words = payload.decode().split()
+            yield Ending(**dict(zip(words[::2], map(int, words[1::2]), strict=True)))
+            return
