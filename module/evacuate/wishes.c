@@ -56,19 +56,10 @@ static bool is_named(unsigned int cpu)
 	return cpumask_test_cpu(cpu, &named_cpus);
 }
 
-/* The first online CPU, while one is about to go. */
-static unsigned int first_but(unsigned int leaving)
-{
-	unsigned int first = cpumask_first(cpu_online_mask);
-
-	return first == leaving ? cpumask_next(first, cpu_online_mask) : first;
-}
-
 /* The set that follows from all wishes, without a CPU that is about to go. */
 static void wishes_choose(struct cpumask *chosen, unsigned int leaving)
 {
-	const struct evacuate_wish wish = {
-		.boot_cpu = first_but(leaving),
+	struct evacuate_wish wish = {
 		.max_capacity_pct = smallest_capacity(),
 		.cooling = cooling,
 		.order = cil_evac_value(EVACUATE_ORDER),
@@ -88,6 +79,7 @@ static void wishes_choose(struct cpumask *chosen, unsigned int leaving)
 	}
 	if (!count)
 		return;
+	wish.boot_cpu = described[0].cpu;
 	go = evacuate_choose(described, count, &wish);
 	while (go-- > 0)
 		cpumask_set_cpu(described[go].cpu, chosen);
