@@ -275,6 +275,12 @@ def test_what_is_within_the_spread_alone_is_told() -> None:
     assert "1 of 2 (50.0 %)" in within.figures
 
 
+def test_what_is_aborted_cut_or_overslept_has_no_regret() -> None:
+    flags = np.array([0, columns.CUT, columns.OVERSLEPT, columns.TIMER], np.uint8)
+    told = {"length_ns": np.array([0, 5, 5, 5]), "flags": flags}
+    assert parts.has_regret(told).tolist() == [False, False, False, True]
+
+
 def test_the_right_one_must_be_better() -> None:
     """Real: b has 4 points less. On a's recording it is predicted to have less, or more."""
     own = [pair("a", "a", [10.0], [10.0]), pair("b", "b", [6.0], [6.0])]
@@ -448,7 +454,7 @@ def energy(cost_pj: float) -> SimpleNamespace:
 
 def test_errors_of_two_phases_do_not_make_up_for_each_other() -> None:
     both = [(energy(100), energy(110), "a"), (energy(100), energy(88), "b")]
-    found = trust.doubt("wteo", both)  # type: ignore[arg-type]
+    found = trust.Trust.of("wteo", both)  # type: ignore[arg-type]
     assert found.share == pytest.approx(-0.01)
     assert found.worst == pytest.approx(-0.12)
     assert found.worst_workload == "b"

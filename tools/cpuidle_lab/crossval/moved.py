@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab.columns import CUT, OVERSLEPT, TICKED, TIMER
-from cpuidle_lab.crossval.parts import Part
+from cpuidle_lab.columns import TICKED, TIMER
+from cpuidle_lab.crossval.parts import Part, has_regret
 
 # What ended an interval: the CPU's own timer, the tick, another CPU or a device.
 ENDS = ("timer", "tick", "other")
@@ -47,7 +47,7 @@ def shares(part: Part) -> Shares:
     for cpu in part.cpus:
         for chunk in part.intervals(cpu, ["length_ns", "flags"]):
             length, flags = chunk["length_ns"], chunk["flags"]
-            judged = (length != 0) & (flags & (CUT | OVERSLEPT) == 0)
+            judged = has_regret(chunk)
             step = np.floor(8 * np.log2(np.maximum(length / 1000, 1))).astype(int)
             end = np.select([flags & TIMER != 0, flags & TICKED != 0], [0, 1], 2)
             np.add.at(found, (step[judged], end[judged]), 1)

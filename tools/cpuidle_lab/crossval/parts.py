@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cpuidle_lab.columns import (
     CUT,
@@ -69,10 +70,7 @@ class Part:
     @cached_property
     def judged(self) -> int:
         """Number of intervals that have a regret."""
-        return sum(
-            int(np.count_nonzero(one["flags"] & (CUT | OVERSLEPT) == 0))
-            for one, _ in self.kept.values()
-        )
+        return sum(int(has_regret(one).sum()) for one, _ in self.kept.values())
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
         """Yield the intervals of a CPU."""
@@ -87,6 +85,17 @@ class Part:
     def rows(self, _table: str, cpu: int | None = None) -> int:
         """Return the number of intervals of one CPU or of all."""
         return self.count if cpu is None else len(self.kept[cpu][0]["flags"])
+
+
+def has_regret(intervals: Columns) -> NDArray[np.bool_]:
+    """Tell for each interval whether it is judged: it has a length and an end, and its timer came.
+
+    Args:
+        intervals: their `length_ns` and `flags`.
+    """
+    length, flags = intervals["length_ns"], intervals["flags"]
+    judged: NDArray[np.bool_] = (length != 0) & (flags & (CUT | OVERSLEPT) == 0)
+    return judged
 
 
 def overslept(recording: Recording | Part) -> tuple[int, int]:

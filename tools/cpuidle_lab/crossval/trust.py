@@ -7,6 +7,7 @@ measured by `make crossval`, workload by workload: measured.json.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,6 +54,26 @@ class Trust:
     worst: float
     worst_workload: str
 
+    @classmethod
+    def of(cls, recorder: str, phases: Sequence[tuple[Outcome, Outcome, str]]) -> "Trust":
+        """Return how a governor comes out.
+
+        Args:
+            recorder: its label.
+            phases: as recorded, as replayed, and what ran.
+        """
+        shares = [(_share(fact.cost_pj, mine.cost_pj), workload) for fact, mine, workload in phases]
+        worst, workload = max(shares, key=lambda one: abs(one[0]))
+        return cls(
+            recorder,
+            sum(fact.cost_pj for fact, _, _ in phases),
+            sum(mine.cost_pj for _, mine, _ in phases),
+            sum(fact.oracle_pj for fact, _, _ in phases),
+            sum(fact.intervals for fact, _, _ in phases),
+            worst,
+            workload,
+        )
+
     @property
     def share(self) -> float:
         """The error: replayed energy by recorded energy, less 1."""
@@ -93,27 +114,7 @@ def trust_of(columns: Path, path: Path) -> list[Trust]:
     for part in whole(Recording(columns), path):
         both = recorded.outcome(part), play(part, part, restore=True)
         found.setdefault(part.recorder.label, []).append((*both, part.workload))
-    return [doubt(label, phases) for label, phases in found.items()]
-
-
-def doubt(label: str, phases: list[tuple[Outcome, Outcome, str]]) -> Trust:
-    """Return the Trust in a governor.
-
-    Args:
-        label: the governor's.
-        phases: as recorded, as replayed, and what ran.
-    """
-    shares = [(_share(fact.cost_pj, mine.cost_pj), workload) for fact, mine, workload in phases]
-    worst, workload = max(shares, key=lambda one: abs(one[0]))
-    return Trust(
-        label,
-        sum(fact.cost_pj for fact, _, _ in phases),
-        sum(mine.cost_pj for _, mine, _ in phases),
-        sum(fact.oracle_pj for fact, _, _ in phases),
-        sum(fact.intervals for fact, _, _ in phases),
-        worst,
-        workload,
-    )
+    return [Trust.of(label, phases) for label, phases in found.items()]
 
 
 def trust(recording: Recording, path: Path) -> tuple[list[Trust], str]:
