@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.progress import live_line
 
 TOP = Path(__file__).resolve().parents[3]
 CACHE = TOP / "build" / "cache"
@@ -39,16 +40,13 @@ def step(title: str) -> Iterator[Callable[[str], None]]:
     was last given. Elsewhere: one line at the end.
     """
     # Here, so that commands show their help where only Python is.
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     start = time.monotonic()
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    console = Console(stderr=True)
-    live = console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=not live) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda detail: bar.update(task, description=f"{title} ({detail})")
+    with live_line(*columns) as line:
+        task = line.add_task(title, total=None)
+        yield lambda detail: line.update(task, description=f"{title} ({detail})")
     print(f"{title}: {time.monotonic() - start:.0f} s", file=sys.stderr)
 
 
@@ -81,9 +79,17 @@ def run_logged(command: Sequence[str | Path], log: Path, what: str) -> None:
         raise UserError(f"{what} failed: {reason} (log: {log})")
 
 
-def stop_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads its own group, with all that it started."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+def stop_group(
+    process: subprocess.Popen[bytes],
+    signals: Sequence[int] = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL),
+) -> None:
+    """End a process that leads its own group, with all that it started.
+
+    Args:
+        process: the leader.
+        signals: sent in this order, each 5 s after the one before, until the process has ended.
+    """
+    for number in signals:
         try:
             os.killpg(process.pid, number)
             process.wait(timeout=5)

@@ -10,9 +10,11 @@ from typing import Literal
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+from cpuidle_lab.progress import live_line
 
 # Width where there is no terminal: enough for every column.
 _PLAIN_WIDTH = 200
@@ -31,23 +33,19 @@ def phase(title: str, total: int) -> Iterator[Callable[[int], None]]:
     Yields:
         What counts; for any thread.
     """
-    out = Console(stderr=True)
-    progress = Progress(
+    columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(),
-        console=out,
-        transient=True,
-        disable=not out.is_terminal,
     )
     lock = threading.Lock()
-    with progress:
-        task = progress.add_task(title, total=total or None)
+    with live_line(*columns) as line:
+        task = line.add_task(title, total=total or None)
 
         def count(steps: int) -> None:
             with lock:
-                progress.advance(task, steps)
+                line.advance(task, steps)
 
         yield count
 
