@@ -11,6 +11,7 @@ from typing import Any
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.lab import LabRun, corpus, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.lab.machine import host_cpus
 from cpuidle_lab.lab.run import LabResult
 from experiments.experiment import NOT_BOOTED, Cell, Request, run_cells
 from experiments.memo import Memo
@@ -65,7 +66,7 @@ def boots(
 ) -> list[Any]:
     """Return what each boot came to; None where it is not known and no lab was asked for.
 
-    Boots are made one after the other: machines in virtual time share a CPU of the host.
+    As many machines run at once as there are host CPUs for them.
     """
     keys = [key_of(run, code) for run in runs]
     if not request.lab:
@@ -73,4 +74,4 @@ def boots(
     cells = [
         Cell(key, partial(booted, run, read, title)) for key, run in zip(keys, runs, strict=True)
     ]
-    return run_cells(cells, memo, phase, title, jobs=1)
+    return run_cells(cells, memo, phase, title, len(host_cpus()))

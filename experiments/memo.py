@@ -13,7 +13,6 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from os import cpu_count
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.lab.parallel import completed, threads
 from cpuidle_lab.linux_source import GOVERNORS as KERNEL_FILES
 from cpuidle_lab.linux_source import fetch
 from cpuidle_lab.replay import build
@@ -161,22 +161,17 @@ class Memo:
         """
         found = {key: self.get(key) for key in work}
         missing = [key for key, value in found.items() if value is None]
-        threads = ThreadPoolExecutor(jobs or cpu_count() or 1)
-        with phase(title, len(missing)) as done, threads as pool:
+        with phase(title, len(missing)) as done, threads(jobs or cpu_count() or 1) as pool:
             waiting = {pool.submit(work[key]): key for key in missing}
             fresh: dict[str, Any] = {}
             kept = time.monotonic()
-            try:
-                for job in as_completed(waiting):
-                    found[waiting[job]] = fresh[waiting[job]] = job.result()
-                    done(1)
-                    if time.monotonic() - kept > _KEEP_S:
-                        self._keep(fresh)
-                        kept = time.monotonic()
-                self._keep(fresh)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+            for job in completed(waiting):
+                found[waiting[job]] = fresh[waiting[job]] = job.result()
+                done(1)
+                if time.monotonic() - kept > _KEEP_S:
+                    self._keep(fresh)
+                    kept = time.monotonic()
+            self._keep(fresh)
         return found
 
     def _keep(self, fresh: dict[str, Any]) -> None:

@@ -10,9 +10,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 from cpuidle_lab import resampling
+from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
+from cpuidle_lab.lab.machine import host_cpus
+from experiments import experiment
 from experiments.memo import Memo
 from experiments.study.front import BIAS
 from experiments.study.programs import (
@@ -177,8 +180,27 @@ def _candidates(subject: str) -> list[Candidate]:
     return [parse(name, False)[0] for name in dict.fromkeys(names)]
 
 
+def _cell(program: Program, candidates: Sequence[Candidate], size: Size) -> experiment.Cell:
+    """Return the boot for a program as a part of a plan."""
+    run = lab_run(program, candidates, size)
+    key = key_of(program, candidates, run)
+
+    def work() -> list[dict[str, Any]]:
+        told = [vars(one) for one in boot(program, candidates, run)]
+        if key_of(program, candidates, run) != key:
+            raise UserError("the modules' sources changed while they ran; run it again")
+        return told
+
+    return experiment.Cell(key, work)
+
+
 def measure(
-    subject: str, size: Size, memo: Memo, lab: bool, programs: Sequence[Program] = PROGRAMS
+    subject: str,
+    size: Size,
+    memo: Memo,
+    phase: Phase,
+    lab: bool,
+    programs: Sequence[Program] = PROGRAMS,
 ) -> Section:
     """Measure target 6.
 
@@ -186,6 +208,7 @@ def measure(
         subject: the governor that is judged, with its tunables.
         size: how much.
         memo: where figures are kept.
+        phase: shows progress.
         lab: boot what is not in the memo.
         programs: which.
 
@@ -194,21 +217,14 @@ def measure(
     """
     section = Section(PART, TITLE)
     candidates = _candidates(subject)
-    found: list[Run] = []
-    missing: list[str] = []
-    for program in programs:
-        run = lab_run(program, candidates, size)
-        key = key_of(program, candidates, run)
-        known: list[Mapping[str, Any]] | None = memo.get(key)
-        if known is None and lab:
-            known = [vars(one) for one in boot(program, candidates, run)]
-            if key_of(program, candidates, run) != key:
-                raise UserError("the modules' sources changed while they ran; run it again")
-            memo.put(key, known)
-        if known is None:
-            missing.append(program.name)
-        else:
-            found += [Run(**one) for one in known]
+    plan = {program.name: _cell(program, candidates, size) for program in programs}
+    known = {name: memo.get(cell.key) for name, cell in plan.items()}
+    if lab:
+        cells = list(plan.values())
+        runs = experiment.run_cells(cells, memo, phase, "Programs in the lab", len(host_cpus()))
+        known = dict(zip(plan, runs, strict=True))
+    missing = [name for name, runs in known.items() if runs is None]
+    found = [Run(**one) for runs in known.values() for one in runs or ()]
     if missing:
         names = ", ".join(missing)
         section.verdicts.append(Verdict(OPEN, f"with these sources: {names}", "add --lab"))

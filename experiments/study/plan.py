@@ -218,9 +218,9 @@ def _cost(plan: Plan, memo: Memo, phase: Phase) -> Section:
     return cost.measure(plan.subject, plan.corpus, memo, phase, plan.sizes.sample)
 
 
-def _kernel(plan: Plan, memo: Memo, _: Phase) -> Section:
+def _kernel(plan: Plan, memo: Memo, phase: Phase) -> Section:
     programs = [program for program in lab_programs.PROGRAMS if program.name in plan.programs]
-    return kernel.measure(plan.subject, plan.sizes.kernel, memo, plan.lab, programs)
+    return kernel.measure(plan.subject, plan.sizes.kernel, memo, phase, plan.lab, programs)
 
 
 PARTS: dict[str, Callable[[Plan, Memo, Phase], Section]] = {

@@ -8,6 +8,10 @@ error is the mean of five seeds. Here phases are longer instead: one interval ca
 a second.
 """
 
+import os
+import signal
+import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +21,8 @@ from cpuidle_lab import columns
 from cpuidle_lab.crossval import pairs, plan, targets
 from cpuidle_lab.crossval.pairs import Pair
 from cpuidle_lab.crossval.parts import parts
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.machine import ALL_CPUS
 from tests.proofs.crossval import assumptions
 
 pytestmark = pytest.mark.lab
@@ -87,3 +93,30 @@ def test_the_rules_of_before_are_seen_if_they_are_put_back(path: Path, tmp_path:
     own, _, beyond = assumptions.errors(tree, [path])
     assert beyond
     assert own > targets.OWN_POINTS
+
+
+def test_ctrl_c_ends_all_machines(tmp_path: Path) -> None:
+    """An interruption ends the command at once, though its machines would run for minutes."""
+    command = [
+        str(TOP / "cpuidle-lab"),
+        "crossval",
+        "--record",
+        "--seeds",
+        "2",
+        "-o",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(
+        [*command, "--only", "stress-timer", "pgbench-44"], stderr=subprocess.PIPE,
+        env=os.environ | {ALL_CPUS: "1", "TMPDIR": str(tmp_path)}, start_new_session=True,
+    ) as process:  # fmt: skip
+        while not list((tmp_path / "traces").glob(".*.lock")):
+            time.sleep(0.1)
+        time.sleep(3)
+        assert process.poll() is None
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"cpuidle-lab: interrupted" in said
+    assert time.monotonic() - start < 20

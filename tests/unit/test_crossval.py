@@ -602,9 +602,10 @@ def test_a_recording_replaces_older_ones_of_the_same_boot_alone(
 ) -> None:
     """`--only` and `--full` choose others for the same machine, kernel and seed."""
 
-    def run_lab(*_: Any) -> Any:
-        (tmp_path / TRACE).touch()
-        return SimpleNamespace(check=lambda: SimpleNamespace(files=tmp_path))
+    def run_lab(_: Any, output: Path, __: str) -> Any:
+        output.mkdir()
+        (output / TRACE).touch()
+        return SimpleNamespace(check=lambda: SimpleNamespace(files=output))
 
     monkeypatch.setattr(plan, "run_lab", run_lab)
     monkeypatch.setattr(plan.Boot, "files", lambda _: {})

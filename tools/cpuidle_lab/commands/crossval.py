@@ -3,6 +3,7 @@
 
 import argparse
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,13 +56,14 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
     """
     from cpuidle_lab import columns
     from cpuidle_lab.crossval import parts, plan
+    from cpuidle_lab.lab.parallel import side_by_side
 
     paths: list[Path] = args.traces
     if args.record:
         folder = (args.output or DEFAULT_OUTPUT) / "traces"
         folder.mkdir(parents=True, exist_ok=True)
         boots = list(plan.boots(full=args.full, only=args.only, seeds=args.seeds))
-        paths = [boot.record(folder) for boot in boots]
+        paths = side_by_side([partial(boot.record, folder) for boot in boots])
     found = []
     for path in dict.fromkeys(paths):
         with columns.opened(path) as recording:

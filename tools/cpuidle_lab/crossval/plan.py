@@ -5,6 +5,7 @@ A boot is one emulated machine, one seed and one kernel; its workloads run under
 turn, which begins afresh each time. What is recorded stays, by a hash of all that made it.
 """
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,11 +144,13 @@ class Boot:
             time_limit_s=_LIMIT_S,
         )
         title = f"Recording {self.name}: {', '.join(name for name, _ in self.chosen)}"
-        with locked(folder / ".lock"):
-            result = run_lab(run, folder / "results", title).check()
+        with locked(folder / f".{self.name}.lock"):
+            # A kill leaves it to the next run, which replaces it.
+            result = run_lab(run, folder / f".{self.name}.results", title).check()
             for old in folder.glob(f"{self.name}-*.trace.dat"):
                 old.unlink()
             (result.files / TRACE).replace(target)
+            shutil.rmtree(result.files)
         return target
 
 

@@ -11,9 +11,11 @@ import contextlib
 import fcntl
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,6 +55,10 @@ START_LIMIT_S = 20
 TURN_US = 100
 # How QEMU names the thread that runs all CPUs in turns.
 CPUS_THREAD = "/TCG"
+
+# Why a machine ends whose command is interrupted, or where another one failed.
+ENDED = "the machine was ended with the others"
+_ending = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -193,7 +199,8 @@ class Machine:
             self._follow(process, said)
         finally:
             if process.poll() is None:
-                stop_group(process)
+                # The thread of the CPUs would let no other take a kinder signal.
+                stop_group(process, [signal.SIGKILL])
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
@@ -223,6 +230,8 @@ class Machine:
                     pressed = time.monotonic()
                 if ended:
                     return
+                if _ending.is_set():
+                    raise UserError(ENDED)
                 if time.monotonic() > deadline:
                     raise UserError(
                         f"the guest did not end within {self.time_limit_s:.0f} s; "
@@ -292,12 +301,30 @@ def tell(process: "subprocess.Popen[bytes]", command: str) -> None:
 
 
 @contextlib.contextmanager
+def end_machines() -> Iterator[None]:
+    """Let the machines of all threads end; none starts meanwhile."""
+    _ending.set()
+    try:
+        yield
+    finally:
+        _ending.clear()
+
+
+def host_cpus() -> list[int]:
+    """Return the host CPUs for machines in virtual time, in the order in which they are taken.
+
+    One host CPU is left to other work, unless ALL_CPUS is in the environment.
+    """
+    first, *others = sorted(os.sched_getaffinity(0))
+    return [*others, first] if ALL_CPUS in os.environ else others or [first]
+
+
+@contextlib.contextmanager
 def host_cpu_taken(said: Callable[[str], None]) -> Iterator[int]:
     """Take a host CPU for a machine in virtual time, and wait until there is one.
 
     The machine keeps everything else off its host CPU. So there are as many such machines at once
-    as leave one host CPU to other work, and further ones take turns. ALL_CPUS in the environment
-    lets machines have that one, too.
+    as host_cpus() has, and further ones take turns.
 
     Args:
         said: told that this one waits.
@@ -305,14 +332,14 @@ def host_cpu_taken(said: Callable[[str], None]) -> Iterator[int]:
     Yields:
         The number of the host CPU.
     """
-    first, *others = sorted(os.sched_getaffinity(0))
-    cpus = [*others, first] if ALL_CPUS in os.environ else others or [first]
     folder = Path(tempfile.gettempdir())
-    names = {cpu: folder / f"cpuidle-lab-{os.getuid()}-cpu{cpu}.lock" for cpu in cpus}
+    names = {cpu: folder / f"cpuidle-lab-{os.getuid()}-cpu{cpu}.lock" for cpu in host_cpus()}
     with contextlib.ExitStack() as stack:
         locks = {cpu: stack.enter_context(name.open("w")) for cpu, name in names.items()}
         waiting = False
         while (taken := _first_free(locks)) is None:
+            if _ending.is_set():
+                raise UserError(ENDED)
             if not waiting:
                 said("waits for another machine to end")
                 waiting = True

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Machines side by side, without a machine: work that waits for a host CPU stands for one."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.machine import ALL_CPUS, ENDED, host_cpu_taken
+from cpuidle_lab.lab.parallel import side_by_side, threads
+
+
+@pytest.fixture
+def two_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give machines the host CPUs 4 and 5, with locks of this test's own."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3, 4, 5})
+    monkeypatch.delenv(ALL_CPUS, raising=False)
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_as_much_work_runs_at_once_as_there_are_host_cpus() -> None:
+    both = threading.Barrier(2, timeout=20)
+
+    def work(number: int) -> int:
+        with host_cpu_taken(lambda _: None) as cpu:
+            both.wait()
+            assert cpu in {4, 5}
+        return number
+
+    pieces = [lambda n=n: work(n) for n in range(4)]
+    assert side_by_side(pieces) == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_failure_ends_what_waits_and_drops_what_was_not_begun() -> None:
+    told: list[str] = []
+    waits = threading.Event()
+
+    def wait() -> None:
+        try:
+            with host_cpu_taken(lambda _: waits.set()):
+                pass
+        except UserError as error:
+            told.append(str(error))
+            raise
+
+    def fail() -> None:
+        assert waits.wait(20)
+        raise UserError("no luck")
+
+    with host_cpu_taken(told.append), host_cpu_taken(told.append):
+        with pytest.raises(UserError, match="no luck"):
+            side_by_side([wait, fail, lambda: told.append("begun")])
+        assert told in ([ENDED], ["begun", ENDED])
+    # The next machines are not ended.
+    with host_cpu_taken(told.append):
+        pass
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_an_interruption_ends_what_waits() -> None:
+    waits = threading.Event()
+
+    def wait() -> None:
+        with host_cpu_taken(lambda _: waits.set()):
+            pass
+
+    with host_cpu_taken(lambda _: None), host_cpu_taken(lambda _: None):
+        with pytest.raises(KeyboardInterrupt), threads(1) as pool:
+            job = pool.submit(wait)
+            assert waits.wait(20)
+            raise KeyboardInterrupt
+        with pytest.raises(UserError, match=ENDED):
+            job.result(timeout=20)
