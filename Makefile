@@ -31,7 +31,7 @@ test-full:	## everything that can fail, in many hours
 
 crossval:	## what replay predicts beside what the kernel then does, every workload, five seeds
 	@tools/setup.sh
-	@$(LAB) crossval --record $(CROSSVAL_ARGS)
+	@CPUIDLE_LAB_ALL_CPUS=1 $(LAB) crossval --record $(CROSSVAL_ARGS)
 
 equality:	## 10 million idle periods: the same decisions as mainline's teo and menu?
 	@tools/setup.sh

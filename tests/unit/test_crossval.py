@@ -583,6 +583,11 @@ def test_the_full_plan_has_all_machines_and_kernels() -> None:
     assert len({len(boot.chosen) for boot in boots}) == 1
 
 
+def test_boots_of_pgbench_have_shorter_turns() -> None:
+    by_turn = {boot.machine: boot.turn_us for boot in plan.boots()}
+    assert by_turn == {"skx": 100, "spr": 10, "skl": 100, "power9": 100}
+
+
 def test_each_phase_begins_afresh() -> None:
     boot = next(plan.boots(only=["cyclictest-470us"], seeds=1))
     script = boot.script()
