@@ -25,7 +25,7 @@ from cpuidle_lab.trace import TIME_MAX, Machine
 from experiments import experiment
 from experiments.cases import figures, law
 from experiments.cases.figures import Played
-from experiments.cases.schema import Cell, Description, Figure, Stream, kernels, read
+from experiments.cases.schema import Cell, Description, Figure, Stream, read
 from experiments.experiment import Request, Result, Row
 from experiments.memo import Memo, sources
 
@@ -151,10 +151,13 @@ class Case:
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
         """Play all cells, and say how the figures compare."""
         case = self.described
-        check_machine(case.name, case.machine)
+        for cell in case.cells:
+            check_machine(case.name, case.at(cell).machine)
         chosen = [_resolved(cell, request.trees) for cell in case.cells]
         played = play_cells(case, chosen, request.seeds, memo, phase)
-        rows = [_row(case, cell, found) for cell, found in zip(case.cells, played, strict=True)]
+        rows = [
+            _row(case.at(cell), cell, found) for cell, found in zip(case.cells, played, strict=True)
+        ]
         result = Result(
             rows=rows,
             sections=[_section(case, rows, played)],
@@ -189,7 +192,7 @@ def play_cells(
                 raise
             found.append(_why_not(cell, error))
             continue
-        plan += [_planned(case, cell, who, seed) for seed in range(1, seeds + 1)]
+        plan += [_planned(case.at(cell), cell, who, seed) for seed in range(1, seeds + 1)]
         found.append([])
     figured = iter(experiment.run_cells(plan, memo, phase, f"Replaying {case.name}"))
     return [
@@ -275,8 +278,8 @@ def _section(
     if case.also:
         heads = ["", *(f"{figures.title(one)}, {figures.kind_of(one).unit}" for one in case.also)]
         cells = [
-            [row.what, *(_middle(case, one, found) for one in case.also)]
-            for row, found in zip(rows, played, strict=True)
+            [row.what, *(_middle(case.at(cell), one, found) for one in case.also)]
+            for row, cell, found in zip(rows, case.cells, played, strict=True)
         ]
         section.tables.append(Table("Further figures, medians of the seeds", heads, cells, 2))
     return section
@@ -291,8 +294,3 @@ def _middle(case: Description, figure: Figure, found: list[Played] | str) -> flo
 def cases() -> list[Case]:
     """Return the cases that there are."""
     return [Case(path) for path in sorted(FOLDER.glob("*.yaml"))]
-
-
-def needed(case: Description) -> list[str]:
-    """Return the packaged kernels of a case that would have to be downloaded."""
-    return [one for one in kernels(case.cells) if not kernel_is_there(one)]

@@ -59,12 +59,19 @@ def _latency_us(played: Played, machine: Machine) -> float:
     return spent / max(1, sum(played.wakeups)) / 1000
 
 
+def _lasts_s(played: Played, machine: Machine, figure: Figure) -> float:
+    """Return the time of wake-ups that wait for each other, s."""
+    if figure.a_second <= 0:
+        raise UserError(f"{figure.kind}: 'a_second' is missing", USAGE)
+    return figure.wakeups * (1 / figure.a_second + _latency_us(played, machine) / 1e6)
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of figure.
 
     Attributes:
-        what: for people; "{state}" and "{wakeups}" are those of the figure.
+        what: for people; "{state}", "{wakeups}" and "{a_second}" are those of the figure.
         unit: its unit.
         count: works it out.
     """
@@ -89,6 +96,10 @@ KINDS: dict[str, Kind] = {
         lambda p, m, f: _latency_us(p, m)),
     "waiting": Kind("exit latency of {wakeups:,} wake-ups", "s",
         lambda p, m, f: _latency_us(p, m) * f.wakeups / 1e6),
+    "lasts": Kind("{wakeups:,} wake-ups one after the other, {a_second:,} a second without exit "
+        "latency", "s", lambda p, m, f: _lasts_s(p, m, f)),
+    "energy": Kind("modelled energy of {wakeups:,} idle intervals", "J",
+        lambda p, m, f: f.wakeups * p.cost_pj / max(1, p.intervals) / 1e12),
     "power": Kind("modelled power while idle", "mW",
         lambda p, m, f: p.cost_pj / p.idle_ns if p.idle_ns else 0.0),
     "regret": Kind("regret", "%",
@@ -115,7 +126,7 @@ def kind_of(figure: Figure) -> Kind:
 
 def title(figure: Figure) -> str:
     """Return what a figure is, without its unit."""
-    return kind_of(figure).what.format(state=figure.state, wakeups=figure.wakeups)
+    return kind_of(figure).what.format(**vars(figure))
 
 
 def value(figure: Figure, played: Played, machine: Machine) -> float:

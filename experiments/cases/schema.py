@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a case's YAML file says, checked."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +42,13 @@ class Figure:
         kind: a name of figures.KINDS.
         state: name of the idle state, for kinds that are of one.
         wakeups: so many wake-ups, for kinds that are of a number of them.
+        a_second: so many of these a second, if leaving an idle state took no time.
     """
 
     kind: str
     state: str = ""
     wakeups: int = 0
+    a_second: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Cell:
         reported: what the original says, as text; "" if it says nothing.
         agrees: figures that agree with that.
         expect: figures that ours had when the case was written; a test holds them.
+        machine: idle states, if they are not the case's; in the file as there.
     """
 
     governor: str
@@ -70,6 +73,7 @@ class Cell:
     reported: str = ""
     agrees: Range | None = None
     expect: Range | None = None
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,10 @@ class Description:
     same: str
     differs: str
     meaning: str
+
+    def at(self, cell: Cell) -> "Description":
+        """Return the case on the idle states of a cell."""
+        return replace(self, machine=cell.machine) if cell.machine else self
 
 
 def _fail(where: str, why: str) -> UserError:
@@ -183,7 +191,7 @@ def _stream(value: Any, where: str) -> Stream:
     return Stream(phases, found.repeat, found.tick_stopped, found.skip)
 
 
-def _cell(value: Any, streams: Mapping[str, Stream], where: str) -> Cell:
+def _cell(value: Any, streams: Mapping[str, Stream], tick_hz: Any, where: str) -> Cell:
     cell: Cell = _record(Cell, value, f"{where}: cells")
     stream = cell.stream or next(iter(streams))
     if stream not in streams:
@@ -191,8 +199,9 @@ def _cell(value: Any, streams: Mapping[str, Stream], where: str) -> Cell:
     agrees, expect = (_range(one, where) for one in (cell.agrees, cell.expect))
     if bool(cell.reported) != bool(agrees):
         raise _fail(where, f"{cell.governor}: 'reported' and 'agrees' go together")
-    return Cell(str(cell.governor), stream, cell.label, cell.latency_req_us, cell.reported,
-                agrees, expect)  # fmt: skip
+    machine = _machine(cell.machine, tick_hz, where) if cell.machine else None
+    return replace(cell, governor=str(cell.governor), stream=stream, agrees=agrees, expect=expect,
+                   machine=machine)  # fmt: skip
 
 
 _TEXTS = ("title", "claim", "source", "question", "meaning")
@@ -226,7 +235,8 @@ def parse(text: str, name: str) -> Description:
 
 
 def _checked(raw: Mapping[str, Any], name: str) -> Description:
-    machine = _machine(raw["machine"], raw.get("tick_hz", 250), name)
+    tick_hz = raw.get("tick_hz", 250)
+    machine = _machine(raw["machine"], tick_hz, name)
     streams = {str(key): _stream(one, f"{name}: {key}") for key, one in raw["streams"].items()}
     bisect = _record(Bisect, raw["bisect"], f"{name}: bisect") if "bisect" in raw else None
     if bisect:
@@ -245,7 +255,7 @@ def _checked(raw: Mapping[str, Any], name: str) -> Description:
         streams=streams,
         figure=first,
         also=tuple(also),
-        cells=tuple(_cell(one, streams, name) for one in raw["cells"]),
+        cells=tuple(_cell(one, streams, tick_hz, name) for one in raw["cells"]),
         bisect=bisect,
         same=str(raw.get("same", "")).strip(),
         differs=str(raw.get("differs", "")).strip(),
@@ -264,9 +274,3 @@ def read(path: Path) -> Description:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     return parse(text, path.stem)
-
-
-def kernels(cells: Sequence[Cell]) -> list[str]:
-    """Return the kernels whose governors are played, in the order of their first cells."""
-    named = [cell.governor.partition(":")[0].partition("@")[2] for cell in cells]
-    return list(dict.fromkeys(filter(None, named)))

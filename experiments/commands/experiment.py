@@ -5,6 +5,7 @@ import argparse
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -169,14 +170,22 @@ def _command(args: argparse.Namespace, one: "Experiment") -> str:
 
 
 def _folder(args: argparse.Namespace) -> Path | None:
-    """Return where pages go; None: nowhere."""
+    """Return where pages go; None: nowhere.
+
+    Raises:
+        UserError: no file can be made there.
+    """
     from experiments.pages import FOLDER
 
-    folder: Path | None = args.output
-    if folder is None:
-        return None if args.quick else FOLDER
+    if args.output is None and args.quick:
+        return None
+    folder: Path = args.output or FOLDER
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory", USAGE)
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise UserError(f"{folder}: no page can be written: {error.strerror}") from None
     return folder
 
 

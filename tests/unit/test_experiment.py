@@ -28,7 +28,7 @@ from experiments import experiment, pages
 from experiments.cases import bisect, law, schema
 from experiments.cases.bisect import Step, changes
 from experiments.cases.case import FOLDER, Case, cases, kernel_is_there, play, stream_of
-from experiments.cases.figures import KINDS
+from experiments.cases.figures import KINDS, value
 from experiments.cases.schema import Cell, Description
 from experiments.cyclic import entry as cyclic
 from experiments.experiment import (
@@ -187,6 +187,30 @@ def test_ten_lines_are_a_regression() -> None:
     assert described.cells[0].stream == "one"
 
 
+def test_a_cell_may_have_a_machine_of_its_own(tmp_path: Path) -> None:
+    more = GOOD.replace("agrees: [0, 400]}", "agrees: [0, 400]}, {governor: wteo, machine: icx}")
+    described = schema.parse(more, "some")
+    here, there = (described.at(cell).machine for cell in described.cells)
+    assert here == described.machine == synth.machine("spr", 250)
+    assert there == synth.machine("icx", 250)
+    with pytest.raises(UserError, match="some"):
+        schema.parse(more.replace("icx", "[[C1, 2]]"), "some")
+
+
+def test_wake_ups_one_after_the_other_wait_for_each_exit_latency() -> None:
+    described = case("spin-then-sleep").described
+    cell = next(one for one in described.cells if one.latency_req_us == 20)
+    played = play(described, described.streams[cell.stream], candidate(cell.governor),
+                  stream_of(described, cell, 1))  # fmt: skip
+    lasts, energy = (one for one in described.also if one.kind in ("lasts", "energy"))
+    # 400,000 wake-ups of C1E, 2 us each, and 20 s without.
+    assert value(lasts, played, described.machine) == pytest.approx(20.8, abs=0.01)
+    mean_j = played.cost_pj / played.intervals / 1e12
+    assert value(energy, played, described.machine) == pytest.approx(400_000 * mean_j)
+    with pytest.raises(UserError, match="'a_second' is missing"):
+        value(replace(lasts, a_second=0), played, described.machine)
+
+
 def test_the_index_shows_an_example_that_works() -> None:
     text = Path(pages.__file__).with_name("index.md").read_text()
     example = text.split("```yaml\n")[1].split("```")[0]
@@ -312,6 +336,7 @@ def test_a_span_that_is_none_is_refused(tmp_path: Path) -> None:
         (["cede", "--bisect", "--commits", "a..b"], 2, "wants one --tree"),
         (["cede", "--tree", "x=/nowhere"], 2, "no such directory"),
         (["cede", "-o", "/nowhere"], 2, "no such directory"),
+        (["cede", "-o", "/proc"], 1, "no page can be written"),
         (["poll-only", "--bisect"], 1, "its file has no 'bisect'"),
     ],
 )
