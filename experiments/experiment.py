@@ -28,6 +28,9 @@ AGREES, DIFFERS = "agrees", "DIFFERS"
 # The original gives no figure that ours can be judged by.
 UNJUDGED = "figures only"
 
+# Ours is of something else than the original's; the page says of what.
+UNLIKE = "not comparable"
+
 # How much is measured.
 QUICK, USUAL, ORIGINAL = "quick", "usual", "original"
 
@@ -70,7 +73,7 @@ class Row:
         unit: of ours.
         agrees: least and greatest figure that would agree with the report; None: no report.
         note: why there is no figure, or what a reader must know.
-        judged: the verdict where it is not by `agrees`: on a promise.
+        judged: the verdict where it is not by `agrees`: on a promise, or UNLIKE.
     """
 
     what: str
@@ -88,7 +91,7 @@ class Row:
 
     @property
     def state(self) -> str:
-        """AGREES, DIFFERS, ABSENT, or "" if the original says nothing."""
+        """AGREES, DIFFERS, ABSENT, UNLIKE, or "" if the original says nothing."""
         if self.judged:
             return self.judged
         if self.agrees is None:
@@ -141,7 +144,7 @@ class Result:
     @property
     def state(self) -> str:
         """AGREES if all rows with a verdict do; UNJUDGED or ABSENT if there is none."""
-        states = {row.state for row in self.rows} - {"", ABSENT}
+        states = {row.state for row in self.rows} - {"", ABSENT, UNLIKE}
         if not states:
             return UNJUDGED if any(row.ours for row in self.rows) else ABSENT
         return DIFFERS if states & {DIFFERS, MISSED} else AGREES

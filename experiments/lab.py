@@ -13,10 +13,10 @@ from cpuidle_lab.lab import LabRun, corpus, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.machine import host_cpus
 from cpuidle_lab.lab.run import LabResult
-from experiments.experiment import NOT_BOOTED, Cell, Request, run_cells
+from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, run_cells
 from experiments.memo import Memo
 
-__all__ = ["NOT_BOOTED", "boots", "key_of", "refusals"]
+__all__ = ["NOT_BOOTED", "boots", "key_of", "limit_s", "refusals", "sources"]
 
 Read = Callable[[LabResult], Any]
 
@@ -24,12 +24,39 @@ Read = Callable[[LabResult], Any]
 _NEEDED_BYTES = 3 << 30
 
 
+# The original's sizes are up to so many times the usual ones, and so is the time of a boot.
+_ORIGINAL_TIMES = 1000
+
+
+def limit_s(scale: str, usual_s: float) -> float:
+    """Return the limit of wall-clock time for a boot.
+
+    Args:
+        scale: of the run.
+        usual_s: limit at other scales than the original's.
+    """
+    return usual_s * (_ORIGINAL_TIMES if scale == ORIGINAL else 1)
+
+
+def sources(code: Iterable[Path]) -> dict[str, str]:
+    """Return hashes of what made the figures of boots, by name.
+
+    Args:
+        code: what plans the boots and reads their results.
+    """
+    return {
+        "modules": corpus.modules_hash(),
+        "plan": digest(path.read_bytes() for path in code),
+    }
+
+
 def refusals(request: Request) -> list[str]:
     """Return why the lab cannot be booted for an experiment, as sentences."""
     free = shutil.disk_usage(TOP).free
-    if not request.lab or free >= _NEEDED_BYTES:
+    needed = _NEEDED_BYTES * len(host_cpus())
+    if not request.lab or free >= needed:
         return []
-    return [f"{free >> 20} MiB are free in {TOP}, a boot of the lab needs {_NEEDED_BYTES >> 20}"]
+    return [f"{free >> 20} MiB are free in {TOP}, boots of the lab need {needed >> 20}"]
 
 
 def key_of(run: LabRun, code: Iterable[Path]) -> str:

@@ -16,16 +16,19 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.lab import LabResult, LabRun, corpus
+from cpuidle_lab.lab import LabResult, LabRun
 from cpuidle_lab.synth import US, machine
 from experiments.bench.gating.energy import account, power_mw
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
-from experiments.lab import NOT_BOOTED, boots
+from experiments.lab import NOT_BOOTED, boots, limit_s, sources
 from experiments.memo import Memo
 
 # Nearest to the post's i7-3770 among the tables that the emulator has.
 TABLE = "skl"
 HZ = 250
+
+# What plans the boots and reads their results.
+CODE = [Path(__file__)]
 
 GOVERNORS = ("menu", "ladder", "menu_ng", "teo_ng", "wteo")
 PERIODS_US = (1000, 100, 10)
@@ -229,14 +232,15 @@ class Cyclic:
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
         """Boot once for each seed."""
         counts = SLEEPS.get(request.scale, USUALLY)
+        limit = limit_s(request.scale, 1800)
         runs = [
-            LabRun(script(counts, seed), seed=seed, real_time=False, time_limit_s=1800)
+            LabRun(script(counts, seed), seed=seed, real_time=False, time_limit_s=limit)
             for seed in range(1, request.seeds + 1)
         ]
-        told = boots(runs, _read, [Path(__file__)], request, memo, phase, "Sleeping in the lab")
+        told = boots(runs, _read, CODE, request, memo, phase, "Sleeping in the lab")
         found = {name: cell for cells in told for name, cell in (cells or {}).items()}
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
-        result.sources = {"modules": corpus.modules_hash()}
+        result.sources = sources(CODE)
         if not all(told):
             result.rows.append(Row(self.title, note=NOT_BOOTED))
             return result

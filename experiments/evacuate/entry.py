@@ -10,14 +10,17 @@ from statistics import median
 from typing import Any
 
 from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.lab import LabResult, LabRun, corpus, programs
+from cpuidle_lab.lab import LabResult, LabRun, programs
 from experiments.evacuate.table import CPUS, METHODS, PERCENTAGES, REPORTED, Change, Found, read
 from experiments.experiment import ORIGINAL, Request, Result, Row
-from experiments.lab import NOT_BOOTED, boots
+from experiments.lab import NOT_BOOTED, boots, limit_s, sources
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
+# What plans the boots and reads their results.
+CODE = [Path(__file__), HERE / "table.py", HERE / "guest.sh"]
 RECORDS = programs.Program("records", "experiments/evacuate/records.c")
 
 # Virtual time of a run, s.
@@ -27,13 +30,14 @@ ORIGINAL_S, USUAL_S = 30, 1
 KEPT, EFFECT_MS, P99 = 0.97, 20.0, 1.10
 
 
-def lab_run(seconds: int, seed: int) -> LabRun:
+def lab_run(scale: str, seed: int) -> LabRun:
     """Return a boot.
 
     Args:
-        seconds: of virtual time, for each run of the program.
+        scale: of the run.
         seed: of the machine.
     """
+    seconds = ORIGINAL_S if scale == ORIGINAL else USUAL_S
     script = f"SECONDS_EACH={seconds}\n{(HERE / 'guest.sh').read_text()}"
     return LabRun(
         script=script,
@@ -41,7 +45,7 @@ def lab_run(seconds: int, seed: int) -> LabRun:
         packages=2,
         seed=seed,
         files=programs.file(RECORDS),
-        time_limit_s=3600,
+        time_limit_s=limit_s(scale, 3600),
     )
 
 
@@ -118,6 +122,21 @@ def _relative(found: Sequence[Any], threads: int) -> Table:
     return Table(f"{threads} threads, relative to 100 %: medians of the seeds", heads, rows, 3)
 
 
+def _plot(found: Sequence[Any]) -> Plot:
+    """Return the power and the records of eight threads, by the percentage."""
+    lines = []
+    for place, what in ((0, "records"), (1, "power")):
+        reported = [(float(percent), REPORTED[percent][1 + place]) for percent in PERCENTAGES]
+        lines.append(Line(f"2009: {what}", reported))
+        for method in METHODS:
+            ours = [(float(percent), middle) for percent in PERCENTAGES
+                    if (middle := _middle(_each(found, _cell(method, percent, 8, place))))
+                    is not None]  # fmt: skip
+            lines.append(Line(f"{method}: {what}", ours))
+    return Plot("evacuate", "Eight threads on eight CPUs, beside 100 %", "percent of the CPUs",
+                "beside 100 %", lines)  # fmt: skip
+
+
 def _times(found: Sequence[Any]) -> Table:
     fields = list(Change.__dataclass_fields__)
     rows = [
@@ -160,19 +179,18 @@ class Evacuate:
 
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
         """Boot once for each seed."""
-        seconds = ORIGINAL_S if request.scale == ORIGINAL else USUAL_S
-        runs = [lab_run(seconds, seed) for seed in range(1, request.seeds + 1)]
-        code = [Path(__file__), HERE / "table.py", HERE / "guest.sh"]
-        told = boots(runs, _read, code, request, memo, phase, "Evacuating CPUs")
+        runs = [lab_run(request.scale, seed) for seed in range(1, request.seeds + 1)]
+        told = boots(runs, _read, CODE, request, memo, phase, "Evacuating CPUs")
         found = [one for one in told if one]
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
-        result.sources = {"modules": corpus.modules_hash()}
+        result.sources = sources(CODE)
         if not found:
             result.rows.append(Row(self.title, note=NOT_BOOTED))
             return result
         result.rows = _rows(found)
         tables = [_relative(found, 8), _relative(found, 4), _times(found)]
-        result.sections.append(Section("evacuate", self.title, tables=tables))
+        section = Section("evacuate", self.title, tables=tables, plots=[_plot(found)])
+        result.sections.append(section)
         return result
 
 
