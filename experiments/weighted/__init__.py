@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the reviewers of the weighted TEO patch of 2020 asked for.
 
-replayed.py: is it better only because it is shallower, and how bad are stale weights. entry.py
-makes it an experiment. The tables themselves need the lab and are not measured yet.
+replayed.py: is it better only because it is shallower, and how bad are stale weights. programs.py:
+the thread's programs and its idle system, in the lab. entry.py makes both an experiment.
 """

@@ -2,6 +2,7 @@
 """`cpuidle-lab experiment weighted-teo`."""
 
 from cpuidle_lab.compare.model import Phase
+from experiments import lab
 from experiments.experiment import NOT_BOOTED, ORIGINAL, QUICK, Request, Result, Row
 from experiments.memo import Memo, sources
 from experiments.weighted import programs, replayed
@@ -41,6 +42,7 @@ class WeightedTeo:
         """Measure the replayed parts, and boot for the programs and the idle system."""
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = {name: sources(name) for name in replayed.GOVERNORS}
+        result.sources |= lab.sources(programs.CODE)
         count = COUNTS.get(request.scale, 10_000)
         minutes = MINUTES.get(request.scale, 20.0)
         for rows, section in (

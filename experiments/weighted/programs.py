@@ -17,11 +17,13 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.synth import US, machine
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw, seconds
-from experiments.experiment import ORIGINAL, QUICK, Request, Row
-from experiments.lab import boots
+from experiments.experiment import ORIGINAL, QUICK, UNLIKE, Request, Row
+from experiments.lab import boots, limit_s
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
+# What plans the boots and reads their results.
+CODE = [Path(__file__)]
 EBIZZY = programs.Program("ebizzy", "experiments/weighted/ebizzy.c")
 
 TABLE, HZ = "power9", 250
@@ -30,11 +32,22 @@ MENU, TEO, PATCH = "menu", "teo_ng", "wteo_rfc"
 GOVERNORS = (MENU, TEO, PATCH, "wteo", "menu_ng")
 QUICK_GOVERNORS = (TEO, PATCH, "wteo")
 
-# Virtual time of the idle system under each governor, s, and of the programs.
-IDLE_S = {QUICK: 120, ORIGINAL: 12 * 3600}
-USUAL_IDLE_S = 3600
+# Virtual time of the idle system under each governor, s; then of schbench and of ebizzy.
+IDLE_S = {QUICK: 120}
+USUAL_IDLE_S = 12 * 3600
 SECONDS = {QUICK: (1, 1), ORIGINAL: (30, 60)}
-USUAL_SECONDS = (2, 1)
+USUAL_SECONDS = (3, 5)
+
+# Messages of each task of hackbench.
+MESSAGES = {QUICK: (100,), ORIGINAL: (100, 1000, 10_000, 100_000, 1_000_000)}
+USUAL_MESSAGES = (100, 1000)
+
+# What Doug Smythies reported of TEO and of the patch ("wtteo") on his machine: idle entries a
+# minute by state, and of each CPU a second.
+SMYTHIES = {
+    TEO: ((4.19, 29.26, 46.71, 7.42, 1124.55), 2.525),
+    PATCH: ((7.98, 30.49, 52.51, 8.65, 1125.33), 2.552),
+}
 
 # Wall-clock limit of a boot, s.
 LIMIT_S = 7200
@@ -105,33 +118,43 @@ _EBIZZY = {
     "-m ": (15879, 15513, 23, 22),
     "-M ": (72887, 77546, 104, 103),
 }
-_HACKBENCH = {"": (0.042, 0.043, None, None), "--pipe ": (0.031, 0.032, None, None)}
+# By option, then by messages; the thread gives a range of powers for all of them.
+_HACKBENCH = {
+    "": {100: (0.042, 0.043), 1000: (0.258, 0.272), 10_000: (2.397, 2.441),
+         100_000: (23.691, 23.73), 1_000_000: (234.103, 233.841)},
+    "--pipe ": {100: (0.031, 0.032), 1000: (0.301, 0.312), 10_000: (5.642, 5.092),
+                100_000: (57.762, 57.857), 1_000_000: (559.807, 592.304)},
+}  # fmt: skip
 
-LOADS = (
-    *(
+
+def loads_of(scale: str) -> list[Load]:
+    """Return the loads of a run, as the thread's tables have them."""
+    schbench = [
         Load(
             f"schbench-{threads}", f"schbench -t {threads}",
             f"wakebench -w -m {messengers} -t {ours} -c 30000 -s 30000 -r SCHBENCH_S -S SEED",
             "p99, us", p99_us, reported,
         )
         for threads, (messengers, ours, reported) in _SCHBENCH.items()
-    ),
-    *(
+    ]  # fmt: skip
+    ebizzy = [
         Load(
             f"ebizzy{option.strip()}", f"ebizzy {option}-i 10000",
             f"ebizzy {option}-S EBIZZY_S -i 10000 -s 65536 -t 16",
             "records/s", _records, reported,
         )
         for option, reported in _EBIZZY.items()
-    ),
-    *(
+    ]  # fmt: skip
+    hackbench = [
         Load(
-            f"hackbench{option.strip()}", f"hackbench {option}-l 100",
-            f"hackbench {option}-g 2 -l 100", "time, s", _after("Time:"), reported,
+            f"hackbench{option.strip()}-{count}", f"hackbench {option}-l {count}",
+            f"hackbench {option}-g 2 -l {count}", "time, s", _after("Time:"), (*times, None, None),
         )
-        for option, reported in _HACKBENCH.items()
-    ),
-)  # fmt: skip
+        for option, by_count in _HACKBENCH.items()
+        for count, times in by_count.items()
+        if count in MESSAGES.get(scale, USUAL_MESSAGES)
+    ]  # fmt: skip
+    return [*schbench, *ebizzy, *hackbench]
 
 
 def governors_of(scale: str) -> tuple[str, ...]:
@@ -150,13 +173,14 @@ def programs_run(scale: str, seed: int) -> LabRun:
     schbench_s, ebizzy_s = SECONDS.get(scale, USUAL_SECONDS)
     lines = [(HERE / "guest.sh").read_text(encoding="utf-8")]
     for governor in _turns(scale, seed):
-        for load in LOADS:
+        for load in loads_of(scale):
             command = load.command.replace("SCHBENCH_S", str(schbench_s))
             command = command.replace("EBIZZY_S", str(ebizzy_s)).replace("SEED", str(seed))
             lines += [f"afresh {governor}", f"usleep {seed * 7919 % 4000 + 1000}"]
             lines += [f"one {governor}.{load.name} {command}"]
+    limit = limit_s(scale, LIMIT_S)
     files = {**programs.file(EBIZZY), **programs.file(programs.WAKEBENCH)}
-    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, files=files, time_limit_s=LIMIT_S)
+    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, files=files, time_limit_s=limit)
 
 
 def idle_run(scale: str, seed: int) -> LabRun:
@@ -165,7 +189,8 @@ def idle_run(scale: str, seed: int) -> LabRun:
     lines = [(HERE / "guest.sh").read_text(encoding="utf-8")]
     for governor in _turns(scale, seed):
         lines += [f"afresh {governor}", "sleep 5", f"one {governor}.idle sleep {length_s}"]
-    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, time_limit_s=LIMIT_S, turn_us=0)
+    limit = limit_s(scale, LIMIT_S)
+    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, time_limit_s=limit, turn_us=0)
 
 
 def _slots(folder: Path, name: str) -> dict[str, Any]:
@@ -189,10 +214,10 @@ def _slots(folder: Path, name: str) -> dict[str, Any]:
     }
 
 
-def _read_programs(governors: Sequence[str], result: LabResult) -> dict[str, Any]:
+def _read_programs(scale: str, result: LabResult) -> dict[str, Any]:
     found = {}
-    for governor in governors:
-        for load in LOADS:
+    for governor in governors_of(scale):
+        for load in loads_of(scale):
             name = f"{governor}.{load.name}"
             output = (result.files / f"{name}.out").read_text(errors="replace")
             found[name] = {"figure": load.read(output), **_slots(result.files, name)}
@@ -207,56 +232,108 @@ def _read_idle(governors: Sequence[str], result: LabResult) -> dict[str, Any]:
 NEAR = 0.1
 
 
-def _ratio(what: str, reported: tuple[float | None, float | None], ours: Sequence[float]) -> Row:
+def _ratio(
+    what: str, reported: tuple[float | None, float | None], ours: Sequence[float], alike: bool
+) -> Row:
     before, after = reported
     if before is None or after is None:
         return Row(what, ours=ours)
     ratio = after / before
+    if not alike:
+        return Row(what, f"{ratio:.2f}", ours, judged=UNLIKE)
     return Row(what, f"{ratio:.2f}", ours, agrees=(ratio - NEAR, ratio + NEAR))
 
 
-def _rows(found: Sequence[Any]) -> list[Row]:
+def _is_saturated(load: Load, found: Sequence[Any]) -> bool:
+    """Return whether a load's p99 is the exit latency of the deepest state under both."""
+    deepest_us = max(machine(TABLE, HZ).exit_latency_ns) / US
+    return load.read is p99_us and all(
+        median(one[f"{who}.{load.name}"]["figure"] for one in found) > (1 - NEAR) * deepest_us
+        for who in (TEO, PATCH)
+    )
+
+
+def _rows(loads: Sequence[Load], found: Sequence[Any]) -> list[Row]:
     """Return what the patch does beside TEO, for each load of the thread."""
     rows = []
-    for load in LOADS:
+    for load in loads:
+        alike = not _is_saturated(load, found)
         for key, place, what in (("figure", 0, load.figure), ("power_mw", 2, "power")):
             ratios = [
                 one[f"{PATCH}.{load.name}"][key] / one[f"{TEO}.{load.name}"][key] for one in found
             ]
             pair = load.reported[place], load.reported[place + 1]
-            rows.append(_ratio(f"{load.what}: {what.split(',')[0]} beside TEO", pair, ratios))
+            what = f"{load.what}: {what.split(',')[0]} beside TEO"
+            rows.append(_ratio(what, pair, ratios, alike or key == "power_mw"))
     return rows
 
 
-def _programs_table(governors: Sequence[str], found: Sequence[Any]) -> Table:
+def _reported(load: Load, governor: str) -> tuple[float | None, float | None]:
+    """Return the thread's figure and power, W; of TEO and of the patch alone."""
+    if governor not in (TEO, PATCH):
+        return None, None
+    place = (TEO, PATCH).index(governor)
+    return load.reported[place], load.reported[2 + place]
+
+
+def _programs_table(scale: str, found: Sequence[Any]) -> Table:
     rows: list[list[Cell]] = []
-    for load in LOADS:
-        for governor in governors:
+    for load in loads_of(scale):
+        for governor in governors_of(scale):
             cells = [one[f"{governor}.{load.name}"] for one in found]
             figures = [cell["figure"] for cell in cells]
             rows.append(
                 [load.what, governor, load.figure, median(figures), min(figures), max(figures),
-                 median(cell["power_mw"] for cell in cells),
-                 100 * median(cell["load"] for cell in cells)]
+                 median(cell["power_mw"] for cell in cells) / 1000,
+                 100 * median(cell["load"] for cell in cells),
+                 *_reported(load, governor)]
             )  # fmt: skip
-    heads = ("load", "governor", "figure", "median", "least", "most", "power, mW", "load, %")
-    note = "Load: share of all CPUs' time in which they are busy. Power is modelled."
+    heads = ("load", "governor", "figure", "median", "least", "most", "power, W", "load, %",
+             "original", "original's power, W")  # fmt: skip
+    schbench_s, ebizzy_s = SECONDS.get(scale, USUAL_SECONDS)
+    note = (
+        f"schbench runs for {schbench_s} s, ebizzy for {ebizzy_s} s. Load: share of all CPUs' time "
+        "in which they are busy. Power is modelled, and of the CPUs alone; the original's is of "
+        "the whole machine. The original counts ebizzy's records of 60 s."
+    )
     return Table("Programs on 8 CPUs of power9", heads, rows, 3, note)
 
 
-def _idle_table(governors: Sequence[str], found: Sequence[Any]) -> Table:
-    states = list(found[0][governors[0]]["entries"])
+def _idle_table(scale: str, found: Sequence[Any]) -> Table:
+    states = list(next(iter(found[0].values()))["entries"])
     rows: list[list[Cell]] = []
-    for governor in governors:
+    for governor in governors_of(scale):
         cells = [one[governor] for one in found]
+        powers = [cell["power_mw"] / 1000 for cell in cells]
         rows.append(
-            [governor, median(cell["power_mw"] for cell in cells)]
+            [governor, median(powers), min(powers), max(powers)]
             + [median(cell["entries"][state] for cell in cells) for state in states]
             + [median(cell["share"][state] for cell in cells) for state in states]
         )
-    heads = ["governor", "power, mW", *(f"{state}, entries/min" for state in states)]
+    heads = ["governor", "power, W", "least", "most"]
+    heads += [*(f"{state}, entries/min" for state in states)]
     heads += [f"{state}, % of the time" for state in states]
-    return Table("A completely idle system of 8 CPUs", heads, rows, 2, "Medians of the seeds.")
+    hours = IDLE_S.get(scale, USUAL_IDLE_S) / 3600
+    title = f"A completely idle system of {CPUS} CPUs, {hours:.3g} virtual hours"
+    return Table(title, heads, rows, 2, "Medians of the seeds.")
+
+
+def _smythies_table() -> Table:
+    rows: list[list[Cell]] = [[who, *entries, rate] for who, (entries, rate) in SMYTHIES.items()]
+    heads = ("governor", *(f"state {n}, entries/min" for n in range(5)), "entries a CPU and s")
+    note = "TEO 12.3 hours and the patch 18.3; the package takes 3.84 W under both."
+    return Table("The original's idle system, of Doug Smythies", heads, rows, 2, note)
+
+
+def _idle_rows(found: Sequence[Any]) -> list[Row]:
+    """Return the power of the patch beside TEO, and how often each lets a CPU idle."""
+    power = [one[PATCH]["power_mw"] / one[TEO]["power_mw"] for one in found]
+    rows = [Row("idle system: power beside TEO", "same", power, agrees=(0.98, 1.02))]
+    for who, (_, rate) in SMYTHIES.items():
+        ours = [sum(one[who]["entries"].values()) / 60 / CPUS for one in found]
+        what = f"idle system, {who}: idle entries of a CPU"
+        rows.append(Row(what, f"{rate} /s", ours, "/s", judged=UNLIKE))
+    return rows
 
 
 def measure(request: Request, memo: Memo, phase: Phase) -> tuple[list[Row], list[Section]]:
@@ -270,22 +347,23 @@ def measure(request: Request, memo: Memo, phase: Phase) -> tuple[list[Row], list
     rows: list[Row] = []
     sections = []
     seeds = range(1, request.seeds + 1)
-    code = [Path(__file__)]
     governors = governors_of(request.scale)
-    read_programs, read_idle = partial(_read_programs, governors), partial(_read_idle, governors)
-    ran = boots([programs_run(request.scale, seed) for seed in seeds], read_programs, code,
+    read_programs, read_idle = (
+        partial(_read_programs, request.scale),
+        partial(_read_idle, governors),
+    )
+    ran = boots([programs_run(request.scale, seed) for seed in seeds], read_programs, CODE,
                 request, memo, phase, "Programs in the lab")  # fmt: skip
     if found := [one for one in ran if one]:
-        rows += _rows(found)
+        rows += _rows(loads_of(request.scale), found)
         section = Section("programs", "The programs of the thread")
-        section.tables.append(_programs_table(governors, found))
+        section.tables.append(_programs_table(request.scale, found))
         sections.append(section)
-    slept = boots([idle_run(request.scale, seed) for seed in seeds], read_idle, code,
+    slept = boots([idle_run(request.scale, seed) for seed in seeds], read_idle, CODE,
                   request, memo, phase, "An idle system in the lab")  # fmt: skip
     if found := [one for one in slept if one]:
-        power = [one[PATCH]["power_mw"] / one[TEO]["power_mw"] for one in found]
-        rows.append(Row("idle system: power beside TEO", "same", power, agrees=(0.98, 1.02)))
+        rows += _idle_rows(found)
         section = Section("idle", "A completely idle system")
-        section.tables.append(_idle_table(governors, found))
+        section.tables += [_idle_table(request.scale, found), _smythies_table()]
         sections.append(section)
     return rows, sections

@@ -137,6 +137,7 @@ STALE = (
     TEO,
     PATCH,
     *(f"{OURS}:half_life_ms={ms}" for ms in (0, 100, 1000, 10_000)),
+    OURS,
 )
 
 

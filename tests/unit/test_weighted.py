@@ -12,7 +12,7 @@ import pytest
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import programs as built
 from cpuidle_lab.synth import machine
-from experiments.experiment import AGREES, DIFFERS, QUICK
+from experiments.experiment import AGREES, DIFFERS, ORIGINAL, QUICK, UNLIKE, USUAL
 from experiments.weighted import programs
 
 HEAD = "cpu state power_mw entry_nj time_ns entries\n"
@@ -21,6 +21,7 @@ MACHINE = machine(programs.TABLE, programs.HZ)
 POWERS = (4000, *(1000 - 100 * n for n in range(len(MACHINE.names) - 1)))
 STATES = (("busy", 4000), *zip(MACHINE.names, POWERS, strict=True))
 POLL, SHALLOW = MACHINE.names[:2]
+LOADS = programs.loads_of(USUAL)
 
 
 def accounts(folder: Path, name: str) -> None:
@@ -55,10 +56,14 @@ def test_the_account_says_load_and_entries_a_minute(tmp_path: Path) -> None:
 
 def test_figures_are_found_in_what_programs_print() -> None:
     assert programs.p99_us("\n".join(str(1000 * n) for n in range(1, 102))) == 100
-    find = {load.name: load.read for load in programs.LOADS}
+    find = {load.name: load.read for load in programs.loads_of(USUAL)}
     assert find["ebizzy-m"]("1234 records/s\nreal 5.00 s\n") == 1234
-    assert find["hackbench"]("Running in process mode\nTime: 0.042\n") == 0.042
-    for name, wrong in (("schbench-2", "7\n"), ("ebizzy", "real 5 s\n"), ("hackbench", "Time:")):
+    assert find["hackbench-100"]("Running in process mode\nTime: 0.042\n") == 0.042
+    for name, wrong in (
+        ("schbench-2", "7\n"),
+        ("ebizzy", "real 5 s\n"),
+        ("hackbench-100", "Time:"),
+    ):
         with pytest.raises(UserError):
             find[name](wrong)
 
@@ -72,23 +77,63 @@ def test_a_quick_run_has_three_governors(tmp_path: Path) -> None:
         accounts(tmp_path, f"{governor}.idle")
     result: Any = SimpleNamespace(files=tmp_path)
     found = programs._read_idle(governors, result)
-    assert [row[0] for row in programs._idle_table(governors, [found]).rows] == list(governors)
+    assert [row[0] for row in programs._idle_table(QUICK, [found]).rows] == list(governors)
+
+
+def seed(power: float, p99_us: float = 10.0) -> dict[str, Any]:
+    """Return what a boot came to: the patch takes `power`, TEO 100."""
+    return {
+        f"{governor}.{load.name}": {"figure": p99_us, "power_mw": power if own else 100.0}
+        for governor, own in ((programs.PATCH, True), (programs.TEO, False))
+        for load in LOADS
+    }
 
 
 def test_the_patch_is_set_beside_teo() -> None:
-    def seed(power: float) -> dict[str, Any]:
-        return {
-            f"{governor}.{load.name}": {"figure": 10.0, "power_mw": power if own else 100.0}
-            for governor, own in ((programs.PATCH, True), (programs.TEO, False))
-            for load in programs.LOADS
-        }
-
-    rows = {row.what: row for row in programs._rows([seed(70), seed(71), seed(75)])}
-    assert len(rows) == 2 * len(programs.LOADS)
+    rows = {row.what: row for row in programs._rows(LOADS, [seed(70), seed(71), seed(75)])}
+    assert len(rows) == 2 * len(LOADS)
     assert rows["schbench -t 8: power beside TEO"].median == pytest.approx(0.71)
     assert rows["schbench -t 8: power beside TEO"].state == AGREES
     assert rows["schbench -t 16: power beside TEO"].state == DIFFERS
     assert rows["hackbench -l 100: power beside TEO"].state == ""
+    assert rows["schbench -t 8: p99 beside TEO"].state == AGREES
+
+
+def test_a_p99_that_the_deepest_state_decides_is_not_judged() -> None:
+    rows = {row.what: row for row in programs._rows(LOADS, [seed(70, 10_010.0)] * 3)}
+    assert rows["schbench -t 8: p99 beside TEO"].state == UNLIKE
+    assert rows["schbench -t 8: power beside TEO"].state == AGREES
+    # Records have no such bound.
+    assert rows["ebizzy -i 10000: records/s beside TEO"].state == AGREES
+
+
+def test_idle_entries_are_those_of_a_cpu_and_second() -> None:
+    cell = {"power_mw": 1.0, "entries": {"stop5": 480.0, "stop11": 1440.0}}
+    rows = programs._idle_rows([{programs.TEO: cell, programs.PATCH: cell | {"power_mw": 1.1}}])
+    assert [row.ours for row in rows] == [[pytest.approx(1.1)], [4.0], [4.0]]
+    assert [row.state for row in rows] == [DIFFERS, UNLIKE, UNLIKE]
+
+
+def test_each_size_has_its_messages() -> None:
+    counts = {
+        scale: {
+            int(one.command.split()[-1]) for one in programs.loads_of(scale) if "hack" in one.name
+        }
+        for scale in (QUICK, USUAL, ORIGINAL)
+    }
+    assert counts == {QUICK: {100}, USUAL: {100, 1000}, ORIGINAL: {10**n for n in range(2, 7)}}
+
+
+def test_the_originals_figures_stand_beside_ours() -> None:
+    cells = [
+        {f"{who}.{load.name}": {"figure": 1.0, "power_mw": 2000.0, "load": 0.5}
+         for who in programs.GOVERNORS for load in LOADS}
+    ]  # fmt: skip
+    rows = {(row[0], row[1]): row[-2:] for row in programs._programs_table(USUAL, cells).rows}
+    assert rows["schbench -t 8", programs.TEO] == [1158, 89]
+    assert rows["schbench -t 8", programs.PATCH] == [1050, 63]
+    assert rows["schbench -t 8", "wteo"] == [None, None]
+    assert rows["hackbench --pipe -l 1000", programs.PATCH] == [0.312, None]
 
 
 @pytest.fixture(scope="module")
