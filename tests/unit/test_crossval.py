@@ -579,8 +579,11 @@ def test_every_workload_is_planned_once_for_each_seed() -> None:
 
 def test_the_full_plan_has_all_machines_and_kernels() -> None:
     boots = list(plan.boots(full=True))
-    assert len(boots) == 4 * len(plan.FULL_KERNELS) * plan.FULL_SEEDS
-    assert len({len(boot.chosen) for boot in boots}) == 1
+    assert len({boot.name for boot in boots}) == len(boots)
+    workloads = {name for table in plan.TABLES.values() for name in table}
+    phases = {(b.machine, b.kernel, b.seed, name) for b in boots for name, _ in b.chosen}
+    assert len(phases) == 4 * len(plan.FULL_KERNELS) * plan.FULL_SEEDS * len(workloads)
+    assert sum(len(boot.chosen) for boot in boots) == len(phases)
 
 
 def test_boots_of_pgbench_have_shorter_turns() -> None:
@@ -614,10 +617,9 @@ def test_a_recording_replaces_older_ones_of_the_same_boot_alone(
 
     monkeypatch.setattr(plan, "run_lab", run_lab)
     monkeypatch.setattr(plan.Boot, "files", lambda _: {})
-    every, some, full = (
-        next(plan.boots(**how)) for how in ({}, {"only": ["idle"]}, {"full": True})
-    )
-    assert every.name == "skx-6.12-1"
+    every, some = next(plan.boots()), next(plan.boots(only=["idle"]))
+    same, full, *_ = plan.boots(full=True)
+    assert every.name == same.name == "skx-6.12-1"
     for version in ("old", "new"):
         monkeypatch.setattr(plan.Boot, "hash", lambda _, version=version: version)
         made = {boot.record(tmp_path) for boot in (full, some, every)}

@@ -171,7 +171,8 @@ def boots(
     """Yield the boots of a cross-validation, seed by seed.
 
     Args:
-        full: all workloads on all machines, on two kernels.
+        full: all workloads on all machines, on two kernels; in as many boots as there are tables,
+            so that the turns of one workload slow down few others.
         only: these workloads alone.
         seeds: how many; by default SEEDS, or FULL_SEEDS.
 
@@ -184,8 +185,8 @@ def boots(
             raise UserError(f"unknown workload '{name}'; there are {', '.join(every)}", USAGE)
     for seed in range(1, (seeds or (FULL_SEEDS if full else SEEDS)) + 1):
         for kernel in FULL_KERNELS if full else (KERNEL,):
-            for machine, table in TABLES.items():
-                wanted = every if full else table
-                chosen = tuple((n, s) for n, s in wanted.items() if not only or n in only)
-                if chosen:
-                    yield Boot(machine, kernel, seed, chosen)
+            for machine, own in TABLES.items():
+                for table in TABLES.values() if full else (own,):
+                    chosen = tuple((n, s) for n, s in table.items() if not only or n in only)
+                    if chosen:
+                        yield Boot(machine, kernel, seed, chosen)
