@@ -586,9 +586,12 @@ def test_the_full_plan_has_all_machines_and_kernels() -> None:
     assert sum(len(boot.chosen) for boot in boots) == len(phases)
 
 
-def test_boots_of_pgbench_have_shorter_turns() -> None:
-    by_turn = {boot.machine: boot.turn_us for boot in plan.boots()}
-    assert by_turn == {"skx": 100, "spr": 10, "skl": 100, "power9": 100}
+def test_all_workloads_of_a_boot_have_its_turns() -> None:
+    boots = [*plan.boots(), *plan.boots(full=True)]
+    assert {boot.turn_us for boot in boots} == {10, 100}
+    for boot in boots:
+        assert {plan.turn_of(name) for name, _ in boot.chosen} == {boot.turn_us}
+        assert (boot.turn_us == 100) == (boot.chosen[0][0] == "idle")
 
 
 def test_each_phase_begins_afresh() -> None:
@@ -617,9 +620,15 @@ def test_a_recording_replaces_older_ones_of_the_same_boot_alone(
 
     monkeypatch.setattr(plan, "run_lab", run_lab)
     monkeypatch.setattr(plan.Boot, "files", lambda _: {})
-    every, some = next(plan.boots()), next(plan.boots(only=["idle"]))
-    same, full, *_ = plan.boots(full=True)
-    assert every.name == same.name == "skx-6.12-1"
+    every = next(boot for boot in plan.boots() if boot.machine == "spr")
+    some = next(boot for boot in plan.boots(only=["pgbench-44"]))
+    same, full = (
+        next(
+            boot for boot in plan.boots(full=True) if boot.machine == "spr" and name in boot.chosen
+        )
+        for name in (every.chosen[0], ("redis", 1))
+    )
+    assert every.name == same.name == "spr-6.12-1"
     for version in ("old", "new"):
         monkeypatch.setattr(plan.Boot, "hash", lambda _, version=version: version)
         made = {boot.record(tmp_path) for boot in (full, some, every)}
