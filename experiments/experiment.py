@@ -52,6 +52,7 @@ class Request:
         trees: kernel trees by label, in the order of the command line.
         corpus: directory of recordings.
         kernel: series of the guest's, where an experiment has a choice; "": its own.
+        here: on this machine, not in the lab.
     """
 
     scale: str = USUAL
@@ -60,6 +61,7 @@ class Request:
     trees: Mapping[str, Path] = field(default_factory=dict)
     corpus: Path = TOP / "build" / "corpus"
     kernel: str = ""
+    here: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,14 @@ examples:
   cpuidle-lab experiment teo-livelock          into docs/experiments/teo-livelock.md
   cpuidle-lab experiment cede --bisect         the kernel at which the figure changes
   cpuidle-lab experiment cede --bisect --tree mine=~/linux --commits v6.18..v6.19
+  sudo cpuidle-lab experiment cyclic --here    on this machine; needs two governors and root
   cpuidle-lab experiment --all --quick --json | jq '.[] | {name, state}'
 
 Regressions are replayed with the governors of Debian's linux-source packages (6.1, 6.12, 7.2, 7.3)
 and of the kernel trees that are given. Experiments that boot machines run with --lab only; without
 it they show what is known already. A run that was stopped goes on where it was.
 
---quick writes no page unless --output says where.
+--quick and --here write no page unless --output says where.
 
 exit codes: 0 done (also where ours differ from the original), 1 something cannot be measured,
 2 wrong usage, 130 interrupted
@@ -58,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seeds", type=_positive, metavar="N",
         help="rounds (default: 5; with --quick 1, with --original 25)")  # fmt: skip
     add("--lab", action="store_true", help="boot the lab for figures that are missing")
+    add("--here", action="store_true",
+        help="on this machine, each of its governors in turns; needs root")  # fmt: skip
     add("--tree", action="append", metavar="LABEL=PATH", default=[],
         help="a kernel tree; with --bisect after the packaged kernels")  # fmt: skip
     add("--commits", metavar="A..B",
@@ -89,7 +92,8 @@ def _request(args: argparse.Namespace) -> "Request":
 
     scale = QUICK if args.quick else ORIGINAL if args.original else USUAL
     seeds = args.seeds or SEEDS[scale]
-    return Request(scale, seeds, args.lab, _trees(args.tree), args.corpus, args.kernel)
+    trees = _trees(args.tree)
+    return Request(scale, seeds, args.lab, trees, args.corpus, args.kernel, args.here)
 
 
 def _list(as_json: bool) -> int:
@@ -159,7 +163,7 @@ def _command(args: argparse.Namespace, one: "Experiment") -> str:
     words = ["cpuidle-lab", NAME, one.name]
     words += ["--quick"] if args.quick else ["--original"] if args.original else []
     words += ["--seeds", str(args.seeds)] if args.seeds else []
-    words += ["--lab"] if one.in_lab else []
+    words += ["--here"] if args.here else ["--lab"] if one.in_lab else []
     words += ["--kernel", args.kernel] if args.kernel else []
     for tree in args.tree:
         label = tree.partition("=")[0] if "=" in tree else Path(tree).name
@@ -177,7 +181,7 @@ def _folder(args: argparse.Namespace) -> Path | None:
     """
     from experiments.pages import FOLDER
 
-    if args.output is None and args.quick:
+    if args.output is None and (args.quick or args.here):
         return None
     folder: Path = args.output or FOLDER
     if not folder.is_dir():
@@ -201,18 +205,21 @@ def _print(one: "Experiment", result: "Result") -> None:
 
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
+    from cpuidle_lab.host import Machine
     from cpuidle_lab.view.terminal import phase
-    from experiments import lab, pages
+    from experiments import here, lab, pages
     from experiments.experiment import as_json, kernels
     from experiments.memo import Memo
 
     request, folder = _request(args), _folder(args)
     room = lab.refusals(request)
     choice = ["it has no choice of --kernel"] if request.kernel else []
+    machine = Machine()
     lacking = {
         one.name: why for one in found
-        if (why := [*one.refusals(request), *(room if one.in_lab else ()),
-                    *(() if kernels(one) else choice)])
+        if (why := here.refusals(one, request, machine) if request.here else
+            [*one.refusals(request), *(room if one.in_lab else ()),
+             *(() if kernels(one) else choice)])
     }  # fmt: skip
     if lacking and not args.all:
         raise UserError("; ".join(f"{name}: {', '.join(why)}" for name, why in lacking.items()))
@@ -223,7 +230,10 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
         for one in found:
             if one.name in lacking:
                 continue
-            result = one.measure(request, memo, phase)
+            if isinstance(one, here.Portable) and request.here:
+                result = here.measure(one, request, machine, phase)
+            else:
+                result = one.measure(request, memo, phase)
             told.append(as_json(one, result))
             if not args.json:
                 _print(one, result)
@@ -257,6 +267,8 @@ def run(args: argparse.Namespace) -> int:
         return _list(args.json)
     if args.all == bool(args.names):
         raise UserError("name an experiment, or --all; --list shows what there is", USAGE)
+    if args.here and (args.lab or args.kernel or args.bisect):
+        raise UserError("--here is on this machine: without --lab, --kernel and --bisect", USAGE)
     if args.commits and not args.bisect:
         raise UserError("--commits is for --bisect", USAGE)
     if args.bisect:

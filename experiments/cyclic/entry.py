@@ -20,6 +20,7 @@ from cpuidle_lab.lab import LabResult, LabRun
 from cpuidle_lab.synth import US, machine
 from experiments.bench.gating.energy import account, power_mw
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
+from experiments.here import Load
 from experiments.lab import NOT_BOOTED, boots, limit_s, sources
 from experiments.memo import Memo
 
@@ -58,14 +59,32 @@ one() {{
 }}
 """
 _STRESS = (
-    "one {name}.stress stress-ng --cyclic 1 --cyclic-dist {bucket} --cyclic-policy rr "
+    "stress-ng --cyclic 1 --cyclic-dist {bucket} --cyclic-policy rr "
     "--cyclic-method clock_ns --cyclic-sleep {sleep_ns} --cyclic-ops {count} --timer-slack 0 "
     "--verbose --timeout {limit}"
 )
 _CYCLICTEST = (
-    "one {name}.cyclictest cyclictest --default-system --priority 80 --quiet --nsecs --threads 1 "
+    "cyclictest --default-system --priority 80 --quiet --nsecs --threads 1 "
     "--interval {period} --loops {count}"
 )
+
+
+def _commands(period: int, count: int) -> tuple[str, str]:
+    """Return the commands for a period in us: of stress-ng and of cyclictest."""
+    limit = max(5, 4 * count * period // 1_000_000)
+    stress = _STRESS.format(bucket=BUCKET_NS, sleep_ns=period * US, count=count, limit=limit)
+    return stress, _CYCLICTEST.format(period=period, count=count)
+
+
+def _loads(period: int, count: int) -> tuple[Load, Load]:
+    """Return the programs for this machine."""
+    stress, cyclictest = (tuple(words.split()) for words in _commands(period, count))
+    return (
+        Load(f"stress-{period}", f"stress-ng, {period} us: p99", stress,
+                  r"99\.00%:\s*(\d+) ns", "us", 1 / US),
+        Load(f"cyclictest-{period}", f"cyclictest, {period} us: maximum", cyclictest,
+                  r"Max:\s*(\d+)", "us", 1 / US),
+    )  # fmt: skip
 
 
 def _name(governor: str, period: int, seed: int) -> str:
@@ -78,20 +97,15 @@ def script(counts: Mapping[int, int], seed: int) -> str:
     for place in range(len(GOVERNORS)):
         governor = GOVERNORS[(place + seed) % len(GOVERNORS)]
         for period in PERIODS_US:
-            name, count = _name(governor, period, seed), counts[period]
+            name = _name(governor, period, seed)
+            stress, cyclictest = _commands(period, counts[period])
             lines += [
                 f"afresh {governor}",
                 # Each round meets the tick at another point.
                 f"usleep {seed * 7919 % 4000 + 1000}",
-                _STRESS.format(
-                    name=name,
-                    bucket=BUCKET_NS,
-                    sleep_ns=period * US,
-                    count=count,
-                    limit=max(5, 4 * count * period // 1_000_000),
-                ),
+                f"one {name}.stress {stress}",
                 f"afresh {governor}",
-                _CYCLICTEST.format(name=name, period=period, count=count),
+                f"one {name}.cyclictest {cyclictest}",
             ]
     return "\n".join(lines)
 
@@ -224,6 +238,12 @@ class Cyclic:
         "idle governors make of the same measurement, the frequency being fixed?"
     )
     in_lab = True
+    governors = GOVERNORS
+
+    def programs_here(self, scale: str) -> list[Load]:
+        """Return the programs for this machine."""
+        return [one for period, count in SLEEPS.get(scale, USUALLY).items()
+                for one in _loads(period, count)]  # fmt: skip
 
     def refusals(self, _: Request) -> list[str]:
         """Return nothing: the guest has the programs."""
@@ -257,8 +277,8 @@ class Cyclic:
 
 _SAME = "The program, its options and the buckets of 100 ns are the post's."
 _DIFFERS = """\
-The lab has no frequencies: the post's axis, the frequency governor, cannot be had, and its figures
-are pictures only. A nanosecond is an instruction; power is modelled; the state table is Skylake's.
+The lab has no frequencies, so the post's axis, the frequency governor, is left to `--here` on a real
+machine. The post's figures are pictures only. A nanosecond is an instruction; power is modelled; the state table is Skylake's.
 There are fewer sleeps than in the post's 60 s. Power is of the whole run, of which the start of the
 program is the most; so it says little of the sleeps.
 stress-ng's histogram has 250 buckets, so it ends at 25 us: there is no picture of 1 ms."""

@@ -4,6 +4,7 @@
 from cpuidle_lab.compare.model import Phase
 from experiments import lab
 from experiments.experiment import NOT_BOOTED, ORIGINAL, QUICK, Request, Result, Row
+from experiments.here import Load
 from experiments.memo import Memo, sources
 from experiments.weighted import programs, replayed
 
@@ -33,6 +34,11 @@ class WeightedTeo:
         "which ages them?"
     )
     in_lab = True
+    governors = programs.GOVERNORS
+
+    def programs_here(self, scale: str) -> list[Load]:
+        """Return the programs for this machine."""
+        return programs.loads_here(scale)
 
     def refusals(self, _: Request) -> list[str]:
         """Return nothing: the replayed parts run everywhere, and the guest has the programs."""

@@ -16,6 +16,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.synth import US, machine
+from experiments import here
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw, seconds
 from experiments.experiment import ORIGINAL, QUICK, UNLIKE, Request, Row
 from experiments.lab import boots, limit_s
@@ -155,6 +156,34 @@ def loads_of(scale: str) -> list[Load]:
         if count in MESSAGES.get(scale, USUAL_MESSAGES)
     ]  # fmt: skip
     return [*schbench, *ebizzy, *hackbench]
+
+
+# The 99th percentile of sorted numbers, one a line.
+_P99 = '"$0" "$@" | awk "{ v[NR] = \\$1 } END { print v[int(0.99 * (NR - 1)) + 1] }"'
+
+
+def loads_here(scale: str) -> list[here.Load]:
+    """Return the programs for a real machine; at the original's scale with its threads."""
+    schbench_s, ebizzy_s = SECONDS.get(scale, USUAL_SECONDS)
+    wakebench, ebizzy = {"wakebench": programs.WAKEBENCH}, {"ebizzy": EBIZZY}
+    found = []
+    for threads, (messengers, ours, _) in _SCHBENCH.items():
+        size = f"-m 6 -t {threads}" if scale == ORIGINAL else f"-m {messengers} -t {ours}"
+        words = f"wakebench {size} -c 30000 -s 30000 -r {schbench_s}".split()
+        found.append(here.Load(f"schbench-{threads}", f"wakebench {size}: p99",
+                               ("sh", "-c", _P99, *words), r"^(\d+)$", "us", 1 / US,
+                               made=wakebench))  # fmt: skip
+    for option in _EBIZZY:
+        words = f"ebizzy {option}-S {ebizzy_s} -i 10000".split()
+        found.append(here.Load(f"ebizzy{option.strip()}", f"ebizzy {option}-i 10000",
+                               tuple(words), r"^(\d+) records/s", "records/s",
+                               better="higher", made=ebizzy))  # fmt: skip
+    for option in _HACKBENCH:
+        for count in MESSAGES.get(scale, USUAL_MESSAGES):
+            words = f"hackbench {option}-l {count}".split()
+            found.append(here.Load(f"hackbench{option.strip()}-{count}", " ".join(words),
+                                   tuple(words), r"Time: ([\d.]+)", "s"))  # fmt: skip
+    return found
 
 
 def governors_of(scale: str) -> tuple[str, ...]:

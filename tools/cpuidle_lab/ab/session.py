@@ -32,6 +32,7 @@ from cpuidle_lab.sysfs import Tree
 NAME = "ab"
 
 _CPUS = "/sys/devices/system/cpu"
+_CPUFREQ = f"{_CPUS}/cpufreq"
 
 # A counter of 65 kJ lasts so long at 1 kW.
 _READ_ENERGY_EVERY_S = 60.0
@@ -54,6 +55,7 @@ class Plan:
         metric: regular expression with one group, the number that the command prints; None for
             none.
         better: which numbers are: higher or lower.
+        frequency: frequency governor of all CPUs meanwhile; "": the one that there is.
     """
 
     governors: tuple[str, ...]
@@ -65,6 +67,7 @@ class Plan:
     command: tuple[str, ...]
     metric: str | None
     better: str
+    frequency: str = ""
 
 
 Say = Callable[[str], None]
@@ -97,6 +100,25 @@ def check(machine: Machine, plan: Plan) -> None:
         raise UserError("ab switches governors, which needs root: use sudo")
     for setting in plan.settings:
         machine.tunable(setting.governor, setting.name)
+
+
+def _policies(machine: Machine) -> list[str]:
+    """Return the files that have the frequency governors."""
+    found = (f"{_CPUFREQ}/{name}/scaling_governor" for name in machine.tree.names(_CPUFREQ))
+    return [name for name in found if machine.tree.exists(name)]
+
+
+def frequency_governors(machine: Machine) -> list[str]:
+    """Return the frequency governors that all CPUs have; "" alone if there are none to set."""
+    offered = [
+        (machine.tree.read(name.replace("scaling_governor", "scaling_available_governors")) or "")
+        .split()
+        for name in _policies(machine)
+    ]  # fmt: skip
+    first, *others = offered or [[]]
+    # It has the frequency that was set last: with the others it is no governor.
+    common = [one for one in first if all(one in more for more in others) and one != "userspace"]
+    return common or [""]
 
 
 def draw_order(governors: tuple[str, ...], rounds: int, seed: int) -> list[list[str]]:
@@ -395,6 +417,9 @@ def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None
         before = machine.tunable(setting.governor, setting.name)
         undo.callback(machine.set_tunable, setting.governor, setting.name, before)
         machine.set_tunable(setting.governor, setting.name, setting.value)
+    for policy in _policies(machine) if plan.frequency else ():
+        undo.callback(machine.tree.write, policy, machine.tree.read(policy) or "")
+        machine.tree.write(policy, plan.frequency)
     undo.callback(machine.set_governor, machine.governor())
 
 
