@@ -277,10 +277,10 @@ class Cyclic:
 
 _SAME = "The program, its options and the buckets of 100 ns are the post's."
 _DIFFERS = """\
-The lab has no frequencies, so the post's axis, the frequency governor, is left to `--here` on a real
-machine. The post's figures are pictures only. A nanosecond is an instruction; power is modelled; the state table is Skylake's.
-There are fewer sleeps than in the post's 60 s. Power is of the whole run, of which the start of the
-program is the most; so it says little of the sleeps.
+The lab has no frequencies, so the post's axis, the frequency governor, is left to `--here` on a
+real machine. The post's figures are pictures only. A nanosecond is an instruction; power is
+modelled; the state table is Skylake's. There are fewer sleeps than in the post's 60 s. Power is of
+the whole run, of which the start of the program is the most; so it says little of the sleeps.
 stress-ng's histogram has 250 buckets, so it ends at 25 us: there is no picture of 1 ms."""
 _MEANING = """\
 The idle governor matters here as the frequency governor does in the post. At 1 ms each governor

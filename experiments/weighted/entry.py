@@ -65,15 +65,29 @@ class WeightedTeo:
 
 
 _SAME = """\
-The commands are the thread's: wakebench has schbench's pattern and takes its 30 ms, ebizzy has the
-options, hackbench is the program itself. The patch is compared with TEO, as in the thread."""
+The commands are the thread's, and hackbench is the program itself. wakebench has schbench's
+pattern: messengers that sleep, workers that they wake, the time until a worker runs. ebizzy has
+the options and defaults of the author's (`-i` is the length of a sleep, `-a` asks for it). The
+patch is compared with TEO, as in the thread."""
 _DIFFERS = """\
-Scale: a twelfth of schbench's threads, 16 threads and chunks of 64 KiB for ebizzy, 2 of hackbench's
-10 groups, runs of seconds. schbench's work is the emulated machine's, which takes time instead of
-instructions; power is modelled, and a nanosecond is an instruction. In replay the streams are
-synthetic. The states are the emulated POWER9's. TEO is this project's `teo_ng`, which decides as
-7.2's does; the patch was made for TEO of 2020. `--original` has the thread's times and 12 idle
-hours."""
+Scale: a twelfth of schbench's threads; 5 threads of ebizzy on 8 CPUs, and chunks of 64 KiB; 2
+of hackbench's 10 groups, which still keep the CPUs busy for more than 70 % of the time; runs of
+seconds. schbench's work is the emulated machine's, which takes time instead of instructions.
+That of ebizzy and hackbench is instructions, of which the CPUs have one clock. Power is
+modelled, and a nanosecond is an instruction. In replay the streams are synthetic. The states
+are the emulated POWER9's. TEO is this project's `teo_ng`, which decides as 7.2's does; the
+patch was made for TEO of 2020. `--original` has the thread's times and messages.
+
+wakebench sleeps for half to one and a half of 30 ms, schbench for 30 to 37.5. It takes the time
+of each call, schbench one time for all workers of a messenger
+([schbench.c](https://github.com/masoncl/schbench)).
+
+The thread's ebizzy did not sleep. In the [author's
+source](https://github.com/pratiksampat/sleeping-ebizzy) (8aea6b3) `-i` does nothing without
+`-a`, which the commands have not. Two threads for each of 176 CPUs could take 35,200 records a
+second with a sleep of 10 ms after each, and the thread has 1,115,000. So those rows have CPUs
+that are busy, or that wait for the lock of the memory map (`-m`). Rows with `-a 1` sleep after
+each record; the thread has no figures of these."""
 _MEANING = """\
 **Only because it is shallower? No.** On these streams TEO is the shallow one. The patch loses less
 by states that are too shallow, and less by those that are too deep, than TEO does. wteo loses least

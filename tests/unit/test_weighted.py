@@ -2,6 +2,7 @@
 """The lab part of `experiment weighted-teo`: what programs print, and what is made of it."""
 
 import re
+import resource
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,15 +142,45 @@ def ebizzy() -> Path:
     return built.compiled(programs.EBIZZY)
 
 
-@pytest.mark.parametrize("option", ["", "-m", "-M"])
-def test_ebizzy_counts_records(ebizzy: Path, option: str) -> None:
-    command = [str(ebizzy), *option.split(), "-t", "2", "-S", "1", "-i", "50000", "-s", "4096"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+def records(ebizzy: Path, words: str) -> tuple[float, dict[str, float]]:
+    """Run ebizzy; return its records/s, and its times by name, s."""
+    done = subprocess.run([ebizzy, *words.split()], capture_output=True, text=True, check=True)
+    first, *times = done.stdout.splitlines()
+    told = {line.split()[0]: float(line.split()[1]) for line in times}
+    return programs._records(first), told
+
+
+@pytest.mark.parametrize("option", ["", "-m ", "-M "])
+def test_ebizzy_sleeps_after_so_many_records(ebizzy: Path, option: str) -> None:
+    """As the author's: `-i` alone is no sleep. See weighted/entry.py for where that was read."""
+    some, times = records(ebizzy, f"{option}-a 1 -t 2 -S 1 -i 50000 -s 4096")
     # At most one for each sleep and thread.
-    assert 2 <= programs._records(done.stdout) <= 40
+    assert 2 <= some <= 40
+    assert list(times) == ["real", "user", "sys"]
+    assert 1 <= times["real"] < 2
+    more, _ = records(ebizzy, f"{option}-a 10 -t 2 -S 1 -i 50000 -s 4096")
+    assert 10 <= more <= 10 * 40 and more > 4 * some
+    busy, times = records(ebizzy, f"{option}-t 2 -S 1 -i 50000 -s 4096")
+    assert busy > 20 * more
+    assert times["user"] + times["sys"] > 0.2
 
 
-@pytest.mark.parametrize("words", ["-m -M", "-t 0", "-t 257", "-s 7", "-S x", "word", "-q"])
+def test_ebizzy_allocates_as_it_is_told(ebizzy: Path) -> None:
+    """-m maps each copy, -M none; the default is malloc's, which maps what is large."""
+    faults = {}
+    for option in ("-m ", "-M "):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+        rate, _ = records(ebizzy, f"{option}-t 1 -S 1 -a 1 -i 5000 -s 262144")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+        faults[option] = (after - before) / rate
+    # A fresh map has a fault for each of its 64 pages; memory that is used again has none.
+    assert faults["-m "] > 60
+    assert faults["-M "] < 60
+
+
+@pytest.mark.parametrize(
+    "words", ["-m -M", "-t 0", "-t 257", "-s 7", "-S x", "-a -1", "word", "-q"]
+)
 def test_ebizzy_refuses_nonsense(ebizzy: Path, words: str) -> None:
     done = subprocess.run([ebizzy, *words.split()], capture_output=True, text=True)
     assert done.returncode in (1, 2)
