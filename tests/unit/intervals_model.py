@@ -130,12 +130,10 @@ class Story:
     def by_tick(self, i: int) -> bool:
         """Tell whether the tick ended a period, and not a timer that was due no later."""
         d = self.decided[i]
-        if d.kind != 0 or d.delta >= d.sleep:
+        if d.kind != 0 or d.delta >= d.sleep or d.stop_tick or d.stopped:
             return False
         if d.tick == 2:
-            kept = not (d.stop_tick or d.stopped)
-            lasted = d.residency >= d.delta - NEAR
-            return kept and lasted and self.due(i)
+            return d.residency >= d.delta - NEAR and self.due(i)
         return d.tick == 1
 
     def again(self, i: int) -> bool:
@@ -162,8 +160,7 @@ class Story:
         """Return when the CPU woke from period i, not after now, and how long it stayed then."""
         d = self.decided[i]
         left = d.now + d.residency - EXIT[d.entered]
-        kept = self.held(i) or not (d.stop_tick or d.stopped)
-        since = min(left, now, *([d.now + d.delta] if self.by_tick(i) and kept else []))
+        since = min(left, now, *([d.now + d.delta] if self.by_tick(i) else []))
         return since, left - since
 
     def answers(self, group: list[int]) -> list[tuple[int, ...]]:
@@ -171,8 +168,7 @@ class Story:
         found = [self.answer(i) for i in group[1:]]
         i = group[-1]
         d = self.decided[i]
-        kept = self.held(i) or not (d.stop_tick or d.stopped)
-        if self.again(i) and self.fate(i) == "timer" and self.by_tick(i) and kept:
+        if self.again(i) and self.fate(i) == "timer" and self.by_tick(i):
             # The timer went off in the tick, or on the way back from it.
             due, end = self.came(i), d.now + d.residency
             assert due is not None

@@ -193,6 +193,18 @@ def test_a_timer_between_two_decisions(
         assert bool(rows[0]["flags"] & co.TICKED) == bool(left)
 
 
+# The handler of the tick runs for timers of the wheel while the tick is stopped, too. Such a timer
+# ends the interval, whether a task ran then or not, and the governor was told of a tick.
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("stopped", [{"stop_tick": 1}, {"flags": tr.TICK_STOPPED}])
+def test_a_timer_of_a_stopped_tick(tmp_path: Path, stopped: dict[str, int], left: int) -> None:
+    first = Decided(seq=1, now=10**9, sleep=50_000_000, delta=970_000, residency=50_005_000, tick=1)
+    second = Decided(seq=2, now=10**9 + 50_010_000, residency=500, left=left)
+    rows = rows_of(tmp_path, replace(first, **stopped), second)  # type: ignore[arg-type]
+    assert len(rows) == 2
+    assert rows[0]["flags"] & (co.TIMER | co.TICKED) == co.TIMER | co.TICKED
+
+
 # Interrupts do not end a poll: a timer that passed in it came all the same.
 @pytest.mark.parametrize(("entered", "intervals"), [(0, 2), (1, 1)])
 def test_a_timer_within_a_period(tmp_path: Path, entered: int, intervals: int) -> None:

@@ -99,7 +99,7 @@ def test_the_ideal_choice_has_no_regret(scratch: Path) -> None:
 
 # A wake-up by the tick is the governor's doing: the oracle sleeps through it, the governor pays
 # twice for entering C1. Until it decides again, 2 us after the tick, C1 is charged.
-@pytest.mark.parametrize("again", [{"tick": 1}, {"poll": 1}])
+@pytest.mark.parametrize("again", [{"tick": 1, "stop_tick": 0}, {"poll": 1}])
 def test_own_wakeups_are_merged(scratch: Path, again: dict[str, int]) -> None:
     first = replace(Period(1, 400 * US), **again)
     group = analyse(scratch, [first, Period(1, 600 * US, left=0)])
@@ -108,7 +108,7 @@ def test_own_wakeups_are_merged(scratch: Path, again: dict[str, int]) -> None:
 
 
 # What the tick found to do ended the interval, though the tick is what woke the CPU.
-@pytest.mark.parametrize("again", [{"tick": 1}, {"poll": 1}])
+@pytest.mark.parametrize("again", [{"tick": 1, "stop_tick": 0}, {"poll": 1}])
 def test_no_merging_where_another_task_ran(scratch: Path, again: dict[str, int]) -> None:
     first = replace(Period(1, 402 * US), **again)
     group = analyse(scratch, [first, Period(1, 602 * US)])
@@ -145,7 +145,7 @@ def test_no_interval_at_all(scratch: Path, kind: int | None) -> None:
 
 # A tick that comes with another timer did not end the period: that timer would have.
 def test_a_tick_beside_a_timer_ends_the_interval(scratch: Path) -> None:
-    periods = [Period(1, 400 * US, tick=1, sleep=10**9), Period(1, 600 * US, left=0)]
+    periods = [Period(1, 400 * US, tick=1, stop_tick=0, sleep=10**9), Period(1, 600 * US, left=0)]
     group = analyse(scratch, periods)
     assert group.values["intervals"] == 2
     assert group.values["tick_wakeups"] == 0
@@ -160,16 +160,16 @@ def test_a_tick_beside_a_timer_ends_the_interval(scratch: Path) -> None:
     ],
 )
 def test_no_merging_over(scratch: Path, between: list[Period]) -> None:
-    group = analyse(scratch, [Period(1, 400 * US, tick=1), *between])
+    group = analyse(scratch, [Period(1, 400 * US, tick=1, stop_tick=0), *between])
     assert group.values["intervals"] == 2
 
 
 def test_intervals_cut_off_are_counted(scratch: Path) -> None:
-    lost = [Period(1, 400 * US, tick=1), Period(1, 10 * US, skip=3)]
+    lost = [Period(1, 400 * US, tick=1, stop_tick=0), Period(1, 10 * US, skip=3)]
     assert analyse(scratch, lost).values["cut_intervals"] == 1
-    end = [Period(1, 10 * US), Period(1, 400 * US, tick=1)]
+    end = [Period(1, 10 * US), Period(1, 400 * US, tick=1, stop_tick=0)]
     assert analyse(scratch, end).values["cut_intervals"] == 1
-    work = [Period(1, 400 * US, tick=1), Period(1, 0, kind=1), Period(1, 10 * US)]
+    work = [Period(1, 400 * US, tick=1, stop_tick=0), Period(1, 0, kind=1), Period(1, 10 * US)]
     assert analyse(scratch, work).values["cut_intervals"] == 0
 
 
@@ -217,7 +217,8 @@ def merge(periods: Sequence[Period]) -> list[tuple[list[int], bool]]:
         if p.kind != 0:
             continue
         run.append(i)
-        if not ((p.tick == 1 and p.delta_tick < p.sleep) or p.poll):
+        kept = not p.stop_tick and p.delta_tick < p.sleep
+        if not ((p.tick == 1 and kept) or p.poll):
             found.append((run, False))
             run = []
     return [*found, *([(run, True)] if run else [])]
@@ -285,6 +286,7 @@ _periods = st.builds(
     entered=st.one_of(st.none(), st.integers(0, 2)),
     kind=st.sampled_from([0, 0, 0, 0, 1, None]),
     tick=st.integers(0, 1),
+    stop_tick=st.integers(0, 1),
     sleep=st.sampled_from([10**9, 2 * 10**9]),
     poll=st.sampled_from([0, 0, 1]),
     disabled=st.sampled_from([0, 0, 1, 2, 4, 6, 7]),
@@ -344,7 +346,9 @@ def test_latency_of_what_happened(scratch: Path) -> None:
 
 
 def test_chosen_and_ideal_counts_what_is_left(scratch: Path) -> None:
-    group = analyse(scratch, [Period(1, 700 * US, tick=1), Period(1, 300 * US, left=0)])
+    group = analyse(
+        scratch, [Period(1, 700 * US, tick=1, stop_tick=0), Period(1, 300 * US, left=0)]
+    )
     # At the first choice 1 ms was left (C6), at the second 300 us (C1).
     assert group.chosen_ideal == [[0, 0, 0], [0, 1, 1], [0, 0, 0]]
 

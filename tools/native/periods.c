@@ -126,17 +126,18 @@ static s64 timer_of(const struct cil_periods *p, const struct cil_period *d)
 /*
  * Did the tick end the period? Not where a timer was due before it. Nor is it
  * the tick's doing, or the governor's, where the tick had to go on: that wakes
- * the CPU as a timer does. Where a kernel governor hides the tick, it follows:
- * the tick was kept, and the period lasted until it was due.
+ * the CPU as a timer does. While the tick is stopped, its handler runs for timers
+ * of the wheel. Where a kernel governor hides the tick, it follows: the tick was
+ * kept, and the period lasted until it was due.
  */
 static bool ended_by_tick(const struct cil_periods *p, const struct cil_period *d)
 {
-	if (d->delta_tick_ns >= d->sleep_length_ns)
+	if (d->delta_tick_ns >= d->sleep_length_ns || d->stop_tick ||
+	    d->flags & CIL_FLAG_TICK_STOPPED)
 		return false;
 	if (d->tick != CIL_TICK_HIDDEN)
 		return d->tick == CIL_TICK_WAKEUP;
-	return !d->stop_tick && !(d->flags & CIL_FLAG_TICK_STOPPED) &&
-	       (s64)d->residency_ns + TOLERANCE_NS >= d->delta_tick_ns &&
+	return (s64)d->residency_ns + TOLERANCE_NS >= d->delta_tick_ns &&
 	       is_tick_due(p, d);
 }
 
@@ -241,13 +242,6 @@ static void end_interval(struct cil_periods *p, const struct cil_period *d)
 	in->length_ns = length_ns > 0 ? length_ns : 1;
 }
 
-/* Did the tick go on in the last period? */
-static bool has_tick(const struct cil_periods *p)
-{
-	return p->last_timer_ns <= CIL_TIMER_TICK(0) ||
-	       !(p->last.stop_tick || p->last.flags & CIL_FLAG_TICK_STOPPED);
-}
-
 /*
  * What the kernel answered at a decision it would have at the wake-up before it:
  * at the tick, where that woke the CPU.
@@ -260,8 +254,7 @@ static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 	struct cil_answer answer;
 	s64 earlier_ns, served_ns;
 
-	if (last->by_tick && has_tick(p) &&
-	    last->now_ns + (u64)last->delta_tick_ns < at_ns)
+	if (last->by_tick && last->now_ns + (u64)last->delta_tick_ns < at_ns)
 		at_ns = last->now_ns + last->delta_tick_ns;
 	earlier_ns = now_ns - at_ns;
 	/* The time to a tick that had to go on counts down from -2. */
@@ -346,7 +339,7 @@ static void look_between(struct cil_periods *p, const struct cil_period *d)
 	u64 due_ns;
 
 	if (timer_came(p, d, &due_ns)) {
-		if (p->last.by_tick && has_tick(p))
+		if (p->last.by_tick)
 			tell_answer(p, p->end_ns,
 				    due_ns > p->end_ns ?
 				    (s64)(due_ns - p->end_ns) : 0);
