@@ -4,6 +4,7 @@
 import argparse
 import json
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -205,6 +206,7 @@ def _print(one: "Experiment", result: "Result") -> None:
 
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
+    from cpuidle_lab.commands.capture import InterruptedSession
     from cpuidle_lab.host import Machine
     from cpuidle_lab.view.terminal import phase
     from experiments import here, lab, pages
@@ -231,7 +233,13 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
             if one.name in lacking:
                 continue
             if isinstance(one, here.Portable) and request.here:
-                result = here.measure(one, request, machine, phase)
+                try:
+                    result = here.measure(one, request, machine, phase)
+                except InterruptedSession as interruption:
+                    name = signal.Signals(interruption.number).name
+                    print(f"cpuidle-lab: interrupted by {name}: the system is as before",
+                          file=sys.stderr)  # fmt: skip
+                    return 128 + interruption.number
             else:
                 result = one.measure(request, memo, phase)
             told.append(as_json(one, result))

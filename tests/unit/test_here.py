@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment --here`: on a recorded machine, with scripts in place of the programs."""
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -83,6 +84,22 @@ def test_a_program_that_fails_leaves_the_machine_as_it_was(
     said = capsys.readouterr().err
     assert "the command ended with 3: no luck" in said
     assert len(said.splitlines()) == 1
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_the_machine_as_it_was(
+    root: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    before = contents(root)
+    (tmp_path / "programs/stress-ng").write_text(PROGRAM + "sleep 100\n")
+    process = command.start("experiment", "cyclic", "--here", "--quick")
+    command.wait_for((root / "notes").exists)
+    assert contents(root) != before
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert said == f"cpuidle-lab: interrupted by {number.name}: the system is as before\n"
     assert contents(root) == before
 
 
