@@ -13,7 +13,7 @@ import pytest
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import programs as built
 from cpuidle_lab.synth import machine
-from experiments.experiment import AGREES, DIFFERS, ORIGINAL, QUICK, UNLIKE, USUAL
+from experiments.experiment import AGREES, DIFFERS, ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL
 from experiments.weighted import programs
 
 HEAD = "cpu state power_mw entry_nj time_ns entries\n"
@@ -113,6 +113,13 @@ def test_idle_entries_are_those_of_a_cpu_and_second() -> None:
     rows = programs._idle_rows([{programs.TEO: cell, programs.PATCH: cell | {"power_mw": 1.1}}])
     assert [row.ours for row in rows] == [[pytest.approx(1.1)], [4.0], [4.0]]
     assert [row.state for row in rows] == [DIFFERS, UNLIKE, UNLIKE]
+
+
+def test_the_usual_seeds_idle_for_twelve_hours() -> None:
+    cell = {"power_mw": 1.0, "entries": {"stop5": 1.0}, "share": {"stop5": 100.0}}
+    found = [dict.fromkeys(programs.GOVERNORS, cell)] * SEEDS[USUAL]
+    assert ", 12 virtual hours in all" in programs._idle_table(USUAL, found).title
+    assert ", 12 virtual hours in all" in programs._idle_table(ORIGINAL, found[:1]).title
 
 
 def test_each_size_has_its_messages() -> None:
