@@ -165,21 +165,25 @@ class Memo:
             waiting = {pool.submit(work[key]): key for key in missing}
             fresh: dict[str, Any] = {}
             kept = time.monotonic()
-            for job in completed(waiting):
-                found[waiting[job]] = fresh[waiting[job]] = job.result()
-                done(1)
-                if time.monotonic() - kept > _KEEP_S:
-                    self._keep(fresh)
-                    kept = time.monotonic()
-            self._keep(fresh)
+            try:
+                for job in completed(waiting):
+                    found[waiting[job]] = fresh[waiting[job]] = job.result()
+                    done(1)
+                    if time.monotonic() - kept > _KEEP_S:
+                        self._keep(fresh)
+                        fresh.clear()
+                        kept = time.monotonic()
+            finally:
+                ended = [job for job in waiting if job.done() and not job.exception()]
+                late = {waiting[job]: job.result() for job in ended if found[waiting[job]] is None}
+                self._keep(fresh | late)
         return found
 
     def _keep(self, fresh: dict[str, Any]) -> None:
-        """Put what was worked out, and empty it; not under the name of other sources."""
+        """Put what was worked out; not under the name of other sources."""
         check_sources()
         for key, value in fresh.items():
             self.put(key, value)
-        fresh.clear()
 
     def __enter__(self) -> "Memo":
         return self
