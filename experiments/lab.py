@@ -11,7 +11,7 @@ from typing import Any
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.lab import LabRun, corpus, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
-from cpuidle_lab.lab.machine import host_cpus
+from cpuidle_lab.lab.parallel import at_once
 from cpuidle_lab.lab.run import LabResult
 from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, run_cells
 from experiments.memo import Memo
@@ -53,7 +53,7 @@ def sources(code: Iterable[Path]) -> dict[str, str]:
 def refusals(request: Request) -> list[str]:
     """Return why the lab cannot be booted for an experiment, as sentences."""
     free = shutil.disk_usage(TOP).free
-    needed = _NEEDED_BYTES * len(host_cpus())
+    needed = _NEEDED_BYTES * min(at_once(), request.seeds)
     if not request.lab or free >= needed:
         return []
     return [f"{free >> 20} MiB are free in {TOP}, boots of the lab need {needed >> 20}"]
@@ -93,7 +93,7 @@ def boots(
 ) -> list[Any]:
     """Return what each boot came to; None where it is not known and no lab was asked for.
 
-    As many machines run at once as there are host CPUs for them.
+    As many machines run at once as the host has room for.
     """
     keys = [key_of(run, code) for run in runs]
     if not request.lab:
@@ -101,4 +101,4 @@ def boots(
     cells = [
         Cell(key, partial(booted, run, read, title)) for key, run in zip(keys, runs, strict=True)
     ]
-    return run_cells(cells, memo, phase, title, len(host_cpus()))
+    return run_cells(cells, memo, phase, title, at_once())

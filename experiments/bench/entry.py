@@ -14,7 +14,7 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import corpus
 from cpuidle_lab.lab.cache import TOP, digest
-from cpuidle_lab.lab.machine import host_cpus
+from cpuidle_lab.lab.parallel import at_once
 from experiments.bench import gate, switches
 from experiments.bench.gating import guest, judgement
 from experiments.bench.gating.gate_text import TITLES
@@ -172,7 +172,7 @@ class Gate:
         switching = Cell(_key("switches", 1), switches.measure)
         cells = [costs, switching, *cells]
         if request.lab:
-            found = run_cells(cells, memo, phase, "Booting for the gate", len(host_cpus()))
+            found = run_cells(cells, memo, phase, "Booting for the gate", at_once())
         else:
             found = [memo.get(cell.key) for cell in cells]
         result = Result(sources={"modules": corpus.modules_hash(), "code": _key("code", 0)})

@@ -14,7 +14,7 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
-from cpuidle_lab.lab.machine import host_cpus
+from cpuidle_lab.lab.parallel import at_once
 from experiments import experiment
 from experiments.memo import Memo
 from experiments.study.front import BIAS
@@ -221,7 +221,7 @@ def measure(
     known = {name: memo.get(cell.key) for name, cell in plan.items()}
     if lab:
         cells = list(plan.values())
-        runs = experiment.run_cells(cells, memo, phase, "Programs in the lab", len(host_cpus()))
+        runs = experiment.run_cells(cells, memo, phase, "Programs in the lab", at_once())
         known = dict(zip(plan, runs, strict=True))
     missing = [name for name, runs in known.items() if runs is None]
     found = [Run(**one) for runs in known.values() for one in runs or ()]

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Machines side by side, without a machine: work that waits for a host CPU stands for one."""
 
+import signal
 import threading
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import machine, parallel
 from cpuidle_lab.lab.machine import ALL_CPUS, ENDED, host_cpu_taken
 from cpuidle_lab.lab.parallel import side_by_side, threads
 
@@ -20,7 +22,7 @@ def two_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_as_much_work_runs_at_once_as_there_are_host_cpus() -> None:
+def test_as_much_work_runs_at_once_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(2, timeout=20)
 
     def work(number: int) -> int:
@@ -29,6 +31,7 @@ def test_as_much_work_runs_at_once_as_there_are_host_cpus() -> None:
             assert cpu in {4, 5}
         return number
 
+    monkeypatch.setattr(parallel, "at_once", lambda: 2)
     pieces = [lambda n=n: work(n) for n in range(4)]
     assert side_by_side(pieces) == [0, 1, 2, 3]
 
@@ -53,7 +56,7 @@ def test_a_failure_ends_what_waits_and_drops_what_was_not_begun() -> None:
     with host_cpu_taken(told.append), host_cpu_taken(told.append):
         with pytest.raises(UserError, match="no luck"):
             side_by_side([wait, fail, lambda: told.append("begun")])
-        assert told in ([ENDED], ["begun", ENDED])
+        assert sorted(told) in ([ENDED], sorted([ENDED, "begun"]))
     # The next machines are not ended.
     with host_cpu_taken(told.append):
         pass
@@ -74,3 +77,45 @@ def test_an_interruption_ends_what_waits() -> None:
             raise KeyboardInterrupt
         with pytest.raises(UserError, match=ENDED):
             job.result(timeout=20)
+
+
+@pytest.mark.usefixtures("two_cpus")
+def test_a_second_interruption_starts_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that builds, and has no machine yet, goes on; the machine of its own never starts."""
+    builds, built = threading.Event(), threading.Event()
+    monkeypatch.setattr(machine, "_ending", threading.Event())
+
+    def work() -> None:
+        builds.set()
+        assert built.wait(20)
+        machine._check_ending()
+
+    with pytest.raises(KeyboardInterrupt), threads(1) as pool:
+        job = pool.submit(work)
+        assert builds.wait(20)
+        monkeypatch.setattr(pool, "shutdown", lambda **_: signal.raise_signal(signal.SIGINT))
+        raise KeyboardInterrupt
+    built.set()
+    with pytest.raises(UserError, match=ENDED):
+        job.result(timeout=20)
+
+
+def test_sigterm_interrupts_as_ctrl_c_does() -> None:
+    with pytest.raises(KeyboardInterrupt), threads(1):
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize(
+    ("told", "machines"),
+    [("MemAvailable: 9000000 kB", 2), ("MemAvailable: 8000000 kB", 1), ("", 1),
+     ("MemAvailable: 90000000 kB", 3)],
+)  # fmt: skip
+def test_no_more_machines_run_at_once_than_have_memory(
+    told: str, machines: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "meminfo"
+    memory.write_text(f"MemTotal: 99999999 kB\n{told}\n")
+    monkeypatch.setattr(parallel, "_MEMORY", memory)
+    monkeypatch.setattr(parallel, "host_cpus", lambda: [1, 2, 3])
+    assert parallel.at_once() == machines

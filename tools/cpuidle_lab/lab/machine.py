@@ -177,6 +177,7 @@ class Machine:
         self._check_console()
 
     def _boot(self, said: Callable[[str], None]) -> None:
+        _check_ending()
         self.console.write_bytes(b"")
         with contextlib.ExitStack() as stack:
             host_cpu = None if self.real_time else stack.enter_context(host_cpu_taken(said))
@@ -230,8 +231,7 @@ class Machine:
                     pressed = time.monotonic()
                 if ended:
                     return
-                if _ending.is_set():
-                    raise UserError(ENDED)
+                _check_ending()
                 if time.monotonic() > deadline:
                     raise UserError(
                         f"the guest did not end within {self.time_limit_s:.0f} s; "
@@ -302,12 +302,35 @@ def tell(process: "subprocess.Popen[bytes]", command: str) -> None:
 
 @contextlib.contextmanager
 def end_machines() -> Iterator[None]:
-    """Let the machines of all threads end; none starts meanwhile."""
+    """Let the machines of all threads end; none starts meanwhile.
+
+    Nor does one start later, where what follows is interrupted: threads may still be at work then.
+    """
     _ending.set()
+    yield
+    _ending.clear()
+
+
+def _check_ending() -> None:
+    if _ending.is_set():
+        raise UserError(ENDED)
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM end what follows as Ctrl-C does, unless the program has a handler of its own.
+
+    Signals reach the main thread; in others it does nothing.
+    """
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        _ending.clear()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def host_cpus() -> list[int]:
@@ -338,8 +361,7 @@ def host_cpu_taken(said: Callable[[str], None]) -> Iterator[int]:
         locks = {cpu: stack.enter_context(name.open("w")) for cpu, name in names.items()}
         waiting = False
         while (taken := _first_free(locks)) is None:
-            if _ending.is_set():
-                raise UserError(ENDED)
+            _check_ending()
             if not waiting:
                 said("waits for another machine to end")
                 waiting = True

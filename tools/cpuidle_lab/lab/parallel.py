@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Machines side by side: as many as there are host CPUs for machines in virtual time.
+"""Machines side by side: as many as the host has CPUs and memory for.
 
 An interruption reaches the main thread alone, and a machine may run for an hour. So machines look
 whether they are to end; see machine.end_machines.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
-from cpuidle_lab.lab.machine import end_machines, host_cpus
+from cpuidle_lab.lab.machine import end_machines, host_cpus, sigterm_interrupts
 
 T = TypeVar("T")
 
 # How late an interruption is seen, s.
 _LOOK_S = 0.5
+
+# Memory of one machine: the largest guest has 3 GiB, and QEMU needs some, too.
+_MACHINE_MIB = 4096
+_MEMORY = Path("/proc/meminfo")
+
+
+def at_once() -> int:
+    """Return how many machines in virtual time may run at once: at least one."""
+    available_kib = re.search(r"^MemAvailable: +(\d+) kB", _MEMORY.read_text(), re.MULTILINE)
+    room = int(available_kib[1]) // 1024 // _MACHINE_MIB if available_kib else 1
+    return max(1, min(len(host_cpus()), room))
 
 
 @contextmanager
@@ -23,13 +36,15 @@ def threads(number: int) -> Iterator[ThreadPoolExecutor]:
     """Yield threads for boots and replays.
 
     Where what follows raises, work that was not begun is dropped, and machines that run are ended.
+    SIGTERM interrupts it, as Ctrl-C does.
 
     Args:
         number: of threads.
     """
     pool = ThreadPoolExecutor(number)
     try:
-        yield pool
+        with sigterm_interrupts():
+            yield pool
     except BaseException:
         with end_machines():
             pool.shutdown(cancel_futures=True)
@@ -58,7 +73,7 @@ def side_by_side(work: Sequence[Callable[[], T]]) -> list[T]:
     Raises:
         Exception: that of the piece that failed first; the others are ended.
     """
-    with threads(len(host_cpus())) as pool:
+    with threads(at_once()) as pool:
         jobs = [pool.submit(one) for one in work]
         for job in completed(jobs):
             job.result()

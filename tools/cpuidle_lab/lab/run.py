@@ -3,13 +3,11 @@
 
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import built, emulator, images, programs
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, step
-from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine
+from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine, sigterm_interrupts
 
 GUEST = Path(__file__).parent / "guest"
 SCRIPT_BEGINS = "lab: script begins"
@@ -111,21 +109,7 @@ class LabResult:
         raise UserError(f"in the guest: {reason}")
 
 
-@contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """Let SIGTERM end what follows as Ctrl-C does, unless the program has a handler of its own."""
-    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if not is_default or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-@_sigterm_interrupts()
+@sigterm_interrupts()
 def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResult:
     """Boot the guest, run the script, return what it left.
 
