@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Experiments on this machine: the programs of an experiment under each governor, in turns.
 
-`cpuidle-lab ab` does the work, so the machine is left as it was whatever happens.
+`cpuidle-lab ab` does the work, so the machine is left as it was, also after a failure or a signal.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Protocol, runtime_checkable
 
-from cpuidle_lab import energy
+from cpuidle_lab import __version__, energy
 from cpuidle_lab.ab import circumstances, record, session
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.errors import UserError
@@ -153,11 +153,12 @@ def measure(experiment: Portable, request: Request, machine: Machine, phase: Pha
     note = "Power: of the energy counters that the kernel shows; a dash: it shows none."
     table = Table("Programs on this machine", heads, rows, 3, note)
     result.sections.append(Section("here", "On this machine", tables=[table]))
-    result.same = "The programs and their options are those of the lab."
+    result.same = "The programs are those of the lab; the first column has their options."
     result.differs = _described(circumstances.look(machine), machine)
     result.meaning = (
         "These are figures of one machine. `cpuidle-lab ab` says what differs for sure."
     )
+    result.sources = {"kernel": machine.kernel(), "version": __version__}
     return result
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,8 +170,8 @@ def _command(args: argparse.Namespace, one: "Experiment") -> str:
     for tree in args.tree:
         label = tree.partition("=")[0] if "=" in tree else Path(tree).name
         words += ["--tree", f"{label}=PATH"]
-    # A quick run writes no page by itself.
-    words += ["-o", "docs/experiments"] if args.quick else []
+    # Such a run writes no page by itself.
+    words += ["-o", "DIR"] if args.quick or args.here else []
     return shlex.join(words)
 
 
@@ -185,6 +186,8 @@ def _folder(args: argparse.Namespace) -> Path | None:
     if args.output is None and (args.quick or args.here):
         return None
     folder: Path = args.output or FOLDER
+    if args.here and folder.resolve() == FOLDER.resolve():
+        raise UserError(f"{folder}: has the pages of the lab; give another folder", USAGE)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory", USAGE)
     try:
@@ -228,11 +231,13 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     for name, why in lacking.items():
         print(f"{name}: left out: {', '.join(why)}", file=sys.stderr)
     told: list[Mapping[str, Any]] = []
-    with Memo() as memo:
+    # What root would keep, its owner could not add to later.
+    with nullcontext() if request.here else Memo() as memo:
         for one in found:
             if one.name in lacking:
                 continue
-            if isinstance(one, here.Portable) and request.here:
+            if memo is None:
+                assert isinstance(one, here.Portable)
                 try:
                     result = here.measure(one, request, machine, phase)
                 except InterruptedSession as interruption:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment --here`: on a recorded machine, with scripts in place of the programs."""
 
+import json
 import signal
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ from cpuidle_lab.sysfs import Tree
 from experiments import here
 from experiments.cyclic.entry import EXPERIMENT as CYCLIC
 from experiments.experiment import QUICK, Request
+from experiments.pages import FOLDER
 from experiments.weighted.entry import EXPERIMENT as WEIGHTED
 from tests.unit import command, recorded
 
@@ -33,7 +35,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Unfold a machine with two frequency policies, and put the programs into the path."""
     root = recorded.unfold("debian13", tmp_path / "machine")
     for policy, offered in enumerate(("powersave performance userspace", "performance powersave")):
-        for name, value in (("governor", "powersave"), ("available_governors", offered)):
+        told = {"driver": "acpi-cpufreq", "governor": "powersave", "available_governors": offered}
+        for name, value in told.items():
             path = root / POLICY.format(policy, name)[1:]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"{value}\n")
@@ -54,13 +57,22 @@ def contents(root: Path) -> dict[str, str]:
     return command.contents(root, {"notes", "reset", "usage", "time"})
 
 
-def test_each_program_runs_under_each_governor_and_frequency(root: Path, tmp_path: Path) -> None:
+def test_each_program_runs_under_each_governor_and_frequency(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = contents(root)
     pages = tmp_path / "pages"
     pages.mkdir()
+    monkeypatch.setattr("experiments.memo.FOLDER", tmp_path / "memo")
     words = ["experiment", "cyclic", "--here", "--quick", "--seeds", "2", "-o", str(pages)]
     assert main(words) == 0
     assert contents(root) == before
+    # Root keeps no figures in the project's folder.
+    assert not (tmp_path / "memo").exists()
+    heads = [json.loads(path.read_text().splitlines()[0]) for path in here.LOGS.iterdir()]
+    assert {head["machine"]["frequency"][0]["governor"] for head in heads} == {
+        "powersave", "performance"
+    }  # fmt: skip
     governors = here.governors(Machine(), CYCLIC.governors)
     assert len(governors) >= 2
     notes = [tuple(line.split()) for line in (root / "notes").read_text().splitlines()]
@@ -69,7 +81,8 @@ def test_each_program_runs_under_each_governor_and_frequency(root: Path, tmp_pat
     both = ("powersave", "performance")
     assert set(notes) == {(name, frequency) for name in governors for frequency in both}
     page = (pages / "cyclic.md").read_text()
-    assert "cpuidle-lab experiment cyclic --quick --seeds 2 --here -o docs/experiments" in page
+    assert "cpuidle-lab experiment cyclic --quick --seeds 2 --here -o DIR" in page
+    assert "which is the hash of: kernel `" in page
     assert f"| {governors[0]}, performance: stress-ng, 100 us: p99 |  | 7.2 us |" in page
     assert f"| {governors[0]}, powersave: cyclictest, 10 us: maximum |  | 4.5 us |" in page
     assert "This is no machine of the lab" in page
@@ -84,6 +97,18 @@ def test_a_program_that_fails_leaves_the_machine_as_it_was(
     said = capsys.readouterr().err
     assert "the command ended with 3: no luck" in said
     assert len(said.splitlines()) == 1
+    assert contents(root) == before
+
+
+def test_a_frequency_governor_that_is_switched_meanwhile_is_an_error(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(root)
+    policy = POLICY.format(1, "governor")
+    (tmp_path / "programs/stress-ng").write_text(PROGRAM + f"echo powersave >.{policy}\n")
+    assert main(["experiment", "cyclic", "--here", "--quick"]) == 1
+    said = capsys.readouterr().err
+    assert "switched to powersave from outside while performance was measured" in said
     assert contents(root) == before
 
 
@@ -108,6 +133,7 @@ def test_a_signal_leaves_the_machine_as_it_was(
     [
         (["cede", "--here"], 1, "cede: it has no programs for this machine"),
         (["cyclic", "--here", "--lab"], 2, "--here is on this machine"),
+        (["cyclic", "--here", "-o", str(FOLDER)], 2, "has the pages of the lab"),
         (["cyclic", "--here", "--bisect"], 2, "--here is on this machine"),
         (["latency-nice", "--here", "--kernel", "7.3"], 2, "--here is on this machine"),
     ],

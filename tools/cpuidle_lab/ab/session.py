@@ -97,7 +97,7 @@ def check(machine: Machine, plan: Plan) -> None:
     for name in plan.governors:
         _check_governor(machine, name)
     if not machine.tree.may_write(CURRENT_GOVERNOR):
-        raise UserError("ab switches governors, which needs root: use sudo")
+        raise UserError("governors are switched, which needs root: use sudo")
     for setting in plan.settings:
         machine.tunable(setting.governor, setting.name)
 
@@ -309,11 +309,7 @@ class Runner:
         wall_s, metric = self.work(meter.read)
         meter.read()
         cpus, idle = idle_between(before, _counts(tree))
-        if self._machine.governor() != governor:
-            raise UserError(
-                f"the governor was switched to {self._machine.governor()} from outside "
-                f"while {governor} was measured"
-            )
+        self._check_governors(governor)
         return Run(
             round=round_,
             position=position,
@@ -328,6 +324,17 @@ class Runner:
             idle=idle,
             temperature_c=(warm, circumstances.temperature_c(tree)),
         )
+
+    def _check_governors(self, governor: str) -> None:
+        wanted = {CURRENT_GOVERNOR: governor}
+        if self._plan.frequency:
+            wanted |= dict.fromkeys(_policies(self._machine), self._plan.frequency)
+        for name, expected in wanted.items():
+            if (found := self._machine.tree.read(name)) != expected:
+                raise UserError(
+                    f"the governor was switched to {found} from outside "
+                    f"while {expected} was measured"
+                )
 
     def work(self, read_energy: Callable[[], None]) -> tuple[float, float | None]:
         """Run the command, or wait.
@@ -392,9 +399,8 @@ class Runner:
 # The session.
 
 
-def _head(
-    machine: Machine, plan: Plan, arguments: list[str], here: circumstances.Circumstances
-) -> dict[str, Any]:
+def _head(machine: Machine, plan: Plan, arguments: list[str]) -> dict[str, Any]:
+    here = circumstances.look(machine)
     return {
         "command": NAME,
         "arguments": arguments,
@@ -440,7 +446,9 @@ def _take_turns(runner: Runner, plan: Plan, log: Log, say: Say) -> None:
 
 
 def measure(machine: Machine, plan: Plan, arguments: list[str], log: Log, say: Say) -> None:
-    """Carry out the plan; whatever happens, the machine is as before afterwards.
+    """Carry out the plan; afterwards the machine is as before, also where something failed.
+
+    A frequency governor that is put back begins afresh: the kernel forgets its tunables.
 
     Args:
         machine: the machine.
@@ -454,14 +462,14 @@ def measure(machine: Machine, plan: Plan, arguments: list[str], log: Log, say: S
         InterruptedSession: a signal came; complete runs are in the log.
     """
     check(machine, plan)
-    here = circumstances.look(machine)
-    log.head = _head(machine, plan, arguments, here)
+    before = circumstances.look(machine)
     complete = False
     try:
         with Waiter() as waiter, contextlib.ExitStack() as undo:
             _configure(machine, plan, undo)
+            log.head = _head(machine, plan, arguments)
             _take_turns(Runner(machine, plan, waiter), plan, log, say)
             complete = True
     finally:
-        changed = circumstances.changes(here, circumstances.look(machine))
+        changed = circumstances.changes(before, circumstances.look(machine))
         log.close({"end": _now(), "complete": complete, "changed": changed})
