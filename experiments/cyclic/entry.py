@@ -6,7 +6,7 @@ One boot has all governors and periods, and a round for each seed.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -164,10 +164,10 @@ def _read(result: LabResult) -> dict[str, Any]:
     return {name: _cell(result.files, name) for name in sorted(names)}
 
 
-def _overlaid(period: int, sleeps: int, found: Mapping[str, Any]) -> Plot:
+def _overlaid(period: int, sleeps: int, seed: int, found: Mapping[str, Any]) -> Plot:
     lines = []
     for governor in GOVERNORS:
-        buckets = dict(found[_name(governor, period, 1)]["buckets"])
+        buckets = dict(found[_name(governor, period, seed)]["buckets"])
         points = [
             (start / US + 0.05, 100 * n / sleeps) for start, n in sorted(buckets.items()) if n
         ]
@@ -178,17 +178,17 @@ def _overlaid(period: int, sleeps: int, found: Mapping[str, Any]) -> Plot:
     )  # fmt: skip
 
 
-def _in_range(found: Mapping[str, Any], period: int) -> float:
+def _in_range(found: Mapping[str, Any], period: int, seed: int) -> float:
     """Return how many sleeps of a run the histograms hold, the median of the governors."""
-    runs = [found[_name(governor, period, 1)]["buckets"] for governor in GOVERNORS]
+    runs = [found[_name(governor, period, seed)]["buckets"] for governor in GOVERNORS]
     return float(median(sum(count for _, count in buckets) for buckets in runs))
 
 
-def _seeds(found: Mapping[str, Any], governor: str, period: int, seeds: int) -> list[Any]:
-    return [found[_name(governor, period, seed)] for seed in range(1, seeds + 1)]
+def _seeds(found: Mapping[str, Any], governor: str, period: int, seeds: Sequence[int]) -> list[Any]:
+    return [found[_name(governor, period, seed)] for seed in seeds]
 
 
-def _table(found: Mapping[str, Any], seeds: int) -> Table:
+def _table(found: Mapping[str, Any], seeds: Sequence[int]) -> Table:
     rows: list[list[TableCell]] = []
     for period in PERIODS_US:
         for governor in GOVERNORS:
@@ -208,7 +208,7 @@ def _table(found: Mapping[str, Any], seeds: int) -> Table:
     return Table("Latencies and modelled power, medians of the seeds", heads, rows, 1)
 
 
-def _rows(found: Mapping[str, Any], seeds: int) -> list[Row]:
+def _rows(found: Mapping[str, Any], seeds: Sequence[int]) -> list[Row]:
     return [
         Row(
             f"{governor}, {period} us: p99",
@@ -261,15 +261,16 @@ class Cyclic:
         found = {name: cell for cells in told for name, cell in (cells or {}).items()}
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = sources(CODE)
-        if not all(told):
+        seeds = [seed for seed, cells in enumerate(told, 1) if cells]
+        if not seeds:
             result.rows.append(Row(self.title, note=NOT_BOOTED))
             return result
-        result.rows = _rows(found, request.seeds)
-        section = Section("cyclic", self.title, tables=[_table(found, request.seeds)])
+        result.rows = _rows(found, seeds)
+        section = Section("cyclic", self.title, tables=[_table(found, seeds)])
         section.plots += [
-            _overlaid(period, counts[period], found)
+            _overlaid(period, counts[period], seeds[0], found)
             for period in PERIODS_US
-            if _in_range(found, period) > counts[period] / 2
+            if _in_range(found, period, seeds[0]) > counts[period] / 2
         ]
         result.sections.append(section)
         return result
