@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Leaves one idle state enabled at a time, and the machine as it was, whatever happens.
+"""Leaves one idle state enabled at a time, and puts the machine back, also after a failure.
 
 Before the first change the old settings go to a file below /run. It is removed once they are back.
 After a kill the next run finds the file, and mends. A boot clears both the file and the settings.

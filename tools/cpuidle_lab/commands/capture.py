@@ -496,7 +496,7 @@ def _describe(machine: Machine, way: Way) -> None:
 
 
 def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Result:
-    """Carry out the plan; whatever happens, the machine is as before afterwards.
+    """Carry out the plan; afterwards the machine is as before, also where something failed.
 
     Args:
         machine: the machine.

@@ -187,7 +187,7 @@ class Corpus:
         return ""
 
     def build(self, recipes: Iterable[Recipe]) -> Iterator[Recipe]:
-        """Make those traces that are lacking; what is complete stays, whatever happens.
+        """Make those traces that are lacking; what is complete stays, also after a failure.
 
         Yields:
             Each recipe when its trace is there and in the manifest.
