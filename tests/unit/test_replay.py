@@ -406,6 +406,28 @@ def test_an_end_that_came_with_the_tick(late: int, flags: int, decisions: int) -
     assert totals.ticks == decisions - 1
 
 
+# The recorder went on from the tick: the one that came with the end did so on the way out of the
+# state. A timer may come between such a tick and the next decision, so there the answer says
+# nothing.
+@pytest.mark.parametrize(
+    ("at", "flags", "decisions"),
+    [
+        (MS, columns.TICKED, 2),
+        (MS - 10_000, columns.TICKED, 2),
+        (MS - 10_001, columns.TICKED, 1),
+        (MS + 10_001, columns.TICKED, 1),
+        (MS, columns.TICKED | columns.TIMER, 1),
+    ],
+)
+def test_an_end_that_came_with_a_tick_after_the_wake_up(
+    at: int, flags: int, decisions: int
+) -> None:
+    late = 4 * MS - 20_000 if not flags & columns.TIMER else 50_000
+    told, totals = asked(MS + late, 10 * MS, [(at, 8 * MS)], keep=1, flags=flags)
+    assert len(told) == decisions
+    assert totals.ticks == decisions - 1
+
+
 # Where a tick woke the recorder, too, replay knows when, how long it was served, and the way back.
 def test_the_recorded_way_back_from_a_tick() -> None:
     came = [(MS + 8_000, 8 * MS)]

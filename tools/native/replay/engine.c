@@ -466,6 +466,25 @@ struct wake {
 };
 
 /*
+ * The answer that the recorder got when it woke up in @stay_ns and went on; the
+ * number of answers if there is none.
+ */
+static u32 answer_after(const struct rp_interval *in, s64 stay_ns)
+{
+	u32 i;
+
+	for (i = 0; i < in->answers; i++) {
+		s64 at_ns = (s64)(in->at_ns[i] - in->now_ns);
+
+		if (at_ns > stay_ns + CIL_GRID_TOLERANCE_NS)
+			break;
+		if (at_ns > 0 && at_ns >= stay_ns - CIL_GRID_TOLERANCE_NS)
+			return i;
+	}
+	return in->answers;
+}
+
+/*
  * Something wakes the CPU in @wake->stay_ns without ending the interval. Where it
  * woke the recorder, too, the moment is known, and the way back to the next
  * decision. Its first part is of the state: the handler of the tick may run before
@@ -473,22 +492,15 @@ struct wake {
  */
 static void way_back(const struct rp_interval *in, struct wake *wake)
 {
-	u32 i;
+	u32 i = answer_after(in, wake->stay_ns);
 
 	wake->served_ns = 0;
 	wake->back_ns = BACK_NS;
-	for (i = 0; i < in->answers; i++) {
-		s64 at_ns = (s64)(in->at_ns[i] - in->now_ns);
-
-		if (at_ns > wake->stay_ns + CIL_GRID_TOLERANCE_NS)
-			break;
-		if (at_ns <= 0 || at_ns < wake->stay_ns - CIL_GRID_TOLERANCE_NS)
-			continue;
-		wake->stay_ns = at_ns;
-		wake->served_ns = in->served_ns[i];
-		wake->back_ns = in->back_ns[i];
-		break;
-	}
+	if (i == in->answers)
+		return;
+	wake->stay_ns = (s64)(in->at_ns[i] - in->now_ns);
+	wake->served_ns = in->served_ns[i];
+	wake->back_ns = in->back_ns[i];
 }
 
 /*
@@ -541,7 +553,9 @@ static bool stay_awake(struct rp_run *run, struct rp_interval *in)
 /*
  * Is the tick the one that came with the end? That is the last one before it. A
  * timer of a task goes off with it if it is near: within its slack from where the
- * CPU has left its state, which is the last time that it looks.
+ * CPU has left its state, which is the last time that it looks. Where the recorder
+ * went on from this tick, the one that came with the end came after the wake-up,
+ * on the way out of the state.
  */
 static bool brings_end(const struct rp_run *run, const struct rp_interval *in,
 		       s64 tick_due_ns, s64 latency_ns)
@@ -550,7 +564,8 @@ static bool brings_end(const struct rp_run *run, const struct rp_interval *in,
 		      run->machine.tick_ns - CIL_GRID_TOLERANCE_NS;
 
 	return in->ticked &&
-	       tick_due_ns + near_ns >= (s64)(in->end_ns - in->now_ns);
+	       tick_due_ns + near_ns >= (s64)(in->end_ns - in->now_ns) &&
+	       (in->by_timer || answer_after(in, tick_due_ns) == in->answers);
 }
 
 /**
