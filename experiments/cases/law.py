@@ -157,6 +157,7 @@ def intervals(
         tick_phase_ns=0,
         latency_req_ns=latency_req_ns,
         disabled=disabled,
+        last_index=columns.NO_STATE,
         answers=0,
         **{name: pl.lit([], columns.INTERVAL[name]) for name in columns.ANSWERS},
     )

@@ -215,6 +215,7 @@ def intervals_of(length_ns: Floats, timer_ns: Floats) -> Columns:
         "latency_req_ns": np.full(count, TIME_MAX),
         "disabled": np.zeros(count, np.uint32),
         "flags": np.zeros(count, np.uint8),
+        "last_index": np.full(count, columns.NO_STATE, np.uint8),
         **no_answers(count),
     }
 

@@ -90,6 +90,7 @@ def interval(**changes: object) -> dict[str, np.ndarray]:
     values: dict[str, object] = {
         "periods": 2, "start_ns": 10**9, "length_ns": 1000 * US, "timer_ns": TIME_MAX,
         "tick_phase_ns": -1, "busy_ns": 0, "latency_req_ns": TIME_MAX, "disabled": 0, "flags": 0,
+        "last_index": 0,
     }  # fmt: skip
     return {name: np.array([value]) for name, value in (values | changes).items()} | no_answers(1)
 

@@ -476,17 +476,22 @@ def test_aborted_selections_are_made(make: Make) -> None:
 
 # So the kernel measures such a poll as longer than the sleep length. Intervals that were slept are
 # recorded as a little shorter, and teo took its own timer for an early wake-up. Those that were
-# polled are recorded with the handler.
-def test_a_timer_that_ends_a_poll_is_served_within_it() -> None:
+# polled are recorded with the handler, or were ended by something else before the timer.
+@pytest.mark.parametrize(
+    ("recorder", "longer"), [(columns.NO_STATE, 500), (1, 500), (0, None)], ids=str
+)
+def test_a_timer_that_ends_a_poll_is_served_within_it(recorder: int, longer: int | None) -> None:
     probe = Probe()
     frame = intervals([5_000] * 5)
+    frame["last_index"] = np.full(5, recorder, np.uint8)
     frame["timer_ns"] = np.array([5_014, 4_800, 3_400, 5_014, 9_000])
     frame["flags"] = np.array([columns.TIMER] * 3 + [0, 0], np.uint8)
     frame["answers"] = np.zeros(5, np.uint32)
     frame |= {f"answer_{name}_ns": np.zeros(0) for name in ANSWERS}
     with engine.Run(probe.governor, SKX) as run:
         run.play(frame, False)
-        assert probe.residencies == [5_014 + 500, 4_800 + 500, 5_000, 5_000]
+        served = [5_014 + longer, 4_800 + longer] if longer else [5_000] * 2
+        assert probe.residencies == [*served, 5_000, 5_000]
 
 
 # What wakes the CPU is done within the poll: the interval ends up to 10 us after the limit of 20.

@@ -51,6 +51,7 @@ GAP = constant("RP_GAP")
 UNKNOWN = constant("RP_UNKNOWN")
 TICKED = constant("RP_TICKED")
 OVERSLEPT = constant("RP_OVERSLEPT")
+NO_STATE = constant("RP_NO_STATE")
 
 # In place of the time to a timer, from this down: the tick, which had to go on, in -2 less this.
 # -1: unknown.

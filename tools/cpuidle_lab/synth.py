@@ -600,7 +600,7 @@ def frame(made: Made) -> pl.DataFrame:
         hint_ns=-1,
         disabled=0,
         index=0,
-        last_index=0,
+        last_index=columns.NO_STATE,
         governor=255,
         answers=0,
         **{name: pl.lit([], columns.INTERVAL[name]) for name in columns.ANSWERS},
@@ -647,7 +647,9 @@ def write(
         "law": law,
     }
     with Writer(target, meta) as writer:
-        writer.add("interval", frame(made))
+        # In a file a state is one that the machine has.
+        deepest = len(states.names) - 1
+        writer.add("interval", frame(made).with_columns(last_index=deepest))
     return law
 
 

@@ -190,12 +190,13 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 	s64 length_ns[ROWS], timer_ns[ROWS], tick_phase_ns[ROWS];
 	s64 latency_req_ns[ROWS];
 	u32 disabled[ROWS], decisions[ROWS];
-	u8 flags[ROWS], index[ROWS], ideal[ROWS], last[ROWS];
+	u8 flags[ROWS], last_index[ROWS], index[ROWS], ideal[ROWS];
+	u8 last[ROWS];
 	double cost_pj[ROWS], oracle_pj[ROWS];
 	struct rp_intervals intervals = {
 		take_below(in, ROWS), start_ns, length_ns, timer_ns,
 		tick_phase_ns, latency_req_ns, disabled, flags,
-		answers, a.at_ns, a.timer_ns, a.served_ns, a.back_ns,
+		last_index, answers, a.at_ns, a.timer_ns, a.served_ns, a.back_ns,
 		a.phase_ns,
 	};
 	struct rp_choices choices = {
@@ -220,6 +221,7 @@ static void play(struct input *in, struct rp_run *run, u64 *now_ns)
 		latency_req_ns[i] = take_below(in, 2) ? S64_MAX : (s64)take_wild(in);
 		disabled[i] = take_below(in, 4) ? 0 : take_u64(in);
 		flags[i] = take_below(in, 2) ? 0 : take_u8(in);
+		last_index[i] = take_u8(in);
 	}
 	if (!take_below(in, 4))
 		judge(in, run, &intervals);

@@ -51,6 +51,7 @@ static struct rp_intervals columns(FILE *file)
 	in.latency_req_ns = get(file, count * sizeof(*in.latency_req_ns));
 	in.disabled = get(file, count * sizeof(*in.disabled));
 	in.flags = get(file, count * sizeof(*in.flags));
+	in.last_index = get(file, count * sizeof(*in.last_index));
 	in.answers = get(file, count * sizeof(*in.answers));
 	for (i = 0; i < count; i++)
 		answers += in.answers[i];

@@ -505,7 +505,7 @@ static void way_back(const struct rp_interval *in, struct wake *wake)
 
 /*
  * A poll lasts until its timer is due, and has been served. Where the recorder
- * polled, too, the recorded end comes after that.
+ * polled, too, the recorded end comes after that, or something else woke it.
  */
 static s64 served_in_poll_ns(const struct rp_interval *in)
 {
@@ -635,7 +635,7 @@ bool rp_stay(struct rp_run *run, struct rp_interval *in)
 	outcome.index = index;
 	if (outcome.tick_wakeup && wake.stay_ns < left_ns)
 		way_back(in, &wake);
-	if (polling && ended && in->by_timer)
+	if (polling && ended && in->by_timer && !in->polled)
 		wake.served_ns = served_in_poll_ns(in);
 	outcome.residency_ns = wake.stay_ns + wake.served_ns + latency_ns;
 	t->polls += outcome.poll_time_limit;

@@ -74,10 +74,13 @@ static void leave_out(const struct rp_choices *c, size_t i)
 }
 
 /* Interval @i, whose answers begin at @answer. */
-static struct rp_interval interval_of(const struct rp_intervals *in, size_t i,
-				   size_t answer)
+static struct rp_interval interval_of(const struct rp_run *run,
+				      const struct rp_intervals *in, size_t i,
+				      size_t answer)
 {
+	const struct cil_machine *m = &run->machine;
 	s64 told_ns = in->timer_ns[i];
+	u8 last = in->last_index[i];
 
 	return (struct rp_interval) {
 		.now_ns = in->start_ns[i],
@@ -97,6 +100,7 @@ static struct rp_interval interval_of(const struct rp_intervals *in, size_t i,
 		.latency_req_ns = in->latency_req_ns[i],
 		.disabled = in->disabled[i],
 		.ticked = in->flags[i] & RP_TICKED,
+		.polled = last < m->state_count && m->states[last].polling,
 	};
 }
 
@@ -104,7 +108,7 @@ static struct rp_interval interval_of(const struct rp_intervals *in, size_t i,
 static void play_one(struct rp_run *run, const struct rp_intervals *in,
 		     const struct rp_choices *c, size_t i, size_t answer)
 {
-	struct rp_interval interval = interval_of(in, i, answer);
+	struct rp_interval interval = interval_of(run, in, i, answer);
 
 	rp_tell_event(run, &interval, in->start_ns[i], in->tick_phase_ns[i]);
 	if (!(in->flags[i] & RP_CONTINUED))
@@ -216,7 +220,7 @@ void rp_judge(struct rp_run *run, const struct rp_intervals *intervals,
 	size_t i;
 
 	for (i = 0; i < intervals->count; i++) {
-		struct rp_interval in = interval_of(intervals, i, 0);
+		struct rp_interval in = interval_of(run, intervals, i, 0);
 		size_t end = k + stays->periods[i];
 
 		if (!is_judged(intervals, i)) {

@@ -35,6 +35,9 @@
 #define RP_TICKED		0x40	/* what ended it came with the tick */
 #define RP_OVERSLEPT		0x80	/* its own next event did not end it */
 
+/* In place of a state: there was no recorder. */
+#define RP_NO_STATE		255
+
 /*
  * In place of the time to a timer, from this down: the tick had to go on, and was
  * due in -2 less this. -1: unknown.
@@ -81,6 +84,7 @@ struct rp_model {
  * @latency_req_ns: latency request
  * @disabled: bit k is set if state k was disabled
  * @flags: RP_*
+ * @last_index: state that the recorder entered last; RP_NO_STATE without one
  * @answers: what the kernel answered later in the interval, so many times
  * @answer_at_ns: when; the answers of all intervals, one after the other
  * @answer_timer_ns: as @timer_ns, from then
@@ -97,6 +101,7 @@ struct rp_intervals {
 	const s64 *latency_req_ns;
 	const u32 *disabled;
 	const u8 *flags;
+	const u8 *last_index;
 	const u32 *answers;
 	const u64 *answer_at_ns;
 	const s64 *answer_timer_ns;

@@ -134,6 +134,7 @@ struct rp_interval {
 	s64 latency_req_ns;
 	u32 disabled;
 	bool ticked;
+	bool polled;
 	double cost_pj;
 	u32 decisions;
 	struct cil_decision first;
