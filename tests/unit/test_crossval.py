@@ -59,7 +59,7 @@ def pair(
     return Pair(
         workload=more.get("workload", "bursts"),
         machine="POLL:0:0 C1:2:2 C6:133:600",
-        kernel="6.12",
+        kernel=more.get("kernel", "6.12"),
         recorded=recorded,
         replayed=replayed,
         predicted=tuple(figures(value, more.get("p99", "C6")) for value in predicted),
@@ -297,6 +297,21 @@ def test_every_target_can_be_missed() -> None:
     bad = [pair("a", "a", [11.0], [10.0], late=4 * 10**6), pair("b", "b", [6.0], [6.0])]
     verdicts = targets.judge([*bad, pair("a", "b", [14.0], [6.0], p99="C1")])
     assert [one.state for one in verdicts] == ["MISSED"] * 6
+
+
+def test_machines_and_kernels_are_told_apart() -> None:
+    old = [
+        pair("teo_ng", "teo_ng", [10.0], [10.0]),
+        pair("wteo", "wteo", [4.0], [5.0], late=10**6),
+        pair("teo_ng", "wteo", [8.0], [5.0]),
+        pair("wteo", "teo_ng", [11.0], [10.0]),
+    ]
+    assert not targets.by_machine(old).rows
+    new = [pair(p.recorded, p.replayed, [1.0], [1.0], kernel="7.2.12+deb14") for p in old]
+    first, second = targets.by_machine([*old, *new]).rows
+    # By the recordings of each of both, the other one is rightly the better or worse one.
+    assert first == ["C6 133 us", "6.12", 2, 1, 0.5, 2.0, 50.0, 100.0, pytest.approx(0.05)]
+    assert second == ["C6 133 us", "7.2.12+deb14", 2, 0, 0.0, 0.0, 100.0, None, 0.0]
 
 
 def test_overslept_time_is_that_of_a_workload() -> None:

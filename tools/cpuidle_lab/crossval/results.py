@@ -14,7 +14,7 @@ from cpuidle_lab.files import write_whole
 
 def section(pairs: Sequence[Pair], verdicts: Sequence[Verdict], errors: Table) -> Section:
     """Return the tables, verdicts and the picture; `errors` are misses.intervals()."""
-    tables = [targets.by_workload(pairs), targets.beyond(pairs), errors]
+    tables = [targets.by_machine(pairs), targets.by_workload(pairs), targets.beyond(pairs), errors]
     shown = [table for table in tables if table.rows]
     return Section("crossval", "Crossval", list(verdicts), shown, [targets.plot(pairs)])
 

@@ -185,6 +185,32 @@ def by_workload(pairs: Sequence[Pair]) -> Table:
     return Table("Regret predicted less regret recorded, points", heads, rows, digits=2)
 
 
+def by_machine(pairs: Sequence[Pair]) -> Table:
+    """Return the errors, machine by machine and kernel by kernel; no rows if there is one."""
+    rows: list[list[Cell]] = []
+    keys = list(dict.fromkeys((p.machine, p.kernel) for p in pairs))
+    for key in keys if len(keys) > 1 else ():
+        mine = [p for p in pairs if (p.machine, p.kernel) == key]
+        own, cross = [p for p in mine if p.own], [p for p in mine if not p.own]
+        differ = differences(mine)
+        rows.append(
+            [
+                own[0].deepest,
+                own[0].kernel.split("-")[0],
+                len(own),
+                sum(is_missed(p) for p in own),
+                statistics.fmean(p.size for p in own),
+                statistics.fmean(p.size for p in cross),
+                100 * sum(not is_missed(p) for p in cross) / len(cross),
+                100 * sum(d.right for d in differ) / len(differ) if differ else None,
+                100 * overslept_share(mine),
+            ]
+        )
+    heads = ("deepest", "kernel", "own", "beyond", "own error", "cross error", "within 2 %",
+             "sign right %", "overslept %")  # fmt: skip
+    return Table("Errors by machine and kernel, points", heads, rows, digits=2)
+
+
 def beyond(pairs: Sequence[Pair]) -> Table:
     """Return the pairs beyond their limit, the worst first."""
     rows: list[list[Cell]] = [
