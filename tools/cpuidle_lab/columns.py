@@ -403,8 +403,9 @@ _BOUNDS = {
 # What never decreases from row to row.
 _SORTED = ("start_ns", "seq", "first_seq")
 
-# Idle states, which the machine must have.
+# Idle states, which the machine must have, and what stands for none.
 _INDICES = ("index", "last_index", "out_index")
+_ABSENT = {"last_index": NO_STATE}
 
 
 def _contradiction(columns: Columns, states: int | None, last: dict[str, int]) -> str | None:
@@ -422,7 +423,9 @@ def _contradiction(columns: Columns, states: int | None, last: dict[str, int]) -
         if name in _BOUNDS and not _BOUNDS[name][0] <= least <= most < _BOUNDS[name][1]:
             return f"has an impossible {name}: {least if least < _BOUNDS[name][0] else most}"
         if name in _INDICES and states is not None and most >= states:
-            return f"names idle state {most}, which the machine does not have"
+            unknown = values[(values >= states) & (values != _ABSENT.get(name, -1))]
+            if len(unknown):
+                return f"names idle state {int(unknown.max())}, which the machine does not have"
         if name in _SORTED:
             if int(values[0]) < last.get(name, 0) or bool((values[1:] < values[:-1]).any()):
                 return f"runs backwards in {name}"

@@ -647,9 +647,7 @@ def write(
         "law": law,
     }
     with Writer(target, meta) as writer:
-        # In a file a state is one that the machine has.
-        deepest = len(states.names) - 1
-        writer.add("interval", frame(made).with_columns(last_index=deepest))
+        writer.add("interval", frame(made))
     return law
 
 
