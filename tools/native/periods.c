@@ -129,6 +129,12 @@ static s64 timer_of(const struct cil_periods *p, const struct cil_period *d)
 	return d->sleep_length_ns < 0 ? 0 : d->sleep_length_ns;
 }
 
+/* Did the period last until a hidden tick was due? */
+static bool may_have_come(const struct cil_period *d, s64 due_ns)
+{
+	return (s64)d->residency_ns + TICK_EARLY_NS >= due_ns;
+}
+
 /*
  * Did the tick end the period? Not where a timer was due before it. Nor is it
  * the tick's doing, or the governor's, where the tick had to go on: that wakes
@@ -136,11 +142,6 @@ static s64 timer_of(const struct cil_periods *p, const struct cil_period *d)
  * of the wheel. Where a kernel governor hides the tick, it follows: the tick was
  * kept, and the period lasted until it was due.
  */
-static bool may_have_come(const struct cil_period *d, s64 due_ns)
-{
-	return (s64)d->residency_ns + TICK_EARLY_NS >= due_ns;
-}
-
 static bool ended_by_tick(const struct cil_periods *p, const struct cil_period *d)
 {
 	if (d->delta_tick_ns >= d->sleep_length_ns || d->stop_tick ||

@@ -68,7 +68,7 @@ FULL_SEEDS = 3
 FULL_KERNELS = ("6.12", "7.2")
 
 # Bound of a CPU's turn, us, half of which a CPU may wait before it wakes. With 100, 0.21 % of the
-# idle time of pgbench-44 was overslept; with 10 it is at most 0.06 % of a workload's.
+# idle time of pgbench-44 was overslept; with 10 it is 0.05 %.
 TURN_US = 10
 
 # An idle second takes ten times as long with it. So this workload has a boot of its own.
