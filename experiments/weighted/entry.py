@@ -65,10 +65,11 @@ class WeightedTeo:
 
 
 _SAME = """\
-The commands are the thread's, and hackbench is the program itself. wakebench has schbench's
-pattern: messengers that sleep, workers that they wake, the time until a worker runs. ebizzy has
-the options and defaults of the author's (`-i` is the length of a sleep, `-a` asks for it). The
-patch is compared with TEO, as in the thread."""
+The commands are the thread's, and hackbench is the program itself. wakebench has the pattern of
+[schbench](https://github.com/masoncl/schbench): messengers sleep 30 to 37.5 ms and wake all their
+workers, and the time counts from there until a worker runs. ebizzy has the options and defaults
+of the author's (`-i` is the length of a sleep, `-a` asks for it). The patch is compared with TEO,
+as in the thread."""
 _DIFFERS = """\
 Scale: a twelfth of schbench's threads; 5 threads of ebizzy on 8 CPUs, and chunks of 64 KiB; 2
 of hackbench's 10 groups, which still keep the CPUs busy for more than 70 % of the time; runs of
@@ -77,10 +78,6 @@ That of ebizzy and hackbench is instructions, of which the CPUs have one clock. 
 modelled, and a nanosecond is an instruction. In replay the streams are synthetic. The states
 are the emulated POWER9's. TEO is this project's `teo_ng`, which decides as 7.2's does; the
 patch was made for TEO of 2020. `--original` has the thread's times and messages.
-
-wakebench sleeps for half to one and a half of 30 ms, schbench for 30 to 37.5. It takes the time
-of each call, schbench one time for all workers of a messenger
-([schbench.c](https://github.com/masoncl/schbench)).
 
 The thread's ebizzy did not sleep. In the [author's
 source](https://github.com/pratiksampat/sleeping-ebizzy) (8aea6b3) `-i` does nothing without

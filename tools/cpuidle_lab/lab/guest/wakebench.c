@@ -3,12 +3,12 @@
  * wakebench - how long does a thread wait for a CPU after it was woken?
  *
  * Messenger threads sleep, then wake each of their workers that waits; a
- * worker takes the time since it was called, computes for a while and waits
- * again. That is the pattern, and these are the parameters, by which schbench
- * looks at a scheduler. The sleep is drawn from half to one and a half times
- * its mean, by a generator with a seed, so that no two threads keep in step
- * and every run is the same. With -w the worker's time is work of the emulated
- * machine: several busy CPUs then do not slow each other in virtual time.
+ * worker takes the time since its messenger woke up, computes for a while and
+ * waits again. That is the pattern, and these are the parameters, by which
+ * schbench looks at a scheduler. As there, a sleep is up to a quarter longer
+ * than asked for. A generator with a seed draws it, so every run is the same.
+ * With -w the worker's time is work of the emulated machine: several busy CPUs
+ * then do not slow each other in virtual time.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -36,7 +36,7 @@ enum { WORKING, WAITING, CALLED };
 /**
  * struct worker - a thread that is woken
  * @state: one of the above; the word that it waits at
- * @called_ns: when its messenger called it
+ * @called_ns: when its messenger began to call
  * @taken_ns: latencies seen
  * @count: number of latencies
  * @room: latencies that fit
@@ -157,11 +157,11 @@ static void *work(void *argument)
 }
 
 /* Only its messenger calls a worker: one that waits goes on waiting until then. */
-static void wake(struct worker *worker)
+static void wake(struct worker *worker, uint64_t now)
 {
 	if (atomic_load(&worker->state) != WAITING)
 		return;
-	worker->called_ns = now_ns();
+	worker->called_ns = now;
 	atomic_store(&worker->state, CALLED);
 	futex(&worker->state, FUTEX_WAKE, 1);
 }
@@ -169,15 +169,17 @@ static void wake(struct worker *worker)
 static void *message(void *argument)
 {
 	struct messenger *messenger = argument;
+	uint64_t now;
 	unsigned long i;
 
 	/* Timers of other programs shall not decide when ours expire. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	while (now_ns() < end_ns) {
-		sleep_us(config.sleep_us / 2 +
-			 draw(&messenger->random) % (config.sleep_us + 1));
+		sleep_us(config.sleep_us +
+			 draw(&messenger->random) % (config.sleep_us / 4 + 1));
+		now = now_ns();
 		for (i = 0; i < config.workers; i++)
-			wake(&messenger->workers[i]);
+			wake(&messenger->workers[i], now);
 	}
 	return NULL;
 }
