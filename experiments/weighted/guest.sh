@@ -9,6 +9,7 @@ account=/sys/kernel/debug/cpuidle_emul/energy
 one() {
 	name=$1
 	shift
+	say "$name"
 	cat $account >"/results/$name.before"
 	"$@" >"/results/$name.out" 2>&1 || fail "$name failed: $(tail -n 1 "/results/$name.out")"
 	cat $account >"/results/$name.after"
