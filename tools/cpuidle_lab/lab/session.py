@@ -29,6 +29,7 @@ OUR_EVENTS = "cpuidle_lab"
 
 # As the emulator's source has them (emul/machines.h): of a state, and how many there may be.
 EXIT_MOST_US, TARGET_MOST_US, STATES_MOST = 100_000, 10_000_000, 10
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 
 
 def _fault(machine: "Machine", k: int) -> str:
@@ -37,6 +38,7 @@ def _fault(machine: "Machine", k: int) -> str:
     exit_us, target_us, name = exits[k] // 1000, targets[k] // 1000, machine.names[k]
     faults = (
         (machine.polling[k], "it polls, and is not the shallowest"),
+        (not NAME.fullmatch(name), "its name is not 1 to 15 letters, digits, '_', '.' or '-'"),
         (name in machine.names[:k], "another state has its name"),  # machines.find() shortens names
         (not 1 <= exit_us <= EXIT_MOST_US, f"its exit latency is not 1 to {EXIT_MOST_US} us"),
         (not exit_us <= target_us <= TARGET_MOST_US,
@@ -57,7 +59,19 @@ def emulated(spec: str) -> str:
         return f"machine={spec}"
     from cpuidle_lab import machines
 
-    machine = machines.find(spec)
+    return parameters(machines.find(spec), spec)
+
+
+def parameters(machine: "Machine", spec: str) -> str:
+    """Return the emulator's parameters for a machine.
+
+    Args:
+        machine: its idle states.
+        spec: its name, for messages.
+
+    Raises:
+        UserError: it cannot be emulated.
+    """
     polls = machine.polling[0]
     if machine.count > STATES_MOST:
         raise UserError(f"{spec} cannot be emulated: it has more than {STATES_MOST} states", USAGE)
