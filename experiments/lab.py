@@ -68,7 +68,7 @@ def key_of(run: LabRun, code: Iterable[Path]) -> str:
     """
     programs = corpus.programs_hash(dict(run.files))
     parts = [corpus.modules_hash(), programs, corpus.qemu_version(), run.script]
-    parts += [repr((run.kernel, run.cpus, run.seed, run.real_time))]
+    parts += [repr((run.kernel, run.cpus, run.seed, run.real_time, run.options))]
     return digest(["lab", *parts, *(path.read_bytes() for path in code)])
 
 
@@ -84,7 +84,7 @@ def booted(run: LabRun, read: Read, title: str) -> Any:
 
 def boots(
     runs: Sequence[LabRun],
-    read: Read,
+    read: Read | Sequence[Read],
     code: Sequence[Path],
     request: Request,
     memo: Memo,
@@ -93,12 +93,14 @@ def boots(
 ) -> list[Any]:
     """Return what each boot came to; None where it is not known and no lab was asked for.
 
-    As many machines run at once as the host has room for.
+    As many machines run at once as the host has room for. Each boot may have its own `read`.
     """
     keys = [key_of(run, code) for run in runs]
     if not request.lab:
         return [memo.get(key) for key in keys]
+    reads = [read] * len(runs) if callable(read) else read
     cells = [
-        Cell(key, partial(booted, run, read, title)) for key, run in zip(keys, runs, strict=True)
+        Cell(key, partial(booted, run, one, title))
+        for key, run, one in zip(keys, runs, reads, strict=True)
     ]
     return run_cells(cells, memo, phase, title, at_once())
