@@ -108,12 +108,13 @@ def overslept(recording: Recording | Part) -> tuple[int, int]:
     return late, total
 
 
-def parts(recording: Recording, path: Path) -> list[Part]:
+def parts(recording: Recording, path: Path, *, hints: bool = False) -> list[Part]:
     """Return the phases of a recording in which one of the module's governors decided.
 
     Args:
         recording: what is read.
         path: as the user knows it.
+        hints: take phases that ran with hints, too; replay has none.
 
     Raises:
         UserError: it has no phases, lost events, or used hints.
@@ -125,7 +126,7 @@ def parts(recording: Recording, path: Path) -> list[Part]:
     frames = {cpu: _frames(recording, cpu) for cpu in recording.cpus}
     last = max(int(str(periods["ts"].max())) for _, periods in frames.values())
     wanted = phases_of(recording.table("marker"), last + 1)
-    found = [part for phase in wanted if (part := _part(recording, path, phase, frames))]
+    found = [part for one in wanted if (part := _part(recording, path, one, frames, hints))]
     if not found:
         raise UserError(
             f"{path}: has no phases (markers 'phase governor=NAME workload=NAME', as the "
@@ -148,7 +149,7 @@ def whole(recording: Recording, path: Path) -> list[Part]:
     governors = {n for _, periods in frames.values() for n in periods["governor"].unique()}
     if configs != 1 or len(governors) > 1:
         raise UserError(f"{path}: has several governors, or tunables, and no phases")
-    part = _part(recording, path, Phase(None, "", 0, last + 1), frames)
+    part = _part(recording, path, Phase(None, "", 0, last + 1), frames, hints=False)
     return [part] if part else []
 
 
@@ -167,6 +168,7 @@ def _part(
     path: Path,
     phase: Phase,
     frames: dict[int, tuple[pl.DataFrame, pl.DataFrame]],
+    hints: bool,
 ) -> Part | None:
     kept: dict[int, tuple[Columns, Columns]] = {}
     before: dict[int, Columns] = {}
@@ -176,7 +178,7 @@ def _part(
         mine = periods.filter((pl.col("ts") >= phase.start_ns) & (pl.col("ts") < phase.end_ns))
         if not mine.height:
             continue
-        if (mine["hint_ns"] >= 0).any():
+        if not hints and (mine["hint_ns"] >= 0).any():
             raise UserError(f"{path}: {phase.workload} ran with latency hints")
         first, end = (int(str(value)) for value in (mine["seq"].min(), mine["seq"].max()))
         if _governors(recording, cpu, mine) > 1:
