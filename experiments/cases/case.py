@@ -17,22 +17,28 @@ from cpuidle_lab.compare.spec import Candidate, candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.lab.cache import CACHE, digest
+from cpuidle_lab.lab.cache import CACHE, TOP, digest
 from cpuidle_lab.replay.engine import Run, check_machine
-from cpuidle_lab.replay.library import STATE_MAX
 from cpuidle_lab.synth import US
 from cpuidle_lab.trace import TIME_MAX, Machine
 from experiments import experiment
-from experiments.cases import figures, law
-from experiments.cases.figures import Played
+from experiments.cases import figures, lab, law
+from experiments.cases.figures import Played, played
 from experiments.cases.schema import Cell, Description, Figure, Stream, read
-from experiments.experiment import Request, Result, Row
+from experiments.experiment import NOT_BOOTED, Request, Result, Row
+from experiments.lab import sources as sources_of_boots
 from experiments.memo import Memo, sources
 
 FOLDER = Path(__file__).parent
 
 # Of what is kept: another number where a figure changes its meaning.
 _FORMAT = 1
+
+# Behind the label of a cell that was booted.
+IN_LAB = ", in the lab"
+
+# What a cell came to for each seed, or why there is nothing.
+Found = list[Played] | str
 
 
 def _longest(stream: Columns) -> int:
@@ -79,23 +85,8 @@ def play(case: Description, stream: Stream, who: Candidate, part: Columns) -> Pl
         run.forget_totals()
         counted = columns.sliced(part, stream.skip, count)
         choices = run.play(counted, choices=True)
-        totals = run.totals()
-    states = range(min(machine.count, STATE_MAX))
-    end = counted["start_ns"][-1] + counted["length_ns"][-1].astype(np.uint64)
-    return Played(
-        idle_ns=totals.idle_ns,
-        span_ns=float(end - counted["start_ns"][0]),
-        cost_pj=totals.cost_pj,
-        oracle_pj=totals.oracle_pj,
-        stopped=int(choices["stop_tick"].astype(bool).sum()),
-        **{
-            name: int(getattr(totals, name))
-            for name in ("intervals", "decisions", "asked", "ticks", "above", "below")
-        },
-        entries=[int(totals.entries[k]) for k in states],
-        wakeups=[int(totals.wakeups[k]) for k in states],
-        state_ns=[float(totals.state_ns[k]) for k in states],
-    )
+        stopped = int(choices["stop_tick"].astype(bool).sum())
+        return played(run.totals(), machine.count, counted, stopped)
 
 
 def kernel_is_there(kernel: str) -> bool:
@@ -112,12 +103,17 @@ class Case:
     """
 
     path: Path
-    in_lab = False
 
     @cached_property
     def described(self) -> Description:
         """What the file says."""
         return read(self.path)
+
+    @property
+    def in_lab(self) -> bool:
+        """Whether a cell is booted, too."""
+        case = self.described
+        return any(isinstance(lab.place_of(case, cell), lab.Place) for cell in case.cells)
 
     @property
     def name(self) -> str:
@@ -145,7 +141,7 @@ class Case:
         return self.described.question
 
     def refusals(self, _: Request) -> list[str]:
-        """Return nothing: replay runs everywhere."""
+        """Return nothing: replay runs everywhere, and the guest has the programs."""
         return []
 
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
@@ -154,18 +150,25 @@ class Case:
         for cell in case.cells:
             check_machine(case.name, case.at(cell).machine)
         chosen = [_resolved(cell, request.trees) for cell in case.cells]
-        played = play_cells(case, chosen, request.seeds, memo, phase)
-        rows = [
-            _row(case.at(cell), cell, found) for cell, found in zip(case.cells, played, strict=True)
+        replayed = play_cells(case, chosen, request.seeds, memo, phase)
+        booted = lab.measure(replace(case, cells=tuple(chosen)), request, memo, phase)
+        # What was replayed stands above what was booted, cell by cell.
+        both = [
+            [(cell, "", found)] + ([(cell, IN_LAB, booted[n] or NOT_BOOTED)] if n in booted else [])
+            for n, (cell, found) in enumerate(zip(case.cells, replayed, strict=True))
         ]
+        shown = [one for each in both for one in each]
+        rows = [_row(case.at(cell), cell, found, where) for cell, where, found in shown]
         result = Result(
             rows=rows,
-            sections=[_section(case, rows, played)],
+            sections=[_section(case, rows, shown)],
             same=case.same,
             differs=case.differs,
             meaning=case.meaning,
         )
         result.sources = hashes(self.path, [cell.governor for cell in chosen])
+        if booted:
+            result.sources |= sources_of_boots([*lab.CODE, TOP / lab.PLAYER.source])
         return result
 
 
@@ -180,9 +183,9 @@ def _resolved(cell: Cell, trees: Mapping[str, Path]) -> Cell:
 
 def play_cells(
     case: Description, cells: Sequence[Cell], seeds: int, memo: Memo, phase: Phase
-) -> list[list[Played] | str]:
+) -> list[Found]:
     """Return for each cell what its seeds came to, or why there is nothing."""
-    found: list[list[Played] | str] = []
+    found: list[Found] = []
     plan: list[experiment.Cell] = []
     for cell in cells:
         try:
@@ -224,7 +227,7 @@ def _played(case: Description, cell: Cell, who: Candidate, seed: int) -> dict[st
 
 def code() -> list[str]:
     """Return the text of what makes and plays the intervals."""
-    return [(FOLDER / name).read_text() for name in ("law.py", "case.py")]
+    return [(FOLDER / name).read_text() for name in ("law.py", "case.py", "figures.py")]
 
 
 def hashes(path: Path, governors: Sequence[str]) -> dict[str, str]:
@@ -244,13 +247,13 @@ def _label(case: Description, cell: Cell) -> str:
     return f"{label}, {cell.stream}" if len(case.streams) > 1 else label
 
 
-def _row(case: Description, cell: Cell, found: list[Played] | str) -> Row:
+def _row(case: Description, cell: Cell, found: Found, where: str) -> Row:
     kind = figures.kind_of(case.figure)
-    played = [] if isinstance(found, str) else found
+    seeds = [] if isinstance(found, str) else found
     return Row(
-        what=_label(case, cell),
+        what=_label(case, cell) + where,
         reported=cell.reported,
-        ours=[figures.value(case.figure, one, case.machine) for one in played],
+        ours=[figures.value(case.figure, one, case.machine) for one in seeds],
         unit=kind.unit,
         agrees=cell.agrees,
         note=found if isinstance(found, str) else "",
@@ -271,22 +274,24 @@ def _plot(case: Description, rows: Sequence[Row]) -> Plot:
 
 
 def _section(
-    case: Description, rows: Sequence[Row], played: Sequence[list[Played] | str]
+    case: Description, rows: Sequence[Row], shown: Sequence[tuple[Cell, str, Found]]
 ) -> Section:
     section = Section("figures", "Figures")
     section.plots.append(_plot(case, rows))
     if case.also:
         heads = ["", *(f"{figures.title(one)}, {figures.kind_of(one).unit}" for one in case.also)]
         cells = [
-            [row.what, *(_middle(case.at(cell), one, found) for one in case.also)]
-            for row, cell, found in zip(rows, case.cells, played, strict=True)
+            [row.what, *(_middle(case.at(cell), one, found, where) for one in case.also)]
+            for row, (cell, where, found) in zip(rows, shown, strict=True)
         ]
         section.tables.append(Table("Further figures, medians of the seeds", heads, cells, 2))
+    if out := lab.left_out(case):
+        section.tables.append(Table("Not in the lab", ("governor", "why"), out))
     return section
 
 
-def _middle(case: Description, figure: Figure, found: list[Played] | str) -> float | None:
-    if isinstance(found, str):
+def _middle(case: Description, figure: Figure, found: Found, where: str) -> float | None:
+    if isinstance(found, str) or (where and figure.kind in figures.NOT_RECORDED):
         return None
     return float(np.median([figures.value(figure, one, case.machine) for one in found]))
 

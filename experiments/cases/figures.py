@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures of what was played."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.replay.engine import Array
 from cpuidle_lab.trace import Machine
 from experiments.cases.schema import Figure
 
@@ -37,6 +39,32 @@ class Played:
     entries: Sequence[int]
     wakeups: Sequence[int]
     state_ns: Sequence[float]
+
+
+_COUNTS = ("intervals", "decisions", "asked", "ticks", "above", "below")
+
+
+def played(totals: Any, states: int, counted: Mapping[str, Array], stopped: int) -> Played:
+    """Return what a governor came to.
+
+    Args:
+        totals: a struct rp_totals, or an engine.Outcome.
+        states: number of idle states.
+        counted: the intervals: their `start_ns` and `length_ns`.
+        stopped: as of Played.
+    """
+    starts, lengths = counted["start_ns"], counted["length_ns"]
+    return Played(
+        idle_ns=totals.idle_ns,
+        span_ns=float(int(starts[-1]) + int(lengths[-1]) - int(starts[0])),
+        cost_pj=totals.cost_pj,
+        oracle_pj=totals.oracle_pj,
+        stopped=stopped,
+        **{name: int(getattr(totals, name)) for name in _COUNTS},
+        entries=[int(totals.entries[k]) for k in range(states)],
+        wakeups=[int(totals.wakeups[k]) for k in range(states)],
+        state_ns=[float(totals.state_ns[k]) for k in range(states)],
+    )
 
 
 Count = Callable[[Played, Machine, Figure], float]
@@ -111,6 +139,10 @@ KINDS: dict[str, Kind] = {
     "stopped": Kind("intervals whose first decision stops the tick", "%",
         lambda p, m, f: _part(p.stopped, p.intervals)),
 }  # fmt: skip
+
+
+# Kinds that a recording does not tell: the module asks for the sleep length in each decision.
+NOT_RECORDED = ("asked",)
 
 
 def kind_of(figure: Figure) -> Kind:

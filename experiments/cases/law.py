@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cpuidle_lab import columns
 from cpuidle_lab.columns import Columns
@@ -24,6 +25,7 @@ COUNT_MAX = 2_000_000
 NEVER = float("inf")
 
 Times = float | Mapping[str, Any] | None
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,32 @@ def _columns(phase: Phase, source: Draw, where: str) -> tuple[Floats, Floats, Fl
     return np.minimum(wake, timer), timer, busy
 
 
+def times(phases: Sequence[Phase], repeat: int, name: str, seed: int) -> tuple[Integers, ...]:
+    """Return lengths, timers and busy times of the intervals of a case, ns.
+
+    Args:
+        phases: what is repeated.
+        repeat: so many times.
+        name: of the case; streams of a seed differ by it.
+        seed: from 0 on.
+
+    Raises:
+        UserError: a law is none, or there are too many intervals.
+    """
+    if not 0 < repeat * sum(phase.count for phase in phases) <= COUNT_MAX:
+        raise UserError(f"{name}: the stream has no interval, or more than {COUNT_MAX:,}", USAGE)
+    source = Draw(seed, f"case {name}")
+    parts = [
+        _columns(phase, source, f"{name}: phase {place + 1}")
+        for _ in range(repeat)
+        for place, phase in enumerate(phases)
+    ]
+    return tuple(
+        np.maximum(1, np.rint(np.concatenate(column))).astype(np.int64)
+        for column in zip(*parts, strict=True)
+    )
+
+
 def intervals(
     phases: Sequence[Phase],
     repeat: int,
@@ -130,18 +158,7 @@ def intervals(
     Raises:
         UserError: a law is none, or there are too many intervals.
     """
-    if not 0 < repeat * sum(phase.count for phase in phases) <= COUNT_MAX:
-        raise UserError(f"{name}: the stream has no interval, or more than {COUNT_MAX:,}", USAGE)
-    source = Draw(seed, f"case {name}")
-    parts = [
-        _columns(phase, source, f"{name}: phase {place + 1}")
-        for _ in range(repeat)
-        for place, phase in enumerate(phases)
-    ]
-    length, timer, busy = (
-        np.maximum(1, np.rint(np.concatenate(column))).astype(np.int64)
-        for column in zip(*parts, strict=True)
-    )
+    length, timer, busy = times(phases, repeat, name, seed)
     spent = length + busy + slack_ns
     flags = np.where(length == timer, columns.GAP | columns.TIMER, columns.GAP)
     if tick_stopped:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A case in the lab: its intervals happen, and its figures are those of replay."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuidle_lab import columns
+from cpuidle_lab.crossval.parts import parts
+from cpuidle_lab.lab import run_lab
+from cpuidle_lab.lab.session import TRACE
+from experiments.cases import figures, lab
+from experiments.cases.case import FOLDER, Case, play_cells
+from experiments.memo import Memo
+
+
+@contextmanager
+def phase(_title: str, _total: int) -> Any:
+    yield lambda _count: None
+
+
+def test_the_lab_does_what_replay_predicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "COUNT", 1500)
+    case = Case(FOLDER / "spin-then-sleep.yaml").described
+    cells = [one for one in case.cells if one.governor == "wteo" and one.latency_req_us != 0]
+    case = replace(case, cells=tuple(cells))
+    (boot,) = lab.plan(case, 1)
+    result = run_lab(boot.run, tmp_path / "results").check()
+    told = {name: figures.Played(**one) for name, one in boot.read(result).items()}
+    plain, hinted = told["cell0-1"], told["cell1-1"]
+    assert 1490 <= plain.intervals <= 1520
+    trace = result.files / TRACE
+    with columns.opened(trace) as recording:
+        found = {part.workload: part for part in parts(recording, trace, hints=True)}
+    assert set(found) == set(told)
+
+    # The sleeper and its waker lose some us on the way into idle and out of it.
+    planned = [
+        int(line.split()[0]) for line in lab.stream_text(case, cells[0].stream, 1).splitlines()
+    ]
+    lasted = found["cell0-1"].kept[lab.CPU][0]["length_ns"]
+    middle = sorted(planned)[len(planned) // 2]
+    assert sorted(lasted)[len(lasted) // 2] == pytest.approx(middle, rel=0.15)
+
+    with Memo(tmp_path / "memo.db") as memo:
+        replayed = play_cells(case, cells, 1, memo, phase)[0]
+    assert not isinstance(replayed, str)
+    waiting = [
+        figures.value(case.figure, one, case.machine) for one in (replayed[0], plain, hinted)
+    ]
+    assert waiting[1] == pytest.approx(waiting[0], rel=0.35)
+    # 400,000 times the 2 us of C1E.
+    assert waiting[2] == pytest.approx(0.8, abs=0.1)
