@@ -23,9 +23,9 @@ from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.lab.cache import CACHE, TOP
 from cpuidle_lab.lab.run import ONE_CPU_IN_VIRTUAL_TIME
-from cpuidle_lab.lab.session import TRACE, parameters
+from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
 from cpuidle_lab.replay import build, recorded
-from cpuidle_lab.synth import FAR_NS, S
+from cpuidle_lab.synth import FAR_NS, US, S
 from cpuidle_lab.trace import Machine
 from experiments.cases import figures, law
 from experiments.cases.figures import Played
@@ -61,8 +61,6 @@ SEEDS = 5
 # Room for so many decisions. An interval has some: the tick, or the end of polling, adds to them.
 _DECISIONS_A_MIB, _DECISIONS, _REST_MIB = 5000, 4, 768
 _LIMIT_S = 1800
-# Greatest target residency in the emulator.
-_LONGEST_NS = 10 * S
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ def _name(number: int, seed: int) -> str:
 
 def _bounded(machine: Machine) -> Machine:
     """Return a machine whose target residencies the emulator takes."""
-    targets = tuple(min(target, _LONGEST_NS) for target in machine.target_residency_ns)
+    targets = tuple(min(target, TARGET_MOST_US * US) for target in machine.target_residency_ns)
     return replace(machine, target_residency_ns=targets)
 
 
