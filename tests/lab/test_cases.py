@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A case in the lab: its intervals happen, and its figures are those of replay."""
 
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,14 +10,10 @@ from cpuidle_lab import columns
 from cpuidle_lab.crossval.parts import parts
 from cpuidle_lab.lab import run_lab
 from cpuidle_lab.lab.session import TRACE
+from cpuidle_lab.view.terminal import phase
 from experiments.cases import figures, lab
 from experiments.cases.case import FOLDER, Case, play_cells
 from experiments.memo import Memo
-
-
-@contextmanager
-def phase(_title: str, _total: int) -> Any:
-    yield lambda _count: None
 
 
 def test_the_lab_does_what_replay_predicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@
 import json
 import shutil
 import subprocess
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from cpuidle_lab.lab.cache import CACHE
 from cpuidle_lab.linux_source import GOVERNORS
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.trace import TIME_MAX
+from cpuidle_lab.view.terminal import phase
 from experiments import experiment, pages
 from experiments.cases import bisect, law, schema
 from experiments.cases.bisect import Step, changes
@@ -43,14 +43,10 @@ from experiments.experiment import (
 )
 from experiments.memo import Memo
 from experiments.weighted import replayed
+from tests.unit.small_case import GOOD
 
 CASES = [case.path.stem for case in cases()]
 KEPT = pages.results()
-
-
-@contextmanager
-def phase(_title: str, _total: int) -> Any:
-    yield lambda _count: None
 
 
 def case(name: str) -> Case:
@@ -167,18 +163,6 @@ def test_a_law_that_is_none_is_refused(text: str, why: str) -> None:
 
 
 # ---- The file. ----
-
-GOOD = """\
-title: A title
-claim: A claim
-source: A source
-question: A question
-machine: spr
-streams: {one: {phases: [{count: 200, wake_us: {mean: 300}}]}}
-figure: {kind: latency}
-cells: [{governor: wteo, reported: "2 us", agrees: [0, 400]}]
-meaning: A meaning
-"""
 
 
 def test_ten_lines_are_a_regression() -> None:

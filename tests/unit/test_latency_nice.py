@@ -3,7 +3,6 @@
 
 import re
 import shutil
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.synth import machine
+from cpuidle_lab.view.terminal import phase
 from experiments import pages
 from experiments.experiment import AGREES, DIFFERS, QUICK, Request
 from experiments.latency_nice import cells, entry
@@ -21,11 +21,6 @@ from experiments.memo import Memo
 HEAD = "cpu state power_mw entry_nj time_ns entries\n"
 STATES = ("busy", *machine(cells.TABLE, cells.HZ).names)
 SECOND_NS = 10**9
-
-
-@contextmanager
-def phase(_title: str, _total: int) -> Any:
-    yield lambda _count: None
 
 
 def write(folder: Path, name: str, **texts: str) -> None:

@@ -3,7 +3,6 @@
 
 import json
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.trace import Machine
+from cpuidle_lab.view.terminal import phase
 from experiments import memo
 from experiments.study import (
     ablation,
@@ -44,11 +44,6 @@ from experiments.study.programs import Program
 from experiments.study.streams import Figures, Stream, Twist
 
 SKX = synth.machine("skx", 250)
-
-
-@contextmanager
-def phase(_title: str, _total: int) -> Any:
-    yield lambda _count: None
 
 
 def stream(name: str = "poisson-1ms", count: int = 2000, table: str = "skx") -> Stream:
