@@ -312,6 +312,16 @@ def test_turns_are_bounded_in_virtual_time(
     assert found == ([] if interval is None else [interval])
 
 
+@pytest.mark.parametrize(("real_time", "times"), [(False, 1), (True, 0)])
+def test_the_kernel_is_told_the_rate_of_the_virtual_clock(
+    tmp_path: Path, real_time: bool, times: int
+) -> None:
+    machine = machine_of(tmp_path, "/where/loader", "/where/qemu")
+    command = replace(machine, real_time=real_time).command()
+    words = command[command.index("-append") + 1].split()
+    assert words.count("tsc_early_khz=1000000") == times
+
+
 # An emulator that counts its boots; as its first argument says, the first ones die of an int3.
 DYING = """\
 echo boot >>{folder}/boots
