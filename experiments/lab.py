@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.lab import LabRun, corpus, run_lab
+from cpuidle_lab.lab import LabRun, corpus, emulator, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
 from cpuidle_lab.lab.run import LabResult
@@ -67,7 +67,7 @@ def key_of(run: LabRun, code: Iterable[Path]) -> str:
         code: what reads its results.
     """
     programs = corpus.programs_hash(dict(run.files))
-    parts = [corpus.modules_hash(), programs, corpus.qemu_version(), run.script]
+    parts = [corpus.modules_hash(), programs, emulator.version(), run.script]
     parts += [repr((run.kernel, run.cpus, run.seed, run.real_time, run.options))]
     return digest(["lab", *parts, *(path.read_bytes() for path in code)])
 

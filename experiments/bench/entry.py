@@ -12,7 +12,7 @@ from typing import Any
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.lab import corpus
+from cpuidle_lab.lab import corpus, emulator
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
 from experiments.bench import gate, switches
@@ -55,7 +55,7 @@ def _sizes(request: Request) -> list[Sizes]:
 
 def _key(kind: str, what: object) -> str:
     code = [path.read_bytes() for path in sorted(HERE.rglob("*.py")) if path.name != "entry.py"]
-    parts = [kind, repr(what), corpus.modules_hash(), corpus.qemu_version()]
+    parts = [kind, repr(what), corpus.modules_hash(), emulator.version()]
     return digest(["gate", *parts, *code])
 
 

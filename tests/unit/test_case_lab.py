@@ -185,7 +185,7 @@ def test_the_trace_has_room_for_the_intervals_that_are_left_out() -> None:
 
 
 def test_words_of_the_kernel_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cpuidle_lab.lab.corpus.qemu_version", lambda: "1")
+    monkeypatch.setattr("cpuidle_lab.lab.emulator.version", lambda: "1")
     keys = {
         experiments_lab.key_of(LabRun("", options=words), []) for words in ((), ("nohz_full=1",))
     }

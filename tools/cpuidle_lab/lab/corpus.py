@@ -12,12 +12,10 @@ says what each was made with, and a check what has changed since.
 
 import json
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
@@ -317,7 +315,7 @@ def make(recipe: Recipe, scratch: Path) -> tuple[Path, Entry]:
         kernel=result.kernel_version,
         modules=modules,
         programs=programs_hash(files),
-        qemu=qemu_version(),
+        qemu=emulator.version(),
         seconds=round(result.wall_s, 1),
     )
     return made, entry
@@ -336,11 +334,3 @@ def programs_hash(files: dict[str, bytes]) -> str:
     parts = [part for path, data in sorted(files.items()) for part in (path, data)]
     scripts = [(GUEST / name).read_bytes() for name in ("init", "functions")]
     return digest([images.runtime().read_bytes(), *scripts, *parts])
-
-
-@cache
-def qemu_version() -> str:
-    """Return the first line that QEMU says of its version."""
-    command = [*emulator.x86(), "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout.partition("\n")[0]

@@ -4,7 +4,9 @@
 Unpacked, not installed, and run with its own libraries.
 """
 
+import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from cpuidle_lab.lab import images
@@ -45,3 +47,10 @@ def x86() -> list[str]:
     """
     root = unpacked("emulator-x86", ["qemu-system-x86"])
     return [*command(root, "qemu-system-x86_64"), "-L", str(root / DATA)]
+
+
+@cache
+def version() -> str:
+    """Return the first line that it says of its version."""
+    done = subprocess.run([*x86(), "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.partition("\n")[0]
