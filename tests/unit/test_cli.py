@@ -368,10 +368,11 @@ def test_sigterm_leaves_no_folder_of_a_boot(
     class Booted:
         """A machine that a signal ends."""
 
-        def __init__(self, **_options: object) -> None:
-            assert list(tmp_path.glob("build/lab-*"))
+        def __init__(self, root: Path, disk: Path, memory_mib: int, **_options: object) -> None:
+            self.root, self.disk, self.memory_mib = root, disk, memory_mib
 
         def run(self, _say: object) -> None:
+            assert list(tmp_path.glob("build/lab-*"))
             assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
             signal.raise_signal(signal.SIGTERM)
 

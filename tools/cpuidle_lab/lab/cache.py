@@ -19,7 +19,7 @@ from cpuidle_lab.progress import live_line
 TOP = Path(__file__).resolve().parents[3]
 CACHE = TOP / "build" / "cache"
 
-# Of one name, so many versions are kept; those not used for longest go first.
+# Of one name, so many versions are kept unless said; those not used for longest go first.
 KEPT_VERSIONS = 4
 
 
@@ -111,7 +111,11 @@ def digest(ingredients: Iterable[str | bytes]) -> str:
 
 
 def cached(
-    name: str, ingredients: Iterable[str | bytes], title: str, build: Callable[[Path], None]
+    name: str,
+    ingredients: Iterable[str | bytes],
+    title: str,
+    build: Callable[[Path], None],
+    kept: int = KEPT_VERSIONS,
 ) -> Path:
     """Return the directory that `build` makes of `ingredients`, made at most once.
 
@@ -120,12 +124,13 @@ def cached(
         ingredients: everything that the result depends on.
         title: shown while it is made.
         build: fills the empty directory that it is given. Where it raises, nothing stays.
+        kept: how many versions stay.
     """
     final = CACHE / f"{name}-{digest(ingredients)}"
     if not final.is_dir():
         with locked(CACHE / f".{name}.lock"):
             if not final.is_dir():
-                _build(name, final, title, build)
+                _build(name, final, title, build, kept)
     os.utime(final)
     return final
 
@@ -138,7 +143,7 @@ def discard(folder: Path) -> None:
     subprocess.run(["rm", "-rf", "--one-file-system", "--", folder], stderr=subprocess.DEVNULL)
 
 
-def _build(name: str, final: Path, title: str, build: Callable[[Path], None]) -> None:
+def _build(name: str, final: Path, title: str, build: Callable[[Path], None], kept: int) -> None:
     for stale in CACHE.glob(f".{name}.tmp-*"):  # of a process that was killed
         discard(stale)
     temporary = Path(tempfile.mkdtemp(prefix=f".{name}.tmp-", dir=CACHE))
@@ -154,5 +159,5 @@ def _build(name: str, final: Path, title: str, build: Callable[[Path], None]) ->
         (path for path in CACHE.glob(f"{name}-*") if len(path.name) == len(final.name)),
         key=lambda path: path.stat().st_mtime,
     )
-    for old in versions[:-KEPT_VERSIONS]:
+    for old in versions[:-kept]:
         discard(old)

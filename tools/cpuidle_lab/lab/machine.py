@@ -24,6 +24,7 @@ from typing import IO
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab.cache import stop_group
+from cpuidle_lab.lab.saved import Monitor, Saved
 
 # SeaBIOS reads from the disk, whose completions follow the host's clock; this one does not.
 FIRMWARE = "qboot.rom"
@@ -85,6 +86,7 @@ class Machine:
         packages: among which the CPUs are divided.
         threads: CPUs of a core.
         boots: how often it is booted where stale code ends it; see ran_stale_code().
+        saved: where it is saved, or goes on from, if at all.
     """
 
     kernel: Path
@@ -102,6 +104,7 @@ class Machine:
     packages: int = 1
     threads: int = 1
     boots: int = BOOTS
+    saved: Saved | None = None
 
     def command(self) -> list[str]:
         """Return QEMU's command line."""
@@ -140,6 +143,7 @@ class Machine:
             *("-kernel", str(self.kernel)),
             *("-initrd", str(self.root)),
             *("-append", " ".join(kernel_options)),
+            *(self.saved.options(self.memory_mib) if self.saved else ()),
             # Stopped until its threads are in order; see put_threads_in_order().
             *("-S", "-name", "lab,debug-threads=on", "-monitor", "stdio"),
         ]
@@ -200,7 +204,12 @@ class Machine:
                 start_new_session=True,
             )
         try:
+            monitor = Monitor(process, complaints, _check_ending)
+            if self.saved and self.saved.goes_on:
+                self.saved.load(monitor)
             self._start(process, host_cpu)
+            if self.saved and not self.saved.goes_on:
+                self.saved.save(monitor, self.time_limit_s)
             self._follow(process, said)
         finally:
             if process.poll() is None:

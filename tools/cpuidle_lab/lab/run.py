@@ -8,18 +8,24 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import built, emulator, images, programs
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.cache import CACHE, step
+from cpuidle_lab.lab.cache import CACHE, cached, step
 from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine, sigterm_interrupts
+from cpuidle_lab.lab.saved import GIVEN, STATE, Saved, give
 
 GUEST = Path(__file__).parent / "guest"
 SCRIPT_BEGINS = "lab: script begins"
 WARNING_LEVEL = 4  # of the kernel's log; lower is worse
+
+# A run goes on from a machine that has booted if it has these as every run, and real time.
+SAVED_WITH = ("memory_mib", "options", "packages", "threads", "turn_us")
+BOOT_LIMIT_S = 600
 
 # Kernels whose second CPU never starts in virtual time: the first one waits for it without ever
 # giving up its turn, and QEMU 7.2 gives a CPU all the time there is until the next timer is due.
@@ -124,42 +130,23 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
         UserError: an image cannot be made, the guest's kernel died, or the time is up. A script
             that fails is no error here: see LabResult.check().
     """
-    real_time = is_real_time(run)
     maker = built if run.kernel in built.FLAVOURS else images
     kernel = maker.kernel(run.kernel)
-    parts = [images.runtime(), kernel.modules]
     modules = maker.modules(run.kernel, run.changes).root if run.with_modules else None
+    overlay = BytesIO()
+    write_overlay(CpioWriter(overlay), run, modules)
 
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="lab-", dir=CACHE.parent) as name:
         scratch = Path(name)
-        root = scratch / "root.cpio"
-        with root.open("wb") as stream:
-            for part in parts:
-                with part.open("rb") as source:
-                    shutil.copyfileobj(source, stream)
-            write_overlay(CpioWriter(stream), run, modules)
-        disk = scratch / "disk.raw"
-        with disk.open("wb") as stream:
-            stream.truncate(run.memory_mib << 20)
-        console = scratch / "console"
-        machine = Machine(
-            kernel=kernel.image,
-            root=root,
-            disk=disk,
-            console=console,
-            cpus=run.cpus,
-            memory_mib=run.memory_mib,
-            seed=run.seed,
-            real_time=real_time,
-            time_limit_s=run.time_limit_s,
-            options=(*run.options, *clock_options()) if real_time else run.options,
-            emulator=tuple(emulator.x86()),
-            turn_us=run.turn_us,
-            packages=run.packages,
-            threads=run.threads,
-            boots=run.boots,
-        )
+        machine = bare(run, kernel.image, scratch)
+        if may_go_on(run):
+            given = scratch / "given"
+            give(overlay.getvalue(), given)
+            machine = replace(machine, saved=Saved(has_booted(run, kernel), given))
+            overlay = BytesIO()
+        write_root(machine.root, kernel, overlay)
+        make_disk(machine)
         start = time.monotonic()
         try:
             with step(title) if title else nullcontext(quiet) as say:
@@ -174,6 +161,95 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
         copy_consoles(scratch, results)
         files = keep(results, output)
     return read_results(files, kernel.version, wall_s)
+
+
+def bare(run: LabRun, kernel: Path, folder: Path) -> Machine:
+    """Return the machine of a run, whose root and disk are still to be made in a folder."""
+    real_time = is_real_time(run)
+    return Machine(
+        kernel=kernel,
+        root=folder / "root.cpio",
+        disk=folder / "disk.raw",
+        console=folder / "console",
+        cpus=run.cpus,
+        memory_mib=run.memory_mib,
+        seed=run.seed,
+        real_time=real_time,
+        time_limit_s=run.time_limit_s,
+        options=(*run.options, *clock_options()) if real_time else run.options,
+        emulator=tuple(emulator.x86()),
+        turn_us=run.turn_us,
+        packages=run.packages,
+        threads=run.threads,
+        boots=run.boots,
+    )
+
+
+def write_root(root: Path, kernel: images.Kernel, overlay: BytesIO) -> None:
+    """Write what a guest unpacks as its root: programs, the kernel's modules, and the run's own."""
+    with root.open("wb") as stream:
+        for part in (images.runtime(), kernel.modules):
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, stream)
+        stream.write(overlay.getvalue())
+
+
+def make_disk(machine: Machine) -> None:
+    """Make the disk that receives the results: as large as the memory, in which they are."""
+    with machine.disk.open("wb") as stream:
+        stream.truncate(machine.memory_mib << 20)
+
+
+def may_go_on(run: LabRun) -> bool:
+    """Return whether a run goes on from a machine that has booted; see the module `saved`."""
+    usual = LabRun(run.script)
+    same = all(getattr(run, name) == getattr(usual, name) for name in SAVED_WITH)
+    return same and is_real_time(run) and run.kernel not in built.FLAVOURS
+
+
+def has_booted(run: LabRun, kernel: images.Kernel) -> Path:
+    """Return the folder of a machine as a run needs it; it boots at the first use.
+
+    Raises:
+        UserError: it does not boot, or QEMU cannot save it.
+    """
+
+    def build(target: Path) -> None:
+        overlay = BytesIO()
+        cpio = CpioWriter(overlay)
+        cpio.file("init", (GUEST / "init").read_bytes(), 0o755)
+        cpio.file("lab/save", (GUEST / "save").read_bytes())
+        for path, data in programs.file(GIVEN).items():
+            cpio.file(path, data, 0o755)
+        cpio.close()
+        with tempfile.TemporaryDirectory(dir=target) as name:
+            machine = bare(run, kernel.image, Path(name))
+            give(b"", machine.root.with_name("given"))
+            saved = Saved(target, machine.root.with_name("given"), goes_on=False)
+            machine = replace(machine, saved=saved, time_limit_s=BOOT_LIMIT_S)
+            write_root(machine.root, kernel, overlay)
+            make_disk(machine)
+            machine.run(quiet)
+
+    name = f"booted-{run.kernel}-{run.cpus}"
+    title = f"Booting {kernel.version} once, for all runs in real time"
+    folder = cached(name, booted_of(run, kernel), title, build, kept=1)
+    if not (folder / STATE).is_file():
+        raise UserError("the machine ended while it booted")
+    return folder
+
+
+def booted_of(run: LabRun, kernel: images.Kernel) -> list[str | bytes]:
+    """Return what a machine that has booted depends on."""
+    machine = replace(bare(run, Path("kernel"), Path()), emulator=(), options=(), seed=0)
+    # The last digits differ from time to time.
+    clock = [str(round(int(option.partition("=")[2]), -4)) for option in clock_options()]
+    files = [GUEST / "init", GUEST / "save", programs.compiled(GIVEN)]
+    return [
+        *(emulator.version(), kernel.version, images.runtime().parent.name, *clock),
+        *machine.command(),
+        *(file.read_bytes() for file in files),
+    ]
 
 
 def copy_consoles(scratch: Path, target: Path) -> None:
