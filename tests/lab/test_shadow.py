@@ -138,7 +138,7 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
         for each in wteo menu_ng teo_ng; do
             governor $each
             echo "teo_ng menu_ng wteo" >$shadow
-            trace $each.txt 400
+            trace $each.txt 250
             stats $each.stats
         done
         # The tunables are each governor's own; a sampled choice is drawn alike.
@@ -146,7 +146,7 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
         tune wteo_rfc history_size 0
         tune wteo_rfc learning_rate 90
         echo "menu_ng wteo_rfc" >$shadow
-        trace sample.txt 400
+        trace sample.txt 250
         stats sample.stats
         """,
         kernel=kernel,
