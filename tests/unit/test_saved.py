@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run is given by the memory of a device, and talks with QEMU's monitor."""
+"""Files reach a run by the memory of a device; QEMU's monitor answers, or not."""
 
 import subprocess
 from collections.abc import Iterator
@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, saved
+from cpuidle_lab.lab import LabRun, cache, emulator, images
+from cpuidle_lab.lab.machine import Machine
+from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.programs import compiled
-from cpuidle_lab.lab.run import may_go_on
-from cpuidle_lab.lab.saved import GIVEN, PAGE, Monitor, Saved, give
+from cpuidle_lab.lab.run import booted_of, has_booted, may_go_on
+from cpuidle_lab.lab.saved import GIVEN, PAGE, STATE, Saved, give
 
 
 def read(file: Path) -> "subprocess.CompletedProcess[bytes]":
@@ -25,14 +27,6 @@ def test_the_guest_reads_what_it_is_given(size: int, tmp_path: Path) -> None:
     give(archive, tmp_path / "given")
     done = read(tmp_path / "given")
     assert (done.returncode, done.stdout, done.stderr) == (0, archive, b"")
-
-
-def test_what_cannot_be_given_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved, "GIVEN_BYTES", 2 * PAGE)
-    give(bytes(PAGE), tmp_path / "given")
-    with pytest.raises(UserError, match="take more than 0 MiB"):
-        give(bytes(PAGE + 1), tmp_path / "more")
-    assert not (tmp_path / "more").exists()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +80,11 @@ def test_an_answer_that_does_not_come_takes_no_longer_than_it_may(tmp_path: Path
         assert not one.wait("status", "other", 0.1)
 
 
+def test_a_failure_ends_the_wait(tmp_path: Path) -> None:
+    with monitor(tmp_path, "while read -r _; do echo 'Migration status: failed'; done") as one:
+        assert not one.wait("status", "other", 3600)
+
+
 def test_qemus_own_last_line_is_its_complaint(tmp_path: Path) -> None:
     text = "echo '(qemu) mimigmigrate'; echo 'qemu-system-x86_64: no room'; echo '(qemu) q'"
     with monitor(tmp_path, text) as one:
@@ -118,3 +117,46 @@ def test_only_a_machine_that_is_saved_shares_its_memory(tmp_path: Path) -> None:
 )
 def test_which_runs_go_on(run: LabRun, may: bool) -> None:
     assert may_go_on(run) == may
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> images.Kernel:
+    """Return a kernel of nothing; nothing is fetched."""
+    for name in ("image", "modules", "runtime"):
+        (tmp_path / name).write_bytes(b"")
+    monkeypatch.setattr(cache, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(images, "runtime", lambda: tmp_path / "runtime")
+    monkeypatch.setattr(emulator, "x86", list)
+    monkeypatch.setattr(emulator, "version", lambda: "1")
+    return images.Kernel("6.12", tmp_path / "image", tmp_path / "modules")
+
+
+@pytest.mark.parametrize("name", ["image", "modules", "runtime"])
+def test_other_parts_are_another_machine(name: str, kernel: images.Kernel, tmp_path: Path) -> None:
+    usual = LabRun("", real_time=True)
+    before = booted_of(usual, kernel)
+    assert before == booted_of(usual, kernel)
+    (tmp_path / name).write_bytes(b"other")
+    assert before != booted_of(usual, kernel)
+
+
+def test_a_machine_that_ends_while_it_boots_is_not_kept(
+    kernel: images.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(machine: Machine, _said: object) -> None:
+        machine.console.write_text("no port\n")
+
+    monkeypatch.setattr(Machine, "run", ends)
+    (tmp_path / "cache").mkdir()
+    with pytest.raises(UserError, match=r"ended while it booted; .*\n *no port"):
+        has_booted(LabRun("", real_time=True), kernel)
+    assert not list((tmp_path / "cache").glob("booted*"))
+
+    def saves(machine: Machine, _said: object) -> None:
+        assert machine.saved and not machine.saved.goes_on
+        (machine.saved.folder / STATE).touch()
+
+    monkeypatch.setattr(Machine, "run", saves)
+    assert [path.name for path in has_booted(LabRun("", real_time=True), kernel).iterdir()] == [
+        STATE
+    ]

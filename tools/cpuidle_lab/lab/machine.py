@@ -24,7 +24,8 @@ from typing import IO
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab.cache import stop_group
-from cpuidle_lab.lab.saved import Monitor, Saved
+from cpuidle_lab.lab.monitor import Monitor
+from cpuidle_lab.lab.saved import Saved
 
 # SeaBIOS reads from the disk, whose completions follow the host's clock; this one does not.
 FIRMWARE = "qboot.rom"
@@ -203,14 +204,10 @@ class Machine:
                 stderr=log,
                 start_new_session=True,
             )
+        monitor = Monitor(process, complaints, _check_ending)
         try:
-            monitor = Monitor(process, complaints, _check_ending)
-            if self.saved and self.saved.goes_on:
-                self.saved.load(monitor)
-            self._start(process, host_cpu)
-            if self.saved and not self.saved.goes_on:
-                self.saved.save(monitor, self.time_limit_s)
-            self._follow(process, said)
+            self._start(monitor, host_cpu)
+            self._follow(monitor, said)
         finally:
             if process.poll() is None:
                 # The thread of the CPUs would let no other take a kinder signal.
@@ -219,28 +216,36 @@ class Machine:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
         if process.returncode != 0:
-            said_last = complaints.read_text(errors="replace").strip()
-            raise UserError(f"QEMU failed: {said_last or f'exit code {process.returncode}'}")
+            full = "the disk is full" if process.returncode == -signal.SIGBUS else ""
+            reason = full or monitor.complaint() or f"exit code {process.returncode}"
+            raise UserError(f"QEMU failed: {reason}")
 
-    def _start(self, process: "subprocess.Popen[bytes]", host_cpu: int | None) -> None:
+    def _start(self, monitor: Monitor, host_cpu: int | None) -> None:
+        if self.saved and self.saved.goes_on:
+            self.saved.load(monitor)
         if host_cpu is not None:
-            put_threads_in_order(process, host_cpu)
-        tell(process, "cont")
+            put_threads_in_order(monitor.process, host_cpu)
+        monitor.tell("cont")
+        if self.saved and not self.saved.goes_on:
+            try:
+                self.saved.save(monitor, self.time_limit_s)
+            except UserError as error:
+                raise UserError(f"{error}; {self.last_lines()}") from None
 
-    def _follow(self, process: "subprocess.Popen[bytes]", said: Callable[[str], None]) -> None:
+    def _follow(self, monitor: Monitor, said: Callable[[str], None]) -> None:
         deadline = time.monotonic() + self.time_limit_s
         asleep, pressed = 0, 0.0
         with self.console.open(errors="replace", newline="\n") as stream:
             pending = ""
             while True:
-                ended = process.poll() is not None
+                ended = monitor.process.poll() is not None
                 *lines, pending = (pending + stream.read()).split("\n")
                 for match in filter(None, map(SAID.match, lines)):
                     asleep += SLEEPERS.get(match[1], 0)
                     if match[1] not in SLEEPERS:
                         said(match[1])
                 if asleep and time.monotonic() > pressed + KEY_S:
-                    tell(process, "sendkey ret")
+                    monitor.tell("sendkey ret")
                     pressed = time.monotonic()
                 if ended:
                     return
@@ -248,7 +253,7 @@ class Machine:
                 if time.monotonic() > deadline:
                     raise UserError(
                         f"the guest did not end within {self.time_limit_s:.0f} s; "
-                        + self._last_lines()
+                        + self.last_lines()
                     )
                 time.sleep(POLL_S)
 
@@ -268,7 +273,7 @@ class Machine:
         command = ["tar", "--no-same-owner", "-C", str(target), "-xf", str(self.disk)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if not (target / "uptime").is_file():
-            raise UserError(f"the guest ended without leaving its results; {self._last_lines()}")
+            raise UserError(f"the guest ended without leaving its results; {self.last_lines()}")
         if done.returncode != 0:
             raise UserError(f"the guest's results cannot be unpacked: {done.stderr.strip()}")
         return target
@@ -281,7 +286,8 @@ class Machine:
             shown = _indented(fault.splitlines()[:FAULT_LINES_SHOWN])
             raise UserError(f"the guest's kernel died ({panic[0].strip()}); its console:\n{shown}")
 
-    def _last_lines(self) -> str:
+    def last_lines(self) -> str:
+        """Return the end of the console, for messages."""
         lines = self.console.read_text(errors="replace").splitlines()
         shown = [line for line in lines if line.strip()][-CONSOLE_LINES_SHOWN:]
         return f"last lines of its console:\n{_indented(shown)}"
@@ -303,14 +309,6 @@ def ran_stale_code(console: str) -> bool:
 
 def _indented(lines: Sequence[str]) -> str:
     return "\n".join(f"    {line.rstrip()}" for line in lines)
-
-
-def tell(process: "subprocess.Popen[bytes]", command: str) -> None:
-    """Give QEMU's monitor a command; if QEMU has ended, wait() finds out."""
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(f"{command}\n".encode())
-        process.stdin.flush()
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -17,14 +18,14 @@ from cpuidle_lab.lab import built, emulator, images, programs
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, cached, step
 from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine, sigterm_interrupts
-from cpuidle_lab.lab.saved import GIVEN, STATE, Saved, give
+from cpuidle_lab.lab.saved import GIVEN, GIVEN_MOST, STATE, Saved, give
 
 GUEST = Path(__file__).parent / "guest"
 SCRIPT_BEGINS = "lab: script begins"
 WARNING_LEVEL = 4  # of the kernel's log; lower is worse
 
 # A run goes on from a machine that has booted if it has these as every run, and real time.
-SAVED_WITH = ("memory_mib", "options", "packages", "threads", "turn_us")
+SAVED_WITH = ("memory_mib", "options", "packages", "threads")
 BOOT_LIMIT_S = 600
 
 # Kernels whose second CPU never starts in virtual time: the first one waits for it without ever
@@ -34,7 +35,7 @@ ONE_CPU_IN_VIRTUAL_TIME = ("6.1",)
 
 @dataclass(frozen=True)
 class LabRun:
-    """One boot of the guest.
+    """One run of the guest.
 
     Attributes:
         script: shell script run by the guest as root; /lab/functions has helpers. Its standard
@@ -42,7 +43,7 @@ class LabRun:
         kernel: series of Debian's kernel ("6.1", "6.12", "7.2"), or a flavour that the project
             builds ("debug", "kcsan", "rt").
         cpus: number of CPUs.
-        seed: the script sees it as LAB_SEED, and QEMU draws from it.
+        seed: the script sees it as LAB_SEED; QEMU draws from it where the run boots.
         with_modules: install the project's modules (built by DKMS) in the guest.
         files: further files of the guest, by path.
         memory_mib: the guest's memory.
@@ -117,7 +118,7 @@ class LabResult:
 
 @sigterm_interrupts()
 def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResult:
-    """Boot the guest, run the script, return what it left.
+    """Run the script in a guest, return what it left.
 
     Args:
         run: what to run.
@@ -140,7 +141,7 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
     with tempfile.TemporaryDirectory(prefix="lab-", dir=CACHE.parent) as name:
         scratch = Path(name)
         machine = bare(run, kernel.image, scratch)
-        if may_go_on(run):
+        if may_go_on(run) and overlay.tell() <= GIVEN_MOST:
             given = scratch / "given"
             give(overlay.getvalue(), given)
             machine = replace(machine, saved=Saved(has_booted(run, kernel), given))
@@ -213,42 +214,48 @@ def has_booted(run: LabRun, kernel: images.Kernel) -> Path:
     Raises:
         UserError: it does not boot, or QEMU cannot save it.
     """
+    usual = LabRun("", kernel=run.kernel, cpus=run.cpus, real_time=True, time_limit_s=BOOT_LIMIT_S)
 
     def build(target: Path) -> None:
-        overlay = BytesIO()
-        cpio = CpioWriter(overlay)
-        cpio.file("init", (GUEST / "init").read_bytes(), 0o755)
-        cpio.file("lab/save", (GUEST / "save").read_bytes())
-        for path, data in programs.file(GIVEN).items():
-            cpio.file(path, data, 0o755)
-        cpio.close()
         with tempfile.TemporaryDirectory(dir=target) as name:
-            machine = bare(run, kernel.image, Path(name))
+            machine = bare(usual, kernel.image, Path(name))
             give(b"", machine.root.with_name("given"))
             saved = Saved(target, machine.root.with_name("given"), goes_on=False)
-            machine = replace(machine, saved=saved, time_limit_s=BOOT_LIMIT_S)
-            write_root(machine.root, kernel, overlay)
+            machine = replace(machine, saved=saved)
+            write_root(machine.root, kernel, save_overlay())
             make_disk(machine)
             machine.run(quiet)
+            if not (target / STATE).is_file():
+                raise UserError(f"the machine ended while it booted; {machine.last_lines()}")
 
-    name = f"booted-{run.kernel}-{run.cpus}"
     title = f"Booting {kernel.version} once, for all runs in real time"
-    folder = cached(name, booted_of(run, kernel), title, build, kept=1)
-    if not (folder / STATE).is_file():
-        raise UserError("the machine ended while it booted")
-    return folder
+    # Two, since the rate of the clock may be near the border of two keys.
+    return cached(f"booted-{run.kernel}-{run.cpus}", booted_of(usual, kernel), title, build, kept=2)
 
 
-def booted_of(run: LabRun, kernel: images.Kernel) -> list[str | bytes]:
+def save_overlay() -> BytesIO:
+    """Return what a machine that is to be saved has beyond programs and modules."""
+    overlay = BytesIO()
+    cpio = CpioWriter(overlay)
+    cpio.file("init", (GUEST / "init").read_bytes(), 0o755)
+    cpio.file("lab/save", (GUEST / "save").read_bytes())
+    for path, data in programs.file(GIVEN).items():
+        cpio.file(path, data, 0o755)
+    cpio.close()
+    return overlay
+
+
+def booted_of(usual: LabRun, kernel: images.Kernel) -> list[str | bytes]:
     """Return what a machine that has booted depends on."""
-    machine = replace(bare(run, Path("kernel"), Path()), emulator=(), options=(), seed=0)
+    machine = replace(bare(usual, Path("kernel"), Path()), emulator=(), options=())
+    machine = replace(machine, saved=Saved(Path(), Path("given"), goes_on=False))
     # The last digits differ from time to time.
     clock = [str(round(int(option.partition("=")[2]), -4)) for option in clock_options()]
-    files = [GUEST / "init", GUEST / "save", programs.compiled(GIVEN)]
+    files = (kernel.image, kernel.modules, images.runtime())
     return [
-        *(emulator.version(), kernel.version, images.runtime().parent.name, *clock),
-        *machine.command(),
+        *(emulator.version(), *clock, *machine.command()),
         *(file.read_bytes() for file in files),
+        save_overlay().getvalue(),
     ]
 
 
@@ -274,6 +281,7 @@ def is_real_time(run: LabRun) -> bool:
     return stalls if run.real_time is None else run.real_time
 
 
+@cache
 def clock_options() -> tuple[str, ...]:
     """Return what tells the guest's kernel how fast its time-stamp counter is.
 
