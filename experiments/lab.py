@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.lab import LabRun, corpus, emulator, run_lab
+from cpuidle_lab.lab import LabRun, corpus, emulator, machine, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
 from cpuidle_lab.lab.run import LabResult
 from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, run_cells
 from experiments.memo import Memo
 
-__all__ = ["NOT_BOOTED", "boots", "key_of", "limit_s", "refusals", "sources"]
+__all__ = ["NOT_BOOTED", "boots", "key_of", "limit_s", "machine_parts", "refusals", "sources"]
 
 Read = Callable[[LabResult], Any]
 
@@ -59,6 +59,11 @@ def refusals(request: Request) -> list[str]:
     return [f"{free >> 20} MiB are free in {TOP}, boots of the lab need {needed >> 20}"]
 
 
+def machine_parts() -> list[str | bytes]:
+    """Return what the figures of every boot depend on: our modules, QEMU and its options."""
+    return [corpus.modules_hash(), emulator.version(), Path(machine.__file__).read_bytes()]
+
+
 def key_of(run: LabRun, code: Iterable[Path]) -> str:
     """Return a hash of all that a boot's figures depend on.
 
@@ -67,7 +72,7 @@ def key_of(run: LabRun, code: Iterable[Path]) -> str:
         code: what reads its results.
     """
     programs = corpus.programs_hash(dict(run.files))
-    parts = [corpus.modules_hash(), programs, emulator.version(), run.script]
+    parts = [*machine_parts(), programs, run.script]
     parts += [repr((run.kernel, run.cpus, run.seed, run.real_time, run.options))]
     return digest(["lab", *parts, *(path.read_bytes() for path in code)])
 

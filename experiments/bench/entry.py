@@ -12,8 +12,7 @@ from typing import Any
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.lab import corpus, emulator
-from cpuidle_lab.lab import machine as lab_machine
+from cpuidle_lab.lab import corpus
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
 from experiments.bench import gate, switches
@@ -31,6 +30,7 @@ from experiments.experiment import (
     Row,
     run_cells,
 )
+from experiments.lab import machine_parts
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
@@ -56,9 +56,7 @@ def _sizes(request: Request) -> list[Sizes]:
 
 def _key(kind: str, what: object) -> str:
     code = [path.read_bytes() for path in sorted(HERE.rglob("*.py")) if path.name != "entry.py"]
-    code.append(Path(lab_machine.__file__).read_bytes())
-    parts = [kind, repr(what), corpus.modules_hash(), emulator.version()]
-    return digest(["gate", *parts, *code])
+    return digest(["gate", kind, repr(what), *machine_parts(), *code])
 
 
 def _machine(sizes: Sizes) -> dict[str, Any]:

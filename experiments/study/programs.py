@@ -15,11 +15,12 @@ from pathlib import Path
 from cpuidle_lab import metrics, trace
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, corpus, emulator, run_lab, workloads
+from cpuidle_lab.lab import LabRun, corpus, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.metrics import Group
+from experiments.lab import machine_parts
 
 # As mainline's teo and menu decide.
 TEO, MENU = "teo_ng", "menu_ng"
@@ -250,6 +251,6 @@ def boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list
 def key_of(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
     """Return a hash of all that the runs depend on."""
     programs = corpus.programs_hash(dict(run.files))
-    parts = [corpus.modules_hash(), programs, emulator.version(), run.script, repr(program)]
+    parts = [*machine_parts(), programs, run.script, repr(program)]
     parts += [candidate.label for candidate in candidates]
     return digest(["kernel", Path(__file__).read_bytes(), *parts])
