@@ -94,6 +94,16 @@ def test_the_clock_is_the_machines_own(tmp_path: Path) -> None:
     assert results[0].dmesg == results[1].dmesg
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("kernel", ["6.12", "7.2"])
+def test_the_kernel_takes_the_rate_of_the_virtual_clock(kernel: str, tmp_path: Path) -> None:
+    """It sets the rate of the APIC's timer by that; 7.2 would measure 1000.063 MHz."""
+    run = LabRun("dmesg", kernel=kernel, with_modules=False, real_time=False)
+    said = run_lab(run, tmp_path / "results").check().output
+    # "MHz processor" is what it measures all the same.
+    assert "tsc: Detected 1000.000 MHz TSC" in said
+
+
 def test_results_and_failure_come_back(tmp_path: Path) -> None:
     script = "echo said; echo left >/results/file; echo worse >&2; exit 3"
     result = run_lab(LabRun(script, with_modules=False), tmp_path / "out")
