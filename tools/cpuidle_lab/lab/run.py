@@ -229,7 +229,7 @@ def has_booted(run: LabRun, kernel: images.Kernel) -> Path:
                 raise UserError(f"the machine ended while it booted; {machine.last_lines()}")
 
     title = f"Booting {kernel.version} once, for all runs in real time"
-    # Two, since the rate of the clock may be near the border of two keys.
+    # Each takes 200 MB. Two, since the rate of the clock may be near the border of two keys.
     return cached(f"booted-{run.kernel}-{run.cpus}", booted_of(usual, kernel), title, build, kept=2)
 
 
