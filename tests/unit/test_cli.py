@@ -93,8 +93,16 @@ def test_errors_are_one_sentence_and_a_code(
     ],
 )
 def test_bad_lab_arguments(
-    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    def made(name: str, *_: object) -> Path:
+        raise AssertionError(f"{name} was made before the arguments were read")
+
+    monkeypatch.setattr(images, "cached", made)
     code = main(["lab", "--output", str(tmp_path / "out"), *arguments])
     assert code == (1 if "file" in sentence else 2)
     said = capsys.readouterr().err
