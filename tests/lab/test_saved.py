@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A run in real time goes on from a machine that has booted, and leaves it as it was."""
+"""A run goes on from a machine that has booted, and leaves it as it was."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, run_lab
+from cpuidle_lab.lab import LabRun, images, run_lab, workloads
+from cpuidle_lab.lab.run import has_booted
 from cpuidle_lab.lab.saved import STATE
+from cpuidle_lab.lab.session import TRACE, Session
 
 pytestmark = pytest.mark.lab
 
@@ -33,6 +36,23 @@ def test_runs_go_on_from_the_same_boot_and_do_not_see_each_other(tmp_path: Path)
     other, *three = answers(tmp_path, "three", options=("lab=other",))
     assert (one, two, three) == (["one"], ["two"], ["three"])
     assert boot == again != other
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("series", ["6.12", "7.2"])
+def test_virtual_time_repeats_itself_from_machines_that_booted_anew(
+    series: str, tmp_path: Path
+) -> None:
+    found = workloads.find("hackbench-pipe")
+    script = Session("skx", [found.phase("wteo", 1, seed=1)]).script()
+    run = LabRun(script, kernel=series, files=workloads.files([found]))
+    traces = set()
+    for name in ("one", "again", "anew"):
+        traces.add((run_lab(run, tmp_path / name).check().files / TRACE).read_bytes())
+        if name == "again":
+            assert len(traces) == 1
+            shutil.rmtree(has_booted(run, images.kernel(series)))
+    assert len(traces) == 1
 
 
 def test_a_damaged_machine_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,9 @@ from cpuidle_lab.lab.saved import GIVEN, PAGE, STATE, Saved, give
 
 
 def read(file: Path) -> "subprocess.CompletedProcess[bytes]":
-    return subprocess.run([compiled(GIVEN), file], capture_output=True, check=False)
+    port = file.with_name("port")
+    port.touch()
+    return subprocess.run([compiled(GIVEN), file, port], capture_output=True, check=False)
 
 
 @pytest.mark.parametrize("size", [0, 1, PAGE, 3 * PAGE + 5])
@@ -27,6 +29,7 @@ def test_the_guest_reads_what_it_is_given(size: int, tmp_path: Path) -> None:
     give(archive, tmp_path / "given")
     done = read(tmp_path / "given")
     assert (done.returncode, done.stdout, done.stderr) == (0, archive, b"")
+    assert (tmp_path / "port").read_bytes() == bytes(0x505) + b"\1"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +102,20 @@ def test_only_a_machine_that_is_saved_shares_its_memory(tmp_path: Path) -> None:
         assert len(backends) == 2
         assert all(word.endswith(",share=off") == goes_on for word in backends)
         assert ("-incoming" in words) == goes_on
+        assert ("-trace" in words) != goes_on
+
+
+def test_a_file_is_looked_at_until_it_has_the_text(tmp_path: Path) -> None:
+    script = "sleep 0.1; echo later >file; sleep 0.1; echo ready >>file; cat >asked"
+    with monitor(tmp_path, f"cd {tmp_path}; {script}") as one:
+        assert one.wait_for(tmp_path / "file", "ready", 30, 0.05)
+        assert not one.wait_for(tmp_path / "file", "other", 0.2, 0.05)
+        assert not (tmp_path / "asked").read_text()
+
+
+def test_a_qemu_that_ends_ends_the_wait_for_a_file(tmp_path: Path) -> None:
+    with monitor(tmp_path, "exit 1") as one:
+        assert one.wait_for(tmp_path / "file", "ready", 30, 0.05)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +124,14 @@ def test_only_a_machine_that_is_saved_shares_its_memory(tmp_path: Path) -> None:
         (LabRun("", real_time=True), True),
         (LabRun("", real_time=True, cpus=4, kernel="7.2", seed=3), True),
         (LabRun("", kernel="6.1"), True),  # which starts two CPUs in real time alone
-        (LabRun("", real_time=False), False),
+        (LabRun(""), True),
+        (LabRun("", real_time=False, cpus=1, turn_us=0), True),
         (LabRun("", real_time=True, kernel="debug"), False),
         (LabRun("", real_time=True, options=("nohz_full=1",)), False),
         (LabRun("", real_time=True, memory_mib=2048), False),
         (LabRun("", real_time=True, packages=2), False),
         (LabRun("", real_time=True, threads=2), False),
+        (LabRun("", memory_mib=2048), False),
     ],
 )
 def test_which_runs_go_on(run: LabRun, may: bool) -> None:
@@ -131,9 +150,12 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> images.Kernel:
     return images.Kernel("6.12", tmp_path / "image", tmp_path / "modules")
 
 
+@pytest.mark.parametrize("real_time", [False, True])
 @pytest.mark.parametrize("name", ["image", "modules", "runtime"])
-def test_other_parts_are_another_machine(name: str, kernel: images.Kernel, tmp_path: Path) -> None:
-    usual = LabRun("", real_time=True)
+def test_other_parts_are_another_machine(
+    name: str, real_time: bool, kernel: images.Kernel, tmp_path: Path
+) -> None:
+    usual = LabRun("", real_time=real_time)
     before = booted_of(usual, kernel)
     assert before == booted_of(usual, kernel)
     (tmp_path / name).write_bytes(b"other")

@@ -46,17 +46,48 @@ class Monitor:
         Returns:
             Whether it answered with the text in time, or ended.
         """
-        end = time.monotonic() + limit_s
         start = self.log.stat().st_size
+
+        def look() -> bool | None:
+            words = self._words(start)
+            return True if answer in words else False if "failed" in words else None
+
+        return self._wait(lambda: self.tell(question), look, limit_s, every_s)
+
+    def wait_for(self, file: Path, text: str, limit_s: float, every_s: float) -> bool:
+        """Look at a file until it has a text, or QEMU ends; QEMU itself is left alone.
+
+        Args:
+            file: need not be there yet.
+            text: what it is to have.
+            limit_s: how long.
+            every_s: time between two looks.
+
+        Returns:
+            Whether it has the text in time, or QEMU ended.
+        """
+
+        def look() -> bool | None:
+            return (file.is_file() and text in file.read_text(errors="replace")) or None
+
+        return self._wait(lambda: None, look, limit_s, every_s)
+
+    def _wait(
+        self,
+        ask: Callable[[], None],
+        look: Callable[[], bool | None],
+        limit_s: float,
+        every_s: float,
+    ) -> bool:
+        """Ask and look until there is a result, the time is up, or QEMU ends."""
+        end = time.monotonic() + limit_s
         while self.process.poll() is None and time.monotonic() < end:
-            self.tell(question)
+            ask()
             time.sleep(every_s)
             self.check()
-            words = self._words(start)
-            if answer in words:
-                return True
-            if "failed" in words:
-                return False
+            found = look()
+            if found is not None:
+                return found
         return self.process.poll() is not None
 
     def complaint(self) -> str:

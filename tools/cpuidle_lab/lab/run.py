@@ -24,7 +24,7 @@ GUEST = Path(__file__).parent / "guest"
 SCRIPT_BEGINS = "lab: script begins"
 WARNING_LEVEL = 4  # of the kernel's log; lower is worse
 
-# A run goes on from a machine that has booted if it has these as every run, and real time.
+# A run goes on from a machine that has booted if it has these as every run.
 SAVED_WITH = ("memory_mib", "options", "packages", "threads")
 BOOT_LIMIT_S = 600
 
@@ -206,7 +206,7 @@ def may_go_on(run: LabRun) -> bool:
     """Return whether a run goes on from a machine that has booted; see the module `saved`."""
     usual = LabRun(run.script)
     same = all(getattr(run, name) == getattr(usual, name) for name in SAVED_WITH)
-    return same and is_real_time(run) and run.kernel not in built.FLAVOURS
+    return same and run.kernel not in built.FLAVOURS
 
 
 def has_booted(run: LabRun, kernel: images.Kernel) -> Path:
@@ -215,7 +215,10 @@ def has_booted(run: LabRun, kernel: images.Kernel) -> Path:
     Raises:
         UserError: it does not boot, or QEMU cannot save it.
     """
-    usual = LabRun("", kernel=run.kernel, cpus=run.cpus, real_time=True, time_limit_s=BOOT_LIMIT_S)
+    real_time = is_real_time(run)
+    usual = LabRun(
+        "", kernel=run.kernel, cpus=run.cpus, real_time=real_time, time_limit_s=BOOT_LIMIT_S
+    )
 
     def build(target: Path) -> None:
         with tempfile.TemporaryDirectory(dir=target) as name:
@@ -229,9 +232,11 @@ def has_booted(run: LabRun, kernel: images.Kernel) -> Path:
             if not (target / STATE).is_file():
                 raise UserError(f"the machine ended while it booted; {machine.last_lines()}")
 
-    title = f"Booting {kernel.version} once, for all runs in real time"
+    kind = "real" if real_time else "virtual"
+    title = f"Booting {kernel.version} once, for all runs in {kind} time"
     # Each takes 200 MB. Two, since the rate of the clock may be near the border of two keys.
-    return cached(f"booted-{run.kernel}-{run.cpus}", booted_of(usual, kernel), title, build, kept=2)
+    name = f"booted-{run.kernel}-{run.cpus}-{kind}"
+    return cached(name, booted_of(usual, kernel), title, build, kept=2)
 
 
 def save_overlay() -> BytesIO:
@@ -250,8 +255,9 @@ def booted_of(usual: LabRun, kernel: images.Kernel) -> list[str | bytes]:
     """Return what a machine that has booted depends on."""
     machine = replace(bare(usual, Path("kernel"), Path()), emulator=(), options=())
     machine = replace(machine, saved=Saved(Path(), Path("given"), goes_on=False))
-    # The last digits differ from time to time.
-    clock = [str(round(int(option.partition("=")[2]), -4)) for option in clock_options()]
+    # The last digits of the host's rate differ from time to time.
+    rate = clock_options() if usual.real_time else ()
+    clock = [str(round(int(option.partition("=")[2]), -4)) for option in rate]
     files = (kernel.image, kernel.modules, images.runtime())
     return [
         *(emulator.version(), *clock, *machine.command()),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Machines that have booted, kept in the cache; a run goes on from one in place of a boot.
 
-Only in real time: where runs must be the same to the bit, they boot.
+Where time is virtual, all runs from one machine are the same to the bit, and so are all machines:
+nothing may wake QEMU's main thread at a time of the host's, neither while the machine boots nor
+after it was loaded. A thread that wakes there may end the turn of a CPU.
 
 The guest's memory is a file. A run maps it privately, so it costs nothing until it is written to.
 The state of the devices is a stream of QEMU's migration, without the memory. The script, files and
@@ -20,14 +22,17 @@ GIVEN = Program("given", "tools/cpuidle_lab/lab/guest/given.c")
 # Of the device's memory: a page with the size of its content, all of it, and the longest content.
 PAGE, GIVEN_BYTES = 4096, 256 << 20
 GIVEN_MOST = GIVEN_BYTES - PAGE
-# Files of a saved machine.
-STATE, MEMORY = "state", "memory"
+# Files of a saved machine. EVENTS has the lines of EVENT, while it boots.
+STATE, MEMORY, EVENTS = "state", "memory", "events"
+EVENT = "runstate_set"
 # How long QEMU may take to save or load a machine, and how often a boot is looked at.
 LIMIT_S = 60
 BOOT_POLL_S = 0.2
 # What QEMU calls a machine that pvpanic has stopped, and a migration that is done.
 STOPPED = "(guest-panicked)"
 DONE = "Migration status: completed"
+# A machine that was loaded would announce itself to networks, five times in a second of the host's.
+QUIET = "migrate_set_parameter announce-rounds 0"
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,12 @@ class Saved:
             *("-object", f"{given},share={share}"),
             *("-device", "ivshmem-plain,memdev=given,master=on"),
             *("-device", "pvpanic", "-action", "panic=pause"),
-            *(("-incoming", "defer") if self.goes_on else ()),
+            *(("-incoming", "defer") if self.goes_on else self._events()),
         ]
+
+    def _events(self) -> tuple[str, ...]:
+        """Return what writes EVENTS: asking the monitor would wake QEMU while it boots."""
+        return "-D", str(self.folder / EVENTS), "-trace", EVENT
 
     def load(self, monitor: Monitor) -> None:
         """Load the machine into a QEMU that waits for it.
@@ -63,6 +72,7 @@ class Saved:
         Raises:
             UserError: QEMU refuses it.
         """
+        monitor.tell(QUIET)
         monitor.tell("migrate_set_capability x-ignore-shared on")
         monitor.tell(f'migrate_incoming "file:{self.folder / STATE}"')
         if not monitor.wait("info migrate", DONE, LIMIT_S):
@@ -82,8 +92,10 @@ class Saved:
             UserError: the guest does not stop in time, or QEMU cannot save it. Where QEMU ends, the
                 folder has no STATE.
         """
-        if not monitor.wait("info status", STOPPED, limit_s, BOOT_POLL_S):
+        events = self.folder / EVENTS
+        if not monitor.wait_for(events, STOPPED, limit_s, BOOT_POLL_S):
             raise UserError(f"the guest did not boot within {limit_s:.0f} s")
+        events.unlink(missing_ok=True)
         monitor.tell("migrate_set_capability x-ignore-shared on")
         monitor.tell(f'migrate "file:{self.folder / STATE}"')
         if not monitor.wait("info migrate", DONE, LIMIT_S):

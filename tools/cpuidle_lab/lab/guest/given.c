@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * given - writes what the lab gave this guest to standard output
+ * given - stops this guest, and writes what the lab then gave it to standard output
  *
  * It lies in the memory of a PCI device (QEMU's ivshmem), behind a page that
- * begins with its size in bytes. The first argument is the file of that memory.
+ * begins with its size in bytes. The first argument is the file of that memory,
+ * the second a file whose byte at STOP stops the guest: /dev/port.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #define PAGE	4096
+#define STOP	0x505	/* of QEMU's pvpanic */
 
 static int fail(const char *what)
 {
@@ -20,9 +22,21 @@ static int fail(const char *what)
 	return 1;
 }
 
+/*
+ * All other CPUs must be idle. QEMU stops them later than this one, and until
+ * then a CPU that waits for this one spins.
+ */
+static int stop(const char *port)
+{
+	int file = open(port, O_WRONLY);
+
+	sleep(1);
+	return file < 0 || pwrite(file, "\1", 1, STOP) != 1;
+}
+
 int main(int argc, char **argv)
 {
-	int file = argc == 2 ? open(argv[1], O_RDWR) : -1;
+	int file = argc == 3 ? open(argv[1], O_RDWR) : -1;
 	struct stat about;
 	const char *memory;
 	size_t done, size;
@@ -32,6 +46,8 @@ int main(int argc, char **argv)
 	memory = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_SHARED, file, 0);
 	if (memory == MAP_FAILED)
 		return fail("given: mmap");
+	if (stop(argv[2]))
+		return fail("given: stop");
 
 	size = strtoul(memory, NULL, 10);
 	if (size > (size_t)about.st_size - PAGE) {
