@@ -14,8 +14,10 @@ from cpuidle_lab.lab import LabRun, programs, run_lab
 
 ROUNDS = 4_000
 
-# The least counts: now and then the kernel alone, without the module, takes 7 or 12 more.
+# The least counts: now and then the kernel alone, without the module, takes 7 or 12 more. Runs that
+# follow at once may all have that, so each comes at another time.
 RUNS = 3
+PAUSE_US = 7_000
 
 SWITCHES = programs.Program("switches", "experiments/bench/switches.c")
 
@@ -94,7 +96,8 @@ def script(rounds: int) -> str:
     for case in CASES:
         lines += [line for line in (case.before,) if line]
         command = case.command.format(f"switches {rounds}")
-        lines += [f'echo "{case.name}: $({command})"'] * RUNS
+        for run in range(1, RUNS + 1):
+            lines += [f"usleep {run * PAUSE_US}", f'echo "{case.name}: $({command})"']
     return _SCRIPT + "\n".join(lines) + "\n"
 
 

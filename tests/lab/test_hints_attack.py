@@ -42,7 +42,8 @@ NOTHING_TO_DO = """
 attachments() { sed -n 's/^# attachments: //p' $hints; }
 governor gate
 echo "none: $(nobody hint 1000 repeat none)"
-echo "none.interrupts: $(nobody hint 1000 quiet none)"
+# The kernel itself interrupts CPU 1 now and then.
+echo "none.interrupts: $(for i in 1 2 3; do nobody hint 1000 quiet none; done | sort -n | head -n 1)"
 echo "none.attachments: $(attachments)"
 echo "none.attached: $(tail -n 1 $hints)"
 

@@ -390,7 +390,7 @@ def test_sigterm_leaves_no_folder_of_a_boot(
     monkeypatch.setattr(images, "kernel", lambda _: kernel)
     monkeypatch.setattr(images, "runtime", lambda: part)
     with pytest.raises(KeyboardInterrupt):
-        run_lab(LabRun("true", cpus=1, with_modules=False, real_time=False))
+        run_lab(LabRun("true", cpus=1, with_modules=False, real_time=False, memory_mib=64))
     assert [path.name for path in (tmp_path / "build").iterdir()] == ["cache"]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
