@@ -43,7 +43,8 @@ attachments() { sed -n 's/^# attachments: //p' $hints; }
 governor gate
 echo "none: $(nobody hint 1000 repeat none)"
 # The kernel itself interrupts CPU 1 now and then.
-echo "none.interrupts: $(for i in 1 2 3; do nobody hint 1000 quiet none; done | sort -n | head -n 1)"
+for i in 1 2 3; do nobody hint 1000 quiet none; done >/tmp/interrupts
+echo "none.interrupts: $(sort -n /tmp/interrupts | head -n 1)"
 echo "none.attachments: $(attachments)"
 echo "none.attached: $(tail -n 1 $hints)"
 
