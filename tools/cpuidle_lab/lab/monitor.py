@@ -59,7 +59,7 @@ class Monitor:
 
         Args:
             file: need not be there yet.
-            text: what it is to have.
+            text: the text to find.
             limit_s: how long.
             every_s: time between two looks.
 

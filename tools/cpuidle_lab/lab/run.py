@@ -131,7 +131,7 @@ def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResu
         UserError: an image cannot be made, the guest's kernel died, or the time is up. A script
             that fails is no error here: see LabResult.check().
     """
-    is_real_time(run)  # refuses what cannot run, before anything is made for it
+    is_real_time(run)  # refuses an impossible run before its images are made
     maker = built if run.kernel in built.FLAVOURS else images
     kernel = maker.kernel(run.kernel)
     modules = maker.modules(run.kernel, run.changes).root if run.with_modules else None

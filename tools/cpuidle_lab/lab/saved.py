@@ -63,7 +63,7 @@ class Saved:
         ]
 
     def _events(self) -> tuple[str, ...]:
-        """Return what writes EVENTS: asking the monitor would wake QEMU while it boots."""
+        """Return the options for EVENTS: questions to the monitor would wake QEMU."""
         return "-D", str(self.folder / EVENTS), "-trace", EVENT
 
     def load(self, monitor: Monitor) -> None:
