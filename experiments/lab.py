@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.lab import LabRun, corpus, emulator, machine, run_lab
+from cpuidle_lab.lab import LabRun, corpus, emulator, machine, run_lab, saved
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
-from cpuidle_lab.lab.run import LabResult
+from cpuidle_lab.lab.run import LabResult, save_overlay
 from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, run_cells
 from experiments.memo import Memo
 
@@ -60,8 +60,9 @@ def refusals(request: Request) -> list[str]:
 
 
 def machine_parts() -> list[str | bytes]:
-    """Return what the figures of every boot depend on: our modules, QEMU and its options."""
-    return [corpus.modules_hash(), emulator.version(), Path(machine.__file__).read_bytes()]
+    """Return the parts of every boot: our modules, QEMU, its options, the machine that is saved."""
+    code = [Path(file).read_bytes() for file in (machine.__file__, saved.__file__)]
+    return [corpus.modules_hash(), emulator.version(), *code, save_overlay().getvalue()]
 
 
 def key_of(run: LabRun, code: Iterable[Path]) -> str:
