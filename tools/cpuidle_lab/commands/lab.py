@@ -113,6 +113,9 @@ def check(args: argparse.Namespace) -> None:
             raise UserError(f"--{name.replace('_', '-')} must be above 0", USAGE)
     if args.seed < 0:
         raise UserError("--seed must not be negative", USAGE)
+    if args.governor.removeprefix(AS_BPF) not in GOVERNORS:
+        known = ", ".join(GOVERNORS)
+        raise UserError(f"unknown governor '{args.governor}'; there are {known}", USAGE)
     flavour_of(args.kernel)
     check_output(args.output)
 
