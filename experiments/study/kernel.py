@@ -7,12 +7,10 @@ microsecond at full power, as it is for a program that waits for it while the ma
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
-from typing import Any
 
 from cpuidle_lab import resampling
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.lab.parallel import at_once
 from experiments import experiment
@@ -25,8 +23,7 @@ from experiments.study.programs import (
     Program,
     Run,
     Size,
-    boot,
-    key_of,
+    cell,
     lab_run,
 )
 
@@ -180,20 +177,6 @@ def _candidates(subject: str) -> list[Candidate]:
     return [parse(name, False)[0] for name in dict.fromkeys(names)]
 
 
-def _cell(program: Program, candidates: Sequence[Candidate], size: Size) -> experiment.Cell:
-    """Return the boot for a program as a part of a plan."""
-    run = lab_run(program, candidates, size)
-    key = key_of(program, candidates, run)
-
-    def work() -> list[dict[str, Any]]:
-        told = [vars(one) for one in boot(program, candidates, run)]
-        if key_of(program, candidates, run) != key:
-            raise UserError("the modules' sources changed while they ran; run it again")
-        return told
-
-    return experiment.Cell(key, work)
-
-
 def measure(
     subject: str,
     size: Size,
@@ -217,8 +200,11 @@ def measure(
     """
     section = Section(PART, TITLE)
     candidates = _candidates(subject)
-    plan = {program.name: _cell(program, candidates, size) for program in programs}
-    known = {name: memo.get(cell.key) for name, cell in plan.items()}
+    plan = {
+        program.name: cell(program, candidates, lab_run(program, candidates, size))
+        for program in programs
+    }
+    known = {name: memo.get(one.key) for name, one in plan.items()}
     if lab:
         cells = list(plan.values())
         runs = experiment.run_cells(cells, memo, phase, "Programs in the lab", at_once())

@@ -8,9 +8,11 @@ there is a run that is not judged, so that no turn pays for caches that were sti
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from cpuidle_lab import metrics, trace
 from cpuidle_lab.compare.spec import Candidate
@@ -20,6 +22,7 @@ from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.metrics import Group
+from experiments.experiment import Cell
 from experiments.lab import machine_parts
 
 # As mainline's teo and menu decide.
@@ -29,8 +32,8 @@ KERNEL = "6.12"
 
 _WARM = "warm"
 
-# fio leaves the most.
-_TRACE_MIB = 192
+# Of each turn; fio leaves the most.
+_TRACE_MIB = 6
 
 # What tells the regret, and no more: `weights`, which one governor has, costs time of its programs.
 _EVENTS = tuple(f"{OUR_EVENTS}:{name}" for name in ("config", "state", "decision", "outcome"))
@@ -223,23 +226,45 @@ def _runs(
     return found
 
 
-def lab_run(program: Program, candidates: Sequence[Candidate], size: Size) -> LabRun:
-    """Return the boot for a program."""
+def lab_run(
+    program: Program,
+    candidates: Sequence[Candidate],
+    size: Size,
+    changes: Mapping[str, str] = MappingProxyType({}),
+) -> LabRun:
+    """Return the boot for a program.
+
+    Args:
+        program: what runs.
+        candidates: under which governors.
+        size: how much.
+        changes: of the modules' sources, as of LabRun.
+    """
+    turns = rounds(program, candidates, size)
     return LabRun(
-        Session(program.machine, rounds(program, candidates, size), _EVENTS, _TRACE_MIB).script(),
+        Session(program.machine, turns, _EVENTS, _TRACE_MIB * (len(turns) - 1)).script(),
         kernel=KERNEL,
         files=workloads.files([program.workload]),
         real_time=False,
-        time_limit_s=900,
+        time_limit_s=1800,
+        changes=changes,
     )
 
 
-def boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list[Run]:
-    """Boot the lab for the run of these candidates.
+def cell(program: Program, candidates: Sequence[Candidate], run: LabRun) -> Cell:
+    """Return a boot of lab_run() as a part of a plan; it yields the attributes of its Runs."""
+    key = _key(program, candidates, run)
 
-    Raises:
-        UserError: a program failed in the guest, events were lost, or an output says nothing.
-    """
+    def work() -> list[dict[str, Any]]:
+        told = [vars(one) for one in _boot(program, candidates, run)]
+        if _key(program, candidates, run) != key:
+            raise UserError("the modules' sources changed while they ran; run it again")
+        return told
+
+    return Cell(key, work)
+
+
+def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list[Run]:
     with tempfile.TemporaryDirectory(prefix="study-", dir=TOP / "build") as folder:
         result = run_lab(run, Path(folder) / "results", f"Lab: {program.name}").check()
         recorded = trace.load(result.files / TRACE)
@@ -248,9 +273,10 @@ def boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list
         return _runs(program, candidates, metrics.analyse(recorded), result.files)
 
 
-def key_of(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
+def _key(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
     """Return a hash of all that the runs depend on."""
     programs = corpus.programs_hash(dict(run.files))
     parts = [*machine_parts(), programs, run.script, repr(program)]
     parts += [candidate.label for candidate in candidates]
+    parts += [text for change in sorted(run.changes.items()) for text in change]
     return digest(["kernel", Path(__file__).read_bytes(), *parts])
