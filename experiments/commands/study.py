@@ -38,7 +38,7 @@ parts:
   robust    wrong powers, odd state tables, drivers that demote or refuse
   machines  tables of drivers/idle/intel_idle.c, of device trees, and of recorded machines
   kernel    real programs in the lab; boots it with --lab only
-  ablation  one step removed, one tunable moved at a time
+  ablation  one step removed, one tunable moved at a time; with --lab in the lab, too
 
 Figures are kept in build/study, under a hash of the intervals, the machine, the tunables and the
 sources of the decision logic. A rerun measures only what has changed.

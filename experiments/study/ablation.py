@@ -93,7 +93,7 @@ def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Case], 
 
 def measure(
     subject: str, streams: Sequence[Stream], machines: Mapping[str, Machine], memo: Memo,
-    phase: Phase,
+    phase: Phase, in_lab: mechanisms.InLab,
 ) -> Section:  # fmt: skip
     """Remove each step, and measure each value of each tunable.
 
@@ -103,9 +103,10 @@ def measure(
         machines: the state tables, by name.
         memo: where figures are kept.
         phase: shows progress.
+        in_lab: what runs there without a step.
     """
     section = Section(PART, TITLE)
-    mechanisms.measure(section, subject, streams, machines, memo, phase)
+    mechanisms.measure(section, subject, streams, machines, memo, phase, in_lab)
     tables = _tables(subject, axes(parse(subject, False)[0]))
     references = [_Case("", label) for label in MAINLINE]
     cases = [*references, *(case for _, cases, _ in tables for case in cases)]

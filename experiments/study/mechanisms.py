@@ -10,7 +10,8 @@ from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.trace import Machine
 from experiments.memo import Memo
-from experiments.study import cost, regimes
+from experiments.study import cost, regimes, steps_lab
+from experiments.study.programs import Program, Size
 from experiments.study.steps import Step, listed, without
 from experiments.study.streams import (
     AS_TOLD,
@@ -33,8 +34,27 @@ _REGIMES = ("poisson-5ms", "periodic-3ms", "timer-1ms")
 _MINUTES = regimes.Size(switches=20, before_s=60, away_s=120, regimes=_REGIMES)
 _HOURS = regimes.Size(switches=20, before_s=3600, away_s=7200, regimes=_REGIMES)
 
+# Programs in the lab: each of the governors has so many turns in a boot.
+IN_LAB = Size(seeds=2, seconds=2)
+IN_LAB_QUICK = Size(seeds=1, seconds=1)
+
 # Intervals of each recording whose instructions are counted: fewer than for a promise.
 _SAMPLE = 500
+
+
+@dataclass(frozen=True)
+class InLab:
+    """What runs in the lab.
+
+    Attributes:
+        programs: each in a boot of its own.
+        size: how much of each.
+        boots: boot what is not known.
+    """
+
+    programs: Sequence[Program]
+    size: Size
+    boots: bool
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,8 @@ class Worth:
         latency_us: mean modelled wake-up latency, each stream counting the same.
         minutes: points of regret after a change of regime, the old one having lasted a minute.
         hours: the same after an hour, and where the new one was left two hours ago.
+        lab: points of mean regret of programs in the lab and their standard error, None where these
+            were not booted.
         cost: percent of the instructions at four states, None where they cannot be counted.
         keeps: unit test of a promise that breaks, "" if none does.
         decided: it stays whatever it is worth.
@@ -61,6 +83,7 @@ class Worth:
     latency_us: float
     minutes: float
     hours: float
+    lab: tuple[float, float | None] | None
     cost: float | None
     keeps: str
     decided: bool
@@ -104,6 +127,7 @@ def _worth(
     step: Step, places: Sequence[tuple[str, Sequence[Stream]]],
     of: Mapping[Stream, Figures], base: Mapping[Stream, Figures],
     learned: tuple[float, float], before: tuple[float, float],
+    lab: tuple[float, float | None] | None,
     count: float | None, usual: float | None,
 ) -> Worth:  # fmt: skip
     more = {s: of[s].regret - base[s].regret for s in base}
@@ -117,15 +141,23 @@ def _worth(
         fmean(of[s].mean_latency_us - base[s].mean_latency_us for s in base),
         learned[0] - before[0],
         learned[1] - before[1],
+        lab,
         100 * (count / usual - 1) if count and usual else None,
         step.keeps,
         step.decided,
     )
 
 
+def _lab(worth: Worth) -> Cell:
+    if worth.lab is None:
+        return None
+    mean, error = worth.lab
+    return f"{mean:+.2f}" if error is None else f"{mean:+.2f} +-{error:.2f}"
+
+
 def _row(worth: Worth, verdict_of: str) -> list[Cell]:
     return [
-        worth.step, *(f"{value:+.2f}" for value in worth.means.values()),
+        worth.step, *(f"{value:+.2f}" for value in worth.means.values()), _lab(worth),
         f"{worth.worst[0]:+.1f} {worth.worst[1]}", f"{worth.best[0]:+.1f} {worth.best[1]}",
         f"{worth.latency_us:+.1f}", f"{worth.minutes:+.2f}", f"{worth.hours:+.2f}",
         None if worth.cost is None else f"{worth.cost:+.1f}", verdict_of,
@@ -140,7 +172,7 @@ def _why(worth: Worth) -> str:
 
 def measure(
     section: Section, subject: str, streams: Sequence[Stream], machines: Mapping[str, Machine],
-    memo: Memo, phase: Phase,
+    memo: Memo, phase: Phase, in_lab: InLab,
 ) -> None:  # fmt: skip
     """Remove each listed step of a governor in turn, and judge what it is worth.
 
@@ -151,6 +183,7 @@ def measure(
         machines: the state tables, by name; changes of regime are tried on the first.
         memo: where figures are kept.
         phase: shows progress.
+        in_lab: what runs there.
     """
     steps = listed(subject)
     if not steps:
@@ -165,17 +198,21 @@ def measure(
     learned = _learned(first, governors, memo, phase)
     recorded = [s for s in streams if s.group != SYNTH]
     counts = _instructions(recorded, governors, memo, phase)
+    booted = steps_lab.measure(
+        whole, steps, in_lab.programs, in_lab.size, memo, phase, in_lab.boots
+    )
     places = [(t if group == SYNTH else "corpus", mine) for group, t, mine in grouped(streams)]
     found = [
         _worth(step, places, of[who.label], of[whole.label], learned[who.label],
-               learned[whole.label], counts[who.label], counts[whole.label])
+               learned[whole.label], booted.get(step.name), counts[who.label], counts[whole.label])
         for step, who in zip(steps, parts, strict=True)
     ]  # fmt: skip
-    heads = ("without", *(place for place, _ in places), "worst stream", "best stream",
+    heads = ("without", *(place for place, _ in places), "lab", "worst stream", "best stream",
              "latency us", "minutes", "hours", "instructions %", "pays")  # fmt: skip
     note = (
         "Points of mean regret above that of the whole governor; in brackets what takes the place "
-        "of a step. Corpus: the lab's programs, as recorded. Minutes, hours: points of regret "
+        "of a step. Corpus: recorded programs, replayed. Lab: programs run under each governor, "
+        "points of what was recorded, and their standard error. Minutes, hours: points of regret "
         "after a change of regime, the old one having lasted a minute or an hour, and after two "
         "hours elsewhere. Instructions of a decision at "
         f"four states. A step pays from {MEAN_POINTS} points of mean regret on, "

@@ -19,6 +19,7 @@ from experiments.study import (
     front,
     kernel,
     learning,
+    mechanisms,
     regret,
     robust,
 )
@@ -40,6 +41,7 @@ class Sizes:
         variations: how many there are of each.
         learning: resets, changes of regime.
         kernel: runs in the lab.
+        steps: runs in the lab, of each step that is removed.
     """
 
     intervals: int
@@ -49,6 +51,7 @@ class Sizes:
     variations: int
     learning: learning.Size
     kernel: lab_programs.Size
+    steps: lab_programs.Size
 
 
 FULL = Sizes(
@@ -59,6 +62,7 @@ FULL = Sizes(
     variations=3,
     learning=learning.FULL,
     kernel=kernel.FULL,
+    steps=mechanisms.IN_LAB,
 )
 QUICK = Sizes(
     intervals=5_000,
@@ -68,6 +72,7 @@ QUICK = Sizes(
     variations=1,
     learning=learning.QUICK,
     kernel=kernel.QUICK,
+    steps=mechanisms.IN_LAB_QUICK,
 )
 
 
@@ -176,6 +181,11 @@ class Plan:
         """The recordings; empty where there are none."""
         return corpus(self.folder)
 
+    @property
+    def chosen(self) -> list[lab_programs.Program]:
+        """The programs in the lab."""
+        return [program for program in lab_programs.PROGRAMS if program.name in self.programs]
+
 
 def _regret(plan: Plan, memo: Memo, phase: Phase) -> Section:
     streams = [*plan.suite, *plan.corpus]
@@ -211,7 +221,9 @@ def _machines(plan: Plan, memo: Memo, phase: Phase) -> Section:
 
 def _ablation(plan: Plan, memo: Memo, phase: Phase) -> Section:
     machines = {name: synth.machine(name, HZ) for name in plan.machines}
-    return ablation.measure(plan.subject, [*plan.suite, *plan.corpus], machines, memo, phase)
+    in_lab = mechanisms.InLab(plan.chosen, plan.sizes.steps, plan.lab)
+    streams = [*plan.suite, *plan.corpus]
+    return ablation.measure(plan.subject, streams, machines, memo, phase, in_lab)
 
 
 def _cost(plan: Plan, memo: Memo, phase: Phase) -> Section:
@@ -219,8 +231,7 @@ def _cost(plan: Plan, memo: Memo, phase: Phase) -> Section:
 
 
 def _kernel(plan: Plan, memo: Memo, phase: Phase) -> Section:
-    programs = [program for program in lab_programs.PROGRAMS if program.name in plan.programs]
-    return kernel.measure(plan.subject, plan.sizes.kernel, memo, phase, plan.lab, programs)
+    return kernel.measure(plan.subject, plan.sizes.kernel, memo, phase, plan.lab, plan.chosen)
 
 
 PARTS: dict[str, Callable[[Plan, Memo, Phase], Section]] = {

@@ -66,16 +66,22 @@ def listed(name: str) -> list[Step]:
     return [_step(raw) for raw in tomllib.loads(path.read_text())["step"]]
 
 
-def _apply(step: Step, folder: Path) -> None:
+def edited(name: str, step: Step) -> dict[str, str]:
+    """Return the sources of a governor without a step, by file; its test cases are no part of them.
+
+    Raises:
+        UserError: the step is not in the sources.
+    """
+    paths = sorted((_GOVERNORS / name).glob("[!.]*.[ch]"))
+    texts = {path.name: path.read_text() for path in paths if "_kunit." not in path.name}
     for edit in step.edits:
-        path = folder / edit.file
-        text = path.read_text()
-        if text.count(edit.old) != 1:
+        times = texts[edit.file].count(edit.old)
+        if times != 1:
             raise UserError(
-                f"'{step.name}' cannot be removed: {edit.file} has {text.count(edit.old)} times "
-                f"{edit.old!r}"
+                f"'{step.name}' cannot be removed: {edit.file} has {times} times {edit.old!r}"
             )
-        path.write_text(text.replace(edit.old, edit.new))
+        texts[edit.file] = texts[edit.file].replace(edit.old, edit.new)
+    return texts
 
 
 def without(name: str, step: Step) -> Candidate:
@@ -96,7 +102,8 @@ def without(name: str, step: Step) -> Candidate:
             made = folder.with_suffix(".new")
             shutil.rmtree(made, ignore_errors=True)
             shutil.copytree(_GOVERNORS, made)
-            _apply(step, made / name)
+            for file, text in edited(name, step).items():
+                (made / name / file).write_text(text)
             made.rename(folder)
         found = variant(f"{name}~{key}", name, folder)
     return Candidate(f"{name} without {step.name}", found)

@@ -2,6 +2,8 @@
 """The study of a governor: its arithmetic, what it plays, and the command."""
 
 import json
+import shutil
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +39,7 @@ from experiments.study import (
     resets,
     robust,
     steps,
+    steps_lab,
     streams,
     worst,
 )
@@ -566,6 +569,52 @@ def test_a_governor_without_a_step_decides_otherwise() -> None:
     assert streams.play(made, part).regret > streams.play(made, who("wteo")).regret + 10
     with pytest.raises(UserError, match="cannot be removed"):
         steps.without("wteo", steps.Step("x", (steps.Edit("wteo.c", "no such text", ""),)))
+
+
+def test_one_build_has_a_governor_without_each_step(tmp_path: Path) -> None:
+    """All names that the linker sees differ; under the old ones the sources are those replayed."""
+    found = steps.listed("wteo")
+    made = steps_lab.changes("wteo", found)
+    for number, step in enumerate(found):
+        name = steps_lab.alias("wteo", number)
+        for file, text in steps.edited("wteo", step).items():
+            assert steps_lab.renamed(made[f"governors/{name}/{file}"], name, "wteo") == text
+        assert f"X({name})" in made["governors/list.h"]
+        assert f" {name}" in made["governors/governors.mk"]
+    shutil.copytree(TOP / "governors", tmp_path / "governors")
+    for path, text in made.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    folders = ("wteo", steps_lab.alias("wteo", 0))
+    sources = [path for one in folders for path in (tmp_path / "governors" / one).glob("*.c")]
+    wanted = [path for path in sources if "_kunit" not in path.name]
+    command = ["gcc", "-std=gnu11", "-r", "-o", f"{tmp_path}/both.o", *map(str, wanted)]
+    subprocess.run(command, check=True)
+
+
+def test_a_step_in_the_lab_is_paired_by_program_and_round() -> None:
+    def run(program: str, label: str, seed: int, percent: float | None) -> dict[str, object]:
+        return {"program": program, "governor": label, "seed": seed, "regret": percent}
+
+    told = {"a": ((10, 20), (12, 24)), "b": ((50, None), (50, 1)), "c": ((7, 7), (8, 8))}
+    runs = [
+        run(program, label, seed, percent)
+        for program, pair in told.items()
+        for label, percents in zip(("wteo", "part"), pair, strict=True)
+        for seed, percent in enumerate(percents, 1)
+    ]
+    # Differences 2 and 4, 0, 1 and 1: of b one round has no regret.
+    mean, error = steps_lab.points(runs, "wteo", "part") or (None, 0)
+    assert mean == pytest.approx(4 / 3) and error is None
+    two = [one for one in runs if one["program"] != "b"]
+    mean, error = steps_lab.points(two, "wteo", "part") or (None, None)
+    assert mean == 2 and error == pytest.approx(0.5)
+    assert steps_lab.points([run("a", "wteo", 1, None)], "wteo", "wteo") is None
+
+
+def test_a_list_without_the_governor_is_refused() -> None:
+    with pytest.raises(UserError, match=r"governors/list\.h does not name gone once"):
+        steps_lab._appended("X(wteo)", "governors/list.h", "gone", [])
 
 
 def test_a_tunable_that_nobody_has_told_of_is_moved_too() -> None:

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What each step of a governor is worth to programs in the lab.
+
+One module has the governor and, beside it, the governor without each step, each under a name of its
+own. So all of them have their turns in the same boot of a program.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import sqrt
+from statistics import fmean, variance
+from typing import Any
+
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.parallel import at_once
+from experiments.experiment import run_cells
+from experiments.memo import Memo
+from experiments.study.programs import Program, Size, cell, lab_run
+from experiments.study.steps import Step, edited
+
+# The lists of governors that a build has, and what names one in them.
+_LISTS = {"governors/list.h": r"\bX\({name}\)", "governors/governors.mk": r"\b{name}\b(?!_)"}
+_INCLUDE = re.compile(r"^#include.*$", re.MULTILINE)
+
+
+def alias(name: str, number: int) -> str:
+    """Return what a governor is called without its step of a number, from 0 on."""
+    return f"{name}_s{number:02}"
+
+
+def renamed(text: str, name: str, other: str) -> str:
+    """Return C source in which a governor has another name; the files that it includes keep theirs.
+
+    Args:
+        text: the source.
+        name: of the governor, as its identifiers have it between underscores.
+        other: what takes its place.
+    """
+    included = iter(_INCLUDE.findall(text))
+    text = re.sub(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])", other, text)
+    return _INCLUDE.sub(lambda _: next(included), text)
+
+
+def _appended(text: str, file: str, name: str, names: Sequence[str]) -> str:
+    """Return a list of governors with more of them behind the one of a name."""
+    found = re.findall(_LISTS[file].format(name=name), text)
+    if len(found) != 1:
+        raise UserError(f"{file} does not name {name} once")
+    more = (found[0].replace(name, other) for other in names)
+    return text.replace(found[0], " ".join([found[0], *more]), 1)
+
+
+def changes(name: str, steps: Sequence[Step]) -> dict[str, str]:
+    """Return files of the modules' sources, by path, that add a governor without each step.
+
+    Args:
+        name: of the governor.
+        steps: of steps.listed(); the first one is alias(name, 0).
+
+    Raises:
+        UserError: a step is not in the sources, or the lists do not have the governor.
+    """
+    names = [alias(name, number) for number in range(len(steps))]
+    found = {
+        f"governors/{other}/{file}": renamed(text, name, other)
+        for other, step in zip(names, steps, strict=True)
+        for file, text in edited(name, step).items()
+    }
+    for file in _LISTS:
+        found[file] = _appended((TOP / file).read_text(), file, name, names)
+    return found
+
+
+def _differences(runs: Sequence[Mapping[str, Any]], whole: str, label: str) -> list[float]:
+    """Return the points of regret above the whole governor's, in each round of one program."""
+    regret = {(run["governor"], run["seed"]): run["regret"] for run in runs}
+    seeds = sorted({run["seed"] for run in runs})
+    pairs = [(regret[label, seed], regret[whole, seed]) for seed in seeds]
+    return [mine - base for mine, base in pairs if mine is not None and base is not None]
+
+
+def points(
+    runs: Sequence[Mapping[str, Any]], whole: str, label: str
+) -> tuple[float, float | None] | None:
+    """Return the points of mean regret above the whole governor's, and their standard error.
+
+    Each program counts the same. The error is that of the mean of the programs' means, each with
+    the variance of its own rounds; None where a program has a single round.
+
+    Args:
+        runs: attributes of programs.Run.
+        whole: label of the whole governor.
+        label: of the other one.
+
+    Returns:
+        None if no program has a regret.
+    """
+    by_program = sorted(runs, key=lambda run: str(run["program"]))
+    groups = groupby(by_program, key=lambda run: run["program"])
+    found = [_differences(list(mine), whole, label) for _, mine in groups]
+    found = [each for each in found if each]
+    if not found:
+        return None
+    mean = fmean(fmean(each) for each in found)
+    if any(len(each) < 2 for each in found):
+        return mean, None
+    return mean, sqrt(sum(variance(each) / len(each) for each in found)) / len(found)
+
+
+def measure(
+    whole: Candidate,
+    steps: Sequence[Step],
+    programs: Sequence[Program],
+    size: Size,
+    memo: Memo,
+    phase: Phase,
+    lab: bool,
+) -> dict[str, tuple[float, float | None]]:
+    """Return points() by the names of steps; empty where a boot is not known.
+
+    Args:
+        whole: the governor with all steps.
+        steps: what is removed.
+        programs: that run, each in a boot of its own.
+        size: how much of each.
+        memo: where figures are kept.
+        phase: shows progress.
+        lab: boot what is not in the memo.
+
+    Raises:
+        UserError: a module does not build, a program failed in the guest, or events were lost.
+    """
+    name = whole.governor.name
+    labels = [f"{name} without {step.name}" for step in steps]
+    others = [
+        Candidate(label, replace(whole.governor, spec=alias(name, number)))
+        for number, label in enumerate(labels)
+    ]
+    added = changes(name, steps)
+    governors = [whole, *others]
+    cells = [
+        cell(program, governors, lab_run(program, governors, size, added)) for program in programs
+    ]
+    known = [memo.get(one.key) for one in cells]
+    if lab:
+        known = run_cells(cells, memo, phase, "Removing steps in the lab", at_once())
+    runs = [run for found in known for run in found or ()]
+    if not all(known):
+        return {}
+    worth = {
+        step.name: points(runs, whole.label, label)
+        for step, label in zip(steps, labels, strict=True)
+    }
+    return {step: told for step, told in worth.items() if told}
