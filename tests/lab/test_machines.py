@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab
 from cpuidle_lab.report import model
 
 pytestmark = pytest.mark.lab
@@ -19,6 +19,8 @@ OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
 FULL = ",".join(f"C{n}:{n}:{n * 10}" for n in range(1, 8)) + ",C8:500:1000,C9:1000:5000000"
 # The deepest of these pays in any long idle period.
 DEEP = ",".join(f"C{n}:{n * 20}:{n * 200}" for n in range(1, 10))
+
+NAPS = programs.Program("naps", "tests/lab/naps/naps.c")
 
 # Number of states, and the parameters, by name.
 MACHINES = {
@@ -56,7 +58,7 @@ echo 4096 >$tracing/buffer_size_kb
 listen
 work() {
     for cpu in 0 1; do
-        taskset -c $cpu sh -c 'for i in $(seq 12); do usleep $((i * 37 % 1500)); done' &
+        taskset -c $cpu naps 24 &
     done
     wait
 }
@@ -155,7 +157,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     tries += [f"refuse {wrong}" for wrong in WRONG]
     script = SCRIPT + "\n".join([*tries, "true"])
     return run_lab(
-        LabRun(script=script, real_time=False), tmp_path_factory.mktemp("machines") / "results"
+        LabRun(script=script, real_time=False, files=programs.file(NAPS)),
+        tmp_path_factory.mktemp("machines") / "results",
     ).check()
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab import columns
-from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab
 from cpuidle_lab.replay.points import fidelity, recorded_shadows
 from cpuidle_lab.watch import parse_stats
 
 pytestmark = pytest.mark.lab
+
+NAPS = programs.Program("naps", "tests/lab/naps/naps.c")
 
 FUNCTIONS = """
 . /lab/functions
@@ -24,7 +26,7 @@ online() { echo $1 >/sys/devices/system/cpu/cpu1/online; }
 # Idle periods of many lengths on both CPUs.
 work() {
     for cpu in 0 1; do
-        taskset -c $cpu sh -c 'for i in $(seq $0); do usleep $((i * 37 % 1500)); done' $1 &
+        taskset -c $cpu naps $1 &
     done
     wait
 }
@@ -44,7 +46,7 @@ EVENT = re.compile(r"\[(\d+)\] .* (\w+): (seq=(\d+) .*|\w+: \w+=.*)$")
 
 def guest(tmp_path: Path, script: str, **options: object) -> LabResult:
     """Run a script in the guest; no warning may be logged."""
-    run = LabRun(script=FUNCTIONS + script, **options)  # type: ignore[arg-type]
+    run = LabRun(script=FUNCTIONS + script, files=programs.file(NAPS), **options)  # type: ignore[arg-type]
     result = run_lab(run, tmp_path / "results").check()
     foreign = ("out-of-tree module", "module verification failed")
     assert [line for line in result.complaints() if not any(t in line for t in foreign)] == []
