@@ -4,12 +4,12 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.lab import LabRun, corpus, emulator, machine, run_lab, saved
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import LabRun, corpus, emulator, keys, machine, run_lab, saved
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
 from cpuidle_lab.lab.run import LabResult, save_overlay
@@ -72,20 +72,25 @@ def key_of(run: LabRun, code: Iterable[Path]) -> str:
         run: the boot.
         code: what reads its results.
     """
-    programs = corpus.programs_hash(dict(run.files))
-    parts = [*machine_parts(), programs, run.script]
-    parts += [repr((run.kernel, run.cpus, run.seed, run.real_time, run.options))]
-    return digest(["lab", *parts, *(path.read_bytes() for path in code)])
+    return digest(["lab", keys.key_of(run), *(path.read_bytes() for path in code)])
 
 
-def booted(run: LabRun, read: Read, title: str) -> Any:
-    """Boot, and return what is read of the results.
+def cell(run: LabRun, code: Sequence[Path], read: Read, title: str) -> Cell:
+    """Return a boot as a part of a plan, which comes to what is read of the results.
 
-    Raises:
-        UserError: something failed in the guest.
+    Its work raises a UserError where something failed in the guest, or where what the key depends
+    on changed meanwhile.
     """
-    with tempfile.TemporaryDirectory(prefix="experiment-", dir=TOP / "build") as folder:
-        return read(run_lab(run, Path(folder) / "results", title).check())
+    key = key_of(run, code)
+
+    def work() -> Any:
+        with tempfile.TemporaryDirectory(prefix="experiment-", dir=TOP / "build") as folder:
+            found = read(run_lab(run, Path(folder) / "results", title).check())
+        if key_of(run, code) != key:
+            raise UserError("the sources changed while they ran; run it again")
+        return found
+
+    return Cell(key, work)
 
 
 def boots(
@@ -101,12 +106,11 @@ def boots(
 
     As many machines run at once as the host has room for. Each boot may have its own `read`.
     """
-    keys = [key_of(run, code) for run in runs]
     if not request.lab:
-        return [memo.get(key) for key in keys]
+        known = [keys.can_be_known(run.kernel) for run in runs]
+        if not all(known):
+            return [None] * len(runs)
+        return [memo.get(key_of(run, code)) for run in runs]
     reads = [read] * len(runs) if callable(read) else read
-    cells = [
-        Cell(key, partial(booted, run, one, title))
-        for key, run, one in zip(keys, runs, reads, strict=True)
-    ]
+    cells = [cell(run, code, one, title) for run, one in zip(runs, reads, strict=True)]
     return run_cells(cells, memo, phase, title, at_once())

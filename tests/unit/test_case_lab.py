@@ -5,11 +5,13 @@ import shlex
 import subprocess
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabRun, programs
 from cpuidle_lab.synth import S
 from cpuidle_lab.view.terminal import phase
@@ -190,6 +192,21 @@ def test_words_of_the_kernel_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch
         experiments_lab.key_of(LabRun("", options=words), []) for words in ((), ("nohz_full=1",))
     }
     assert len(keys) == 2
+
+
+def test_what_was_edited_while_it_ran_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code.py"
+    code.write_text("before")
+
+    def edit(*_: object) -> SimpleNamespace:
+        code.write_text("after")
+        return SimpleNamespace(check=lambda: None)
+
+    monkeypatch.setattr(experiments_lab, "run_lab", edit)
+    with pytest.raises(UserError, match="changed while they ran"):
+        experiments_lab.cell(LabRun(""), [code], lambda _: 1, "x").work()
 
 
 def known() -> dict[str, Any]:

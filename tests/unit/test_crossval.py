@@ -8,6 +8,9 @@ wrong on purpose; tests/lab/test_crossval.py has real ones.
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +24,8 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab import LabRun
+from cpuidle_lab.lab import keys as keys_of_runs
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.session import TRACE
 from cpuidle_lab.phases import Phase
@@ -220,6 +225,36 @@ def test_the_distance_is_the_share_that_changes_its_place() -> None:
     assert found.chance == pytest.approx(10)
     assert found.most == "+20 % 16-17 us, timer"
     assert moved.moved([theirs], [mine]).chance == 0
+
+
+def test_a_recording_that_was_waited_for_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one process waits for another's lock, the other makes it."""
+    boot = plan.Boot("skx", "6.12", 1, (("idle", 1),))
+    monkeypatch.setattr(plan, "key_of", lambda _: "0")
+    made = tmp_path / f"{boot.name}-0.trace.dat"
+
+    @contextmanager
+    def locked(_: Path) -> Iterator[None]:
+        made.touch()
+        yield
+
+    monkeypatch.setattr(plan, "locked", locked)
+    monkeypatch.setattr(plan, "run_lab", None)
+    assert boot.record(tmp_path) == made
+
+
+def test_a_recording_depends_on_all_of_its_run() -> None:
+    """Also on what no field of a run says: how the machine is started."""
+    run = plan.Boot("skx", "6.12", 1, (("idle", 1),)).run()
+    keys = {keys_of_runs.key_of(run)}
+    changed: list[dict[str, Any]] = [
+        {"seed": 2}, {"turn_us": 7}, {"memory_mib": 512}, {"changes": {"Kbuild": ""}},
+    ]  # fmt: skip
+    keys |= {keys_of_runs.key_of(replace(run, **one)) for one in changed}
+    assert len(keys) == 1 + len(changed)
+    assert keys_of_runs.key_of(replace(run, time_limit_s=1)) in keys
 
 
 def test_intervals_are_counted_by_length_and_end(tmp_path: Path) -> None:
@@ -645,7 +680,8 @@ def test_a_recording_replaces_older_ones_of_the_same_boot_alone(
     )
     assert every.name == same.name == "spr-6.12-1"
     for version in ("old", "new"):
-        monkeypatch.setattr(plan.Boot, "hash", lambda _, version=version: version)
+        monkeypatch.setattr(plan, "key_of", lambda _, version=version: version)
         made = {boot.record(tmp_path) for boot in (full, some, every)}
+        plan.drop_older(tmp_path, made)
         assert set(tmp_path.glob("*-*.trace.dat")) == made
         assert len(made) == 3

@@ -73,7 +73,7 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
 
 def run(args: argparse.Namespace) -> int:
     """Record or read, replay, judge, write."""
-    from cpuidle_lab.crossval import misses, pairs, results, targets
+    from cpuidle_lab.crossval import misses, pairs, plan, results, targets
     from cpuidle_lab.view.terminal import console, phase
 
     if bool(args.traces) == args.record:
@@ -91,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
     output = args.output or (DEFAULT_OUTPUT if args.record else None)
     if output is not None:
         results.write(output, judged, verdicts, errors)
+    if args.record and output is not None:
+        plan.drop_older(output / "traces", {part.path for part in found})
     if args.json:
         print(json.dumps(targets.as_json(judged, verdicts), indent=2))
     else:

@@ -7,5 +7,7 @@ trust    how far predictions on a recording can be trusted
 pairs    predictions and facts, for each two governors under one workload
 targets  how good they must be, and whether they are
 plan     recordings that have every workload under every governor, made in the lab
-page     table and plot
+results  table, plot and files
+misses   the intervals that make an error
+moved    how far the intervals of two recordings differ
 """

@@ -6,15 +6,15 @@ turn, which begins afresh each time. What is recorded stays, by a hash of all th
 """
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import images, workloads
+from cpuidle_lab.lab import workloads
 from cpuidle_lab.lab.cache import digest, locked
-from cpuidle_lab.lab.corpus import modules_hash, programs_hash
+from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.run import LabRun, run_lab
 from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable
 
@@ -132,22 +132,9 @@ class Boot:
         """Bound of a CPU's turn; the same for all its workloads."""
         return turn_of(self.chosen[0][0])
 
-    def hash(self) -> str:
-        """Return a short hash of all that makes the recording."""
-        kernel = images.kernel(self.kernel)
-        parts = [self.script(), f"{self.seed} {kernel.version} {self.turn_us}", modules_hash()]
-        return digest([*parts, programs_hash(self.files())])
-
-    def record(self, folder: Path) -> Path:
-        """Return the recording, made unless it is there.
-
-        Raises:
-            UserError: it cannot be made.
-        """
-        target = folder / f"{self.name}-{self.hash()}.trace.dat"
-        if target.is_file():
-            return target
-        run = LabRun(
+    def run(self) -> LabRun:
+        """Return the run that makes it."""
+        return LabRun(
             self.script(),
             kernel=self.kernel,
             seed=self.seed,
@@ -157,15 +144,37 @@ class Boot:
             time_limit_s=_LIMIT_S,
             turn_us=self.turn_us,
         )
+
+    def record(self, folder: Path) -> Path:
+        """Return the recording, made unless it is there.
+
+        Raises:
+            UserError: it cannot be made.
+        """
+        run = self.run()
+        target = folder / f"{self.name}-{key_of(run)}.trace.dat"
         title = f"Recording {self.name}: {', '.join(name for name, _ in self.chosen)}"
         with locked(folder / f".{self.name}.lock"):
+            if target.is_file():
+                return target
             # A kill leaves it to the next run, which replaces it.
             result = run_lab(run, folder / f".{self.name}.results", title).check()
-            for old in folder.glob(f"{self.name}-*.trace.dat"):
-                old.unlink()
             (result.files / TRACE).replace(target)
             shutil.rmtree(result.files)
         return target
+
+
+def drop_older(folder: Path, kept: Collection[Path]) -> None:
+    """Remove the recordings of earlier modules, kernels or programs in place of which others came.
+
+    Args:
+        folder: that record() was given.
+        kept: what it returned.
+    """
+    names = {path.name.rpartition("-")[0] for path in kept}
+    for path in set(folder.glob("*.trace.dat")) - set(kept):
+        if path.name.rpartition("-")[0] in names:
+            path.unlink(missing_ok=True)
 
 
 def turn_of(workload: str) -> int:
