@@ -211,6 +211,27 @@ def test_old_versions_go(temporary_cache: Path) -> None:
     assert last in left
 
 
+def test_what_may_be_in_use_stays(temporary_cache: Path) -> None:
+    """A run waits for a host CPU while others make more versions of its machine."""
+    for number in range(3):
+        cache.cached("thing", [str(number)], "Making", writes("x"), kept=1)
+    assert len(list(temporary_cache.glob("thing-*"))) == 3
+
+
+def test_a_kill_leaves_no_half_of_an_old_version(
+    temporary_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = cache.cached("thing", ["old"], "Making", writes("x"), kept=1)
+    os.utime(old, (0, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "discard", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            cache.cached("thing", ["new"], "Making", writes("x"), kept=1)
+    assert not old.exists()
+    cache.cached("thing", ["newer"], "Making", writes("x"), kept=1)
+    assert not list(temporary_cache.glob(".thing.tmp-*"))
+
+
 def test_failed_tool_is_one_sentence_with_its_log(tmp_path: Path) -> None:
     script = "echo first; echo the reason >&2; exit 1"
     with pytest.raises(UserError, match="making it failed: the reason") as caught:

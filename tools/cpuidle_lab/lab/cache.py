@@ -19,8 +19,10 @@ from cpuidle_lab.progress import live_line
 TOP = Path(__file__).resolve().parents[3]
 CACHE = TOP / "build" / "cache"
 
-# Of one name, so many versions are kept unless said; those not used for longest go first.
+# Of one name, so many versions are kept unless said; those not used for longest go first. What was
+# used so lately may be in use.
 KEPT_VERSIONS = 4
+_IN_USE_S = 3600
 
 
 @contextmanager
@@ -160,4 +162,8 @@ def _build(name: str, final: Path, title: str, build: Callable[[Path], None], ke
         key=lambda path: path.stat().st_mtime,
     )
     for old in versions[:-kept]:
-        discard(old)
+        if time.time() - old.stat().st_mtime > _IN_USE_S:
+            # A kill meanwhile leaves it to the next sweep, and not half of it under its name.
+            gone = CACHE / f".{name}.tmp-{old.name}"
+            old.rename(gone)
+            discard(gone)
