@@ -88,6 +88,12 @@ def test_a_failure_ends_the_wait(tmp_path: Path) -> None:
         assert not one.wait("status", "other", 3600)
 
 
+def test_a_command_that_fails_is_a_complaint(tmp_path: Path) -> None:
+    with monitor(tmp_path, "while read -r _; do echo 'Error: no such file'; done") as one:
+        assert not one.wait("status", "other", 3600)
+        assert one.complaint() == "no such file"
+
+
 def test_qemus_own_last_line_is_its_complaint(tmp_path: Path) -> None:
     text = "echo '(qemu) mimigmigrate'; echo 'qemu-system-x86_64: no room'; echo '(qemu) q'"
     with monitor(tmp_path, text) as one:

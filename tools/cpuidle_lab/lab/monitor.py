@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# What QEMU, the command that starts it, or the loader of its libraries says.
-_OF_A_PROGRAM = r"^(?:\(qemu\) )?(?:qemu-system\S*|setpriv|/\S+): (.*)"
+# What QEMU, the command that starts it, or the loader of its libraries says; or that a command of
+# the monitor failed.
+_OF_A_PROGRAM = r"^(?:\(qemu\) )?(?:qemu-system\S*|setpriv|/\S+|Error): (.*)"
+_FAILED = re.compile(r"failed|^Error: ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Monitor:
             self.process.stdin.flush()
 
     def wait(self, question: str, answer: str, limit_s: float, every_s: float = 0.05) -> bool:
-        """Ask again and again until QEMU answers with a text, or with "failed", or ends.
+        """Ask again and again until QEMU answers with a text, or with a failure, or ends.
 
         Args:
             question: command of the monitor.
@@ -50,7 +52,7 @@ class Monitor:
 
         def look() -> bool | None:
             words = self._words(start)
-            return True if answer in words else False if "failed" in words else None
+            return True if answer in words else False if _FAILED.search(words) else None
 
         return self._wait(lambda: self.tell(question), look, limit_s, every_s)
 
