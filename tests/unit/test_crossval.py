@@ -24,7 +24,6 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun
 from cpuidle_lab.lab import keys as keys_of_runs
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.session import TRACE
