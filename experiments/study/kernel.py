@@ -7,16 +7,19 @@ microsecond at full power, as it is for a program that waits for it while the ma
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
+from typing import Any
 
 from cpuidle_lab import resampling
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
+from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.parallel import at_once
 from experiments import experiment
 from experiments.memo import Memo
 from experiments.study.front import BIAS
 from experiments.study.programs import (
+    KERNEL,
     MENU,
     PROGRAMS,
     TEO,
@@ -200,15 +203,13 @@ def measure(
     """
     section = Section(PART, TITLE)
     candidates = _candidates(subject)
-    plan = {
-        program.name: cell(program, candidates, lab_run(program, candidates, size))
-        for program in programs
-    }
-    known = {name: memo.get(one.key) for name, one in plan.items()}
-    if lab:
-        cells = list(plan.values())
-        runs = experiment.run_cells(cells, memo, phase, "Programs in the lab", at_once())
-        known = dict(zip(plan, runs, strict=True))
+    known: dict[str, list[dict[str, Any]] | None] = dict.fromkeys(one.name for one in programs)
+    if lab or can_be_known(KERNEL):
+        cells = [cell(one, candidates, lab_run(one, candidates, size)) for one in programs]
+        runs = [memo.get(one.key) for one in cells]
+        if lab:
+            runs = experiment.run_cells(cells, memo, phase, "Programs in the lab", at_once())
+        known = dict(zip(known, runs, strict=True))
     missing = [name for name, runs in known.items() if runs is None]
     found = [Run(**one) for runs in known.values() for one in runs or ()]
     if missing:

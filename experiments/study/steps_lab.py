@@ -17,10 +17,11 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.parallel import at_once
 from experiments.experiment import run_cells
 from experiments.memo import Memo
-from experiments.study.programs import Program, Size, cell, lab_run
+from experiments.study.programs import KERNEL, Program, Size, cell, lab_run
 from experiments.study.steps import Step, edited
 
 # The lists of governors that a build has, and what names one in them.
@@ -135,6 +136,8 @@ def measure(
     Raises:
         UserError: a module does not build, a program failed in the guest, or events were lost.
     """
+    if not lab and not can_be_known(KERNEL):
+        return {}
     name = whole.governor.name
     labels = [f"{name} without {step.name}" for step in steps]
     others = [
