@@ -224,7 +224,9 @@ def idle_run(scale: str, seed: int) -> LabRun:
     length_s = IDLE_S.get(scale, USUAL_IDLE_S)
     lines = [(HERE / "guest.sh").read_text(encoding="utf-8")]
     for governor in _turns(scale, seed):
-        lines += [f"afresh {governor}", "sleep 5", f"one {governor}.idle sleep {length_s}"]
+        # The governors' order repeats after some seeds; the tick's phase does not.
+        lines += [f"afresh {governor}", "sleep 5", f"usleep {seed * 7919 % 4000 + 1000}"]
+        lines += [f"one {governor}.idle sleep {length_s}"]
     limit = limit_s(scale, LIMIT_S)
     return LabRun("\n".join(lines), cpus=CPUS, seed=seed, time_limit_s=limit, turn_us=0)
 
