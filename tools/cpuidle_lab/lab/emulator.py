@@ -40,7 +40,7 @@ def command(root: Path, program: str) -> list[str]:
 
 
 def x86() -> list[str]:
-    """Return the command of the QEMU for machines with a host thread for each CPU.
+    """Return the command of the QEMU for machines of x86-64.
 
     QEMU before 8.1 may go on with what it translated of code that is patched meanwhile: the guest
     dies of a breakpoint that its kernel had removed.
