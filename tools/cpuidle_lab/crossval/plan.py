@@ -91,6 +91,7 @@ class Boot:
         chosen: workloads and their seconds.
         governors: names of GOVERNORS.
         trace_mib: room for its events.
+        rest_mib: room for all else.
     """
 
     machine: str
@@ -99,6 +100,7 @@ class Boot:
     chosen: tuple[tuple[str, int], ...]
     governors: tuple[str, ...] = tuple(GOVERNORS)
     trace_mib: int = _TRACE_MIB
+    rest_mib: int = _REST_MIB
 
     @property
     def name(self) -> str:
@@ -139,7 +141,7 @@ class Boot:
             kernel=self.kernel,
             seed=self.seed,
             files=self.files(),
-            memory_mib=self.trace_mib + _REST_MIB,
+            memory_mib=self.trace_mib + self.rest_mib,
             real_time=False,
             time_limit_s=_LIMIT_S,
             turn_us=self.turn_us,
