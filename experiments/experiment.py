@@ -231,6 +231,24 @@ class Cell:
     work: Callable[[], Any]
 
 
+def checked(key: Callable[[], str], work: Callable[[], Any]) -> Cell:
+    """Return a part of a plan whose figure is kept only if its key is the same after the work.
+
+    Args:
+        key: hashes all that the figure depends on.
+        work: returns the figure; the part's work raises a UserError where the key changed.
+    """
+    before = key()
+
+    def check() -> Any:
+        found = work()
+        if key() != before:
+            raise UserError("the sources changed while they ran; run it again")
+        return found
+
+    return Cell(before, check)
+
+
 def run_cells(
     cells: Sequence[Cell], memo: Memo, phase: Phase, title: str, jobs: int | None = None
 ) -> list[Any]:

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, corpus, emulator, keys, machine, run_lab, saved
+from cpuidle_lab.lab import LabRun, corpus, keys, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
-from cpuidle_lab.lab.run import LabResult, save_overlay
-from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, run_cells
+from cpuidle_lab.lab.run import LabResult
+from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, checked, run_cells
 from experiments.memo import Memo
 
-__all__ = ["NOT_BOOTED", "boots", "key_of", "limit_s", "machine_parts", "refusals", "sources"]
+__all__ = ["NOT_BOOTED", "boots", "key_of", "limit_s", "refusals", "sources"]
 
 Read = Callable[[LabResult], Any]
 
@@ -59,12 +58,6 @@ def refusals(request: Request) -> list[str]:
     return [f"{free >> 20} MiB are free in {TOP}, boots of the lab need {needed >> 20}"]
 
 
-def machine_parts() -> list[str | bytes]:
-    """Return the parts of every boot: our modules, QEMU, its options, the machine that is saved."""
-    code = [Path(file).read_bytes() for file in (machine.__file__, saved.__file__)]
-    return [corpus.modules_hash(), emulator.version(), *code, save_overlay().getvalue()]
-
-
 def key_of(run: LabRun, code: Iterable[Path]) -> str:
     """Return a hash of all that a boot's figures depend on.
 
@@ -76,21 +69,13 @@ def key_of(run: LabRun, code: Iterable[Path]) -> str:
 
 
 def cell(run: LabRun, code: Sequence[Path], read: Read, title: str) -> Cell:
-    """Return a boot as a part of a plan, which comes to what is read of the results.
-
-    Its work raises a UserError where something failed in the guest, or where what the key depends
-    on changed meanwhile.
-    """
-    key = key_of(run, code)
+    """Return a boot as a part of a plan, which comes to what is read of the results."""
 
     def work() -> Any:
         with tempfile.TemporaryDirectory(prefix="experiment-", dir=TOP / "build") as folder:
-            found = read(run_lab(run, Path(folder) / "results", title).check())
-        if key_of(run, code) != key:
-            raise UserError("the sources changed while they ran; run it again")
-        return found
+            return read(run_lab(run, Path(folder) / "results", title).check())
 
-    return Cell(key, work)
+    return checked(lambda: key_of(run, code), work)
 
 
 def boots(

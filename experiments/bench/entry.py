@@ -2,7 +2,7 @@
 """`cpuidle-lab experiment gate`: idle gating's tables of 2020 and 2021, beside ours."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import corpus
 from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.lab.keys import machine_parts
 from cpuidle_lab.lab.parallel import at_once
 from experiments.bench import gate, switches
 from experiments.bench.gating import guest, judgement
@@ -28,9 +29,9 @@ from experiments.experiment import (
     Request,
     Result,
     Row,
+    checked,
     run_cells,
 )
-from experiments.lab import machine_parts
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
@@ -57,6 +58,10 @@ def _sizes(request: Request) -> list[Sizes]:
 def _key(kind: str, what: object) -> str:
     code = [path.read_bytes() for path in sorted(HERE.rglob("*.py")) if path.name != "entry.py"]
     return digest(["gate", kind, repr(what), *machine_parts(), *code])
+
+
+def _cell(kind: str, what: object, work: Callable[[], Any]) -> Cell:
+    return checked(lambda: _key(kind, what), work)
 
 
 def _machine(sizes: Sizes) -> dict[str, Any]:
@@ -167,9 +172,9 @@ class Gate:
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
         """Boot each machine once for each seed, and once more for the costs."""
         plan = _sizes(request)
-        cells = [Cell(_key("machine", one), partial(_machine, one)) for one in plan]
-        costs = Cell(_key("costs", 1), partial(gate.measure, 1))
-        switching = Cell(_key("switches", 1), switches.measure)
+        cells = [_cell("machine", one, partial(_machine, one)) for one in plan]
+        costs = _cell("costs", 1, partial(gate.measure, 1))
+        switching = _cell("switches", 1, switches.measure)
         cells = [costs, switching, *cells]
         if request.lab:
             found = run_cells(cells, memo, phase, "Booting for the gate", at_once())

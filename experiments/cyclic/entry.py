@@ -18,6 +18,7 @@ from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun
 from cpuidle_lab.synth import US, machine
+from experiments.bench.gating import energy
 from experiments.bench.gating.energy import account, power_mw
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
 from experiments.here import Load
@@ -29,7 +30,7 @@ TABLE = "skl"
 HZ = 250
 
 # What plans the boots and reads their results.
-CODE = [Path(__file__)]
+CODE = [Path(__file__), Path(energy.__file__)]
 
 GOVERNORS = ("menu", "ladder", "menu_ng", "teo_ng", "wteo")
 PERIODS_US = (1000, 100, 10)

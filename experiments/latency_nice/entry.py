@@ -14,6 +14,7 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import corpus
 from cpuidle_lab.lab.cache import CACHE, digest
+from experiments.bench.gating import energy
 from experiments.experiment import Request, Result, Row
 from experiments.lab import NOT_BOOTED, boots
 from experiments.latency_nice import cells
@@ -129,7 +130,8 @@ def _found(request: Request, memo: Memo, phase: Phase) -> list[Any]:
     seconds = cells.SECONDS[request.scale]
     kernel = request.kernel or KERNELS[0]
     runs = [cells.lab_run(seconds, seed, kernel, files) for seed in range(1, request.seeds + 1)]
-    code, title = [Path(cells.__file__)], "Placing tasks by their hints"
+    code = [Path(cells.__file__), Path(energy.__file__)]
+    title = "Placing tasks by their hints"
     told = boots(runs, cells.read, code, request, memo, phase, title)
     return [one for one in told if one]
 

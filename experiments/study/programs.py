@@ -14,16 +14,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cpuidle_lab import metrics, trace
+from cpuidle_lab import columns, costs, energy, intervals, metrics, phases, trace
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, corpus, run_lab, workloads
+from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.metrics import Group
-from experiments.experiment import Cell
-from experiments.lab import machine_parts
+from experiments.experiment import Cell, checked
 
 # As mainline's teo and menu decide.
 TEO, MENU = "teo_ng", "menu_ng"
@@ -31,6 +31,12 @@ TEO, MENU = "teo_ng", "menu_ng"
 KERNEL = "6.12"
 
 _WARM = "warm"
+
+# What reads the results.
+_READERS = [
+    __file__,
+    *(str(one.__file__) for one in (columns, costs, energy, intervals, metrics, phases, trace)),
+]
 
 # Of each turn; fio leaves the most.
 _TRACE_MIB = 6
@@ -253,15 +259,11 @@ def lab_run(
 
 def cell(program: Program, candidates: Sequence[Candidate], run: LabRun) -> Cell:
     """Return a boot of lab_run() as a part of a plan; it yields the attributes of its Runs."""
-    key = _key(program, candidates, run)
 
     def work() -> list[dict[str, Any]]:
-        told = [vars(one) for one in _boot(program, candidates, run)]
-        if _key(program, candidates, run) != key:
-            raise UserError("the modules' sources changed while they ran; run it again")
-        return told
+        return [vars(one) for one in _boot(program, candidates, run)]
 
-    return Cell(key, work)
+    return checked(lambda: _key(program, candidates, run), work)
 
 
 def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list[Run]:
@@ -275,8 +277,6 @@ def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> lis
 
 def _key(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
     """Return a hash of all that the runs depend on."""
-    programs = corpus.programs_hash(dict(run.files))
-    parts = [*machine_parts(), programs, run.script, repr(program)]
-    parts += [candidate.label for candidate in candidates]
-    parts += [text for change in sorted(run.changes.items()) for text in change]
-    return digest(["kernel", Path(__file__).read_bytes(), *parts])
+    code = [Path(file).read_bytes() for file in _READERS]
+    labels = [candidate.label for candidate in candidates]
+    return digest(["kernel", key_of(run), repr(program), *labels, *code])

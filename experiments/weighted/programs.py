@@ -18,6 +18,7 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.synth import US, machine
 from experiments import here
+from experiments.bench.gating import energy
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw, seconds
 from experiments.experiment import ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL, Request, Row
 from experiments.lab import boots, limit_s
@@ -25,7 +26,7 @@ from experiments.memo import Memo
 
 HERE = Path(__file__).parent
 # What plans the boots and reads their results.
-CODE = [Path(__file__)]
+CODE = [Path(__file__), Path(energy.__file__)]
 EBIZZY = programs.Program("ebizzy", "experiments/weighted/ebizzy.c")
 
 TABLE, HZ = "power9", 250

@@ -27,16 +27,28 @@ def can_be_known(kernel: str) -> bool:
     return all(any(CACHE.glob(f"{name}-*")) for name in wanted)
 
 
+def machine_parts(kernel: str = lab.LabRun.kernel) -> list[str | bytes]:
+    """Return the parts of every run: the kernel, our modules, QEMU and its options, what boots.
+
+    Args:
+        kernel: of the run.
+
+    Raises:
+        UserError: QEMU or the kernel is not there and cannot be made.
+    """
+    maker = built if kernel in built.FLAVOURS else images
+    code = [Path(str(one.__file__)).read_bytes() for one in _CODE]
+    parts = [maker.kernel(kernel).version, emulator.version(), modules_hash()]
+    return [*parts, *code, lab.save_overlay().getvalue()]
+
+
 def key_of(run: lab.LabRun) -> str:
     """Return a hash of all that the results of a run depend on.
 
     Raises:
-        UserError: QEMU, the kernel or the guest's programs are not there and cannot be made.
+        UserError: see machine_parts(), or the guest's programs cannot be made.
     """
-    maker = built if run.kernel in built.FLAVOURS else images
-    code = [Path(str(one.__file__)).read_bytes() for one in _CODE]
-    changes = [text for change in sorted(run.changes.items()) for text in change]
     fields = [repr(getattr(run, name)) for name in _FIELDS]
-    parts = [maker.kernel(run.kernel).version, emulator.version(), *code, *fields]
-    parts += [lab.save_overlay().getvalue(), modules_hash(), programs_hash(dict(run.files))]
-    return digest([*parts, *changes])
+    changes = [text for change in sorted(run.changes.items()) for text in change]
+    parts = [*machine_parts(run.kernel), programs_hash(dict(run.files))]
+    return digest([*parts, *fields, *changes])
