@@ -15,7 +15,7 @@ from cpuidle_lab import cli, columns
 from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.replay import engine, library, points
+from cpuidle_lab.replay import build, engine, library, points
 from cpuidle_lab.trace import TIME_MAX, Machine
 from tests.unit.synthetic import Session
 
@@ -603,11 +603,15 @@ def test_unknown_governors_are_named(spec: str, message: str) -> None:
 
 
 def test_a_governor_that_a_tree_lacks_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "drivers/cpuidle/governors"
-    folder.mkdir(parents=True)
-    (folder / "menu.c").write_text("#include <linux/cpuidle.h>\n")
-    with pytest.raises(UserError, match="has no governor teo"):
-        library.governor(f"teo@{tmp_path}")
+    """Trees with the same governors have one library, wherever they are."""
+    for name in ("one", "two"):
+        folder = tmp_path / name / "drivers/cpuidle/governors"
+        folder.mkdir(parents=True)
+        (folder / "menu.c").write_text("#include <linux/cpuidle.h>\n")
+        with pytest.raises(UserError, match="has no governor teo"):
+            library.governor(f"teo@{tmp_path / name}")
+    made = {build.mainline(library._LIBRARY, str(tmp_path / name)) for name in ("one", "two")}
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize(
