@@ -186,6 +186,25 @@ def test_the_report_holds_the_emulated_energy(
     assert found["emulated_mw"] == pytest.approx(found["emulated_mj"] / run["seconds"], rel=0.01)
 
 
+@pytest.mark.full
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
+def test_a_full_disk_is_one_sentence_and_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200m", "none", small]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("may not mount")
+    try:
+        monkeypatch.setattr("cpuidle_lab.lab.run.CACHE", small / "cache")
+        script = "head -c 300000000 /dev/urandom >/results/large"
+        with pytest.raises(UserError, match=r"results cannot be kept: the disk of .* is full"):
+            run_lab(LabRun(script, real_time=True, time_limit_s=300))
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
 def accounts(chosen: Sequence[tuple[str, str]]) -> LabRun:
     """Return a boot that reads the emulated machine's account around each governor's workload.
 

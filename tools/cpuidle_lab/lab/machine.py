@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -37,6 +38,9 @@ VIRTUAL_CPU = f"{CPU},-cx16"
 # rate of the APIC's timer by it, before it measures again. A timer in 2 s would be late by 130 us.
 VIRTUAL_TSC = "tsc_early_khz=1000000"
 SAID = re.compile(r"^lab: (.*?)\r?$")
+# A disk with less room than this is full.
+_FULL_BYTES = 1 << 20
+
 PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
 # An int3 that the kernel does not know of, and the code around it: the byte before the marked one.
 BREAKPOINT = re.compile(r"Oops: int3: .*?\bCode: [^<]*?([0-9a-f]{2}) <", re.DOTALL)
@@ -140,7 +144,8 @@ class Machine:
             *self._turns(),
             *("-rtc", "base=2026-01-01,clock=vm"),
             *("-serial", f"file:{self.console}"),
-            *("-drive", f"if=virtio,format=raw,file={self.disk}"),
+            # On a full disk QEMU would stop the guest, and wait until there is room.
+            *("-drive", f"if=virtio,format=raw,werror=report,file={self.disk}"),
             *("-kernel", str(self.kernel)),
             *("-initrd", str(self.root)),
             *("-append", " ".join(kernel_options)),
@@ -267,11 +272,15 @@ class Machine:
             The directory.
 
         Raises:
-            UserError: it is not there or not whole; the message has the console's end.
+            UserError: it is not there or not whole; the message has the console's end, or that the
+                disk is full.
         """
         target.mkdir()
         command = ["tar", "--no-same-owner", "-C", str(target), "-xf", str(self.disk)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
+        whole = (target / "uptime").is_file() and done.returncode == 0
+        if not whole and shutil.disk_usage(target).free < _FULL_BYTES:
+            raise UserError(f"the guest's results cannot be kept: the disk of {target} is full")
         if not (target / "uptime").is_file():
             raise UserError(f"the guest ended without leaving its results; {self.last_lines()}")
         if done.returncode != 0:
