@@ -110,10 +110,12 @@ def _python() -> Path:
         for deb in apt.download(PACKAGES, suite, target / "debs", cache_dir=cache, say=print):
             run_logged(["dpkg-deb", "-x", deb, root], CACHE / "python.log", "unpacking")
         libraries = root / "usr/lib/x86_64-linux-gnu"
-        loader = [libraries / "ld-linux-x86-64.so.2", "--library-path", libraries]
-        interpreter = [f"PYTHONHOME={root}/usr", *loader, root / "usr/bin" / PYTHON]
-        options = ["-b", "-q", "-s", root, "-p", "/", "--invalidation-mode", "unchecked-hash"]
-        command = ["env", *interpreter, "-m", "compileall", *options, root / "usr/lib" / PYTHON]
+        command = [
+            *("env", f"PYTHONHOME={root}/usr", f"{libraries}/ld-linux-x86-64.so.2"),
+            *("--library-path", f"{libraries}", f"{root}/usr/bin/{PYTHON}", "-m", "compileall"),
+            *("-b", "-q", "-s", f"{root}", "-p", "/", "--invalidation-mode", "unchecked-hash"),
+            f"{root}/usr/lib/{PYTHON}",
+        ]
         run_logged(command, CACHE / "python.log", "compiling")
 
     recipe = [*PACKAGES, "compiled"]

@@ -193,7 +193,7 @@ def test_a_full_disk_is_one_sentence_and_soon(
 ) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=200m", "none", small]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200m", "none", str(small)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("may not mount")
     try:
