@@ -3,13 +3,16 @@
 
 import signal
 import threading
+import time
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import machine, parallel
-from cpuidle_lab.lab.machine import ALL_CPUS, ENDED, host_cpu_taken
+from cpuidle_lab.lab import cache, machine, parallel
+from cpuidle_lab.lab.cache import ENDED
+from cpuidle_lab.lab.machine import ALL_CPUS, host_cpu_taken
 from cpuidle_lab.lab.parallel import side_by_side, threads
 
 
@@ -79,16 +82,42 @@ def test_an_interruption_ends_what_waits() -> None:
             job.result(timeout=20)
 
 
+def test_an_interruption_ends_what_waits_for_a_lock_or_builds(tmp_path: Path) -> None:
+    """Another process may hold the lock for minutes, and a kernel builds as long."""
+    begun = threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        with cache.locked(tmp_path / "lock"):
+            pass
+
+    def build() -> None:
+        cache.run_logged(["sleep", "600"], tmp_path / "log", "building")
+
+    start = time.monotonic()
+    with cache.locked(tmp_path / "lock"):
+        with pytest.raises(KeyboardInterrupt), threads(2) as pool:
+            jobs = [pool.submit(wait), pool.submit(build)]
+            assert begun.wait(20)
+            raise KeyboardInterrupt
+        for job in jobs:
+            with pytest.raises((UserError, CancelledError)):
+                job.result(timeout=20)
+    assert time.monotonic() - start < 60
+
+
 @pytest.mark.usefixtures("two_cpus")
 def test_a_second_interruption_starts_no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work that builds, and has no machine yet, goes on; the machine of its own never starts."""
     builds, built = threading.Event(), threading.Event()
-    monkeypatch.setattr(machine, "_ending", threading.Event())
+    ending = threading.Event()
+    for module in (cache, machine):
+        monkeypatch.setattr(module, "ending", ending)
 
     def work() -> None:
         builds.set()
         assert built.wait(20)
-        machine._check_ending()
+        cache.check_ending()
 
     with pytest.raises(KeyboardInterrupt), threads(1) as pool:
         job = pool.submit(work)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A directory of things that take long to make, each made whole or not at all."""
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,12 +27,35 @@ KEPT_VERSIONS = 4
 _IN_USE_S = 3600
 
 
+# Set where threads are to end, for interrupts do not reach them: one may wait for the work of
+# another process, or for a build, which both take minutes.
+ending = threading.Event()
+ENDED = "the machine was ended with the others"
+_LOOK_S = 0.1
+
+
+def check_ending() -> None:
+    """Raise a UserError where threads are to end."""
+    if ending.is_set():
+        raise UserError(ENDED)
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `path`; a second process waits here."""
+    """Hold an exclusive lock on `path`; a second process waits here.
+
+    Raises:
+        UserError: threads are to end meanwhile.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                check_ending()
+                time.sleep(_LOOK_S)
         yield
 
 
@@ -69,7 +94,10 @@ def run_logged(command: Sequence[str | Path], log: Path, what: str) -> None:
             start_new_session=True,
         )
         try:
-            code = process.wait()
+            while (code := process.poll()) is None:
+                check_ending()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK_S)
         except BaseException:
             stop_group(process)
             raise

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab.cache import stop_group
+from cpuidle_lab.lab.cache import check_ending, ending, stop_group
 from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.saved import Saved
 
@@ -64,10 +64,6 @@ START_LIMIT_S = 20
 TURN_US = 100
 # How QEMU names the thread that runs all CPUs in turns.
 CPUS_THREAD = "/TCG"
-
-# Why a machine ends whose command is interrupted, or where another one failed.
-ENDED = "the machine was ended with the others"
-_ending = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,7 @@ class Machine:
         self._check_console()
 
     def _boot(self, said: Callable[[str], None]) -> None:
-        _check_ending()
+        check_ending()
         self.console.write_bytes(b"")
         with contextlib.ExitStack() as stack:
             host_cpu = None if self.real_time else stack.enter_context(host_cpu_taken(said))
@@ -209,7 +205,7 @@ class Machine:
                 stderr=log,
                 start_new_session=True,
             )
-        monitor = Monitor(process, complaints, _check_ending)
+        monitor = Monitor(process, complaints, check_ending)
         try:
             self._start(monitor, host_cpu)
             self._follow(monitor, said)
@@ -254,7 +250,7 @@ class Machine:
                     pressed = time.monotonic()
                 if ended:
                     return
-                _check_ending()
+                check_ending()
                 if time.monotonic() > deadline:
                     raise UserError(
                         f"the guest did not end within {self.time_limit_s:.0f} s; "
@@ -326,14 +322,9 @@ def end_machines() -> Iterator[None]:
 
     Nor does one start later, where what follows is interrupted: threads may still be at work then.
     """
-    _ending.set()
+    ending.set()
     yield
-    _ending.clear()
-
-
-def _check_ending() -> None:
-    if _ending.is_set():
-        raise UserError(ENDED)
+    ending.clear()
 
 
 @contextlib.contextmanager
@@ -381,7 +372,7 @@ def host_cpu_taken(said: Callable[[str], None]) -> Iterator[int]:
         locks = {cpu: stack.enter_context(name.open("w")) for cpu, name in names.items()}
         waiting = False
         while (taken := _first_free(locks)) is None:
-            _check_ending()
+            check_ending()
             if not waiting:
                 said("waits for another machine to end")
                 waiting = True
