@@ -128,8 +128,7 @@ static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 
 /*
  * The states that are cheapest for some mean, and from which mean on: the lower
- * envelope of the costs. A state that pays no later than the one before it
- * takes its place.
+ * envelope of the costs. One that pays no later than the one before replaces it.
  */
 static void find_paying(struct wteo *w, const struct cil_machine *machine)
 {
@@ -179,8 +178,7 @@ static void set_bias(struct wteo *w, const struct cil_machine *machine, u32 bias
  * @machine: the idle states
  * @t: the tunables
  *
- * Context: any, but rarely: it divides, by shifts, as it is on the way of
- * select.
+ * Context: any, but rarely: it divides, by shifts, for it is on select's way.
  */
 void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t)

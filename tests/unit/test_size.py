@@ -39,3 +39,7 @@ def test_what_exceeds_a_target_is_told() -> None:
     assert size.exceeded(small) == []
     large = size.measure("wteo", [SOURCE, "x;\n" * 1200])
     assert size.exceeded(large) == ["lines 1215 > 1200"]
+
+
+def test_no_governor_exceeds_its_target() -> None:
+    assert [one.governor for one in size.sizes() if size.exceeded(one)] == []
