@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import project_governors
-from cpuidle_lab.lab.cache import KEPT_VERSIONS, TOP, cached
+from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.linux_source import GOVERNORS as MAINLINE_FILES
 from cpuidle_lab.linux_source import fetch
 from cpuidle_lab.replay import abi
@@ -26,9 +26,6 @@ _FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter"
           "-Wno-sign-compare", "-Wno-missing-field-initializers")  # fmt: skip
 # As the kernel compiles its own: signed numbers wrap. Its warnings are not our business.
 _KERNEL_FLAGS = ("-std=gnu11", "-O2", "-g", "-w", "-fno-strict-overflow")
-# Kernel trees share a name, wherever they are; a search of commits has many.
-_TREE = "tree"
-_KEPT_TREES = 64
 # The parts of the replay library that a kernel's governors are driven by.
 _DRIVERS = [
     *(NATIVE / "replay" / name for name in ("engine.c", "play.c", "points.c")),
@@ -150,11 +147,11 @@ def mainline(product: Product, kernel: str) -> Path:
         flags = (*_FLAGS, *product.flags, *product.kernel_flags)
         _compile(*flags, "-o", target / product.file, *objects, *ours)
 
-    tag, kept = (_TREE, _KEPT_TREES) if "/" in kernel else (kernel, KEPT_VERSIONS)
+    # Kernel trees share a name, wherever they are.
+    tag = "tree" if "/" in kernel else kernel
     name = f"{Path(product.file).stem}-mainline-{tag}"
     title = f"Compiling {product.title} with the governors of {kernel}"
-    ingredients = _ingredients(product, [*theirs, *ours])
-    return cached(name, ingredients, title, build, kept) / product.file
+    return cached(name, _ingredients(product, [*theirs, *ours]), title, build) / product.file
 
 
 def _kernel_folder(kernel: str) -> Path:
