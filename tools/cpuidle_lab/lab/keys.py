@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the results of a run in the lab depend on, as one hash."""
+"""The hash of everything on which the results of a run in the lab depend."""
 
+from dataclasses import fields
 from pathlib import Path
 
 from cpuidle_lab.lab import built, emulator, images, machine, saved
@@ -8,13 +9,11 @@ from cpuidle_lab.lab import run as lab
 from cpuidle_lab.lab.cache import CACHE, digest
 from cpuidle_lab.lab.corpus import modules_hash, programs_hash
 
-# What decides how a run goes: QEMU's options, the machine that it goes on from, what it is given.
+# The code of QEMU's options, of saved machines, and of the files that a guest gets.
 _CODE = (machine, saved, lab)
-# Of LabRun: all but what says how long and how often it is tried, and what is hashed by itself.
-_FIELDS = (
-    "script", "kernel", "cpus", "seed", "with_modules", "memory_mib", "real_time", "options",
-    "turn_us", "packages", "threads",
-)  # fmt: skip
+# Attributes of LabRun that change no result, and mappings, whose items are hashed in order.
+_LEFT_OUT = {"time_limit_s", "boots"}
+_MAPPINGS = {"files", "changes"}
 
 
 def can_be_known(kernel: str) -> bool:
@@ -48,7 +47,8 @@ def key_of(run: lab.LabRun) -> str:
     Raises:
         UserError: see machine_parts(), or the guest's programs cannot be made.
     """
-    fields = [repr(getattr(run, name)) for name in _FIELDS]
+    names = [one.name for one in fields(run) if one.name not in _LEFT_OUT | _MAPPINGS]
+    values = [repr(getattr(run, name)) for name in names]
     changes = [text for change in sorted(run.changes.items()) for text in change]
     parts = [*machine_parts(run.kernel), programs_hash(dict(run.files))]
-    return digest([*parts, *fields, *changes])
+    return digest([*parts, *values, *changes])
