@@ -21,8 +21,8 @@ from cpuidle_lab.progress import live_line
 TOP = Path(__file__).resolve().parents[3]
 CACHE = TOP / "build" / "cache"
 
-# Of one name, so many versions are kept unless said; those not used for longest go first. What was
-# used so lately may be in use.
+# Of one name, so many versions are kept unless said; those not used for longest go first. A
+# version that was used so lately may be in use.
 KEPT_VERSIONS = 4
 _IN_USE_S = 3600
 

@@ -38,9 +38,6 @@ VIRTUAL_CPU = f"{CPU},-cx16"
 # rate of the APIC's timer by it, before it measures again. A timer in 2 s would be late by 130 us.
 VIRTUAL_TSC = "tsc_early_khz=1000000"
 SAID = re.compile(r"^lab: (.*?)\r?$")
-# A disk with less room than this is full.
-_FULL_BYTES = 1 << 20
-
 PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
 # An int3 that the kernel does not know of, and the code around it: the byte before the marked one.
 BREAKPOINT = re.compile(r"Oops: int3: .*?\bCode: [^<]*?([0-9a-f]{2}) <", re.DOTALL)
@@ -62,6 +59,10 @@ START_LIMIT_S = 20
 # though another CPU was woken meanwhile. So a device without a use has a timer each so many us; a
 # wake-up is late by half of that. An idle second then costs a fifth of a second here.
 TURN_US = 100
+
+# A disk with less room than this is full.
+_FULL_BYTES = 1 << 20
+
 # How QEMU names the thread that runs all CPUs in turns.
 CPUS_THREAD = "/TCG"
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-# What QEMU, the command that starts it, or the loader of its libraries says; or that a command of
-# the monitor failed.
+# A line of QEMU, of the command that starts it, of the loader of its libraries, or of the monitor
+# about a command that failed.
 _OF_A_PROGRAM = r"^(?:\(qemu\) )?(?:qemu-system\S*|setpriv|/\S+|Error): (.*)"
 _FAILED = re.compile(r"failed|^Error: ", re.MULTILINE)
 
