@@ -3,7 +3,8 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cpuidle_lab.lab.run import LabResult
 from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, checked, run_cells
 from experiments.memo import Memo
 
-__all__ = ["NOT_BOOTED", "boots", "key_of", "limit_s", "refusals", "sources"]
+__all__ = ["NOT_BOOTED", "boots", "figures", "key_of", "limit_s", "refusals", "sources"]
 
 Read = Callable[[LabResult], Any]
 
@@ -78,6 +79,35 @@ def cell(run: LabRun, code: Sequence[Path], read: Read, title: str) -> Cell:
     return checked(lambda: key_of(run, code), work)
 
 
+def figures(
+    plan: Sequence[Callable[[], Cell]],
+    kernels: Collection[str],
+    boot: bool,
+    memo: Memo,
+    phase: Phase,
+    title: str,
+) -> list[Any]:
+    """Return what each boot came to; None where it is not known and nothing is to boot.
+
+    As many machines run at once as the host has room for.
+
+    Args:
+        plan: each makes a part, with its key. A key needs the lab's images, so none is made where
+            nothing is to boot and the images are not there.
+        kernels: of the boots.
+        boot: boot what is not in the memo.
+        memo: where figures are kept.
+        phase: shows progress.
+        title: of the phase.
+    """
+    if not boot and not all(keys.can_be_known(kernel) for kernel in kernels):
+        return [None] * len(plan)
+    cells = [part() for part in plan]
+    if boot:
+        return run_cells(cells, memo, phase, title, at_once())
+    return [memo.get(one.key) for one in cells]
+
+
 def boots(
     runs: Sequence[LabRun],
     read: Read | Sequence[Read],
@@ -87,15 +117,7 @@ def boots(
     phase: Phase,
     title: str,
 ) -> list[Any]:
-    """Return what each boot came to; None where it is not known and no lab was asked for.
-
-    As many machines run at once as the host has room for. Each boot may have its own `read`.
-    """
-    if not request.lab:
-        known = [keys.can_be_known(run.kernel) for run in runs]
-        if not all(known):
-            return [None] * len(runs)
-        return [memo.get(key_of(run, code)) for run in runs]
+    """Return figures() of runs. Each may have its own `read`."""
     reads = [read] * len(runs) if callable(read) else read
-    cells = [cell(run, code, one, title) for run, one in zip(runs, reads, strict=True)]
-    return run_cells(cells, memo, phase, title, at_once())
+    plan = [partial(cell, run, code, one, title) for run, one in zip(runs, reads, strict=True)]
+    return figures(plan, {run.kernel for run in runs}, request.lab, memo, phase, title)

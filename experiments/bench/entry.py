@@ -12,10 +12,9 @@ from typing import Any
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.lab import corpus
+from cpuidle_lab.lab import LabRun, corpus
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.keys import machine_parts
-from cpuidle_lab.lab.parallel import at_once
 from experiments.bench import gate, switches
 from experiments.bench.gating import guest, judgement
 from experiments.bench.gating.gate_text import TITLES
@@ -30,8 +29,8 @@ from experiments.experiment import (
     Result,
     Row,
     checked,
-    run_cells,
 )
+from experiments.lab import figures
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
@@ -55,9 +54,13 @@ def _sizes(request: Request) -> list[Sizes]:
     ]
 
 
+def _code() -> list[bytes]:
+    """Return the sources that plan the boots and read their results."""
+    return [path.read_bytes() for path in sorted(HERE.rglob("*.py")) if path.name != "entry.py"]
+
+
 def _key(kind: str, what: object) -> str:
-    code = [path.read_bytes() for path in sorted(HERE.rglob("*.py")) if path.name != "entry.py"]
-    return digest(["gate", kind, repr(what), *machine_parts(), *code])
+    return digest(["gate", kind, repr(what), *machine_parts(), *_code()])
 
 
 def _cell(kind: str, what: object, work: Callable[[], Any]) -> Cell:
@@ -172,15 +175,14 @@ class Gate:
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
         """Boot each machine once for each seed, and once more for the costs."""
         plan = _sizes(request)
-        cells = [_cell("machine", one, partial(_machine, one)) for one in plan]
-        costs = _cell("costs", 1, partial(gate.measure, 1))
-        switching = _cell("switches", 1, switches.measure)
-        cells = [costs, switching, *cells]
-        if request.lab:
-            found = run_cells(cells, memo, phase, "Booting for the gate", at_once())
-        else:
-            found = [memo.get(cell.key) for cell in cells]
-        result = Result(sources={"modules": corpus.modules_hash(), "code": _key("code", 0)})
+        cells = [
+            partial(_cell, "costs", 1, partial(gate.measure, 1)),
+            partial(_cell, "switches", 1, switches.measure),
+            *(partial(_cell, "machine", one, partial(_machine, one)) for one in plan),
+        ]
+        kernels = [LabRun.kernel]
+        found = figures(cells, kernels, request.lab, memo, phase, "Booting for the gate")
+        result = Result(sources={"modules": corpus.modules_hash(), "code": digest(_code())})
         result.same, result.differs, result.meaning = _SAME, _DIFFERS, _MEANING
         runs = [one for one in found[2:] if one]
         if not runs:

@@ -21,7 +21,8 @@ from cpuidle_lab.crossval.parts import Part, has_regret, parts
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab import LabResult, LabRun, programs
-from cpuidle_lab.lab.cache import CACHE, TOP
+from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.run import ONE_CPU_IN_VIRTUAL_TIME
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
 from cpuidle_lab.replay import build, recorded
@@ -322,7 +323,7 @@ def measure(
     placed = [n for n, one in enumerate(case.cells) if isinstance(place_of(case, one), Place)]
     found: dict[int, list[Played]] = {number: [] for number in placed}
     # Without the images nothing was booted here, and they are not made in order to find that.
-    if not request.lab and not all(any(CACHE.glob(f"{one}-*")) for one in ("runtime", "emulator")):
+    if not request.lab and not can_be_known(OWN_KERNEL):
         return found
     planned = plan(case, request.seeds)
     reads = [one.read for one in planned]

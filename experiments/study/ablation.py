@@ -12,6 +12,7 @@ from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.trace import Machine
 from experiments.memo import Memo
 from experiments.study import mechanisms
+from experiments.study.steps_lab import InLab
 from experiments.study.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, play_all
 
 PART = "ablation"
@@ -93,7 +94,7 @@ def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Case], 
 
 def measure(
     subject: str, streams: Sequence[Stream], machines: Mapping[str, Machine], memo: Memo,
-    phase: Phase, in_lab: mechanisms.InLab,
+    phase: Phase, in_lab: InLab,
 ) -> Section:  # fmt: skip
     """Remove each step, and measure each value of each tunable.
 

@@ -6,16 +6,14 @@ microsecond at full power, as it is for a program that waits for it while the ma
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from statistics import fmean, stdev
-from typing import Any
 
 from cpuidle_lab import resampling
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
-from cpuidle_lab.lab.keys import can_be_known
-from cpuidle_lab.lab.parallel import at_once
-from experiments import experiment
+from experiments.lab import figures
 from experiments.memo import Memo
 from experiments.study.front import BIAS
 from experiments.study.programs import (
@@ -27,7 +25,6 @@ from experiments.study.programs import (
     Run,
     Size,
     cell,
-    lab_run,
 )
 
 PART = "kernel"
@@ -203,15 +200,10 @@ def measure(
     """
     section = Section(PART, TITLE)
     candidates = _candidates(subject)
-    known: dict[str, list[dict[str, Any]] | None] = dict.fromkeys(one.name for one in programs)
-    if lab or can_be_known(KERNEL):
-        cells = [cell(one, candidates, lab_run(one, candidates, size)) for one in programs]
-        runs = [memo.get(one.key) for one in cells]
-        if lab:
-            runs = experiment.run_cells(cells, memo, phase, "Programs in the lab", at_once())
-        known = dict(zip(known, runs, strict=True))
-    missing = [name for name, runs in known.items() if runs is None]
-    found = [Run(**one) for runs in known.values() for one in runs or ()]
+    plan = [partial(cell, one, candidates, size) for one in programs]
+    known = figures(plan, [KERNEL], lab, memo, phase, "Programs in the lab")
+    missing = [one.name for one, runs in zip(programs, known, strict=True) if runs is None]
+    found = [Run(**one) for runs in known for one in runs or ()]
     if missing:
         names = ", ".join(missing)
         section.verdicts.append(Verdict(OPEN, f"with these sources: {names}", "add --lab"))

@@ -11,7 +11,6 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.trace import Machine
 from experiments.memo import Memo
 from experiments.study import cost, regimes, steps_lab
-from experiments.study.programs import Program, Size
 from experiments.study.steps import Step, listed, without
 from experiments.study.streams import (
     AS_TOLD,
@@ -34,27 +33,8 @@ _REGIMES = ("poisson-5ms", "periodic-3ms", "timer-1ms")
 _MINUTES = regimes.Size(switches=20, before_s=60, away_s=120, regimes=_REGIMES)
 _HOURS = regimes.Size(switches=20, before_s=3600, away_s=7200, regimes=_REGIMES)
 
-# Programs in the lab: each of the governors has so many turns in a boot.
-IN_LAB = Size(seeds=2, seconds=2)
-IN_LAB_QUICK = Size(seeds=1, seconds=1)
-
 # Intervals of each recording whose instructions are counted: fewer than for a promise.
 _SAMPLE = 500
-
-
-@dataclass(frozen=True)
-class InLab:
-    """What runs in the lab.
-
-    Attributes:
-        programs: each in a boot of its own.
-        size: how much of each.
-        boots: boot what is not known.
-    """
-
-    programs: Sequence[Program]
-    size: Size
-    boots: bool
 
 
 @dataclass(frozen=True)
@@ -172,7 +152,7 @@ def _why(worth: Worth) -> str:
 
 def measure(
     section: Section, subject: str, streams: Sequence[Stream], machines: Mapping[str, Machine],
-    memo: Memo, phase: Phase, in_lab: InLab,
+    memo: Memo, phase: Phase, in_lab: steps_lab.InLab,
 ) -> None:  # fmt: skip
     """Remove each listed step of a governor in turn, and judge what it is worth.
 
@@ -198,9 +178,7 @@ def measure(
     learned = _learned(first, governors, memo, phase)
     recorded = [s for s in streams if s.group != SYNTH]
     counts = _instructions(recorded, governors, memo, phase)
-    booted = steps_lab.measure(
-        whole, steps, in_lab.programs, in_lab.size, memo, phase, in_lab.boots
-    )
+    booted = steps_lab.measure(whole, steps, in_lab, memo, phase)
     places = [(t if group == SYNTH else "corpus", mine) for group, t, mine in grouped(streams)]
     found = [
         _worth(step, places, of[who.label], of[whole.label], learned[who.label],

@@ -19,9 +19,9 @@ from experiments.study import (
     front,
     kernel,
     learning,
-    mechanisms,
     regret,
     robust,
+    steps_lab,
 )
 from experiments.study import programs as lab_programs
 from experiments.study.streams import HZ, Stream, corpus, laws, suite
@@ -62,7 +62,7 @@ FULL = Sizes(
     variations=3,
     learning=learning.FULL,
     kernel=kernel.FULL,
-    steps=mechanisms.IN_LAB,
+    steps=steps_lab.FULL,
 )
 QUICK = Sizes(
     intervals=5_000,
@@ -72,7 +72,7 @@ QUICK = Sizes(
     variations=1,
     learning=learning.QUICK,
     kernel=kernel.QUICK,
-    steps=mechanisms.IN_LAB_QUICK,
+    steps=steps_lab.QUICK,
 )
 
 
@@ -221,7 +221,7 @@ def _machines(plan: Plan, memo: Memo, phase: Phase) -> Section:
 
 def _ablation(plan: Plan, memo: Memo, phase: Phase) -> Section:
     machines = {name: synth.machine(name, HZ) for name in plan.machines}
-    in_lab = mechanisms.InLab(plan.chosen, plan.sizes.steps, plan.lab)
+    in_lab = steps_lab.InLab(plan.chosen, plan.sizes.steps, plan.lab)
     streams = [*plan.suite, *plan.corpus]
     return ablation.measure(plan.subject, streams, machines, memo, phase, in_lab)
 

@@ -32,7 +32,7 @@ KERNEL = "6.12"
 
 _WARM = "warm"
 
-# What reads the results.
+# The code that reads the results.
 _READERS = [
     __file__,
     *(str(one.__file__) for one in (columns, costs, energy, intervals, metrics, phases, trace)),
@@ -232,20 +232,12 @@ def _runs(
     return found
 
 
-def lab_run(
+def _lab_run(
     program: Program,
     candidates: Sequence[Candidate],
     size: Size,
-    changes: Mapping[str, str] = MappingProxyType({}),
+    changes: Mapping[str, str],
 ) -> LabRun:
-    """Return the boot for a program.
-
-    Args:
-        program: what runs.
-        candidates: under which governors.
-        size: how much.
-        changes: of the modules' sources, as of LabRun.
-    """
     turns = rounds(program, candidates, size)
     return LabRun(
         Session(program.machine, turns, _EVENTS, _TRACE_MIB * (len(turns) - 1)).script(),
@@ -257,8 +249,21 @@ def lab_run(
     )
 
 
-def cell(program: Program, candidates: Sequence[Candidate], run: LabRun) -> Cell:
-    """Return a boot of lab_run() as a part of a plan; it yields the attributes of its Runs."""
+def cell(
+    program: Program,
+    candidates: Sequence[Candidate],
+    size: Size,
+    changes: Mapping[str, str] = MappingProxyType({}),
+) -> Cell:
+    """Return the boot for a program as a part of a plan; it yields the attributes of its Runs.
+
+    Args:
+        program: what runs.
+        candidates: under which governors.
+        size: how much.
+        changes: of the modules' sources, as of LabRun.
+    """
+    run = _lab_run(program, candidates, size, changes)
 
     def work() -> list[dict[str, Any]]:
         return [vars(one) for one in _boot(program, candidates, run)]

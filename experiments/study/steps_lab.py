@@ -7,7 +7,8 @@ own. So all of them have their turns in the same boot of a program.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from math import sqrt
 from statistics import fmean, variance
@@ -17,16 +18,34 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab.cache import TOP
-from cpuidle_lab.lab.keys import can_be_known
-from cpuidle_lab.lab.parallel import at_once
-from experiments.experiment import run_cells
+from experiments.lab import figures
 from experiments.memo import Memo
-from experiments.study.programs import KERNEL, Program, Size, cell, lab_run
+from experiments.study.programs import KERNEL, Program, Size, cell
 from experiments.study.steps import Step, edited
 
 # The lists of governors that a build has, and what names one in them.
 _LISTS = {"governors/list.h": r"\bX\({name}\)", "governors/governors.mk": r"\b{name}\b(?!_)"}
 _INCLUDE = re.compile(r"^#include.*$", re.MULTILINE)
+
+
+# Each of the governors has so many turns in a boot.
+FULL = Size(seeds=2, seconds=2)
+QUICK = Size(seeds=1, seconds=1)
+
+
+@dataclass(frozen=True)
+class InLab:
+    """What runs in the lab.
+
+    Attributes:
+        programs: each in a boot of its own.
+        size: how much of each.
+        boots: boot what is not known.
+    """
+
+    programs: Sequence[Program]
+    size: Size
+    boots: bool
 
 
 def alias(name: str, number: int) -> str:
@@ -116,28 +135,22 @@ def points(
 def measure(
     whole: Candidate,
     steps: Sequence[Step],
-    programs: Sequence[Program],
-    size: Size,
+    in_lab: InLab,
     memo: Memo,
     phase: Phase,
-    lab: bool,
 ) -> dict[str, tuple[float, float | None]]:
     """Return points() by the names of steps; empty where a boot is not known.
 
     Args:
         whole: the governor with all steps.
         steps: what is removed.
-        programs: that run, each in a boot of its own.
-        size: how much of each.
+        in_lab: what runs.
         memo: where figures are kept.
         phase: shows progress.
-        lab: boot what is not in the memo.
 
     Raises:
         UserError: a module does not build, a program failed in the guest, or events were lost.
     """
-    if not lab and not can_be_known(KERNEL):
-        return {}
     name = whole.governor.name
     labels = [f"{name} without {step.name}" for step in steps]
     others = [
@@ -146,15 +159,11 @@ def measure(
     ]
     added = changes(name, steps)
     governors = [whole, *others]
-    cells = [
-        cell(program, governors, lab_run(program, governors, size, added)) for program in programs
-    ]
-    known = [memo.get(one.key) for one in cells]
-    if lab:
-        known = run_cells(cells, memo, phase, "Removing steps in the lab", at_once())
-    runs = [run for found in known for run in found or ()]
+    plan = [partial(cell, one, governors, in_lab.size, added) for one in in_lab.programs]
+    known = figures(plan, [KERNEL], in_lab.boots, memo, phase, "Removing steps in the lab")
     if not all(known):
         return {}
+    runs = [run for found in known for run in found]
     worth = {
         step.name: points(runs, whole.label, label)
         for step, label in zip(steps, labels, strict=True)

@@ -218,7 +218,6 @@ def measured(booted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Re
     cells = tuple(cell for cell in one.described.cells if cell.governor == "wteo")
     vars(one)["described"] = replace(one.described, cells=cells)
     monkeypatch.setattr(lab, "boots", lambda runs, *_: [booted for _ in runs])
-    monkeypatch.setattr(lab, "CACHE", tmp_path)
     with Memo(tmp_path / "memo.db") as memo:
         return one.measure(Request(seeds=2, lab=True), memo, phase)
 
