@@ -2,8 +2,6 @@
 """The study of a governor: its arithmetic, what it plays, and the command."""
 
 import json
-import shutil
-import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +16,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence import plots
-from cpuidle_lab.evidence.tables import Section, Table, verdict
+from cpuidle_lab.evidence.tables import Table, verdict
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
@@ -26,24 +24,19 @@ from cpuidle_lab.trace import Machine
 from cpuidle_lab.view.terminal import phase
 from experiments import memo
 from experiments.study import (
-    ablation,
     cost,
     every_machine,
     front,
-    kernel,
     mechanisms,
     plan,
-    programs,
     regimes,
     regret,
     resets,
     robust,
     steps,
-    steps_lab,
     streams,
     worst,
 )
-from experiments.study.programs import Program
 from experiments.study.streams import Figures, Stream, Twist
 
 SKX = synth.machine("skx", 250)
@@ -441,186 +434,7 @@ def test_the_middle_of_the_busiest_cpu() -> None:
     assert (chunk["start_ns"] == made.intervals[0]["start_ns"][40:60]).all()
 
 
-# ---- The lab's programs. ----
-
-
-def test_what_a_program_got_done() -> None:
-    by_name = {program.name: program for program in programs.PROGRAMS}
-    assert by_name["redis"].throughput("", 4.0) == 0.25
-    assert by_name["hackbench-long"].throughput("Time: 0.5\nTime: 1.5\n", 9) == 0.5
-    assert by_name["cyclictest-1700us"].throughput("T: 0 C:   1180 Min: 3", 2) == 590
-    assert by_name["fio-1"].throughput("it failed", 2) is None
-    # All bursts are done, however long they take.
-    assert by_name["redis"].amount("") == by_name["hackbench-long"].amount("Time: 0.5\n") == 1
-    assert by_name["cyclictest-1700us"].amount("T: 0 C:   1180 Min: 3\nT: 1 C: 20") == 1200
-
-
-def test_every_governor_is_first_in_turn() -> None:
-    program = Program(programs.PROGRAMS[0].workload, "skx")
-    size = programs.Size(seeds=3, seconds=1)
-    names = ["wteo", "teo_ng", "menu_ng"]
-    found = programs.rounds(program, [who(name) for name in names], size)
-    assert len(found) == 1 + 9
-    by_seed = [[p for p in found if p.workload.startswith(f"{seed}-")] for seed in (1, 2, 3)]
-    assert sorted(order[0].governor for order in by_seed) == sorted(names)
-    for sizes in (kernel.FULL, kernel.QUICK):
-        assert sizes.seeds % len(kernel._candidates("wteo")) == 0
-    assert len({p.command for p in by_seed[1]}) == 1
-    assert not any(p.tunables for p in found)
-
-
-def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
-    program = Program(programs.PROGRAMS[0].workload, "skx")
-    labels = ["wteo", "wteo:latency_bias=7", "wteo:learning_rate=9", "teo_ng"]
-    size = programs.Size(seeds=2, seconds=1)
-    found = programs.rounds(program, [who(label) for label in labels], size)[1:]
-    assert len({(p.governor, p.workload) for p in found}) == 8
-    for phase_, bias, rate in zip(
-        sorted(found, key=lambda p: p.workload), "0700" * 2, ("16", "16", "9", "") * 2, strict=True
-    ):
-        set_to = {one.name: one.value for one in phase_.tunables}
-        expected = {"latency_bias": bias, "learning_rate": rate} if rate else {}
-        assert set_to == expected
-
-
-def run_of(
-    governor: str, seed: int, percent: float, work: float = 1.0, energy_mj: float = 5.0
-) -> programs.Run:
-    return programs.Run("p", "skx", governor, seed, percent, energy_mj, 1.0, work, work, 10.0)
-
-
-def test_more_regret_counts_beyond_the_spread_only() -> None:
-    def states(excess: float) -> list[str]:
-        section = Section("", "")
-        noise = [0.0, 0.4, -0.3, 0.2, -0.1]
-        runs = [
-            run_of(governor, seed, base + noise[(seed * step) % 5], work)
-            for governor, base, step, work in (
-                ("teo_ng", 10, 1, 1.0), ("menu_ng", 20, 2, 1.0), ("wteo", 10 + excess, 3, 0.98)
-            )
-            for seed in range(1, 6)
-        ]  # fmt: skip
-        kernel._tables(section, "wteo", ["wteo", "menu_ng", "teo_ng"], runs)
-        return [one.state for one in section.verdicts]
-
-    assert states(-1) == ["held", "held", "MISSED"]
-    assert states(0.01) == ["held", "MISSED", "MISSED"]
-    assert states(3) == ["MISSED", "MISSED", "MISSED"]
-
-
-def test_where_programs_wait_as_much_is_done_for_less_energy() -> None:
-    def told(work: float, energy_mj: float) -> tuple[str, str]:
-        section = Section("", "")
-        waiting = f"wteo:{kernel.WAITING}"
-        names = ["wteo", waiting, "menu_ng", "teo_ng"]
-        runs = [run_of(name, seed, 9, 2.0, 8.0) for name in names for seed in (1, 2)]
-        runs[2:4] = [run_of(waiting, seed, 9, work, energy_mj) for seed in (1, 2)]
-        kernel._tables(section, "wteo", names, runs)
-        return section.verdicts[-1].state, section.verdicts[-1].figures
-
-    assert told(2.0, 7.2) == ("held", "all do; energy 90.0 % of that with teo_ng")
-    assert told(1.99, 7.9)[0] == "held"
-    assert told(1.97, 7.0) == (
-        "MISSED", "p 98.50 % (98.5 to 98.5); energy 88.8 % of that with teo_ng",
-    )  # fmt: skip
-    # Less in all, but more for what got done.
-    assert told(1.985, 7.99) == (
-        "MISSED", "all do; energy 100.6 % of that with teo_ng, more for p 100.6 %",
-    )  # fmt: skip
-
-
-def test_who_has_a_turn_in_the_lab() -> None:
-    def labels(subject: str) -> list[str]:
-        return [one.label for one in kernel._candidates(subject)]
-
-    assert labels("wteo") == ["wteo", "wteo:latency_bias=1024", "menu_ng", "teo_ng"]
-    assert labels("wteo:latency_bias=9") == ["wteo:latency_bias=9", "menu_ng", "teo_ng"]
-    assert labels("menu_ng") == ["menu_ng", "teo_ng"]
-
-
-# ---- Ablations. ----
-
-
-def test_axes_come_from_the_table_of_tunables() -> None:
-    by_name = {axis.name: axis for axis in ablation.axes(who("wteo"))}
-    assert by_name["half_life_ms"].default in by_name["half_life_ms"].values
-    assert by_name["learning_rate"].default in by_name["learning_rate"].values
-    assert "seed" not in by_name
-    there = {tunable.name for tunable in who("wteo").governor.tunables}
-    assert set(by_name) == there - {"latency_bias"}
-    assert "history_size" in {axis.name for axis in ablation.axes(who("menu_ng"))}
-
-
-def test_every_listed_step_is_in_the_sources() -> None:
-    """Each edit finds its text once, and the steps that a unit test keeps name a case."""
-    cases = "".join(path.read_text() for path in (TOP / "governors/wteo").glob("*_kunit.c"))
-    found = steps.listed("wteo")
-    assert found
-    for step in found:
-        for edit in step.edits:
-            text = (TOP / "governors/wteo" / edit.file).read_text()
-            assert text.count(edit.old) == 1, (step.name, edit)
-        assert f"KUNIT_CASE({step.keeps})" in cases or not step.keeps
-
-
-def test_a_governor_without_a_step_decides_otherwise() -> None:
-    (step,) = [one for one in steps.listed("wteo") if "time that has passed" in one.name]
-    part, made = steps.without("wteo", step), stream("on-off", 3000)
-    assert streams.play(made, part).regret > streams.play(made, who("wteo")).regret + 10
-    with pytest.raises(UserError, match="cannot be removed"):
-        steps.without("wteo", steps.Step("x", (steps.Edit("wteo.c", "no such text", ""),)))
-
-
-def test_one_build_has_a_governor_without_each_step(tmp_path: Path) -> None:
-    """All names that the linker sees differ; under the old ones the sources are those replayed."""
-    found = steps.listed("wteo")
-    made = steps_lab.changes("wteo", found)
-    for number, step in enumerate(found):
-        name = steps_lab.alias("wteo", number)
-        for file, text in steps.edited("wteo", step).items():
-            assert steps_lab.renamed(made[f"governors/{name}/{file}"], name, "wteo") == text
-        assert f"X({name})" in made["governors/list.h"]
-        assert f" {name}" in made["governors/governors.mk"]
-    shutil.copytree(TOP / "governors", tmp_path / "governors")
-    for path, text in made.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text)
-    folders = ("wteo", steps_lab.alias("wteo", 0))
-    sources = [path for one in folders for path in (tmp_path / "governors" / one).glob("*.c")]
-    wanted = [path for path in sources if "_kunit" not in path.name]
-    command = ["gcc", "-std=gnu11", "-r", "-o", f"{tmp_path}/both.o", *map(str, wanted)]
-    subprocess.run(command, check=True)
-
-
-def test_a_step_in_the_lab_is_paired_by_program_and_round() -> None:
-    def run(program: str, label: str, seed: int, percent: float | None) -> dict[str, object]:
-        return {"program": program, "governor": label, "seed": seed, "regret": percent}
-
-    told = {"a": ((10, 20), (12, 24)), "b": ((50, None), (50, 1)), "c": ((7, 7), (8, 8))}
-    runs = [
-        run(program, label, seed, percent)
-        for program, pair in told.items()
-        for label, percents in zip(("wteo", "part"), pair, strict=True)
-        for seed, percent in enumerate(percents, 1)
-    ]
-    # Differences 2 and 4, 0, 1 and 1: of b one round has no regret.
-    mean, error = steps_lab.points(runs, "wteo", "part") or (None, 0)
-    assert mean == pytest.approx(4 / 3) and error is None
-    two = [one for one in runs if one["program"] != "b"]
-    mean, error = steps_lab.points(two, "wteo", "part") or (None, None)
-    assert mean == 2 and error == pytest.approx(0.5)
-    assert steps_lab.points([run("a", "wteo", 1, None)], "wteo", "wteo") is None
-
-
-def test_a_list_without_the_governor_is_refused() -> None:
-    with pytest.raises(UserError, match=r"governors/list\.h does not name gone once"):
-        steps_lab._appended("X(wteo)", "governors/list.h", "gone", [])
-
-
-def test_a_tunable_that_nobody_has_told_of_is_moved_too() -> None:
-    tunable = TunableInfo("depth", "", "", 1, 20, 8, ())
-    axis = ablation._axis(tunable)
-    assert axis and (axis.values, axis.default) == (["1", "2", "4", "8", "16"], "8")
+# ---- Keeping. ----
 
 
 def test_what_is_edited_meanwhile_is_not_kept(
