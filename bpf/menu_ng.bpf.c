@@ -2,6 +2,7 @@
 /* menu_ng as a program in BPF. */
 #include "bpf/cil_bpf.h"
 #include "bpf/guard.h"
+#include "governors/menu_ng/menu_ng_window.c"
 #include "governors/menu_ng/menu_ng.c"
 #include "bpf/unguard.h"
 

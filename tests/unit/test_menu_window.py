@@ -46,11 +46,14 @@ def run(command: list[str | Path]) -> str:
 def build() -> Path:
     """Compile the benchmark; menu_ng alone without vector registers."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    governor = TOP / "governors" / "menu_ng" / "menu_ng.c"
-    run(["gcc", *FLAGS, "-c", "-o", BUILD / "menu_ng.o", governor])
+    folder = TOP / "governors" / "menu_ng"
+    objects = []
+    for name in ("menu_ng", "menu_ng_window"):
+        objects.append(BUILD / f"{name}.o")
+        run(["gcc", *FLAGS, "-c", "-o", objects[-1], folder / f"{name}.c"])
     source = TOP / "kunit" / "bench_menu.c"
     program = BUILD / "bench-menu"
-    run(["gcc", "-std=gnu11", "-O2", "-g", "-o", program, source, BUILD / "menu_ng.o", "-lm"])
+    run(["gcc", "-std=gnu11", "-O2", "-g", "-o", program, source, *objects, "-lm"])
     return program
 
 
