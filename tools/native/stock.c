@@ -246,6 +246,23 @@ static u64 apart(u64 a, u64 b)
 }
 
 /*
+ * Most answers show the same lag, to the ns in the lab. Some are longer by an
+ * interrupt or shorter by a branch. So another lag takes over by a majority.
+ */
+static void learn_lag(struct cil_stock *s, u32 kind, u64 lag_ns)
+{
+	if (s->lag_ns[kind] == lag_ns) {
+		if (s->lag_votes[kind] < CIL_STOCK_VOTES_MAX)
+			s->lag_votes[kind]++;
+	} else if (s->lag_votes[kind]) {
+		s->lag_votes[kind]--;
+	} else {
+		s->lag_ns[kind] = lag_ns;
+		s->lag_votes[kind] = 1;
+	}
+}
+
+/*
  * An answer tells the present where the timer is known that it means, which may
  * be the tick: the kernel read the clock between the last event and the answer.
  */
@@ -269,7 +286,7 @@ static void learn_present(struct cil_stock *s, struct cil_stock_entry *e,
 	if (!best_ns || !e->seen_ns || !e->is_told)
 		return;
 	e->idle_ns = best_ns;
-	s->lag_ns[e->seen_kind] = best_ns - e->seen_ns;
+	learn_lag(s, e->seen_kind, best_ns - e->seen_ns);
 }
 
 /**

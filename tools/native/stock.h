@@ -29,6 +29,9 @@
 /* Kinds of events after which the kernel reads the clock. */
 #define CIL_STOCK_KINDS		48
 
+/* A lag that did change is taken after so many answers that do not show it. */
+#define CIL_STOCK_VOTES_MAX	64
+
 /**
  * struct cil_stock_counts - how well the timers are known
  * @asked: decisions whose governor asked for the timer, as recorded
@@ -125,7 +128,8 @@ struct cil_stock_entry {
  * @seen_ns: time of the event that told so
  * @seen_kind: its kind
  * @lag_ns: by kind, from such an event to the kernel's reading of the clock, as
- *	the last answer showed it; 0 while none did
+ *	most answers showed it; 0 while none did
+ * @lag_votes: answers that showed it, less those that did not
  * @event_ns: what recording an event takes
  * @ticked: the tick came, and what it did is about to be told
  * @holds: and it had work for RCU
@@ -155,6 +159,7 @@ struct cil_stock {
 	u64 seen_ns;
 	u32 seen_kind;
 	u64 lag_ns[CIL_STOCK_KINDS];
+	u8 lag_votes[CIL_STOCK_KINDS];
 	u64 event_ns;
 	bool ticked;
 	bool holds;
