@@ -17,9 +17,6 @@ from experiments.cases.case import Case, play_cells
 from experiments.cases.schema import Cell
 from experiments.memo import Memo
 
-# Packaged kernels, oldest first.
-SERIES = ("6.1", "6.12", "7.2", "7.3")
-
 FOLDER = "drivers/cpuidle/governors"
 COMMITS_MAX = 200
 

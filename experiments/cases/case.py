@@ -151,7 +151,9 @@ class Case:
             check_machine(case.name, case.at(cell).machine)
         chosen = [_resolved(cell, request.trees) for cell in case.cells]
         replayed = play_cells(case, chosen, request.seeds, memo, phase)
-        booted = lab.measure(replace(case, cells=tuple(chosen)), request, memo, phase)
+        # A governor that replay cannot have, the lab cannot have either.
+        without = [n for n, found in enumerate(replayed) if isinstance(found, str)]
+        booted = lab.measure(replace(case, cells=tuple(chosen)), without, request, memo, phase)
         # What was replayed stands above what was booted, cell by cell.
         both = [
             [(cell, "", found)] + ([(cell, IN_LAB, booted[n] or NOT_BOOTED)] if n in booted else [])

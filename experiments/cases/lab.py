@@ -7,7 +7,7 @@ replay. CPU 0, which wakes it, keeps to states that it leaves at once.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,11 @@ from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.keys import can_be_known
-from cpuidle_lab.lab.run import ONE_CPU_IN_VIRTUAL_TIME
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
 from cpuidle_lab.replay import build, recorded
 from cpuidle_lab.synth import FAR_NS, US, S
 from cpuidle_lab.trace import Machine
-from experiments.cases import figures, law
+from experiments.cases import figures, law, mainline
 from experiments.cases.figures import Played
 from experiments.cases.schema import Cell, Description
 from experiments.experiment import Request
@@ -43,9 +42,11 @@ CODE = [
     build.NATIVE / "replay/play.c",
 ]
 
-# Where this project's governors run, and where the kernel's own do.
+# Where this project's governors run, and those of kernels that have one CPU in virtual time.
 OWN_KERNEL = "6.12"
+# Where the kernel's own governors run, and which of them Debian's kernels have.
 KERNELS = ("6.12", "7.2", "7.3")
+PRESENT = ("menu", "ladder")
 # Of these kernels.
 TICK_NS = S // 250
 
@@ -73,12 +74,14 @@ class Place:
         governor: that is current.
         tunables: governor, name and value of each that is set.
         hint_ns: of the player's threads; None: none.
+        built: governor of the kernel that is a module of its own (mainline.py); "": none is.
     """
 
     kernel: str
     governor: str
     tunables: tuple[tuple[str, ...], ...] = ()
     hint_ns: int | None = None
+    built: str = ""
 
 
 def place_of(case: Description, cell: Cell) -> Place | str:
@@ -89,13 +92,12 @@ def place_of(case: Description, cell: Cell) -> Place | str:
     head, *settings = cell.governor.split(":")
     name, at, kernel = head.partition("@")
     if at:
-        if kernel in ONE_CPU_IN_VIRTUAL_TIME:
-            return f"{kernel} has one CPU in virtual time"
-        if kernel not in KERNELS:
+        if kernel not in mainline.SERIES:
             return "the lab has no such kernel"
-        if name == "teo":
-            return "Debian's kernels have no TEO"
-        return Place(kernel, "gate", (("gate", "base", name),), hint_ns)
+        if kernel in KERNELS and name in PRESENT:
+            return Place(kernel, "gate", (("gate", "base", name),), hint_ns)
+        where = kernel if kernel in KERNELS else OWN_KERNEL
+        return Place(where, "gate", (("gate", "base", head),), hint_ns, built=head)
     if name not in project_governors(TOP):
         return "no module has this governor"
     tunables = tuple((name, *one.split("=", 1)) for one in settings)
@@ -194,6 +196,11 @@ def _play(case: Description, number: int, place: Place, seeds: Sequence[int]) ->
     ]
 
 
+def _built(placed: Mapping[int, Place]) -> list[str]:
+    """Return the governors of a boot that are modules of their own."""
+    return sorted({place.built for place in placed.values()} - {""})
+
+
 def script(case: Description, placed: Mapping[int, Place], seeds: Sequence[int]) -> str:
     """Return what the guest runs.
 
@@ -208,6 +215,7 @@ def script(case: Description, placed: Mapping[int, Place], seeds: Sequence[int])
         ". /lab/functions",
         f"load cpuidle_emul {parameters(_bounded(case.machine), case.name)}",
         "load cpuidle_lab",
+        *(f"load {mainline.module_of(one)}" for one in _built(placed)),
         *_disable(case),
         f"echo {1 << CPU} >$tracing/tracing_cpumask",
         f"trace_start {_trace_mib(case, placed, seeds)} cpuidle_lab",
@@ -281,20 +289,27 @@ def _boot(
         script(case, placed, seeds),
         kernel=kernel,
         files=files,
-        memory_mib=_trace_mib(case, placed, seeds) + _REST_MIB,
+        memory_mib=max(LabRun.memory_mib, _trace_mib(case, placed, seeds) + _REST_MIB),
         real_time=False,
         options=(f"nohz_full={CPU}", f"rcu_nocbs={CPU}") if stopped else (),
+        changes=mainline.changes(_built(placed)),
         time_limit_s=_LIMIT_S,
     )
     return Boot(run, case, list(placed), seeds)
 
 
-def plan(case: Description, seeds: int) -> list[Boot]:
-    """Return the boots of a case."""
+def plan(case: Description, seeds: int, without: Collection[int] = ()) -> list[Boot]:
+    """Return the boots of a case.
+
+    Args:
+        case: what is played.
+        seeds: how many.
+        without: numbers of cells that are not booted.
+    """
     groups: dict[tuple[str, str, bool], dict[int, Place]] = {}
     for number, cell in enumerate(case.cells):
         place = place_of(case, cell)
-        if isinstance(place, Place):
+        if isinstance(place, Place) and number not in without:
             stopped = case.streams[cell.stream].tick_stopped
             key = place.kernel, repr(case.at(cell).machine), stopped
             groups.setdefault(key, {})[number] = place
@@ -307,12 +322,13 @@ def plan(case: Description, seeds: int) -> list[Boot]:
 
 
 def measure(
-    case: Description, request: Request, memo: Memo, phase: Phase
+    case: Description, without: Collection[int], request: Request, memo: Memo, phase: Phase
 ) -> dict[int, list[Played]]:
     """Return what each cell that can be booted came to, seed by seed; nothing if not booted.
 
     Args:
         case: what is played.
+        without: numbers of cells that are not booted.
         request: seeds, and whether to boot.
         memo: where figures are kept.
         phase: shows progress.
@@ -321,11 +337,11 @@ def measure(
         UserError: something failed in the guest.
     """
     placed = [n for n, one in enumerate(case.cells) if isinstance(place_of(case, one), Place)]
-    found: dict[int, list[Played]] = {number: [] for number in placed}
+    found: dict[int, list[Played]] = {number: [] for number in placed if number not in without}
     # Without the images nothing was booted here, and they are not made in order to find that.
     if not request.lab and not can_be_known(OWN_KERNEL):
         return found
-    planned = plan(case, request.seeds)
+    planned = plan(case, request.seeds, without)
     reads = [one.read for one in planned]
     told = boots([one.run for one in planned], reads, CODE, request, memo, phase,
                  f"{case.name} in the lab")  # fmt: skip

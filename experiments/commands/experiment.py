@@ -119,8 +119,9 @@ def _list(as_json: bool) -> int:
 
 def _bisect(args: argparse.Namespace) -> int:
     from cpuidle_lab.view.terminal import console, grid, phase
-    from experiments.cases.bisect import SERIES, bisect, changes, commits
+    from experiments.cases.bisect import bisect, changes, commits
     from experiments.cases.case import Case
+    from experiments.cases.mainline import SERIES
     from experiments.experiment import chosen, number
     from experiments.memo import Memo
 

@@ -48,3 +48,19 @@ def test_the_lab_does_what_replay_predicts(tmp_path: Path, monkeypatch: pytest.M
     assert waiting[1] == pytest.approx(waiting[0], rel=0.35)
     # 400,000 times the 2 us of C1E.
     assert waiting[2] == pytest.approx(0.8, abs=0.1)
+
+
+def test_a_kernels_own_fault_happens_in_the_lab(tmp_path: Path) -> None:
+    case = Case(FOLDER / "teo-livelock.yaml").described
+    wanted = ("teo@6.1", "teo@6.12")
+    cells = [one for one in case.cells if one.governor in wanted and not one.machine]
+    case = replace(case, cells=tuple(cells))
+    (boot,) = lab.plan(case, 1)
+    told = boot.read(run_lab(boot.run, tmp_path / "results").check())
+    shares = [
+        figures.value(case.figure, figures.Played(**told[f"cell{n}-1"]), case.machine)
+        for n in range(len(wanted))
+    ]
+    assert [one.governor for one in case.cells] == list(wanted)
+    # The share of the time in WFI; 6.12 never leaves it.
+    assert shares[0] < 5 and shares[1] > 95

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cases in the lab: what the guest plays and runs, and how its figures stand beside replay's."""
 
+import re
 import shlex
 import subprocess
 from dataclasses import asdict, replace
@@ -11,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cpuidle_lab import linux_source
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabRun, programs
+from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.synth import S
 from cpuidle_lab.view.terminal import phase
 from experiments import lab as experiments_lab
-from experiments.cases import lab, schema
+from experiments.cases import lab, mainline, schema
 from experiments.cases.case import FOLDER, IN_LAB, Case, stream_of
 from experiments.cases.figures import Played
 from experiments.cases.schema import Description
@@ -56,8 +59,10 @@ def test_the_guest_plays_the_intervals_that_replay_has(name: str) -> None:
     ("name", "governor", "place"),
     [
         ("cede", "menu@7.2", lab.Place("7.2", "gate", (("gate", "base", "menu"),))),
-        ("cede", "menu@6.1", "6.1 has one CPU in virtual time"),
-        ("teo-lookup", "teo@7.2", "Debian's kernels have no TEO"),
+        ("cede", "menu@6.1",
+         lab.Place("6.12", "gate", (("gate", "base", "menu@6.1"),), built="menu@6.1")),
+        ("teo-lookup", "teo@7.2",
+         lab.Place("7.2", "gate", (("gate", "base", "teo@7.2"),), built="teo@7.2")),
         ("cede", "wteo", lab.Place("6.12", "wteo")),
         ("spin-then-sleep", "wteo:latency_bias=256",
          lab.Place("6.12", "wteo", (("wteo", "latency_bias", "256"),))),
@@ -181,9 +186,11 @@ def test_the_trace_has_room_for_the_intervals_that_are_left_out() -> None:
         schema.parse(GOOD.replace("phases:", f"skip: {skip}, phases:").replace("200", "20000"), "a")
         for skip in (0, 15000)
     )
-    sizes = [lab.plan(case, 1)[0].run.memory_mib for case in (few, many)]
+    runs = [lab.plan(case, 1)[0].run for case in (few, many)]
+    sizes = [int(re.findall(r"trace_start (\d+) ", run.script)[0]) for run in runs]
     # Two events of 89 bytes each, in the buffer of one of two CPUs.
     assert sizes[1] - sizes[0] >= 2 * (15000 * 178 >> 20)
+    assert all(run.memory_mib >= size + 512 for run, size in zip(runs, sizes, strict=True))
 
 
 def test_words_of_the_kernel_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,3 +268,35 @@ def test_player_refuses_what_it_cannot_play(
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and why in done.stderr
     assert subprocess.run(words[:2], capture_output=True, timeout=60).returncode == 2
+
+
+def test_governors_of_a_kernel_are_modules_beside_ours() -> None:
+    found = mainline.changes(["teo@6.12", "menu@6.1"])
+    ours = (TOP / "Kbuild").read_text()
+    assert found["Kbuild"].startswith(ours)
+    added = found["Kbuild"].removeprefix(ours).split("\n")
+    assert [line for line in added if line.startswith("obj-m")] == [
+        "obj-m += cpuidle_menu_6_1.o",
+        "obj-m += cpuidle_teo_6_12.o",
+    ]
+    modules = re.findall(r'BUILT_MODULE_NAME\[(\d)\]="(\w+)"', found["dkms.conf"])
+    assert [int(number) for number, _ in modules] == list(range(4))
+    assert {module for _, module in modules[2:]} == {"cpuidle_menu_6_1", "cpuidle_teo_6_12"}
+    theirs = linux_source.fetch("6.12").folder / "teo.c"
+    assert found["cpuidle_teo_6_12/teo.c"] == theirs.read_text()
+    assert '"teo@6.12"' in found["cpuidle_teo_6_12/module.c"]
+    assert mainline.changes([]) == {}
+
+
+def test_a_boot_loads_the_governors_that_its_cells_need() -> None:
+    case = described("cede")
+    (old, *_) = lab.plan(case, 1)
+    assert old.run.kernel == "6.12"
+    loaded = [line for line in old.run.script.splitlines() if line.startswith("load cpuidle_")]
+    modules = [line.split()[1] for line in loaded]
+    assert modules == ["cpuidle_emul", "cpuidle_lab", "cpuidle_menu_6_1", "cpuidle_teo_6_1"]
+    assert all(f"{module}/module.c" in old.run.changes for module in modules[2:])
+    # Where replay has no source of 6.1, neither has the lab.
+    without = [n for n, cell in enumerate(case.cells) if cell.governor.endswith("@6.1")]
+    (old, *_) = lab.plan(case, 1, without)
+    assert old.run.changes == {} and not set(old.cells) & set(without)

@@ -243,9 +243,10 @@ def _recorder(recording: Recording, cpu: int, mine: pl.DataFrame) -> Candidate:
     row = config.sort("seq").row(-1, named=True)
     base = str(row["base"])
     name = policy_of(recording.name_of("decision", "governor", number), base)
-    # A governor of the kernel: under the gate, or recorded without the module.
+    # A governor of the kernel: under the gate, or recorded without the module. One that the lab
+    # has built has its kernel in its name.
     if name not in project_governors(TOP) and not is_program(base):
-        return candidate(f"{name}@{series(recording.kernel)}")
+        return candidate(name if "@" in name else f"{name}@{series(recording.kernel)}")
     plain = candidate(name)
     told = settings_of(base, str(row["tunables"]), plain.governor)
     defaults = {one.name: one for one in plain.governor.tunables}
