@@ -334,12 +334,15 @@ def test_a_signal_ends_the_machine(number: signal.Signals, tmp_path: Path) -> No
 
 
 def descendants(pid: int, name: str) -> list[int]:
-    """Return the processes below `pid` whose command line contains `name`."""
+    """Return the processes below `pid` whose command line contains `name`; some may just end."""
     found = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if name in Path(f"/proc/{child}/cmdline").read_text():
-            found.append(int(child))
-        found += descendants(int(child), name)
+    try:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if name in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(int(child))
+            found += descendants(int(child), name)
+    except (FileNotFoundError, ProcessLookupError):
+        pass
     return found
 
 
