@@ -252,8 +252,7 @@ static u64 apart(u64 a, u64 b)
 static void learn_lag(struct cil_stock *s, u32 kind, u64 lag_ns)
 {
 	if (s->lag_ns[kind] == lag_ns) {
-		if (s->lag_votes[kind] < CIL_STOCK_VOTES_MAX)
-			s->lag_votes[kind]++;
+		s->lag_votes[kind]++;
 	} else if (s->lag_votes[kind]) {
 		s->lag_votes[kind]--;
 	} else {

@@ -29,9 +29,6 @@
 /* Kinds of events after which the kernel reads the clock. */
 #define CIL_STOCK_KINDS		48
 
-/* A lag that did change is taken after so many answers that do not show it. */
-#define CIL_STOCK_VOTES_MAX	64
-
 /**
  * struct cil_stock_counts - how well the timers are known
  * @asked: decisions whose governor asked for the timer, as recorded
@@ -159,7 +156,7 @@ struct cil_stock {
 	u64 seen_ns;
 	u32 seen_kind;
 	u64 lag_ns[CIL_STOCK_KINDS];
-	u8 lag_votes[CIL_STOCK_KINDS];
+	u64 lag_votes[CIL_STOCK_KINDS];
 	u64 event_ns;
 	bool ticked;
 	bool holds;
