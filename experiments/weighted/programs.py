@@ -35,12 +35,18 @@ MENU, TEO, PATCH = "menu", "teo_ng", "wteo_rfc"
 GOVERNORS = (MENU, TEO, PATCH, "wteo", "menu_ng")
 QUICK_GOVERNORS = (TEO, PATCH, "wteo")
 
-# Virtual time of the idle system under each governor, s; then of schbench and of ebizzy.
+# Virtual time of the idle system under each governor, s.
 # Five seeds make 12 hours, as in the thread: a second of eight idle CPUs takes 11 ms here.
 IDLE_S = {QUICK: 120, ORIGINAL: 12 * 3600}
 USUAL_IDLE_S = 12 * 3600 // SEEDS[USUAL]
-SECONDS = {QUICK: (1, 1), ORIGINAL: (30, 60)}
-USUAL_SECONDS = (3, 5)
+
+# Virtual time of a program, s, by its word in the command. The ebizzy that never sleeps runs for
+# the shortest time: a busy virtual second takes ten of the host's, and its rate is steady.
+LENGTHS_S = {
+    QUICK: {"SCHBENCH_S": 1, "EBIZZY_S": 1, "BUSY_EBIZZY_S": 1},
+    USUAL: {"SCHBENCH_S": 3, "EBIZZY_S": 5, "BUSY_EBIZZY_S": 1},
+    ORIGINAL: {"SCHBENCH_S": 30, "EBIZZY_S": 60, "BUSY_EBIZZY_S": 60},
+}
 
 # Messages of each task of hackbench.
 MESSAGES = {QUICK: (100,), ORIGINAL: (100, 1000, 10_000, 100_000, 1_000_000)}
@@ -64,7 +70,7 @@ class Load:
     Attributes:
         name: of its files.
         what: for readers, as the original's command has it.
-        command: with SCHBENCH_S, EBIZZY_S and SEED for what a run sets.
+        command: with the words of LENGTHS_S, and SEED, for what a run sets.
         figure: what it prints, and its unit.
         read: finds the figure in its output.
         reported: figure under TEO and under the patch, power under both in W (None: not given).
@@ -119,7 +125,7 @@ _SCHBENCH = {
 }
 # The author's ebizzy sleeps with -a alone, which the thread's commands have not. Without it five
 # threads keep five of eight CPUs busy.
-_SLEEPS = (("", 5), ("-a 1 ", 16))
+_SLEEPS = (("", 5, "BUSY_EBIZZY_S"), ("-a 1 ", 16, "EBIZZY_S"))
 _EBIZZY = {
     "": (1115000, 1198081, 149, 150),
     "-m ": (15879, 15513, 23, 22),
@@ -147,10 +153,10 @@ def loads_of(scale: str) -> list[Load]:
     ebizzy = [
         Load(
             f"ebizzy{option}{sleeps}".replace(" ", ""), f"ebizzy {sleeps}{option}-i 10000",
-            f"ebizzy {sleeps}{option}-S EBIZZY_S -i 10000 -s 65536 -t {threads}",
+            f"ebizzy {sleeps}{option}-S {length} -i 10000 -s 65536 -t {threads}",
             "records/s", _records, (None,) * 4 if sleeps else reported,
         )
-        for sleeps, threads in _SLEEPS
+        for sleeps, threads, length in _SLEEPS
         for option, reported in _EBIZZY.items()
     ]  # fmt: skip
     hackbench = [
@@ -171,17 +177,17 @@ _P99 = '"$0" "$@" | awk "{ v[NR] = \\$1 } END { print v[int(0.99 * (NR - 1)) + 1
 
 def loads_here(scale: str) -> list[here.Load]:
     """Return the programs for a real machine; at the original's scale with its threads."""
-    schbench_s, ebizzy_s = SECONDS.get(scale, USUAL_SECONDS)
+    lengths_s = LENGTHS_S[scale]
     wakebench, ebizzy = {"wakebench": programs.WAKEBENCH}, {"ebizzy": EBIZZY}
     found = []
     for threads, (messengers, ours, _) in _SCHBENCH.items():
         size = f"-m 6 -t {threads}" if scale == ORIGINAL else f"-m {messengers} -t {ours}"
-        words = f"wakebench {size} -c 30000 -s 30000 -r {schbench_s}".split()
+        words = f"wakebench {size} -c 30000 -s 30000 -r {lengths_s['SCHBENCH_S']}".split()
         found.append(here.Load(f"schbench-{threads}", f"wakebench {size}: p99",
                                ("sh", "-c", _P99, *words), r"^(\d+)$", "us", 1 / US,
                                made=wakebench))  # fmt: skip
-    for (sleeps, _), option in product(_SLEEPS, _EBIZZY):
-        words = f"ebizzy {sleeps}{option}-S {ebizzy_s} -i 10000".split()
+    for (sleeps, _, length), option in product(_SLEEPS, _EBIZZY):
+        words = f"ebizzy {sleeps}{option}-S {lengths_s[length]} -i 10000".split()
         found.append(here.Load(f"ebizzy{option}{sleeps}".replace(" ", ""),
                                f"ebizzy {sleeps}{option}-i 10000",
                                tuple(words), r"^(\d+) records/s", "records/s",
@@ -205,14 +211,18 @@ def _turns(scale: str, seed: int) -> list[str]:
     return [governors[(place + seed) % len(governors)] for place in range(len(governors))]
 
 
+def _command(load: Load, scale: str, seed: int) -> str:
+    """Return the command of a load with what a run sets."""
+    words = {**LENGTHS_S[scale], "SEED": seed}
+    return " ".join(str(words.get(word, word)) for word in load.command.split())
+
+
 def programs_run(scale: str, seed: int) -> LabRun:
     """Return the boot of all programs under all governors."""
-    schbench_s, ebizzy_s = SECONDS.get(scale, USUAL_SECONDS)
     lines = [(HERE / "guest.sh").read_text(encoding="utf-8")]
     for governor in _turns(scale, seed):
         for load in loads_of(scale):
-            command = load.command.replace("SCHBENCH_S", str(schbench_s))
-            command = command.replace("EBIZZY_S", str(ebizzy_s)).replace("SEED", str(seed))
+            command = _command(load, scale, seed)
             lines += [f"afresh {governor}", f"usleep {seed * 7919 % 4000 + 1000}"]
             lines += [f"one {governor}.{load.name} {command}"]
     limit = limit_s(scale, LIMIT_S)
@@ -329,9 +339,10 @@ def _programs_table(scale: str, found: Sequence[Any]) -> Table:
             )  # fmt: skip
     heads = ("load", "governor", "figure", "median", "least", "most", "power, W", "load, %",
              "original", "original's power, W")  # fmt: skip
-    schbench_s, ebizzy_s = SECONDS.get(scale, USUAL_SECONDS)
+    lengths_s = LENGTHS_S[scale]
     note = (
-        f"schbench runs for {schbench_s} s, ebizzy for {ebizzy_s} s. Load: share of all CPUs' time "
+        f"schbench runs for {lengths_s['SCHBENCH_S']} s, ebizzy for {lengths_s['EBIZZY_S']} s, and "
+        f"for {lengths_s['BUSY_EBIZZY_S']} s without -a. Load: share of all CPUs' time "
         "in which they are busy. Power is modelled, and of the CPUs alone; the original's is of "
         "the whole machine. The original counts ebizzy's records of 60 s."
     )
