@@ -224,7 +224,7 @@ CPUs slow each other down: they share one clock of instructions. A transaction t
 long. Shorter turns of the CPUs do not help: with 10 us in place of 100 the mean is 8.5 ms. CPUs of
 a real machine decide beside each other.
 
-The gate with a limit of 10 us has a seventh of that mean for a third of that power. In some seeds
+The gate with a limit of 10 us has about a sixth of that mean for a third of that power. In some seeds
 its p99 is 10 ms, too: a run of 6 s has some 60 transactions, so few late wake-ups make a p99. A run
 of 20 s has none there."""
 _MEANING = """\

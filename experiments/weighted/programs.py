@@ -50,7 +50,7 @@ LENGTHS_S = {
 
 # Messages of each task of hackbench.
 MESSAGES = {QUICK: (100,), ORIGINAL: (100, 1000, 10_000, 100_000, 1_000_000)}
-USUAL_MESSAGES = (100, 1000)
+USUAL_MESSAGES = (100,)
 
 # What Doug Smythies reported of TEO and of the patch ("wtteo") on his machine: idle entries a
 # minute by state, and of each CPU a second.

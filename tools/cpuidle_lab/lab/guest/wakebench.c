@@ -128,8 +128,9 @@ static void compute(uint64_t now)
 	char text[24];
 	int size = snprintf(text, sizeof(text), "%lu", config.compute_us);
 
+	/* write() would hold the position of the file, which all workers share. */
 	if (work_file >= 0 && config.compute_us) {
-		if (write(work_file, text, (size_t)size) != size)
+		if (pwrite(work_file, text, (size_t)size, 0) != size)
 			die("the emulated machine does no work");
 		return;
 	}
