@@ -55,8 +55,10 @@ def _sizes(request: Request) -> list[Sizes]:
 
 
 def _code() -> list[bytes]:
-    """Return the sources that plan the boots and read their results."""
-    return [path.read_bytes() for path in sorted(HERE.rglob("*.py")) if path.name != "entry.py"]
+    """Return the sources that plan the boots, run in them and read their results."""
+    paths = [path for path in sorted(HERE.rglob("*.py")) if path.name != "entry.py"]
+    paths += [TOP / one.source for one in guest.PROGRAMS]
+    return [path.read_bytes() for path in paths]
 
 
 def _key(kind: str, what: object) -> str:

@@ -25,6 +25,9 @@ BASE = "menu"
 _RATE = 10  # transactions a second of all clients together
 _PGBENCH = "/usr/lib/postgresql/17/bin/pgbench"
 
+# Programs of this project that the guest has.
+PROGRAMS = (programs.WAKEBENCH, programs.LATNICE)
+
 
 @dataclass(frozen=True)
 class Work:
@@ -241,7 +244,7 @@ def run(machine: str, sizes: Sizes, output: Path) -> Path:
         UserError: an image cannot be made, or something failed in the guest.
     """
     works = chosen(sizes)
-    files = {**programs.file(programs.WAKEBENCH), **programs.file(programs.LATNICE)}
+    files = {name: data for one in PROGRAMS for name, data in programs.file(one).items()}
     if any(work.server for work in works):
         files |= workloads.files([workloads.find("pgbench-1")])
     lab = LabRun(
