@@ -210,25 +210,25 @@ class Gate:
 
 
 _SAME = """\
-Without idle states the latency falls most and the power rises most. The gate as in the RFC lies
-between that and menu in power."""
+Without idle states the power rises most. The gate as in the RFC lies between that and menu. With
+one worker both take the latency down by nearly all of it."""
 _DIFFERS = """\
 Theirs are watts of a machine with two sockets, with a constant part that no idle state changes;
 ours are of the emulated CPUs alone, so the same change is a larger part. End to end, virtual time
 holds the turns of the emulated CPUs. The latency of wakebench is p99, of pgbench the mean, as
 theirs. wakebench has schbench's pattern, with fewer threads.
 
-With 44 clients the gate as in the RFC has no exit latency at its p99. Yet its mean latency is that
-of menu, where theirs fell by 41 %. The cause is the lab. Where deeper states are enabled, the
-kernel's polling state gives up after 10 us, and the gate decides again. So the CPUs are busy with
-decisions for 42 to 52 % of the time, and for 3 to 4 % without idle states. In virtual time busy
-CPUs slow each other down: they share one clock of instructions. A transaction takes six times as
-long. Shorter turns of the CPUs do not help: with 10 us in place of 100 the mean is 8.5 ms. CPUs of
-a real machine decide beside each other.
+With 44 clients the gate as in the RFC has no exit latency at its p99, in four of five seeds. Yet
+its mean latency is that of menu, where theirs fell by 41 %. The cause is the lab. Where deeper
+states are enabled, the kernel's polling state gives up after 10 us, and the gate decides again. So
+the CPUs are busy with decisions for 44 to 54 % of the time, and for 3 to 4 % without idle states.
+In virtual time busy CPUs slow each other down: they share one clock of instructions. A transaction
+takes six times as long. Shorter turns of the CPUs do not help: with 10 us in place of 100 the mean
+is 8.5 ms. CPUs of a real machine decide beside each other.
 
-The gate with a limit of 10 us has about a sixth of that mean for a third of that power. In some seeds
-its p99 is 10 ms, too: a run of 6 s has some 60 transactions, so few late wake-ups make a p99. A run
-of 20 s has none there."""
+The gate with a limit of 10 us has about a sixth of that mean for a third of that power. In one of
+five seeds its p99 is 2 ms. A run of 6 s completes 33 to 60 transactions with 44 clients, so few
+late wake-ups make a p99."""
 _MEANING = """\
 Compare the order of the conditions. A hint with a latency (`latnice -l`) keeps the target for a
 part of the energy of polling; [the benchmark's page](../bench.md) judges it against its targets."""
