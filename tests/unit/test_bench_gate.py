@@ -17,8 +17,9 @@ import pytest
 
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.trace import Machine
-from experiments.bench import gate, switches
+from experiments.bench import entry, gate, switches
 from experiments.bench.gating import energy, gate_text, guest, judgement, wakes
 from experiments.bench.gating.energy import Slot
 from experiments.bench.gating.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
@@ -507,3 +508,7 @@ def test_gate_is_cheap_in_the_lab() -> None:
     hinted = [case["added"] for case in cases.values() if case["hinted_tasks"]]
     assert min(hinted) > 25  # they are in force
     assert max(hinted) - min(hinted) < base / 50
+
+
+def test_what_was_measured_depends_on_the_guests_programs() -> None:
+    assert {(TOP / one.source).read_bytes() for one in guest.PROGRAMS} <= set(entry._code())
