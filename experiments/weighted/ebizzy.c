@@ -9,8 +9,8 @@
  * name: each record takes a copy of one of the chunks, in memory that is
  * allocated for it, and a binary search in the copy. -m allocates by mmap always,
  * -M never. -a and -i are those of the "sleeping ebizzy" of 2020: a thread sleeps
- * for SLEEP_US after so many records, by default never. Prints records/s and the
- * time that passed, in all, in user mode and in the kernel.
+ * for SLEEP_US after so many records, by default never. SECONDS may have decimals.
+ * Prints records/s and the time that passed, in all, in user mode and in the kernel.
  */
 #include <pthread.h>
 #include <malloc.h>
@@ -26,10 +26,12 @@
 
 #define THREADS_MAX	256
 #define CHUNKS_MAX	1024
+#define SECONDS_MAX	1e6
 #define NS_PER_S	1000000000ULL
 
-static unsigned long threads, seconds = 10, sleep_us = 1000, chunks = 10,
+static unsigned long threads, sleep_us = 1000, chunks = 10,
 		     size = 512 * 1024, sleep_at;
+static double seconds = 10;
 static int always_mmap, never_mmap;
 static uint64_t *chunk[CHUNKS_MAX];
 static atomic_ulong records;
@@ -130,10 +132,9 @@ static void parse(int argc, char **argv)
 		unsigned long *number;
 		unsigned long least, most;
 	} options[] = {
-		{ 't', &threads, 1, THREADS_MAX }, { 'S', &seconds, 1, 1000000 },
-		{ 'i', &sleep_us, 0, 1000000000 }, { 'n', &chunks, 1, CHUNKS_MAX },
+		{ 't', &threads, 1, THREADS_MAX }, { 'i', &sleep_us, 0, 1000000000 },
+		{ 'n', &chunks, 1, CHUNKS_MAX }, { 'a', &sleep_at, 0, 1000000000 },
 		{ 's', &size, sizeof(uint64_t), 1UL << 30 },
-		{ 'a', &sleep_at, 0, 1000000000 },
 	};
 	int letter;
 	size_t i;
@@ -144,6 +145,11 @@ static void parse(int argc, char **argv)
 		never_mmap |= letter == 'M';
 		if (letter == '?')
 			exit(2);
+		if (letter == 'S') {
+			seconds = strtod(optarg, &end);
+			if (*end || !(seconds > 0 && seconds <= SECONDS_MAX))
+				die("a number is wrong");
+		}
 		for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
 			if (options[i].letter != letter)
 				continue;
@@ -182,7 +188,7 @@ int main(int argc, char **argv)
 	fill();
 	getrusage(RUSAGE_SELF, &before);
 	start_ns = now_ns();
-	end_ns = start_ns + seconds * NS_PER_S;
+	end_ns = start_ns + (uint64_t)(seconds * NS_PER_S);
 	for (i = 0; i < threads; i++)
 		if (pthread_create(&thread[i], NULL, search, (void *)(uintptr_t)i))
 			die("cannot make a thread");

@@ -4,7 +4,7 @@
 One boot for each seed has all programs under all governors; another one has the idle system.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -36,15 +36,15 @@ GOVERNORS = (MENU, TEO, PATCH, "wteo", "menu_ng")
 QUICK_GOVERNORS = (TEO, PATCH, "wteo")
 
 # Virtual time of the idle system under each governor, s.
-# Five seeds make 12 hours, as in the thread: a second of eight idle CPUs takes 11 ms here.
+# Five seeds make 12 hours, as in the thread: a second of eight idle CPUs takes 17 ms here.
 IDLE_S = {QUICK: 120, ORIGINAL: 12 * 3600}
 USUAL_IDLE_S = 12 * 3600 // SEEDS[USUAL]
 
 # Virtual time of a program, s, by its word in the command. The ebizzy that never sleeps runs for
-# the shortest time: a busy virtual second takes ten of the host's, and its rate is steady.
-LENGTHS_S = {
-    QUICK: {"SCHBENCH_S": 1, "EBIZZY_S": 1, "BUSY_EBIZZY_S": 1},
-    USUAL: {"SCHBENCH_S": 3, "EBIZZY_S": 5, "BUSY_EBIZZY_S": 1},
+# the shortest time: with -m or -M a virtual second takes 27 of the host's, and its rate is steady.
+LENGTHS_S: Mapping[str, Mapping[str, float]] = {
+    QUICK: {"SCHBENCH_S": 1, "EBIZZY_S": 1, "BUSY_EBIZZY_S": 0.1},
+    USUAL: {"SCHBENCH_S": 3, "EBIZZY_S": 5, "BUSY_EBIZZY_S": 0.3},
     ORIGINAL: {"SCHBENCH_S": 30, "EBIZZY_S": 60, "BUSY_EBIZZY_S": 60},
 }
 
@@ -115,8 +115,8 @@ def _records(output: str) -> float:
     return float(words[0])
 
 
-# Messengers and threads of each, by the original's threads of each of six messengers: a twelfth, so
-# that 8 CPUs are busy for half of their time at most.
+# Messengers and threads of each, by the original's threads of each of six messengers: a twelfth.
+# The page has the load of each row.
 _SCHBENCH = {
     2: (1, 1, (979, 949, 38, 36)),
     4: (2, 1, (997, 1042, 51, 39)),

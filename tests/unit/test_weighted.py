@@ -171,6 +171,11 @@ def test_ebizzy_sleeps_after_so_many_records(ebizzy: Path, option: str) -> None:
     assert busy > 20 * more
 
 
+def test_ebizzy_runs_for_a_part_of_a_second(ebizzy: Path) -> None:
+    _, times = records(ebizzy, "-t 1 -S 0.2 -s 4096")
+    assert 0.2 <= times["real"] < 1
+
+
 def test_ebizzy_allocates_as_it_is_told(ebizzy: Path) -> None:
     """-m maps each copy, -M none; the default is malloc's, which maps what is large."""
     faults = {}
@@ -185,7 +190,7 @@ def test_ebizzy_allocates_as_it_is_told(ebizzy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["-m -M", "-t 0", "-t 257", "-s 7", "-S x", "-a -1", "word", "-q"]
+    "words", ["-m -M", "-t 0", "-t 257", "-s 7", "-S x", "-S 0", "-S nan", "-a -1", "word", "-q"]
 )
 def test_ebizzy_refuses_nonsense(ebizzy: Path, words: str) -> None:
     done = subprocess.run([ebizzy, *words.split()], capture_output=True, text=True)
