@@ -396,24 +396,21 @@ def measure(request: Request, memo: Memo, phase: Phase) -> tuple[list[Row], list
     """
     rows: list[Row] = []
     sections = []
-    seeds = range(1, request.seeds + 1)
-    governors = governors_of(request.scale)
-    read_programs, read_idle = (
-        partial(_read_programs, request.scale),
-        partial(_read_idle, governors),
-    )
-    ran = boots([programs_run(request.scale, seed) for seed in seeds], read_programs, CODE,
-                request, memo, phase, "Programs in the lab")  # fmt: skip
-    if found := [one for one in ran if one]:
-        rows += _rows(loads_of(request.scale), found)
+    scale, seeds = request.scale, range(1, request.seeds + 1)
+    # All in one plan, so that no processor waits for the last boot of the programs.
+    runs = [make(scale, seed) for make in (programs_run, idle_run) for seed in seeds]
+    readers = partial(_read_programs, scale), partial(_read_idle, governors_of(scale))
+    reads = [read for read in readers for _ in seeds]
+    told = boots(runs, reads, CODE, request, memo, phase, "Programs, and an idle system")
+    ran, slept = ([one for one in part if one] for part in (told[: len(seeds)], told[len(seeds) :]))
+    if ran:
+        rows += _rows(loads_of(scale), ran)
         section = Section("programs", "The programs of the thread")
-        section.tables.append(_programs_table(request.scale, found))
+        section.tables.append(_programs_table(scale, ran))
         sections.append(section)
-    slept = boots([idle_run(request.scale, seed) for seed in seeds], read_idle, CODE,
-                  request, memo, phase, "An idle system in the lab")  # fmt: skip
-    if found := [one for one in slept if one]:
-        rows += _idle_rows(found)
+    if slept:
+        rows += _idle_rows(slept)
         section = Section("idle", "A completely idle system")
-        section.tables += [_idle_table(request.scale, found), _smythies_table()]
+        section.tables += [_idle_table(scale, slept), _smythies_table()]
         sections.append(section)
     return rows, sections
