@@ -42,6 +42,8 @@
 
 #include "outlook.h"
 
+#define __packed		__attribute__((packed))
+#define __may_alias		__attribute__((may_alias))
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
 /* Bins of an octave; so many are computed at a time. */
@@ -127,6 +129,15 @@ static_assert(ARRAY_SIZE(experts) == EXPERTS, "there is room for each");
 /* Survival is computed for so many experts at a time. */
 #define LANES		4
 static_assert(EXPERTS % LANES == 0, "the experts must fill their lanes");
+
+/* Numbers that are computed at once, read from wherever an array has them. */
+struct block {
+	__attribute__((vector_size(BLOCK * sizeof(float)))) float n;
+} __packed __may_alias;
+
+struct lanes {
+	__attribute__((vector_size(LANES * sizeof(float)))) float n;
+} __packed __may_alias;
 
 /* ---- Bins ---- */
 
@@ -227,17 +238,19 @@ static u32 row_of(const struct forecast *f, u32 i)
 	return f->first_row[i] + (key & (experts[i].rows - 1));
 }
 
-static void blend(float *restrict hazard, const float *restrict parent,
-		  const struct row *restrict row, float trust, u32 high)
+static void blend(float *hazard, const float *parent, const struct row *row,
+		  float trust, u32 high)
 {
-	size_t first, j;
+	u32 bin;
 
-	/* In blocks of a constant size, which compilers make vectors of. */
-	for (first = 0; first < high; first += BLOCK)
-		for (j = 0; j < BLOCK; j++)
-			hazard[first + j] = (row->ended[first + j] +
-					     trust * parent[first + j]) /
-					    (row->reached[first + j] + trust);
+	for (bin = 0; bin < high; bin += BLOCK) {
+		const struct block *ended = (const struct block *)(row->ended + bin);
+		const struct block *reached = (const struct block *)(row->reached + bin);
+		const struct block *before = (const struct block *)(parent + bin);
+
+		((struct block *)(hazard + bin))->n =
+			(ended->n + trust * before->n) / (reached->n + trust);
+	}
 }
 
 static void ask(struct forecast *f, u32 i)
@@ -270,31 +283,32 @@ static void vote(const struct forecast *f, float votes[EXPERTS])
 	}
 }
 
-/* Several at a time, as each has to wait for its bin before. */
-static void survive(struct forecast *f, const float votes[EXPERTS], u32 first,
-		    u32 end)
+/* All in one loop: each waits for its bin before, and none for another. */
+static void survive(struct forecast *f, const float votes[EXPERTS], u32 end)
 {
-	float (*hazard)[BINS] = f->hazard + first;
-	float (*survival)[BINS + 1] = f->survival + first;
-	float alive[LANES];
+	float alive[EXPERTS];
 	u32 bin, i;
 
-	for (i = 0; i < LANES; i++)
+	for (i = 0; i < EXPERTS; i++)
 		alive[i] = 1;
 	for (bin = 0; bin < end; bin++) {
 		float share = 0;
 
-		for (i = 0; i < LANES; i++) {
-			float part = alive[i] * hazard[i][bin];
+		for (i = 0; i < EXPERTS; i += LANES) {
+			float (*hazard)[BINS] = f->hazard + i;
+			struct lanes said = { { hazard[0][bin], hazard[1][bin],
+						hazard[2][bin], hazard[3][bin] } };
+			struct lanes *left = (struct lanes *)(alive + i);
+			struct lanes part = { left->n * said.n };
+			struct lanes vote = { part.n * ((const struct lanes *)(votes + i))->n };
 
-			survival[i][bin] = alive[i];
-			share += votes[first + i] * part;
-			alive[i] -= part;
+			*(struct lanes *)(f->survival[bin] + i) = *left;
+			share += vote.n[0] + vote.n[1] + vote.n[2] + vote.n[3];
+			left->n -= part.n;
 		}
-		f->outlook.share[bin] += share;
+		f->outlook.share[bin] = share;
 	}
-	for (i = 0; i < LANES; i++)
-		survival[i][end] = alive[i];
+	memcpy(f->survival[end], alive, sizeof(alive));
 }
 
 /* The mixture, as sums from the far end; the timer is there. */
@@ -342,8 +356,7 @@ void rp_outlook_predict(struct forecast *f, s64 timer_ns)
 		ask(f, i);
 	vote(f, votes);
 	memset(f->outlook.share, 0, sizeof(f->outlook.share));
-	for (i = 0; i < EXPERTS; i += LANES)
-		survive(f, votes, i, end);
+	survive(f, votes, end);
 	if (timer_bin < f->high)
 		f->outlook.share[timer_bin] *=
 			part_before(timer_bin, timer_ns);
@@ -356,10 +369,10 @@ void rp_outlook_predict(struct forecast *f, s64 timer_ns)
 static float likelihood(const struct forecast *f, u32 i, u32 bin, bool by_timer)
 {
 	if (bin >= f->outlook.end)
-		return f->survival[i][f->outlook.end];
+		return f->survival[f->outlook.end][i];
 	if (!by_timer)
-		return f->survival[i][bin] * f->hazard[i][bin];
-	return f->survival[i][bin] *
+		return f->survival[bin][i] * f->hazard[i][bin];
+	return f->survival[bin][i] *
 	       (1 - f->hazard[i][bin] * part_before(bin, f->timer_ns));
 }
 
@@ -394,18 +407,16 @@ static void row_learn(struct forecast *f, u32 i, u32 bin, bool by_timer)
 {
 	struct row *row = &f->rows[f->row[i]];
 	float keep = 1 - 1 / experts[i].window;
-	size_t first, j;
+	u32 j;
 
 	if (row->key != f->key[i] + 1) {
 		memset(row, 0, sizeof(*row));
 		row->key = f->key[i] + 1;
 	}
 	row->faith = f->faith[i];
-	for (first = 0; first < f->high; first += BLOCK) {
-		for (j = 0; j < BLOCK; j++)
-			row->reached[first + j] *= keep;
-		for (j = 0; j < BLOCK; j++)
-			row->ended[first + j] *= keep;
+	for (j = 0; j < f->high; j += BLOCK) {
+		((struct block *)(row->reached + j))->n *= keep;
+		((struct block *)(row->ended + j))->n *= keep;
 	}
 	for (j = 0; j < bin; j++)
 		row->reached[j] += 1;

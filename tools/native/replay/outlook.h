@@ -64,7 +64,7 @@ struct outlook {
  * @row: row of each expert in the present context; a number, so that a copy is one
  * @key: the present context of each expert
  * @hazard: what each expert says about the present interval
- * @survival: its probability to reach each bin
+ * @survival: for each bin, the probability of each expert to reach it
  * @weight: weight of each expert
  * @faith: of the present row of each expert
  * @mean_ns: mean length of the intervals in a bin
@@ -85,7 +85,7 @@ struct forecast {
 	u32 row[EXPERTS];
 	u64 key[EXPERTS];
 	float hazard[EXPERTS][BINS];
-	float survival[EXPERTS][BINS + 1];
+	float survival[BINS + 1][EXPERTS];
 	float weight[EXPERTS];
 	float faith[EXPERTS];
 	double mean_ns[BINS];
