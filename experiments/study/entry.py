@@ -16,8 +16,8 @@ class Study:
     name = SUBJECT
     title = "wteo's promises"
     claim = (
-        "wteo loses less energy than menu and TEO, does no harm on any stream, and costs as much "
-        "a decision."
+        "wteo is to lose less energy than menu and TEO, to do no harm on any stream, and to cost "
+        "as much a decision."
     )
     source = "governors/wteo/README.md of this project"
     question = "Which promises of wteo hold?"
