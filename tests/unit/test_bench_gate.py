@@ -295,7 +295,9 @@ def test_every_cell_is_run_and_set_up_by_itself() -> None:
         f"{work.name}.{condition.name}" for work in WORKS for condition in CONDITIONS
     ]
     assert len(recorded) == len(CONDITIONS) * len(WORKS)
-    assert script.count("all_states 0\n") == len(recorded)
+    steps = "wait $work", "trace-cmd stop", "all_states 0\n", "trace-cmd extract", "\nrecord "
+    places = [script.index(step) for step in steps]
+    assert places == sorted(places)
     assert script.count("all_states 1\n") == len(WORKS)
     assert script.count("hint='-n -20'") == len(WORKS)
     assert script.count("hint='-l 2us'") == 4

@@ -174,11 +174,13 @@ record() {{
 	wait $work || fail "$name failed: $(tail -n 1 /results/$name.out)"
 	cat $account >/results/$name.after
 	trace-cmd stop
+	# No CPU polls while the trace is read: that takes most of the host's time.
+	all_states 0
+	[ -z "$hint" ] || [ -z "$server" ] || latnice -r -p "$server" || fail "$server keeps its hint"
 	trace-cmd extract -o /results/$name.dat >/dev/null || fail "the trace cannot be read"
 	cat $wakes/trace >/results/$name.wakes
 	echo "$hinted" >/results/$name.hinted
 	[ -z "$hint" ] || [ "$hinted" -gt 0 ] || fail "$name: no task has a hint"
-	[ -z "$hint" ] || [ -z "$server" ] || latnice -r -p "$server" || fail "$server keeps its hint"
 }}
 server=
 """
@@ -219,7 +221,6 @@ def script(machine: str, sizes: Sizes) -> str:
             )
             only = "index > 0" if condition.polls else "index >= 0"
             lines += [
-                "all_states 0",
                 "gate cap $linger_ms $linger_max_ms",
                 condition.setup,
                 f"hint='{condition.hint.replace('LIMIT', f'{work.limit_us}us')}'",
