@@ -13,10 +13,27 @@ from cpuidle_lab.lab import LabRun, corpus, keys, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
 from cpuidle_lab.lab.run import LabResult
-from experiments.experiment import NOT_BOOTED, ORIGINAL, Cell, Request, checked, run_cells
+from experiments.experiment import (
+    NOT_BOOTED,
+    ORIGINAL,
+    Cell,
+    Experiment,
+    Request,
+    checked,
+    run_cells,
+)
 from experiments.memo import Memo
 
-__all__ = ["NOT_BOOTED", "boots", "figures", "key_of", "limit_s", "refusals", "sources"]
+__all__ = [
+    "NOT_BOOTED",
+    "boot_together",
+    "boots",
+    "figures",
+    "key_of",
+    "limit_s",
+    "refusals",
+    "sources",
+]
 
 Read = Callable[[LabResult], Any]
 
@@ -103,9 +120,28 @@ def figures(
     if not boot and not all(keys.can_be_known(kernel) for kernel in kernels):
         return [None] * len(plan)
     cells = [part() for part in plan]
-    if boot:
+    if boot and memo.put_off is None:
         return run_cells(cells, memo, phase, title, at_once())
-    return [memo.get(one.key) for one in cells]
+    known = [memo.get(one.key) for one in cells]
+    if boot and memo.put_off is not None:
+        memo.put_off |= {
+            one.key: one.work for one, figure in zip(cells, known, strict=True) if figure is None
+        }
+    return known
+
+
+def boot_together(
+    experiments: Sequence[Experiment], request: Request, memo: Memo, phase: Phase
+) -> None:
+    """Boot what several experiments lack, in one plan; the rest of them is measured before.
+
+    So no processor waits for the last boot of each experiment.
+    """
+    memo.put_off = {}
+    for one in experiments:
+        one.measure(request, memo, phase)
+    missing, memo.put_off = memo.put_off, None
+    memo.fill(missing, phase, "Booting for all experiments", at_once())
 
 
 def boots(

@@ -125,9 +125,14 @@ def check_sources() -> None:
 
 
 class Memo:
-    """Figures by a hash of what they depend on. For one thread; to be closed."""
+    """Figures by a hash of what they depend on. For one thread; to be closed.
+
+    Attributes:
+        put_off: boots by their keys, that wait for those of other experiments; None: none does.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
+        self.put_off: dict[str, Callable[[], Any]] | None = None
         path = path or FOLDER / "memo.db"
         path.parent.mkdir(parents=True, exist_ok=True)
         self._data = sqlite3.connect(path, timeout=60, isolation_level=None)

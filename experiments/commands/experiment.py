@@ -232,11 +232,12 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     for name, why in lacking.items():
         print(f"{name}: left out: {', '.join(why)}", file=sys.stderr)
     told: list[Mapping[str, Any]] = []
+    able = [one for one in found if one.name not in lacking]
     # What root would keep, its owner could not add to later.
     with nullcontext() if request.here else Memo() as memo:
-        for one in found:
-            if one.name in lacking:
-                continue
+        if memo is not None and request.lab and len(able) > 1:
+            lab.boot_together(able, request, memo, phase)
+        for one in able:
             if memo is None:
                 assert isinstance(one, here.Portable)
                 try:

@@ -4,6 +4,8 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +26,7 @@ from cpuidle_lab.linux_source import GOVERNORS
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.trace import TIME_MAX
 from cpuidle_lab.view.terminal import phase
-from experiments import experiment, pages
+from experiments import experiment, lab, pages
 from experiments.cases import bisect, law, schema
 from experiments.cases.bisect import Step, changes
 from experiments.cases.case import FOLDER, IN_LAB, Case, cases, kernel_is_there, play, stream_of
@@ -111,6 +113,42 @@ def test_a_killed_run_goes_on_with_what_it_has(tmp_path: Path) -> None:
 
 
 # ---- Intervals. ----
+
+
+def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
+    """So no processor waits for the last boot of each; a second measurement has all figures."""
+    plans: list[tuple[str, list[str]]] = []
+    told: list[list[Any]] = []
+
+    @contextmanager
+    def phase(title: str, total: int) -> Iterator[Callable[[int], None]]:
+        plans.append((title, []))
+        yield lambda _: None
+
+    def boot(name: str) -> str:
+        plans[-1][1].append(name)
+        return name
+
+    def measure(name: str, _: Request, memo: Memo, phase: Any) -> Result:
+        plan = [
+            partial(experiment.Cell, f"{name}{n}", partial(boot, f"{name}{n}")) for n in (1, 2, 3)
+        ]
+        told.append(lab.figures(plan, [], True, memo, phase, name))
+        return Result()
+
+    monkeypatch.setattr(lab, "at_once", lambda: 1)
+    some: list[Any] = [SimpleNamespace(measure=partial(measure, name)) for name in "ab"]
+    request = Request(lab=True)
+    with Memo(tmp_path / "memo.db") as memo:
+        memo.put("a2", "known")
+        lab.boot_together(some, request, memo, phase)
+        for one in some:
+            one.measure(request, memo, phase)
+    names = ["a1", "a3", "b1", "b2", "b3"]
+    assert [plan for plan in plans if plan[1]] == [("Booting for all experiments", names)]
+    assert told == [
+        [None, "known", None], [None] * 3, ["a1", "known", "a3"], ["b1", "b2", "b3"]
+    ]  # fmt: skip
 
 
 def made(text: str, **options: Any) -> dict[str, Any]:
