@@ -220,16 +220,18 @@ holds the turns of the emulated CPUs. The latency of wakebench is p99, of pgbenc
 theirs. wakebench has schbench's pattern, with fewer threads.
 
 With 44 clients the gate as in the RFC has no exit latency at its p99, in four of five seeds. Yet
-its mean latency is that of menu, where theirs fell by 41 %. The cause is the lab. Where deeper
-states are enabled, the kernel's polling state gives up after 10 us, and the gate decides again. So
-the CPUs are busy with decisions for 44 to 54 % of the time, and for 3 to 4 % without idle states.
-In virtual time busy CPUs slow each other down: they share one clock of instructions. A transaction
-takes six times as long. Shorter turns of the CPUs do not help: with 10 us in place of 100 the mean
-is 8.5 ms. CPUs of a real machine decide beside each other.
+its mean latency is above that of menu in three of five, where theirs fell by 41 %. The cause is the
+lab. Where deeper states are enabled, the kernel's polling state gives up after 10 us, and the gate
+decides again. So the CPUs are busy with decisions for 44 to 52 % of the time, and for 7 to 9 %
+without idle states. In virtual time busy CPUs slow each other down: they share one clock of
+instructions. A transaction takes five times as long. Shorter turns of the CPUs do not help: in runs
+of 6 s the mean was 8.7 ms with turns of 100 us, and 8.5 ms with 10 us. CPUs of a real machine
+decide beside each other.
 
-The gate with a limit of 10 us has about a sixth of that mean for a third of that power. In one of
-five seeds its p99 is 2 ms. A run of 6 s completes 33 to 60 transactions with 44 clients, so few
-late wake-ups make a p99."""
+The gate with a limit of 10 us has a quarter of that mean for 37 % of that power. In four of five
+seeds the p99 of its exit latency is 2 or 10 ms. A run of 3 s completes 13 to 27 transactions with
+44 clients, and 4 to 12 under the gate of the RFC. So one late wake-up makes a p99. The start of the
+44 servers is a part of the 3 s, and of the power: with `bench gate` it is a part of 20 s."""
 _MEANING = """\
 Compare the order of the conditions. A hint with a latency (`latnice -l`) keeps the target for a
 part of the energy of polling; [the benchmark's page](../bench.md) judges it against its targets."""
