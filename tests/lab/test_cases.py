@@ -64,3 +64,26 @@ def test_a_kernels_own_fault_happens_in_the_lab(tmp_path: Path) -> None:
     assert [one.governor for one in case.cells] == list(wanted)
     # The share of the time in WFI; 6.12 never leaves it.
     assert shares[0] < 5 and shares[1] > 95
+
+
+# Governors of kernels whose figure in the lab is that of replay, by case.
+ALIKE = {"cede": ("menu@6.1", "menu@6.12", "teo@6.1"), "teo-lookup": ("teo@6.12",)}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_the_lab_comes_to_what_replay_is_expected_to(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab, "COUNT", 600)
+    case = Case(FOLDER / f"{name}.yaml").described
+    first = next(iter(case.streams))
+    cells = [one for one in case.cells if one.governor in ALIKE[name] and one.stream == first]
+    case = replace(case, cells=tuple(cells))
+    (boot,) = lab.plan(case, 1)
+    told = boot.read(run_lab(boot.run, tmp_path / "results").check())
+    for number, cell in enumerate(cells):
+        assert cell.expect
+        played = figures.Played(**told[f"cell{number}-1"])
+        # Points, for a third of the intervals.
+        least, most = cell.expect[0] - 5, cell.expect[1] + 5
+        assert least <= figures.value(case.figure, played, case.machine) <= most, cell.governor
