@@ -73,7 +73,7 @@ as in the thread."""
 _DIFFERS = """\
 Scale: a twelfth of schbench's threads; 5 threads of ebizzy on 8 CPUs, and chunks of 64 KiB; 2 of
 hackbench's 10 groups; runs of seconds. hackbench keeps the CPUs busy for more than 70 % of the time
-even so, and schbench's largest row for 73 % under TEO. schbench's work is the emulated machine's,
+even so, and schbench's largest row for 74 % under TEO. schbench's work is the emulated machine's,
 which takes time instead of instructions. That of ebizzy and hackbench is instructions, of which the
 CPUs have one clock. Power is modelled, and a nanosecond is an instruction. In replay the streams
 are synthetic. The states are the emulated POWER9's. TEO is this project's `teo_ng`, which decides
@@ -97,14 +97,13 @@ it comes, wteo has 126 %. With a half-life from 100 ms to 10 s it is 7 to 17 poi
 in these 3 ms, and better later.
 
 **Programs.** The p99 of schbench is 10 ms under every governor: a CPU wakes up from stop11. So the
-patch does not change it. Of the thread's differences of power that at 2 threads comes back, 5 %
-less, but the seeds spread from 22 % less to 9 % more. With more threads the ratio to TEO is within
-5 % of 1. The thread has 24 and 29 % less there, and 11 % more. Today's TEO may be the cause, for
+patch does not change it. Of the thread's differences of power that at 2 threads comes back, 7 %
+less, but the seeds spread from 28 % less to 15 % more. With more threads the ratio to TEO is within
+9 % of 1. The thread has 24 and 29 % less there, and 11 % more. Today's TEO may be the cause, for
 the patch was made for an older one. Shorter runs and modelled power may be causes, too.
 
-wteo takes 12 % less power than TEO at 8 threads, and 6 % less at 16. There its p99 is 11 and 12 ms
-in two of five seeds. With the ebizzy that sleeps it takes 9 to 10 % less, for 0.2 to 0.6 % fewer
-records.
+wteo takes 12 % less power than TEO at 8 threads, and 5 % less at 16. With the ebizzy that sleeps it
+takes 9 to 10 % less, for 0.5 to 0.6 % fewer records.
 
 **An idle system** takes the same power under the patch, wteo and TEO. menu and menu_ng take 1.5
 times as much: they are in stop8 for half of the time, where the others are in stop11."""
