@@ -112,9 +112,6 @@ def test_a_killed_run_goes_on_with_what_it_has(tmp_path: Path) -> None:
     assert done.count(1) == 1
 
 
-# ---- Intervals. ----
-
-
 def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
     """So no processor waits for the last boot of each; a second measurement has all figures."""
     plans: list[tuple[str, list[str]]] = []
@@ -149,6 +146,9 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
     assert told == [
         [None, "known", None], [None] * 3, ["a1", "known", "a3"], ["b1", "b2", "b3"]
     ]  # fmt: skip
+
+
+# ---- Intervals. ----
 
 
 def made(text: str, **options: Any) -> dict[str, Any]:
