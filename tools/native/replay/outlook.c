@@ -355,7 +355,6 @@ void rp_outlook_predict(struct forecast *f, s64 timer_ns)
 	for (i = 0; i < EXPERTS; i++)
 		ask(f, i);
 	vote(f, votes);
-	memset(f->outlook.share, 0, sizeof(f->outlook.share));
 	survive(f, votes, end);
 	if (timer_bin < f->high)
 		f->outlook.share[timer_bin] *=
