@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cpuidle_lab import columns, costs, energy, intervals, metrics, phases, trace
+from cpuidle_lab import costs, energy, intervals, metrics, phases, trace
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabRun, run_lab, workloads
@@ -24,6 +24,7 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.metrics import Group
 from experiments.experiment import Cell, checked
+from experiments.study.streams import COLUMNS_CODE
 
 # As mainline's teo and menu decide.
 TEO, MENU = "teo_ng", "menu_ng"
@@ -34,8 +35,9 @@ _WARM = "warm"
 
 # The code that reads the results.
 _READERS = [
-    __file__,
-    *(str(one.__file__) for one in (columns, costs, energy, intervals, metrics, phases, trace)),
+    Path(__file__),
+    *COLUMNS_CODE,
+    *(Path(str(one.__file__)) for one in (costs, energy, intervals, metrics, phases, trace)),
 ]
 
 # Of each turn; fio leaves the most.
@@ -282,6 +284,6 @@ def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> lis
 
 def _key(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
     """Return a hash of all that the runs depend on."""
-    code = [Path(file).read_bytes() for file in _READERS]
+    code = [path.read_bytes() for path in _READERS]
     labels = [candidate.label for candidate in candidates]
     return digest(["kernel", key_of(run), repr(program), *labels, *code])

@@ -27,6 +27,9 @@ SEED = 1
 HZ = 250
 SYNTH, CORPUS = "synth", "corpus"
 
+# What turns a trace into columns, and reads them.
+COLUMNS_CODE = sorted(Path(columns.__file__).parent.glob("*.py"))
+
 # The part of a stream that counts as the time of learning.
 WARM = 0.1
 
@@ -105,7 +108,7 @@ def _columns_of(trace: Path) -> Recording:
     """Return a recording of the corpus, turned into columns once."""
     if columns.is_recording(trace):
         return Recording(trace)
-    version = digest([trace.read_bytes(), Path(columns.__file__).read_bytes()])
+    version = digest(path.read_bytes() for path in (trace, *COLUMNS_CODE))
     target = FOLDER / "columns" / f"{trace.name.removesuffix('.trace.dat')}-{version}"
     if not columns.is_recording(target):
         target.parent.mkdir(parents=True, exist_ok=True)

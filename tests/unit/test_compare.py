@@ -322,7 +322,7 @@ def test_losses_by_length_add_up_to_the_regret(everything: tuple[Any, str, str])
 def test_the_worst_decisions_are_found_with_their_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "PART_ROWS", 300)
+    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 300)
     # A gap before each interval, so that every one begins when it says.
     path = write(tmp_path / "gaps", "bimodal", 2000, flags=columns.GAP, disabled=1 << 1)
     comparison = compare(path, bad=7)

@@ -229,7 +229,7 @@ def test_lines_of_a_recorder_without_end_are_refused(
 def test_a_part_of_long_texts_is_written_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "_PART_BYTES", 10_000)
+    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_BYTES", 10_000)
     kernel = Kernel()
     for _ in range(3):
         kernel.idle(1, 300_000, sleep=MS, delta=MS)

@@ -147,7 +147,7 @@ def test_parts_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = demo(tmp_path / "t.dat", length=10_000_000)
     with co.opened(path) as recording:
         whole = recorded.outcome(recording)
-    monkeypatch.setattr(co, "PART_ROWS", 37)
+    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 37)
     with co.opened(path) as recording:
         assert len(recording.parts["period"]) > 10
         pieces = recorded.outcome(recording)

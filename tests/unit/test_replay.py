@@ -525,7 +525,7 @@ def test_chunks_threads_and_order_change_nothing(
     frame = mixed(4000, seed=3)
     frame["cpu"] = np.repeat(np.arange(4, dtype=np.uint16), 1000)
     whole = {name: play(make(frame), name) for name in (*OWN, "teo@7.2", "bayes")}
-    monkeypatch.setattr(columns, "PART_ROWS", 77)
+    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 77)
     pieces = make(frame)
     assert len(pieces.parts["interval"]) > 40
     for name, before in whole.items():

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recordings as directories of columns (Parquet), read and written piece by piece.
+
+    DIR/meta.json               what was recorded, on what, and what is missing from it
+    DIR/interval/00000.parquet  exogenous intervals: INTERVAL
+    DIR/period/00000.parquet    decisions with their outcomes: PERIOD
+    DIR/config/...              the smaller tables: SMALL
+
+A part of `interval` and `period` holds rows of one CPU, in the order of time; the parts of a CPU
+follow each other. A directory is there in full or not at all. docs/replay.md says what the columns
+mean.
+
+layout     the tables and their columns, and rows in memory
+checks     what cannot stand in them
+writer     writes a directory
+recording  reads one
+convert    makes one of a trace
+"""
+
+from cpuidle_lab.columns.convert import opened, write
+from cpuidle_lab.columns.layout import (
+    ANSWERS,
+    CONTINUED,
+    CPU_IDLE,
+    CUT,
+    FORMAT,
+    GAP,
+    INTERVAL,
+    LAYOUTS,
+    NO_STATE,
+    OVERSLEPT,
+    PART_ROWS,
+    PERIOD,
+    READ,
+    SMALL,
+    SYNTH,
+    TICKED,
+    TIMER,
+    TIMER_COUNTS,
+    TIMER_TICK,
+    TRACE,
+    UNCERTAIN,
+    UNKNOWN,
+    Columns,
+    describe,
+    in_memory,
+    joined,
+    sliced,
+    with_answers,
+)
+from cpuidle_lab.columns.recording import Recording
+from cpuidle_lab.columns.writer import Writer, check_target, is_recording
+
+__all__ = [
+    "ANSWERS",
+    "CONTINUED",
+    "CPU_IDLE",
+    "CUT",
+    "FORMAT",
+    "GAP",
+    "INTERVAL",
+    "LAYOUTS",
+    "NO_STATE",
+    "OVERSLEPT",
+    "PART_ROWS",
+    "PERIOD",
+    "READ",
+    "SMALL",
+    "SYNTH",
+    "TICKED",
+    "TIMER",
+    "TIMER_COUNTS",
+    "TIMER_TICK",
+    "TRACE",
+    "UNCERTAIN",
+    "UNKNOWN",
+    "Columns",
+    "Recording",
+    "Writer",
+    "check_target",
+    "describe",
+    "in_memory",
+    "is_recording",
+    "joined",
+    "opened",
+    "sliced",
+    "with_answers",
+    "write",
+]

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Directories of columns from traces."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import polars as pl
+
+from cpuidle_lab import trace as tr
+from cpuidle_lab import trace_stream
+from cpuidle_lab.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
+from cpuidle_lab.columns.recording import Recording
+from cpuidle_lab.columns.writer import Writer, check_target
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.stock import Told, left_out, omissions
+from cpuidle_lab.trace import Integrity, Machine
+
+
+class _Collected:
+    """What must be known of a whole trace before its meta.json can be written."""
+
+    def __init__(self, trace: Path, told: Told | None) -> None:
+        self.trace = trace
+        self.told = told
+        self.symbols: dict[tuple[str, str], dict[int, str]] = {}
+        self.machines: dict[int, Machine] = {}
+        self.kernel = ""
+        self.lost_known = 0
+        self.lost_unknown = 0
+        self.left_out: dict[str, int] = {}
+
+    def leaves_out(self, table: str, frame: pl.DataFrame) -> bool:
+        """Tell whether rows are of a CPU whose idle states are not known, and count them."""
+        if table != "idle" or not self.told:
+            return False
+        found = left_out(self.told, {int(frame["cpu"][0]): frame.height})
+        for cpu, count in found.items():
+            self.left_out[cpu] = self.left_out.get(cpu, 0) + count
+        return bool(found)
+
+    def note(self, table: str, frame: pl.DataFrame) -> None:
+        if table == "config":
+            self.machines = tr.machines_of(self.trace, frame, self.machines)
+            self.kernel = self.kernel or str(frame["kernel"][0])
+        elif table == "lost":
+            lost = frame["events"]
+            self.lost_known += int(lost.filter(lost > 0).sum())
+            self.lost_unknown += int((lost < 0).sum())
+
+    def meta(self, kind: str, ending: trace_stream.Ending) -> dict[str, object]:
+        known = asdict(ending)
+        integrity = {item.name: known.get(item.name, 0) for item in fields(Integrity)}
+        integrity |= {"lost_known": self.lost_known, "lost_unknown": self.lost_unknown}
+        symbols = {".".join(place): meanings for place, meanings in self.symbols.items()}
+        return {
+            "kind": kind,
+            "source": str(self.trace),
+            "kernel": self.kernel,
+            "machines": {cpu: describe(machine) for cpu, machine in self.machines.items()},
+            "integrity": integrity,
+            "unplaced": ending.unplaced,
+            "symbols": symbols,
+        } | self._how(ending)
+
+    def _how(self, ending: trace_stream.Ending) -> dict[str, object]:
+        """Return how a recording without the module was made; nothing for one with it."""
+        if not self.told:
+            return {}
+        known = {name: getattr(ending, name) for name in TIMER_COUNTS}
+        rest = {"left_out": self.left_out, "unused": self.told.unused}
+        return {"stock": {"way": self.told.way, **known, **rest}}
+
+
+def write(
+    trace: Path,
+    target: Path,
+    progress: Callable[[int], None] | None = None,
+    told: Told | None = None,
+) -> None:
+    """Turn a trace.dat into a directory of columns.
+
+    Args:
+        trace: the trace.
+        target: the directory, as for Writer.
+        progress: called from time to time with the number of rows written so far.
+        told: what is known of a recording without the module; None: what it tells itself.
+
+    Raises:
+        UserError: the trace cannot be read, is damaged, contradicts itself or holds no idle
+            period, or `target` is something else. Nothing is left then.
+    """
+    check_target(target)
+    told = told or tr.told_by(trace)
+    found = _Collected(trace, told)
+    rows = 0
+    with Writer(target, {}) as writer:
+        for piece in trace_stream.read_chunks(trace, READ, told):
+            if isinstance(piece, trace_stream.Schema):
+                found.symbols = piece.symbols
+            elif isinstance(piece, trace_stream.Chunk):
+                found.note(piece.table, piece.frame)
+                if found.leaves_out(piece.table, piece.frame):
+                    continue
+                writer.add(piece.table, piece.frame)
+                rows += piece.frame.height
+                if progress:
+                    progress(rows)
+            else:
+                kind = _kind(found, writer, piece)
+                writer.meta |= found.meta(kind, piece)
+
+
+def _kind(found: _Collected, writer: Writer, ending: trace_stream.Ending) -> str:
+    """Choose what the intervals are made of, and drop the rest."""
+    trace = found.trace
+    if ending.decisions and not tr.is_timerless(found.told, ending):
+        writer.drop("idle")
+        if ending.unplaced == ending.decisions:
+            raise UserError(
+                f"{trace}: has decisions but no cpuidle_lab:config event, so the idle states are "
+                "unknown; record with -e cpuidle_lab (all of its events)"
+            )
+        return TRACE
+    writer.drop("interval")
+    writer.drop("period")
+    writer.rename("idle", "interval")
+    if "interval" not in writer.parts:
+        if found.left_out:
+            raise UserError(f"{trace}: {omissions({'left_out': found.left_out})[0]}")
+        raise UserError(
+            f"{trace}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
+            "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
+        )
+    return CPU_IDLE
+
+
+@contextmanager
+def opened(path: Path, machine: Machine | None = None) -> Iterator[Recording]:
+    """Open a recording, be it a directory of columns or a trace.dat.
+
+    A trace.dat is turned into columns in a temporary directory, for the time of the context.
+
+    Args:
+        path: the recording.
+        machine: idle states of a recording without the module, instead of those that it tells.
+
+    Raises:
+        UserError: as Recording and write(), or decisions were made with other idle states.
+    """
+    if path.is_dir():
+        recording = Recording(path)
+        if machine and recording.kind != CPU_IDLE:
+            raise UserError(f"{path}: has idle states of its own; leave out --machine")
+        if machine:
+            recording.machines = dict.fromkeys(recording.cpus, machine)
+        yield recording
+        return
+    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
+        target = Path(folder) / "columns"
+        told = tr.told_with(path, machine) if machine else None
+        write(path, target, told=told)
+        yield Recording(target)

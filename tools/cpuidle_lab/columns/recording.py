@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Reading a directory of columns piece by piece."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from cpuidle_lab import trace as tr
+from cpuidle_lab.columns.checks import check_answers, check_frame, contradiction, fill_phase
+from cpuidle_lab.columns.layout import FORMAT, LAYOUTS, META, Columns, in_memory
+from cpuidle_lab.columns.writer import Part
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.trace import Integrity, Machine
+
+
+def _machine(where: Path, text: Mapping[str, Any]) -> Machine:
+    try:
+        machine = Machine(
+            names=tuple(str(name) for name in text["names"]),
+            exit_latency_ns=tuple(int(value) for value in text["exit_latency_ns"]),
+            target_residency_ns=tuple(int(value) for value in text["target_residency_ns"]),
+            power_mw=tuple(int(value) for value in text["power_mw"]),
+            polling=tuple(bool(value) for value in text["polling"]),
+            tick_ns=int(text["tick_ns"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{where}: describes a machine that cannot be read: {error!r}") from None
+    tr.check_machine(where, machine)
+    return machine
+
+
+class Recording:
+    """A directory of columns, read piece by piece.
+
+    Attributes:
+        path: the directory.
+        kind: TRACE, CPU_IDLE or SYNTH.
+        source: what it was made from.
+        kernel: release of the kernel that recorded it, "" if unknown.
+        machines: idle states by CPU; empty where nothing tells of them.
+        integrity: what is missing.
+        unplaced: decisions in no interval, since the idle states were not known yet.
+        symbols: table and column: what the numbers mean.
+        law: of a synthetic stream: its law, parameters and seed; else None.
+        stock: of a recording without the module: "way", TIMER_COUNTS, "left_out" and "unused";
+            else None.
+        cpus: the CPUs that have rows.
+        parts: the files of each table.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a directory.
+
+        Raises:
+            UserError: it is no recording, was written by another version, or contradicts itself.
+        """
+        self.path = path
+        try:
+            meta = json.loads((path / META).read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            raise UserError(f"{path}: is no directory of columns: it has no {META}") from None
+        except ValueError:
+            raise UserError(f"{path / META}: is damaged: it is not JSON") from None
+        if not isinstance(meta, dict) or "format" not in meta:
+            raise UserError(f"{path}: is no directory of columns: {META} names no format")
+        if meta["format"] != FORMAT:
+            raise UserError(
+                f"{path}: its columns have the format {meta['format']}, this program reads "
+                f"{FORMAT}; make it again from the trace"
+            )
+        try:
+            self._read(meta)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path / META}: is damaged: {error!r}") from None
+
+    def _read(self, meta: dict[str, Any]) -> None:
+        self.kind = str(meta["kind"])
+        self.source = str(meta.get("source", ""))
+        self.kernel = str(meta.get("kernel", ""))
+        self.law: dict[str, Any] | None = meta.get("law")
+        self.stock: dict[str, Any] | None = meta.get("stock")
+        self.cpus = [int(cpu) for cpu in meta["cpus"]]
+        self.machines = {
+            int(cpu): _machine(self.path, text) for cpu, text in meta.get("machines", {}).items()
+        }
+        given = meta.get("integrity") or {}
+        self.integrity = Integrity(
+            **{item.name: int(given.get(item.name, 0)) for item in fields(Integrity)}
+        )
+        self.unplaced = int(meta.get("unplaced", 0))
+        self.symbols: dict[tuple[str, str], dict[int, str]] = {}
+        for name, meanings in meta.get("symbols", {}).items():
+            table, _, column = name.partition(".")
+            self.symbols[table, column] = {int(n): str(text) for n, text in meanings.items()}
+        self.parts = {
+            table: [Part(int(cpu), int(rows)) for cpu, rows in parts]
+            for table, parts in meta["parts"].items()
+        }
+
+    def name_of(self, table: str, column: str, value: int) -> str:
+        """Return what a number means; the column's name and the number if nothing says it."""
+        return self.symbols.get((table, column), {}).get(value) or f"{column} {value}"
+
+    def rows(self, table: str, cpu: int | None = None) -> int:
+        """Return the number of rows of a table, of one CPU or of all."""
+        parts = self.parts.get(table, [])
+        return sum(part.rows for part in parts if cpu is None or part.cpu == cpu)
+
+    def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the exogenous intervals of a CPU, at most 2^20 at once.
+
+        Args:
+            cpu: the CPU.
+            columns: names out of INTERVAL; None is all of them.
+
+        Raises:
+            UserError: a file is missing, damaged or contradicts itself.
+        """
+        return self._columns("interval", cpu, columns)
+
+    def periods(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the decisions of a CPU with their outcomes; otherwise as intervals()."""
+        return self._columns("period", cpu, columns)
+
+    def _columns(self, table: str, cpu: int, columns: Sequence[str] | None) -> Iterator[Columns]:
+        for _, values in self._checked(table, cpu, columns):
+            fill_phase(values)
+            yield values
+
+    def checked_frames(self, table: str, cpu: int) -> Iterator[pl.DataFrame]:
+        """Yield the intervals or periods of a CPU as frames; they are checked as intervals() does.
+
+        Args:
+            table: "interval" or "period".
+            cpu: the CPU.
+        """
+        for frame, _ in self._checked(table, cpu, None):
+            yield frame
+
+    def _checked(
+        self, table: str, cpu: int, columns: Sequence[str] | None
+    ) -> Iterator[tuple[pl.DataFrame, Columns]]:
+        machine = self.machines.get(cpu)
+        last: dict[str, int] = {}
+        for frame in self.frames(table, cpu, columns):
+            check_answers(self.path, frame)
+            values = in_memory(frame)
+            wrong = contradiction(values, machine.count if machine else None, last)
+            if wrong:
+                raise UserError(f"{self.path}: its table '{table}' of CPU {cpu} {wrong}")
+            yield frame, values
+
+    def frames(
+        self, table: str, cpu: int | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Yield a table part by part, of one CPU where its parts are by CPU, or of all."""
+        layout = LAYOUTS[table]
+        if columns is not None:
+            layout = {name: layout[name] for name in columns}
+        for number, part in enumerate(self.parts.get(table, [])):
+            if cpu is not None and part.cpu != cpu:
+                continue
+            path = self.path / table / f"{number:05}.parquet"
+            try:
+                frame = pl.read_parquet(path, columns=list(layout)).rechunk()
+            except FileNotFoundError:
+                raise UserError(f"{path}: is missing") from None
+            except pl.exceptions.PolarsError as error:
+                raise UserError(f"{path}: is damaged: {str(error).splitlines()[0]}") from None
+            check_frame(path, frame, layout)
+            if frame.height != part.rows:
+                raise UserError(f"{path}: has {frame.height} rows, but {META} says {part.rows}")
+            yield frame
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a whole table, empty where the recording has none of it; for small ones.
+
+        Args:
+            name: a key of LAYOUTS.
+        """
+        return pl.concat([pl.DataFrame(schema=LAYOUTS[name]), *self.frames(name)])
