@@ -92,6 +92,11 @@ class Row:
         return median(self.ours) if self.ours else None
 
     @property
+    def measured(self) -> bool:
+        """Whether there is a figure, or a verdict on a promise."""
+        return bool(self.ours) or self.state not in ("", ABSENT)
+
+    @property
     def state(self) -> str:
         """AGREES, DIFFERS, ABSENT, UNLIKE, or "" if the original says nothing."""
         if self.judged:

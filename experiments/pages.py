@@ -142,12 +142,15 @@ def lost(result: Result, target: Path) -> list[str]:
         target: the page.
     """
     kept = target.with_suffix("") / RESULT
-    if all(row.ours for row in result.rows) or not kept.is_file():
+    if all(row.measured for row in result.rows) or not kept.is_file():
         return []
-    measured = {row.what for row in result.rows if row.ours}
+    measured = {row.what for row in result.rows if row.measured}
     rows = json.loads(kept.read_text(encoding="utf-8"))["rows"]
     return [
-        row["what"] for row in rows if row["median"] is not None and row["what"] not in measured
+        row["what"]
+        for row in rows
+        if (row["median"] is not None or row["state"] not in ("", ABSENT))
+        and row["what"] not in measured
     ]
 
 

@@ -269,7 +269,7 @@ def _written(
     from experiments import pages
 
     if gone := pages.lost(result, target):
-        notes = dict.fromkeys(row.note for row in result.rows if row.note and not row.ours)
+        notes = dict.fromkeys(row.note for row in result.rows if row.note and not row.measured)
         return f"kept: {target}: it has {len(gone)} figures more ({'; '.join(notes)})"
     return f"written: {pages.write(one, result, request, _command(args, one), target)[0]}"
 

@@ -412,6 +412,19 @@ def test_a_page_with_more_figures_is_kept(tmp_path: Path) -> None:
     assert pages.lost(Result([measured, replayed, Row("tree", note="needs --tree")]), target) == []
 
 
+def test_a_verdict_counts_as_a_figure(tmp_path: Path) -> None:
+    """The rows of wteo's page are promises: no list of figures, a verdict."""
+    target = tmp_path / "wteo.md"
+    (tmp_path / "wteo").mkdir()
+    held = Row("kernel: no program has more regret", note="none", judged="held")
+    regret = Row("regret: 90 % of the gap closed", note="126 %", judged="held")
+    told = as_json(next(iter(cases())), Result([regret, held]))
+    (tmp_path / "wteo" / pages.RESULT).write_text(json.dumps(told))
+    absent = Row("kernel: with these sources", note="add --lab", judged=ABSENT)
+    assert pages.lost(Result([regret, absent]), target) == [held.what]
+    assert pages.lost(Result([regret, held]), target) == []
+
+
 def test_an_experiment_says_that_it_keeps_the_page(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
