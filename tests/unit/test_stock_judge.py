@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from cpuidle_lab import trace as tr
@@ -239,3 +240,11 @@ def test_a_recording_that_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
     packed.write_bytes(damaged)
     code, said = read(packed, resource.RLIM_INFINITY)
     assert code and "cannot be unpacked" in said
+
+
+def test_a_decision_that_one_way_lacks_is_not_taken_for_the_next() -> None:
+    """As where two CPUs of the lab take turns: the kernel asks again within 20 us."""
+    mine = pl.DataFrame({"ts": [1_000, 16_000, 90_000], "cpu": [0, 0, 1]})
+    other = pl.DataFrame({"ts": [16_010, 90_000], "cpu": [0, 0], "index": [2, 3]})
+    assert run.paired(mine, other)["s_index"].to_list() == [None, 2, 3]
+    assert run.paired(mine, other, "cpu")["s_index"].to_list() == [None, 2, None]

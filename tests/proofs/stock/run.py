@@ -224,6 +224,27 @@ def _entered(machine: tr.Machine, kept: columns.Columns) -> pl.DataFrame:
     return frame.with_columns(verdict=verdict(machine, *told))
 
 
+def paired(mine: pl.DataFrame, other: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return `mine` with the nearest row of `other`, null where there is none.
+
+    A row of `other` goes to one row of `mine`: where one way lacks a decision, that before it is
+    not taken for it.
+
+    Args:
+        mine: sorted by "ts".
+        other: the same; its columns are called "s_...".
+        by: columns that are alike in a pair.
+    """
+    theirs = other.rename(lambda name: f"s_{name}")
+    both = mine.join_asof(
+        theirs.with_columns(ts="s_ts", **{name: f"s_{name}" for name in by}), on="ts",
+        by=list(by) or None, strategy="nearest", tolerance=_SAME_NS, check_sortedness=False,
+    )  # fmt: skip
+    gap = (pl.col("ts").cast(pl.Int64) - pl.col("s_ts").cast(pl.Int64)).abs()
+    nearest = gap == gap.min().over("s_ts", *by)
+    return both.with_columns(pl.when(nearest).then(name).alias(name) for name in theirs.columns)
+
+
 def compare_decisions(row: Row, full: Part, stock: Part) -> None:
     """Compare the decisions of both, matched by time."""
     found = []
@@ -232,14 +253,7 @@ def compare_decisions(row: Row, full: Part, stock: Part) -> None:
             continue
         machine = full.machines[cpu]
         mine, other = _entered(machine, periods), _entered(machine, stock.kept[cpu][1])
-        found.append(
-            mine.join_asof(
-                other.rename(lambda name: f"s_{name}").with_columns(ts="s_ts"),
-                on="ts",
-                strategy="nearest",
-                tolerance=_SAME_NS,
-            )
-        )
+        found.append(paired(mine, other))
     both = pl.concat(found)
     row.decisions = both.height
     kept = both.filter(pl.col("s_ts").is_not_null())
@@ -316,11 +330,10 @@ def compare_replays(row: Row, full: Choices, stock: Choices) -> None:
     """
     regrets: dict[str, tuple[float, float]] = {}
     for name, mine in full.items():
-        theirs = stock[name].rename(lambda column: f"s_{column}")
-        both = mine.join_asof(
-            theirs.with_columns(ts="s_ts", cpu="s_cpu"), on="ts", by="cpu",
-            strategy="nearest", tolerance=_SAME_NS, check_sortedness=False,
-        ).filter((pl.col("oracle_pj") > 0) == (pl.col("s_oracle_pj") > 0))  # fmt: skip
+        theirs = stock[name]
+        both = paired(mine, theirs, "cpu").filter(
+            (pl.col("oracle_pj") > 0) == (pl.col("s_oracle_pj") > 0)
+        )
         regrets[name] = _regret(both, ""), _regret(both, "s_")
         row.intervals, row.more = both.height, mine.height + theirs.height - 2 * both.height
         row.apart[name] = regrets[name][1] - regrets[name][0]
