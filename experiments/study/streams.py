@@ -27,7 +27,7 @@ SEED = 1
 HZ = 250
 SYNTH, CORPUS = "synth", "corpus"
 
-# What turns a trace into columns, and reads them.
+# Code that turns a trace into columns, and reads them.
 COLUMNS_CODE = sorted(Path(columns.__file__).parent.glob("*.py"))
 
 # The part of a stream that counts as the time of learning.

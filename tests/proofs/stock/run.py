@@ -227,8 +227,8 @@ def _entered(machine: tr.Machine, kept: columns.Columns) -> pl.DataFrame:
 def paired(mine: pl.DataFrame, other: pl.DataFrame, *by: str) -> pl.DataFrame:
     """Return `mine` with the nearest row of `other`, null where there is none.
 
-    A row of `other` goes to one row of `mine`: where one way lacks a decision, that before it is
-    not taken for it.
+    A row of `other` pairs with the nearest row of `mine` alone. So a decision that one way lacks
+    pairs with none.
 
     Args:
         mine: sorted by "ts".

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Recordings as directories of columns (Parquet), read and written piece by piece.
 
-    DIR/meta.json               what was recorded, on what, and what is missing from it
+    DIR/meta.json               the source, its machines, and counts of missing events
     DIR/interval/00000.parquet  exogenous intervals: INTERVAL
     DIR/period/00000.parquet    decisions with their outcomes: PERIOD
     DIR/config/...              the smaller tables: SMALL
@@ -11,7 +11,7 @@ follow each other. A directory is there in full or not at all. docs/replay.md sa
 mean.
 
 layout     the tables and their columns, and rows in memory
-checks     what cannot stand in them
+checks     types, bounds and order of their values
 writer     writes a directory
 recording  reads one
 convert    makes one of a trace
@@ -23,10 +23,8 @@ from cpuidle_lab.columns.layout import (
     CONTINUED,
     CPU_IDLE,
     CUT,
-    FORMAT,
     GAP,
     INTERVAL,
-    LAYOUTS,
     NO_STATE,
     OVERSLEPT,
     PART_ROWS,
@@ -36,7 +34,6 @@ from cpuidle_lab.columns.layout import (
     SYNTH,
     TICKED,
     TIMER,
-    TIMER_COUNTS,
     TIMER_TICK,
     TRACE,
     UNCERTAIN,
@@ -56,10 +53,8 @@ __all__ = [
     "CONTINUED",
     "CPU_IDLE",
     "CUT",
-    "FORMAT",
     "GAP",
     "INTERVAL",
-    "LAYOUTS",
     "NO_STATE",
     "OVERSLEPT",
     "PART_ROWS",
@@ -69,7 +64,6 @@ __all__ = [
     "SYNTH",
     "TICKED",
     "TIMER",
-    "TIMER_COUNTS",
     "TIMER_TICK",
     "TRACE",
     "UNCERTAIN",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What cannot stand in a directory of columns. Replay relies on it."""
+"""Types, bounds and order of the values in a directory of columns. Replay relies on them."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ _BOUNDS = {
     "tick_phase_ns": (-1, 2**62),
 }
 
-# What never decreases from row to row.
+# Columns that never decrease from row to row.
 _SORTED = ("start_ns", "seq", "first_seq")
 
 # Idle states, which the machine must have, and what stands for none.

@@ -20,7 +20,7 @@ from cpuidle_lab.trace import Integrity, Machine
 
 
 class _Collected:
-    """What must be known of a whole trace before its meta.json can be written."""
+    """Facts of a whole trace that its meta.json needs."""
 
     def __init__(self, trace: Path, told: Told | None) -> None:
         self.trace = trace
@@ -86,7 +86,7 @@ def write(
         trace: the trace.
         target: the directory, as for Writer.
         progress: called from time to time with the number of rows written so far.
-        told: what is known of a recording without the module; None: what it tells itself.
+        told: facts of a recording without the module; None: those that it tells itself.
 
     Raises:
         UserError: the trace cannot be read, is damaged, contradicts itself or holds no idle

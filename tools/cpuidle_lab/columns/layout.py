@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a directory of columns holds, and its rows in memory."""
+"""The tables of a directory of columns, and rows in memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -37,7 +37,7 @@ NO_STATE = constant("RP_NO_STATE")
 TIMER_TICK = constant("RP_TIMER_TICK")
 TICK_MAX = 2**40
 
-# Rows of a part: what reader and writer have in memory at once, about 30 MB.
+# Rows of a part; reader and writer have one in memory, about 30 MB.
 PART_ROWS = 1 << 18
 PART_BYTES = 32 << 20
 
@@ -102,7 +102,7 @@ LAYOUTS: dict[str, Layout] = {"interval": INTERVAL, "period": PERIOD, **SMALL}
 # Tables on the way to a recording: intervals by power:cpu_idle, as long as nothing tells more.
 WRITTEN = {**LAYOUTS, "idle": INTERVAL}
 
-# What is read of a trace: our tables, and what stands in for intervals where it has none.
+# Tables that are read of a trace: ours, and `idle` in place of intervals where it has none.
 READ = tuple(WRITTEN)
 
 # Tables whose parts hold one CPU each.

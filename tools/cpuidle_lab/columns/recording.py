@@ -39,12 +39,12 @@ class Recording:
     Attributes:
         path: the directory.
         kind: TRACE, CPU_IDLE or SYNTH.
-        source: what it was made from.
+        source: the trace's path, or the law of a synthetic stream.
         kernel: release of the kernel that recorded it, "" if unknown.
         machines: idle states by CPU; empty where nothing tells of them.
-        integrity: what is missing.
+        integrity: counts of missing events.
         unplaced: decisions in no interval, since the idle states were not known yet.
-        symbols: table and column: what the numbers mean.
+        symbols: meanings of numbers, by table and column.
         law: of a synthetic stream: its law, parameters and seed; else None.
         stock: of a recording without the module: "way", TIMER_COUNTS, "left_out" and "unused";
             else None.

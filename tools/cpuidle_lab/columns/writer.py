@@ -31,7 +31,7 @@ class Part:
     """One file of a table.
 
     Attributes:
-        cpu: the CPU whose rows it holds; -1 where they are of any.
+        cpu: number of its CPU; -1 where the rows are of any.
         rows: how many.
     """
 
@@ -45,7 +45,7 @@ class Writer:
     Use it in a `with` statement: where that is left by an exception, nothing stays.
 
     Attributes:
-        meta: what meta.json will say; "format", "cpus" and "parts" are filled in.
+        meta: contents of meta.json; "format", "cpus" and "parts" are filled in.
         parts: the files written so far, by table.
     """
 
@@ -56,7 +56,7 @@ class Writer:
             target: the directory to be made. One that is there already is replaced if it is a
                 recording.
             meta: "kind" (TRACE, CPU_IDLE or SYNTH), "source", "kernel", "machines" (CPU: what
-                describe() returns), and whatever else is known.
+                describe() returns), and other facts.
 
         Raises:
             UserError: `target` is there and is something else.
