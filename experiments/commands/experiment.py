@@ -210,9 +210,9 @@ def _print(one: "Experiment", result: "Result") -> None:
 
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
-    from cpuidle_lab.commands.capture import InterruptedSession
     from cpuidle_lab.host import Machine
     from cpuidle_lab.view.terminal import phase
+    from cpuidle_lab.waiting import InterruptedSession
     from experiments import here, lab, pages
     from experiments.experiment import as_json, kernels
     from experiments.memo import Memo

@@ -165,7 +165,8 @@ def command_files(*others: str, main: str = MAIN) -> dict[str, bytes]:
         main: the program that starts it.
     """
     names = ["__init__", "by_hand", "energy", "errors", "host", "idle_tables", "leftovers",
-             "probes", "stock", "sysfs", "commands/__init__", "commands/capture"]  # fmt: skip
+             "probes", "stock", "sysfs", "waiting", "commands/__init__",
+             "commands/capture"]  # fmt: skip
     return (
         guest_python()
         | {"lab/main.py": main.encode()}

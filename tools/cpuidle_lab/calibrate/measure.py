@@ -25,7 +25,7 @@ OTHERS = ("asleep", "awake")
 
 
 class Waits(Protocol):
-    """Waits for a process, or raises what ends the session; see capture.Waiter."""
+    """Waits for a process, or raises what ends the session; see waiting.Waiter."""
 
     def wait(self, seconds: float | None, *processes: subprocess.Popen[bytes]) -> None:
         """Return when a process has ended."""

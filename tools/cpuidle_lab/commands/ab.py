@@ -16,9 +16,10 @@ from typing import Any
 from cpuidle_lab.ab.record import Log, Session, load
 from cpuidle_lab.ab.session import NAME as _NAME
 from cpuidle_lab.ab.session import Plan, measure
-from cpuidle_lab.commands.capture import InterruptedSession, add_settings
+from cpuidle_lab.commands.capture import add_settings
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine
+from cpuidle_lab.waiting import InterruptedSession
 
 NAME = _NAME
 HELP = "compare governors on this machine: one command under each in turn, many rounds"

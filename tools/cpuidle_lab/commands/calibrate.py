@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cpuidle_lab.calibrate import isolate, measure, model, residency, result, topology
-from cpuidle_lab.commands.capture import InterruptedSession, Waiter
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.files import write_whole
 from cpuidle_lab.host import Machine
 from cpuidle_lab.idle_tables import ticks_per_second
 from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.waiting import InterruptedSession, Waiter
 
 NAME = "calibrate"
 HELP = "measure this machine's idle states: exit latency, power, break-even points"

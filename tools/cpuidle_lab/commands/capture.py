@@ -16,10 +16,8 @@ import contextlib
 import json
 import os
 import re
-import select
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,7 +25,6 @@ import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 from cpuidle_lab import __version__, by_hand, energy, idle_tables, leftovers
@@ -41,6 +38,7 @@ from cpuidle_lab.host import (
     trace_cmd_is_usable,
 )
 from cpuidle_lab.probes import KPROBE_EVENTS, Probes, Way, best_way
+from cpuidle_lab.waiting import InterruptedSession, Process, Waiter, end_process
 
 NAME = "capture"
 HELP = "record a session on this machine, then restore its governor and tunables"
@@ -69,14 +67,9 @@ _RESET = "sudo trace-cmd reset ends it and deletes all probes"
 
 _PR_SET_PDEATHSIG = 1
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-
 _START_TIMEOUT_S = 30.0
 _START_POLL_S = 0.05
-_GRACE_S = 5.0
 _LONGEST_WAIT_S = 1e6
-
-Process = subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True)
@@ -116,14 +109,6 @@ class Plan:
     def is_open_ended(self) -> bool:
         """Whether Ctrl-C is the regular end."""
         return self.duration_s is None and not self.command
-
-
-class InterruptedSession(Exception):  # noqa: N818 - no error, the user wanted it
-    """A signal ended the session early."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 # Checks: everything that can be known before anything is changed.
@@ -219,69 +204,6 @@ def check(machine: Machine, plan: Plan) -> str:
     _check_events(machine, plan.events)
     _check_tracing_is_free(machine)
     return program
-
-
-# Waiting.
-
-
-class Waiter:
-    """Waits for processes, time and the signals that end a session, without polling.
-
-    As a context it takes those signals over, so that `wait` alone acts on them; what is left of
-    them at its end is dropped. A signal that was ignored before (nohup) stays ignored.
-    """
-
-    def __enter__(self) -> "Waiter":
-        self._pending: list[int] = []
-        self._reader, writer = socket.socketpair()
-        self._writer = writer
-        for end in (self._reader, writer):
-            end.setblocking(False)
-        self._fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        self._handlers_before = {
-            number: signal.signal(number, self._note)
-            for number in (*_ENDING, signal.SIGCHLD)
-            if number == signal.SIGCHLD or signal.getsignal(number) != signal.SIG_IGN
-        }
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._handlers_before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._fd_before)
-        self._reader.close()
-        self._writer.close()
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        if number != signal.SIGCHLD:
-            self._pending.append(number)
-
-    def wait(self, seconds: float | None, *processes: Process) -> None:
-        """Return when one of the processes has ended, or after so many seconds.
-
-        Raises:
-            InterruptedSession: one of the signals that end a session came first.
-        """
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while all(process.poll() is None for process in processes):
-            if self._pending:
-                raise InterruptedSession(self._pending.pop(0))
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                return
-            select.select([self._reader], [], [], left)
-            with contextlib.suppress(BlockingIOError):
-                self._reader.recv(4096)
-
-
-def end_process(process: Process, first: signal.Signals) -> int:
-    """End a process and what it has started: ask, then insist. Return its exit status."""
-    for number in (first, signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is None:
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(_GRACE_S)
-    return process.wait()
 
 
 # The session.
