@@ -9,29 +9,19 @@ from typing import Any
 import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
-from tests.lab.test_capture import PACKAGE, PYTHON, command_files
+from tests.lab.guest_python import PACKAGE, PYTHON, command_files
 
 pytestmark = pytest.mark.lab
 
 # The command alone, which needs nothing from outside Python while it measures; what it shows at
 # the end is left to the host, by --read.
 MAIN = """
-import argparse, sys
+import sys
+from cpuidle_lab import cli
 from cpuidle_lab.commands import ab
-from cpuidle_lab.errors import UserError
-parser = argparse.ArgumentParser()
-ab.add_arguments(parser.add_subparsers(required=True).add_parser("ab"))
 ab._show = lambda path, is_json: 0
-try:
-    sys.exit(ab.run(parser.parse_args()))
-except UserError as error:
-    print(f"cpuidle-lab: error: {error.message}", file=sys.stderr)
-    sys.exit(error.exit_code)
+sys.exit(cli.main())
 """
-
-# What it imports beside what capture does.
-OTHERS = [*(f"ab/{name}" for name in ("__init__", "circumstances", "record", "session")),
-          "commands/ab"]  # fmt: skip
 
 # The gate keeps the CPU of a task with a hint in shallow states: it cannot but spend more than its
 # base, for which the hint means nothing.
@@ -82,7 +72,7 @@ rmmod cpuidle_lab || echo "rmmod.failed: $(dmesg | tail -n 1)"
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
     """Run all sessions in one boot."""
-    files = command_files(*OTHERS, main=MAIN)
+    files = command_files(MAIN)
     output = tmp_path_factory.mktemp("ab") / "results"
     return run_lab(LabRun(script=SCRIPT, files=files), output).check()
 

@@ -13,8 +13,8 @@ import pytest
 
 from cpuidle_lab.bpf import build
 from cpuidle_lab.lab import LabResult, LabRun, images, run_lab
+from tests.lab.guest_python import PYTHON, command_files
 from tests.lab.hints_guest import program
-from tests.lab.test_capture import PYTHON, guest_python
 
 pytestmark = [
     pytest.mark.lab,
@@ -24,18 +24,11 @@ pytestmark = [
 TOP = Path(__file__).parents[2]
 PROOF = TOP / "tests/proofs/bpf/run.py"
 
-# Objects are made here: the guest has no compiler.
-MAIN = """
-import sys
-from cpuidle_lab import cli
-sys.exit(cli.main(["bpf", *sys.argv[1:]]))
-"""
-
 FUNCTIONS = f"""
 . /lab/functions
 mkdir -p /tmp /run
 export PYTHONPATH=/lab/tools
-bpf() {{ {PYTHON} /lab/main.py "$@"; }}
+bpf() {{ {PYTHON} /lab/main.py bpf "$@"; }}
 status=/sys/module/cpuidle_lab/parameters/bpf_status
 # wait_for WORD FILE: for 30 s at most.
 wait_for() {{
@@ -61,7 +54,7 @@ start() {{
     name=$1
     say "$name"
     shift
-    {PYTHON} /lab/main.py "$@" >/tmp/$name.out 2>/tmp/$name.err &
+    {PYTHON} /lab/main.py bpf "$@" >/tmp/$name.out 2>/tmp/$name.err &
     command=$!
     wait_for " after " /tmp/$name.out
 }}
@@ -151,7 +144,8 @@ echo 0 >/proc/sys/net/core/bpf_jit_enable
 attempt jit run wteo.bpf.o
 echo 1 >/proc/sys/net/core/bpf_jit_enable
 chmod -R a+rX /lab /tmp
-echo "user.out: $(/lab/bin/hint 65534 as python3.13 /lab/main.py run wteo.bpf.o 2>&1 | head -n 1)"
+as_user() { /lab/bin/hint 65534 as python3.13 /lab/main.py bpf "$@"; }
+echo "user.out: $(as_user run wteo.bpf.o 2>&1 | head -n 1)"
 governor menu
 tries=0
 until rmmod cpuidle_lab 2>/dev/null; do
@@ -190,7 +184,8 @@ def guest(script: str, kernel: str, output: Path) -> dict[str, str]:
     sources = [*(build.source_of(name) for name in ("teo_ng", "menu_ng", "wteo")),
                *(hostile / f"{name}.bpf.c" for name in ("pointer", "version"))]  # fmt: skip
     made = [build.build(source, build.GUEST_CPUS, output / "objects") for source in sources]
-    files = build.guest_files(made) | guest_python() | {"lab/main.py": MAIN.encode()}
+    # Objects are made here: the guest has no compiler.
+    files = build.guest_files(made) | command_files()
     files |= {f"lab/bpf/{each.name}.json": each.path.with_name(f"{each.name}.json").read_bytes()
               for each in made}  # fmt: skip
     files["lab/lonely.bpf.o"] = made[0].path.read_bytes()
@@ -198,12 +193,6 @@ def guest(script: str, kernel: str, output: Path) -> dict[str, str]:
     files["usr/lib/cpuidle-lab/cil-bpf"] = build.loader().read_bytes()
     if kernel == "6.12":
         files["lab/stripped.ko"] = without_btf(images.modules(kernel).plain / "cpuidle_lab.ko")
-    package = TOP / "tools" / "cpuidle_lab"
-    needed = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] in (
-        "bpf", "commands", "lab", "apt.py", "cli.py", "errors.py", "host.py", "sysfs.py",
-        "__init__.py")]  # fmt: skip
-    files |= {f"lab/tools/cpuidle_lab/{path.relative_to(package)}": path.read_bytes()
-              for path in needed}  # fmt: skip
     run = LabRun(
         script=FUNCTIONS + script, kernel=kernel, files=files, real_time=True, time_limit_s=1500
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
-from tests.lab.test_capture import PYTHON
+from tests.lab.guest_python import PYTHON
 from tests.proofs.calibrate import guest
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]

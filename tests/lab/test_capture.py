@@ -8,41 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import apt
-from cpuidle_lab.lab import LabResult, LabRun, images, run_lab
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
+from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from tests.lab.guest_python import PACKAGE, PYTHON, command_files
 
 pytestmark = pytest.mark.lab
 
 TOP = Path(__file__).resolve().parents[2]
-PACKAGE = TOP / "tools" / "cpuidle_lab"
-
-# The guest has no Python of its own: the interpreter, and what it is linked with.
-PYTHON = "python3.13"
-PACKAGES = [
-    f"{PYTHON}-minimal",
-    f"lib{PYTHON}-minimal",
-    f"lib{PYTHON}-stdlib",
-    "libc6",
-    "libexpat1",
-    "zlib1g",
-]
-LIBRARIES = [f"usr/lib/x86_64-linux-gnu/lib{name}" for name in ("m.so.6", "z.so.1", "expat.so.1")]
-NOT_NEEDED = {"asyncio", "config-3.13-x86_64-linux-gnu", "ensurepip", "lib-dynload", "pydoc_data"}
-
-# The command line of the command alone: the whole of it needs packages from outside Debian.
-MAIN = """
-import argparse, sys
-from cpuidle_lab.commands import capture
-from cpuidle_lab.errors import UserError
-parser = argparse.ArgumentParser()
-capture.add_arguments(parser.add_subparsers(required=True).add_parser("capture"))
-try:
-    sys.exit(capture.run(parser.parse_args()))
-except UserError as error:
-    print(f"cpuidle-lab: error: {error.message}", file=sys.stderr)
-    sys.exit(error.exit_code)
-"""
 
 SCRIPT = f"""
 . /lab/functions
@@ -98,81 +69,6 @@ echo wteo.learning_rate=9999 >/etc/cpuidle-lab.conf
 echo "wrong.message: $(restore start)"
 rmmod cpuidle_lab || echo "rmmod.failed: $(dmesg | tail -n 1)"
 """
-
-
-def _python() -> Path:
-    """Return the root in which Python is, its modules compiled: the guest would take seconds."""
-
-    def build(target: Path) -> None:
-        suite = images.RUNTIME_RELEASE
-        cache = images.apt_root(suite)
-        root = target / "root"
-        for deb in apt.download(PACKAGES, suite, target / "debs", cache_dir=cache, say=print):
-            run_logged(["dpkg-deb", "-x", deb, root], CACHE / "python.log", "unpacking")
-        libraries = root / "usr/lib/x86_64-linux-gnu"
-        command = [
-            *("env", f"PYTHONHOME={root}/usr", f"{libraries}/ld-linux-x86-64.so.2"),
-            *("--library-path", f"{libraries}", f"{root}/usr/bin/{PYTHON}", "-m", "compileall"),
-            *("-b", "-q", "-s", f"{root}", "-p", "/", "--invalidation-mode", "unchecked-hash"),
-            f"{root}/usr/lib/{PYTHON}",
-        ]
-        run_logged(command, CACHE / "python.log", "compiling")
-
-    recipe = [*PACKAGES, "compiled"]
-    return cached("guest-python", recipe, "Getting Python for the guest", build) / "root"
-
-
-def guest_python() -> dict[str, bytes]:
-    """Return the files that let Python programs run in the guest, by path."""
-    root = _python()
-    library = root / "usr/lib" / PYTHON
-    modules = [
-        path
-        for path in library.rglob("*.pyc")
-        if path.is_file() and not NOT_NEEDED & set(path.relative_to(library).parts)
-    ]
-    # An empty place for what is not built in keeps the interpreter from warning.
-    return {f"usr/lib/{PYTHON}/lib-dynload/none": b""} | {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in [root / "usr/bin" / PYTHON, *(root / name for name in LIBRARIES), *modules]
-    }
-
-
-def guest_ctypes() -> dict[str, bytes]:
-    """Return what guest_python() lacks for ctypes, by path."""
-
-    def build(target: Path) -> None:
-        suite = images.RUNTIME_RELEASE
-        cache = images.apt_root(suite)
-        for deb in apt.download(["libffi8"], suite, target / "debs", cache_dir=cache, say=print):
-            run_logged(["dpkg-deb", "-x", deb, target / "root"], CACHE / "python.log", "unpacking")
-
-    ffi = cached("guest-ffi", ["libffi8"], "Getting libffi for the guest", build) / "root"
-    python = _python()
-    (library,) = (path for path in ffi.rglob("libffi.so.8.*") if not path.is_symlink())
-    (module,) = (python / f"usr/lib/{PYTHON}/lib-dynload").glob("_ctypes.*")
-    return {
-        str(module.relative_to(python)): module.read_bytes(),
-        "usr/lib/x86_64-linux-gnu/libffi.so.8": library.read_bytes(),
-    }
-
-
-def command_files(*others: str, main: str = MAIN) -> dict[str, bytes]:
-    """Return Python and a command for the guest, by path.
-
-    Args:
-        others: modules of the package that it imports beside those of capture.
-        main: the program that starts it.
-    """
-    names = ["__init__", "by_hand", "energy", "errors", "host", "idle_tables", "leftovers",
-             "probes", "stock", "sysfs", "waiting", "commands/__init__",
-             "commands/capture"]  # fmt: skip
-    return (
-        guest_python()
-        | {"lab/main.py": main.encode()}
-        | {f"lab/tools/cpuidle_lab/{name}.py": (PACKAGE / f"{name}.py").read_bytes()
-           for name in (*names, *others)}
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

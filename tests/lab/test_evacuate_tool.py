@@ -7,28 +7,20 @@ import pytest
 
 from cpuidle_lab import evacuation
 from cpuidle_lab.lab import LabResult
-from tests.lab.test_capture import PYTHON, command_files, guest_ctypes
+from tests.lab.guest_python import PYTHON, command_files, guest_ctypes
 from tests.lab.test_evacuate import boot, lines
 from tests.lab.test_other_modules import replaced
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 TOP = Path(__file__).resolve().parents[2]
-PACKAGE = TOP / "tools/cpuidle_lab"
 
 MAIN = """
-import argparse, signal, sys
-from cpuidle_lab.commands import evacuate
-from cpuidle_lab.errors import UserError
+import signal, sys
+from cpuidle_lab import cli
 # A shell's background jobs ignore it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-parser = argparse.ArgumentParser()
-evacuate.add_arguments(parser.add_subparsers(required=True).add_parser("evacuate"))
-try:
-    sys.exit(evacuate.run(parser.parse_args()))
-except UserError as error:
-    print(f"cpuidle-lab: error: {error.message}", file=sys.stderr)
-    sys.exit(error.exit_code)
+sys.exit(cli.main())
 """
 
 # The module's list of CPUs, or that of the partition.
@@ -115,10 +107,7 @@ def order() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
-    others = ("evacuation", "slices", "commands/evacuate", "lab/__init__", "lab/cache")
-    files = command_files(*others, main=MAIN) | guest_ctypes() | order()
-    # The package's own imports need more than the guest has.
-    files["lab/tools/cpuidle_lab/lab/__init__.py"] = b""
+    files = command_files(MAIN) | guest_ctypes() | order()
     output = tmp_path_factory.mktemp("tool") / "results"
     return boot(TOOL + INJECT, output, files=files, changes=CHANGES, memory_mib=1024)
 

@@ -7,7 +7,7 @@ import pytest
 
 from cpuidle_lab import columns
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
-from tests.lab.test_capture import PYTHON, command_files
+from tests.lab.guest_python import PYTHON, command_files
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 

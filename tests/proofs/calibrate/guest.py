@@ -5,16 +5,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.lab.test_capture import PYTHON, command_files
+from tests.lab.guest_python import PYTHON, command_files
 
 TOP = Path(__file__).resolve().parents[3]
-PACKAGE = TOP / "tools" / "cpuidle_lab"
-
-MAIN = """
-import sys
-from cpuidle_lab.cli import main
-sys.exit(main())
-"""
 
 FUNCTIONS = f"""
 . /lab/functions
@@ -27,8 +20,7 @@ settings() {{ cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | tr -d '\
 
 def files() -> dict[str, bytes]:
     """Return the files that let calibrate run in the guest, by path."""
-    own = [f"calibrate/{path.stem}" for path in (PACKAGE / "calibrate").glob("*.py")]
-    found = command_files("cli", "files", "commands/calibrate", *own, main=MAIN)
+    found = command_files()
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [

@@ -28,8 +28,7 @@ from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.files import write_whole  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
-from tests.lab.test_capture import PYTHON, command_files  # noqa: E402
-from tests.proofs.calibrate.guest import MAIN  # noqa: E402
+from tests.lab.guest_python import PYTHON, command_files  # noqa: E402
 from tests.unit import prometheus  # noqa: E402
 from tests.unit.prometheus import Server  # noqa: E402
 
@@ -70,8 +69,7 @@ section{background:#fff;border:1px solid #ddd;padding:4px}h2{font-size:13px;marg
 
 def record(folder: Path) -> list[str]:
     """Return what watch wrote in the lab, second by second."""
-    files = command_files("cli", "files", "openmetrics", "watch", "commands/watch", main=MAIN)
-    run = LabRun(script=SCRIPT, files=files, real_time=False)
+    run = LabRun(script=SCRIPT, files=command_files(), real_time=False)
     result = run_lab(run, folder / "lab").check()
     return [path.read_text() for path in sorted((result.files / "prom").iterdir())]
 
