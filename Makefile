@@ -26,8 +26,12 @@ test:	## what a change must pass, in minutes: unit, equality, tools, the lab's m
 
 test-full:	## everything that can fail, in many hours
 	@tools/setup.sh
-	@$(PYTEST) --full $(PYTEST_ARGS)
+	@$(PYTEST) --full --record $(PYTEST_ARGS)
 	@$(MAKE) --keep-going --no-print-directory $(LONG)
+
+test-slice:	## the long tests whose turn it is, 12 minutes at most; writes tests/long.tsv
+	@tools/setup.sh
+	@$(PYTEST) --slice --record $(PYTEST_ARGS)
 
 crossval:	## what replay predicts beside what the kernel then does, every workload, five seeds
 	@tools/setup.sh

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """What all tests start from, and the two tiers of them.
 
-Tests marked `full` run only with --full, or if they are named on the command line.
+Tests marked `full` run only with --full, or if they are named on the command line. With --slice
+some of them run, and no others: see tests/long.py.
 """
 
 import os
 import re
 import signal
+import time
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from cpuidle_lab.lab.machine import ALL_CPUS
+from tests import long
 
 # Sent to commands by tests; a command that inherits that they are ignored would ignore them.
 SENT: dict[int, Any] = {
@@ -26,10 +29,22 @@ MACHINES = "tests/lab/"
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
+# Long tests of this session: seconds and verdicts, by name.
+SECONDS = pytest.StashKey[Counter[str]]()
+VERDICTS = pytest.StashKey[dict[str, str]]()
+LONG = pytest.StashKey[list[str]]()
+CHOSEN = pytest.StashKey[list[str]]()
+
+BEGUN = time.monotonic()
+LATE = "no time left in this slice"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of the tier."""
-    parser.addoption("--full", action="store_true", help="also run what takes long")
+    add = parser.addoption
+    add("--full", action="store_true", help="also run what takes long")
+    add("--slice", action="store_true", help="run the long tests whose turn it is, and no others")
+    add("--record", action="store_true", help="write the long tests' verdicts to tests/long.tsv")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Each of as many workers as there are host CPUs may run a machine in virtual time.
     """
     os.environ[ALL_CPUS] = "1"
+    config.stash[SECONDS], config.stash[VERDICTS] = Counter(), {}
+    config.stash[LONG], config.stash[CHOSEN] = [], []
     for number, handler in SENT.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
@@ -49,15 +66,81 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put what boots no machine in front, see below; leave out the long tests, unless wanted."""
     items.sort(key=lambda item: item.nodeid.startswith(MACHINES))
+    full = [item for item in items if item.get_closest_marker("full")]
+    config.stash[LONG] = [item.nodeid for item in full]
+    if config.getoption("--slice"):
+        take_slice(config, items)
+        return
     if config.getoption("--full"):
         return
-    long = [item for item in items if item.get_closest_marker("full")]
-    left_out = Counter(item.nodeid.split("::")[0] for item in long)
+    left_out = Counter(item.nodeid.split("::")[0] for item in full)
     config.stash[LEFT_OUT] = left_out
     if hasattr(config, "workeroutput"):
         config.workeroutput["left_out"] = dict(left_out)
-    config.hook.pytest_deselected(items=long)
+    config.hook.pytest_deselected(items=full)
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def take_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of the slice of this commit, in their order."""
+    number = int(long.git("rev-list", "--count", "HEAD") or 0)
+    tests = config.stash[LONG]
+    chosen = long.choose(tests, long.load(), number, long.changed_files())
+    config.stash[CHOSEN] = chosen
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["slice"] = [tests, chosen]
+    place = {test: index for index, test in enumerate(chosen)}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in place])
+    items[:] = sorted(
+        (item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid]
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Start no test of a slice later than its limit."""
+    if item.config.getoption("--slice") and time.monotonic() - BEGUN > long.LIMIT_S:
+        pytest.skip(LATE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Mark reports of long tests."""
+    report = yield
+    report.is_long = item.get_closest_marker("full") is not None
+    return report
+
+
+class Record:
+    """Notes the times and verdicts of long tests."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Add a part of a test: a failure stays, and a part that passed hides no skip."""
+        if not getattr(report, "is_long", False):
+            return
+        test = report.nodeid
+        self.config.stash[SECONDS][test] += report.duration
+        verdicts = self.config.stash[VERDICTS]
+        if report.outcome != "passed" or test not in verdicts:
+            is_late = report.outcome == "skipped" and LATE in str(report.longrepr)
+            verdicts[test] = "late" if is_late else report.outcome
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Begin the record, in the process that starts the workers."""
+    if not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(Record(session.config))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the record, if it is wanted."""
+    config = session.config
+    if config.getoption("--record") and not hasattr(config, "workerinput"):
+        seconds, verdicts = config.stash[SECONDS], config.stash[VERDICTS]
+        long.save(long.rows_of(seconds, verdicts))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -82,12 +165,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker of pytest-xdist left out; all leave out the same."""
     node.config.stash[LEFT_OUT] = Counter(node.workeroutput.get("left_out", {}))
+    node.config.stash[LONG], node.config.stash[CHOSEN] = node.workeroutput.get("slice", ([], []))
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what this tier did not run."""
+    """Say what this tier did not run, or which tests a slice had."""
+    if config.getoption("--slice"):
+        tell_slice(terminalreporter, config)
     left_out = config.stash.get(LEFT_OUT, None)
     if not left_out:
         return
@@ -98,3 +184,18 @@ def pytest_terminal_summary(
     if long := re.search(r"^LONG := (.*)$", makefile, re.MULTILINE):
         commands = long[1].replace("$(STORMS)", "storm").split()
         terminalreporter.write_line("and at length: make " + ", ".join(commands))
+
+
+def tell_slice(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the tests of the slice, and those that have not run for longest."""
+    record, late = long.load(), config.stash[VERDICTS]
+    reporter.section(f"this slice: {len(config.stash[CHOSEN])} of {len(config.stash[LONG])} tests")
+    for test in config.stash[CHOSEN]:
+        reporter.write_line(f"{late.get(test, 'not run')}  {test}")
+    reporter.section("not run for longest, by tests/long.tsv")
+    others = [test for test in config.stash[LONG] if test not in config.stash[CHOSEN]]
+    for test in long.oldest(others, record)[:10]:
+        reporter.write_line(f"{record[test].day if test in record else 'never     '}  {test}")
+    too_long = [row for row in record.values() if row.seconds > long.LIMIT_S]
+    for row in too_long:
+        reporter.write_line(f"too long for a slice: {row.test} ({row.seconds:.0f} s)")

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The slices of the long tests: each test has its turn, and none of them is too long."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import long
+
+TESTS = [f"tests/lab/test_{chr(97 + n % 26)}{n}.py::test_it" for n in range(60)]
+RECORD = {
+    test: long.Row(test, "passed", 40.0 + n % 7 * 30, "abc", f"2026-01-{1 + n % 28:02}")
+    for n, test in enumerate(TESTS)
+}
+
+
+def seconds(chosen: list[str]) -> float:
+    return sum(RECORD[test].seconds for test in chosen)
+
+
+# Commits land one by one, or in groups.
+@pytest.mark.parametrize("step", [1, 2, 7, 12, 31])
+def test_each_test_has_its_turn_in_so_many_slices_as_there_are(step: int) -> None:
+    slices = long.pack(sorted(TESTS), {row.test: row.seconds for row in RECORD.values()})
+    turns = long.next_prime(len(slices))
+    assert turns < 30
+    ran = [long.choose(TESTS, RECORD, 1000 + step * n, []) for n in range(turns)]
+    assert {test for chosen in ran for test in chosen} == set(TESTS)
+    assert max(map(seconds, ran)) <= long.SHARE_S
+
+
+def test_tests_of_changed_files_come_first_the_oldest_at_the_front() -> None:
+    tests = [f"tests/lab/test_{name}.py::test_it" for name in ("bpf", "evacuate", "evacuate_tool")]
+    record = {test: long.Row(test, "passed", 100.0, "abc", f"2026-01-0{3 - n}")
+              for n, test in enumerate(tests)}  # fmt: skip
+    chosen = long.choose(TESTS + tests, RECORD | record, 5, ["module/evacuate/holder.c"])
+    assert chosen[:2] == [tests[2], tests[1]]
+    assert tests[0] not in chosen[:2]
+    assert seconds(chosen[2:]) + 200 <= long.LIMIT_S
+
+
+def test_a_test_that_has_never_run_comes_first_and_one_too_long_never() -> None:
+    new, slow = "tests/lab/test_bpf.py::test_new", "tests/lab/test_bpf.py::test_slow"
+    record = RECORD | {slow: long.Row(slow, "passed", long.LIMIT_S + 1, "abc", "2026-01-01")}
+    tests = [*TESTS, new, slow]
+    assert long.oldest([*TESTS, new], record)[0] == new
+    for number in range(40):
+        assert slow not in long.choose(tests, record, number, ["tests/lab/test_bpf.py"])
+
+
+def test_the_record_keeps_rows_of_other_tests(tmp_path: Path) -> None:
+    path = tmp_path / "long.tsv"
+    first, second = RECORD[TESTS[0]], RECORD[TESTS[1]]
+    long.save([first], path)
+    long.save([second, long.Row(TESTS[0], "failed", 1.5, "def", "2026-02-01")], path)
+    assert long.load(path)[TESTS[0]].verdict == "failed"
+    assert long.load(path)[TESTS[1]] == second
+
+
+def test_a_clean_tree_is_recorded_by_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"rev-parse": "abc1234", "status": ""}
+    monkeypatch.setattr(long, "git", lambda *words: said[words[0]])
+    rows = long.rows_of({"one": 1.26, "two": 2.0}, {"one": "passed", "two": "late"})
+    assert [(row.test, row.seconds, row.commit) for row in rows] == [("one", 1.3, "abc1234")]
+    said["status"] = " M Kbuild"
+    assert long.rows_of({"one": 1.0}, {"one": "passed"})[0].commit == "abc1234+"
