@@ -64,15 +64,39 @@ static void account_outcome(struct cil_cpu *cpu,
 	cpu->reflected = false;
 }
 
-static u32 disabled_states(const struct cil_cpu *cpu,
-			   const struct cpuidle_device *dev)
+/*
+ * As find_deepest_state() of the kernel chooses where a CPU is held: the first
+ * state stands for none, disabled or not. A further one without an exit latency
+ * is never chosen.
+ */
+static u64 least_halt_latency_ns(const struct cil_machine *machine, u32 disabled)
+{
+	u64 least_ns = U64_MAX;
+	u32 i;
+
+	for (i = 0; i < machine->state_count; i++) {
+		const struct cil_state *s = &machine->states[i];
+
+		if (s->polling || (i && (!s->exit_latency_ns || disabled & BIT(i))))
+			continue;
+		least_ns = min_t(u64, least_ns, s->exit_latency_ns);
+	}
+	return least_ns;
+}
+
+/* The last set stays in the record, between decisions too. */
+static void copy_disabled(struct cil_cpu *cpu, const struct cpuidle_device *dev)
 {
 	u32 disabled = 0;
 	u32 i;
 
 	for (i = 0; i < cpu->machine.state_count; i++)
 		disabled |= (u32)!!dev->states_usage[i].disable << i;
-	return disabled;
+	if (likely(cpu->halt_latency_ns && disabled == cpu->record.query.disabled))
+		return;
+	cpu->record.query.disabled = disabled;
+	WRITE_ONCE(cpu->halt_latency_ns,
+		   least_halt_latency_ns(&cpu->machine, disabled));
 }
 
 /* A governor of the kernel reads PM QoS itself; only its answer is ours. */
@@ -160,7 +184,7 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 						  CIL_HINT_NONE;
 	r->query.now_ns = now_ns;
 	r->query.latency_req_ns = static_call(cil_latency_req)(dev->cpu);
-	r->query.disabled = disabled_states(cpu, dev);
+	copy_disabled(cpu, dev);
 	r->query.tick_stopped = static_call(cil_tick_stopped)();
 	r->query.asked = false;
 
@@ -245,15 +269,16 @@ void cil_glue_reflect(struct cpuidle_device *dev, int index)
 	dev->poll_time_limit = false;
 }
 
-static void copy_machine(struct cil_machine *machine,
-			 const struct cpuidle_driver *drv, unsigned int cpu)
+static void copy_machine(struct cil_cpu *cpu, const struct cpuidle_driver *drv,
+			 unsigned int n)
 {
+	struct cil_machine *machine = &cpu->machine;
 	int i;
 
 	BUILD_BUG_ON(CIL_STATE_MAX != CPUIDLE_STATE_MAX);
 	memset(machine, 0, sizeof(*machine));
 	machine->tick_ns = TICK_NSEC;
-	machine->cpu = cpu;
+	machine->cpu = n;
 	machine->state_count = drv->state_count;
 	for (i = 0; i < drv->state_count; i++) {
 		const struct cpuidle_state *from = &drv->states[i];
@@ -263,6 +288,7 @@ static void copy_machine(struct cil_machine *machine,
 		to->target_residency_ns = from->target_residency_ns;
 		to->power_mw = max(from->power_usage, 0);
 		to->polling = from->flags & CPUIDLE_FLAG_POLLING;
+		strscpy_pad(cpu->names[i], from->name, sizeof(cpu->names[i]));
 	}
 }
 
@@ -291,14 +317,14 @@ int cil_glue_enable(struct cil_governor *governor, struct cpuidle_driver *drv,
 	/* No reader may see the policy's state before it is initialised. */
 	WRITE_ONCE(cpu->restart, true);
 	cpu->module_held = try_module_get(THIS_MODULE);
-	cpu->driver = drv;
-	copy_machine(&cpu->machine, drv, dev->cpu);
+	copy_machine(cpu, drv, dev->cpu);
 	if (!own && base->enable && base->enable(drv, dev))
 		own = &cil_governors[0];
 	WRITE_ONCE(cpu->own, own);
 	WRITE_ONCE(cpu->base, own ? NULL : base);
 	cpu->state = own ? per_cpu_ptr(own->state, dev->cpu) : NULL;
 	memset(&cpu->record.query, 0, sizeof(cpu->record.query));
+	copy_disabled(cpu, dev);
 	cpu->record.governor = governor->id;
 	cpu->epoch = 0;
 	cpu->decided = false;
@@ -327,6 +353,7 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 	WRITE_ONCE(cpu->base, NULL);
 	if (cpu->governor == &cil_gate)
 		cil_hints_gate(false);
+	WRITE_ONCE(cpu->halt_latency_ns, 0);
 	WRITE_ONCE(cpu->governor, NULL);
 	if (cpu->module_held) {
 		cpu->module_held = false;

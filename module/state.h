@@ -111,7 +111,10 @@ struct cil_record {
 /**
  * struct cil_cpu - all that the glue knows of one CPU
  * @machine: its idle states
- * @driver: where they come from
+ * @names: of these
+ * @halt_latency_ns: least exit latency of the states that halt and are not
+ *	disabled, as of the last decision; U64_MAX if there is none, 0 while no
+ *	governor of ours is enabled there
  * @governor: the governor of ours that is enabled there, NULL if none
  * @own: the governor whose policy decides, NULL under a kernel base
  * @base: the kernel's governor that decides, NULL under a policy
@@ -127,11 +130,15 @@ struct cil_record {
  * @switches: context switches of the idle task at the last traced decision
  *
  * Written by its own CPU with interrupts off, or under the cpuidle lock while
- * the device is not enabled; @restart is the exception.
+ * the device is not enabled; @restart is the exception. A driver may free its
+ * devices, and itself, at any time between two calls of the governor. So all
+ * that outlives a call is copied, and nothing here points to them.
+ * @halt_latency_ns may be read anywhere.
  */
 struct cil_cpu {
 	struct cil_machine machine;
-	struct cpuidle_driver *driver;
+	char names[CIL_STATE_MAX][CPUIDLE_NAME_LEN];
+	u64 halt_latency_ns;
 	struct cil_governor *governor;
 	struct cil_governor *own;
 	struct cpuidle_governor *base;

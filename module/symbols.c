@@ -87,7 +87,6 @@ enum cil_symbol_id {
 	SYM_PIDFD_GET_PID,
 	SYM_IDLE_CPU,
 	SYM_CPU_SCALE,
-	SYM_IDLE_DEVICES,
 	SYM_RT_PERIOD,
 };
 
@@ -117,8 +116,6 @@ static struct cil_symbol symbols[] = {
 	[SYM_PIDFD_GET_PID] = { "pidfd_get_pid", false },
 	[SYM_IDLE_CPU] = { "idle_cpu", false },
 	[SYM_CPU_SCALE] = { "cpu_scale", false },
-	/* Without it no disabled state is known where a CPU is held. */
-	[SYM_IDLE_DEVICES] = { "cpuidle_devices", false },
 	/* Its timer gives throttled tasks their time back. */
 	[SYM_RT_PERIOD] = { "sched_rt_period_timer", false },
 };
@@ -178,8 +175,6 @@ int cil_symbols_resolve(void)
 	cil_kernel.devices = (void *)symbols[SYM_DEVICES].address;
 	cil_kernel.cpu_scale =
 		(unsigned long __percpu __force *)symbols[SYM_CPU_SCALE].address;
-	cil_kernel.idle_devices = (struct cpuidle_device * __percpu __force *)
-		symbols[SYM_IDLE_DEVICES].address;
 	cil_kernel.throttles_realtime = symbols[SYM_RT_PERIOD].address;
 	AIM(cil_latency_req, SYM_LATENCY_REQ);
 	AIM(cil_sleep_length, SYM_SLEEP_LENGTH);

@@ -39,7 +39,6 @@ DECLARE_STATIC_CALL(cil_idle_cpu, cil_stub_idle_cpu);
  * @devices: list of cpuidle devices
  * @cpu_scale: performance of each CPU, NULL where the architecture has no such
  *	table
- * @idle_devices: each CPU's own, NULL if the kernel has no such symbol
  * @throttles_realtime: the kernel limits the time of real-time tasks
  *
  * The first four are protected by the cpuidle lock: cpuidle_pause_and_lock().
@@ -51,7 +50,6 @@ struct cil_kernel {
 	struct cpuidle_governor **prev;
 	struct list_head *devices;
 	unsigned long __percpu *cpu_scale;
-	struct cpuidle_device * __percpu *idle_devices;
 	bool throttles_realtime;
 };
 

@@ -13,28 +13,28 @@
 /* A reader that joins late, or lost events, finds a state again after this time. */
 #define CHECKPOINT_PERIOD_NS	NSEC_PER_SEC
 
-static void join_names(const struct cpuidle_driver *drv, char *names, size_t size)
+static void join_names(const struct cil_cpu *cpu, char *names, size_t size)
 {
 	size_t used = 0;
-	int i;
+	u32 i;
 
 	names[0] = '\0';
-	for (i = 0; i < drv->state_count; i++)
+	for (i = 0; i < cpu->machine.state_count; i++)
 		used += scnprintf(names + used, size - used, "%s%s", i ? "," : "",
-				  drv->states[i].name);
+				  cpu->names[i]);
 }
 
-static void join_table(const struct cpuidle_driver *drv, char *table, size_t size)
+static void join_table(const struct cil_cpu *cpu, char *table, size_t size)
 {
 	size_t used = 0;
-	int i;
+	u32 i;
 
 	table[0] = '\0';
-	for (i = 0; i < drv->state_count; i++) {
-		const struct cpuidle_state *s = &drv->states[i];
+	for (i = 0; i < cpu->machine.state_count; i++) {
+		const struct cil_state *s = &cpu->machine.states[i];
 
 		used += scnprintf(table + used, size - used, "%s%s %lld/%lld",
-				  i ? ", " : "", s->name,
+				  i ? ", " : "", cpu->names[i],
 				  s->exit_latency_ns / NSEC_PER_USEC,
 				  s->target_residency_ns / NSEC_PER_USEC);
 	}
@@ -60,8 +60,8 @@ static noinline void emit_config(const struct cil_cpu *cpu,
 	char tunables[CIL_TUNABLES_TEXT];
 	char program[CIL_BPF_NAME];
 
-	join_names(cpu->driver, names, sizeof(names));
-	join_table(cpu->driver, table, sizeof(table));
+	join_names(cpu, names, sizeof(names));
+	join_table(cpu, table, sizeof(table));
 	cil_tunables_format(cpu->own, set, tunables, sizeof(tunables));
 	trace_config(cpu->record.seq, cpu->record.governor, set->generation,
 		     &cpu->machine, names, table,
@@ -147,7 +147,7 @@ void cil_emit_decision(struct cil_cpu *cpu)
 	r->left = switches != cpu->switches;
 	cpu->switches = switches;
 	cil_timers_read(r);
-	r->state_name = cpu->driver->states[r->decision.index].name;
+	r->state_name = cpu->names[r->decision.index];
 	trace_decision(r);
 }
 
@@ -163,7 +163,7 @@ void cil_emit_outcome(struct cil_cpu *cpu)
 	u16 weights[CIL_STATE_MAX] = {};
 	int row;
 
-	r->state_name = cpu->driver->states[r->outcome.index].name;
+	r->state_name = cpu->names[r->outcome.index];
 	trace_outcome(r);
 
 	if (!trace_weights_enabled() || r->kind != CIL_OUTCOME_ENTERED ||

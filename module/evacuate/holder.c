@@ -10,7 +10,7 @@
  * A holder decides at the end of each slice. So a CPU that is not wanted any
  * more, is about to go offline, or has work to do is back within a slice.
  */
-#include <linux/cpuidle.h>
+#include <linux/cpu.h>
 #include <linux/hrtimer.h>
 #include <linux/interrupt.h>
 #include <linux/kthread.h>
@@ -32,6 +32,13 @@
 /* So long after the end of a slice a mark to reschedule is folded. */
 #define FOLD_NS		200000
 
+/*
+ * The kernel asks no governor while a CPU is held. So a governor of ours gets
+ * one decision so often, to see which idle states are disabled by now.
+ */
+#define LOOK_NS		NSEC_PER_SEC
+#define LOOK_REST_NS	(100 * NSEC_PER_USEC)
+
 /**
  * struct cil_holder - what one CPU's thread remembers
  * @hold: of its decisions
@@ -39,6 +46,7 @@
  * @threads: the kernel's threads of the CPU while it is evacuated
  * @ready: @threads is filled in
  * @injections: of @threads at the last look
+ * @rested_ns: when the CPU last had time to go idle by itself
  * @slice_ns: length of the last slice, 0 if none came before this decision
  * @lost_ns: time in that slice in which the thread waited for other tasks
  * @limit_ns: latency limit of that slice
@@ -55,6 +63,7 @@ struct cil_holder {
 	struct cil_threads threads;
 	bool ready;
 	unsigned long injections;
+	u64 rested_ns;
 	u64 slice_ns;
 	u64 lost_ns;
 	u64 limit_ns;
@@ -145,49 +154,15 @@ static u64 latency_limit_ns(const struct evacuate_tunables *tunables)
 }
 
 /*
- * The state that play_idle_precise() leads to, as find_deepest_state() of the
- * kernel has it: the first state stands for none, disabled or not.
+ * A state that polls saves nothing. Where no governor of ours is enabled, the
+ * idle states are not known: the kernel takes the deepest that is allowed, or
+ * its first one, as its own governors do.
  */
-static const struct cpuidle_state *deepest_state(const struct cpuidle_driver *drv,
-						 const struct cpuidle_device *dev,
-						 u64 limit_ns)
-{
-	const struct cpuidle_state *s, *deepest = &drv->states[0];
-	u64 latency_ns = 0;
-	int i;
-
-	for (i = 1; i < drv->state_count; i++) {
-		s = &drv->states[i];
-		if (s->exit_latency_ns <= latency_ns ||
-		    s->exit_latency_ns > limit_ns ||
-		    (dev && dev->states_usage[i].disable))
-			continue;
-		latency_ns = s->exit_latency_ns;
-		deepest = s;
-	}
-	return deepest;
-}
-
-/* A state that polls saves nothing; a CPU without a driver or a device halts. */
 static bool is_too_strict(u64 limit_ns)
 {
-	const bool knows = cil_kernel.idle_devices;
-	const struct cpuidle_device *dev = NULL;
-	const struct cpuidle_driver *drv;
-	const struct cpuidle_state *s;
-	bool strict = false;
+	const struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, raw_smp_processor_id());
 
-	preempt_disable();
-	drv = cpuidle_get_driver();
-	if (knows)
-		dev = *this_cpu_ptr(cil_kernel.idle_devices);
-	if (drv && (!knows || (dev && dev->enabled))) {
-		s = deepest_state(drv, dev, limit_ns);
-		strict = s->flags & CPUIDLE_FLAG_POLLING ||
-			 s->exit_latency_ns > limit_ns;
-	}
-	preempt_enable();
-	return strict;
+	return limit_ns < READ_ONCE(cpu->halt_latency_ns);
 }
 
 static void holder_look(struct cil_holder *holder, struct evacuate_seen *seen)
@@ -245,7 +220,7 @@ static void holder_hold(struct cil_holder *holder, u64 length_ns)
 	WRITE_ONCE(holder->slices, holder->slices + 1);
 }
 
-static void rest_for(u64 length_ns)
+static void rest_for(struct cil_holder *holder, u64 length_ns)
 {
 	ktime_t length = ns_to_ktime(length_ns);
 
@@ -254,6 +229,7 @@ static void rest_for(u64 length_ns)
 	    cil_holder_is_wanted(raw_smp_processor_id()))
 		schedule_hrtimeout(&length, HRTIMER_MODE_REL);
 	__set_current_state(TASK_RUNNING);
+	holder->rested_ns = local_clock();
 }
 
 /* Between two slices, so that a release is never in the middle of one. */
@@ -274,7 +250,7 @@ static void holder_rest(struct cil_holder *holder, u64 length_ns)
 
 	if (lowers)
 		cil_threads_lower(&holder->threads);
-	rest_for(length_ns);
+	rest_for(holder, length_ns);
 	if (lowers && !cil_threads_raise(&holder->threads))
 		holder_release(holder);
 }
@@ -288,6 +264,8 @@ static void holder_decide(struct cil_holder *holder)
 	struct evacuate_step step;
 	pid_t pid = 0;
 
+	if (local_clock() - holder->rested_ns > LOOK_NS)
+		rest_for(holder, LOOK_REST_NS);
 	cil_evac_tunables(&tunables);
 	holder_look(holder, &seen);
 	holder->limit_ns = latency_limit_ns(&tunables);
@@ -332,7 +310,7 @@ static void holder_step(unsigned int cpu)
 	if (holder->ready)
 		holder_decide(holder);
 	else
-		rest_for(NSEC_PER_SEC);
+		rest_for(holder, NSEC_PER_SEC);
 }
 
 static int holder_should_run(unsigned int cpu)

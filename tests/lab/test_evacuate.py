@@ -105,15 +105,24 @@ echo "slept: $(gone)"
 """
 
 AGAIN = """
-# With all states but polling disabled a held CPU would spin.
-disable() { for state in 1 2 3; do echo $1 >$cpus/cpu3/cpuidle/state$state/disable; done; }
-disable 1
-before=$(stat_of 3 latency)
-usleep 300000
-echo "disabled: $(($(stat_of 3 latency) - before))"
-disable 0
+# With all states but polling disabled a held CPU would spin. A governor of ours sees that.
+disable() {
+    before=$(stat_of 3 latency)
+    for state in 1 2 3; do echo 1 >$cpus/cpu3/cpuidle/state$state/disable; done
+    usleep 1500000
+    echo "disabled.$1: $(($(stat_of 3 latency) - before))"
+    for state in 1 2 3; do echo 0 >$cpus/cpu3/cpuidle/state$state/disable; done
+    usleep 300000
+    before=$(stat_of 3 latency) slices=$(stat_of 3 slices)
+    usleep 300000
+    echo "enabled.$1: $(($(stat_of 3 latency) - before))"
+    echo "held.$1: $(($(stat_of 3 slices) - slices))"
+}
+governor gate
+disable gate
+governor menu
+disable menu
 # It is held, let go, and held again.
-usleep 300000
 set_pct 100
 usleep 300000
 trace_start 2 cpuidle_lab:evacuation cpuidle_lab:forced_idle
@@ -144,10 +153,12 @@ shallow=$(cat $cpus/cpu3/cpuidle/state2/time)
 echo 20 >$e/evacuate_latency_us
 sleep 1
 echo "shallow.us: $(($(cat $cpus/cpu3/cpuidle/state2/time) - shallow))"
+governor gate
 echo 1 >$e/evacuate_latency_us
 usleep 500000
 echo "latency: $(stat_of 3 latency)"
 echo 1000000 >$e/evacuate_latency_us
+governor menu
 usleep 200000
 # Work that can run nowhere else has the CPU.
 trace_start 4 cpuidle_lab:evacuate_back_off
@@ -260,7 +271,11 @@ def seconds(line: str) -> float:
 
 
 def test_a_cpu_that_would_spin_is_released(said: dict[str, str]) -> None:
-    assert int(said["disabled"]) > 0
+    assert int(said["disabled.gate"]) > 0
+    assert int(said["disabled.menu"]) == 0
+    for governor in ("gate", "menu"):
+        assert int(said[f"enabled.{governor}"]) == 0
+        assert int(said[f"held.{governor}"]) > 0
 
 
 def test_a_second_evacuation_begins_afresh(result: LabResult) -> None:
