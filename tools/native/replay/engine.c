@@ -10,7 +10,8 @@
  *   is asked again, for what is left of the interval.
  * - The kernel tells of the next timer as it did in the recording, at that time.
  *   Where it told of the tick, because the tick had to go on, the tick goes on
- *   here, too, and ends the interval.
+ *   here, too, and ends the interval. Where there is no timer, it tells of one
+ *   at the end of time, as tick_nohz_get_sleep_length() does.
  * - Timers in units of the tick expire in its handler, and kernels tell that
  *   governors as a wake-up by the tick. It ends the interval all the same.
  * - The polling state gives up after its time limit, and the policy is asked
@@ -374,7 +375,6 @@ static void decide(struct rp_run *run, struct rp_interval *in, s64 tick_due_ns,
 	run->rejected = false;
 	rp_learn(run, in->now_ns);
 	rp_now.sleep_length_ns = in->held ? tick_due_ns :
-				 in->timer_ns == CIL_TIME_MAX ? CIL_TIME_MAX :
 				 in->timer_ns <= in->now_ns ? 0 :
 				 (s64)(in->timer_ns - in->now_ns);
 	rp_now.delta_tick_ns = rp_now.sleep_length_ns;
