@@ -288,6 +288,17 @@ def test_of_many_cpus_the_ticks_of_others_are_taken_to_run(tmp_path: Path) -> No
     assert (sleep + at, delta + at) == (4000 * MS, 12 * MS)
 
 
+def test_without_a_timer_the_end_of_time_is_told(tmp_path: Path) -> None:
+    kernel = Timers()
+    kernel.begin()
+    kernel.add(100, "timer_cancel", timer=1)
+    kernel.switch()
+    at = kernel.now + 100
+    kernel.choose(1, 20_000)
+    kernel.tick()
+    assert told(kernel, tmp_path / "a.dat") == [(tr.TIME_MAX - at, 12 * MS - at)]
+
+
 def test_more_timers_than_are_kept_tell_nothing(tmp_path: Path) -> None:
     kernel = Timers()
     kernel.begin()

@@ -79,10 +79,11 @@ static s64 time_to_tick(const struct cil_stock *s,
 	return delta_ns;
 }
 
+/* As the kernel tells it: what is not armed is due at the end of time. */
 static s64 time_until(u64 due_ns, u64 now_ns)
 {
 	if (due_ns == CIL_NEVER)
-		return INT64_MAX;
+		due_ns = INT64_MAX;
 	return due_ns > now_ns ? (s64)(due_ns - now_ns) : 0;
 }
 
@@ -129,11 +130,11 @@ static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 	if (due_ns) {
 		s->counts->inferred++;
 		d->flags |= CIL_FLAG_INFERRED;
-		d->sleep_length_ns = due_ns > d->ts ? (s64)(due_ns - d->ts) : 0;
+		d->sleep_length_ns = time_until(due_ns, d->ts);
 	} else {
 		s->counts->untold++;
 		d->flags |= CIL_FLAG_UNTOLD;
-		d->sleep_length_ns = INT64_MAX;
+		d->sleep_length_ns = time_until(CIL_NEVER, d->ts);
 	}
 	d->delta_tick_ns = time_to_tick(s, e);
 }
