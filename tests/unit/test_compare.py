@@ -350,6 +350,15 @@ def test_the_worst_decisions_are_found_with_their_inputs(
         assert bad.cost_uj - bad.excess_uj == pytest.approx(best / 1e6)
 
 
+def test_the_end_of_time_is_no_timer(tmp_path: Path) -> None:
+    # The kernel's clock is not that of the recording: here 5 s ahead.
+    none = TIME_MAX - 10**9 - 5 * 10**9
+    path = write(tmp_path / "none", "bimodal", 300, flags=columns.GAP, timer_ns=none)
+    found = compare(path, bad=7).results["none", "teo_ng"].worst
+    assert found
+    assert {bad.timer_us for bad in found} == {None}
+
+
 def test_a_perfect_governor_has_no_worst_decision(everything: tuple[Any, str, str]) -> None:
     worst = {(i["trace"], i["governor"]): len(i["worst"]) for i in everything[0]["results"]}
     assert {worst[law, "oracle"] for law in LAWS} == {0}

@@ -21,7 +21,8 @@ _INPUTS = (
     "disabled",
     "flags",
 )
-_NEVER = TIME_MAX
+# Without a timer the kernel tells the time until TIME_MAX.
+_NEVER = TIME_MAX // 2
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _inputs(recording: Recording, wanted: Iterable[Place]) -> dict[tuple[int, in
 
 
 def _us(ns: int) -> float | None:
-    return None if ns < 0 or ns == _NEVER else ns / 1000
+    return None if ns < 0 or ns > _NEVER else ns / 1000
 
 
 def _tick_us(inputs: Mapping[str, int], tick_ns: int) -> float | None:
