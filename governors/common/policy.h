@@ -74,7 +74,8 @@ struct cil_machine {
  *	the state, the CPU had work before it could sleep, or there was none
  * @asked: @sleep_length_ns and @delta_tick_ns are valid; the policy sets it
  *	through cil_sleep_length() only
- * @sleep_length_ns: time to the next timer event if the tick is stopped
+ * @sleep_length_ns: time to the next timer event if the tick is stopped; the
+ *	time to CIL_TIME_MAX if there is none
  * @delta_tick_ns: time to the next timer event, the tick included
  *
  * To read the sleep length costs time in the kernel, so a policy reads it
