@@ -65,6 +65,16 @@ class Decided:
         return self.kind is not None
 
     @property
+    def short(self) -> bool:
+        """Whether the period was no longer than the exit latency of its state."""
+        return 0 < EXIT[self.entered] >= self.residency
+
+    @property
+    def stay(self) -> int:
+        """Time in the state until something woke the CPU."""
+        return self.residency // 2 if self.short else self.residency - EXIT[self.entered]
+
+    @property
     def stopped(self) -> bool:
         """Whether the tick was stopped already."""
         return bool(self.flags & tr.TICK_STOPPED)
@@ -166,7 +176,7 @@ class Story:
     def woken(self, i: int, now: int) -> tuple[int, int]:
         """Return when the CPU woke from period i, not after now, and how long it stayed then."""
         d = self.decided[i]
-        left = d.now + d.residency - EXIT[d.entered]
+        left = d.now + d.stay
         since = min(left, now, *([d.now + d.delta] if self.by_tick(i) else []))
         return since, left - since
 
@@ -197,7 +207,7 @@ class Story:
         d, after = self.decided[i], self.decided[i + 1]
         if self.held(i) or d.sleep >= 2**50:
             return None
-        due, woken = d.now + max(d.sleep, 0), d.now + d.residency - EXIT[d.entered]
+        due, woken = d.now + max(d.sleep, 0), d.now + d.stay
         if d.entered != POLLING and woken - due > NEAR:
             return None  # it had passed before, so it had been moved
         return due if due <= after.now else None
@@ -236,7 +246,7 @@ class Story:
         start, d = self.decided[group[0]].now, self.decided[i]
         if d.kind == 1:
             return 0, d.now, 0
-        stay, flags = d.residency - EXIT[d.entered], 0
+        stay, flags = d.stay, 0
         length, awake = max(1, d.now + stay - start), d.now + d.residency
         if not self.again(i):
             until_due = stay >= d.sleep - NEAR
@@ -278,7 +288,7 @@ def plainly(decided: list[Decided]) -> list[dict[str, Any]]:
         halted = before.stopped or (before.stop_tick and not story.held(earlier))
         if first.stopped or (stayed and not halted):
             flags |= co.CONTINUED
-        if last.kind == 0 and last.residency < 2 * EXIT[last.entered]:
+        if last.kind == 0 and last.short:
             flags |= co.UNCERTAIN
         if any(decided[i].overslept for i in group):
             flags |= co.OVERSLEPT
@@ -328,7 +338,7 @@ def streams(draw: st.DrawFn) -> list[Decided]:
         length = [1, 900, 60_000, 200_000, 255_000, TICK, 9_000_000, delta - NEAR, delta]
         residency = max(0, draw(st.sampled_from(length)))
         awake = draw(st.sampled_from([0, 700, 20_000, 60_000, 3_000_000]))
-        woken = residency - EXIT[entered]
+        woken = residency - EXIT[entered] if residency > EXIT[entered] else residency // 2
         timers = [
             delta, delta, -5, 0, 50_000, TICK, TICK + 1, TIME_MAX, TIME_MAX,
             woken - NEAR, woken + NEAR, residency + awake, residency + awake + 1,

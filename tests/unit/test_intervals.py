@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from cpuidle_lab import columns as co
 from cpuidle_lab import metrics
 from cpuidle_lab import trace as tr
+from cpuidle_lab.blind import judge
 from tests.unit import synthetic
 from tests.unit.intervals_model import (
     EXIT,
     GRID_NEAR,
+    MACHINE,
     OLDER,
     PHASE,
     TICK,
@@ -132,9 +135,9 @@ def test_an_interval_ends_where_the_idle_loop_was_left(tmp_path: Path) -> None:
     first = Decided(seq=1, now=10**9, delta=10**6, residency=10**6, tick=1)
     again = Decided(seq=2, now=10**9 + 1_050_000, residency=500)
     stayed = rows_of(tmp_path, first, replace(again, left=0))
-    assert [(row["periods"], row["length_ns"]) for row in stayed] == [(2, 1_050_000 + 500 - 2_000)]
+    assert [(row["periods"], row["length_ns"]) for row in stayed] == [(2, 1_050_000 + 250)]
     gone = rows_of(tmp_path, first, again)
-    assert [(row["periods"], row["length_ns"]) for row in gone] == [(1, 998_000), (1, 1)]
+    assert [(row["periods"], row["length_ns"]) for row in gone] == [(1, 998_000), (1, 250)]
     # The tick brought what ended it: the same for a governor, but no wake-up of its own.
     assert gone[0]["flags"] & co.TICKED and not gone[0]["flags"] & (co.TIMER | co.CUT)
     assert [bool(row["flags"] & co.CONTINUED) for row in gone] == [False, False]
@@ -371,3 +374,25 @@ def test_answers_are_not_those_of_power_cpu_idle(tmp_path: Path) -> None:
     (row,) = made(trace, tmp_path).table("interval").to_dicts()
     assert row["periods"] == 5
     assert len(row["answer_at_ns"]) == row["answers"] == 4
+
+
+# A table has the worst case of an exit latency. A period that is no longer is halved, as the
+# kernel's menu does, and marked.
+@pytest.mark.parametrize(
+    ("residency", "length", "uncertain"),
+    [(2_001, 1, False), (2_000, 1_000, True), (1_300, 650, True), (0, 1, True)],
+)
+def test_short_of_the_exit_latency(
+    tmp_path: Path, residency: int, length: int, uncertain: bool
+) -> None:
+    (row,) = rows_of(tmp_path, Decided(seq=1, now=10**9, residency=residency))
+    assert row["length_ns"] == length
+    assert bool(row["flags"] & co.UNCERTAIN) == uncertain
+    index, lasted = np.array([1]), np.array([residency])
+    found = judge(MACHINE, index, lasted)
+    assert (found["length_ns"][0], found["short"][0]) == (length, uncertain)
+
+
+def test_a_state_without_exit_latency_is_never_too_short(tmp_path: Path) -> None:
+    (row,) = rows_of(tmp_path, Decided(seq=1, now=10**9, index=0, entered=0, residency=0))
+    assert not row["flags"] & co.UNCERTAIN

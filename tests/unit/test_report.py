@@ -236,13 +236,17 @@ def reference(periods: Sequence[Period], machine: Machine) -> dict[str, float]:
     def entered(p: Period) -> int:
         return p.index if p.entered is None else p.entered
 
+    def stay(p: Period) -> int:
+        exit_ns = machine.exit_latency_ns[entered(p)]
+        return p.residency // 2 if 0 < exit_ns >= p.residency else p.residency - exit_ns
+
     energy = spent = oracle = above = below = 0.0
     judged: set[int] = set()
     for run, cut in merge(periods):
         if cut:
             continue
         first, last = periods[run[0]], periods[run[-1]]
-        woken = begins[run[-1]] + last.residency - machine.exit_latency_ns[entered(last)]
+        woken = begins[run[-1]] + stay(last)
         end = max(woken, begins[run[0]] + 1)
         # Each state is charged until the next one is chosen, or the CPU is woken.
         times = [min(begins[i], end) for i in run] + [end]
@@ -265,7 +269,7 @@ def reference(periods: Sequence[Period], machine: Machine) -> dict[str, float]:
         enabled = [s for s in range(machine.count) if not p.disabled >> s & 1]
         shallower = [s for s in enabled if s < k]
         deeper = [s for s in enabled if s > k]
-        after = p.residency - machine.exit_latency_ns[k]
+        after = stay(p)
         if p.residency < machine.target_residency_ns[k]:
             above += bool(shallower)
         elif after > 0 and deeper:

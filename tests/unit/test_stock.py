@@ -623,7 +623,8 @@ def test_cpu_idle_alone_is_judged_against_the_best_possible(tmp_path: Path) -> N
 
 def test_the_ideal_state_is_the_deepest_that_pays() -> None:
     machine = machines.find("skx")
-    found = judge(machine, [3, 1, 0], [400_000, 600_000, 1000])  # type: ignore[arg-type]
+    stays = [400_000 + 133_000, 600_000 + 2_000, 1000]
+    found = judge(machine, [3, 1, 0], stays)  # type: ignore[arg-type]
     assert found["ideal"].tolist() == [2, 3, 0]
     assert found["above"].tolist() == [True, False, False]
     assert found["below"].tolist() == [False, True, False]
@@ -634,10 +635,10 @@ def test_a_period_is_above_and_below_as_the_kernel_counts() -> None:
     """Above with its exit latency, below without it: C6 of skx takes 133 us to leave."""
     machine = machines.find("skx")
     exit_ns = machine.exit_latency_ns[3]
-    lengths = [600_000 - exit_ns - 1, 600_000 - exit_ns]
-    found = judge(machine, [3, 3], lengths)  # type: ignore[arg-type]
+    assert exit_ns == 133_000
+    found = judge(machine, [3, 3], [599_999, 600_000])  # type: ignore[arg-type]
     assert found["above"].tolist() == [True, False]
-    found = judge(machine, [2, 2], [599_999, 600_000])  # type: ignore[arg-type]
+    found = judge(machine, [2, 2], [609_999, 610_000])  # type: ignore[arg-type]
     assert found["below"].tolist() == [False, True]
 
 
@@ -654,8 +655,8 @@ def test_a_state_that_is_left_before_its_exit_latency_has_no_negative_length(
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     with columns.opened(path) as recording:
         model = model_of(recording.machines[0])
-    # Nine lengths are 1 ns.
-    ns = 1_000_000 + 9
+    # Nine lengths are half of what was measured.
+    ns = 1_000_000 + 9 * 16_500
     assert run["metrics"]["power_mw"] == pytest.approx(10 * model.entry_pj[2] / ns + 100)
 
 

@@ -426,16 +426,12 @@ def _judge_idle(
     group: Group, pieces: Sequence[pl.DataFrame], kinds: Sequence[Machine | None]
 ) -> None:
     """Add regret, above and below: each idle period against the best state for it."""
-    lengths = [
-        (part["residency"] - part["exit_latency"]).clip(lower_bound=1).to_numpy() for part in pieces
-    ]
     found = [
-        judge(machine, part["index"].to_numpy(), length)
-        for machine, part, length in zip(kinds, pieces, lengths, strict=True) if machine
+        judge(machine, part["index"].to_numpy(), part["residency"].to_numpy())
+        for machine, part in zip(kinds, pieces, strict=True) if machine
     ]  # fmt: skip
     sums = {name: sum(float(one[name].sum()) for one in found) for name in found[0]}
-    count = sum(part.height for part in pieces)
-    length = sum(float(one.sum()) for one in lengths)
+    count, length = sum(part.height for part in pieces), sums["length_ns"]
     group.values |= {
         "regret": 100 * (sums["cost_pj"] / sums["oracle_pj"] - 1) if sums["oracle_pj"] else None,
         "power_mw": sums["cost_pj"] / length if length > 0 else None,

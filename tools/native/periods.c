@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "periods.h"
+#include "stay.h"
 
 /*
  * A timer or a tick came, or did not, by so much: the way into the state, and
@@ -82,6 +83,11 @@ static const char *check_index(struct cil_periods *p, const char *what,
 static s64 exit_latency(const struct cil_periods *p, const struct cil_period *d)
 {
 	return p->machine.exit_latency_ns[d->out_index];
+}
+
+static s64 stay_ns(const struct cil_periods *p, const struct cil_period *d)
+{
+	return cil_stay_ns(d->residency_ns, exit_latency(p, d));
 }
 
 static bool is_polling(const struct cil_periods *p, const struct cil_period *d)
@@ -251,8 +257,8 @@ static void begin_interval(struct cil_periods *p, const struct cil_period *d)
 static void end_interval(struct cil_periods *p, const struct cil_period *d)
 {
 	struct cil_interval *in = &p->interval;
-	s64 stay_ns = (s64)d->residency_ns - exit_latency(p, d);
-	bool due = stay_ns + TOLERANCE_NS >= d->sleep_length_ns;
+	s64 stayed_ns = stay_ns(p, d);
+	bool due = stayed_ns + TOLERANCE_NS >= d->sleep_length_ns;
 	bool ticked = d->tick == CIL_TICK_HIDDEN ? tick_served(p, d) :
 						   d->tick == CIL_TICK_WAKEUP;
 	s64 length_ns;
@@ -262,7 +268,7 @@ static void end_interval(struct cil_periods *p, const struct cil_period *d)
 	if (!p->goes_on && !is_tick(p, d) && d->sleep_length_ns > 0 && due)
 		in->flags |= CIL_INTERVAL_TIMER;
 	p->end_ns = d->now_ns + d->residency_ns;
-	length_ns = (s64)(d->now_ns - in->start_ns) + stay_ns;
+	length_ns = (s64)(d->now_ns - in->start_ns) + stayed_ns;
 	in->length_ns = length_ns > 0 ? length_ns : 1;
 }
 
@@ -273,10 +279,10 @@ static void end_interval(struct cil_periods *p, const struct cil_period *d)
 static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 {
 	const struct cil_period *last = &p->last;
-	u64 left_ns = p->end_ns - exit_latency(p, last);
+	u64 left_ns = last->now_ns + stay_ns(p, last);
 	u64 at_ns = left_ns < now_ns ? left_ns : now_ns;
 	struct cil_answer answer;
-	s64 earlier_ns, served_ns;
+	s64 earlier_ns;
 
 	if (last->by_tick && last->now_ns + (u64)last->delta_tick_ns < at_ns)
 		at_ns = last->now_ns + last->delta_tick_ns;
@@ -288,9 +294,7 @@ static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 		timer_ns += earlier_ns;
 	answer.at_ns = at_ns;
 	answer.timer_ns = timer_ns;
-	/* An exit latency that no machine has makes the difference wrap. */
-	served_ns = (s64)(left_ns - at_ns);
-	answer.served_ns = served_ns < 0 ? 0 : served_ns;
+	answer.served_ns = left_ns - at_ns;
 	answer.back_ns = now_ns > p->end_ns ? now_ns - p->end_ns : 0;
 	answer.tick_phase_ns = p->told_phase_ns;
 	p->sink.answer(p->sink.context, &answer);
@@ -299,14 +303,13 @@ static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 static void extend_interval(struct cil_periods *p, struct cil_period *d)
 {
 	struct cil_interval *in = &p->interval;
-	s64 exit_ns = exit_latency(p, d);
 
 	if (in->periods++)
 		tell_answer(p, d->now_ns, timer_of(p, d));
 	in->last_index = d->out_index;
 	in->flags &= ~(CIL_INTERVAL_TIMER | CIL_INTERVAL_UNCERTAIN |
 		       CIL_INTERVAL_TICKED);
-	if ((s64)d->residency_ns - exit_ns < exit_ns)
+	if (cil_is_short(d->residency_ns, exit_latency(p, d)))
 		in->flags |= CIL_INTERVAL_UNCERTAIN;
 	d->interval = in->first_seq;
 	d->by_tick = ended_by_tick(p, d);
@@ -341,7 +344,7 @@ static bool timer_came(const struct cil_periods *p, const struct cil_period *d,
 		       u64 *due_ns)
 {
 	const struct cil_period *last = &p->last;
-	u64 woken_ns = p->end_ns - exit_latency(p, last);
+	u64 woken_ns = last->now_ns + stay_ns(p, last);
 	s64 timer_ns = p->last_timer_ns;
 
 	if (timer_ns < 0 || timer_ns >= (s64)CIL_LENGTH_BELIEVED)

@@ -2,6 +2,7 @@
 /* From an unmodified kernel's events to decisions; see stock.h. */
 #include <string.h>
 
+#include "stay.h"
 #include "stock.h"
 
 /* The kernel's measurement and the events' differ by no more. */
@@ -39,10 +40,9 @@ void cil_stock_begin(struct cil_stock *s, const struct cil_stock_sink *sink,
 static u64 woken_ns(const struct cil_stock *s, const struct cil_stock_entry *e)
 {
 	u64 residency_ns = e->outcome.residency_ns;
-	u64 exit_ns = s->machine.exit_latency_ns[e->outcome.index];
-	u64 begin_ns = e->outcome.ts - residency_ns;
+	s64 exit_ns = s->machine.exit_latency_ns[e->outcome.index];
 
-	return begin_ns + (residency_ns > exit_ns ? residency_ns - exit_ns : 0);
+	return e->outcome.ts - residency_ns + cil_stay_ns(residency_ns, exit_ns);
 }
 
 /*

@@ -78,7 +78,7 @@ def _check_layout(target: Path) -> None:
 def _ingredients(product: Product, sources: Sequence[Path]) -> list[str | bytes]:
     folders = (NATIVE / "replay", _SHIM, TOP / "governors")
     headers = [path for folder in folders for path in sorted(folder.rglob("*.h"))]
-    headers.append(NATIVE / "grid.h")
+    headers += [NATIVE / name for name in ("grid.h", "stay.h")]
     found: list[str | bytes] = [abi.assertions(), repr(product), *_FLAGS, *_KERNEL_FLAGS]
     for path in (*headers, *product.headers, *sources):
         found += [path.name, path.read_bytes()]

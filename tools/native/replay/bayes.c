@@ -25,6 +25,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../stay.h"
 #include "limits.h"
 #include "outlook.h"
 #include "run.h"
@@ -304,7 +305,8 @@ static void bayes_update(void *state, const struct cil_machine *machine,
 	struct bayes *b = state;
 	const struct cil_state *s = &machine->states[outcome->index];
 	u64 back_ns = b->decided_ns + outcome->residency_ns;
-	s64 slept_ns = sane(outcome->residency_ns) - s->exit_latency_ns;
+	s64 slept_ns = cil_stay_ns(sane(outcome->residency_ns),
+				   s->exit_latency_ns);
 
 	if (slept_ns < 1)
 		slept_ns = 1;

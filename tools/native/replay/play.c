@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "../stay.h"
 #include "run.h"
 
 /* Flags of intervals that cannot be played, and of those that have no regret. */
@@ -193,8 +194,9 @@ static void judge_stay(struct rp_run *run, struct rp_interval *in,
 	t->ticks += s->tick[k] == 1 && !last && !m->states[index].polling;
 	t->polls += s->poll_time_limit[k];
 	rp_judge_misses(run, s->disabled[k], index,
-	      (s64)s->residency_ns[k] - m->states[index].exit_latency_ns,
-	      s->residency_ns[k]);
+			cil_stay_ns(s->residency_ns[k],
+				    m->states[index].exit_latency_ns),
+			s->residency_ns[k]);
 	in->now_ns = last ? in->end_ns : s->now_ns[k + 1];
 	rp_charge(run, in, index);
 	in->last = index;

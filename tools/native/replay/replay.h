@@ -29,7 +29,7 @@
 #define RP_TIMER		0x01	/* ended by the timer that was known */
 #define RP_CUT			0x02	/* its end is not in the trace */
 #define RP_CONTINUED		0x04	/* the idle loop was not left before it */
-#define RP_UNCERTAIN		0x08	/* rests on an exit latency as long */
+#define RP_UNCERTAIN		0x08	/* ends within an exit latency */
 #define RP_GAP			0x10	/* events before it were lost */
 #define RP_UNKNOWN		0x20	/* timer and limits are not known */
 #define RP_TICKED		0x40	/* what ended it came with the tick */
