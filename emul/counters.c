@@ -35,7 +35,7 @@ static u64 counter_residency(const struct perf_event *event)
 	int i;
 
 	emul_account_read(&per_cpu_ptr(emul_cpus, event->cpu)->account, &usage);
-	for (i = 0; i < emul_driver.state_count; i++)
+	for (i = 0; i < emul_state_count; i++)
 		if (counter_of(&emul_driver.states[i]) == event->attr.config)
 			time_ns += usage.time_ns[i];
 	return mul_u64_u32_div(time_ns, tsc_khz, 1000000);

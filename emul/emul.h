@@ -54,14 +54,14 @@ struct emul_power {
 
 /**
  * struct emul_cpu - one emulated CPU
- * @dev: its cpuidle device
+ * @dev: its cpuidle device, NULL if it has none
  * @timer: ends a modelled exit latency or a poll; armed only inside enter
  * @expired: @timer has fired since it was armed
  * @requests: how often a state that halts was to be entered
  * @account: its energy account
  */
 struct emul_cpu {
-	struct cpuidle_device	dev;
+	struct cpuidle_device	*dev;
 	struct hrtimer		timer;
 	bool			expired;
 	u32			requests;
@@ -70,6 +70,7 @@ struct emul_cpu {
 
 extern struct emul_cpu __percpu *emul_cpus;
 extern struct cpuidle_driver emul_driver;
+extern int emul_state_count;
 extern struct emul_power emul_power[EMUL_SLOTS];
 extern s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
 
@@ -108,8 +109,13 @@ void emul_account_read(const struct emul_account *account,
 u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot);
 u64 emul_energy_uj(void);
 
-/* work.c */
+/* devices.c */
 struct dentry;
+int emul_devices_register(void);
+void emul_devices_unregister(void);
+void emul_table_register(struct dentry *folder);
+
+/* work.c */
 void emul_work_register(struct dentry *folder);
 
 /* counters.c */

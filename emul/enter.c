@@ -124,7 +124,7 @@ static __always_inline int enter_state(struct cpuidle_device *dev,
 				       struct cpuidle_driver *drv, int index,
 				       bool has_siblings)
 {
-	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
+	struct emul_cpu *cpu = this_cpu_ptr(emul_cpus);
 	int reported = index;
 
 	cpu->requests++;
@@ -224,7 +224,7 @@ static u64 emul_poll_limit_ns(struct cpuidle_driver *drv,
 int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 		    int index)
 {
-	struct emul_cpu *cpu = container_of(dev, struct emul_cpu, dev);
+	struct emul_cpu *cpu = this_cpu_ptr(emul_cpus);
 
 	dev->poll_time_limit = false;
 	if (current_clr_polling_and_test())

@@ -5,8 +5,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/cpu.h>
-#include <linux/cpuhotplug.h>
+#include <linux/cpumask.h>
 #include <linux/cpuidle.h>
 #include <linux/hrtimer.h>
 #include <linux/module.h>
@@ -77,12 +76,14 @@ struct cpuidle_driver emul_driver = {
 	.name = KBUILD_MODNAME,
 };
 
+/* Number of states of the machine; the driver may offer fewer of them. */
+int emul_state_count;
+
 /* Exit latency of each state, as it really is. */
 s64 emul_exit_latency_ns[CPUIDLE_STATE_MAX];
 
 /* The driver's table, and the hidden figures; equal unless the parameter real is given. */
 static struct emul_machine emulated, hidden;
-static int emul_hotplug;
 
 static const char *const poll_modes[] = { "told", "silent", "none" };
 
@@ -216,6 +217,7 @@ static void fill_driver(void)
 		before = emul_power[n];
 	}
 	emul_driver.state_count = n;
+	emul_state_count = n;
 	emul_driver.governor = governor;
 }
 
@@ -229,87 +231,10 @@ static int alloc_cpus(void)
 	for_each_possible_cpu(cpu) {
 		struct emul_cpu *ecpu = per_cpu_ptr(emul_cpus, cpu);
 
-		ecpu->dev.cpu = cpu;
 		emul_timer_init(ecpu);
 		emul_account_init(&ecpu->account);
 	}
 	return 0;
-}
-
-static void account_this_cpu(int slot)
-{
-	local_irq_disable();
-	emul_account_switch(&this_cpu_ptr(emul_cpus)->account, slot);
-	local_irq_enable();
-}
-
-static int emul_cpu_online(unsigned int cpu)
-{
-	int ret;
-
-	account_this_cpu(EMUL_BUSY);
-	ret = cpuidle_register_device(&per_cpu_ptr(emul_cpus, cpu)->dev);
-	if (ret) {
-		pr_err("no cpuidle device for CPU %u (error %d)\n", cpu, ret);
-		account_this_cpu(EMUL_OFFLINE);
-	}
-	return ret;
-}
-
-/*
- * Runs before a CPU goes offline, and for every online CPU when the module
- * goes or fails to load. Afterwards this CPU does not execute code of this
- * module in its idle loop, and does not use its device or driver there.
- *
- * cpuidle alone does not ensure that. It waits for idle loops by
- * synchronize_rcu(), which a CPU that halts with RCU not watching does not hold
- * up. The way out of a halt can take a long exit latency. Hotplug callbacks of
- * online states ensure it: they run in a thread on the CPU concerned. The idle
- * task is never preempted, so when this function starts, the CPU's last pass
- * through its idle loop is complete. While the function blocks, cpuidle is
- * paused and the idle loop finds no driver. Once cpuidle goes on, it finds no
- * device on this CPU.
- *
- * Schedulers on other CPUs may still look at the idle state this CPU was in;
- * RCU does watch those, and cpuidle_unregister_device() waits for them.
- */
-static int emul_cpu_offline(unsigned int cpu)
-{
-	cpuidle_unregister_device(&per_cpu_ptr(emul_cpus, cpu)->dev);
-	account_this_cpu(EMUL_OFFLINE);
-	return 0;
-}
-
-static int register_driver(void)
-{
-	struct cpuidle_driver *active = cpuidle_get_driver();
-	int ret;
-
-	if (active) {
-		pr_err("cpuidle driver %s is active; an emulated machine needs a kernel without one\n",
-		       active->name);
-		return -EBUSY;
-	}
-	ret = cpuidle_register_driver(&emul_driver);
-	if (ret) {
-		pr_err("cpuidle refuses the driver (error %d); is it switched off?\n",
-		       ret);
-		return ret;
-	}
-	ret = cpuhp_setup_state(CPUHP_AP_ONLINE_DYN, "cpuidle/emul:online",
-				emul_cpu_online, emul_cpu_offline);
-	if (ret < 0) {
-		cpuidle_unregister_driver(&emul_driver);
-		return ret;
-	}
-	emul_hotplug = ret;
-	return 0;
-}
-
-static void unregister_driver(void)
-{
-	cpuhp_remove_state(emul_hotplug);
-	cpuidle_unregister_driver(&emul_driver);
 }
 
 static int __init emul_init(void)
@@ -328,7 +253,7 @@ static int __init emul_init(void)
 	ret = alloc_cpus();
 	if (ret)
 		return ret;
-	ret = register_driver();
+	ret = emul_devices_register();
 	if (ret)
 		goto err_free;
 	ret = emul_zone_register();
@@ -352,7 +277,7 @@ static int __init emul_init(void)
 err_zone:
 	emul_zone_unregister();
 err_unregister:
-	unregister_driver();
+	emul_devices_unregister();
 err_free:
 	free_percpu(emul_cpus);
 	return ret;
@@ -365,7 +290,7 @@ static void __exit emul_exit(void)
 	emul_counters_unregister();
 	emul_thermal_unregister();
 	emul_zone_unregister();
-	unregister_driver();
+	emul_devices_unregister();
 	free_percpu(emul_cpus);
 }
 module_exit(emul_exit);

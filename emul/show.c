@@ -115,7 +115,7 @@ static int energy_show(struct seq_file *file, void *unused)
 		emul_account_read(&per_cpu_ptr(emul_cpus, cpu)->account,
 				  &usage);
 		for (slot = 0; slot < EMUL_SLOTS; slot++) {
-			if (slot >= emul_driver.state_count && slot < EMUL_BUSY)
+			if (slot >= emul_state_count && slot < EMUL_BUSY)
 				continue;
 			seq_printf(file,
 				   "%-4d %-15s %9u %12llu %16llu %12llu %16llu\n",
@@ -143,6 +143,7 @@ void emul_debugfs_register(void)
 				   &energy_fops);
 	if (IS_ERR(file))
 		pr_info("no table in debugfs (error %ld)\n", PTR_ERR(file));
+	emul_table_register(debugfs_dir);
 	emul_work_register(debugfs_dir);
 }
 

@@ -122,6 +122,24 @@ governor gate
 disable gate
 governor menu
 disable menu
+# The driver's table changes while CPUs are held.
+states=/sys/kernel/debug/cpuidle_emul/states
+energy() { cat /sys/class/powercap/cpuidle-emul:0/energy_uj; }
+for bad in 0 5 -1 x ''; do
+    echo "$bad" 2>/dev/null >$states && echo "taken: $bad states"
+done
+governor gate
+before=$(energy)
+for count in 2 4 1 4; do
+    echo $count >$states || echo "taken: no table of $count"
+    [ "$(energy)" -ge "$before" ] || echo "taken: the energy falls"
+    before=$(energy)
+    slices=$(stat_of 3 slices)
+    usleep 200000
+    echo "table.$count: $(cat $states) $(ls -d $cpus/cpu3/cpuidle/state* | wc -l) $(gone)"
+    echo "table.held.$count: $(($(stat_of 3 slices) - slices))"
+done
+governor menu
 # It is held, let go, and held again.
 set_pct 100
 usleep 300000
@@ -276,6 +294,13 @@ def test_a_cpu_that_would_spin_is_released(said: dict[str, str]) -> None:
     for governor in ("gate", "menu"):
         assert int(said[f"enabled.{governor}"]) == 0
         assert int(said[f"held.{governor}"]) > 0
+
+
+def test_the_table_may_change_while_cpus_are_held(said: dict[str, str]) -> None:
+    for count in (1, 2, 4):
+        assert said[f"table.{count}"] == f"{count} {count} 2-3"
+        # Where a CPU can but poll, it is not held.
+        assert (int(said[f"table.held.{count}"]) > 0) == (count > 1)
 
 
 def test_a_second_evacuation_begins_afresh(result: LabResult) -> None:
