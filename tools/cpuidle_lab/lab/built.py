@@ -20,7 +20,12 @@ from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 SERIES = "6.12"
 OPTIONS = Path(__file__).parent / "kernels"
-FLAVOURS = tuple(sorted(path.stem for path in OPTIONS.glob("*.config") if path.stem != "base"))
+# Flavours of other series, with their options and series: drivers of 7.2 free their devices.
+FURTHER = {"debug-7.2": ("debug", "7.2")}
+FLAVOURS = (
+    *sorted(path.stem for path in OPTIONS.glob("*.config") if path.stem != "base"),
+    *FURTHER,
+)
 
 # What building a kernel needs, by package.
 TOOLS = {
@@ -104,8 +109,9 @@ def build_tree(flavour: str) -> Path:
         UserError: see kernel().
     """
     _check_tools(compiler(flavour))
-    source = source_tree()
-    wanted = "".join((OPTIONS / f"{name}.config").read_text() for name in ("base", flavour))
+    options, series = FURTHER.get(flavour, (flavour, SERIES))
+    source = source_tree(series)
+    wanted = "".join((OPTIONS / f"{name}.config").read_text() for name in ("base", options))
 
     def build(target: Path) -> None:
         (target / "wanted.config").write_text(wanted)
@@ -123,7 +129,7 @@ def build_tree(flavour: str) -> Path:
         [compiler(flavour), "--version"], capture_output=True, text=True, check=True
     )
     recipe = [source.name, wanted, version.stdout.splitlines()[0]]
-    title = f"Building the kernel '{flavour}' of Linux {SERIES}"
+    title = f"Building the kernel '{flavour}' of Linux {series}"
     return cached(f"built-{flavour}", recipe, title, build)
 
 
@@ -156,14 +162,14 @@ def check_options(wanted: str, made: str, flavour: str) -> None:
         raise UserError(f"the kernel '{flavour}' cannot have {', '.join(missing)}")
 
 
-def source_tree() -> Path:
-    """Return the source of Debian's newest kernel of the series, unpacked.
+def source_tree(series: str) -> Path:
+    """Return the source of Debian's newest kernel of a series, unpacked.
 
     Raises:
         UserError: Debian's archive cannot be used.
     """
-    package = f"linux-source-{SERIES}"
-    suite = images.flavour_of(SERIES).archive
+    package = f"linux-source-{series}"
+    suite = images.flavour_of(series).archive
     with apt.locked(images.apt_root(suite)):
         conf = apt.private_root(suite, images.apt_root(suite), "amd64")
         apt.update(conf, say=images.quiet)
@@ -186,7 +192,7 @@ def source_tree() -> Path:
         deb.unlink()
 
     recipe = [package, str(version), NOT_UNPACKED]
-    return cached(f"source-{SERIES}", recipe, f"Getting {package} {version}", build)
+    return cached(f"source-{series}", recipe, f"Getting {package} {version}", build)
 
 
 def _check_tools(compiler: str) -> None:
