@@ -61,6 +61,25 @@ def test_a_seed_draws_the_same_operations() -> None:
     assert first != list(operations.rounds(8, 50, 4))
 
 
+def test_what_is_drawn_can_be_chosen() -> None:
+    drawn = {
+        one.split()[0]
+        for each in operations.rounds(1, 50, 4, False, ["table", "cpu"])
+        for one in each
+    }
+    assert drawn == {"table", "cpu"}
+    with pytest.raises(SystemExit):
+        run.main(["--only", "program", "--rounds", "1"])
+
+
+def test_a_storm_of_a_change_swaps_tables() -> None:
+    """The storm that each change must pass has the operation that frees devices in use."""
+    found = re.search(r"--rounds (\d+) --seed (\d+)", (TOP / ".ci/run").read_text())
+    assert found
+    drawn = operations.rounds(int(found[2]), int(found[1]), 4)
+    assert any(one.startswith("table ") for each in drawn for one in each)
+
+
 def test_every_operation_is_drawn_and_known_to_the_guest() -> None:
     """A storm of a thousand rounds has them all, and the guest has a function for each."""
     drawn = {one.split()[0] for each in operations.rounds(1, 1000, 4, True) for one in each}
@@ -118,7 +137,8 @@ def test_a_breakpoint_where_none_is_is_the_emulators(console: str, checked: int 
 
 
 def test_a_storm_goes_on_after_the_rounds_that_were_checked() -> None:
-    args = argparse.Namespace(seed=7, rounds=60, cpus=4, flavour="debug", programs=False)
+    args = argparse.Namespace(seed=7, rounds=60, cpus=4, flavour="debug", programs=False,
+                              only=operations.NAMES)  # fmt: skip
     whole, rest = run.script(args, 0), run.script(args, 50)
     assert "\nround 50 " in whole and "\nround 50 " not in rest
     assert whole.partition("\nround 51 ")[2] == rest.partition("\nround 51 ")[2] != ""
@@ -143,20 +163,25 @@ def test_a_storm_leaves_no_report() -> None:
 @pytest.mark.lab
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "said", "further"),
     [
-        ("use-after-free", "KASAN: slab-use-after-free in version_show"),
-        ("sleep", "scheduling while atomic"),
-        ("lock", "possible circular locking"),
-        ("leak", "lost memory"),
-        ("left", "left behind"),
+        ("use-after-free", "KASAN: slab-use-after-free in version_show", ""),
+        (
+            "device",
+            "KASAN: slab-use-after-free in version_show",
+            "--flavour debug-7.2 --rounds 20 --only table look",
+        ),
+        ("sleep", "scheduling while atomic", ""),
+        ("lock", "possible circular locking", ""),
+        ("leak", "lost memory", ""),
+        ("left", "left behind", ""),
     ],
 )
-def test_a_fault_is_found(fault: str, said: str) -> None:
+def test_a_fault_is_found(fault: str, said: str, further: str) -> None:
     """Each kind of checker speaks up when the file `version` is read."""
     assert fault in sabotage.FAULTS
     command = [sys.executable, str(RUN), "--rounds", "1", "--seed", "0", "--sabotage", fault]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *further.split()], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     # What is said on the console, too, ends the storm as an error.
     assert said in done.stdout + done.stderr

@@ -36,6 +36,20 @@ op_emul() {
 	modprobe cpuidle_emul machine=$machine "$@"
 }
 
+# op_table TIMES: drivers swap their tables, as acpi_idle does when a charger comes or goes. CPUs are
+# evacuated, and their holders look at the idle states as often as can be.
+op_table() {
+	states=/sys/kernel/debug/cpuidle_emul/states
+	echo 50 >$knobs/evacuate/max_capacity_pct
+	echo 1000 >$knobs/evacuate/evacuate_slice_us
+	all=$(cat $states) && for _ in $(seq $1); do
+		echo 2 >$states && echo $all >$states
+	done
+	done=$?
+	echo 100 >$knobs/evacuate/max_capacity_pct
+	return $done
+}
+
 # op_nodriver GOVERNOR: ours is current, but no device is enabled to hold it.
 op_nodriver() {
 	rmmod cpuidle_emul

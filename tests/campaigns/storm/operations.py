@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a storm is made of: rounds of random operations, the same for the same seed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -63,6 +63,7 @@ def _mode(rng: Random) -> str:
 OPERATIONS = (
     Operation("lab", 4, lambda r, _: f"{r.choice((0, 1, 50))} gate=linger_ms={r.choice((0, 9))}"),
     Operation("emul", 4, lambda r, _: f"{r.choice((0, 1, 50))} {r.choice(MACHINES)} {_mode(r)}"),
+    Operation("table", 4, lambda r, _: f"{r.choice((1, 3, 10))}"),
     Operation("nodriver", 1, lambda r, _: r.choice(OURS)),
     Operation("busy", 1, lambda r, _: r.choice(OURS)),
     Operation("governor", 10, lambda r, _: r.choice(OURS * 3 + KERNELS + ("nosuch",))),
@@ -127,7 +128,12 @@ PROGRAM_OPERATIONS = (
 )
 
 
-def rounds(seed: int, count: int, cpus: int, programs: bool = False) -> Iterator[tuple[str, ...]]:
+NAMES = tuple(dict.fromkeys(one.name for one in OPERATIONS + PROGRAM_OPERATIONS))
+
+
+def rounds(
+    seed: int, count: int, cpus: int, programs: bool = False, only: Container[str] = NAMES
+) -> Iterator[tuple[str, ...]]:
     """Yield the operations of each round, one to four that happen at once.
 
     Args:
@@ -135,9 +141,11 @@ def rounds(seed: int, count: int, cpus: int, programs: bool = False) -> Iterator
         count: number of rounds.
         cpus: of the machine; at least 2.
         programs: draw those of programs in BPF, too.
+        only: names of the operations to draw from; at least one of them.
     """
     rng = Random(seed)
-    operations = OPERATIONS + (PROGRAM_OPERATIONS if programs else ())
+    known = OPERATIONS + (PROGRAM_OPERATIONS if programs else ())
+    operations = [operation for operation in known if operation.name in only]
     weights = [operation.weight for operation in operations]
     for _ in range(count):
         drawn = rng.choices(operations, weights, k=rng.randint(1, 4))

@@ -39,6 +39,7 @@ examples:
   run.py --rounds 100 --seed 7               fewer; the same seed draws the same operations
   run.py --flavour stock --programs          programs in BPF, too
   run.py --flavour kcsan                     data races
+  run.py --flavour debug-7.2 --only table    idle states that change in use, on Linux 7.2
   run.py --rounds 50 --sabotage leak         a module with a fault must be found out
 
 exit code: 0 if nothing was reported, 1 if something was or the storm failed, 2 usage
@@ -50,7 +51,7 @@ def script(args: argparse.Namespace, before: int) -> str:
     # Races are reported in blocks, which only the judge can tell apart.
     expected = "." if args.flavour == "kcsan" else verdict.EXPECTED
     lines = [f"EXPECTED={shlex.quote(expected)}", verdict.LEFT, GUEST.read_text(), "begin"]
-    rounds = operations.rounds(args.seed, args.rounds, args.cpus, args.programs)
+    rounds = operations.rounds(args.seed, args.rounds, args.cpus, args.programs, args.only)
     drawn = enumerate(rounds, 1)
     lines += [f"round {number} {shlex.join(each)}" for number, each in drawn if number > before]
     return "\n".join([*lines, "finish"])
@@ -143,10 +144,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--programs", action="store_true", help="attach programs in BPF (a kernel with BTF)"
     )
+    parser.add_argument(
+        "--only", nargs="+", choices=operations.NAMES, default=operations.NAMES,
+        metavar="OPERATION", help="draw these operations alone (default: all)",
+    )  # fmt: skip
     options.add(parser, cpus=4, limit_s=3600)
     args = parser.parse_args(argv)
     if args.rounds < 1 or args.cpus < 2:
         parser.error("at least 1 round and 2 CPUs")
+    drawn = {one.name for one in operations.OPERATIONS}
+    if not args.programs and not drawn & set(args.only):
+        parser.error(f"{' '.join(args.only)}: --programs is needed")
     args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
     return runner.run("storm", lambda: work(args))
 

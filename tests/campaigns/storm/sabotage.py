@@ -18,6 +18,18 @@ FAULTS = {
         "\tkfree(gone);\n\tseq_putc(seq, *(volatile char *)gone);\n",
         "",
     ),
+    # Beside the operation `table`: a device is looked at where it may be freed meanwhile.
+    "device": (
+        "\tfor (int i = 0; i < 1000; i++) {\n"
+        "\t\tstruct cpuidle_device *dev;\n\n"
+        "\t\tpreempt_disable();\n"
+        "\t\tdev = list_first_entry_or_null(cil_kernel.devices,\n"
+        "\t\t\t\t\t       struct cpuidle_device, device_list);\n"
+        "\t\tudelay(500);\n"
+        "\t\tif (dev)\n\t\t\tREAD_ONCE(dev->last_state_idx);\n"
+        "\t\tpreempt_enable();\n\t}\n",
+        "#include <linux/delay.h>\n\n",
+    ),
     "sleep": (
         "\tpreempt_disable();\n\tmsleep(1);\n\tpreempt_enable();\n",
         "#include <linux/delay.h>\n\n",
