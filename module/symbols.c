@@ -56,6 +56,12 @@ int cil_stub_idle_cpu(int cpu)
 	return 1;
 }
 
+/* Without it no program in BPF can be attached. */
+int cil_stub_kfunc_addr(const struct bpf_prog *prog, u32 id, u16 btf, u8 **addr)
+{
+	return -EOPNOTSUPP;
+}
+
 static unsigned long cil_stub_lookup(const char *name)
 {
 	return 0;
@@ -69,6 +75,7 @@ DEFINE_STATIC_CALL(cil_register, cil_stub_register);
 DEFINE_STATIC_CALL(cil_switch, cil_stub_switch);
 DEFINE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
 DEFINE_STATIC_CALL(cil_idle_cpu, cil_stub_idle_cpu);
+DEFINE_STATIC_CALL(cil_kfunc_addr, cil_stub_kfunc_addr);
 DEFINE_STATIC_CALL(cil_lookup, cil_stub_lookup);
 
 struct cil_kernel cil_kernel;
@@ -88,6 +95,7 @@ enum cil_symbol_id {
 	SYM_IDLE_CPU,
 	SYM_CPU_SCALE,
 	SYM_RT_PERIOD,
+	SYM_KFUNC_ADDR,
 };
 
 /**
@@ -118,6 +126,8 @@ static struct cil_symbol symbols[] = {
 	[SYM_CPU_SCALE] = { "cpu_scale", false },
 	/* Its timer gives throttled tasks their time back. */
 	[SYM_RT_PERIOD] = { "sched_rt_period_timer", false },
+	/* It tells our kfuncs from those of other modules. */
+	[SYM_KFUNC_ADDR] = { "bpf_get_kfunc_addr", false },
 };
 
 /*
@@ -176,6 +186,7 @@ int cil_symbols_resolve(void)
 	cil_kernel.cpu_scale =
 		(unsigned long __percpu __force *)symbols[SYM_CPU_SCALE].address;
 	cil_kernel.throttles_realtime = symbols[SYM_RT_PERIOD].address;
+	cil_kernel.finds_kfuncs = symbols[SYM_KFUNC_ADDR].address;
 	AIM(cil_latency_req, SYM_LATENCY_REQ);
 	AIM(cil_sleep_length, SYM_SLEEP_LENGTH);
 	AIM(cil_tick_stopped, SYM_TICK_STOPPED);
@@ -186,6 +197,8 @@ int cil_symbols_resolve(void)
 		AIM(cil_pidfd_get_pid, SYM_PIDFD_GET_PID);
 	if (symbols[SYM_IDLE_CPU].address)
 		AIM(cil_idle_cpu, SYM_IDLE_CPU);
+	if (cil_kernel.finds_kfuncs)
+		AIM(cil_kfunc_addr, SYM_KFUNC_ADDR);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <linux/static_call.h>
 #include <linux/tick.h>
 
+struct bpf_prog;
 struct pid;
 struct seq_file;
 
@@ -21,6 +22,7 @@ int cil_stub_register(struct cpuidle_governor *governor);
 int cil_stub_switch(struct cpuidle_governor *governor);
 struct pid *cil_stub_pidfd_get_pid(unsigned int fd, unsigned int *flags);
 int cil_stub_idle_cpu(int cpu);
+int cil_stub_kfunc_addr(const struct bpf_prog *prog, u32 id, u16 btf, u8 **addr);
 
 DECLARE_STATIC_CALL(cil_latency_req, cil_stub_latency_req);
 DECLARE_STATIC_CALL(cil_sleep_length, cil_stub_sleep_length);
@@ -30,6 +32,7 @@ DECLARE_STATIC_CALL(cil_register, cil_stub_register);
 DECLARE_STATIC_CALL(cil_switch, cil_stub_switch);
 DECLARE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
 DECLARE_STATIC_CALL(cil_idle_cpu, cil_stub_idle_cpu);
+DECLARE_STATIC_CALL(cil_kfunc_addr, cil_stub_kfunc_addr);
 
 /**
  * struct cil_kernel - data of the kernel's cpuidle core
@@ -40,6 +43,7 @@ DECLARE_STATIC_CALL(cil_idle_cpu, cil_stub_idle_cpu);
  * @cpu_scale: performance of each CPU, NULL where the architecture has no such
  *	table
  * @throttles_realtime: the kernel limits the time of real-time tasks
+ * @finds_kfuncs: cil_kfunc_addr is aimed at the kernel's function
  *
  * The first four are protected by the cpuidle lock: cpuidle_pause_and_lock().
  * The others never change.
@@ -51,6 +55,7 @@ struct cil_kernel {
 	struct list_head *devices;
 	unsigned long __percpu *cpu_scale;
 	bool throttles_realtime;
+	bool finds_kfuncs;
 };
 
 extern struct cil_kernel cil_kernel;

@@ -160,6 +160,8 @@ void cil_bpf_init(void)
 	mutex_lock(&bpf_attach_lock);
 	if (ret == -ENOENT)
 		unavailable = "the kernel did not take the BTF of this module (was it stripped?)";
+	else if (ret == -EOPNOTSUPP)
+		unavailable = "the kernel lacks the symbol bpf_get_kfunc_addr";
 	else if (ret)
 		unavailable = "the kernel refuses to register the type of the programs";
 	else

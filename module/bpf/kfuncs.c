@@ -166,6 +166,15 @@ BTF_ID_FLAGS(func, cpuidle_lab_idle_end)
 BTF_ID_FLAGS(func, cpuidle_lab_latency_limit)
 BTF_KFUNCS_END(query_kfuncs)
 
+/* The same, as the verifier finds them. */
+static const void *const governor_addrs[] = {
+	cil_bpf_sleep_length,
+	cil_bpf_delta_tick,
+	cpuidle_lab_exit_latency,
+	cpuidle_lab_idle_end,
+	cpuidle_lab_latency_limit,
+};
+
 static const struct btf_kfunc_id_set governor_set = {
 	.owner = THIS_MODULE,
 	.set = &governor_kfuncs,
@@ -175,6 +184,22 @@ static const struct btf_kfunc_id_set query_set = {
 	.owner = THIS_MODULE,
 	.set = &query_kfuncs,
 };
+
+/**
+ * cil_bpf_has_kfunc() - is a function one of the kfuncs for governors?
+ * @addr: of the function
+ *
+ * Context: any.
+ */
+bool cil_bpf_has_kfunc(const void *addr)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(governor_addrs); i++)
+		if (addr == governor_addrs[i])
+			return true;
+	return false;
+}
 
 /**
  * cil_bpf_kfuncs_register() - let programs in BPF call the kfuncs

@@ -14,6 +14,7 @@ DECLARE_PER_CPU(struct cil_query *, cil_bpf_asking);
 DECLARE_PER_CPU(bool, cil_bpf_governs);
 
 int cil_bpf_kfuncs_register(void);
+bool cil_bpf_has_kfunc(const void *addr);
 
 s64 cil_bpf_sleep_length(void);
 s64 cil_bpf_delta_tick(void);

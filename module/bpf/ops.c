@@ -12,8 +12,10 @@
 #include <linux/filter.h>
 #include <linux/module.h>
 
+#include "bpf/kfuncs.h"
 #include "bpf/ops.h"
 #include "state.h"
+#include "symbols.h"
 
 /* bpf/cil_bpf.h has two pointers in place of the rcu_head. */
 static_assert(offsetof(struct cil_tunable_set, generation) == 2 * sizeof(void *) &&
@@ -60,10 +62,20 @@ static int ops_init(struct btf *btf)
 }
 
 /*
- * The kernel offers many kfuncs to every struct_ops program. Those of the kernel
- * itself have no file of BTF; ours have one.
+ * The kernel, and any module, may offer kfuncs to every struct_ops program. An
+ * instruction names the BTF by its place in a list of the loader's, so it says
+ * nothing of the owner. The address does, and the verifier has found it before
+ * it checks a member.
  */
-static bool calls_kernel(const struct bpf_prog *prog)
+static bool is_ours(const struct bpf_prog *prog, const struct bpf_insn *insn)
+{
+	u8 *addr;
+
+	return !static_call(cil_kfunc_addr)(prog, insn->imm, insn->off, &addr) &&
+	       cil_bpf_has_kfunc(addr);
+}
+
+static bool calls_others(const struct bpf_prog *prog)
 {
 	u32 i;
 
@@ -71,7 +83,8 @@ static bool calls_kernel(const struct bpf_prog *prog)
 		const struct bpf_insn *insn = &prog->insnsi[i];
 
 		if (insn->code == (BPF_JMP | BPF_CALL) &&
-		    insn->src_reg == BPF_PSEUDO_KFUNC_CALL && !insn->off)
+		    insn->src_reg == BPF_PSEUDO_KFUNC_CALL &&
+		    !is_ours(prog, insn))
 			return true;
 	}
 	return false;
@@ -85,7 +98,7 @@ static int ops_check_member(const struct btf_type *t,
 		pr_err("a program may not sleep\n");
 		return -EINVAL;
 	}
-	if (calls_kernel(prog)) {
+	if (calls_others(prog)) {
 		pr_err("a program may call the kfuncs of this module only\n");
 		return -EACCES;
 	}
@@ -200,14 +213,16 @@ static struct bpf_struct_ops struct_ops = {
  *	replaced by another; refuses with an error
  *
  * Context: process, may sleep; once. There is no way back but the module's end.
- * Return: 0, -ENOENT (the kernel did not take the module's BTF), or the error
- * of the BPF core.
+ * Return: 0, -ENOENT (the kernel did not take the module's BTF), -EOPNOTSUPP
+ * (kfuncs cannot be told apart), or the error of the BPF core.
  */
 int cil_bpf_ops_register(int (*replace)(struct cil_bpf_ops *now,
 					struct cil_bpf_ops *old, bool attach))
 {
 	int ret;
 
+	if (!cil_kernel.finds_kfuncs)
+		return -EOPNOTSUPP;
 	ops_replace = replace;
 	ret = register_bpf_struct_ops(&struct_ops, cil_bpf_ops);
 	/* Without BTF of the module the core answers 0, too. */

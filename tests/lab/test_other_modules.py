@@ -6,33 +6,21 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from tests.lab.extra import extra_module, replaced
 
 pytestmark = pytest.mark.lab
 
-TOP = Path(__file__).resolve().parents[2]
 OTHER = Path(__file__).parent / "goes/goes.c"
-
-
-def replaced(path: str, before: str, after: str) -> dict[str, str]:
-    """Return a file of the module with a text replaced, by path."""
-    text = (TOP / path).read_text()
-    assert text.count(before) == 1, before
-    return {path: text.replace(before, after)}
 
 
 # The kernel makes a governor current before it enables it on each CPU. Between the two a CPU that
 # wakes up comes to its reflect; here each enabling calls it.
 EARLY = "\tlocal_irq_disable();\n\tcil_glue_reflect(dev, 0);\n\tlocal_irq_enable();\n"
-CHANGES = (
-    replaced("Kbuild", "obj-$(CONFIG_CPUIDLE_LAB) += cpuidle_lab.o\n",
-             "obj-$(CONFIG_CPUIDLE_LAB) += cpuidle_lab.o\nobj-m += cil_goes.o\n")
-    | replaced("dkms.conf", 'BUILT_MODULE_NAME[1]="cpuidle_emul"',
-               'BUILT_MODULE_NAME[2]="cil_goes"\n\tDEST_MODULE_LOCATION[2]="/updates/dkms"\n'
-               '\tBUILT_MODULE_NAME[1]="cpuidle_emul"')
-    | replaced("module/glue.c",
-               "\t/* No reader may see the policy's state before it is initialised. */\n", EARLY)
-    | {"cil_goes.c": OTHER.read_text()}
-)  # fmt: skip
+CHANGES = extra_module(OTHER) | replaced(
+    "module/glue.c",
+    "\t/* No reader may see the policy's state before it is initialised. */\n",
+    EARLY,
+)
 
 SCRIPT = """
 . /lab/functions

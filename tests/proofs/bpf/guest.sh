@@ -88,6 +88,7 @@ hostile() {
 
 load cpuidle_emul machine=skx
 load cpuidle_lab
+load cil_foreign
 mount -t bpf bpf /sys/fs/bpf
 for name in $governors wrong; do
 	compare "$name"

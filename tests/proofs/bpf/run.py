@@ -23,6 +23,7 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 from cpuidle_lab.bpf import build  # noqa: E402
 from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
+from tests.lab.extra import extra_module  # noqa: E402
 from tests.lab.hints_guest import program  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -43,7 +44,7 @@ def prover() -> dict[str, str]:
     """Return the files that the proof adds to the module's sources."""
     stream = TOP / "tests/proofs/equality"
     header = (stream / "stream.h").read_text()
-    return {
+    return extra_module(HERE / "foreign.c") | {
         "module/bpf/prove.c": (HERE / "prove.c").read_text(),
         "module/bpf/stream.c": (stream / "stream.c").read_text(),
         "module/bpf/stream.h": header.replace("../../../governors", "../../governors"),
@@ -160,6 +161,7 @@ EXPECTED = {
     "hostile pointer": ["error the verifier refuses", "scalar' (pointer.bpf.c:"],
     "hostile clock": ["error the verifier refuses", "helper bpf_ktime_get_ns", "(clock.bpf.c:"],
     "hostile kernel": ["error the module refuses the program: a program may call the kfuncs"],
+    "hostile foreign": ["error the module refuses the program: a program may call the kfuncs"],
     "hostile scheduler": ["ok attached", "state=attached"],
     "hostile version": ["error the module refuses the program: version is refused: it was built"],
     "hostile members": ["error the module refuses the program: members is refused: init, select"],
