@@ -149,7 +149,7 @@ static ssize_t reset_write(struct file *f, const char __user *from, size_t size,
 	int ret = write_one(from, size);
 
 	if (!ret)
-		cil_glue_restart(file->governor);
+		cil_glue_restart(file->governor, cpu_possible_mask);
 	return ret ?: size;
 }
 

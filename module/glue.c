@@ -362,19 +362,21 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 }
 
 /**
- * cil_glue_restart() - let a governor start learning afresh on all CPUs
+ * cil_glue_restart() - let a governor start learning afresh
  * @governor: the governor
+ * @cpus: where
  *
  * Takes effect on each CPU at its next decision. Under the gate, a base of ours
  * starts afresh; a governor of the kernel cannot be told.
  *
  * Context: any.
  */
-void cil_glue_restart(const struct cil_governor *governor)
+void cil_glue_restart(const struct cil_governor *governor,
+		      const struct cpumask *cpus)
 {
 	int n;
 
-	for_each_possible_cpu(n) {
+	for_each_cpu(n, cpus) {
 		struct cil_cpu *cpu = per_cpu_ptr(cil_cpus, n);
 
 		if (READ_ONCE(cpu->governor) == governor ||

@@ -13,6 +13,7 @@ void cil_glue_disable(struct cpuidle_driver *drv, struct cpuidle_device *dev);
 int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 		    bool *stop_tick);
 void cil_glue_reflect(struct cpuidle_device *dev, int index);
-void cil_glue_restart(const struct cil_governor *governor);
+void cil_glue_restart(const struct cil_governor *governor,
+		      const struct cpumask *cpus);
 
 #endif /* CIL_GLUE_H */

@@ -440,12 +440,14 @@ int cil_shadow_show_stats(struct seq_file *seq)
 /**
  * cil_shadow_restart() - let the shadows start afresh if one is this governor
  * @governor: the governor
+ * @cpus: where
  *
  * Takes effect on each CPU at its next decision.
  *
  * Context: process, may sleep.
  */
-void cil_shadow_restart(const struct cil_governor *governor)
+void cil_shadow_restart(const struct cil_governor *governor,
+			const struct cpumask *cpus)
 {
 	struct cil_shadow_set *set;
 	bool found = false;
@@ -457,7 +459,7 @@ void cil_shadow_restart(const struct cil_governor *governor)
 	for (i = 0; set && i < set->count; i++)
 		found |= set->shadow[i].governor == governor;
 	if (found)
-		for_each_possible_cpu(i)
+		for_each_cpu(i, cpus)
 			WRITE_ONCE(per_cpu_ptr(set->cpus, i)->started, false);
 	mutex_unlock(&shadow_lock);
 }

@@ -18,7 +18,8 @@ void cil_shadow_decide(struct cil_cpu *cpu);
 int cil_shadow_set_list(char *list);
 void cil_shadow_show_list(struct seq_file *seq);
 int cil_shadow_show_stats(struct seq_file *seq);
-void cil_shadow_restart(const struct cil_governor *governor);
+void cil_shadow_restart(const struct cil_governor *governor,
+			const struct cpumask *cpus);
 void cil_shadow_exit(void);
 
 /**

@@ -37,7 +37,8 @@ struct cil_tunable_set;
  * @tunable_count: valid entries of @tunable
  * @tunable: defaults of the program's tunables
  *
- * All but @init run in the idle task with interrupts off.
+ * All but @init run in the idle task with interrupts off. @init runs before them,
+ * in a process.
  */
 struct cil_bpf_ops {
 	void (*init)(struct cil_machine *machine, struct cil_tunable_set *set,

@@ -5,6 +5,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": bpf: " fmt
 
+#include <linux/cpumask.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/workqueue.h>
@@ -35,6 +36,12 @@ static struct cil_bpf_ops *current_program(void)
 					 lockdep_is_held(&bpf_attach_lock));
 }
 
+static void restart_everywhere(void)
+{
+	cil_glue_restart(governor_of_programs(), cpu_possible_mask);
+	cil_shadow_restart(governor_of_programs(), cpu_possible_mask);
+}
+
 static void restart_by_teo(struct work_struct *work)
 {
 	const struct cil_bpf_ops *off;
@@ -44,13 +51,37 @@ static void restart_by_teo(struct work_struct *work)
 	off = cil_bpf_taken_off(&why);
 	if (off) {
 		pr_err("%s is taken off, teo_ng decides: %s\n", off->name, why);
-		cil_glue_restart(governor_of_programs());
-		cil_shadow_restart(governor_of_programs());
+		restart_everywhere();
 	}
 	mutex_unlock(&bpf_attach_lock);
 }
 
 static DECLARE_WORK(off_work, restart_by_teo);
+
+static void prepare_slot(u32 cpu, bool is_shadow)
+{
+	mutex_lock(&bpf_attach_lock);
+	if (cil_bpf_prepare(current_program(), cpu, is_shadow)) {
+		if (is_shadow)
+			cil_shadow_restart(governor_of_programs(), cpumask_of(cpu));
+		else
+			cil_glue_restart(governor_of_programs(), cpumask_of(cpu));
+	}
+	mutex_unlock(&bpf_attach_lock);
+}
+
+/* A slot at a time: a program that goes waits for one init at most. */
+static void prepare_slots(struct work_struct *work)
+{
+	u32 n;
+
+	for_each_possible_cpu(n) {
+		prepare_slot(n, false);
+		prepare_slot(n, true);
+	}
+}
+
+static DECLARE_WORK(prepare_work, prepare_slots);
 
 /* The program's defaults; a new version of the same one keeps the values. */
 static int set_defaults(const struct cil_bpf_ops *now,
@@ -75,11 +106,10 @@ static void publish_program(struct cil_bpf_ops *now)
 {
 	lockdep_assert_held(&bpf_attach_lock);
 	rcu_assign_pointer(cil_bpf_active, now);
-	cil_glue_restart(governor_of_programs());
+	cil_glue_restart(governor_of_programs(), cpu_possible_mask);
 	synchronize_rcu();
-	cil_bpf_clear_taken_off();
-	cil_glue_restart(governor_of_programs());
-	cil_shadow_restart(governor_of_programs());
+	cil_bpf_begin_era();
+	restart_everywhere();
 	if (now)
 		pr_info("%s (%016llx) is attached\n", now->name, now->hash);
 	else
@@ -153,7 +183,7 @@ void cil_bpf_init(void)
 {
 	int ret;
 
-	cil_bpf_watch(&off_work);
+	cil_bpf_watch(&off_work, &prepare_work);
 	ret = cil_bpf_ops_register(replace_program);
 	if (!ret)
 		ret = cil_bpf_kfuncs_register();
@@ -182,4 +212,5 @@ void cil_bpf_exit(void)
 {
 	cil_bpf_unwatch();
 	cancel_work_sync(&off_work);
+	cancel_work_sync(&prepare_work);
 }

@@ -3,16 +3,21 @@
  * The governor bpf: a program in BPF decides. teo_ng does while there is none,
  * and where the program took too long. attach.c puts the program there.
  *
- * A program keeps its state in memory of its own, once for a governor in use
- * and once for a shadow on each CPU. Each policy state here remembers for which
- * program it was initialised; another program does not decide there before.
+ * A program keeps its state in slots of its own memory, one for a governor in use
+ * and one for a shadow on each CPU. Each policy state here remembers for which
+ * program its slot was initialised; another program does not decide there before.
  *
- * All of it runs in select, with interrupts off and RCU watching. A program
- * that goes is freed after a grace period.
+ * init may take long, so the idle loop does not call it. Where the policy is to
+ * start afresh, the CPU asks for an init of the slot, and teo_ng decides. A work
+ * calls init and lets the CPU start afresh once more, with the program.
+ *
+ * All else runs in select, with interrupts off and RCU watching. A program that
+ * goes is freed after a grace period.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": bpf: " fmt
 
 #include <linux/irq_work.h>
+#include <linux/preempt.h>
 #include <linux/sched/clock.h>
 #include <linux/workqueue.h>
 
@@ -49,6 +54,29 @@ struct bpf_state {
 	u32 excesses;
 };
 
+/**
+ * struct bpf_slot - memory of the program in which a policy state keeps its own
+ * @machine: what init is told
+ * @of: the program whose init ran last
+ * @era: when that was; 0: the program has been in use since then
+ * @generation: of the tunables that init was told
+ * @wanted: init is to run
+ *
+ * The work owns the others while @wanted is set, the CPU's idle task otherwise.
+ */
+struct bpf_slot {
+	struct cil_machine machine;
+	const struct cil_bpf_ops *of;
+	u32 era;
+	u32 generation;
+	bool wanted;
+};
+
+static DEFINE_PER_CPU(struct bpf_slot [CIL_BPF_SLOTS], slots);
+
+/* Programs come and go, and another may have the address of an earlier one. */
+static u32 present_era = 1;
+
 static DEFINE_PER_CPU(struct cil_bpf_counts, counts);
 
 struct cil_bpf_ops __rcu *cil_bpf_active;
@@ -57,8 +85,8 @@ struct cil_bpf_ops __rcu *cil_bpf_active;
 static const struct cil_bpf_ops *taken_off;
 static const char *taken_off_why;
 
-/* Queued then. */
-static struct work_struct *watch_work;
+/* Queued then, and where an init is wanted. */
+static struct work_struct *off_work, *prepare_work;
 
 static struct cil_governor *governor_bpf(void)
 {
@@ -68,10 +96,16 @@ static struct cil_governor *governor_bpf(void)
 /* The idle path queues no work; the interrupt that follows does. */
 static void queue_off_work(struct irq_work *work)
 {
-	schedule_work(watch_work);
+	schedule_work(off_work);
+}
+
+static void queue_prepare_work(struct irq_work *work)
+{
+	schedule_work(prepare_work);
 }
 
 static struct irq_work off_irq_work = IRQ_WORK_INIT(queue_off_work);
+static struct irq_work prepare_irq_work = IRQ_WORK_INIT(queue_prepare_work);
 
 static noinline void take_off(const struct cil_bpf_ops *p, const char *why)
 {
@@ -132,25 +166,54 @@ static struct cil_tunable_set *set_of(const void *tunables)
 	return container_of(tunables, struct cil_tunable_set, value[0]);
 }
 
+static u32 slot_number(u32 cpu, bool is_shadow)
+{
+	return CIL_BPF_SLOTS * cpu + is_shadow;
+}
+
+/* Has init of the program run with just this, and nothing since? */
+static bool is_prepared(const struct bpf_slot *slot, const struct cil_bpf_ops *p,
+			const struct cil_machine *machine,
+			const struct cil_tunable_set *set)
+{
+	return slot->of == p && slot->era == READ_ONCE(present_era) &&
+	       slot->generation == set->generation &&
+	       !memcmp(&slot->machine, machine, sizeof(*machine));
+}
+
+/* The program may decide, or NULL: teo_ng does until init has run. */
+static const struct cil_bpf_ops *take_slot(struct bpf_slot *slot,
+					   const struct cil_machine *machine,
+					   const struct cil_tunable_set *set)
+{
+	const struct cil_bpf_ops *p = rcu_dereference_sched(cil_bpf_active);
+	bool prepared;
+
+	/* Pairs with cil_bpf_prepare(). */
+	if (!p || p == READ_ONCE(taken_off) || smp_load_acquire(&slot->wanted))
+		return NULL;
+	prepared = is_prepared(slot, p, machine, set);
+	slot->era = 0;
+	if (prepared)
+		return p;
+	memcpy(&slot->machine, machine, sizeof(*machine));
+	/* Pairs with cil_bpf_prepare(). */
+	smp_store_release(&slot->wanted, true);
+	irq_work_queue(&prepare_irq_work);
+	return NULL;
+}
+
 static void bpf_init(void *state, const struct cil_machine *machine,
 		     const void *tunables)
 {
 	struct bpf_state *s = state;
-	bool acts = state == per_cpu_ptr(governor_bpf()->state, machine->cpu);
-	const struct cil_bpf_ops *p = rcu_dereference_sched(cil_bpf_active);
-	u64 start_ns;
+	bool is_shadow = state != per_cpu_ptr(governor_bpf()->state, machine->cpu);
 
 	memset(s, 0, sizeof(*s));
 	teo_ng_init(&s->teo);
-	if (!p || p == READ_ONCE(taken_off))
-		return;
-	s->of = p;
-	s->slot = 2 * machine->cpu + !acts;
-	start_ns = local_clock();
-	this_cpu_write(cil_bpf_governs, true);
-	p->init((struct cil_machine *)machine, set_of(tunables), s->slot);
-	this_cpu_write(cil_bpf_governs, false);
-	watch_clock(s, p, start_ns);
+	s->slot = slot_number(machine->cpu, is_shadow);
+	s->of = take_slot(&per_cpu(slots, machine->cpu)[is_shadow], machine,
+			  set_of(tunables));
 }
 
 static void bpf_select(void *state, const struct cil_machine *machine,
@@ -346,13 +409,54 @@ const struct cil_bpf_ops *cil_bpf_taken_off(const char **why)
 }
 
 /**
- * cil_bpf_clear_taken_off() - let any program decide again
+ * cil_bpf_begin_era() - forget what earlier programs did
  *
- * Context: any.
+ * The program that was taken off may decide again, but no program before its
+ * next init.
+ *
+ * Context: process; serialised by the caller, as cil_bpf_prepare() is.
  */
-void cil_bpf_clear_taken_off(void)
+void cil_bpf_begin_era(void)
 {
 	WRITE_ONCE(taken_off, NULL);
+	WRITE_ONCE(present_era, present_era + 1 ?: 1);
+}
+
+/**
+ * cil_bpf_prepare() - call init for a slot if that is wanted
+ * @p: the active program, NULL if there is none
+ * @cpu: number of the CPU
+ * @is_shadow: which of its slots
+ *
+ * The CPU's idle task uses the program's memory of this CPU, too: no switch to
+ * it may come in between.
+ *
+ * Context: process; serialised by the caller, which also keeps @p.
+ * Return: true if the CPU must start afresh for the program to decide.
+ */
+bool cil_bpf_prepare(const struct cil_bpf_ops *p, u32 cpu, bool is_shadow)
+{
+	struct bpf_slot *slot = &per_cpu(slots, cpu)[is_shadow];
+	bool runs = p && p != READ_ONCE(taken_off);
+	struct cil_tunable_set *set;
+
+	/* Pairs with take_slot(). */
+	if (!smp_load_acquire(&slot->wanted))
+		return false;
+	if (runs) {
+		preempt_disable();
+		set = rcu_dereference_sched(governor_bpf()->tunables);
+		this_cpu_write(cil_bpf_governs, true);
+		p->init(&slot->machine, set, slot_number(cpu, is_shadow));
+		this_cpu_write(cil_bpf_governs, false);
+		slot->generation = set->generation;
+		preempt_enable();
+		slot->of = p;
+		slot->era = present_era;
+	}
+	/* Pairs with take_slot(). */
+	smp_store_release(&slot->wanted, false);
+	return runs;
 }
 
 /**
@@ -377,22 +481,25 @@ void cil_bpf_sum_counts(struct cil_bpf_counts *sum)
 }
 
 /**
- * cil_bpf_watch() - name the work that follows when a program is taken off
- * @work: it is queued then
+ * cil_bpf_watch() - name the works that the idle loop leaves to processes
+ * @off: queued when a program is taken off
+ * @prepare: queued when an init is wanted; it calls cil_bpf_prepare() for all slots
  *
  * Context: process; before a program is attached.
  */
-void cil_bpf_watch(struct work_struct *work)
+void cil_bpf_watch(struct work_struct *off, struct work_struct *prepare)
 {
-	watch_work = work;
+	off_work = off;
+	prepare_work = prepare;
 }
 
 /**
- * cil_bpf_unwatch() - the work of cil_bpf_watch() is not queued any more
+ * cil_bpf_unwatch() - the works of cil_bpf_watch() are not queued any more
  *
  * Context: process, may sleep; no governor is registered any more.
  */
 void cil_bpf_unwatch(void)
 {
 	irq_work_sync(&off_irq_work);
+	irq_work_sync(&prepare_irq_work);
 }

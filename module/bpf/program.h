@@ -16,6 +16,9 @@ struct work_struct;
 /* Room for cil_bpf_name(). */
 #define CIL_BPF_NAME	96
 
+/* Slots of a CPU: of the governor in use, and of a shadow. */
+#define CIL_BPF_SLOTS	2
+
 /**
  * struct cil_bpf_counts - what happened since the module was loaded
  * @decisions: of programs
@@ -39,9 +42,10 @@ u32 cil_bpf_state_size(const void *state);
 void cil_bpf_read_state(void *state, u32 offset, void *to, u32 size);
 
 const struct cil_bpf_ops *cil_bpf_taken_off(const char **why);
-void cil_bpf_clear_taken_off(void);
+void cil_bpf_begin_era(void);
+bool cil_bpf_prepare(const struct cil_bpf_ops *p, u32 cpu, bool is_shadow);
 void cil_bpf_sum_counts(struct cil_bpf_counts *sum);
-void cil_bpf_watch(struct work_struct *work);
+void cil_bpf_watch(struct work_struct *off, struct work_struct *prepare);
 void cil_bpf_unwatch(void);
 
 #else
