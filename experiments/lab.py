@@ -2,13 +2,13 @@
 """What experiments in the lab have in common: hashes of a boot, and cells that were not booted."""
 
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import LabRun, corpus, keys, run_lab
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
@@ -90,8 +90,8 @@ def cell(run: LabRun, code: Sequence[Path], read: Read, title: str) -> Cell:
     """Return a boot as a part of a plan, which comes to what is read of the results."""
 
     def work() -> Any:
-        with tempfile.TemporaryDirectory(prefix="experiment-", dir=TOP / "build") as folder:
-            return read(run_lab(run, Path(folder) / "results", title).check())
+        with scratch(TOP / "build") as folder:
+            return read(run_lab(run, folder / "results", title).check())
 
     return checked(lambda: key_of(run, code), work)
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab.evidence.plots import svg
+from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import ABSENT, Table
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.files import DOCUMENT, Foreign, check, marked, write_all, write_whole
 from cpuidle_lab.lab.cache import TOP, digest
 from experiments.experiment import (
     AGREES,
@@ -74,7 +74,7 @@ def render(
     made = ", ".join(f"{name} `{value}`" for name, value in sorted(result.sources.items()))
     parts = [
         f"# {experiment.title}",
-        "<!-- Written by the command below; changes belong in experiments/. -->",
+        f"{DOCUMENT}the command below; changes belong in experiments/. -->",
         f"    {command}",
         f"**Claim.** {experiment.claim}",
         f"**Source.** {experiment.source}",
@@ -121,17 +121,29 @@ def write(
 ) -> list[Path]:
     """Write the page, its pictures and its figures; return the files."""
     folder = target.with_suffix("")
-    folder.mkdir(parents=True, exist_ok=True)
     plots = {f"{plot.name}.svg": svg(plot) for section in result.sections for plot in section.plots}
-    for old in folder.glob("*.svg"):
-        if old.name not in plots:
-            old.unlink()
-    for name, picture in plots.items():
-        write_whole(folder / name, picture)
     told = {"command": command, "hash": hash_of(result), **as_json(experiment, result)}
-    write_whole(folder / RESULT, json.dumps(told, indent=1) + "\n")
-    write_whole(target, render(experiment, result, request, command, folder.name))
-    return [target, folder / RESULT, *(folder / name for name in plots)]
+    figures = json.dumps(told, indent=1) + "\n"
+    page = render(experiment, result, request, command, folder.name)
+    texts = {name: (picture, marked(MARK)) for name, picture in plots.items()}
+    texts[RESULT] = figures, marked('{\n "command": "cpuidle-lab experiment ')
+    return write_page(target, page, texts)
+
+
+def write_page(target: Path, page: str, texts: Mapping[str, tuple[str, Foreign]]) -> list[Path]:
+    """Write a page and the files of its folder, remove old pictures; return what was written.
+
+    Raises:
+        UserError: a file of such a name is another one; nothing is written.
+    """
+    folder = target.with_suffix("")
+    check(target, marked(DOCUMENT))
+    write_all(folder, texts)
+    write_whole(target, page, marked(DOCUMENT))
+    for old in folder.glob("*.svg"):
+        if old.name not in texts and not marked(MARK)(old):
+            old.unlink()
+    return [target, *(folder / name for name in texts)]
 
 
 def lost(result: Result, target: Path) -> list[str]:
@@ -210,5 +222,5 @@ def index(told: Sequence[Mapping[str, Any]]) -> str:
 def write_index(folder: Path = FOLDER) -> Path:
     """Write the table of all experiments from what has a page."""
     target = folder / INDEX
-    write_whole(target, index(results(folder)))
+    write_whole(target, index(results(folder)), marked(DOCUMENT))
     return target

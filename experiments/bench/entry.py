@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment gate`: idle gating's tables of 2020 and 2021, beside ours."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,6 +11,7 @@ from typing import Any
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import LabRun, corpus
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.keys import machine_parts
@@ -71,8 +71,8 @@ def _cell(kind: str, what: object, work: Callable[[], Any]) -> Cell:
 
 
 def _machine(sizes: Sizes) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=TOP / "build") as folder:
-        files = guest.run(sizes.machines[0], sizes, Path(folder) / "results")
+    with scratch(TOP / "build") as folder:
+        files = guest.run(sizes.machines[0], sizes, folder / "results")
         return judgement.machine_figures(sizes.machines[0], files, sizes)
 
 

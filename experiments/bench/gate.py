@@ -8,13 +8,12 @@ in the differences. The hints are above every exit latency: they cost, and chang
 
 import re
 import statistics
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import LabRun, programs, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP
 
@@ -186,7 +185,7 @@ def measure(seconds: int = SECONDS) -> dict[str, Any]:
     Raises:
         UserError: the lab or the tracer failed.
     """
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=TOP / "build") as folder:
+    with scratch(TOP / "build") as folder:
         run = LabRun(
             script(seconds),
             cpus=1,
@@ -195,7 +194,7 @@ def measure(seconds: int = SECONDS) -> dict[str, Any]:
             time_limit_s=1800,
         )
         title = f"Taking the time of {len(CASES)} cases in the lab"
-        result = run_lab(run, Path(folder) / "results", title).check()
+        result = run_lab(run, folder / "results", title).check()
         traces = [(result.files / str(number)).read_text() for number in range(len(CASES))]
     return {
         "kernel": result.kernel_version,

@@ -6,12 +6,11 @@ and system calls included, which are the same in each row; what a row adds to it
 module's.
 """
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import LabRun, programs, run_lab
 from cpuidle_lab.lab.cache import TOP
 
@@ -145,7 +144,7 @@ def measure(rounds: int = ROUNDS) -> dict[str, Any]:
     files: dict[str, bytes] = {}
     for program in (SWITCHES, programs.LATNICE, programs.SLEEPERS):
         files |= programs.file(program)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=TOP / "build") as folder:
-        result = run_lab(LabRun(script(rounds), cpus=1, files=files), Path(folder) / "r").check()
+    with scratch(TOP / "build") as folder:
+        result = run_lab(LabRun(script(rounds), cpus=1, files=files), folder / "r").check()
     cases = figures(least(result.output))
     return {"kernel": result.kernel_version, "rounds": rounds, "cases": cases}

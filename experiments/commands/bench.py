@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import __version__
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.files import check, marked, write_whole
 from cpuidle_lab.lab.cache import TOP
 
 NAME = "bench"
@@ -37,6 +36,9 @@ exit codes: 0 done (also where a target is missed), 1 something cannot be measur
 
 GATE = "gate"
 FOLDER = TOP / "build" / "bench"
+
+# Tells whether a file may be replaced.
+_OURS = marked('{\n  "command": "cpuidle-lab bench')
 
 # Seconds of virtual time for each case of the gate's cost.
 FULL_S, QUICK_S = 2, 1
@@ -71,10 +73,7 @@ def _output(args: argparse.Namespace) -> Path:
     if output is None:
         FOLDER.mkdir(parents=True, exist_ok=True)
         output = FOLDER / f"{args.what}.json"
-    if not output.parent.is_dir():
-        raise UserError(f"{output.parent}: no such directory")
-    if output.is_dir():
-        raise UserError(f"{output} is a directory")
+    check(output, _OURS)
     return output
 
 
@@ -100,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     }
     whole |= {"end": _now(), "load_average": [load, os.getloadavg()[0]], "sizes": asdict(sizes)}
     text = json.dumps({**whole, "parts": parts}, indent=2) + "\n"
-    write_whole(output, text)
+    write_whole(output, text, _OURS)
     if args.json:
         print(text, end="")
         return 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cpuidle_lab import __version__
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import DOCUMENT, check, marked
 from cpuidle_lab.lab.cache import TOP
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _target(args: argparse.Namespace, plan: "Plan") -> Path | None:
     """Return where the document goes: nowhere if only a part was asked for.
 
     Raises:
-        UserError: there is no such directory.
+        UserError: see files.check().
     """
     target: Path | None = args.output
     sizes = (args.count, args.variations, args.regimes)
@@ -148,8 +149,8 @@ def _target(args: argparse.Namespace, plan: "Plan") -> Path | None:
             return None
         target = FOLDER / f"{plan.subject}.md"
         FOLDER.mkdir(parents=True, exist_ok=True)
-    if target and (not target.parent.is_dir() or target.is_dir()):
-        raise UserError(f"{target}: cannot be written there", USAGE)
+    if target:
+        check(target, marked(DOCUMENT))
     return target
 
 

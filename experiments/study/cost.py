@@ -3,7 +3,6 @@
 
 import re
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from cpuidle_lab.columns import Columns, sliced
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay import instructions
@@ -152,8 +152,8 @@ def state_used(name: str) -> dict[int, int]:
     compiler = which("cc")
     if not compiler:
         return {}
-    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
-        program, source = Path(folder) / "used", Path(folder) / "used.c"
+    with scratch() as folder:
+        program, source = folder / "used", folder / "used.c"
         source.write_text(_PRINT.format(name=name, most=STATE_MAX))
         command: list[str | Path] = [
             compiler,

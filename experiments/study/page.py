@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cpuidle_lab.compare.spec import parse
-from cpuidle_lab.evidence.plots import svg
+from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.files import marked
 from cpuidle_lab.linux_source import NEWEST, fetch
 from experiments.memo import sources
-from experiments.pages import wrapped
+from experiments.pages import wrapped, write_page
 from experiments.study import programs
 from experiments.study.plan import Plan
 from experiments.study.streams import HZ, SEED
@@ -77,12 +77,7 @@ def write(plan: Plan, sections: Sequence[Section], command: str, target: Path) -
     """
     folder = target.with_suffix("")
     text = render(plan, sections, command, folder.name)
-    pictures = {f"{plot.name}.svg": svg(plot) for one in sections for plot in one.plots}
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.svg"):
-        if old.name not in pictures:
-            old.unlink()
-    for name, picture in pictures.items():
-        write_whole(folder / name, picture)
-    write_whole(target, text)
-    return [target, *(folder / name for name in pictures)]
+    pictures = {
+        f"{plot.name}.svg": (svg(plot), marked(MARK)) for one in sections for plot in one.plots
+    }
+    return write_page(target, text, pictures)

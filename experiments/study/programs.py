@@ -7,7 +7,6 @@ there is a run that is not judged, so that no turn pays for caches that were sti
 """
 
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from cpuidle_lab import costs, energy, intervals, metrics, phases, trace
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.keys import key_of
@@ -274,8 +274,8 @@ def cell(
 
 
 def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list[Run]:
-    with tempfile.TemporaryDirectory(prefix="study-", dir=TOP / "build") as folder:
-        result = run_lab(run, Path(folder) / "results", f"Lab: {program.name}").check()
+    with scratch(TOP / "build") as folder:
+        result = run_lab(run, folder / "results", f"Lab: {program.name}").check()
         recorded = trace.load(result.files / TRACE)
         if not recorded.integrity.complete:
             raise UserError(f"{program.name}: events were lost while it was recorded")

@@ -401,8 +401,7 @@ def test_sigterm_leaves_no_folder_of_a_boot(
             self.root, self.disk, self.memory_mib = root, disk, memory_mib
 
         def run(self, _say: object) -> None:
-            assert list(tmp_path.glob("build/lab-*"))
-            assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+            assert list(tmp_path.glob("build/.cpuidle-lab-*"))
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(run_module, "CACHE", tmp_path / "build" / "cache")
@@ -411,7 +410,10 @@ def test_sigterm_leaves_no_folder_of_a_boot(
     monkeypatch.setattr(images, "kernel", lambda _: kernel)
     monkeypatch.setattr(images, "runtime", lambda: part)
     with pytest.raises(KeyboardInterrupt):
-        run_lab(LabRun("true", cpus=1, with_modules=False, real_time=False, memory_mib=64))
+        run_lab(
+            LabRun("true", cpus=1, with_modules=False, real_time=False, memory_mib=64),
+            tmp_path / "build/out",
+        )
     assert [path.name for path in (tmp_path / "build").iterdir()] == ["cache"]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 

@@ -10,7 +10,7 @@ import pytest
 
 from cpuidle_lab import openmetrics
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.files import headed, write_whole
 from cpuidle_lab.watch import Look, StateCount, Tally
 from tests.unit import prometheus
 from tests.unit.prometheus import Server
@@ -62,7 +62,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         def watch() -> None:
             while not done.wait(0.1):
                 text = openmetrics.text(looked(1000 + time.monotonic() - begin), "6.12.1")
-                write_whole(server.textfiles / "cpuidle.prom", text)
+                write_whole(server.textfiles / "cpuidle.prom", text, headed(text))
 
         watcher = threading.Thread(target=watch)
         watcher.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import idle_tables, leftovers
+from cpuidle_lab import files, idle_tables, leftovers
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import capture
 from cpuidle_lab.commands.capture import OUR_EVENTS
@@ -252,7 +252,7 @@ def killed(root: Path) -> Path:
     process.kill()
     os.kill(int(Path("on").read_text()), signal.SIGKILL)  # it has the same pipes
     process.communicate(timeout=60)
-    (scratch,) = Path().glob(".capture-*")
+    (scratch,) = Path().glob(f"{files.SCRATCH}*")
     # The recorder ends by itself, and writes its trace there.
     wait_for(lambda: (root / f"{TRACEFS}/set_event".lstrip("/")).read_text() == "")
     wait_for((scratch / "trace.dat").exists)
@@ -273,7 +273,7 @@ def test_the_next_session_mends_what_a_killed_one_left(root: Path) -> None:
 def test_what_is_not_a_leftover_is_left_alone(root: Path, case: str) -> None:
     host = Host(Tree(root))
     clock = root / leftovers.TRACE_CLOCK.lstrip("/")
-    kept = Path("mine" if case == "another directory" else ".capture-a").absolute()
+    kept = Path("mine" if case == "another directory" else f"{files.SCRATCH}a").absolute()
     kept.mkdir()
     clock.write_text("[local] mono\n" if case == "another clock" else "local [mono]\n")
     (root / "run").mkdir(exist_ok=True)

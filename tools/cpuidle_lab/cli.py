@@ -17,10 +17,15 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import __version__, commands
-from cpuidle_lab.errors import FAILURE, INTERRUPTED, UserError
+from cpuidle_lab.errors import FAILURE, INTERRUPTED, TERMINATED, UserError
+from cpuidle_lab.files import inputs
+from cpuidle_lab.waiting import Terminated, sigterm_interrupts
 
 # Beside tools/ in the tree; not installed.
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
+
+# Options that say where something is written.
+OUTPUTS = frozenset({"output", "csv", "page", "perfetto", "openmetrics", "directory"})
 
 # In which order the commands are listed, and under which heading; others come last.
 GROUPS = (
@@ -163,6 +168,17 @@ def is_enough(args: argparse.Namespace) -> bool:
     return packages is not None and all(find_spec(name) for name in packages(args))
 
 
+def named_inputs(args: argparse.Namespace) -> Iterator[Path]:
+    """Yield the files and directories that a command line names, those of outputs apart."""
+    for name, value in vars(args).items():
+        words = value if isinstance(value, list) else [value]
+        if name == "machine":  # "P-core=a.yaml,0-3=b.yaml", where a name is no file
+            words = re.split("[=,]", value or "")
+            yield from (path for path in map(Path, words) if path.is_file())
+        elif name not in OUTPUTS:
+            yield from (word for word in words if isinstance(word, Path))
+
+
 def describe_os_error(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
@@ -188,13 +204,17 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
         args = parse(argv)
         if enter and not is_enough(args):
             enter()
-        code: int = args.subcommand.run(args)
+        with sigterm_interrupts(), inputs(named_inputs(args)):
+            code: int = args.subcommand.run(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
         # The reader of the output has ended; keep Python from complaining again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
+    except Terminated:
+        print("\ncpuidle-lab: ended by SIGTERM", file=sys.stderr)
+        return TERMINATED
     except KeyboardInterrupt:
         print("\ncpuidle-lab: interrupted", file=sys.stderr)
         return INTERRUPTED

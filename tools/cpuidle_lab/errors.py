@@ -4,6 +4,7 @@
 FAILURE = 1
 USAGE = 2
 INTERRUPTED = 130
+TERMINATED = 143
 
 
 class UserError(Exception):
@@ -11,7 +12,8 @@ class UserError(Exception):
 
     Attributes:
         message: one sentence that says what is wrong and, where it helps, the remedy.
-        exit_code: FAILURE (1), or USAGE (2) where the command line itself is wrong.
+        exit_code: FAILURE (1), or USAGE (2) where the command line itself is wrong; it is, too,
+            where it names a place for an output that has something else.
     """
 
     def __init__(self, message: str, exit_code: int = FAILURE) -> None:

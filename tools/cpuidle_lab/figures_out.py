@@ -2,13 +2,10 @@
 """The forms in which `report` and `compare` give their figures: a page, JSON, tables of CSV."""
 
 import argparse
-import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import is_page_of, write_whole
+from cpuidle_lab.files import PAGE, Foreign, check, marked
 
 
 def add_options(parser: argparse.ArgumentParser, page: str) -> None:
@@ -33,7 +30,9 @@ def add_options(parser: argparse.ArgumentParser, page: str) -> None:
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="write tables of CSV into DIR")
     parser.add_argument(
-        "--force", action="store_true", help="overwrite FILE even if it is another command's"
+        "--force",
+        action="store_true",
+        help="overwrite FILE if it is another command's page, too",
     )
 
 
@@ -51,37 +50,16 @@ def page_of(args: argparse.Namespace, page: str, generator: str) -> Path | None:
         generator: mark of the command's own pages, which it may overwrite.
 
     Raises:
-        UserError: it cannot be written, or another program has written it.
+        UserError: see files.check().
     """
     html: Path | None = args.output
     if html is None and not args.json and args.csv is None:
         html = args.traces[0].resolve().parent / page
     if html is not None:
-        _check(html, generator, args.force)
+        check(html, pages(args, generator))
     return html
 
 
-def _check(path: Path, generator: str, force: bool) -> None:
-    if not path.parent.is_dir():
-        raise UserError(f"{path.parent}: no such directory")
-    if not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path.parent}: not writable; choose another place with -o")
-    if path.is_dir():
-        raise UserError(f"{path} is a directory")
-    if not force and path.exists() and not is_page_of(path, generator):
-        raise UserError(
-            f"{path} exists and was not written by this command; choose another name or --force",
-            USAGE,
-        )
-
-
-def write_tables(folder: Path, tables: Mapping[Path, str]) -> None:
-    """Write tables into a directory, which is made if it is missing.
-
-    Args:
-        folder: the directory.
-        tables: text of each, by name.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in tables.items():
-        write_whole(folder / name, text)
+def pages(args: argparse.Namespace, generator: str) -> Foreign:
+    """Return what takes the command's own pages, with --force each page of this program."""
+    return marked(PAGE if args.force else generator)

@@ -8,16 +8,15 @@ trace and the trace clock as it was, "" where the session leaves that alone.
 import contextlib
 import os
 import re
-import shutil
 from pathlib import Path
 
+from cpuidle_lab import files
 from cpuidle_lab.host import TRACEFS, Machine
 
 TRACE_CLOCK = f"{TRACEFS}/trace_clock"
 
-# The clock that a session sets, and how its directories begin.
+# The clock that a session sets.
 CLOCK = "mono"
-DIRECTORY = ".capture-"
 
 _RUN = "/run"
 _NAME = "cpuidle-lab-capture-"
@@ -66,7 +65,6 @@ def mend(machine: Machine) -> None:
         first, _, clock = (machine.tree.read(f"{_RUN}/{name}") or "").partition("\n")
         if clock and clock_of(machine) == CLOCK:
             machine.tree.write(TRACE_CLOCK, clock)
-        directory = Path(first)
-        if directory.name.startswith(DIRECTORY) and not directory.is_symlink():
-            shutil.rmtree(directory, ignore_errors=True)
+        if (directory := Path(first)).name.startswith(files.SCRATCH):
+            files.sweep(directory)
         _path(machine, pid).unlink(missing_ok=True)

@@ -14,6 +14,7 @@ import polars as pl
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     CounterDescriptor,
     TracePacket,
+    TrackDescriptor,
     TrackEvent,
 )
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
@@ -24,8 +25,12 @@ from cpuidle_lab.frames import DECISIONS, Frames
 _SEQUENCE = 1
 
 # Tracks: number of the kind plus this many times the CPU's number plus 1.
-_ROOT, _SLICES, _DECISIONS, _REGRET = 1, 1, 2, 3
+_SLICES, _DECISIONS, _REGRET = 1, 2, 3
 _KINDS = 4
+
+# Above all of them. By this number a file is known to be of this program.
+_ROOT = int.from_bytes(b"cpuidle")
+MARK = TrackDescriptor(uuid=_ROOT).SerializeToString()
 
 # What is an input of a decision, or the decision; the rest is its outcome.
 ARGUMENTS = tuple(DECISIONS)[: tuple(DECISIONS).index("entered")]

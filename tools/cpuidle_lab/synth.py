@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpuidle_lab import columns
+from cpuidle_lab import columns, files
 from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import USAGE, UserError
@@ -627,7 +627,7 @@ def write(
         UserError: an argument is out of range, or `target` is something else.
     """
     states = machine(machine_name, hz)
-    columns.check_target(target)
+    files.check(target, columns.foreign)
     made = make(name, count, seed, max(states.exit_latency_ns))
     law = {
         "name": name,

@@ -7,8 +7,11 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -23,6 +26,31 @@ class InterruptedSession(Exception):  # noqa: N818 - no error, the user wanted i
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came; all that ends by Ctrl-C ends by it, too."""
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM raise Terminated, unless the program has a handler of its own.
+
+    Signals reach the main thread; in others it does nothing.
+    """
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class Waiter:

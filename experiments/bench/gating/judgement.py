@@ -9,7 +9,6 @@ end-to-end latency of performance mode, because performance mode has no exit lat
 with.
 """
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.trace import Machine
 from experiments.bench.gating import guest
@@ -323,8 +323,8 @@ def measure(sizes: Sizes, cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     added_ns = max(case["added"] for case in cases if case["limits"] == 1)
     machines = []
     for machine in sizes.machines:
-        with tempfile.TemporaryDirectory(prefix="bench-", dir=TOP / "build") as folder:
-            files = guest.run(machine, sizes, Path(folder) / "results")
+        with scratch(TOP / "build") as folder:
+            files = guest.run(machine, sizes, folder / "results")
             machines.append(machine_figures(machine, files, sizes, added_ns))
     return {
         "seed": sizes.seed,

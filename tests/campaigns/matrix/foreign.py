@@ -8,7 +8,6 @@ machine stalls once it has idle states.
 
 import re
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from cpuidle_lab.lab import LabResult, emulator, images
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab.machine import Machine
-from cpuidle_lab.lab.run import GUEST, keep, read_results
+from cpuidle_lab.lab.run import GUEST, UNPACKED, read_results, room_for
 from tests.campaigns.matrix.builds import apt_root
 
 HERE = Path(__file__).parent
@@ -271,8 +270,7 @@ def boot(
         UserError: an image cannot be made, the guest's kernel died, or the time is up.
     """
     found = kernel(architecture)
-    with tempfile.TemporaryDirectory(prefix="lab-", dir=CACHE.parent) as name:
-        scratch = Path(name)
+    with room_for(output) as scratch:
         with (scratch / "root.cpio").open("wb") as stream:
             for part in (runtime(architecture), found.modules):
                 stream.write(part.read_bytes())
@@ -296,10 +294,8 @@ def boot(
         start = time.monotonic()
         machine.run(said)
         wall_s = time.monotonic() - start
-        results = machine.unpack(scratch / "results")
-        shutil.copy(machine.console, results / "console")
-        files = keep(results, output)
-    return read_results(files, found.version, wall_s)
+        shutil.copy(machine.console, machine.unpack(scratch / UNPACKED))
+    return read_results(output, found.version, wall_s)
 
 
 def device_tree(machine: ForeignMachine, scratch: Path) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.files import headed, write_whole
 from cpuidle_lab.lab.cache import TOP
 
 BEGIN = "<!-- written by make matrix: begin -->"
@@ -137,4 +137,5 @@ def write(document: Path, order: Sequence[str], outcome: Outcome, run: str) -> N
         UserError: it has none, or cannot be written.
     """
     before, old, after = section(document)
-    write_whole(document, before + merged(old, order, outcome, run) + after)
+    text = before + merged(old, order, outcome, run) + after
+    write_whole(document, text, headed(text))

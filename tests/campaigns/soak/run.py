@@ -22,7 +22,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.files import write_whole  # noqa: E402
+from cpuidle_lab.files import marked, write_whole  # noqa: E402
 from cpuidle_lab.lab import LabRun, built, images, programs, run_lab  # noqa: E402
 from cpuidle_lab.lab.cache import digest  # noqa: E402
 from tests import runner  # noqa: E402
@@ -152,7 +152,7 @@ def soak(segment: Segment, args: argparse.Namespace) -> judge.Verdict:
             "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
             "wall_s": round(result.wall_s),
         }
-        write_whole(folder / DONE, json.dumps(about, indent=2) + "\n")
+        write_whole(folder / DONE, json.dumps(about, indent=2) + "\n", marked())
         for old in args.output.glob(f"{segment.name}-*"):
             if old != folder and not (old / DONE).exists():
                 shutil.rmtree(old)

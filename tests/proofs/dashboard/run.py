@@ -25,7 +25,7 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 import plotly  # noqa: E402
 
 from cpuidle_lab.errors import UserError  # noqa: E402
-from cpuidle_lab.files import write_whole  # noqa: E402
+from cpuidle_lab.files import headed, write_whole  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.lab.guest_python import PYTHON, command_files  # noqa: E402
@@ -78,7 +78,7 @@ def replay(server: Server, texts: list[str]) -> tuple[float, float]:
     """Let the textfile collector see each text for a second; return when that began and ended."""
     begin = time.time()
     for text in texts:
-        write_whole(server.textfiles / "cpuidle.prom", text)
+        write_whole(server.textfiles / "cpuidle.prom", text, headed(text))
         time.sleep(1)
     return begin + 5, time.time()
 
@@ -156,7 +156,8 @@ def draw(output: Path, screenshot: Path | None) -> int:
         with prometheus.serving(folder) as server:
             when = replay(server, texts)
             sections = [section(server, panel, when) for panel in prometheus.panels()]
-    write_whole(output, page(sections))
+    text = page(sections)
+    write_whole(output, text, headed(text))
     if screenshot:
         subprocess.run(
             ["chromium", "--headless=new", "--no-sandbox", "--hide-scrollbars",

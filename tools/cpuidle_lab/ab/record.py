@@ -16,6 +16,7 @@ from typing import Any
 from cpuidle_lab.ab import circumstances
 from cpuidle_lab.energy import ZoneEnergy
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import check, marked, unless_forced, write_whole
 from cpuidle_lab.sysfs import why
 
 _LARGEST = 1 << 28
@@ -103,11 +104,16 @@ class Session:
         return [runs for _, runs in sorted(found.items()) if set(runs) == set(self.governors)]
 
 
+def _line(told: Mapping[str, Any]) -> str:
+    return json.dumps(told) + "\n"
+
+
 class Log:
     """Writes the file; it comes into being with the first run.
 
     Args:
-        path: the file; an existing one is replaced.
+        path: the file.
+        force: replace an existing one, if it is such a file.
 
     Attributes:
         path: the file.
@@ -115,26 +121,28 @@ class Log:
         runs: runs that are in the file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, force: bool = False) -> None:
         self.path = path
+        self._foreign = unless_forced(marked('{"kind": "head", '), force)
+        check(path, self._foreign)
         self.head: Mapping[str, Any] = {}
         self.runs = 0
 
     def add(self, run: Run) -> None:
         """Append a run."""
         if self.runs == 0:
-            self._write("w", {"kind": "head", **self.head})
-        self._write("a", {"kind": "run", **asdict(run)})
+            write_whole(self.path, _line({"kind": "head", **self.head}), self._foreign)
+        self._append({"kind": "run", **asdict(run)})
         self.runs += 1
 
     def close(self, end: Mapping[str, Any]) -> None:
         """Append the last line, if there are runs."""
         if self.runs:
-            self._write("a", {"kind": "end", **end})
+            self._append({"kind": "end", **end})
 
-    def _write(self, mode: str, line: Mapping[str, Any]) -> None:
-        with self.path.open(mode) as stream:
-            stream.write(json.dumps(line) + "\n")
+    def _append(self, told: Mapping[str, Any]) -> None:
+        with self.path.open("a") as stream:
+            stream.write(_line(told))
             stream.flush()
             os.fsync(stream.fileno())
 

@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cpuidle_lab.bpf.blind import blind
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import FOREIGN, check, marked, scratch, write_whole
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.built import LLVM
 from cpuidle_lab.lab.cache import CACHE, TOP, cached, run_logged
@@ -206,9 +206,11 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
         raise UserError(f'{source} has no line CIL_BPF_POLICY("NAME", …')
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as name:
-            scratch = Path(name)
-            first, deps = scratch / "a.ll", scratch / "deps"
+        about = folder / f"{named[1]}.json"
+        ours = marked(f'{{\n  "name": "{named[1]}",\n  "hash": "')
+        check(about, ours)
+        with scratch() as made_in:
+            first, deps = made_in / "a.ll", made_in / "deps"
             includes = [f"-I{TOP}", *(f"-I{path}" for path in _multiarch())]
             flags = [*_CLANG, f"-DCIL_CPUS={cpus or possible_cpus()}", *includes]
             command: list[str | Path] = [clang, *flags, "-MD", "-MF", deps, source.absolute()]
@@ -217,16 +219,18 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
             text = blind(first.read_text())
             tunables = _tunables(text, named[1])
             text, digest = _finished(text, tunables)
-            (scratch / "b.ll").write_text(text)
-            made = scratch / "program.o"
+            (made_in / "b.ll").write_text(text)
+            made = made_in / "program.o"
             options = ["-march=bpf", "-mcpu=v4", "-filetype=obj"]
-            _run([llc, *options, scratch / "b.ll", "-o", made], f"translating {source.name}")
+            _run([llc, *options, made_in / "b.ll", "-o", made], f"translating {source.name}")
             program = Program(named[1], folder / f"{named[1]}.bpf.o", digest, tunables,
                               _dependencies(deps))  # fmt: skip
             told = {"name": named[1], "hash": digest, "tunables": [asdict(t) for t in tunables]}
-            (scratch / "program.json").write_text(json.dumps(told, indent=2))
-            (scratch / "program.json").replace(folder / f"{named[1]}.json")
-            made.replace(program.path)
+            # What describes an object tells that it is ours, so the object comes first.
+            write_whole(
+                program.path, made.read_bytes(), lambda _: "" if about.is_file() else FOREIGN
+            )
+            write_whole(about, json.dumps(told, indent=2), ours)
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}") from error
     return program
@@ -243,8 +247,8 @@ def plain(source: Path, values: Mapping[str, int] | None = None) -> bytes:
         UserError: the tools are missing, or it does not compile.
     """
     clang = tool("clang")
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "program.o"
+    with scratch() as folder:
+        made = folder / "program.o"
         words = [f"-D{name}={value}" for name, value in (values or {}).items()]
         words += [f"-I{path}" for path in _multiarch()]
         command: list[str | Path] = [clang, "-target", "bpf", "-O2", "-g", "-Wall", "-Werror"]

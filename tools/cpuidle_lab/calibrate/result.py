@@ -15,6 +15,9 @@ from cpuidle_lab.view.html_page import Part, render, table, table_cell, table_he
 # Target residency in the machine file of a state that never pays, us.
 NEVER_US = 1_000_000
 
+# How a machine file begins.
+MACHINE_MARK = "# Idle states as measured by cpuidle-lab calibrate"
+
 HEAD = (
     "state", "exit latency us", "measured", "p99", "by timer", "by IPI", "another core awake",
     "target residency us", "break-even us", "against", "power mW", "entry uJ",
@@ -193,7 +196,7 @@ def as_machine(result: Result) -> str:
     Times never fall from one state to the next, as every state table has it.
     """
     lines = [
-        f"# Idle states as measured by cpuidle-lab calibrate {__version__}",
+        f"{MACHINE_MARK} {__version__}",
         f"# on {result.driver}, Linux {result.kernel}",
         *(f"# {note}" for note in result.notes),
         *([f"hz: {result.hz}"] if result.hz else []),

@@ -46,7 +46,7 @@ from cpuidle_lab.columns.layout import (
     with_answers,
 )
 from cpuidle_lab.columns.recording import Recording
-from cpuidle_lab.columns.writer import Writer, check_target, is_recording
+from cpuidle_lab.columns.writer import Writer, foreign, is_recording
 
 __all__ = [
     "ANSWERS",
@@ -71,8 +71,8 @@ __all__ = [
     "Columns",
     "Recording",
     "Writer",
-    "check_target",
     "describe",
+    "foreign",
     "in_memory",
     "is_recording",
     "joined",

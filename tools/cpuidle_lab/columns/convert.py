@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Directories of columns from traces."""
 
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
@@ -13,8 +12,9 @@ from cpuidle_lab import trace as tr
 from cpuidle_lab import trace_stream
 from cpuidle_lab.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
 from cpuidle_lab.columns.recording import Recording
-from cpuidle_lab.columns.writer import Writer, check_target
+from cpuidle_lab.columns.writer import Writer, foreign
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import check, scratch
 from cpuidle_lab.stock import Told, left_out, omissions
 from cpuidle_lab.trace import Integrity, Machine
 
@@ -92,7 +92,7 @@ def write(
         UserError: the trace cannot be read, is damaged, contradicts itself or holds no idle
             period, or `target` is something else. Nothing is left then.
     """
-    check_target(target)
+    check(target, foreign)
     told = told or tr.told_by(trace)
     found = _Collected(trace, told)
     rows = 0
@@ -158,8 +158,8 @@ def opened(path: Path, machine: Machine | None = None) -> Iterator[Recording]:
             recording.machines = dict.fromkeys(recording.cpus, machine)
         yield recording
         return
-    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
-        target = Path(folder) / "columns"
+    with scratch() as folder:
+        target = folder / "columns"
         told = tr.told_with(path, machine) if machine else None
         write(path, target, told=told)
         yield Recording(target)

@@ -5,8 +5,8 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -23,7 +23,10 @@ from cpuidle_lab.columns.layout import (
     WRITTEN,
     with_answers,
 )
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import check, whole
+
+# The files of a table.
+_PART = re.compile(rf"({'|'.join(WRITTEN)})/\d{{5,}}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -61,21 +64,23 @@ class Writer:
         Raises:
             UserError: `target` is there and is something else.
         """
-        check_target(target)
+        check(target, foreign)
         self._target = target
+        self._whole = ExitStack()
         self.meta = dict(meta)
         self.parts: dict[str, list[Part]] = {}
         self._waiting: dict[str, list[pl.DataFrame]] = {}
-        self._temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
 
     def __enter__(self) -> Self:
+        self._temporary = self._whole.enter_context(whole(self._target, foreign))
+        self._temporary.mkdir()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abandon()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        with self._whole:
+            if error is not None:
+                raise error
+            self._finish()
 
     def add(self, table: str, frame: pl.DataFrame) -> None:
         """Add rows to a table, those of `interval` and `period` CPU by CPU, sorted by time.
@@ -138,37 +143,16 @@ class Writer:
             (self._temporary / table).rename(self._temporary / name)
             self.parts[name] = self.parts.pop(table)
 
-    def close(self) -> None:
-        """Write what is left and put the directory in its place."""
-        try:
-            for table in self._waiting:
-                self._flush(table)
-            cpus = {part.cpu for table in BY_CPU for part in self.parts.get(table, [])}
-            parts = {
-                table: [[part.cpu, part.rows] for part in parts]
-                for table, parts in self.parts.items()
-            }
-            meta = {**self.meta, "format": FORMAT, "cpus": sorted(cpus), "parts": parts}
-            (self._temporary / META).write_text(json.dumps(meta, indent=1) + "\n")
-            self._temporary.chmod(0o755)
-            self._replace()
-        except BaseException:
-            self.abandon()
-            raise
-
-    def _replace(self) -> None:
-        check_target(self._target)
-        if self._target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{self._target.name}.", dir=self._target.parent))
-            self._target.rename(old)
-            self._temporary.rename(self._target)
-            shutil.rmtree(old)
-        else:
-            self._temporary.rename(self._target)
-
-    def abandon(self) -> None:
-        """Leave nothing behind."""
-        shutil.rmtree(self._temporary, ignore_errors=True)
+    def _finish(self) -> None:
+        """Write what is left."""
+        for table in self._waiting:
+            self._flush(table)
+        cpus = {part.cpu for table in BY_CPU for part in self.parts.get(table, [])}
+        parts = {
+            table: [[part.cpu, part.rows] for part in parts] for table, parts in self.parts.items()
+        }
+        meta = {**self.meta, "format": FORMAT, "cpus": sorted(cpus), "parts": parts}
+        (self._temporary / META).write_text(json.dumps(meta, indent=1) + "\n")
 
 
 def is_recording(path: Path) -> bool:
@@ -176,17 +160,16 @@ def is_recording(path: Path) -> bool:
     return (path / META).is_file()
 
 
-def check_target(target: Path) -> None:
-    """Refuse to replace what is not ours.
-
-    Raises:
-        UserError: `target` is there and is neither a recording nor an empty directory, or there is
-            no directory to put it in.
-    """
-    if not target.parent.is_dir():
-        raise UserError(f"{target.parent}: no such directory")
-    if not target.exists() and not target.is_symlink():
-        return
-    empty = target.is_dir() and not target.is_symlink() and not any(target.iterdir())
-    if not empty and not is_recording(target):
-        raise UserError(f"{target} exists and is not a directory of columns; choose another name")
+def foreign(target: Path) -> str:
+    """Tell why a directory must not be replaced by columns; "" if it may be."""
+    if not target.is_dir():
+        return "exists and is not a directory of columns"
+    found = sorted(path.relative_to(target) for path in target.rglob("*") if not path.is_dir())
+    other = [path for path in found if path != Path(META) and not _PART.fullmatch(str(path))]
+    if other:
+        return f"holds {other[0]}, which is no part of columns"
+    with suppress(OSError, ValueError):
+        found = (
+            [] if {"format", "parts"} <= json.loads((target / META).read_text()).keys() else found
+        )
+    return f"has no {META} of columns" if found else ""

@@ -4,7 +4,6 @@
 import argparse
 import json
 import math
-import os
 import re
 import shlex
 import signal
@@ -175,17 +174,6 @@ def plan_of(args: argparse.Namespace) -> Plan:
     )
 
 
-def _check_output(path: Path, force: bool) -> None:
-    if path.is_dir():
-        raise UserError(f"{path} is a directory")
-    if path.exists() and not force:
-        raise UserError(f"{path} exists already: choose another name, or use --force")
-    if not path.parent.is_dir():
-        raise UserError(f"{path.parent} is no directory")
-    if not os.access(path.parent, os.W_OK):
-        raise UserError(f"{path.parent} is not writable")
-
-
 # What comes out.
 
 
@@ -265,8 +253,7 @@ def run(args: argparse.Namespace) -> int:
             raise UserError("--read shows a file and measures nothing", USAGE)
         return _show(args.read, args.json)
     plan = plan_of(args)
-    _check_output(args.output, args.force)
-    log = Log(args.output)
+    log = Log(args.output, args.force)
     try:
         measure(Machine(), plan, sys.argv, log, _say)
     except InterruptedSession as interruption:

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from cpuidle_lab import files
 from cpuidle_lab.calibrate import isolate, measure, model, residency, result, topology
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import write_whole
 from cpuidle_lab.host import Machine
 from cpuidle_lab.idle_tables import ticks_per_second
 from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.view.html_page import generator
 from cpuidle_lab.waiting import InterruptedSession, Waiter
 
 NAME = "calibrate"
@@ -182,18 +183,11 @@ def _notes(states: list[model.State], zones: tuple[str, ...], busy: float) -> li
     return notes
 
 
-def _check_files(args: argparse.Namespace) -> None:
-    for path in (args.output, args.page):
-        if path is None:
-            continue
-        if path.is_dir():
-            raise UserError(f"{path}: is a directory; give the name of a file")
-        if not path.parent.is_dir():
-            raise UserError(f"{path.parent}: there is no such directory")
-        if not os.access(path.parent, os.W_OK):
-            raise UserError(f"{path.parent}: cannot be written to")
-        if path.exists() and not args.force:
-            raise UserError(f"{path}: exists; --force replaces it")
+def _outputs(args: argparse.Namespace) -> dict[Path, files.Foreign]:
+    """Return the files to be written, and what tells whether they may be replaced."""
+    marks = {args.output: result.MACHINE_MARK, args.page: generator(NAME)}
+    found = {path: files.marked(mark) for path, mark in marks.items() if path is not None}
+    return {path: files.unless_forced(each, args.force) for path, each in found.items()}
 
 
 def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> result.Result:
@@ -239,7 +233,9 @@ def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> res
 def run(args: argparse.Namespace) -> int:
     """Measure, and write what was found."""
     machine = Machine()
-    _check_files(args)
+    outputs = _outputs(args)
+    for path, foreign in outputs.items():
+        files.check(path, foreign)
     if os.geteuid() and not machine.tree.is_recorded:
         raise UserError("calibrate needs root (use sudo)")
     try:
@@ -253,7 +249,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(result.as_text(found), end="", flush=True)
     if args.output:
-        write_whole(args.output, result.as_machine(found))
+        files.write_whole(args.output, result.as_machine(found), outputs[args.output])
     if args.page:
-        write_whole(args.page, result.as_page(found))
+        files.write_whole(args.page, result.as_page(found), outputs[args.page])
     return 0

@@ -20,14 +20,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from cpuidle_lab import __version__, by_hand, energy, idle_tables, leftovers
+from cpuidle_lab import __version__, by_hand, energy, files, idle_tables, leftovers
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import (
     CURRENT_GOVERNOR,
@@ -106,6 +105,11 @@ class Plan:
     stock: bool = False
 
     @property
+    def takes(self) -> files.Foreign:
+        """What tells whether an existing file may be replaced."""
+        return files.unless_forced(files.marked(files.TRACE), self.force)
+
+    @property
     def is_open_ended(self) -> bool:
         """Whether Ctrl-C is the regular end."""
         return self.duration_s is None and not self.command
@@ -176,25 +180,13 @@ def _check_tracing_is_free(machine: Machine) -> None:
         raise UserError(f"another tracing session records {enabled[0]}{more}: {_RESET}")
 
 
-def _check_output(plan: Plan) -> None:
-    if plan.output.is_dir():
-        raise UserError(f"{plan.output} is a directory")
-    if plan.output.exists() and not plan.force:
-        raise UserError(f"{plan.output} exists already: choose another name, or use --force")
-    directory = plan.output.parent
-    if not directory.is_dir():
-        raise UserError(f"{directory} is no directory")
-    if not os.access(directory, os.W_OK):
-        raise UserError(f"{directory} is not writable")
-
-
 def check(machine: Machine, plan: Plan) -> str:
     """Raise a `UserError` unless the plan can be carried out.
 
     Returns:
         where trace-cmd lies.
     """
-    _check_output(plan)
+    files.check(plan.output, plan.takes)
     _check_machine(machine, plan.stock)
     program = _check_trace_cmd(machine)
     if plan.governor is not None:
@@ -431,17 +423,16 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
     """
     program = check(machine, plan)
     leftovers.mend(machine)
-    output = plan.output.absolute()
     with (
         Waiter() as waiter,
-        tempfile.TemporaryDirectory(prefix=leftovers.DIRECTORY, dir=output.parent) as scratch,
+        files.whole(plan.output, plan.takes) as new,
         contextlib.ExitStack() as undo,
     ):
         undo.callback(leftovers.forget, machine)
-        leftovers.note(machine, Path(scratch), leftovers.clock_of(machine) if plan.stock else "")
+        leftovers.note(machine, new.parent, leftovers.clock_of(machine) if plan.stock else "")
         _configure(machine, plan, undo)
         way = _prepare_stock(machine, undo) if plan.stock else None
-        recorder = Recorder(machine, waiter, Path(scratch))
+        recorder = Recorder(machine, waiter, new.parent)
         undo.callback(recorder.stop)
         process = recorder.start(program, plan.events, way)
         if way:
@@ -459,7 +450,7 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         switched = machine.governor() != governor
         told = (way.name, way.why) if way else ("", "")
         result = Result(code, governor, switched, lost, seconds, tuple(sorted(unread)), *told)
-        recorder.trace.replace(output)
+        recorder.trace.replace(new)
     return result
 
 

@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from cpuidle_lab import columns, machines, trace, trace_stream
+    from cpuidle_lab import columns, files, machines, trace, trace_stream
 
-    columns.check_target(args.output)
+    files.check(args.output, columns.foreign)
     machine = machines.find(args.machine) if args.machine else None
     told = trace.told_with(args.trace, machine) if machine else None
     trace_stream.native_reader()  # compiled now, so that it does not count

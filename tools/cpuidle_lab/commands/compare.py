@@ -7,8 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from cpuidle_lab.figures_out import add_options, now, page_of, write_tables
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.figures_out import add_options, now, page_of, pages
+from cpuidle_lab.files import write_all, write_whole
 
 NAME = "compare"
 HELP = "replay governors on recordings, and rank them beside an oracle and a floor estimate"
@@ -87,9 +87,9 @@ def run(args: argparse.Namespace) -> int:
         machine=machines.find(args.machine) if args.machine else None,
     )
     if html is not None:
-        write_whole(html, compare_page.render(comparison))
+        write_whole(html, compare_page.render(comparison), pages(args, compare_page.GENERATOR))
     if args.csv is not None:
-        write_tables(args.csv, export.as_csv(comparison))
+        write_all(args.csv, export.as_csv(comparison))
     if args.json:
         json.dump(export.as_json(comparison, now()), sys.stdout, indent=2)
         print()

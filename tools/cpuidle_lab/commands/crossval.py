@@ -3,11 +3,13 @@
 
 import argparse
 import json
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.files import claimed
 from cpuidle_lab.lab.cache import TOP
 
 if TYPE_CHECKING:
@@ -82,17 +84,18 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--only, --seeds and --full go with --record", USAGE)
     if args.seeds is not None and args.seeds <= 0:
         raise UserError("--seeds must be above 0", USAGE)
-    found = recordings(args)
-    pairs.check(found)
-    with phase("Replaying", pairs.count(found)) as done:
-        judged = pairs.pairs(found, done)
-    verdicts = targets.judge(judged)
-    errors = misses.intervals(found, judged)
     output = args.output or (DEFAULT_OUTPUT if args.record else None)
-    if output is not None:
-        results.write(output, judged, verdicts, errors)
-    if args.record and output is not None:
-        plan.drop_older(output / "traces", {part.path for part in found})
+    with claimed(output) if output else nullcontext():
+        found = recordings(args)
+        pairs.check(found)
+        with phase("Replaying", pairs.count(found)) as done:
+            judged = pairs.pairs(found, done)
+        verdicts = targets.judge(judged)
+        errors = misses.intervals(found, judged)
+        if output is not None:
+            results.write(output, judged, verdicts, errors)
+        if args.record and output is not None:
+            plan.drop_older(output / "traces", {part.path for part in found})
     if args.json:
         print(json.dumps(targets.as_json(judged, verdicts), indent=2))
     else:

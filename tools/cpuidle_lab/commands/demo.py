@@ -87,9 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the session, write the report, say what to look at."""
     # cli imports the commands; here, so that they may import in any order.
     from cpuidle_lab.cli import main
-    from cpuidle_lab.commands.lab import check_output
 
-    check_output(args.output)
     lab = LabRun(session(args.machine, args.seed).script(), kernel=args.kernel, seed=args.seed)
     title = f"Running {len(GOVERNORS)} governors on a {args.machine} with Debian's {args.kernel}"
     result = run_lab(lab, args.output, title).check()

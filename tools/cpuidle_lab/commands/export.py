@@ -3,11 +3,9 @@
 
 import argparse
 import json
-import os
-import tempfile
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import marked, unless_forced, whole
 
 NAME = "export"
 HELP = "write a recording for another viewer: Perfetto"
@@ -40,23 +38,10 @@ def run(args: argparse.Namespace) -> int:
     from cpuidle_lab import frames, perfetto_trace
 
     target: Path = args.perfetto
-    if target.is_dir():
-        raise UserError(f"{target}: is a directory")
-    if target.exists() and target.samefile(args.trace):
-        raise UserError(f"{target}: is the recording itself")
-    if target.exists() and not args.force:
-        raise UserError(f"{target}: exists; --force replaces it")
-    recording = frames.frames_of(args.trace)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
+    with whole(target, unless_forced(marked(perfetto_trace.MARK), args.force)) as new:
+        recording = frames.frames_of(args.trace)
+        with new.open("wb") as stream:
             events = perfetto_trace.write(recording, stream)
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     found = {
         "file": str(target),
         "events": events,

@@ -117,19 +117,6 @@ def check(args: argparse.Namespace) -> None:
         known = ", ".join(GOVERNORS)
         raise UserError(f"unknown governor '{args.governor}'; there are {known}", USAGE)
     flavour_of(args.kernel)
-    check_output(args.output)
-
-
-def check_output(path: Path) -> None:
-    """Refuse to replace a directory that holds something other than results of the lab.
-
-    Raises:
-        UserError: it does.
-    """
-    if path.exists() and not path.is_dir():
-        raise UserError(f"{path} is not a directory", USAGE)
-    if path.is_dir() and any(path.iterdir()) and not (path / "status").is_file():
-        raise UserError(f"{path} holds something else than results of the lab; choose another name")
 
 
 def programs(args: argparse.Namespace) -> dict[str, bytes]:

@@ -7,8 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from cpuidle_lab.figures_out import add_options, now, page_of, write_tables
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.figures_out import add_options, now, page_of, pages
+from cpuidle_lab.files import write_all, write_whole
 
 NAME = "report"
 HELP = "compare the governors in a trace: tables, and one HTML file that opens offline"
@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     machine = machines.find(args.machine) if args.machine else None
     report = model.build(args.traces, command, start, machine)
     if html is not None:
-        write_whole(html, report_page.render(report))
+        write_whole(html, report_page.render(report), pages(args, report_page.GENERATOR))
     if args.csv is not None:
-        write_tables(args.csv, export.as_csv(report))
+        write_all(args.csv, export.as_csv(report))
     if args.json:
         json.dump(export.as_json(report, now()), sys.stdout, indent=2)
         print()

@@ -5,10 +5,10 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import scratch
 
 NAME = "tune"
 HELP = "search a governor's tunables for less regret and less wake-up latency"
@@ -96,8 +96,8 @@ def run(args: argparse.Namespace) -> int:
     # Here, so that the other commands need not load what only the search needs.
     from cpuidle_lab.tune.job import Job
 
-    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
-        result = Job(args, Path(folder)).run()
+    with scratch() as folder:
+        result = Job(args, folder).run()
     if args.json:
         json.dump(result.as_json(), sys.stdout, indent=2)
         print()

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cpuidle_lab import __version__, openmetrics
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.files import headed, write_whole
 from cpuidle_lab.host import Machine
 from cpuidle_lab.waiting import InterruptedSession, Waiter
 from cpuidle_lab.watch import (
@@ -170,7 +170,8 @@ def write_metrics(machine: Machine, waiter: Waiter, args: argparse.Namespace) ->
     with _shadows(machine, args.shadow):
         written = 0
         while True:
-            write_whole(args.openmetrics, openmetrics.text(look(machine), machine.kernel()))
+            text = openmetrics.text(look(machine), machine.kernel())
+            write_whole(args.openmetrics, text, headed(text))
             written += 1
             if written == args.count:
                 return

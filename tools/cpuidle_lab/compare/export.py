@@ -4,7 +4,6 @@
 import csv
 import io
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import __version__
@@ -12,6 +11,7 @@ from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.charts import lost_by_length
 from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, values
 from cpuidle_lab.compare.model import Comparison, Result, Source
+from cpuidle_lab.files import Foreign, headed
 
 
 def _source(source: Source) -> dict[str, Any]:
@@ -71,8 +71,10 @@ def as_json(comparison: Comparison, end: str) -> dict[str, Any]:
     }
 
 
-def as_csv(comparison: Comparison) -> dict[Path, str]:
-    """Return the table by its name: a row for each governor on each recording.
+def as_csv(comparison: Comparison) -> dict[str, tuple[str, Foreign]]:
+    """Return the table by its name, and what takes an older one.
+
+    It has a row for each governor on each recording.
 
     Unknown values are empty.
     """
@@ -83,4 +85,4 @@ def as_csv(comparison: Comparison) -> dict[Path, str]:
         found = values(result)
         head = [result.trace, result.label, result.kind, result.governor]
         writer.writerow([*head, *(found[key] for key in KEYS)])
-    return {Path("governors.csv"): text.getvalue()}
+    return {"governors.csv": (text.getvalue(), headed(text.getvalue()))}

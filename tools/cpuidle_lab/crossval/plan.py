@@ -5,13 +5,13 @@ A boot is one emulated machine, one seed and one kernel; its workloads run under
 turn, which begins afresh each time. What is recorded stays, by a hash of all that made it.
 """
 
-import shutil
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import workloads
 from cpuidle_lab.lab.cache import digest, locked
 from cpuidle_lab.lab.keys import key_of
@@ -159,10 +159,9 @@ class Boot:
         with locked(folder / f".{self.name}.lock"):
             if target.is_file():
                 return target
-            # A kill leaves it to the next run, which replaces it.
-            result = run_lab(run, folder / f".{self.name}.results", title).check()
-            (result.files / TRACE).replace(target)
-            shutil.rmtree(result.files)
+            with scratch(folder) as made:
+                result = run_lab(run, made / "results", title).check()
+                (result.files / TRACE).replace(target)
         return target
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cpuidle_lab.crossval import targets
 from cpuidle_lab.crossval.pairs import Pair
-from cpuidle_lab.evidence.plots import svg
+from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import Section, Table, Verdict
-from cpuidle_lab.files import write_whole
+from cpuidle_lab.files import DOCUMENT, marked, write_all
 
 
 def section(pairs: Sequence[Pair], verdicts: Sequence[Verdict], errors: Table) -> Section:
@@ -21,12 +21,17 @@ def section(pairs: Sequence[Pair], verdicts: Sequence[Verdict], errors: Table) -
 
 def write(folder: Path, pairs: Sequence[Pair], verdicts: Sequence[Verdict], errors: Table) -> None:
     """Write crossval.json, .svg and .md, and measured.json, each in full or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
     found = section(pairs, verdicts, errors)
-    write_whole(folder / "crossval.md", found.markdown(".") + "\n")
-    for plot in found.plots:
-        write_whole(folder / f"{plot.name}.svg", svg(plot))
-    known = json.dumps(targets.measured(pairs), indent=1)
-    write_whole(folder / "measured.json", known + "\n")
-    text = json.dumps(targets.as_json(pairs, verdicts), indent=2)
-    write_whole(folder / "crossval.json", text + "\n")
+    page = f"{DOCUMENT}cpuidle-lab crossval. -->\n\n{found.markdown('.')}\n"
+    known = json.dumps(targets.measured(pairs), indent=1) + "\n"
+    text = json.dumps(targets.as_json(pairs, verdicts), indent=2) + "\n"
+    pictures = {f"{plot.name}.svg": (svg(plot), marked(MARK)) for plot in found.plots}
+    write_all(
+        folder,
+        {
+            "crossval.md": (page, marked(DOCUMENT)),
+            "measured.json": (known, marked('  "mean": ')),
+            "crossval.json": (text, marked('{\n  "summary": [')),
+            **pictures,
+        },
+    )

@@ -128,6 +128,13 @@ def _frame(plot: Plot, x: _Axis, y: _Axis, width: int, height: int) -> list[str]
     return found
 
 
+# In the first bytes of each picture.
+MARK = (
+    'font-family="sans-serif" font-size="11"><!-- SPDX-License-Identifier: GPL-2.0 -->'
+    f'<rect width="{_WIDTH}"'
+)
+
+
 def svg(plot: Plot) -> str:
     """Return a plot as an SVG document."""
     points = [point for line in plot.lines for point in line.points]
@@ -153,8 +160,6 @@ def svg(plot: Plot) -> str:
         found.append(_text(_WIDTH - _RIGHT + 22, at + 4, line.label, "start"))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
-        f'width="{_WIDTH}" height="{height}" font-family="sans-serif" font-size="11">'
-        "<!-- SPDX-License-Identifier: GPL-2.0 -->"
-        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>'
+        f'width="{_WIDTH}" height="{height}" {MARK} height="{height}" fill="#fff"/>'
     )
     return head + "\n" + "\n".join(found) + "\n</svg>\n"

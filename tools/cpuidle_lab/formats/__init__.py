@@ -5,16 +5,15 @@ Each small reader yields events; `writer` makes a trace.dat of them, in memory b
 each CPU, and the one reader of trace.dat does the rest.
 """
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import TRACE, scratch
 from cpuidle_lab.formats import perfetto, text
 from cpuidle_lab.formats.writer import Writer
 
-_MAGIC = b"\x17\x08\x44tracing"
 # Enough of a file to know what it is.
 _HEAD = 1 << 16
 
@@ -28,7 +27,7 @@ def is_foreign(path: Path) -> bool:
         return False
     with path.open("rb") as stream:
         head = stream.read(_HEAD)
-    return bool(head) and not head.startswith(_MAGIC) and _reader_of(head) is not None
+    return bool(head) and not head.startswith(TRACE) and _reader_of(head) is not None
 
 
 def _reader_of(head: bytes):  # type: ignore[no-untyped-def]
@@ -49,8 +48,8 @@ def as_trace(path: Path) -> Iterator[Path]:
         return
     with path.open("rb") as stream:
         reader = _reader_of(stream.read(_HEAD))
-    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
-        target = Path(folder) / "trace.dat"
+    with scratch() as folder:
+        target = folder / "trace.dat"
         with Writer(target) as writer:
             for event in reader(path):
                 writer.add(event)

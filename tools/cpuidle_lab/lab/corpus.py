@@ -11,14 +11,13 @@ says what each was made with, and a check what has changed since.
 """
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import emulator, images, workloads
 from cpuidle_lab.lab.cache import TOP, digest, locked
 from cpuidle_lab.lab.run import GUEST, LabRun, run_lab
@@ -27,7 +26,6 @@ from cpuidle_lab.lab.session import TRACE, Session, sha256
 DEFAULT_FOLDER = TOP / "build" / "corpus"
 MANIFEST = "corpus.json"
 MANIFEST_VERSION = 1
-SCRATCH = ".making-"
 TIME_LIMIT_S = 600
 
 # What a trace was made with, besides its recipe; the words that messages use.
@@ -194,10 +192,10 @@ class Corpus:
             UserError: an image cannot be made, or a program fails in the guest.
         """
         for recipe in recipes:
-            with self._scratch() as scratch:
+            with self._scratch() as folder:
                 self.entries = read_manifest(self.folder / MANIFEST)
                 if self.lacks(recipe):
-                    made, entry = make(recipe, scratch)
+                    made, entry = make(recipe, folder)
                     made.replace(self.path(recipe))
                     self.entries[recipe.name] = entry
                     self._write_manifest()
@@ -214,8 +212,8 @@ class Corpus:
         """
         if lack := self.lacks(recipe):
             return lack
-        with self._scratch() as scratch:
-            _, again = make(recipe, scratch)
+        with self._scratch() as folder:
+            _, again = make(recipe, folder)
         before = self.entries[recipe.name]
         if again.sha256 == before.sha256:
             return "identical"
@@ -230,11 +228,8 @@ class Corpus:
     @contextmanager
     def _scratch(self) -> Iterator[Path]:
         """Give a directory to make a trace in, to one process at a time."""
-        with locked(self.folder / ".lock"):
-            for stale in self.folder.glob(f"{SCRATCH}*"):  # of a process that was killed
-                shutil.rmtree(stale)
-            with tempfile.TemporaryDirectory(dir=self.folder, prefix=SCRATCH) as scratch:
-                yield Path(scratch)
+        with locked(self.folder / ".lock"), scratch(self.folder) as folder:
+            yield folder
 
     def _write_manifest(self) -> None:
         order = {recipe.name: number for number, recipe in enumerate(RECIPES)}
@@ -274,15 +269,15 @@ def changes(before: Entry, now: Entry) -> list[str]:
     ]
 
 
-def make(recipe: Recipe, scratch: Path) -> tuple[Path, Entry]:
+def make(recipe: Recipe, folder: Path) -> tuple[Path, Entry]:
     """Make a trace.
 
     Args:
         recipe: of the trace.
-        scratch: directory that receives it.
+        folder: directory that receives it.
 
     Returns:
-        The trace's file below `scratch`, and its entry for the manifest.
+        The trace's file below `folder`, and its entry for the manifest.
 
     Raises:
         UserError: an image cannot be made, a program failed in the guest, or events were lost.
@@ -298,7 +293,7 @@ def make(recipe: Recipe, scratch: Path) -> tuple[Path, Entry]:
         time_limit_s=TIME_LIMIT_S,
     )
     modules = modules_hash()
-    result = run_lab(run, scratch / "results", f"Recording {recipe.name}").check()
+    result = run_lab(run, folder / "results", f"Recording {recipe.name}").check()
     made = result.files / TRACE
     from cpuidle_lab import trace
 

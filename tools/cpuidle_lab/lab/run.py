@@ -6,21 +6,24 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import built, emulator, images, programs
+from cpuidle_lab.files import scratch, whole
+from cpuidle_lab.lab import built, emulator, images, programs, results
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.cache import CACHE, cached, step
-from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine, sigterm_interrupts
+from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine
 from cpuidle_lab.lab.saved import GIVEN, GIVEN_MOST, STATE, Saved, give
+from cpuidle_lab.waiting import sigterm_interrupts
 
 GUEST = Path(__file__).parent / "guest"
+UNPACKED = "results"
 SCRIPT_BEGINS = "lab: script begins"
 WARNING_LEVEL = 4  # of the kernel's log; lower is worse
 
@@ -117,52 +120,84 @@ class LabResult:
 
 
 @sigterm_interrupts()
-def run_lab(run: LabRun, output: Path | None = None, title: str = "") -> LabResult:
+def run_lab(run: LabRun, output: Path, title: str = "") -> LabResult:
     """Run the script in a guest, return what it left.
 
     Args:
         run: what to run.
         output: directory that receives the results; made if need be, replaced as a whole; where
-            the machine dies, its console. By default a fresh one below build/, which the caller
-            may remove.
+            the machine dies, its console.
         title: shown as progress, with what the script says; none: no progress.
 
     Raises:
-        UserError: an image cannot be made, the guest's kernel died, or the time is up. A script
-            that fails is no error here: see LabResult.check().
+        UserError: an image cannot be made, the guest's kernel died, or the time is up; `output`
+            has something else than results, or another run makes it. A script that fails is no
+            error here: see LabResult.check().
     """
     is_real_time(run)  # refuses an impossible run before its images are made
+    with room_for(output) as folder:
+        version, wall_s = boot(run, folder, output, title)
+    return read_results(output.absolute(), version, wall_s)
+
+
+@contextmanager
+def room_for(output: Path) -> Iterator[Path]:
+    """Yield a directory for a boot; what is in its UNPACKED in the end becomes the output.
+
+    Raises:
+        UserError: see files.whole().
+    """
+    for folder in (output.parent, CACHE):
+        folder.mkdir(parents=True, exist_ok=True)
+    with whole(output, results.foreign) as new, scratch(CACHE.parent) as folder:
+        yield folder
+        # All of it must be there before what was there goes; it may be on another file system.
+        shutil.move(folder / UNPACKED, new)
+        results.note(new)
+
+
+def boot(run: LabRun, folder: Path, output: Path, title: str) -> tuple[str, float]:
+    """Run the script in a guest, whose results are then in UNPACKED.
+
+    Args:
+        run: what to run.
+        folder: empty, for all that a boot needs.
+        output: see run_lab().
+        title: see run_lab().
+
+    Returns:
+        the version of the guest's kernel, and the seconds that it ran.
+
+    Raises:
+        UserError: see run_lab().
+    """
     maker = built if run.kernel in built.FLAVOURS else images
     kernel = maker.kernel(run.kernel)
     modules = maker.modules(run.kernel, run.changes).root if run.with_modules else None
     overlay = BytesIO()
     write_overlay(CpioWriter(overlay), run, modules)
-
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="lab-", dir=CACHE.parent) as name:
-        scratch = Path(name)
-        machine = bare(run, kernel.image, scratch)
-        if may_go_on(run) and overlay.tell() <= GIVEN_MOST:
-            given = scratch / "given"
-            give(overlay.getvalue(), given)
-            machine = replace(machine, saved=Saved(has_booted(run, kernel), given))
-            overlay = BytesIO()
-        write_root(machine.root, kernel, overlay)
-        make_disk(machine)
-        start = time.monotonic()
-        try:
-            with step(title) if title else nullcontext(quiet) as say:
-                machine.run(say)
-            wall_s = time.monotonic() - start
-            results = machine.unpack(scratch / "results")
-        except UserError:
-            if output is not None:
-                output.mkdir(parents=True, exist_ok=True)
-                copy_consoles(scratch, output)
-            raise
-        copy_consoles(scratch, results)
-        files = keep(results, output)
-    return read_results(files, kernel.version, wall_s)
+    machine = bare(run, kernel.image, folder)
+    if may_go_on(run) and overlay.tell() <= GIVEN_MOST:
+        given = folder / "given"
+        give(overlay.getvalue(), given)
+        machine = replace(machine, saved=Saved(has_booted(run, kernel), given))
+        overlay = BytesIO()
+    write_root(machine.root, kernel, overlay)
+    make_disk(machine)
+    start = time.monotonic()
+    try:
+        with step(title) if title else nullcontext(quiet) as say:
+            machine.run(say)
+        wall_s = time.monotonic() - start
+        machine.unpack(folder / UNPACKED)
+    except UserError:
+        output.mkdir(exist_ok=True)
+        for console in consoles(folder):
+            results.note(output, Path(shutil.copy(console, output)))
+        raise
+    for console in consoles(folder):
+        shutil.copy(console, folder / UNPACKED)
+    return kernel.version, wall_s
 
 
 def bare(run: LabRun, kernel: Path, folder: Path) -> Machine:
@@ -266,10 +301,9 @@ def booted_of(usual: LabRun, kernel: images.Kernel) -> list[str | bytes]:
     ]
 
 
-def copy_consoles(scratch: Path, target: Path) -> None:
-    """Copy the consoles of all boots; that of the last one is called "console"."""
-    for console in scratch.glob("console*"):
-        shutil.copy(console, target)
+def consoles(folder: Path) -> Iterator[Path]:
+    """Return the consoles of all boots; that of the last one is called "console"."""
+    return folder.glob("console*")
 
 
 def is_real_time(run: LabRun) -> bool:
@@ -318,22 +352,6 @@ def write_overlay(cpio: CpioWriter, run: LabRun, modules: Path | None) -> None:
     if modules is not None:
         cpio.tree(modules, ".")
     cpio.close()
-
-
-def keep(results: Path, output: Path | None) -> Path:
-    """Move the results to their place, replacing an earlier directory of results there."""
-    if output is None:
-        output = Path(tempfile.mkdtemp(prefix="results-", dir=CACHE.parent))
-    output = output.absolute()
-    output.parent.mkdir(parents=True, exist_ok=True)
-    # All of it must be there before what was there goes; it may come from another file system.
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as beside:
-        whole = Path(beside) / "results"
-        shutil.move(results, whole)
-        if output.exists():
-            shutil.rmtree(output)
-        whole.rename(output)
-    return output
 
 
 def read_results(files: Path, version: str, wall_s: float) -> LabResult:

@@ -12,13 +12,13 @@ import ctypes
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cpuidle_lab.columns import Columns, Recording, joined, sliced
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.files import scratch
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.engine import (
     INTERVAL_TYPES,
@@ -111,8 +111,8 @@ def write(
 
 def _count(governor: Governor, fill: Callable[[Path], None]) -> float | None:
     counter = program(governor)
-    with tempfile.TemporaryDirectory(prefix="cpuidle-lab-") as folder:
-        data = Path(folder) / "intervals"
+    with scratch() as folder:
+        data = folder / "intervals"
         fill(data)
         command: list[str | Path] = [
             "valgrind",

@@ -4,11 +4,11 @@
 import csv
 import io
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import __version__
 from cpuidle_lab.energy import ZoneEnergy
+from cpuidle_lab.files import Foreign, headed
 from cpuidle_lab.metrics import Group, definitions, scalars
 from cpuidle_lab.report.charts import latency_points
 from cpuidle_lab.report.model import Report
@@ -77,16 +77,19 @@ def _keys(group: Group) -> list[object]:
     return [str(group.file), group.workload, group.governor]
 
 
-def _csv(header: list[str], rows: list[list[object]]) -> str:
+def _csv(header: list[str], rows: list[list[object]]) -> tuple[str, Foreign]:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(rows)
-    return text.getvalue()
+    return text.getvalue(), headed(text.getvalue())
 
 
-def as_csv(report: Report) -> dict[Path, str]:
-    """Return file names and contents: metrics, states, reasons, wakers, energy by zone."""
+def as_csv(report: Report) -> dict[str, tuple[str, Foreign]]:
+    """Return tables by their names, and what takes older ones.
+
+    They are metrics, states, reasons, wakers, and energy by zone.
+    """
     keys = scalars()
     states = [
         [*_keys(group), *state.values()] for group in report.groups for state in _states(group)
@@ -106,9 +109,9 @@ def as_csv(report: Report) -> dict[Path, str]:
     ]
     values = [[*_keys(g), *(g.values[key] for key in keys)] for g in report.groups]
     return {
-        Path("metrics.csv"): _csv([*_KEYS, *keys], values),
-        Path("states.csv"): _csv([*_KEYS, "state", "residency_ns", "entries", "energy_mj"], states),
-        Path("reasons.csv"): _csv([*_KEYS, "reason", "decisions"], reasons),
-        Path("wakers.csv"): _csv([*_KEYS, "waker", "idle_periods"], wakers),
-        Path("zones.csv"): _csv([*_KEYS, *(item.name for item in fields(ZoneEnergy))], zones),
+        "metrics.csv": _csv([*_KEYS, *keys], values),
+        "states.csv": _csv([*_KEYS, "state", "residency_ns", "entries", "energy_mj"], states),
+        "reasons.csv": _csv([*_KEYS, "reason", "decisions"], reasons),
+        "wakers.csv": _csv([*_KEYS, "waker", "idle_periods"], wakers),
+        "zones.csv": _csv([*_KEYS, *(item.name for item in fields(ZoneEnergy))], zones),
     }

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from cpuidle_lab import __version__
 from cpuidle_lab.costs import model_of
+from cpuidle_lab.files import PAGE
 from cpuidle_lab.view.drawing import Chart
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Part:
 
 def generator(command: str) -> str:
     """Return what is in the first bytes of a command's pages, so that it replaces only these."""
-    return f'<meta name="generator" content="cpuidle-lab {command}">'
+    return f'{PAGE}{command}">'
 
 
 def table_cell(text: str, kind: str = "") -> str:
