@@ -6,10 +6,10 @@ The record is tests/long.tsv. A run with --record writes a row for each long tes
 
 import re
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import date
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
@@ -108,17 +108,25 @@ def next_prime(least: int) -> int:
     return next(n for n in count(max(least, 2)) if all(n % d for d in range(2, n)))
 
 
-def pack(tests: Sequence[str], seconds: Mapping[str, float]) -> list[list[str]]:
-    """Cut a sequence of tests into slices of SHARE_S at most; one longer test stands alone."""
-    slices: list[list[str]] = []
-    used = SHARE_S
-    for test in tests:
-        needs = seconds.get(test, UNKNOWN_S)
-        if used + needs > SHARE_S:
+def together(tests: Iterable[str], seconds: Mapping[str, float]) -> Iterator[list[str]]:
+    """Yield what runs together: the tests of a file, which share boots, if SHARE_S is enough."""
+    for _, group in groupby(sorted(tests), lambda test: test.partition("::")[0]):
+        file = list(group)
+        yield from [file] if needs(file, seconds) <= SHARE_S else ([test] for test in file)
+
+
+def needs(tests: Iterable[str], seconds: Mapping[str, float]) -> float:
+    """Return how long tests take."""
+    return sum(seconds.get(test, UNKNOWN_S) for test in tests)
+
+
+def pack(tests: Iterable[str], seconds: Mapping[str, float]) -> list[list[str]]:
+    """Cut tests into slices of SHARE_S at most; one longer test stands alone."""
+    slices: list[list[str]] = [[]]
+    for unit in together(tests, seconds):
+        if slices[-1] and needs([*slices[-1], *unit], seconds) > SHARE_S:
             slices.append([])
-            used = 0.0
-        slices[-1].append(test)
-        used += needs
+        slices[-1] += unit
     return slices
 
 
@@ -137,21 +145,24 @@ def choose(
         changed: files whose tests come first, the one that ran longest ago at the front.
     """
     seconds = {row.test: row.seconds for row in record.values()}
-    fitting = sorted(test for test in tests if seconds.get(test, UNKNOWN_S) <= LIMIT_S)
+    fitting = [test for test in tests if needs([test], seconds) <= LIMIT_S]
     if not fitting:
         return []
     slices = pack(fitting, seconds)
     turn = slices[number % next_prime(len(slices)) % len(slices)]
-    left = LIMIT_S - sum(seconds.get(test, UNKNOWN_S) for test in turn)
-    first = []
-    for test in oldest([test for test in fitting if touches(test, changed)], record):
-        left -= seconds.get(test, UNKNOWN_S)
-        if left < 0:
-            break
-        first.append(test)
+    mine = [unit for unit in together(fitting, seconds) if touches(unit[0], changed)]
+    first: list[str] = []
+    for unit in sorted(mine, key=lambda unit: last(unit[0], record)):
+        if needs({*first, *unit, *turn}, seconds) <= LIMIT_S:
+            first += unit
     return list(dict.fromkeys([*first, *turn]))
 
 
+def last(test: str, record: Mapping[str, Row]) -> tuple[str, str]:
+    """Return what orders tests by their last run; those that have never run come first."""
+    return record[test].day if test in record else "", test
+
+
 def oldest(tests: Iterable[str], record: Mapping[str, Row]) -> list[str]:
-    """Return tests by their last run; those that have never run come first."""
-    return sorted(tests, key=lambda test: (record[test].day if test in record else "", test))
+    """Return tests by their last run, the oldest first."""
+    return sorted(tests, key=lambda test: last(test, record))

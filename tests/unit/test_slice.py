@@ -64,3 +64,11 @@ def test_a_clean_tree_is_recorded_by_its_commit(monkeypatch: pytest.MonkeyPatch)
     assert [(row.test, row.seconds, row.commit) for row in rows] == [("one", 1.3, "abc1234")]
     said["status"] = " M Kbuild"
     assert long.rows_of({"one": 1.0}, {"one": "passed"})[0].commit == "abc1234+"
+
+
+def test_tests_of_a_file_share_their_boot_and_their_slice() -> None:
+    names = [f"tests/lab/test_long.py::test_{n}" for n in range(10)]
+    record = {name: long.Row(name, "passed", 30.0, "abc", "2026-01-01") for name in names}
+    for number in range(40):
+        chosen = set(long.choose([*TESTS, *names], RECORD | record, number, [])) & set(names)
+        assert chosen in (set(), set(names))
