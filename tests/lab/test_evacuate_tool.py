@@ -7,9 +7,9 @@ import pytest
 
 from cpuidle_lab import evacuation
 from cpuidle_lab.lab import LabResult
+from tests.lab.extra import replaced
 from tests.lab.guest_python import PYTHON, command_files, guest_ctypes
 from tests.lab.test_evacuate import boot, lines
-from tests.lab.extra import replaced
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""From which share on do uncertain or omitted intervals change the order of governors?
+"""Measure from which share on uncertain or omitted intervals change the order of governors.
 
 Synthetic streams have intervals of known lengths, so the order of governors on them is known.
 
