@@ -34,7 +34,6 @@ static enum cpuhp_state glue_hotplug;
 static void start_afresh(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 {
 	cpu->decided = false;
-	cpu->reflected = false;
 	cpu->afresh = true;
 	if (cpu->own)
 		cpu->own->policy->init(cpu->state, &cpu->machine, set->value);
@@ -61,7 +60,6 @@ static void account_outcome(struct cil_cpu *cpu,
 	}
 	cil_traced_outcome(cpu);
 	cpu->decided = false;
-	cpu->reflected = false;
 }
 
 /*
@@ -199,6 +197,8 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 		cil_hints_look_again(r);
 
 	cpu->decided = true;
+	/* Of an earlier decision: even one from before the table changed. */
+	cpu->reflected = false;
 	if (!r->decision.stop_tick)
 		*stop_tick = false;
 	return r->decision.index;
