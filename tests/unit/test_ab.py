@@ -524,8 +524,8 @@ def test_a_metric_that_is_not_there_ends_it(
         (["--better", "lower"], "--better needs --metric", 2),
         (["--set", "wteo.nosuch=1"], "wteo has no tunable 'nosuch'", 1),
         (["--set", "menu.x=1"], "'menu' is no governor of cpuidle_lab", 1),
-        (["-o", "."], "is a directory", 1),
-        (["-o", "nosuch/a"], "nosuch is no directory", 1),
+        (["-o", "."], "is a directory", 2),
+        (["-o", "nosuch/a"], "nosuch: no such directory", 2),
         (["--read", "nosuch"], "--read shows a file", 2),
     ],
 )
@@ -613,10 +613,15 @@ def test_an_existing_file_is_kept_unless_forced(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("ab.jsonl").write_text("precious")
-    assert main([*TWO, "--rounds", "3", "--", "true"]) == 1
-    assert "exists already" in error(capsys)
+    for force in ([], ["--force"]):
+        assert main([*TWO, "--rounds", "3", *force, "--", "true"]) == 2
+        assert "not written by this command" in error(capsys)
+    before = '{"kind": "head", "before": 1}\n'
+    Path("ab.jsonl").write_text(before)
+    assert main([*TWO, "--rounds", "3", "--", "true"]) == 2
+    assert "exists already (--force" in error(capsys)
     assert main([*TWO, "--rounds", "3", "--force", "--", "false"]) == 1
-    assert Path("ab.jsonl").read_text() == "precious"
+    assert Path("ab.jsonl").read_text() == before
     assert main([*TWO, "--rounds", "3", "--force", "--", "true"]) == 0
     assert lines()[0]["kind"] == "head"
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpuidle_lab import files
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import capture
 from cpuidle_lab.commands.capture import Plan, Setting
@@ -477,8 +478,6 @@ def test_without_permission_it_says_so(
         (["--set", "wteo.reset=1"], "wteo has no tunable 'reset'"),
         (["--events", "nosuch"], "no event or event system 'nosuch'"),
         (["--events", "sched:nosuch"], "no event or event system 'sched:nosuch'"),
-        (["-o", "nosuch/a.dat"], "nosuch is no directory"),
-        (["-o", "."], "is a directory"),
     ],
 )
 def test_unknown_names_are_refused(
@@ -513,9 +512,13 @@ def test_an_existing_file_is_kept_unless_forced(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("trace.dat").write_text("precious")
-    assert main(["capture", "--", "true"]) == 1
-    assert "exists already" in error(capsys)
+    for force in ([], ["--force"]):
+        assert main(["capture", *force, "--", "true"]) == 2
+        assert "not written by this command" in error(capsys)
     assert Path("trace.dat").read_text() == "precious"
+    Path("trace.dat").write_bytes(files.TRACE + b" of before")
+    assert main(["capture", "--", "true"]) == 2
+    assert "exists already (--force" in error(capsys)
     assert main(["capture", "--force", "--", "true"]) == 0
     assert Path("trace.dat").read_text() == "a trace\n"
 
@@ -523,10 +526,23 @@ def test_an_existing_file_is_kept_unless_forced(
 def test_a_failed_forced_capture_keeps_the_old_file(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("trace.dat").write_text("precious")
+    Path("trace.dat").write_bytes(files.TRACE)
     monkeypatch.setenv("FAKE_TRACE_CMD", "empty")
     assert main(["capture", "--force", "--", "true"]) == 1
-    assert Path("trace.dat").read_text() == "precious"
+    assert Path("trace.dat").read_bytes() == files.TRACE
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [("nosuch/a.dat", "nosuch: no such directory"), (".", ". is a directory")],
+)
+def test_impossible_outputs_are_refused(
+    output: str, words: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(root)
+    assert main(["capture", *WTEO, "-o", output, "--", "true"]) == 2
+    assert words in error(capsys)
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize(

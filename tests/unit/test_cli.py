@@ -114,9 +114,9 @@ def test_foreign_directory_is_not_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "precious").touch()
-    assert main(["lab", "--output", str(tmp_path)]) == 1
+    assert main(["lab", "--output", str(tmp_path)]) == 2
     assert (tmp_path / "precious").exists()
-    assert "something else than results" in capsys.readouterr().err
+    assert "holds precious, which is no result of the lab" in capsys.readouterr().err
 
 
 def test_cpio_is_what_cpio_reads() -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cpuidle_lab import cli
 from cpuidle_lab import columns as co
 from cpuidle_lab import trace as tr
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.errors import FAILURE, USAGE, UserError
 from tests.proofs.throughput import reader
 from tests.unit import synthetic
 from tests.unit.intervals_model import (
@@ -216,11 +216,11 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     assert names_in(tmp_path) == []
 
 
-def refused(action: Callable[[], object], *words: str) -> None:
+def refused(action: Callable[[], object], *words: str, code: int = FAILURE) -> None:
     """Demand a refusal in one sentence that holds the words."""
     with pytest.raises(UserError) as caught:
         action()
-    assert caught.value.exit_code == 1
+    assert caught.value.exit_code == code
     assert "\n" not in caught.value.message
     for word in words:
         assert word in caught.value.message
@@ -231,9 +231,9 @@ def test_foreign_target(tmp_path: Path) -> None:
     (tmp_path / "full" / "thesis.tex").write_text("dear")
     (tmp_path / "file").write_text("dear")
     (tmp_path / "link").symlink_to(tmp_path / "full")
-    for name in ("full", "file", "link"):
-        refused(lambda: co.Writer(tmp_path / name, META), "exists and is not")  # noqa: B023
-    refused(lambda: co.Writer(tmp_path / "no" / "c", META), "no such directory")
+    for name, why in (("full", "holds thesis.tex"), ("file", "exists"), ("link", "holds thesis")):
+        refused(lambda: co.Writer(tmp_path / name, META), why, code=USAGE)  # noqa: B023
+    refused(lambda: co.Writer(tmp_path / "no" / "c", META), "no such directory", code=USAGE)
     assert names_in(tmp_path) == ["file", "full", "link"]
     assert (tmp_path / "full" / "thesis.tex").read_text() == "dear"
 
@@ -577,8 +577,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["rows"]["period"] == 3 and found["integrity"]["gaps"] == 1
     assert found["integrity"]["events"] == 7
-    assert cli.main(["columns", str(path), "-o", str(tmp_path)]) == 1
-    assert "exists and is not" in capsys.readouterr().err
+    assert cli.main(["columns", str(path), "-o", str(tmp_path)]) == 2
+    assert "holds c/interval" in capsys.readouterr().err
     assert cli.main(["columns", str(tmp_path / "no"), "-o", str(tmp_path / "d")]) == 1
     assert not (tmp_path / "d").exists()
 

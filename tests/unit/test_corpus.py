@@ -12,6 +12,7 @@ import pytest
 
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import SCRATCH
 from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab import corpus, images, workloads
 from cpuidle_lab.lab.cache import TOP
@@ -188,7 +189,7 @@ def test_interrupted_it_goes_on_where_it_was(tmp_path: Path, maker: Maker) -> No
 
 
 def test_what_a_killed_process_left_goes(tmp_path: Path, maker: Maker) -> None:
-    (tmp_path / ".making-x" / "results").mkdir(parents=True)
+    (tmp_path / f"{SCRATCH}x" / "results").mkdir(parents=True)
     build(tmp_path, FIRST)
     assert {path.name for path in tmp_path.iterdir()} == {FIRST.file, MANIFEST, ".lock"}
 

@@ -15,6 +15,7 @@ import pytest
 from cpuidle_lab import metrics
 from cpuidle_lab.cli import main
 from cpuidle_lab.report import export, model, report_page
+from cpuidle_lab.view.html_page import generator
 from tests.unit.periods import MACHINE, US, Builder, Period
 from tests.unit.synthetic import demo
 
@@ -192,7 +193,11 @@ def test_foreign_files_are_not_overwritten(
     assert main(command) == 2
     out, err = capsys.readouterr()
     assert target.read_text() == "five years of work"
-    assert out == "" and err.count("\n") == 1 and "--force" in err
+    assert out == "" and err.count("\n") == 1 and "--force" not in err
+    assert main([*command, "--force"]) == 2
+    assert target.read_text() == "five years of work"
+    target.write_text(generator("compare"))
+    assert main(command) == 2 and "--force" in capsys.readouterr().err
     assert main([*command, "--force"]) == 0
     assert report_page.GENERATOR in target.read_text()[:1024]
     assert main(command) == 0  # now it is ours
@@ -200,7 +205,7 @@ def test_foreign_files_are_not_overwritten(
 
 
 def test_a_directory_is_not_overwritten(session: Path, tmp_path: Path) -> None:
-    assert main(["report", str(session), "--output", str(tmp_path), "--force"]) == 1
+    assert main(["report", str(session), "--output", str(tmp_path), "--force"]) == 2
     assert list(tmp_path.iterdir()) == []
 
 
@@ -216,5 +221,5 @@ def test_an_error_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_missing_directory(
     session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", str(session), "--output", str(tmp_path / "no" / "x.html")]) == 1
+    assert main(["report", str(session), "--output", str(tmp_path / "no" / "x.html")]) == 2
     assert "no such directory" in capsys.readouterr().err

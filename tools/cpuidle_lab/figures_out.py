@@ -62,4 +62,10 @@ def page_of(args: argparse.Namespace, page: str, generator: str) -> Path | None:
 
 def pages(args: argparse.Namespace, generator: str) -> Foreign:
     """Return what takes the command's own pages, with --force each page of this program."""
-    return marked(PAGE if args.force else generator)
+    mine, any_page = marked(generator), marked(PAGE)
+
+    def foreign(path: Path) -> str:
+        """Tell of another command's page that --force replaces it."""
+        return mine(path) and (any_page(path) or "is another command's (--force replaces it)")
+
+    return any_page if args.force else foreign

@@ -90,7 +90,9 @@ def headed(text: str) -> Foreign:
 
 def unless_forced(foreign: Foreign, force: bool) -> Foreign:
     """Return what takes no file that exists, or with --force what `foreign` takes."""
-    return foreign if force else lambda _: "exists already; --force replaces it"
+    if force:
+        return foreign
+    return lambda path: foreign(path) or "exists already (--force replaces it)"
 
 
 def check(path: Path, foreign: Foreign) -> Path:

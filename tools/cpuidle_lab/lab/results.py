@@ -43,6 +43,7 @@ def foreign(folder: Path) -> str:
         return "is not a directory"
     known = _known(folder)
     for name in _names(folder):
-        if name not in known and _page(folder / name):
+        path = folder / name
+        if name not in known and (_page(path) or not path.stat().st_size):
             return f"holds {name}, which is no result of the lab"
     return ""
