@@ -33,22 +33,18 @@ static void account_this_cpu(int slot)
 /* CPU hotplug is locked, as in all callbacks of it. */
 static int add_device(unsigned int cpu)
 {
-	struct cpuidle_device *dev;
+	struct cpuidle_device *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	int ret;
 
-	if (!has_driver)
-		return 0;
-	dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	if (!dev)
 		return -ENOMEM;
 	dev->cpu = cpu;
 	ret = cpuidle_register_device(dev);
-	if (ret) {
+	if (ret)
 		kfree(dev);
-		return ret;
-	}
-	per_cpu_ptr(emul_cpus, cpu)->dev = dev;
-	return 0;
+	else
+		per_cpu_ptr(emul_cpus, cpu)->dev = dev;
+	return ret;
 }
 
 static void remove_device(unsigned int cpu)
@@ -65,7 +61,7 @@ static int emul_cpu_online(unsigned int cpu)
 	int ret;
 
 	account_this_cpu(EMUL_BUSY);
-	ret = add_device(cpu);
+	ret = has_driver ? add_device(cpu) : 0;
 	if (ret) {
 		pr_err("no cpuidle device for CPU %u (error %d)\n", cpu, ret);
 		account_this_cpu(EMUL_OFFLINE);

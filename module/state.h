@@ -113,8 +113,8 @@ struct cil_record {
  * @machine: its idle states
  * @names: of these
  * @halt_latency_ns: least exit latency of the states that halt and are not
- *	disabled, as of the last decision; U64_MAX if there is none, 0 while no
- *	governor of ours is enabled there
+ *	disabled, as of the last decision. U64_MAX: there is none; 0: no governor
+ *	of ours is enabled there
  * @governor: the governor of ours that is enabled there, NULL if none
  * @own: the governor whose policy decides, NULL under a kernel base
  * @base: the kernel's governor that decides, NULL under a policy

@@ -154,8 +154,8 @@ static u64 latency_limit_ns(const struct evacuate_tunables *tunables)
 }
 
 /*
- * A state that polls saves nothing. Where no governor of ours is enabled, the
- * idle states are not known: the kernel takes the deepest that is allowed, or
+ * A state that polls saves nothing. The idle states are known where a governor
+ * of ours is enabled. Elsewhere the kernel takes the deepest that is allowed, or
  * its first one, as its own governors do.
  */
 static bool is_too_strict(u64 limit_ns)
