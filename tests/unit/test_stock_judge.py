@@ -99,7 +99,7 @@ def test_the_kernels_governor_is_judged_by_what_it_asked_unseen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run.RECORDERS == ("gate", "menu_ng", "teo_ng", "wteo")
-    words = run.script(["idle", "redis"], run.RECORDERS, 1, "6.12").splitlines()
+    words = run.script(["idle", "redis"], run.RECORDERS, 1).splitlines()
     assert words.index("tune gate base menu") + 1 == words.index("afresh gate")
     # The reader takes few changes of the governor.
     afresh = [word for word in words if word.startswith("afresh ")]

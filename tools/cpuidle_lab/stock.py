@@ -162,6 +162,26 @@ def machine_of(states: str, tick_ns: int) -> "Machine":
     )
 
 
+def machine_line(machine: "Machine", cpus: str) -> str:
+    """Return the line that tells the idle states of some CPUs.
+
+    Args:
+        machine: the states and the tick.
+        cpus: their numbers, as in "0-3".
+    """
+    states = ",".join(
+        f"{plain(name)}:{latency // 1000}:{residency // 1000}:{power}"
+        for name, latency, residency, power in zip(
+            machine.names,
+            machine.exit_latency_ns,
+            machine.target_residency_ns,
+            machine.power_mw,
+            strict=True,
+        )
+    )
+    return f"{MACHINE}cpus={cpus} tick_ns={machine.tick_ns} states={states}"
+
+
 def _migrates(kernel: str) -> bool:
     """Tell whether a kernel lets another CPU serve timers of the wheel that are not pinned."""
     try:

@@ -30,13 +30,11 @@ from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
 from cpuidle_lab.errors import UserError  # noqa: E402
-from cpuidle_lab.host import parse_version  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
-from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session  # noqa: E402
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # noqa: E402
 from cpuidle_lab.linux_source import series  # noqa: E402
-from cpuidle_lab.machines import find  # noqa: E402
 from cpuidle_lab.phases import phases_of  # noqa: E402
-from cpuidle_lab.probes import ARGUMENTS_SINCE, DEVICE, KERNEL_EVENTS, lines  # noqa: E402
+from cpuidle_lab.probes import DEVICE, KERNEL_EVENTS  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.stock import EVENTS, PROBES  # noqa: E402
@@ -54,7 +52,6 @@ examples:
 exit codes: 0 every target is met, 1 one is missed, 2 wrong usage
 """
 
-GROUP = "cil_p1"
 FULL = "full"
 # The kernel's own menu decides under the gate.
 RECORDERS = ("gate", "menu_ng", "teo_ng", "wteo")
@@ -145,7 +142,7 @@ class Row:
 # ---- Recording ----
 
 
-def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel: str) -> str:
+def script(names: Sequence[str], recorders: Sequence[str], seconds: int) -> str:
     """Return the guest's script: both ways at once, governor by governor."""
     phases = [
         workloads.find(name).phase(recorder, seconds, 42, GOVERNORS.get(recorder, ()))
@@ -154,29 +151,7 @@ def script(names: Sequence[str], recorders: Sequence[str], seconds: int, kernel:
         for name in names
     ]
     session = Session(MACHINE, phases, (OUR_EVENTS,)).script().splitlines()
-    # Kernels have not all events.
-    events = [
-        f"$(test ! -e $tracing/events/{event.replace(':', '/')} || printf %s '-e {event}')"
-        + (f" -f '{only}'" if only else "")
-        for event, only in (DEVICE, *KERNEL_EVENTS)
-    ]
-    machine = find(MACHINE)
-    states = ",".join(
-        f"{name}:{latency // 1000}:{residency // 1000}:{power}"
-        for name, latency, residency, power in zip(
-            machine.names, machine.exit_latency_ns, machine.target_residency_ns, machine.power_mw,
-            strict=True,
-        )
-    )  # fmt: skip
-    with_delta = parse_version(kernel) >= ARGUMENTS_SINCE
-    begin = [
-        *(f"echo '{line}' >>$tracing/kprobe_events || fail 'no probe'"
-          for line in lines(GROUP, with_delta)),
-        f"trace-cmd start -C mono -b $((800000 / $(nproc))) -e {GROUP} -e {OUR_EVENTS} "
-        f"{' '.join(events)} >/dev/null || fail 'tracing did not start'",
-        f"mark 'stock machine cpus=0-63 tick_ns={machine.tick_ns} states={states}'",
-        f'mark "stock kernel=$(uname -r) way={PROBES}"',
-    ]  # fmt: skip
+    begin = stock_start(MACHINE, 781, ((OUR_EVENTS, ""), DEVICE, *KERNEL_EVENTS))
     at = next(n for n, line in enumerate(session) if line.startswith("trace_start"))
     return "\n".join([*session[:at], *begin, *session[at + 1 :]])
 
@@ -186,7 +161,7 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
     names = args.workloads.split(",") if args.workloads else list(workloads.WORKLOADS)
     recorders = args.governors.split(",")
     run = LabRun(
-        script=script(names, recorders, args.duration, kernel),
+        script=script(names, recorders, args.duration),
         kernel=kernel,
         cpus=cpus,
         memory_mib=3072,

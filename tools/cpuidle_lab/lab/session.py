@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuidle_lab import probes, stock
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import project_governors
 from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.leftovers import CLOCK
 
 if TYPE_CHECKING:
     from cpuidle_lab.trace import Machine
@@ -23,6 +25,7 @@ GOVERNORS = (*project_governors(TOP), "gate", "menu", "ladder")
 AS_BPF = "bpf:"
 
 TRACE = "trace.dat"
+STOCK = "stock.dat"
 TRACE_MIB = 64
 OUR_EVENTS = "cpuidle_lab"
 
@@ -30,6 +33,8 @@ OUR_EVENTS = "cpuidle_lab"
 # As the emulator's source has them (emul/machines.h): of a state, and how many there may be.
 EXIT_MOST_US, TARGET_MOST_US, STATES_MOST = 100_000, 10_000_000, 10
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+
+_GROUP = "cil_p1"
 
 
 def _fault(machine: "Machine", k: int) -> str:
@@ -133,6 +138,51 @@ class Phase:
     tunables: Sequence[Tunable] = ()
     setup: str = ""
 
+    def lines(self) -> list[str]:
+        """Return the lines of the guest's script."""
+        name, _, program = self.governor.partition(":")
+        return [
+            *([f"bpf_attach {program}"] if program else []),
+            *(f"tune {each.governor} {each.name} {each.value}" for each in self.tunables),
+            # What was learned in another phase must not count in this one.
+            f"afresh {name}",
+            f"phase {shlex.quote(self.workload)} sh -c {shlex.quote(self.command)}",
+        ]
+
+
+def _probe(line: str) -> str:
+    return f"echo {shlex.quote(line)} >>$tracing/kprobe_events"
+
+
+def stock_start(
+    machine: str, trace_mib: int, events: Sequence[tuple[str, str]] = probes.KERNEL_EVENTS
+) -> list[str]:
+    """Return the lines of the guest's script that begin to record by probes.
+
+    Args:
+        machine: as emulated() takes it.
+        trace_mib: room for the trace.
+        events: to record beside the probes, with their filters, where the kernel has them.
+    """
+    from cpuidle_lab import machines
+
+    (new, *_), (old, *others) = (probes.lines(_GROUP, delta) for delta in (True, False))
+    words = [
+        f"$([ ! -e $tracing/events/{event.replace(':', '/')} ] || printf %s '-e {event}')"
+        + (f" -f {shlex.quote(only)}" if only else "")
+        for event, only in events
+    ]
+    table = stock.machine_line(machines.find(machine), "0-63")
+    return [
+        # Kernels before 6.9 refuse the second field.
+        f"{{ {_probe(new)}; }} 2>/dev/null || {_probe(old)} || fail 'no probe'",
+        *(f"{_probe(line)} || fail 'no probe'" for line in others),
+        f"trace-cmd start -C {CLOCK} -b $(({trace_mib} * 1024 / $(nproc))) -e {_GROUP} "
+        f"{' '.join(words)} >/dev/null || fail 'tracing did not start'",
+        f"mark {shlex.quote(table)}",
+        f'mark "stock kernel=$(uname -r) way={stock.PROBES}"',
+    ]
+
 
 @dataclass(frozen=True)
 class Session:
@@ -143,12 +193,15 @@ class Session:
         phases: in their order.
         events: event systems or events to record; none: no trace.
         trace_mib: room for them.
+        stock: phases of the kernel's governors that come last, in a trace STOCK of their own, by
+            probes as `capture --stock` records.
     """
 
     machine: str
     phases: Sequence[Phase]
     events: Sequence[str] = field(default=(OUR_EVENTS,))
     trace_mib: int = TRACE_MIB
+    stock: Sequence[Phase] = ()
 
     def script(self) -> str:
         """Return the guest's script.
@@ -166,21 +219,18 @@ class Session:
         ]
         if self.events:
             lines.append(f"trace_start {self.trace_mib} {shlex.join(self.events)}")
-        for phase in self.phases:
-            name, _, program = phase.governor.partition(":")
-            if program:
-                lines.append(f"bpf_attach {program}")
-            for tunable in phase.tunables:
-                lines.append(f"tune {tunable.governor} {tunable.name} {tunable.value}")
-            # What was learned in another phase must not count in this one.
-            lines.append(f"afresh {name}")
-            lines.append(f"phase {shlex.quote(phase.workload)} sh -c {shlex.quote(phase.command)}")
+        lines += [line for phase in self.phases for line in phase.lines()]
         if self.events:
             lines.append(f"trace_stop {TRACE}")
+        if self.stock:
+            lines += stock_start(self.machine, self.trace_mib)
+            lines += [line for phase in self.stock for line in phase.lines()]
+            lines.append(f"trace_stop {STOCK}")
         return "\n".join(lines)
 
     def _setup(self) -> list[str]:
-        commands = list(dict.fromkeys(phase.setup for phase in self.phases if phase.setup))
+        phases = (*self.stock, *self.phases)
+        commands = list(dict.fromkeys(phase.setup for phase in phases if phase.setup))
         return [". /lab/servers", *commands] if commands else []
 
 
