@@ -16,8 +16,9 @@ from cpuidle_lab import metrics
 from cpuidle_lab.cli import main
 from cpuidle_lab.report import export, model, report_page
 from cpuidle_lab.view.html_page import generator
+from tests.unit.kernel_events import Kernel
 from tests.unit.periods import MACHINE, US, Builder, Period
-from tests.unit.synthetic import demo
+from tests.unit.synthetic import EXIT, NAMES, POWER, TARGET, TICK, Session, demo
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +180,52 @@ def test_several_files(session: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     for name in ("trace: hackbench", "other: hackbench"):
         assert name in out
         assert name in html.read_text()
+
+
+def menu_alone(path: Path, *, tick_ns: int = TICK) -> Path:
+    """Write menu under the workload idle as an unmodified kernel records it."""
+    states = ",".join(
+        f"{name}:{exit_ns // 1000}:{target_ns // 1000}:{power}"
+        for name, exit_ns, target_ns, power in zip(NAMES, EXIT, TARGET, POWER, strict=True)
+    )
+    lines = (
+        f"stock machine cpus=0-1 tick_ns={tick_ns} states={states}",
+        "stock kernel=6.12.0-test way=probes",
+        "phase governor=menu workload=idle",
+    )
+    kernel = Kernel(lines)
+    for _ in range(300):
+        kernel.idle(1, 300_000, sleep=298_000, delta=298_000, expiry=True, stop=False)
+    return kernel.write(path)
+
+
+# The demo does that: the kernel's own menu has no events of the module.
+def test_parts_of_a_session_are_compared_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = Session()
+    session.phase("wteo", "idle", 5_000_000)
+    parts = [str(menu_alone(tmp_path / "stock.dat")), str(session.trace.write(tmp_path / "a.dat"))]
+    assert main(["report", "--together", *parts]) == 0
+    summary, *sections = capsys.readouterr().out.split("\nidle")
+    assert len(sections) == 1
+    for text in (summary, sections[0]):
+        (row,) = [line for line in text.splitlines() if re.match(r"\W*menu\b", line)]
+        assert "?" not in row
+    assert "wteo" in sections[0]
+    assert "menu: recorded without the module, by probes" in sections[0]
+
+
+def test_what_is_no_part_of_a_session_is_refused(
+    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for other, word in (
+        (demo(tmp_path / "again.dat", 5_000_000), "both have menu"),
+        (menu_alone(tmp_path / "other.dat", tick_ns=10_000_000), "same machine and kernel"),
+    ):
+        assert main(["report", "--together", str(session), str(other)]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and word in err
 
 
 # ---- Files that are there already, and errors. ----

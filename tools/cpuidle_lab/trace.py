@@ -165,6 +165,7 @@ class Trace:
         machines: idle states of each CPU that the trace describes.
         integrity: what is missing.
         omissions: parts of the recording that no figure counts, one sentence each.
+        way: of a recording without the module, as the recorder said (stock.Told); else "".
     """
 
     path: Path
@@ -174,6 +175,7 @@ class Trace:
     machines: dict[int, Machine]
     integrity: Integrity
     omissions: list[str] = field(default_factory=list)
+    way: str = ""
 
     def name_of(self, table: str, column: str, value: int) -> str:
         """Return what a number means; the column's name and the number if the trace is silent."""
@@ -446,4 +448,5 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         machines=machines,
         integrity=_integrity(tables, ending.events, implausible),
         omissions=said,
+        way=told.way if told else "",
     )

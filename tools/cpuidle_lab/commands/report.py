@@ -17,6 +17,8 @@ examples:
   cpuidle-lab report trace.dat                  table here, pictures in report.html beside the trace
   cpuidle-lab report skx.dat icx.dat -o both.html
                                                 several recordings side by side
+  cpuidle-lab report --together stock.dat wteo.dat
+                                                one session in parts: one table for a workload
   cpuidle-lab report trace.dat --json | jq '.runs[] | {governor, workload, regret: .metrics.regret}'
   cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv, wakers.csv, …
 
@@ -37,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "traces", nargs="+", type=Path, metavar="TRACE",
         help="recording; docs/stock.md has the formats",
     )  # fmt: skip
+    parser.add_argument(
+        "--together", action="store_true",
+        help="the recordings are parts of one session: compare across them by workload",
+    )  # fmt: skip
     add_options(parser, "report.html")
 
 
@@ -50,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
     html = page_of(args, "report.html", report_page.GENERATOR)
     machine = machines.find(args.machine) if args.machine else None
-    report = model.build(args.traces, command, start, machine)
+    report = model.build(args.traces, command, start, machine, together=args.together)
     if html is not None:
         write_whole(html, report_page.render(report), pages(args, report_page.GENERATOR))
     if args.csv is not None:

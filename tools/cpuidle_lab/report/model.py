@@ -9,6 +9,7 @@ import polars as pl
 
 from cpuidle_lab import energy, metrics, trace
 from cpuidle_lab.crossval import trust
+from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.metrics import Group, Summary
 from cpuidle_lab.trace import Machine, Trace
 
@@ -22,16 +23,18 @@ class Report:
         groups: a governor under a workload each, in the order of recording.
         command: the command line that made the report.
         start: when it began, ISO 8601.
+        together: the recordings are parts of one session: a workload has one heading.
     """
 
     traces: list[Trace]
     groups: list[Group]
     command: str
     start: str
+    together: bool = False
 
     def section(self, group: Group) -> str:
         """Return under which heading a group is compared: its workload, and its file if several."""
-        if len(self.traces) == 1:
+        if self.together or len(self.traces) == 1:
             return group.workload or "recording"
         stems = [item.path.stem for item in self.traces]
         file = group.file.stem if len(set(stems)) == len(stems) else str(group.file)
@@ -115,7 +118,50 @@ def _load(path: Path, machine: Machine | None) -> Trace:
     return trace.load(path, told=trace.told_with(path, machine) if machine else None)
 
 
-def build(paths: list[Path], command: str, start: str, machine: Machine | None = None) -> Report:
+def _check_together(traces: Sequence[Trace], groups: Sequence[Group]) -> None:
+    """Refuse recordings that cannot be parts of one session."""
+    first = traces[0]
+    for item in traces[1:]:
+        shared = first.machines.keys() & item.machines.keys()
+        same = all(first.machines[cpu] == item.machines[cpu] for cpu in shared)
+        if not (shared and same and first.kernel == item.kernel):
+            raise UserError(
+                f"{first.path} and {item.path} are not of the same machine and kernel: leave out "
+                "--together",
+                USAGE,
+            )
+    files: dict[tuple[str, str], Path] = {}
+    for group in groups:
+        other = files.setdefault((group.governor, group.workload), group.file)
+        if other != group.file:
+            raise UserError(
+                f"{other} and {group.file} both have {group.governor} under "
+                f"'{group.workload}': leave out --together",
+                USAGE,
+            )
+
+
+def _tell_ways(traces: Sequence[Trace], groups: Sequence[Group]) -> None:
+    """Note which groups were recorded in another way than the rest."""
+    ways = {item.path: item.way for item in traces}
+    if len(set(ways.values())) == 1:
+        return
+    for group in groups:
+        if way := ways[group.file]:
+            group.notes.append(
+                f"recorded without the module, by {way}: that costs the CPU more than the module's "
+                "events, and adds to the energy that was read"
+            )
+
+
+def build(
+    paths: list[Path],
+    command: str,
+    start: str,
+    machine: Machine | None = None,
+    *,
+    together: bool = False,
+) -> Report:
     """Read the traces and compute their figures.
 
     Args:
@@ -123,13 +169,18 @@ def build(paths: list[Path], command: str, start: str, machine: Machine | None =
         command: the command line, for the record.
         start: when it began, likewise.
         machine: idle states of traces without the module, instead of those that they tell.
+        together: they are parts of one session.
 
     Raises:
-        UserError: a file cannot be read, is no trace, is damaged or contradicts itself.
+        UserError: a file cannot be read, is no trace, is damaged or contradicts itself; or the
+            traces cannot be parts of one session.
     """
     traces = [_load(path, machine) for path in dict.fromkeys(paths)]
     groups = [group for item in traces for group in metrics.analyse(item)]
-    return Report(traces, groups, command, start)
+    if together:
+        _check_together(traces, groups)
+        _tell_ways(traces, groups)
+    return Report(traces, groups, command, start, together)
 
 
 # Slices of a timeline.

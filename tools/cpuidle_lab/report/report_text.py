@@ -55,11 +55,11 @@ def _wakers(report: Report, out: Console) -> Table:
     table = new_table(out, definitions()["wakers"].title)
     for name in ("workload", "governor", "% of idle periods, the most frequent"):
         table.add_column(name)
-    for group in report.groups:
+    for group in filter(lambda group: group.wakers, report.groups):
         total = sum(group.wakers.values())
         most = list(group.wakers.items())[:_WAKERS_SHOWN]
         shown = ", ".join(f"{name} {_show('wakers', 100 * n / total)}" for name, n in most)
-        table.add_row(Text(report.section(group)), Text(group.governor), Text(shown or "?"))
+        table.add_row(Text(report.section(group)), Text(group.governor), Text(shown))
     return table
 
 
