@@ -19,7 +19,7 @@ from cpuidle_lab.intervals import with_energy, with_intervals
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.lab.run import SCRIPT_BEGINS, read_results
-from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable, sha256
+from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, Tunable, sha256
 from cpuidle_lab.trace import load
 
 pytestmark = pytest.mark.lab
@@ -165,14 +165,17 @@ def test_the_report_holds_the_emulated_energy(
 ) -> None:
     """The module's account agrees with idle periods and busy time as the trace has them."""
     cpus, busy_mw = 2, 4000  # the emulator's figure for skx
-    trace = tmp_path / "out" / TRACE
-    command = ["--governor", "teo_ng", "--cpus", str(cpus), "--workload", "cyclictest-470us"]
-    command += ["--events", "irq,timer"]
-    assert main(["lab", *command, "--duration", "1", "--output", str(trace.parent)]) == 0
-    capsys.readouterr()
-    assert main(["report", "--json", str(trace)]) == 0
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    workload = workloads.find("cyclictest-470us")
+    own, menu = (Phase(name, workload.name, workload.shell(1, 42)) for name in ("teo_ng", "menu"))
+    session = Session("skx", [own], (OUR_EVENTS, "irq", "timer"), stock=[menu])
+    files = run_lab(LabRun(session.script(), cpus=cpus), tmp_path / "out").check().files
+    assert main(["report", "--json", "--together", str(files / STOCK), str(files / TRACE)]) == 0
+    stock, run = json.loads(capsys.readouterr().out)["runs"]
     found = run["metrics"]
+    # Of menu, which was recorded by probes, all is known that is known of ours.
+    unknown = [{key for key, value in each.items() if value is None}
+               for each in (stock["metrics"], found)]  # fmt: skip
+    assert stock["governor"] == "menu" and unknown[0] <= unknown[1]
     idle_s = sum(state["residency_ns"] for state in run["states"]) / 1e9
     busy_s = cpus * run["seconds"] - idle_s
     assert [(zone["zone"], zone["role"]) for zone in run["zones"]] == [

@@ -23,7 +23,7 @@ import pytest
 
 from cpuidle_lab import cli
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import compare, replay
+from cpuidle_lab.commands import compare, demo, replay
 from cpuidle_lab.compare import spec
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import LabRun, cache, emulator, images, run_lab, workloads
@@ -275,6 +275,17 @@ def test_every_phase_begins_anew() -> None:
     # Directly before the workload: between them there is nothing to learn from.
     assert [script[at - 1] for at in begun] == [f"afresh {phase.governor}" for phase in phases]
     assert not any(line.startswith(("governor ", "reset ")) for line in script)
+
+
+def test_the_kernels_own_governor_is_recorded_by_probes() -> None:
+    script = demo.session("skx", 42).script().splitlines()
+    end = script.index("trace_stop trace.dat")
+    probes = [at for at, line in enumerate(script) if "kprobe_events" in line]
+    menu = [at for at, line in enumerate(script) if line == "afresh menu"]
+    assert len(probes) == 6 and len(menu) == len(demo.WORKLOADS)
+    assert end < min(probes) < max(probes) < min(menu)
+    assert sum(line.startswith("phase ") for line in script[:end]) == 4 * len(menu)
+    assert script[-1] == "trace_stop stock.dat"
 
 
 # A governor begins anew where the kernel switches to it, so there must be a switch in any case.

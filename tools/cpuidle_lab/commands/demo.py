@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`cpuidle-lab demo`: every governor under the same real programs, in one trace and one report."""
+"""`cpuidle-lab demo`: every governor under the same real programs, in one boot and one report."""
 
 import argparse
 from pathlib import Path
 
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.cache import TOP
-from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
+from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, Tunable
 
 NAME = "demo"
 HELP = "boot a stock Debian kernel in virtual time, run every governor, write a report"
@@ -22,10 +22,13 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 
 DEFAULT_OUTPUT = TOP / "build" / "demo"
 
-# gate without hints decides as the governor below it does, and records it: the kernel's own menu.
+# The kernel's own, recorded by probes.
+STOCK_GOVERNOR = "menu"
+
+# gate without hints decides as the governor below it does, and records it: menu once more.
 # wteo learns faster than by default, because it is seen for seconds only.
 GOVERNORS = {
-    "menu": (),
+    STOCK_GOVERNOR: (),
     "gate": (Tunable("gate", "base", "menu"),),
     "menu_ng": (),
     "teo_ng": (),
@@ -69,7 +72,8 @@ def session(machine: str, seed: int) -> Session:
         for governor, tunables in GOVERNORS.items()
         for each, seconds in found
     ]
-    return Session(machine, phases, EVENTS)
+    stock = [phase for phase in phases if phase.governor == STOCK_GOVERNOR]
+    return Session(machine, [each for each in phases if each not in stock], EVENTS, stock=stock)
 
 
 def next_steps(output: Path, trace: Path) -> str:
@@ -92,7 +96,8 @@ def run(args: argparse.Namespace) -> int:
     title = f"Running {len(GOVERNORS)} governors on a {args.machine} with Debian's {args.kernel}"
     result = run_lab(lab, args.output, title).check()
     trace = result.files / TRACE
-    code = main(["report", str(trace), "-o", str(args.output / "report.html")])
+    traces = [str(result.files / STOCK), str(trace)]
+    code = main(["report", "--together", *traces, "-o", str(args.output / "report.html")])
     if code == 0:
         print(next_steps(args.output, trace))
     return code
