@@ -294,8 +294,8 @@ def test_the_first_answer_is_the_recorded_one() -> None:
     assert asked(6 * MS, 0, [])[0] == [(0, 0, False)]
 
 
-# menu multiplies the time in 64 bits. Told of 2^63-1 it came to 0, and polled in half of the
-# periods. No interval is shorter than a state that pays, and menu keeps the last 8: it polls that often.
+# menu multiplies the time in 64 bits: told 2^63-1 it came to 0, and polled in half of the periods.
+# No interval is shorter than a state that pays, and menu keeps the last 8: it polls that often.
 @pytest.mark.parametrize("name", ["menu@6.12", "menu@7.2", "menu_ng"])
 def test_menu_does_not_poll_for_want_of_a_timer(make: Make, name: str) -> None:
     lengths = np.random.default_rng(3).choice([30_000, 2_000_000, 9_000_000], 3000)
