@@ -165,8 +165,8 @@ def test_latencies_alone_without_an_energy_counter(
         assert measured["name"] in page.read_text()
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["calibrate", *FEW, *arguments]) == 1
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:
+    assert main(["calibrate", *FEW, *arguments]) == code
     said = capsys.readouterr().err
     assert said.count("\n") == 1, said
     return said
@@ -220,8 +220,9 @@ def test_files_that_exist_are_kept(
 ) -> None:
     target = tmp_path / "mine.yaml"
     target.write_text("mine")
-    assert "exists" in refused(capsys, "-o", str(target))
-    assert "directory" in refused(capsys, "-o", str(tmp_path))
+    assert "exists" in refused(capsys, "-o", str(target), code=2)
+    assert "exists" in refused(capsys, "-o", str(target), "--force", code=2)
+    assert "directory" in refused(capsys, "-o", str(tmp_path), code=2)
     assert target.read_text() == "mine"
 
 
@@ -437,7 +438,8 @@ def test_a_directory_that_cannot_be_written_is_refused_at_the_start(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert "cannot be written to" in refused(capsys, "--page", str(tmp_path / "page.html"))
+    said = refused(capsys, "--page", str(tmp_path / "page.html"), code=2)
+    assert "not writable" in said
 
 
 def test_a_state_that_never_pays_is_said_to_be_one() -> None:

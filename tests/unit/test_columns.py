@@ -578,7 +578,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["rows"]["period"] == 3 and found["integrity"]["gaps"] == 1
     assert found["integrity"]["events"] == 7
     assert cli.main(["columns", str(path), "-o", str(tmp_path)]) == 2
-    assert "holds c/interval" in capsys.readouterr().err
+    assert "holds c/config" in capsys.readouterr().err
     assert cli.main(["columns", str(tmp_path / "no"), "-o", str(tmp_path / "d")]) == 1
     assert not (tmp_path / "d").exists()
 

@@ -70,7 +70,7 @@ def test_creates_the_files_and_says_what_is_next(
     assert [path.name for path in sorted((tree / "governors/lazy").iterdir())] == created
     for name in created:
         assert f"governors/lazy/{name}\n" in out
-    commands = re.findall(r"^  (\S+) ", out.split("next:\n")[1], re.MULTILINE)
+    commands = re.findall(r"^  (\S+) ", out.split("next, in ")[1], re.MULTILINE)
     assert commands == ["make", "./cpuidle-lab", "./cpuidle-lab"]
 
 
@@ -346,10 +346,43 @@ def test_a_failure_half_way_changes_nothing(
     assert not (tree / "governors/lazy").exists()
 
 
-def test_outside_a_source_tree_it_says_so(
+def test_elsewhere_a_source_tree_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The command's own tree is left alone; a second governor joins the first."""
+    before = contents(TOP / "governors")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(new, "project_directory", lambda start: None)
-    assert main(["new", "lazy"]) == 1
-    assert "not the project's source tree" in capsys.readouterr().err
+    assert main(["new", "lazy"]) == 0
+    assert "next, in cpuidle-lab:" in capsys.readouterr().out
+    assert main(["new", "eager", "--bpf"]) == 0
+    made = tmp_path / "cpuidle-lab"
+    assert project_governors(made)[-2:] == ["lazy", "eager"]
+    assert {path.name for path in made.iterdir()} == set(new.SOURCES)
+    assert contents(TOP / "governors") == before
+    assert sh(made / "cpuidle-lab", "--version").stdout.startswith("cpuidle-lab ")
+    assert [path.name for path in tmp_path.iterdir()] == ["cpuidle-lab"]
+
+
+def test_a_directory_can_be_named(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before, there = contents(tree), tmp_path_factory.mktemp("there")
+    assert main(["new", "lazy", "--directory", str(there / "mine")]) == 0
+    assert (there / "mine/governors/lazy/lazy.c").is_file()
+    assert contents(tree) == before
+
+
+@pytest.mark.parametrize("name", ["lazy", "la-zy"])
+def test_what_is_no_source_tree_is_left_alone(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cpuidle-lab").mkdir()
+    (tmp_path / "cpuidle-lab" / "thesis").write_text("years")
+    assert main(["new", name]) == 2
+    assert main(["new", "la-zy", "--directory", "new"]) == 2
+    assert contents(tmp_path) == {"cpuidle-lab/thesis": "years"}
+
+
+def test_a_source_tree_is_what_the_package_has() -> None:
+    lines = (TOP / "debian/cpuidle-lab.install").read_text().splitlines()
+    shipped = {line.split()[0].split("/")[0] for line in lines if "share/cpuidle-lab" in line}
+    assert shipped == set(new.SOURCES)

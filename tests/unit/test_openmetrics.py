@@ -151,7 +151,11 @@ def test_a_file_that_cannot_be_written_is_as_before(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "idle.prom"
-    target.write_text("old")
+    target.write_text("mine")
+    assert main(["watch", "--openmetrics", str(target), "--count", "1"]) == 2
+    assert "not written by this command" in capsys.readouterr().err
+    old = "# HELP cpuidle_lab_info the governor in use; always 1\n"
+    target.write_text(old)
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", str(target))
@@ -159,7 +163,7 @@ def test_a_file_that_cannot_be_written_is_as_before(
     monkeypatch.setattr(Path, "replace", full)
     assert main(["watch", "--openmetrics", str(target), "--count", "1"]) == 1
     assert "No space left" in capsys.readouterr().err
-    assert target.read_text() == "old"
+    assert target.read_text() == old
 
 
 def test_a_reader_never_sees_a_part_and_ctrl_c_ends_it(root: Path, tmp_path: Path) -> None:

@@ -147,8 +147,8 @@ def test_a_stock_recording_has_slices_alone(tmp_path: Path) -> None:
     assert found["CPU 0 idle"][2].track_event.name == "state 1"
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["export", *arguments]) == 1
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:
+    assert main(["export", *arguments]) == code
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     return said
@@ -160,16 +160,15 @@ def test_bad_input_is_one_sentence(
     there = tmp_path / "there"
     there.write_text("mine")
     target = str(tmp_path / "out")
-    assert "exists" in refused(capsys, "--perfetto", str(there), str(recording))
+    assert "exists" in refused(capsys, "--perfetto", str(there), str(recording), code=2)
     assert there.read_text() == "mine"
-    assert "directory" in refused(capsys, "--perfetto", str(tmp_path), str(recording))
+    assert "directory" in refused(capsys, "--perfetto", str(tmp_path), str(recording), code=2)
     assert "No such file" in refused(capsys, "--perfetto", target, str(tmp_path / "no"))
-    assert "directory" in refused(capsys, "--perfetto", target, str(tmp_path))
+    assert "lies in the input" in refused(capsys, "--perfetto", target, str(tmp_path), code=2)
     there.write_bytes(recording.read_bytes()[:20_000])
     refused(capsys, "--perfetto", target, str(there))
-    assert "recording itself" in refused(
-        capsys, "--force", "--perfetto", str(recording), str(recording)
-    )
+    again = ["--force", "--perfetto", str(recording), str(recording)]
+    assert "is an input" in refused(capsys, *again, code=2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["there"]
 
 

@@ -309,8 +309,8 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFi
     mine = tmp_path / "bursts"
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
-    assert main(["synth", "bursts", "-o", str(tmp_path)]) == 1
-    assert "is not a directory of columns" in capsys.readouterr().err
+    assert main(["synth", "bursts", "-o", str(tmp_path)]) == 2
+    assert "holds thesis.txt, which is no part of columns" in capsys.readouterr().err
     assert [path.name for path in tmp_path.rglob("*")] == ["bursts", "thesis.txt"]
 
 

@@ -158,7 +158,7 @@ def whole(path: Path, foreign: Foreign) -> Iterator[Path]:
         check(path, foreign)
         if place.is_dir():
             place.rename(folder / OLD)
-        (folder / NEW).rename(place)
+        (folder / NEW).replace(place)
 
 
 def write_whole(path: Path, text: str | bytes, foreign: Foreign) -> None:

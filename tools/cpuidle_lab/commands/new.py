@@ -8,14 +8,14 @@ not understood is left alone, and put in place by renaming.
 
 import argparse
 import contextlib
-import os
 import re
+import shlex
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.files import marked, whole, write_whole
 from cpuidle_lab.host import project_directory, project_governors
 
 NAME = "new"
@@ -24,12 +24,24 @@ EPILOG = """\
 examples:
   cpuidle-lab new lazy           creates governors/lazy/ and adds it to the build
   cpuidle-lab new lazy --bpf     and bpf/lazy.bpf.c, its build as a program in BPF
+  cpuidle-lab new lazy --directory mine
+                                 in the source tree mine/, which is made if it is missing
 
 NAME is a C identifier in lower case of at most 15 characters, and the name for current_governor.
-The command changes the source tree that holds the current directory.
+The command changes the source tree that holds the current directory. Elsewhere it makes one,
+./cpuidle-lab, from the sources of the command. The ./cpuidle-lab in that tree knows the governor.
 
 exit codes: 0 created, 1 nothing was changed, 2 wrong usage
 """
+
+TOP = Path(__file__).resolve().parents[3]
+
+# What a source tree is made of, and its name by default.
+SOURCES = (
+    "Kbuild", "VERSION", "bpf", "cpuidle-lab", "dkms.conf", "emul", "governors", "kunit", "module",
+    "tools",
+)  # fmt: skip
+TREE = Path("cpuidle-lab")
 
 TEMPLATES = Path(__file__).parents[1] / "templates" / "governor"
 PROGRAM = Path(__file__).parents[1] / "templates" / "skeleton.bpf.c"
@@ -157,15 +169,7 @@ def _read(path: Path) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        shutil.copymode(path, temporary)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, text, lambda _: "")  # it was read, and is understood
 
 
 @contextlib.contextmanager
@@ -213,47 +217,90 @@ def create(tree: Path, name: str, bpf: bool = False) -> list[Path]:
     }
 
     with _all_or_nothing(list(changes)), contextlib.ExitStack() as undo:
-        scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=governors))
-        undo.callback(shutil.rmtree, scratch, ignore_errors=True)
-        scratch.chmod(0o755)
-        for template in sorted(TEMPLATES.iterdir()):
-            (scratch / _rename(template.name, name)).write_text(_rename(template.read_text(), name))
-        scratch.rename(target)
+        with whole(target, marked()) as new:
+            new.mkdir()
+            for template in sorted(TEMPLATES.iterdir()):
+                text = _rename(template.read_text(), name)
+                (new / _rename(template.name, name)).write_text(text)
         undo.callback(shutil.rmtree, target, ignore_errors=True)
         if bpf:
             program.parent.mkdir(exist_ok=True)
+            write_whole(program, _rename(PROGRAM.read_text(), name), marked())
             undo.callback(program.unlink, missing_ok=True)
-            program.write_text(_rename(PROGRAM.read_text(), name))
         for path, text in changes.items():
             _replace(path, text)
         undo.pop_all()
     return [*sorted(target.iterdir()), *([program] if bpf else []), *changes]
 
 
+@contextlib.contextmanager
+def source_tree(tree: Path) -> Iterator[Path]:
+    """Yield the source tree to change, made of the command's sources if it is missing.
+
+    One that is made comes to its place at the end; not after an exception.
+
+    Args:
+        tree: where it is, or is to be.
+
+    Raises:
+        UserError: the directory has something else.
+    """
+    if project_directory(tree) == tree:
+        yield tree
+        return
+    with whole(tree, _no_tree) as new:
+        new.mkdir()
+        for name in SOURCES:
+            source = TOP / name
+            if source.is_dir():
+                shutil.copytree(source, new / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, new)
+        yield new
+
+
+def _no_tree(path: Path) -> str:
+    is_empty = path.is_dir() and not any(path.iterdir())
+    return "" if is_empty else "is not the project's source tree"
+
+
 # The command line.
+
+
+def packages(_args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough."""
+    return ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("name", metavar="NAME", help="name of the governor")
     parser.add_argument("--bpf", action="store_true", help="also as a program in BPF (docs/bpf.md)")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        metavar="DIR",
+        help="source tree (default: that of the current directory, else ./cpuidle-lab)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Create a governor and say what to do with it."""
-    tree = project_directory(Path.cwd()) or project_directory(Path(__file__))
-    if tree is None:
-        raise UserError("this is not the project's source tree: there is no governors/common")
-    for path in create(tree, args.name, args.bpf):
-        print(path.relative_to(tree))
-    print(_NEXT.format(name=args.name))
+    place = args.directory or project_directory(Path.cwd()) or TREE
+    with source_tree(place) as tree:
+        written = [path.relative_to(tree) for path in create(tree, args.name, args.bpf)]
+        documents = (tree / "docs").is_dir()
+    for path in written:
+        print(path)
+    print(_NEXT.format(name=args.name, place=shlex.quote(str(place))), end="")
+    print("; make tunables-doc brings docs/tunables.md up to date." if documents else ".")
     return 0
 
 
 _NEXT = """
-next:
+next, in {place}:
   make -C kunit check FILTER='{name}*'
   ./cpuidle-lab lab --governor {name}
   ./cpuidle-lab report build/lab/trace.dat
 
-Then change governors/{name}/{name}.c; make tunables-doc brings docs/tunables.md up to date."""
+Then change governors/{name}/{name}.c"""
