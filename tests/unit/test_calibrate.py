@@ -437,7 +437,7 @@ def test_a_full_disk_does_not_cost_the_measurement(
 def test_a_directory_that_cannot_be_written_is_refused_at_the_start(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
     said = refused(capsys, "--page", str(tmp_path / "page.html"), code=2)
     assert "not writable" in said
 

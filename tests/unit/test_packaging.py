@@ -376,4 +376,7 @@ def test_what_debian_is_enough_for_runs_in_place(root: Path, tmp_path: Path) -> 
     done = packaged(PACKAGING.parent, caches, "--help")
     assert {"ab", "capture", "doctor", "watch", "report"} <= set(done.stdout.split())
     packaged(PACKAGING.parent, caches, "doctor", "--kernel", "x", expect=2)
+    mine = tmp_path / "mine"
+    packaged(PACKAGING.parent, caches, "new", "lazy", "--directory", str(mine))
+    assert (mine / "governors/lazy/lazy.c").is_file()
     assert not caches.exists()

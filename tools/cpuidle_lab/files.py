@@ -112,7 +112,7 @@ def check(path: Path, foreign: Foreign) -> Path:
     place = Path(os.path.realpath(path))
     if not place.parent.is_dir():
         raise UserError(f"{path.parent}: no such directory", USAGE)
-    if not os.access(place.parent, os.W_OK):
+    if not os.access(place.parent, os.W_OK, effective_ids=True):
         raise UserError(f"{path.parent}: not writable; choose another place", USAGE)
     if reason := _reason(path, place, foreign):
         raise UserError(f"{path} {reason}; choose another name", USAGE)
