@@ -162,7 +162,9 @@ def intervals(
     spent = length + busy + slack_ns
     flags = np.where(length == timer, columns.GAP | columns.TIMER, columns.GAP)
     if tick_stopped:
+        # What came before the first is not known, but that the tick was stopped is.
         flags = flags & ~columns.GAP | columns.CONTINUED
+        flags[0] |= columns.GAP
     frame = pl.DataFrame(
         {
             "start_ns": S + np.cumsum(spent) - spent,

@@ -516,7 +516,7 @@ def test_what_was_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trust, "measured", lambda: known)
     said = trust.known_error("bursts")
     assert "within 0.4 points on average, 1.2 at worst" in said
-    assert "deepest state C6 133 us" in said
+    assert "on machines with the deepest state C6 133 us; for others it is a guess" in said
     assert trust.known_error("something-else") == ""
 
 

@@ -24,6 +24,7 @@ from cpuidle_lab.evidence.tables import ABSENT
 from cpuidle_lab.lab.cache import CACHE
 from cpuidle_lab.linux_source import GOVERNORS
 from cpuidle_lab.replay.engine import Run
+from cpuidle_lab.replay.library import governor
 from cpuidle_lab.trace import TIME_MAX
 from cpuidle_lab.view.terminal import phase
 from experiments import experiment, lab, pages
@@ -180,6 +181,17 @@ def test_with_nohz_full_the_tick_stays_stopped() -> None:
     assert (found["flags"] & columns.CONTINUED != 0).all()
     assert (found["latency_req_ns"] == 5).all()
     assert (made("[{count: 3, timer_us: 10}]")["latency_req_ns"] == TIME_MAX).all()
+
+
+def test_with_nohz_full_no_tick_comes_before_the_first_long_interval() -> None:
+    # teo keeps the tick after short intervals, so it would wake from the first long ones.
+    laws = "[{count: 200, wake_us: {one_of: [[9, 30], [1, 5000]]}, timer_us: 20000}]"
+    ticks = {}
+    for stopped in (False, True):
+        with Run(governor("teo_ng"), synth.machine("skx", 250)) as run:
+            run.play(made(laws, tick_stopped=stopped), choices=False)
+            ticks[stopped] = run.totals().ticks
+    assert ticks[False] > 0 == ticks[True]
 
 
 @pytest.mark.parametrize(

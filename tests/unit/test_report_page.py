@@ -113,7 +113,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     assert "<img" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
     assert "<img" not in json.dumps(figures(text))
     assert len(figures(text)) > 5
-    assert "too short to judge" in text
+    assert "fewer than 100 idle intervals, so not in the summary" in text
 
 
 # What was changed while recording is part of the report.

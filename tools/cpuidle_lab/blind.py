@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cpuidle_lab import withheld
 from cpuidle_lab.columns import UNCERTAIN, UNKNOWN, Columns, Recording
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.trace import TIME_MAX, Machine
@@ -124,9 +125,11 @@ def facts(recording: Blind) -> str:
     sums = _sums(recording)
     if not sums.get("oracle_pj"):
         return "the recorded governor: no idle period"
-    regret = 100 * (sums["cost_pj"] / sums["oracle_pj"] - 1)
+    short = {withheld.SHORT: withheld.percent(sums["short"], sums["periods"])}
+    known = f"{100 * (sums['cost_pj'] / sums['oracle_pj'] - 1):.1f} %"
+    regret = "unknown" if withheld.above(short) else known
     above, below = (100 * sums[name] / sums["periods"] for name in ("above", "below"))
     return (
-        f"the recorded governor, against the best state for each idle period: regret {regret:.1f} "
-        f"%, above {above:.1f} %, below {below:.1f} %"
+        f"the recorded governor, against the best state for each idle period: regret {regret}, "
+        f"above {above:.1f} %, below {below:.1f} %"
     )

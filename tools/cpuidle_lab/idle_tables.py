@@ -16,7 +16,7 @@ _STATES_MAX = 10
 DEFAULT_HZ = 250
 
 # PM QoS has no request with this value, us; -1 is none in a line.
-_NO_DMA_LATENCY_US = 2_000_000_000
+NO_DMA_LATENCY_US = 2_000_000_000
 _NO_REQUEST = -1
 _POWER_MAX_MW = 1_000_000
 
@@ -99,8 +99,8 @@ def _states(host: Machine, folder: str) -> tuple[list[str], int]:
 def _dma_latency_us(host: Machine) -> int:
     """Return the latency request for all CPUs."""
     data = host.tree.read_bytes("/dev/cpu_dma_latency") or b""
-    value = struct.unpack("=i", data)[0] if len(data) == 4 else _NO_DMA_LATENCY_US
-    return value if 0 <= value < _NO_DMA_LATENCY_US else _NO_REQUEST
+    value = struct.unpack("=i", data)[0] if len(data) == 4 else NO_DMA_LATENCY_US
+    return value if 0 <= value < NO_DMA_LATENCY_US else _NO_REQUEST
 
 
 def _number(text: str | None) -> int:

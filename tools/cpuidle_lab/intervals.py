@@ -14,6 +14,7 @@ from cpuidle_lab import trace as tr
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.trace import Machine, Trace
+from cpuidle_lab.withheld import contradicts
 
 
 def lookup(column: str, values: Sequence[float]) -> pl.Expr:
@@ -57,6 +58,13 @@ def with_energy(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
         + lookup("out_index", model.power_mw) * pl.col("residency"),
         exit_latency=lookup("out_index", machine.exit_latency_ns),
     )
+
+
+def with_limits(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
+    """Add `contradicts`: the state of the period was not allowed, as far as the recording tells."""
+    names = ("out_index", "latency_req_ns", "disabled")
+    found = contradicts(machine, *(idle[name].to_numpy() for name in names))
+    return idle.with_columns(contradicts=pl.Series(found, dtype=pl.Boolean))
 
 
 _NO_ROWS = pl.DataFrame(

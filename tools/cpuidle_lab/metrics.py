@@ -15,13 +15,13 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from cpuidle_lab import energy, wakers
+from cpuidle_lab import energy, invariants, wakers, withheld
 from cpuidle_lab import trace as tr
 from cpuidle_lab.blind import judge
 from cpuidle_lab.columns import CUT, OVERSLEPT
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.intervals import judged, lookup, with_energy, with_intervals
+from cpuidle_lab.intervals import judged, lookup, with_energy, with_intervals, with_limits
 from cpuidle_lab.phases import Phase, phases_of
 from cpuidle_lab.trace import Machine, Trace
 
@@ -115,6 +115,8 @@ class Group:
         wakers: idle periods by what ended them; empty where the trace names nothing.
         chosen_ideal: idle periods by state chosen and ideal state; empty where unknown.
         zones: energy counters during the phase; empty where the trace has none.
+        shares: what the regret leaves out or guesses: kind of `withheld`, %.
+        broken: rules of `invariants` that the figures break.
         notes: what a reader must know.
     """
 
@@ -134,12 +136,24 @@ class Group:
     wakers: dict[str, int] = field(default_factory=dict)
     chosen_ideal: list[list[int]] = field(default_factory=list)
     zones: list[energy.ZoneEnergy] = field(default_factory=list)
+    shares: dict[str, float] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
+    def unjudged(self) -> str:
+        """Why there is no regret in the summary, "" if there is one."""
+        if self.broken or self.values["regret"] is None:
+            return "no regret is known"
+        if self.source == CPU_IDLE:
+            return "of power:cpu_idle alone exogenous intervals are not known"
+        few = (self.values["intervals"] or 0) < FEW_INTERVALS
+        return f"fewer than {FEW_INTERVALS} idle intervals" if few else ""
+
+    @property
     def judged_regret(self) -> float | None:
-        """The regret, None if it is unknown or rests on too few intervals."""
-        return self.values["regret"] if (self.values["intervals"] or 0) >= FEW_INTERVALS else None
+        """The regret, None if it does not belong in the summary."""
+        return None if self.unjudged else self.values["regret"]
 
     def stays(self) -> pl.DataFrame:
         """Return the idle periods: ts, cpu, state, residency, sorted by CPU and time."""
@@ -215,10 +229,12 @@ def by_machine(
 
 
 def decisions_of(trace: Trace) -> pl.DataFrame:
-    """Return every decision with outcome, label and wake-up."""
+    """Return every decision with outcome, label, wake-up and how many are `missing` before it."""
     if not trace.tables["decision"].height:
         return pl.DataFrame()
-    return with_intervals(trace, _with_label(trace, trace.periods()))
+    periods = with_intervals(trace, _with_label(trace, trace.periods()))
+    step = pl.col("seq").cast(pl.Int64).diff().over("cpu")
+    return periods.with_columns(missing=(step - 1).clip(lower_bound=0).fill_null(0))
 
 
 # ---- Figures of one group. ----
@@ -291,6 +307,60 @@ def _decision_notes(idle: pl.DataFrame, parts: Iterable[Machine | None]) -> list
     return notes
 
 
+def _shares(
+    trace: Trace, intervals: pl.DataFrame, decisions: pl.DataFrame, idle: pl.DataFrame
+) -> dict[str, float]:
+    """Return what the regret of decisions leaves out or guesses."""
+    gone = int(decisions["missing"].sum())
+    endless = int(decisions["out_kind"].null_count()) - decisions["cpu"].n_unique()
+    late = float(idle.filter("overslept")["residency"].sum())
+    return withheld.shares_of([intervals]) | {
+        withheld.LATE: withheld.percent(late, float(idle["residency"].sum())),
+        withheld.LOST: withheld.percent(gone + max(0, endless), gone + decisions.height),
+        withheld.LEFT_OUT: trace.left_out_percent,
+        withheld.REQUEST: withheld.percent(int(idle["contradicts"].sum()), idle.height),
+    }
+
+
+def _facts(
+    group: Group, parts: Iterable[tuple[Machine | None, pl.DataFrame]], judged_states: pl.Series
+) -> invariants.Facts:
+    """Return what a group says of itself: what has nothing to do with how it is judged.
+
+    Args:
+        group: with its periods counted.
+        parts: its periods by machine.
+        judged_states: state of each period that has a cost.
+    """
+    idle = group.stays()
+    time, count = sum(group.residency_ns), sum(group.entries)
+    return invariants.Facts(
+        regret=group.values["regret"],
+        models=[model_of(machine) for machine, _ in parts if machine],
+        entries=[int((judged_states == k).sum()) for k in range(len(group.entries))],
+        state_ns=group.residency_ns,
+        idle_ns=float(idle["residency"].sum()),
+        parts={
+            "residency": ([100 * ns / time for ns in group.residency_ns if time], 100 * bool(time)),
+            "entries": ([100 * n / count for n in group.entries if count], 100 * bool(count)),
+        },
+        counts={"periods": (group.values["periods"], count, idle.height)},
+    )
+
+
+def _settle(group: Group, facts: invariants.Facts) -> None:
+    """Withhold figures that break a rule, and a regret that leaves out too much."""
+    if withheld.above(group.shares):
+        group.values |= dict.fromkeys(("regret", "oracle_mw"))
+        facts.regret = facts.oracle_pj = None
+    group.broken = invariants.broken(facts)
+    where = f"{group.workload}: " * bool(group.workload)
+    group.notes += [f"{where}{line}" for line in withheld.notes(group.shares)]
+    if group.broken:
+        group.values = dict.fromkeys(group.values)
+        group.notes += [f"{where}{invariants.said(rule)}" for rule in group.broken]
+
+
 def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame) -> Group:
     parts = list(by_machine(trace, decisions))
     pieces, rows = [], []
@@ -302,7 +372,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
             )
         intervals, verdicts = judged(trace, part, machine)
         rows.append(intervals)
-        entered = with_energy(part.filter("entered"), machine)
+        entered = with_limits(with_energy(part.filter("entered"), machine), machine)
         pieces.append(entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left"))
     idle, intervals = pl.concat(pieces), pl.concat(rows)
     group = Group(
@@ -322,9 +392,9 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
     group.notes = _decision_notes(idle, (machine for machine, _ in parts))
     late = float(idle.filter("overslept")["residency"].sum())
     overslept = _percent(late, sum(group.residency_ns))
-    if overslept:
-        share = f"{overslept:.3f} % of the idle time of {group.workload}"
-        group.notes.append(f"{share} is overslept, and has no regret")
+    group.shares = _shares(trace, intervals, decisions, idle)
+    if denied := sorted(idle.filter("contradicts")["out_index"].unique()):
+        group.notes.append(withheld.denied(group.names[k] for k in denied))
 
     oracle, cost = (float(intervals[name].sum()) for name in ("oracle_pj", "cost_pj"))
     length = float(intervals.filter("judged")["length_ns"].sum())
@@ -339,6 +409,7 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
         "cut_intervals": int((intervals["flags"] & CUT != 0).sum()),
         "overslept_intervals": int((intervals["flags"] & OVERSLEPT != 0).sum()),
         "overslept": overslept,
+        "short": group.shares[withheld.SHORT],
         "decisions": decisions.height,
         "decisions_per_s": decisions.height / seconds if seconds else None,
         "tick_wakeups": _percent(int(idle["tick"].sum()), idle.height),
@@ -347,6 +418,12 @@ def _of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFram
         "above": _percent(int(idle["above"].sum()), int(idle["above"].count())),
         "below": _percent(int(idle["below"].sum()), int(idle["below"].count())),
     }
+    begun = idle.filter(pl.col("interval") == pl.col("seq")).height
+    facts = _facts(group, parts, idle.filter(pl.col("ideal").is_not_null())["out_index"])
+    facts.cost_pj, facts.oracle_pj, facts.length_ns = cost, oracle, length
+    facts.parts["reasons"] = [*group.reasons.values()], decisions.height
+    facts.counts["intervals"] = group.values["intervals"], begun
+    _settle(group, facts)
     return group
 
 
@@ -414,16 +491,22 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
         "only power:cpu_idle events tell of it: reasons and tick wake-ups are unknown "
         "(cpuidle-lab capture --stock records the figures of a kernel governor)"
     ]
+    facts = _facts(group, zip(kinds, pieces, strict=True), rows["index"])
     # Beside the regret of intervals it would be compared with that.
     if known and trace.machines and not trace.tables["decision"].height:
-        _judge_idle(group, pieces, kinds)
+        _judge_idle(group, pieces, kinds, facts)
+    group.shares[withheld.LEFT_OUT] = trace.left_out_percent
+    _settle(group, facts)
     if any(kind and model_of(kind).derived for kind in kinds):
         group.notes.append("state powers are derived from target residencies: illustrative")
     return group
 
 
 def _judge_idle(
-    group: Group, pieces: Sequence[pl.DataFrame], kinds: Sequence[Machine | None]
+    group: Group,
+    pieces: Sequence[pl.DataFrame],
+    kinds: Sequence[Machine | None],
+    facts: invariants.Facts,
 ) -> None:
     """Add regret, above and below: each idle period against the best state for it."""
     found = [
@@ -438,7 +521,11 @@ def _judge_idle(
         "oracle_mw": sums["oracle_pj"] / length if length > 0 else None,
         "above": _percent(int(sums["above"]), count),
         "below": _percent(int(sums["below"]), count),
+        "short": _percent(int(sums["short"]), count),
     }
+    group.shares[withheld.SHORT] = group.values["short"] or 0.0
+    facts.regret = group.values["regret"]
+    facts.cost_pj, facts.oracle_pj, facts.length_ns = sums["cost_pj"], sums["oracle_pj"], length
     group.notes.append(
         "regret, above and below: each idle period against the best state for it, as if nothing "
         "but its length counted"
@@ -506,6 +593,8 @@ def analyse(trace: Trace) -> list[Group]:
     """
     decided, idle = decisions_of(trace), idle_periods(trace)
     parts = phases(trace)
+    if not decided.height and not idle.height:
+        raise tr.no_idle_periods(trace.path)
     if parts:
         groups = [g for phase in parts for g in _phase_group(trace, phase, decided, idle)]
         _add_energy(trace, groups)

@@ -166,6 +166,7 @@ class Trace:
         integrity: what is missing.
         omissions: parts of the recording that no figure counts, one sentence each.
         way: of a recording without the module, as the recorder said (stock.Told); else "".
+        left_out_percent: idle periods of CPUs whose idle states are not known, of all, %.
     """
 
     path: Path
@@ -176,6 +177,7 @@ class Trace:
     integrity: Integrity
     omissions: list[str] = field(default_factory=list)
     way: str = ""
+    left_out_percent: float = 0.0
 
     def name_of(self, table: str, column: str, value: int) -> str:
         """Return what a number means; the column's name and the number if the trace is silent."""
@@ -354,6 +356,14 @@ def _integrity(tables: dict[str, pl.DataFrame], events: int, implausible: int) -
     )
 
 
+def no_idle_periods(path: Path) -> UserError:
+    """Return the error of a recording that holds none."""
+    return UserError(
+        f"{path}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
+        "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
+    )
+
+
 def is_timerless(told: Told | None, ending: Ending) -> bool:
     """Tell whether a recording without the module has power:cpu_idle alone: no decisions.
 
@@ -399,6 +409,14 @@ def _leave_out(told: Told, tables: dict[str, pl.DataFrame]) -> dict[str, int]:
     return found
 
 
+def _left_out_percent(gone: Mapping[str, int], cpu_idle: pl.DataFrame) -> float:
+    """Return the share of idle periods that _leave_out() dropped, %."""
+    if not gone:
+        return 0.0
+    kept = int((cpu_idle["state"] != IDLE_EXIT).sum())
+    return 100 * sum(gone.values()) / (sum(gone.values()) + kept)
+
+
 # Tables that a recording of power:cpu_idle alone has not.
 _DECIDED = ("decision", "outcome", "period", "interval")
 
@@ -427,10 +445,7 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
     if not tables["decision"].height and not tables["cpu_idle"].height:
         if gone:
             raise UserError(f"{path}: {said[0]}")
-        raise UserError(
-            f"{path}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
-            "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
-        )
+        raise no_idle_periods(path)
     if tables["decision"].height and not tables["config"].height:
         raise UserError(
             f"{path}: has decisions but no cpuidle_lab:config event, so the idle states are "
@@ -449,4 +464,5 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         integrity=_integrity(tables, ending.events, implausible),
         omissions=said,
         way=told.way if told else "",
+        left_out_percent=_left_out_percent(gone, tables["cpu_idle"]),
     )

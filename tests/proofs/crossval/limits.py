@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Measure from which share on uncertain or omitted intervals change the order of governors.
+"""Measure the share from which on uncertain or omitted intervals change the order of governors.
 
 Synthetic streams have intervals of known lengths, so the order of governors on them is known.
 
@@ -13,13 +13,13 @@ Omitted: governors play a stream. The longest intervals, or any, are left out of
 
 import argparse
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cpuidle_lab import synth
-from cpuidle_lab.blind import is_short, stay_ns
+from cpuidle_lab.blind import Array, is_short, stay_ns
 from cpuidle_lab.columns import Columns, in_memory
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
@@ -29,6 +29,7 @@ EPILOG = """\
 examples:
   limits.py
   limits.py --count 20000 --machines skx,icx
+  limits.py --menu              halve periods of up to twice the exit latency, as menu does
 
 exit codes: 0 done, 2 wrong usage
 """
@@ -79,7 +80,7 @@ def plays(machine: Machine, chunk: Columns) -> dict[str, Columns]:
     return found
 
 
-def regrets(played: dict[str, Columns], kept: np.ndarray | slice = slice(None)) -> dict[str, float]:
+def regrets(played: dict[str, Columns], kept: Array | slice = slice(None)) -> dict[str, float]:
     """Return the regret of each governor on some of the intervals, %."""
     return {
         name: 100 * float(each["cost_pj"][kept].sum() / each["oracle_pj"][kept].sum() - 1)
@@ -87,8 +88,16 @@ def regrets(played: dict[str, Columns], kept: np.ndarray | slice = slice(None)) 
     }
 
 
-def short(machine: Machine, chunk: Columns, recorder: str) -> Iterator[Trial]:
-    """Yield one trial for each factor by which a table overstates."""
+def menus_stay_ns(residency_ns: Array, exit_ns: Array) -> Array:
+    """Return the idle time as menu has it, see blind.stay_ns()."""
+    found: Array = np.maximum(residency_ns - exit_ns, residency_ns // 2)
+    return found
+
+
+def short(
+    machine: Machine, chunk: Columns, recorder: str, stay: Callable[[Array, Array], Array]
+) -> Iterator[Trial]:
+    """Yield one trial for each factor by which a table overstates, the true table first."""
     with Run(governor(recorder), machine) as run:
         last = run.play(chunk, choices=True)["last"]
     exit_ns = np.asarray(machine.exit_latency_ns, np.int64)
@@ -96,7 +105,7 @@ def short(machine: Machine, chunk: Columns, recorder: str) -> Iterator[Trial]:
     for factor in FACTORS:
         claimed = np.rint(exit_ns * factor).astype(np.int64)
         table = replace(machine, exit_latency_ns=tuple(map(int, claimed)))
-        length = stay_ns(residency, claimed[last])
+        length = stay(residency, claimed[last])
         seen = {**chunk, "length_ns": length, "timer_ns": np.maximum(chunk["timer_ns"], length)}
         share = 100 * float(is_short(residency, claimed[last]).mean())
         yield Trial.of(share, regrets(plays(table, chunk)), regrets(plays(table, seen)))
@@ -131,17 +140,23 @@ def main() -> None:
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=int, default=2000, help="intervals of a stream")
+    parser.add_argument("--menu", action="store_true", help="halve as menu does")
     parser.add_argument("--machines", default="skx,power9,icx", metavar="NAME[,NAME]")
     args = parser.parse_args()
+    of_true: list[Trial] = []
     of_short: list[Trial] = []
     of_omitted: list[Trial] = []
     for name, stream in itertools.product(args.machines.split(","), synth.STREAMS):
         machine = synth.machine(name, HZ)
-        made = synth.make(stream, args.count, 1, max(FACTORS) * max(machine.exit_latency_ns))
+        made = synth.make(stream, args.count, 1, int(max(FACTORS)) * max(machine.exit_latency_ns))
         chunk = in_memory(synth.frame(made))
         of_omitted += omitted(machine, chunk)
         for recorder in ("teo_ng", "menu_ng"):
-            of_short += short(machine, chunk, recorder)
+            stay = menus_stay_ns if args.menu else stay_ns
+            true, *overstated = short(machine, chunk, recorder, stay)
+            of_true.append(true)
+            of_short += overstated
+    show("true table", of_true)
     show("short", of_short)
     show("omitted", of_omitted)
 

@@ -130,10 +130,7 @@ def _kind(found: _Collected, writer: Writer, ending: trace_stream.Ending) -> str
     if "interval" not in writer.parts:
         if found.left_out:
             raise UserError(f"{trace}: {omissions({'left_out': found.left_out})[0]}")
-        raise UserError(
-            f"{trace}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events; "
-            "record with trace-cmd record -e cpuidle_lab -e power:cpu_idle"
-        )
+        raise tr.no_idle_periods(trace)
     return CPU_IDLE
 
 

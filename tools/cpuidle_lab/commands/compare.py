@@ -30,7 +30,7 @@ result.
 
 With --json or --csv the HTML file is written only where -o asks for it.
 
-exit codes: 0 done, 1 a recording cannot be replayed, 2 wrong usage
+exit codes: 0 done, 1 a recording cannot be replayed, or a figure contradicts itself, 2 wrong usage
 """
 
 
@@ -93,8 +93,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         json.dump(export.as_json(comparison, now()), sys.stdout, indent=2)
         print()
-        return 0
+        return int(comparison.broken)
     compare_text.show_tables(comparison)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
-    return 0
+    return int(comparison.broken)

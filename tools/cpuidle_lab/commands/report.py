@@ -29,7 +29,8 @@ the trace is divided by governor. `cpuidle-lab capture` and the lab write them.
 
 With --json or --csv the HTML file is written only where -o asks for it.
 
-exit codes: 0 done, 1 a file is no trace or is damaged, 2 wrong usage
+exit codes: 0 done, 1 a file is no trace or is damaged, or a figure contradicts itself, 2 wrong
+usage
 """
 
 
@@ -64,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         json.dump(export.as_json(report, now()), sys.stdout, indent=2)
         print()
-        return 0
+        return int(report.broken)
     report_text.show(report)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
-    return 0
+    return int(report.broken)

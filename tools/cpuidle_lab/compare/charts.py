@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab.compare.figures import front, is_judged, lines, regret
+from cpuidle_lab.compare.figures import front, is_judged, lines
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.compare.spec import BAYES, BEST_KIND, LIMIT_KIND, MAINLINE_KIND, ORACLE, OWN_KIND
 from cpuidle_lab.replay.engine import length_of
@@ -83,7 +83,7 @@ def _energies(comparison: Comparison) -> list[tuple[str, dict[str, tuple[float, 
                 item.label: (p99, 100 + value)
                 for item in comparison.of_trace(source.label)
                 if item.kind != BEST_KIND
-                and (value := regret(item)) is not None
+                and (value := item.regret) is not None
                 and (p99 := item.outcome.latency_us(0.99)) is not None
             }
             panels.append((source.label, points))

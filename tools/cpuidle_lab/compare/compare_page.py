@@ -15,7 +15,6 @@ from cpuidle_lab.compare.figures import (
     is_worse,
     lines,
     notes,
-    regret,
     show,
     show_range,
 )
@@ -104,13 +103,14 @@ def _summary(comparison: Comparison, found: Sequence[Line]) -> str:
 
 def _trace_cells(comparison: Comparison, source: Source, found: Sequence[Line]) -> list[str]:
     results = [comparison.results[source.label, line.label] for line in found]
-    best = base.best_of(regret(item) for item in results if item.kind not in _BELOW)
+    best = base.best_of(item.regret for item in results if item.kind not in _BELOW)
     cells = []
     for result in results:
-        text = show("regret", regret(result))
+        text = show("regret", result.regret)
         kind = ""
         if result.kind == BEST_KIND:
-            text += f" <span class='soft'>{escape(result.governor.partition('@')[0])}</span>"
+            better = result.governor.partition("@")[0] if result.regret is not None else ""
+            text += f" <span class='soft'>{escape(better)}</span>" * bool(better)
         elif result.kind != LIMIT_KIND:
             lost = is_worse(comparison, result)
             is_best = best is not None and text == show("regret", best)

@@ -9,7 +9,6 @@ from cpuidle_lab.compare.figures import (
     is_worse,
     lines,
     notes,
-    regret,
     show,
     show_range,
 )
@@ -60,7 +59,7 @@ def _by_trace(comparison: Comparison, found: list[Line]) -> list[Column]:
         cells = []
         for result in comparison.of_governor(line.label):
             worse = is_worse(comparison, result) and line.kind != LIMIT_KIND
-            cells.append("!" * worse + show("regret", regret(result)))
+            cells.append("!" * worse + show("regret", result.regret))
         columns.append(Column(line.label, cells))
     return columns
 

@@ -6,7 +6,7 @@ import io
 from dataclasses import asdict
 from typing import Any
 
-from cpuidle_lab import __version__
+from cpuidle_lab import __version__, withheld
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.charts import lost_by_length
 from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, values
@@ -21,6 +21,8 @@ def _source(source: Source) -> dict[str, Any]:
         "kind": source.kind,
         "kernel": source.kernel,
         "intervals": source.intervals,
+        "shares": source.shares,
+        "withheld": withheld.above(source.shares),
         "integrity": asdict(source.integrity),
         "machines": {str(cpu): asdict(machine) for cpu, machine in source.machines.items()},
     }
@@ -36,6 +38,7 @@ def _result(result: Result) -> dict[str, Any]:
         "kind": result.kind,
         "played_by": result.governor,
         "metrics": values(result),
+        "broken": result.broken,
         "states": list(outcome.machine.names),
         "entries": outcome.entries[:count].tolist(),
         "chosen_ideal": outcome.heat[:count, :count].tolist(),

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpuidle_lab import metrics, resampling
+from cpuidle_lab import invariants, metrics, resampling, withheld
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.compare.spec import BAYES, BEST_KIND, BEST_MAINLINE, LIMIT_KIND, OWN_KIND
 from cpuidle_lab.metrics import FEW_INTERVALS, Metric
@@ -14,7 +14,7 @@ from cpuidle_lab.report.report_page import losses
 # Of the resampling.
 _SEED = 1
 
-# Percentages that differ by less are equal: sums of floating-point numbers.
+# Shares of wake-ups that differ by less are equal: sums of floating-point numbers.
 _SAME = 1e-6
 
 # Percentage points that can be seen in the tables.
@@ -60,18 +60,14 @@ def _percent(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def regret(result: Result) -> float | None:
-    """Return the regret, and 0 where floating point left a trace of something else."""
-    value = result.outcome.regret
-    return 0.0 if value is not None and abs(value) < _SAME else value
-
-
 def values(result: Result) -> dict[str, float | None]:
     """Return the figures of one governor on one recording, by the keys of KEYS."""
+    if result.broken:
+        return dict.fromkeys(KEYS)
     outcome = result.outcome
     rows = outcome.intervals + outcome.skipped
     return {
-        "regret": regret(result),
+        "regret": result.regret,
         "power_mw": outcome.cost_pj / outcome.idle_ns if outcome.idle_ns else None,
         "latency_p50_us": outcome.latency_us(0.50),
         "latency_p99_us": outcome.latency_us(0.99),
@@ -90,8 +86,8 @@ def values(result: Result) -> dict[str, float | None]:
 
 
 def is_judged(result: Result) -> bool:
-    """Tell whether a recording has enough intervals for a judgement."""
-    return result.outcome.intervals >= FEW_INTERVALS
+    """Tell whether a result has enough intervals for a judgement, and breaks no rule."""
+    return result.outcome.intervals >= FEW_INTERVALS and not result.broken
 
 
 @dataclass(frozen=True)
@@ -156,13 +152,13 @@ def _lost(comparison: Comparison, results: Sequence[Result]) -> int | None:
 def is_worse(comparison: Comparison, result: Result) -> bool:
     """Tell whether the best mainline governor is better on this recording."""
     best = comparison.results.get((result.trace, BEST_MAINLINE))
-    mine, theirs = regret(result), regret(best) if best else None
+    mine, theirs = result.regret, best.regret if best else None
     return mine is not None and theirs is not None and mine >= theirs + _WORSE
 
 
 def _line(comparison: Comparison, label: str) -> Line:
     results = [item for item in comparison.of_governor(label) if is_judged(item)]
-    known = [(value, item.trace) for item in results if (value := regret(item)) is not None]
+    known = [(value, item.trace) for item in results if (value := item.regret) is not None]
     regrets = [value for value, _ in known]
     worst, trace = max(known, default=(None, ""), key=lambda pair: pair[0])
     each = [values(item) for item in results]
@@ -210,7 +206,7 @@ def headline(comparison: Comparison) -> str:
     found = lines(comparison)
     best = best_line(found)
     if best is None:
-        return "No recording has enough intervals for a judgement"
+        return "No recording has a regret that can be judged"
     several = len(comparison.sources) > 1
     where = f", worst {show('worst_regret', best.worst_regret)} % on {best.worst_trace}"
     mean = "mean regret" if several else "regret"
@@ -240,7 +236,7 @@ def front(points: Sequence[tuple[float, float]]) -> list[int]:
 
 def _below_floor(results: Sequence[Result]) -> str:
     """Return which governors come out below the floor estimate, "" if none does."""
-    found = {item.label: value for item in results if (value := regret(item)) is not None}
+    found = {item.label: value for item in results if (value := item.regret) is not None}
     floor = found.get(BAYES, 0.0) - _WORSE
     real = [item.label for item in results if item.kind not in (BEST_KIND, LIMIT_KIND)]
     return ", ".join(label for label in real if label in found and found[label] < floor)
@@ -251,9 +247,17 @@ def notes(comparison: Comparison) -> list[str]:
     found = []
     for source in comparison.sources:
         results = comparison.of_trace(source.label)
-        if not all(is_judged(item) for item in results):
+        if any(item.outcome.intervals < FEW_INTERVALS for item in results):
             few = f"fewer than {FEW_INTERVALS} intervals, so not in the summary"
             found.append(f"{source.label}: {few}")
+        said = withheld.notes(source.shares)
+        said += [withheld.denied(source.denied)] if source.denied else []
+        found += [f"{source.label}: {line}" for line in said]
+        found += [
+            f"{source.label}, {item.label}: {invariants.said(rule)}"
+            for item in results
+            for rule in item.broken
+        ]
         skipped = values(results[0])["skipped"] or 0
         if skipped >= 1:
             found.append(f"{source.label}: {skipped:.1f} % of the intervals cannot be played")

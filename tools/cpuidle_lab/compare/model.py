@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs every governor over every recording."""
 
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -10,19 +11,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from cpuidle_lab import columns
+import polars as pl
+
+from cpuidle_lab import columns, invariants, withheld
 from cpuidle_lab.blind import NOTE, Blind, facts
 from cpuidle_lab.columns import CPU_IDLE, Recording
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
+from cpuidle_lab.costs import model_of
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
 from cpuidle_lab.stock import omissions, stock_line
-from cpuidle_lab.trace import Integrity, Machine
+from cpuidle_lab.trace import ENTERED, Integrity, Machine
 
 _T = TypeVar("_T")
+
+# Percentages that differ by less are equal: sums of floating-point numbers.
+_SAME = 1e-6
 
 # Of a phase of work: its title and how much there is to do; yields what to call with a part done.
 Phase = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -40,6 +47,8 @@ class Source:
         machines: idle states by CPU.
         integrity: what is missing.
         intervals: exogenous intervals in it.
+        shares: what a regret leaves out or guesses: kind of `withheld`, %.
+        denied: idle states that were entered though the limits did not allow them.
     """
 
     path: Path
@@ -49,6 +58,8 @@ class Source:
     machines: dict[int, Machine]
     integrity: Integrity
     intervals: int
+    shares: dict[str, float]
+    denied: list[str]
 
 
 @dataclass
@@ -63,6 +74,8 @@ class Result:
         outcome: what it came to.
         instructions: of a decision; None if not counted.
         worst: where most was lost.
+        withheld: the recording leaves out or guesses too much for a regret.
+        broken: rules of `invariants` that the figures break.
     """
 
     trace: str
@@ -72,6 +85,19 @@ class Result:
     outcome: Outcome
     instructions: float | None = None
     worst: list[Bad] = field(default_factory=list)
+    withheld: bool = False
+    broken: list[str] = field(default_factory=list)
+
+    @property
+    def regret(self) -> float | None:
+        """Idle-energy regret in percent, None where it is unknown, withheld or contradicts itself.
+
+        It is 0 where floating point left a trace of something else.
+        """
+        value = self.outcome.regret
+        if value is None or self.withheld or self.broken:
+            return None
+        return 0.0 if abs(value) < _SAME else value
 
 
 @dataclass
@@ -97,6 +123,11 @@ class Comparison:
     counted: bool
     bad: int
     remarks: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a figure contradicts a rule."""
+        return any(result.broken for result in self.results.values())
 
     def of_trace(self, trace: str) -> list[Result]:
         """Return the results of a recording, in the order of the governors."""
@@ -202,7 +233,7 @@ def _best_mainline(results: Sequence[Result]) -> Result | None:
     known = [item for item in results if item.label in MAINLINE]
     if len(known) < len(MAINLINE):
         return None
-    best = min(known, key=lambda item: item.outcome.regret or 0)
+    best = min(known, key=lambda item: math.inf if item.regret is None else item.regret)
     return replace(best, label=BEST_MAINLINE, kind=BEST_KIND)
 
 
@@ -210,13 +241,13 @@ def _open(
     path: Path, label: str, machine: Machine | None, stack: ExitStack
 ) -> tuple[Source, Recording]:
     recording = stack.enter_context(columns.opened(path, machine))
-    rows = recording.rows("interval")
-    if not rows:
+    if not recording.rows("interval"):
         raise UserError(f"{path}: holds no idle interval")
     if recording.kind == CPU_IDLE and not recording.machines:
         raise UserError(f"{path}: does not tell the idle states; give them with --machine")
     if recording.kind == CPU_IDLE:
         recording = Blind(recording)
+    share, names = _denied(recording)
     return Source(
         path,
         label,
@@ -224,8 +255,73 @@ def _open(
         recording.kernel,
         recording.machines,
         recording.integrity,
-        rows,
+        _intervals(recording),
+        _shares(recording, share),
+        names,
     ), recording
+
+
+def _intervals(recording: Recording) -> int:
+    """Count the intervals; a selection that was aborted is none."""
+    every = (recording.intervals(cpu, ["length_ns"]) for cpu in recording.cpus)
+    return sum(int((chunk["length_ns"] != 0).sum()) for chunks in every for chunk in chunks)
+
+
+def _denied(recording: Recording) -> tuple[float, list[str]]:
+    """Return the share of the idle periods whose state was not allowed, %, and these states."""
+    found: list[str] = []
+    total = 0
+    for cpu, machine in recording.machines.items():
+        names = ["out_index", "out_kind", "latency_req_ns", "disabled"]
+        for chunk in recording.periods(cpu, names):
+            index, kind, *limits = (chunk[name] for name in names)
+            bad = withheld.contradicts(machine, index, *limits) & (kind == ENTERED)
+            total += int((kind == ENTERED).sum())
+            found += [machine.names[k] for k in index[bad]]
+    return withheld.percent(len(found), total), sorted(set(found))
+
+
+def _shares(recording: Recording, denied: float) -> dict[str, float]:
+    """Return what a regret on a recording leaves out or guesses, given what _denied() found."""
+    integrity, decisions = recording.integrity, recording.rows("period")
+    missing = integrity.decisions_missing
+    endless = max(0, integrity.without_outcome - len(recording.cpus))
+    gone = sum(((recording.stock or {}).get("left_out") or {}).values())
+    kept = max(decisions, recording.rows("interval"))
+    names = ["length_ns", "flags"]
+    frames = (
+        pl.DataFrame(chunk) for cpu in recording.cpus for chunk in recording.intervals(cpu, names)
+    )
+    return withheld.shares_of(frames) | {
+        withheld.LOST: withheld.percent(missing + endless, missing + decisions),
+        withheld.LEFT_OUT: withheld.percent(gone, gone + kept),
+        withheld.REQUEST: denied,
+    }
+
+
+def check(result: Result, source: Source) -> list[str]:
+    """Return the rules that a result breaks."""
+    outcome, machines = result.outcome, source.machines.values()
+    count = outcome.machine.count
+    return invariants.broken(
+        invariants.Facts(
+            regret=result.regret,
+            cost_pj=outcome.cost_pj,
+            oracle_pj=None if result.withheld else outcome.oracle_pj,
+            length_ns=outcome.idle_ns,
+            models=[model_of(machine) for machine in machines],
+            entries=outcome.entries.tolist(),
+            state_ns=outcome.state_ns.tolist(),
+            idle_ns=outcome.idle_ns,
+            parts={
+                "energy": (outcome.state_pj.tolist(), outcome.cost_pj),
+                "decisions": (outcome.heat[:count, :count].sum(axis=1).tolist(), outcome.decisions),
+                "lengths": (outcome.length_count.tolist(), outcome.intervals),
+                "wake-ups": (outcome.wakeups.tolist(), outcome.intervals),
+            },
+            counts={"intervals": (source.intervals, outcome.intervals + outcome.skipped)},
+        )
+    )
 
 
 def _remarks(recording: Recording, path: Path) -> list[str]:
@@ -272,7 +368,8 @@ def build(
             for path, label in zip(paths, labels(paths), strict=True):
                 opened.append(_open(path, label, machine, stack))
                 done(1)
-        total = sum(source.intervals for source, _ in opened) * len(candidates)
+        rows = sum(recording.rows("interval") for _, recording in opened)
+        total = rows * len(candidates)
         with phase("Replaying", total) as done:
             for source, recording in opened:
                 results += _compare(recording, source.label, work, pool, done)
@@ -284,6 +381,10 @@ def build(
                 remarks[source.label] = _remarks(recording, source.path)
                 done(1)
     for source, _ in opened:
+        for item in results:
+            if item.trace == source.label:
+                item.withheld = bool(withheld.above(source.shares))
+                item.broken = check(item, source)
         best = _best_mainline([item for item in results if item.trace == source.label])
         results += [best] if best else []
     kinds = {item.label: item.kind for item in results}

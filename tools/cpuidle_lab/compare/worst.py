@@ -9,6 +9,7 @@ import numpy as np
 
 from cpuidle_lab.columns import Recording
 from cpuidle_lab.compare import reasons
+from cpuidle_lab.idle_tables import NO_DMA_LATENCY_US
 from cpuidle_lab.replay.engine import Array
 from cpuidle_lab.trace import TIME_MAX
 
@@ -121,6 +122,11 @@ def _us(ns: int) -> float | None:
     return None if ns < 0 or ns > _NEVER else ns / 1000
 
 
+def _request_us(ns: int) -> float | None:
+    """Return a latency request; None for the value that PM QoS has where there is none."""
+    return None if ns >= 1000 * NO_DMA_LATENCY_US else _us(ns)
+
+
 def _tick_us(inputs: Mapping[str, int], tick_ns: int) -> float | None:
     if inputs["tick_phase_ns"] < 0:
         return None
@@ -139,7 +145,7 @@ def _bad(recording: Recording, place: Place, inputs: Mapping[str, int]) -> Bad:
         length_us=inputs["length_ns"] / 1000,
         timer_us=_us(inputs["timer_ns"]),
         tick_us=_tick_us(inputs, machine.tick_ns),
-        latency_req_us=_us(inputs["latency_req_ns"]),
+        latency_req_us=_request_us(inputs["latency_req_ns"]),
         disabled=disabled,
         chosen=names[choice["index"]],
         stop_tick=bool(choice["stop_tick"]),

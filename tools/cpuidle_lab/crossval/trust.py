@@ -150,7 +150,8 @@ def known_error(workload: str) -> str:
     return (
         f"another governor's regret on a recording of {workload} was predicted within "
         f"{found['mean']:.1f} points on average, {found['worst']:.1f} at worst "
-        f"(make crossval, deepest state {found['deepest']})"
+        f"(make crossval measured that on machines with the deepest state {found['deepest']}; for "
+        "others it is a guess)"
     )
 
 
@@ -176,8 +177,6 @@ def remarks(recording: Recording, path: Path) -> list[str]:
     said = [one.line() for one in found]
     if why and recording.kind == TRACE:
         said.append(f"the recorder itself cannot be replayed: {why}")
-    if share := overslept_share(recording):
-        said.append(f"{share:.3f} % of the idle time is overslept, and has no regret")
     marks = recording.table("marker")
     workloads = dict.fromkeys(phase.workload for phase in phases_of(marks, 2**63))
     return said + [text for name in workloads if (text := known_error(name))]

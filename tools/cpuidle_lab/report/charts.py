@@ -164,9 +164,8 @@ def _points(groups: Sequence[Group]) -> list[tuple[Group, float, float, float]]:
 
 def _not_shown(report: Report) -> str:
     unknown = [g.governor for g in report.groups if g.values["regret"] is None]
-    few = report.left_out()
     text = f" Regret unknown: {', '.join(dict.fromkeys(unknown))}." if unknown else ""
-    return text + (f" Too few idle intervals: {', '.join(few)}." if few else "")
+    return text + "".join(f" {line}." for line in report.left_out())
 
 
 def headline(report: Report) -> Chart:

@@ -6,7 +6,7 @@ import io
 from dataclasses import asdict, fields
 from typing import Any
 
-from cpuidle_lab import __version__
+from cpuidle_lab import __version__, withheld
 from cpuidle_lab.energy import ZoneEnergy
 from cpuidle_lab.files import Foreign, headed
 from cpuidle_lab.metrics import Group, definitions, scalars
@@ -43,6 +43,8 @@ def _group(report: Report, group: Group) -> dict[str, Any]:
         "zones": [asdict(zone) for zone in group.zones],
         "latency_us_percent": latency_points(group) if known else [],
         "notes": group.notes,
+        "withheld": withheld.above(group.shares),
+        "broken": group.broken,
     }
 
 
@@ -66,6 +68,7 @@ def as_json(report: Report, end: str) -> dict[str, Any]:
         ],
         "summary": [asdict(line) for line in report.summaries()],
         "runs": [_group(report, group) for group in report.groups],
+        "notes": report.left_out(),
         "definitions": {key: asdict(metric) for key, metric in definitions().items()},
     }
 

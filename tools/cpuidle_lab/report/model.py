@@ -75,14 +75,20 @@ class Report:
         return metrics.summarise(self.groups, self.section)
 
     def left_out(self) -> list[str]:
-        """Return which workloads have runs with too few intervals for a judgement."""
-        return list(
-            dict.fromkeys(
-                self.section(group)
-                for group in self.groups
-                if group.judged_regret is None and group.values["regret"] is not None
-            )
-        )
+        """Return one sentence for each reason that keeps a regret out of the summary."""
+        found: dict[str, list[str]] = {}
+        for group in self.groups:
+            if group.unjudged and group.values["regret"] is not None:
+                found.setdefault(group.unjudged, []).append(self.section(group))
+        return [
+            f"{', '.join(dict.fromkeys(names))}: {why}, so not in the summary"
+            for why, names in found.items()
+        ]
+
+    @property
+    def broken(self) -> bool:
+        """Whether a figure contradicts a rule."""
+        return any(group.broken for group in self.groups)
 
     def energy_sources(self) -> list[str]:
         """Return for each recording which zones its energy was read from."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from cpuidle_lab.crossval import trust
-from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions, scalars
+from cpuidle_lab.metrics import Group, definitions, scalars
 from cpuidle_lab.report.charts import all_charts, state_colours
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.trace import Integrity, Machine, Trace
@@ -53,7 +53,7 @@ _MAIN = (
 
 def _value(key: str, value: float | None, best: float | None = None) -> str:
     if value is None:
-        return table_cell("unknown", "unknown")
+        return table_cell("?", "unknown")
     text = definitions()[key].show(value)
     same = best is not None and text == definitions()[key].show(best)
     return table_cell(text, "best" if same else "")
@@ -153,11 +153,11 @@ def _notes(groups: Sequence[Group]) -> str:
         for note in group.notes
     ]
     lines += [f"<li>{escape(known)}.</li>" for known in known_errors]
-    if any(g.judged_regret is None and g.values["regret"] is not None for g in groups):
-        lines.append(
-            f"<li>Runs of fewer than {FEW_INTERVALS} idle intervals are too short to judge; they "
-            "are not in the summary.</li>"
-        )
+    lines += [
+        f"<li>{escape(group.governor)}: {escape(group.unjudged)}, so not in the summary.</li>"
+        for group in groups
+        if group.unjudged and group.values["regret"] is not None
+    ]
     return f"<ul class='soft'>{''.join(lines)}</ul>" if lines else ""
 
 

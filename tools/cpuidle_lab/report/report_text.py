@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.metrics import FEW_INTERVALS, Group, definitions
+from cpuidle_lab.metrics import Group, definitions
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.report.report_page import losses
 from cpuidle_lab.view.terminal import console, new_table
@@ -94,9 +94,7 @@ def show(report: Report) -> None:
     notes = dict.fromkeys(
         f"{group.governor}: {note}" for group in report.groups for note in group.notes
     )
-    if report.left_out():
-        few = f"fewer than {FEW_INTERVALS} idle intervals, so not in the summary"
-        notes[f"{', '.join(report.left_out())}: {few}"] = None
+    notes |= dict.fromkeys(report.left_out())
     for item in report.traces:
         for line in [*losses(item.integrity), *item.omissions]:
             notes[f"{item.path}: {line}"] = None

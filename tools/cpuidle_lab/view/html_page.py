@@ -117,7 +117,7 @@ def machine_table(machine: "Machine") -> str:
         table_head("Exit latency", "us"),
         table_head("Target residency", "us"),
         table_head("Power", f"mW, {source}"),
-        table_head("Price of an entry", "nJ"),
+        table_head("Price of an entry", "uJ"),
         table_head("Polling"),
     ]
     rows = [
@@ -126,7 +126,7 @@ def machine_table(machine: "Machine") -> str:
             table_cell(_us(machine.exit_latency_ns[k])),
             table_cell(_us(machine.target_residency_ns[k])),
             table_cell(f"{model.power_mw[k]:.0f}"),
-            table_cell(f"{model.entry_pj[k] / 1000:,.1f}"),
+            table_cell(f"{model.entry_pj[k] / 1e6:,.3f}"),
             table_cell("yes" if machine.polling[k] else ""),
         ]
         for k, name in enumerate(machine.names)

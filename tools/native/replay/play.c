@@ -114,6 +114,8 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 	rp_tell_event(run, &interval, in->start_ns[i], in->tick_phase_ns[i]);
 	if (!(in->flags[i] & RP_CONTINUED))
 		run->tick_stopped = false;
+	else if (in->flags[i] & RP_GAP)	/* no decision here has stopped it */
+		run->tick_stopped = true;
 	if (run->poll_disabled != interval.disabled)
 		rp_set_poll_limit(run, interval.disabled);
 

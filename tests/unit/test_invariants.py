@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What holds for every result, and the shares from which on there is no regret."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cpuidle_lab import columns as co
+from cpuidle_lab import invariants, withheld
+from cpuidle_lab.cli import main
+from cpuidle_lab.costs import Costs
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.invariants import RULES, Facts, broken
+from cpuidle_lab.metrics import Group, analyse
+from cpuidle_lab.trace import TIME_MAX, load
+from tests.unit.kernel_events import EXIT, Kernel, bare
+from tests.unit.periods import MACHINE, US, Builder, Period
+
+REGRET, POWER, ORACLE, TIME, SHARES, COUNTS = RULES
+MODEL = Costs((1000.0, 100.0), (0.0, 50.0), False)
+GOOD = Facts(
+    regret=10.0,
+    cost_pj=110.0,
+    oracle_pj=100.0,
+    length_ns=0.5,
+    models=[MODEL],
+    entries=[3, 4],
+    state_ns=[1.0, 2.0],
+    idle_ns=3.0,
+    parts={"entries": ([30.0, 70.0], 100.0)},
+    counts={"intervals": (7, 7, None)},
+)
+
+
+def test_a_result_without_fault_breaks_no_rule() -> None:
+    assert broken(GOOD) == []
+    assert broken(Facts()) == []
+    assert broken(replace(GOOD, regret=-1e-9)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"regret": -0.001}, REGRET),
+        ({"cost_pj": 49.0, "oracle_pj": 49.0}, POWER),
+        ({"cost_pj": 701.0}, POWER),
+        ({"oracle_pj": 111.0}, ORACLE),
+        ({"state_ns": [1.0, 2.1]}, TIME),
+        ({"parts": {"entries": ([30.0, 69.0], 100.0)}}, SHARES),
+        ({"counts": {"intervals": (42_122, 42_085)}}, COUNTS),
+    ],
+)
+def test_each_rule_can_be_broken(changes: dict[str, Any], rule: str) -> None:
+    assert broken(replace(GOOD, **changes)) == [rule]
+
+
+# ---- In the commands ----
+
+
+def two(path: Path) -> Path:
+    """Write a recording of two governors: C1 for 400 us, and C6 for 700 us, 120 times each."""
+    builder = Builder()
+    builder.config()
+    for workload, period in (("one", Period(1, 402 * US)), ("two", Period(2, 800 * US))):
+        builder.trace.mark(0, builder.now, f"phase governor=teo_ng workload={workload}")
+        builder.now += 10
+        for _ in range(120):
+            builder.add(period)
+        builder.trace.mark(0, builder.now, "phase end")
+        builder.now += 10
+    return builder.trace.write(path)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, Any]:
+    code = main([*map(str, words), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_row_that_breaks_a_rule_shows_no_figure_and_others_stand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, page = two(tmp_path / "t.dat"), tmp_path / "x.html"
+    code, found = answer(capsys, "report", path)
+    assert code == 0 and [run["broken"] for run in found["runs"]] == [[], []]
+    monkeypatch.setitem(RULES, "no C6", lambda facts: not facts.entries[2])
+    code, found = answer(capsys, "report", path, "-o", page)
+    one, other = found["runs"]
+    assert code == 1
+    assert (one["broken"], other["broken"]) == ([], ["no C6"])
+    assert one["metrics"]["regret"] is not None and one["metrics"]["power_mw"] is not None
+    assert {value for key, value in other["metrics"].items() if "energy" not in key} == {None}
+    assert [line["workloads"] for line in found["summary"]] == [1]
+    assert "contradicts a rule: no C6" in page.read_text()
+    assert main(["report", str(path), "-o", str(page)]) == 1
+    assert "contradicts a rule: no C6" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_result_of_compare_that_breaks_a_rule_shows_no_figure_and_others_stand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["compare", two(tmp_path / "t.dat"), "--governors", "menu_ng", "--no-mainline",
+             "--no-instructions"]  # fmt: skip
+    code, found = answer(capsys, *words)
+    assert code == 0 and not any(one["broken"] for one in found["results"])
+    assert found["traces"][0]["intervals"] == 240
+    monkeypatch.setitem(RULES, "no loss", lambda facts: facts.cost_pj == facts.oracle_pj)
+    page = tmp_path / "x.html"
+    code, found = answer(capsys, *words, "-o", page)
+    by_name = {one["governor"]: one for one in found["results"]}
+    assert code == 1
+    assert by_name["menu_ng"]["broken"] == ["no loss"]
+    assert set(by_name["menu_ng"]["metrics"].values()) == {None}
+    assert by_name["oracle"]["metrics"]["regret"] == 0
+    assert "contradicts a rule: no loss" in page.read_text()
+
+
+def test_an_aborted_selection_is_no_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = Builder()
+    builder.config()
+    for n in range(120):
+        builder.add(Period(1, 402 * US, kind=1 if n % 3 == 0 else 0))
+    path = builder.trace.write(tmp_path / "t.dat")
+    _, report = answer(capsys, "report", path)
+    _, compare = answer(capsys, "compare", path, "--governors", "teo_ng", "--no-mainline",
+                        "--no-instructions")  # fmt: skip
+    assert report["runs"][0]["metrics"]["intervals"] == 80
+    assert compare["traces"][0]["intervals"] == 80
+
+
+# ---- What leaves no regret ----
+
+
+def group_of(path: Path, periods: Sequence[Period]) -> Group:
+    builder = Builder()
+    builder.config()
+    for period in periods:
+        builder.add(period)
+    (group,) = analyse(load(builder.trace.write(path)))
+    return group
+
+
+WHOLE = Period(1, 402 * US)
+OVERSLEPT = replace(WHOLE, sleep=100 * US, delta_tick=100 * US)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "good", "many"),
+    [
+        (withheld.SHORT, Period(1, 1 * US), 98, 2),
+        (withheld.LATE, OVERSLEPT, 80, 20),
+        (withheld.LOST, replace(WHOLE, skip=20), 80, 1),
+        (withheld.REQUEST, replace(WHOLE, latency=1 * US), 100, 0),
+        (withheld.REQUEST, replace(WHOLE, disabled=2), 100, 0),
+    ],
+)
+def test_above_its_limit_each_omission_leaves_no_regret(
+    tmp_path: Path, kind: str, bad: Period, good: int, many: int
+) -> None:
+    within = group_of(tmp_path / "a.dat", [WHOLE] * good + [bad] * many)
+    assert within.values["regret"] is not None
+    assert within.shares[kind] <= withheld.KINDS[kind].limit
+    beyond = group_of(tmp_path / "b.dat", [WHOLE] * good + [bad] * (many + 1))
+    assert beyond.values["regret"] is beyond.values["oracle_mw"] is None
+    assert beyond.values["power_mw"] is not None
+    assert withheld.above(beyond.shares) == [kind]
+    assert beyond.broken == []
+    assert any("no regret, since that is above" in note for note in beyond.notes)
+    denied = "idle states that were entered though they were not allowed: C1"
+    assert (denied in beyond.notes) == (kind == withheld.REQUEST)
+
+
+def test_intervals_without_an_end_leave_no_regret() -> None:
+    frame = pl.DataFrame({"length_ns": [800, 201], "flags": [0, co.CUT]})
+    shares = withheld.shares_of([frame])
+    assert withheld.above(shares) == [withheld.CUT_OFF]
+    assert withheld.above(withheld.shares_of([frame.with_columns(length_ns=pl.lit(1))])) == [
+        withheld.CUT_OFF
+    ]
+    assert withheld.above(withheld.shares_of([frame.head(1)])) == []
+
+
+def test_a_state_contradicts_a_limit_that_did_not_allow_it() -> None:
+    index = np.array([0, 1, 2, 1, 2, 1, 2])
+    request = np.array([0, 0, 1_000, TIME_MAX, 2_000, 0, TIME_MAX])
+    disabled = np.array([7, 0, 0, 2, 4, 1, 0])
+    found = withheld.contradicts(MACHINE, index, request, disabled)
+    # State 0 is entered where nothing is allowed, and the shallowest that is enabled in any case.
+    assert found.tolist() == [False, True, True, True, True, False, False]
+
+
+def test_short_periods_leave_no_ranking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """C6 takes 133 us to leave, and each period lasts 40: half of them count as idle."""
+    kernel = Kernel()
+    for _ in range(200):
+        kernel.add(20_000, "cpu_idle", state=2, cpu_id=0)
+        kernel.add(40_000, "cpu_idle", state=EXIT, cpu_id=0)
+    kernel.add(1000, "cpu_idle", state=1, cpu_id=0)
+    path = kernel.write(tmp_path / "short.dat")
+    code, found = answer(capsys, "report", path)
+    (run,) = found["runs"]
+    assert code == 0
+    assert (run["metrics"]["regret"], run["metrics"]["short"]) == (None, 100)
+    entry_pj = 2_500 * 2_000 + (1_500 - 100) * 600_000
+    assert run["metrics"]["power_mw"] == pytest.approx(100 + entry_pj / 20_000)
+    assert run["withheld"] == ["short"]
+    assert main(["compare", str(path), "--governors", "teo_ng,wteo", "--no-mainline",
+                 "--no-instructions", "-o", str(tmp_path / "x.html")]) == 0  # fmt: skip
+    said = " ".join(capsys.readouterr().out.split())
+    assert "No recording has a regret that can be judged" in said
+    assert "100.000 % of the intervals end in an idle period that is no longer" in said
+    assert "each idle period: regret unknown" in said
+
+
+# ---- Notes and messages ----
+
+
+def test_the_reason_why_a_regret_is_not_in_the_summary_is_true(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = answer(capsys, "report", bare(tmp_path))
+    assert found["notes"] == [
+        "recording: of power:cpu_idle alone exogenous intervals are not known, so not in the "
+        "summary"
+    ]
+
+
+@pytest.mark.parametrize("command", ["report", "columns"])
+def test_a_recording_without_a_whole_idle_period_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    kernel = Kernel()
+    kernel.add(1000, "cpu_idle", state=1, cpu_id=0)
+    path = kernel.write(tmp_path / "one.dat")
+    assert main([command, str(path), "-o", str(tmp_path / "out")]) == 1
+    assert "holds no idle periods" in capsys.readouterr().err
+    with pytest.raises(UserError, match="holds no idle periods"):
+        analyse(load(path))
+
+
+def test_a_rule_is_said_as_a_sentence() -> None:
+    assert all(rule in invariants.said(rule) for rule in RULES)

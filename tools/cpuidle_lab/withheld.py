@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a regret leaves out or guesses, and the share from which on there is none.
+
+The limits are measured: docs/replay.md, "When there is no regret".
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from cpuidle_lab.columns import CUT, OVERSLEPT, UNCERTAIN
+from cpuidle_lab.trace import Machine
+
+Array = npt.NDArray[Any]
+
+SHORT, LATE, CUT_OFF, LOST, LEFT_OUT, REQUEST = (
+    "short", "overslept", "cut", "lost", "left_out", "request",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A part of a recording that has no regret, or a guessed one.
+
+    Attributes:
+        limit: share above which the whole has no regret, %.
+        text: one sentence, with the share in its place.
+    """
+
+    limit: float
+    text: str
+
+
+KINDS = {
+    SHORT: Kind(2.0, "{share} % of the intervals end in an idle period that is no longer than the "
+                "exit latency of its state: their lengths are halves, and uncertain"),
+    LATE: Kind(20.0, "{share} % of the idle time is overslept, and has no regret"),
+    CUT_OFF: Kind(20.0, "{share} % of the idle time is in intervals whose end is missing"),
+    LOST: Kind(20.0, "{share} % of the decisions or idle periods are missing, or their end is"),
+    LEFT_OUT: Kind(20.0, "{share} % of the idle periods are of CPUs whose idle states are unknown"),
+    REQUEST: Kind(0.0, "{share} % of the idle periods are in a state that the latency request or "
+                  "the disabled states of the recording did not allow, so these had changed"),
+}  # fmt: skip
+
+
+def shares_of(intervals: Iterable[pl.DataFrame]) -> dict[str, float]:
+    """Return shares by kind, %, as far as intervals tell of them.
+
+    Args:
+        intervals: frames with `length_ns` and `flags`.
+    """
+    parts = [(part["length_ns"].to_numpy(), part["flags"].to_numpy()) for part in intervals]
+    length = np.concatenate([one for one, _ in parts] or [np.zeros(0)])
+    flags = np.concatenate([one for _, one in parts] or [np.zeros(0, np.uint8)])
+    return {
+        SHORT: percent(float(((flags & UNCERTAIN) != 0)[length > 0].sum()), (length > 0).sum()),
+        LATE: percent(float(length[(flags & OVERSLEPT) != 0].sum()), length.sum()),
+        CUT_OFF: percent(float(length[(flags & CUT) != 0].sum()), length.sum()),
+    }
+
+
+def contradicts(machine: Machine, index: Array, latency_req_ns: Array, disabled: Array) -> Array:
+    """Tell which idle periods are in a state that their limits did not allow.
+
+    Args:
+        machine: the idle states.
+        index: state of each period.
+        latency_req_ns: latency request.
+        disabled: bit k is set if state k was disabled.
+
+    A kernel enters the shallowest state that is enabled, whatever the request, and state 0 if none
+    is.
+    """
+    k, off = np.asarray(index, np.int64), np.asarray(disabled, np.int64)
+    exit_ns = np.asarray(machine.exit_latency_ns, np.int64)[k]
+    shallower = (1 << k) - 1
+    is_last = off & shallower == shallower
+    found: Array = (k > 0) & ((off >> k & 1 != 0) | ((exit_ns > latency_req_ns) & ~is_last))
+    return found
+
+
+def denied(names: Iterable[str]) -> str:
+    """Return one sentence on the states that contradicts() finds."""
+    return f"idle states that were entered though they were not allowed: {', '.join(names)}"
+
+
+def percent(part: float, whole: float) -> float:
+    """Return a share in percent, 0 of nothing."""
+    return 100 * part / float(whole) if whole else 0.0
+
+
+def above(shares: Mapping[str, float]) -> list[str]:
+    """Return the kinds that leave no regret."""
+    return [kind for kind, share in shares.items() if share > KINDS[kind].limit]
+
+
+def notes(shares: Mapping[str, float]) -> list[str]:
+    """Return one sentence for each kind of which there is any."""
+    said = []
+    for kind, share in shares.items():
+        if not share:
+            continue
+        line = KINDS[kind].text.format(share=f"{share:.3f}")
+        limit = f"; no regret, since that is above {KINDS[kind].limit:g} %"
+        said.append(line + limit * (kind in above(shares)))
+    return said
