@@ -20,6 +20,7 @@ from cpuidle_lab.invariants import RULES, Facts, broken
 from cpuidle_lab.metrics import Group, analyse
 from cpuidle_lab.trace import TIME_MAX, load
 from tests.unit.kernel_events import EXIT, Kernel, bare
+from tests.unit.kernel_events import MACHINE as MACHINE_LINE
 from tests.unit.periods import MACHINE, US, Builder, Period
 
 REGRET, POWER, ORACLE, TIME, SHARES, COUNTS = RULES
@@ -247,3 +248,57 @@ def test_a_recording_without_a_whole_idle_period_is_refused_in_one_sentence(
 
 def test_a_rule_is_said_as_a_sentence() -> None:
     assert all(rule in invariants.said(rule) for rule in RULES)
+
+
+# ---- Limits that change during a recording without the module ----
+
+ENDED = MACHINE_LINE.replace("stock machine", "stock end")
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (ENDED, ""),
+        (ENDED.replace("tick_ns", "latency_req_us=20 tick_ns"),
+         "the latency request changed: none to 20 us, on CPU 0-1"),
+        (ENDED.replace("tick_ns", "disabled=0x4 tick_ns"),
+         "the disabled states changed: 0x0 to 0x4, on CPU 0-1"),
+    ],
+)  # fmt: skip
+def test_limits_at_the_end_that_differ_leave_no_regret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str, said: str
+) -> None:
+    kernel = Kernel()
+    for _ in range(120):
+        kernel.idle(1, 300_000, sleep=10**9, delta=10**9)
+    kernel.add(1000, "print", end)
+    path = kernel.write(tmp_path / "t.dat")
+    _, report = answer(capsys, "report", path)
+    _, compare = answer(capsys, "compare", path, "--governors", "teo_ng", "--no-mainline",
+                        "--no-instructions")  # fmt: skip
+    unknown = [report["runs"][0]["metrics"]["regret"], compare["results"][0]["metrics"]["regret"]]
+    assert [value is None for value in unknown] == [bool(said)] * 2
+    assert report["traces"][0]["omissions"] == [said] * bool(said)
+    assert any(said in note for note in compare["notes"])
+
+
+@pytest.mark.parametrize(
+    ("event", "value", "counts"),
+    [
+        ("pm_qos_update_request", 0, True),
+        ("pm_qos_add_request", 5, True),
+        ("pm_qos_add_request", -1, False),  # by a read of /dev/cpu_dma_latency
+    ],
+)
+def test_a_request_in_between_leaves_no_regret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], event: str, value: int, counts: bool
+) -> None:
+    kernel = Kernel()
+    for n in range(120):
+        kernel.idle(1, 300_000, sleep=10**9, delta=10**9)
+        if n == 60:
+            kernel.add(1000, event, value=value)
+    _, found = answer(capsys, "report", kernel.write(tmp_path / "t.dat"))
+    assert (found["runs"][0]["metrics"]["regret"] is None) == counts
+    assert any("latency requests were set 1 times" in line
+               for line in found["traces"][0]["omissions"]) == counts  # fmt: skip

@@ -49,48 +49,58 @@ else
 	echo "the kernel has no kprobe_events: recorded by events only" >&2
 fi
 
-# What the events do not tell: idle states, tick, latency request, kernel, governor.
+# What the events do not tell: idle states, tick, latency request, kernel, governor. The first two
+# and the requests are written once more at the end, since they may have changed.
 config=/boot/config-$(uname -r)
 hz=$({ cat "$config" || zcat /proc/config.gz; } 2>/dev/null | sed -n 's/^CONFIG_HZ=//p')
 [ -n "$hz" ] || echo "HZ is not known: 250 is assumed" >&2
-none=2000000000
-general=$(od -An -td4 -N4 /dev/cpu_dma_latency 2>/dev/null | tr -d ' ')
-case $general in '' | *[!0-9]*) general=$none ;; esac
+tell='
+cpus=/sys/devices/system/cpu none=2000000000
 request() {
 	own=$(cat "$1/power/pm_qos_resume_latency_us" 2>/dev/null)
-	case $own in n/a) own=0 ;; '' | 0) own=$none ;; esac
+	case $own in n/a) own=0 ;; "" | 0) own=$none ;; esac
 	[ "$own" -lt $general ] || own=$general
 	[ "$own" -lt $none ] || own=-1
 	echo "$own"
 }
 describe() {
+	general=$(od -An -td4 -N4 /dev/cpu_dma_latency 2>/dev/null | tr -d " ")
+	case $general in "" | *[!0-9]*) general=$none ;; esac
 	for cpu in "$cpus"/cpu[0-9]*; do
-		states='' disabled=0
+		states="" disabled=0
 		for k in 0 1 2 3 4 5 6 7 8 9; do
 			state=$cpu/cpuidle/state$k
 			[ -r "$state/name" ] || continue
-			name=$(tr -c '\n[:alnum:]_.+-' _ <"$state/name")
+			name=$(tr -c "\n[:alnum:]_.+-" _ <"$state/name")
 			states=$states${states:+,}$name:$(cat "$state/latency"):$(cat "$state/residency"):0
 			[ "$(cat "$state/disable")" = 0 ] || disabled=$((disabled | 1 << k))
 		done
-		[ -z "$states" ] || echo "stock machine cpus=${cpu##*/cpu}-${cpu##*/cpu}" \
-			"tick_ns=$((1000000000 / ${hz:-250})) latency_req_us=$(request "$cpu")" \
+		[ -z "$states" ] || echo "stock $1 cpus=${cpu##*/cpu}-${cpu##*/cpu}" \
+			"tick_ns=$((1000000000 / ${2:-250})) latency_req_us=$(request "$cpu")" \
 			"disabled=$disabled states=$states"
 	done
+}'
+eval "$tell"
+lines=$(
+	describe machine "$hz"
 	governor=$(cat $cpus/cpuidle/current_governor_ro $cpus/cpuidle/current_governor \
 		2>/dev/null | head -n 1)
 	echo "stock kernel=$(uname -r) governor=$governor way=$way"
-}
-lines=$(describe)
+)
 
-# Kernels before 7.0 have no hrtimer_start_expired.
-expired=
-[ ! -e $tracing/events/timer/hrtimer_start_expired ] || expired="-e timer:hrtimer_start_expired"
+# Kernels before 7.0 have no hrtimer_start_expired, and some have no PM QoS.
+some=
+for event in timer:hrtimer_start_expired power:pm_qos_add_request power:pm_qos_update_request; do
+	[ ! -e "$tracing/events/${event%%:*}/${event##*:}" ] || some="$some -e $event"
+done
 trace-cmd record -C mono -o "$file" $probed -e power:cpu_idle -e timer:tick_stop \
-	-e timer:hrtimer_start $expired -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry \
+	-e timer:hrtimer_start $some -e timer:hrtimer_cancel -e timer:hrtimer_expire_entry \
 	-e timer:timer_start -e timer:timer_cancel -e timer:timer_expire_entry \
 	-e irq:softirq_raise -f 'vec == 9' \
 	-e sched:sched_switch -f 'prev_pid == 0 || next_pid == 0' sh -c '
-		echo "$1" | while read -r line; do echo "$line" >'$tracing'/trace_marker; done
-		sleep "$2"' sh "$lines" "$seconds"
+		mark() { while read -r line; do echo "$line" >'$tracing'/trace_marker; done; }
+		eval "$3"
+		echo "$1" | mark
+		sleep "$2"
+		describe end "$4" | mark' sh "$lines" "$seconds" "$tell" "$hz"
 """

@@ -318,6 +318,7 @@ def _shares(
         withheld.LATE: withheld.percent(late, float(idle["residency"].sum())),
         withheld.LOST: withheld.percent(gone + max(0, endless), gone + decisions.height),
         withheld.LEFT_OUT: trace.left_out_percent,
+        withheld.CHANGED: 100.0 * trace.changed,
         withheld.REQUEST: withheld.percent(int(idle["contradicts"].sum()), idle.height),
     }
 
@@ -496,6 +497,7 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
     if known and trace.machines and not trace.tables["decision"].height:
         _judge_idle(group, pieces, kinds, facts)
     group.shares[withheld.LEFT_OUT] = trace.left_out_percent
+    group.shares[withheld.CHANGED] = 100.0 * trace.changed
     _settle(group, facts)
     if any(kind and model_of(kind).derived for kind in kinds):
         group.notes.append("state powers are derived from target residencies: illustrative")

@@ -38,6 +38,7 @@ ARGUMENTS_SINCE = (6, 9)
 
 # Events of the kernel that a recording has, as far as the kernel has them, with their filters.
 SWITCH = ("sched:sched_switch", "prev_pid == 0 || next_pid == 0")
+_OF_CPU = 'type == 1 && name ~ "cpu*"'  # DEV_PM_QOS_RESUME_LATENCY
 KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("power:cpu_idle", ""),
     ("timer:tick_stop", ""),
@@ -49,6 +50,11 @@ KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("timer:timer_cancel", ""),
     ("timer:timer_expire_entry", ""),
     ("irq:softirq_raise", "vec == 9"),
+    ("power:pm_qos_add_request", ""),
+    ("power:pm_qos_update_request", ""),
+    ("power:dev_pm_qos_add_request", _OF_CPU),
+    ("power:dev_pm_qos_update_request", _OF_CPU),
+    ("power:dev_pm_qos_remove_request", _OF_CPU),
     SWITCH,
 )
 # What else is of use where there are no probes: when the clock's device will fire.

@@ -7,6 +7,8 @@ states, the tick, the latency request and the kernel:
     stock machine cpus=0-3 tick_ns=4000000 latency_req_us=-1 disabled=0x0 states=POLL:0:0:0,C1:2:2:0
     stock kernel=6.12.107 governor=menu way=probes
 
+At its end it writes the lines once more, as "stock end ..." in place of "stock machine ...".
+
 A small reader of another format adds the line "stock unused=EVENT,EVENT".
 
 A state is NAME:EXIT_LATENCY_US:TARGET_RESIDENCY_US:POWER_MW; one of the names in POLLING spins. The
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
 # Begins the lines.
 MARK = "stock "
 MACHINE = f"{MARK}machine "
+END = f"{MARK}end "
 PHASE = "phase governor="
+
+# Stands for an event of the kernel: a latency request changes.
+REQUEST = f"{MARK}request"
 
 # The marks that tell of a recording, and how many of them are believed.
 OWN_LINES = f"^(?:{MARK}|{PHASE})"
@@ -103,6 +109,7 @@ class Told:
         unused: events that the recording has and its reader leaves out, "" if there are none.
         strict: the module recorded, too; leave out the answers that its decision event asked for.
         no_probes: leave out what probes told.
+        changed: one sentence for each change of the limits of idle states while it was recorded.
     """
 
     tables: list[Table] = field(default_factory=list)
@@ -112,6 +119,7 @@ class Told:
     unused: str = ""
     strict: bool = False
     no_probes: bool = False
+    changed: list[str] = field(default_factory=list)
 
     def names(self) -> list[str]:
         """Return the governors' names, by their numbers."""
@@ -222,14 +230,21 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
         UserError: a line cannot be read.
     """
     told, found = Told(), False
-    for ts, text in sorted(marks):
+    ends: list[Table] = []
+    requests: list[int] = []
+    in_order = sorted(marks)
+    for ts, text in in_order:
         words = dict(word.partition("=")[::2] for word in text.split()[1:])
         if text.startswith(PHASE):
             told.governors.append((ts, words["governor"]))
-        if not text.startswith(MARK):
+        if text == REQUEST:
+            requests.append(ts)
+        if not text.startswith(MARK) or text == REQUEST:
             continue
         found = True
-        if text.startswith(MACHINE):
+        if text.startswith(END):
+            ends.append(_table(path, words))
+        elif text.startswith(MACHINE):
             table = _table(path, words)
             if table not in told.tables:
                 told.tables.append(table)
@@ -242,7 +257,36 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
     told.governors = _changes(told.governors)
     if len(told.governors) > _GOVERNORS_MAX:
         raise UserError(f"{path}: changes its governor more often than {_GOVERNORS_MAX} times")
+    told.changed = _limits_changed(told.tables, ends)
+    if requests:
+        since = (requests[0] - in_order[0][0]) / 1e9
+        told.changed.append(
+            f"latency requests were set {len(requests):,} times while it was recorded, first "
+            f"{since:.3f} s after its beginning"
+        )
     return told if found else None
+
+
+def _limits_changed(begin: Sequence[Table], end: Sequence[Table]) -> list[str]:
+    """Return one sentence for each difference of what a recorder found first and last."""
+    before, after = (
+        {
+            cpu: (table.latency_req_us, table.disabled)
+            for table in tables
+            for cpu in range(table.first, table.last + 1)
+        }
+        for tables in (begin, end)
+    )
+    found: dict[str, list[int]] = {}
+    for cpu in before.keys() & after.keys():
+        (was_us, was_off), (is_us, is_off) = before[cpu], after[cpu]
+        if was_us != is_us:
+            words = ("none" if us == NO_REQUEST else f"{us} us" for us in (was_us, is_us))
+            found.setdefault(f"the latency request changed: {' to '.join(words)}", []).append(cpu)
+        if was_off != is_off:
+            text = f"the disabled states changed: {was_off:#x} to {is_off:#x}"
+            found.setdefault(text, []).append(cpu)
+    return [f"{text}, on CPU {cpu_list(cpus)}" for text, cpus in sorted(found.items())]
 
 
 def _changes(governors: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -293,9 +337,10 @@ def omissions(stock: Mapping[str, object]) -> list[str]:
     """Return one sentence for each part of a recording that no figure counts.
 
     Args:
-        stock: "left_out" as left_out() has it, "unused" as in Told.
+        stock: "left_out" as left_out() has it, "unused" and "changed" as in Told.
     """
-    said = []
+    changed = stock.get("changed")
+    said = [str(line) for line in changed] if isinstance(changed, list) else []
     gone = stock.get("left_out")
     if isinstance(gone, Mapping) and gone:
         said.append(

@@ -13,8 +13,17 @@ import polars as pl
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay.abi import constant
-from cpuidle_lab.stock import LINES_MAX, MACHINE, OWN_LINES, Told, left_out, omissions, told_of
-from cpuidle_lab.trace_stream import TABLES, Chunk, Ending, Schema, empty, read_chunks
+from cpuidle_lab.stock import (
+    LINES_MAX,
+    MACHINE,
+    OWN_LINES,
+    REQUEST,
+    Told,
+    left_out,
+    omissions,
+    told_of,
+)
+from cpuidle_lab.trace_stream import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1
@@ -77,11 +86,15 @@ def told_with(path: Path, machine: "Machine") -> Told:
 def _own_lines(path: Path, tables: Iterable[str]) -> list[tuple[int, str]] | None:
     """Return time and text of the marks that recorders of ours wrote; None at a decision."""
     marks: list[tuple[int, str]] = []
-    for piece in read_chunks(path, tables):
+    for piece in read_chunks(path, (*tables, *REQUESTS)):
         if not isinstance(piece, Chunk):
             continue
         if piece.table == "decision":
             return None
+        if piece.table in REQUESTS:
+            valued = pl.col("value") >= 0 if "value" in piece.frame.columns else pl.lit(True)
+            marks += [(ts, REQUEST) for ts in piece.frame.filter(valued)["ts"]]
+            continue
         lines = piece.frame.select("ts", pl.col("text").str.strip_chars())
         marks += lines.filter(pl.col("text").str.contains(OWN_LINES)).iter_rows()
         if len(marks) > LINES_MAX:
@@ -166,6 +179,7 @@ class Trace:
         integrity: what is missing.
         omissions: parts of the recording that no figure counts, one sentence each.
         way: of a recording without the module, as the recorder said (stock.Told); else "".
+        changed: the limits of idle states changed while it was recorded.
         left_out_percent: idle periods of CPUs whose idle states are not known, of all, %.
     """
 
@@ -177,6 +191,7 @@ class Trace:
     integrity: Integrity
     omissions: list[str] = field(default_factory=list)
     way: str = ""
+    changed: bool = False
     left_out_percent: float = 0.0
 
     def name_of(self, table: str, column: str, value: int) -> str:
@@ -409,6 +424,10 @@ def _leave_out(told: Told, tables: dict[str, pl.DataFrame]) -> dict[str, int]:
     return found
 
 
+def _gaps(told: Told, gone: Mapping[str, int]) -> dict[str, object]:
+    return {"left_out": gone, "unused": told.unused, "changed": told.changed}
+
+
 def _left_out_percent(gone: Mapping[str, int], cpu_idle: pl.DataFrame) -> float:
     """Return the share of idle periods that _leave_out() dropped, %."""
     if not gone:
@@ -441,7 +460,7 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
-    said = omissions({"left_out": gone, "unused": told.unused}) if told else []
+    said = omissions(_gaps(told, gone)) if told else []
     if not tables["decision"].height and not tables["cpu_idle"].height:
         if gone:
             raise UserError(f"{path}: {said[0]}")
@@ -464,5 +483,6 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         integrity=_integrity(tables, ending.events, implausible),
         omissions=said,
         way=told.way if told else "",
+        changed=bool(told and told.changed),
         left_out_percent=_left_out_percent(gone, tables["cpu_idle"]),
     )

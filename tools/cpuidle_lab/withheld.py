@@ -17,8 +17,8 @@ from cpuidle_lab.trace import Machine
 
 Array = npt.NDArray[Any]
 
-SHORT, LATE, CUT_OFF, LOST, LEFT_OUT, REQUEST = (
-    "short", "overslept", "cut", "lost", "left_out", "request",
+SHORT, LATE, CUT_OFF, LOST, LEFT_OUT, REQUEST, CHANGED = (
+    "short", "overslept", "cut", "lost", "left_out", "request", "changed",
 )  # fmt: skip
 
 
@@ -44,6 +44,8 @@ KINDS = {
     LEFT_OUT: Kind(20.0, "{share} % of the idle periods are of CPUs whose idle states are unknown"),
     REQUEST: Kind(0.0, "{share} % of the idle periods are in a state that the latency request or "
                   "the disabled states of the recording did not allow, so these had changed"),
+    CHANGED: Kind(0.0, "the latency request or the disabled states changed, which concerns "
+                  "{share} % of the recording"),
 }  # fmt: skip
 
 

@@ -4,8 +4,8 @@
  *
  * A table has the worst case of an exit latency, so a residency may be shorter.
  * Such a period is halved, as the kernel's menu does. menu halves periods of up to
- * twice the exit latency. Where the table is true that is wrong by 41 points of
- * regret, and the difference by nothing (docs/replay.md).
+ * twice the exit latency. Where the table is true that errs, and the difference
+ * does not: see "When there is no regret" in docs/replay.md.
  */
 #ifndef CIL_STAY_H
 #define CIL_STAY_H

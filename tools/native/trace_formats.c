@@ -126,6 +126,16 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(timer, CIL_U64) } },
 	[TABLE_SOFTIRQ] = { "softirq", "irq", "softirq_raise", {
 		SAME(vec, CIL_U32) } },
+	[TABLE_REQUEST_ADDED] = { "request_added", "power",
+		"pm_qos_add_request", { SAME(value, CIL_S32) } },
+	[TABLE_REQUEST_UPDATED] = { "request_updated", "power",
+		"pm_qos_update_request", { } },
+	[TABLE_CPU_REQUEST_ADDED] = { "cpu_request_added", "power",
+		"dev_pm_qos_add_request", { } },
+	[TABLE_CPU_REQUEST_UPDATED] = { "cpu_request_updated", "power",
+		"dev_pm_qos_update_request", { } },
+	[TABLE_CPU_REQUEST_REMOVED] = { "cpu_request_removed", "power",
+		"dev_pm_qos_remove_request", { } },
 	[TABLE_GOT] = { "got", ANY_SYSTEM, "cil_got_tick", {
 		{ "came", "ret", CIL_U8, 0 } } },
 	[TABLE_REFLECT] = { "reflect", ANY_SYSTEM, "cil_reflect", {

@@ -70,7 +70,8 @@ class _Collected:
         if not self.told:
             return {}
         known = {name: getattr(ending, name) for name in TIMER_COUNTS}
-        rest = {"left_out": self.left_out, "unused": self.told.unused}
+        rest = {"left_out": self.left_out, "unused": self.told.unused,
+                "changed": self.told.changed}  # fmt: skip
         return {"stock": {"way": self.told.way, **known, **rest}}
 
 

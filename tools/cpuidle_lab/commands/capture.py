@@ -37,6 +37,7 @@ from cpuidle_lab.host import (
     trace_cmd_is_usable,
 )
 from cpuidle_lab.probes import KPROBE_EVENTS, Probes, Way, best_way
+from cpuidle_lab.stock import END, MACHINE
 from cpuidle_lab.waiting import InterruptedSession, Process, Waiter, end_process
 
 NAME = "capture"
@@ -409,6 +410,12 @@ def _describe(machine: Machine, way: Way) -> None:
     )
 
 
+def _describe_end(machine: Machine) -> None:
+    """Write the idle states and their limits once more: they may have changed."""
+    for line in idle_tables.lines(machine):
+        machine.tree.write(_MARKER, line.replace(MACHINE, END, 1))
+
+
 def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Result:
     """Carry out the plan; afterwards the machine is as before, also where something failed.
 
@@ -446,6 +453,8 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         seconds = time.monotonic() - start
         if process.poll() is None:  # else there is no trace to mark, as finish() will say
             unread |= _end_phase(machine)
+            if way:
+                _describe_end(machine)
         lost = recorder.finish()
         switched = machine.governor() != governor
         told = (way.name, way.why) if way else ("", "")
