@@ -222,7 +222,7 @@ static __always_inline void cil_copy_machine(struct cil_machine *to, struct cil_
 	cil_each(i, CIL_STATE_MAX) {
 		to->states[i].exit_latency_ns = from->states[i].exit_latency_ns;
 		to->states[i].target_residency_ns = from->states[i].target_residency_ns;
-		to->states[i].power_mw = from->states[i].power_mw;
+		to->states[i].power_uw = from->states[i].power_uw;
 		to->states[i].polling = from->states[i].polling;
 	}
 }

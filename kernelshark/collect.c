@@ -433,7 +433,7 @@ static void on_config(struct kshark_data_stream *stream, void *data, struct ksha
 		state->target_residency_ns = value;
 		if (!read_element(trace->events, data, CONFIG, CONFIG_POWER, k, &value))
 			return;
-		state->power_mw = value;
+		state->power_uw = 1000 * (value < UINT32_MAX / 1000 ? value : UINT32_MAX / 1000);
 	}
 	read_names(trace->events, data, cpu);
 	cpu->machine = machine;

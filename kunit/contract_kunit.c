@@ -283,7 +283,7 @@ static void draw_extreme_machine(struct cpu *cpu)
 		/* Latencies are added and halved, so they have a sign and room. */
 		m->states[i].exit_latency_ns = draw_extreme(cpu) & (S64_MAX >> 2);
 		m->states[i].target_residency_ns = draw_extreme(cpu);
-		m->states[i].power_mw = draw(cpu);
+		m->states[i].power_uw = draw(cpu);
 		m->states[i].polling = draw(cpu) % 2;
 	}
 }

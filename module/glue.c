@@ -286,7 +286,8 @@ static void copy_machine(struct cil_cpu *cpu, const struct cpuidle_driver *drv,
 
 		to->exit_latency_ns = from->exit_latency_ns;
 		to->target_residency_ns = from->target_residency_ns;
-		to->power_mw = max(from->power_usage, 0);
+		/* The kernel counts in mW. */
+		to->power_uw = 1000 * clamp(from->power_usage, 0, (int)(U32_MAX / 1000));
 		to->polling = from->flags & CPUIDLE_FLAG_POLLING;
 		strscpy_pad(cpu->names[i], from->name, sizeof(cpu->names[i]));
 	}

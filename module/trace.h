@@ -284,7 +284,8 @@ TRACE_EVENT_FN(config,
 
 			__entry->exit_latency_ns[i] = s->exit_latency_ns;
 			__entry->target_residency_ns[i] = s->target_residency_ns;
-			__entry->power_mw[i] = s->power_mw;
+			/* Recordings keep mW: rounded. */
+			__entry->power_mw[i] = DIV_ROUND_CLOSEST(s->power_uw, 1000);
 			__entry->polling |= s->polling << i;
 		}
 		cil_assign_str(names, names);

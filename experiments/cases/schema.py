@@ -171,7 +171,7 @@ def _machine(value: Any, tick_hz: Any, where: str) -> Machine:
         name, exit_us, target_us = row[:3]
         power_mw = row[3] if len(row) == 4 else 0
         polls = str(name).endswith("*")
-        rows.append((str(name).rstrip("*"), exit_us * US, target_us * US, power_mw, polls))
+        rows.append((str(name).rstrip("*"), exit_us * US, target_us * US, 1000 * power_mw, polls))
     names, exits, targets, powers, polling = zip(*rows, strict=True)
     return Machine(names, exits, targets, powers, polling, S // tick_hz)
 

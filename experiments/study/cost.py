@@ -44,7 +44,7 @@ def ten_states() -> Machine:
         names=(*base.names, "C10+"),
         exit_latency_ns=(*base.exit_latency_ns, 1500 * _US),
         target_residency_ns=(*base.target_residency_ns, 15_000 * _US),
-        power_mw=(*base.power_mw, 10),
+        power_uw=(*base.power_uw, 10_000),
         polling=(*base.polling, False),
     )
 

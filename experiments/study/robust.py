@@ -87,7 +87,7 @@ def without_polling(machine: Machine) -> Machine:
         names=machine.names[1:],
         exit_latency_ns=machine.exit_latency_ns[1:],
         target_residency_ns=(0, *machine.target_residency_ns[2:]),
-        power_mw=machine.power_mw[1:],
+        power_uw=machine.power_uw[1:],
         polling=machine.polling[1:],
     )
 

@@ -206,8 +206,9 @@ class Twist:
         if not self.powers:
             return machine
         factors = [self.powers[min(k, len(self.powers) - 1)] for k in range(machine.count)]
-        powers = zip(machine.power_mw, factors, strict=True)
-        return replace(machine, power_mw=tuple(round(mw * factor) for mw, factor in powers))
+        powers = zip(machine.power_uw, factors, strict=True)
+        told = tuple(1000 * round(uw // 1000 * factor) for uw, factor in powers)
+        return replace(machine, power_uw=told)
 
 
 AS_TOLD = Twist()
@@ -322,7 +323,7 @@ def shortened(states: Machine, count: int) -> Machine:
         names=states.names[:count],
         exit_latency_ns=states.exit_latency_ns[:count],
         target_residency_ns=states.target_residency_ns[:count],
-        power_mw=states.power_mw[:count],
+        power_uw=states.power_uw[:count],
         polling=states.polling[:count],
     )
 

@@ -15,12 +15,12 @@
  */
 #define HALF_POWER_NS	(10 * CIL_NSEC_PER_USEC)
 
-static bool all_powers_known(const u32 *power_mw, u32 count)
+static bool all_powers_known(const u32 *power_uw, u32 count)
 {
 	u32 k;
 
 	for (k = 0; k < count; k++)
-		if (!power_mw[k])
+		if (!power_uw[k])
 			return false;
 	return true;
 }
@@ -44,15 +44,15 @@ static u32 derived_power(s64 target_residency_ns)
 }
 
 /* Power relative to the greatest of the table. */
-static u32 known_power(const u32 *power_mw, u32 count, u32 index)
+static u32 known_power(const u32 *power_uw, u32 count, u32 index)
 {
 	u32 greatest = 0;
 	u32 k;
 
 	for (k = 0; k < count; k++)
-		if (power_mw[k] > greatest)
-			greatest = power_mw[k];
-	return cil_divide((u64)power_mw[index] << 16, greatest);
+		if (power_uw[k] > greatest)
+			greatest = power_uw[k];
+	return cil_divide((u64)power_uw[index] << 16, greatest);
 }
 
 static s64 residency(const struct cil_machine *machine, u32 index)
@@ -65,7 +65,7 @@ static s64 residency(const struct cil_machine *machine, u32 index)
  * cil_energy_set() - derive the cost model from a state table and powers
  * @energy: the result
  * @machine: the state table; its powers are not looked at
- * @power_mw: power of each state
+ * @power_uw: power of each state
  *
  * If not every state has a power, powers are derived from the target
  * residencies. A driver lists a deeper state for a reason, so each is taken to
@@ -74,16 +74,16 @@ static s64 residency(const struct cil_machine *machine, u32 index)
  * The wrong figure is not known then, and the target residencies still hold.
  */
 void cil_energy_set(struct cil_energy *energy,
-		    const struct cil_machine *machine, const u32 *power_mw)
+		    const struct cil_machine *machine, const u32 *power_uw)
 {
 	u32 count = machine->state_count;
-	bool known = all_powers_known(power_mw, count);
+	bool known = all_powers_known(power_uw, count);
 	u32 limit = POWER_ONE;
 	u32 k;
 
 	for (k = 0; k < count; k++) {
 		s64 pays_ns = residency(machine, k);
-		u32 power = known ? known_power(power_mw, count, k) :
+		u32 power = known ? known_power(power_uw, count, k) :
 				    derived_power(pays_ns);
 
 		if (power > limit)
@@ -105,10 +105,10 @@ void cil_energy_set(struct cil_energy *energy,
 void cil_energy_init(struct cil_energy *energy,
 		     const struct cil_machine *machine)
 {
-	u32 power_mw[CIL_STATE_MAX];
+	u32 power_uw[CIL_STATE_MAX];
 	u32 k;
 
 	for (k = 0; k < machine->state_count; k++)
-		power_mw[k] = machine->states[k].power_mw;
-	cil_energy_set(energy, machine, power_mw);
+		power_uw[k] = machine->states[k].power_uw;
+	cil_energy_set(energy, machine, power_uw);
 }

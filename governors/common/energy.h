@@ -40,7 +40,7 @@ struct cil_energy {
 };
 
 void cil_energy_set(struct cil_energy *energy,
-		    const struct cil_machine *machine, const u32 *power_mw);
+		    const struct cil_machine *machine, const u32 *power_uw);
 void cil_energy_init(struct cil_energy *energy,
 		     const struct cil_machine *machine);
 

@@ -44,7 +44,7 @@ static void states_break_even(struct kunit *test)
 
 	for (known = 0; known < 2; known++) {
 		for (k = 0; known && k < 10; k++)
-			machine.states[k].power_mw = 5000 - 400 * k;
+			machine.states[k].power_uw = 5000 - 400 * k;
 		cil_energy_init(&e, &machine);
 		KUNIT_EXPECT_EQ(test, e.entry[0], 0ULL);
 		KUNIT_EXPECT_EQ(test, e.power[0], ONE);
@@ -85,14 +85,14 @@ static void known_powers_count(struct kunit *test)
 /* One unknown power, the last one, too: all are derived. */
 static void one_unknown_power_derives_all(struct kunit *test)
 {
-	u32 power_mw[10], missing, k;
+	u32 power_uw[10], missing, k;
 	struct cil_energy e, derived;
 
 	cil_energy_init(&derived, &client);
 	for (missing = 0; missing < 10; missing++) {
 		for (k = 0; k < 10; k++)
-			power_mw[k] = k == missing ? 0 : 1000 - k;
-		cil_energy_set(&e, &client, power_mw);
+			power_uw[k] = k == missing ? 0 : 1000 - k;
+		cil_energy_set(&e, &client, power_uw);
 		for (k = 0; k < 10; k++)
 			KUNIT_EXPECT_EQ(test, e.power[k], derived.power[k]);
 	}
@@ -120,7 +120,7 @@ static void a_table_may_have_powers(struct kunit *test)
 	u32 k;
 
 	for (k = 0; k < 10; k++)
-		machine.states[k].power_mw = 4096 >> k;
+		machine.states[k].power_uw = 4096 >> k;
 	cil_energy_init(&e, &machine);
 	for (k = 0; k < 10; k++)
 		KUNIT_EXPECT_EQ(test, e.power[k], ONE >> k);
@@ -158,7 +158,7 @@ static void extreme_tables_do_not_overflow(struct kunit *test)
 		for (k = 0; k < machine.state_count; k++) {
 			machine.states[k].target_residency_ns =
 				extremes[cil_random(&state) % 6];
-			machine.states[k].power_mw = cil_random(&state) >>
+			machine.states[k].power_uw = cil_random(&state) >>
 						     cil_random(&state) % 32;
 		}
 		cil_energy_init(&e, &machine);

@@ -40,13 +40,13 @@
  * struct cil_state - one idle state
  * @exit_latency_ns: worst case from the wake-up to the first instruction
  * @target_residency_ns: shortest stay that pays, exit latency included
- * @power_mw: power while in the state, 0 where unknown
+ * @power_uw: power while in the state in uW, 0 where unknown
  * @polling: the CPU spins in this state, so the tick must not be stopped
  */
 struct cil_state {
 	s64 exit_latency_ns;
 	s64 target_residency_ns;
-	u32 power_mw;
+	u32 power_uw;
 	bool polling;
 };
 

@@ -156,7 +156,7 @@ static void extremes_do_no_harm(struct kunit *test)
 				state->exit_latency_ns = extreme(b) &
 							 S64_MAX >> 1;
 				state->target_residency_ns = extreme(b);
-				state->power_mw = extreme(b);
+				state->power_uw = extreme(b);
 			}
 			b->machine.tick_ns = 1 + bench_below(b, 10 * MS);
 			b->tunables.half_life_ms = bench_below(b, 86400001);

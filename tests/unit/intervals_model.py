@@ -22,7 +22,12 @@ OLDER = 100_000
 TRUST, TRUST_MAX = 4, 64
 EXIT = (0, 2_000, 133_000)
 MACHINE = Machine(
-    ("POLL", "C1", "C6"), EXIT, (0, 2_000, 600_000), (1000, 400, 50), (True, False, False), TICK
+    ("POLL", "C1", "C6"),
+    EXIT,
+    (0, 2_000, 600_000),
+    (1_000_000, 400_000, 50_000),
+    (True, False, False),
+    TICK,
 )
 CONFIG: dict[str, object] = {
     "seq": 1,

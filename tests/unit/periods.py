@@ -12,7 +12,7 @@ MACHINE = Machine(
     names=("POLL", "C1", "C6"),
     exit_latency_ns=(0, 2_000, 100_000),
     target_residency_ns=(0, 2_000, 600_000),
-    power_mw=(1000, 400, 100),
+    power_uw=(1_000_000, 400_000, 100_000),
     polling=(True, False, False),
     tick_ns=4_000_000,
 )
@@ -62,7 +62,8 @@ class Builder:
             "states": machine.count, "polling": sum(p << k for k, p in enumerate(machine.polling)),
             "exit_latency_ns": pad(machine.exit_latency_ns),
             "target_residency_ns": pad(machine.target_residency_ns),
-            "power_mw": pad(machine.power_mw), "names": ",".join(machine.names), "base": "",
+            "power_mw": pad([uw // 1000 for uw in machine.power_uw]),
+            "names": ",".join(machine.names), "base": "",
             "tunables": "", "kernel": "6.12.0-test",
         }  # fmt: skip
         self.trace.put(cpu, self.now, "config", {**values, **changes})

@@ -30,7 +30,7 @@ SKX = Machine(
     names=("POLL", "C1", "C1E", "C6"),
     exit_latency_ns=(0, 2000, 10_000, 133_000),
     target_residency_ns=(0, 2000, 20_000, 600_000),
-    power_mw=(4000, 1400, 900, 100),
+    power_uw=(4_000_000, 1_400_000, 900_000, 100_000),
     polling=(True, False, False, False),
     tick_ns=4_000_000,
 )

@@ -490,4 +490,5 @@ def test_the_machine_file_has_the_measured_figures_for_replay(tmp_path: Path) ->
     assert machine.tick_ns == 1_000_000
     assert machine.exit_latency_ns == (0, 2000, 95_000)
     assert machine.target_residency_ns == pytest.approx((0, 20_000, 500_000))
-    assert (machine.power_mw, machine.polling) == ((4000, 1500, 500), (True, False, False))
+    assert machine.power_uw == (4_000_000, 1_500_000, 500_000)
+    assert machine.polling == (True, False, False)

@@ -39,7 +39,7 @@ MACHINE = Machine(
     names=("POLL", "C1", "C1E", "C6"),
     exit_latency_ns=(0, 2 * US, 10 * US, 133 * US),
     target_residency_ns=(0, 2 * US, 20 * US, 600 * US),
-    power_mw=(3500, 1300, 1000, 120),
+    power_uw=(3_500_000, 1_300_000, 1_000_000, 120_000),
     polling=(True, False, False, False),
     tick_ns=4_000_000,
 )

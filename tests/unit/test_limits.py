@@ -72,7 +72,7 @@ def deaf(name: str) -> Machine:
         names=machine.names[1:],
         exit_latency_ns=tuple(0 for _ in machine.names[1:]),
         target_residency_ns=(0, *machine.target_residency_ns[2:]),
-        power_mw=machine.power_mw[1:],
+        power_uw=machine.power_uw[1:],
         polling=machine.polling[1:],
         tick_ns=10**15,
     )

@@ -30,7 +30,7 @@ def machine(*states: tuple[int, int, int], polling: bool = True, tick: int = TIC
         names=tuple(f"S{k}" for k in range(len(states))),
         exit_latency_ns=tuple(1000 * latency for latency, _, _ in states),
         target_residency_ns=tuple(1000 * residency for _, residency, _ in states),
-        power_mw=tuple(power for _, _, power in states),
+        power_uw=tuple(1000 * power for _, _, power in states),
         polling=tuple(polling and k == 0 for k in range(len(states))),
         tick_ns=tick,
     )

@@ -66,7 +66,7 @@ def test_break_even(targets: list[int], powers: list[int]) -> None:
 
 
 def test_unknown_powers_are_derived_and_said_so(scratch: Path) -> None:
-    silent = replace(MACHINE, power_mw=(0, 0, 0))
+    silent = replace(MACHINE, power_uw=(0, 0, 0))
     assert model_of(silent).derived
     group = analyse(scratch, [Period(1, 500 * US)], silent)
     assert any("illustrative" in note for note in group.notes)

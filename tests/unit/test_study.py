@@ -301,7 +301,7 @@ def test_who_is_not_told_of_the_tick_learns_from_it() -> None:
 
 def test_wrong_powers_are_the_governors_alone() -> None:
     told = Twist(powers=(1.0, 2.0, 0.0)).told(SKX)
-    assert told.power_mw == (4000, 2800, 0, 0)
+    assert told.power_uw == (4_000_000, 2_800_000, 0, 0)
     assert streams.AS_TOLD.told(SKX) == SKX
     made = stream("bimodal-even", 2000)
     right, wrong = (
@@ -423,7 +423,7 @@ def test_the_largest_table_has_as_many_states_as_there_can_be() -> None:
     assert machine.count == 10
     for column in (machine.exit_latency_ns, machine.target_residency_ns):
         assert list(column) == sorted(column)
-    assert list(machine.power_mw) == sorted(machine.power_mw, reverse=True)
+    assert list(machine.power_uw) == sorted(machine.power_uw, reverse=True)
 
 
 def test_the_middle_of_the_busiest_cpu() -> None:

@@ -53,14 +53,14 @@ def test_machines_are_read_whole(name: str) -> None:
     assert machine.polling == (True,) + (False,) * int(count[1])
     assert machine.tick_ns == 4 * MS
     assert list(machine.target_residency_ns) == sorted(machine.target_residency_ns)
-    assert list(machine.power_mw) == sorted(machine.power_mw, reverse=True)
+    assert list(machine.power_uw) == sorted(machine.power_uw, reverse=True)
 
 
 def test_a_state_is_what_it_is() -> None:
     machine = synth.machine("skx", 1000)
     assert machine.names == ("POLL", "C1", "C1E", "C6")
     assert (machine.exit_latency_ns[3], machine.target_residency_ns[3]) == (133 * US, 600 * US)
-    assert (machine.power_mw[0], machine.power_mw[3]) == (4000, 100)
+    assert (machine.power_uw[0], machine.power_uw[3]) == (4_000_000, 100_000)
 
 
 # ---- Randomness. ----

@@ -34,10 +34,10 @@ def model_of(machine: "Machine") -> Costs:
     has a power, powers fall with the square root of the target residency. From state to state they
     fall by a sixteenth at least, whatever is said.
     """
-    derived = not all(machine.power_mw)
+    derived = not all(machine.power_uw)
     powers: list[float] = []
-    for target, power in zip(machine.target_residency_ns, machine.power_mw, strict=True):
-        value = 1000.0 / (1 + math.sqrt(target / _HALF_POWER_NS)) if derived else float(power)
+    for target, power in zip(machine.target_residency_ns, machine.power_uw, strict=True):
+        value = 1000.0 / (1 + math.sqrt(target / _HALF_POWER_NS)) if derived else power / 1000
         if powers:
             value = min(value, powers[-1] * 15 / 16)
         powers.append(value)

@@ -146,7 +146,7 @@ def _of_yaml(path: Path, hz: int) -> Machine:
             target_residency_ns=tuple(
                 round(1000 * state["target_residency_us"]) for state in states
             ),
-            power_mw=tuple(int(state.get("power_mw", 0)) for state in states),
+            power_uw=tuple(1000 * int(state.get("power_mw", 0)) for state in states),
             polling=tuple(
                 bool(state.get("polling", name in POLLING))
                 for name, state in zip(names, states, strict=True)

@@ -82,12 +82,12 @@ class Table:
         request = _TIME_MAX if self.latency_req_us < 0 else self.latency_req_us * 1000
         polling = sum(spins << k for k, spins in enumerate(machine.polling))
         states = ";".join(
-            f"{plain(name)},{latency},{residency},{power}"
+            f"{plain(name)},{latency},{residency},{power // 1000}"
             for name, latency, residency, power in zip(
                 machine.names,
                 machine.exit_latency_ns,
                 machine.target_residency_ns,
-                machine.power_mw,
+                machine.power_uw,
                 strict=True,
             )
         )
@@ -164,7 +164,7 @@ def machine_of(states: str, tick_ns: int) -> "Machine":
         names=tuple(part[0] for part in parts),
         exit_latency_ns=tuple(int(part[1]) * 1000 for part in parts),
         target_residency_ns=tuple(int(part[2]) * 1000 for part in parts),
-        power_mw=tuple(int(part[3]) if len(part) > 3 else 0 for part in parts),
+        power_uw=tuple(1000 * int(part[3]) if len(part) > 3 else 0 for part in parts),
         polling=tuple(part[0] in POLLING for part in parts),
         tick_ns=tick_ns,
     )

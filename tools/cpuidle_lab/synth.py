@@ -10,7 +10,7 @@ and the last digit of a library's logarithm depends on the processor.
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def built_in(name: str, hz: int) -> Machine:
             names=(head[2], *(state[0] for state in states)),
             exit_latency_ns=(0, *(int(state[1]) * US for state in states)),
             target_residency_ns=(0, *(int(state[2]) * US for state in states)),
-            power_mw=(int(head[3]), *(int(state[3]) for state in states)),
+            power_uw=tuple(1000 * int(mw) for mw in (head[3], *(state[3] for state in states))),
             polling=(True, *(False for _ in states)),
             tick_ns=S // hz,
         )
@@ -643,7 +643,7 @@ def write(
         "kind": columns.SYNTH,
         "source": f"synth {name}, {count} intervals, seed {seed}",
         "kernel": "",
-        "machines": {"0": asdict(states)},
+        "machines": {"0": columns.describe(states)},
         "law": law,
     }
     with Writer(target, meta) as writer:

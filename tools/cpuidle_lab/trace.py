@@ -45,8 +45,8 @@ STATES_MAX = constant("CIL_STATE_MAX")
 # What is believed of an idle state and of the tick, ns; as in tools/native/periods.h.
 _STATE_TIME_MAX = 2**44
 _TICK_MIN, _TICK_MAX = 100_000, 1_000_000_000
-# The reader keeps a power in 32 bits.
-_POWER_MAX_MW = 2**32 - 1
+# The library keeps a power in 32 bits.
+_POWER_MAX_UW = 2**32 - 1
 
 
 def told_by(path: Path, both: bool = False) -> Told | None:
@@ -110,7 +110,7 @@ class Machine:
         names: names of the states.
         exit_latency_ns: worst case from the wake-up to the first instruction.
         target_residency_ns: shortest stay that pays.
-        power_mw: power in the state, 0 where the machine does not say.
+        power_uw: power in the state, 0 where the machine does not say.
         polling: whether the CPU spins in the state.
         tick_ns: period of the scheduler tick.
     """
@@ -118,7 +118,7 @@ class Machine:
     names: tuple[str, ...]
     exit_latency_ns: tuple[int, ...]
     target_residency_ns: tuple[int, ...]
-    power_mw: tuple[int, ...]
+    power_uw: tuple[int, ...]
     polling: tuple[bool, ...]
     tick_ns: int
 
@@ -233,12 +233,12 @@ def check_machine(path: Path, machine: Machine) -> None:
     """
     latencies, residencies = machine.exit_latency_ns, machine.target_residency_ns
     if not 1 <= machine.count <= STATES_MAX or not (
-        len(latencies) == len(residencies) == len(machine.power_mw) == machine.count
+        len(latencies) == len(residencies) == len(machine.power_uw) == machine.count
     ):
         raise UserError(f"{path}: claims a machine with {machine.count} idle states")
     if not all(0 <= value < _STATE_TIME_MAX for value in (*latencies, *residencies)):
         raise UserError(f"{path}: claims idle states with impossible times")
-    if not all(0 <= power <= _POWER_MAX_MW for power in machine.power_mw):
+    if not all(0 <= power <= _POWER_MAX_UW for power in machine.power_uw):
         raise UserError(f"{path}: claims idle states with impossible powers")
     if list(residencies) != sorted(residencies):
         raise UserError(f"{path}: claims idle states that are not sorted by target residency")
@@ -262,9 +262,11 @@ def _machine(path: Path, row: dict[str, object]) -> Machine:
     assert isinstance(polling, int) and isinstance(tick, int)
     machine = Machine(
         names=tuple(name or f"state {index}" for index, name in enumerate(names[:count])),
+        exit_latency_ns=arrays["exit_latency_ns"],
+        target_residency_ns=arrays["target_residency_ns"],
+        power_uw=tuple(1000 * mw for mw in arrays["power_mw"]),
         polling=tuple(bool(polling >> index & 1) for index in range(count)),
         tick_ns=tick,
-        **arrays,
     )
     check_machine(path, machine)
     return machine

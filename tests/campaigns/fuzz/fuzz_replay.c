@@ -42,9 +42,9 @@ static void take_machine(struct input *in, struct cil_machine *m,
 			residency_ns += take_time(in, 24);
 		s->target_residency_ns = residency_ns;
 		s->exit_latency_ns = take_time(in, take_below(in, 32) ? 22 : 44);
-		s->power_mw = take_u8(in);
+		s->power_uw = 1000 * take_u8(in);
 		s->polling = !take_below(in, k ? 16 : 2);
-		model->power_mw[k] = s->power_mw;
+		model->power_mw[k] = s->power_uw / 1e3;
 		model->entry_pj[k] = take_time(in, 32);
 	}
 }

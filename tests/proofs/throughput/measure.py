@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def write(target: Path, name: str, count: int, states: Machine, source: str) -> 
     meta = {
         "kind": columns.SYNTH,
         "source": source,
-        "machines": {"0": asdict(states)},
+        "machines": {"0": columns.describe(states)},
         "law": {"name": name, "count": count, "seed": SEED},
     }
     with Writer(target, meta) as writer:

@@ -164,5 +164,6 @@ def with_answers(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def describe(machine: Machine) -> dict[str, object]:
-    """Return a machine as meta.json has it."""
-    return asdict(machine)
+    """Return a machine as JSON has it: times in ns, powers in mW."""
+    told = asdict(machine)
+    return told | {"power_mw": [uw / 1000 for uw in told.pop("power_uw")]}

@@ -23,11 +23,11 @@ def _machine(where: Path, text: Mapping[str, Any]) -> Machine:
             names=tuple(str(name) for name in text["names"]),
             exit_latency_ns=tuple(int(value) for value in text["exit_latency_ns"]),
             target_residency_ns=tuple(int(value) for value in text["target_residency_ns"]),
-            power_mw=tuple(int(value) for value in text["power_mw"]),
+            power_uw=tuple(round(1000 * float(value)) for value in text["power_mw"]),
             polling=tuple(bool(value) for value in text["polling"]),
             tick_ns=int(text["tick_ns"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where}: describes a machine that cannot be read: {error!r}") from None
     tr.check_machine(where, machine)
     return machine

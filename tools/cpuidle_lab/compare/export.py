@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cpuidle_lab import __version__, withheld
+from cpuidle_lab.columns import describe
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.charts import lost_by_length
 from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, values
@@ -24,7 +25,7 @@ def _source(source: Source) -> dict[str, Any]:
         "shares": source.shares,
         "withheld": withheld.above(source.shares),
         "integrity": asdict(source.integrity),
-        "machines": {str(cpu): asdict(machine) for cpu, machine in source.machines.items()},
+        "machines": {str(cpu): describe(machine) for cpu, machine in source.machines.items()},
     }
 
 

@@ -84,7 +84,7 @@ def parameters(machine: "Machine", spec: str) -> str:
     for k in range(int(polls), machine.count):
         if fault := _fault(machine, k):
             raise UserError(f"{spec} cannot be emulated: {machine.names[k]}: {fault}", USAGE)
-        power = f":{machine.power_mw[k]}" if machine.power_mw[k] else ""
+        power = f":{machine.power_uw[k] // 1000}" if machine.power_uw[k] else ""
         told.append(
             f"{machine.names[k]}:{machine.exit_latency_ns[k] // 1000}:"
             f"{machine.target_residency_ns[k] // 1000}{power}"

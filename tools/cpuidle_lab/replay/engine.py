@@ -155,7 +155,7 @@ def c_machine(machine: Machine, cpu: int = 0) -> ctypes.Structure:
         result.states[k] = state(
             exit_latency_ns=machine.exit_latency_ns[k],
             target_residency_ns=machine.target_residency_ns[k],
-            power_mw=machine.power_mw[k],
+            power_uw=machine.power_uw[k],
             polling=machine.polling[k],
         )
     return result

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from cpuidle_lab import __version__, withheld
+from cpuidle_lab.columns import describe
 from cpuidle_lab.energy import ZoneEnergy
 from cpuidle_lab.files import Foreign, headed
 from cpuidle_lab.metrics import Group, definitions, scalars
@@ -61,7 +62,7 @@ def as_json(report: Report, end: str) -> dict[str, Any]:
                 "file": str(item.path),
                 "cpus": item.cpus,
                 "integrity": asdict(item.integrity) | {"complete": item.integrity.complete},
-                "machines": {str(cpu): asdict(machine) for cpu, machine in item.machines.items()},
+                "machines": {str(cpu): describe(machine) for cpu, machine in item.machines.items()},
                 "omissions": item.omissions,
             }
             for item in report.traces
