@@ -4,6 +4,7 @@
 import ctypes
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -708,7 +709,7 @@ class CEnergy(ctypes.Structure):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_reports_and_governors_have_one_cost_model(known: bool) -> None:
-    table = ((0, 0, 4000), (2, 2, 1400), (10, 20, 900), (85, 200, 250), (200, 200, 250))
+    table = ((0, 0, 4000), (2, 2, 1400), (10, 20, 900), (85, 200, 250), (200, 200, 200))
     on = machine(*(state if known else (*state[:2], 0) for state in table))
     energy = CEnergy()
     governors = library.governor("wteo").library
@@ -718,3 +719,14 @@ def test_reports_and_governors_have_one_cost_model(known: bool) -> None:
     for k in range(on.count):
         assert energy.power[k] / 65536 == pytest.approx(costs.power_mw[k] / most, abs=1e-3)
         assert energy.entry[k] / 65536 == pytest.approx(costs.entry_pj[k] / most, rel=1e-2)
+
+
+def test_reports_charge_powers_as_given_even_if_they_hardly_fall() -> None:
+    on = replace(machine((0, 0, 1), (2, 10, 1), (10, 20, 1)), power_uw=(1_000_000, 980_000, 400))
+    costs = model_of(on)
+    assert (costs.power_mw, costs.derived) == ((1000, 980, 0.4), False)
+    assert costs.entry_pj == pytest.approx((0, 20 * 10_000, 20 * 10_000 + 979.6 * 20_000))
+    model = engine.c_model(on)
+    assert [model.power_mw[k] for k in range(3)] == [1000, 980, 0.4]
+    assert [engine.c_machine(on).states[k].power_uw for k in range(3)] == [*on.power_uw]
+    assert model_of(replace(on, power_uw=(980_000, 1_000_000, 400))).derived

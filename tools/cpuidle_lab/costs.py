@@ -3,6 +3,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,20 +28,27 @@ class Costs:
     derived: bool
 
 
-def model_of(machine: "Machine") -> Costs:
-    """Return the energy model of a machine, as governors/common/energy.c has it.
+def _derived(machine: "Machine") -> list[float]:
+    """Return powers that fall with the square root of the target residency, mW.
 
-    Each state breaks even with the next shallower one at its target residency. Unless every state
-    has a power, powers fall with the square root of the target residency. From state to state they
-    fall by a sixteenth at least, whatever is said.
+    They fall by a sixteenth at least from state to state.
     """
-    derived = not all(machine.power_uw)
     powers: list[float] = []
-    for target, power in zip(machine.target_residency_ns, machine.power_uw, strict=True):
-        value = 1000.0 / (1 + math.sqrt(target / _HALF_POWER_NS)) if derived else power / 1000
-        if powers:
-            value = min(value, powers[-1] * 15 / 16)
-        powers.append(value)
+    for target in machine.target_residency_ns:
+        value = 1000.0 / (1 + math.sqrt(target / _HALF_POWER_NS))
+        powers.append(min(value, powers[-1] * 15 / 16) if powers else value)
+    return powers
+
+
+def model_of(machine: "Machine") -> Costs:
+    """Return the energy model of a machine.
+
+    Each state breaks even with the next shallower one at its target residency. Powers count as
+    given. Unless every state has one, and none draws more than a shallower one, they are derived.
+    """
+    given = machine.power_uw
+    derived = not all(given) or any(low < high for low, high in pairwise(given))
+    powers = _derived(machine) if derived else [uw / 1000 for uw in given]
     entry = [0.0]
     for k in range(1, machine.count):
         saved = (powers[k - 1] - powers[k]) * machine.target_residency_ns[k]

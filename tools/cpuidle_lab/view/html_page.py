@@ -125,7 +125,7 @@ def machine_table(machine: "Machine") -> str:
             table_cell(escape(name)),
             table_cell(_us(machine.exit_latency_ns[k])),
             table_cell(_us(machine.target_residency_ns[k])),
-            table_cell(f"{model.power_mw[k]:.0f}"),
+            table_cell(f"{model.power_mw[k]:{'.0f' if model.derived else '.10g'}}"),
             table_cell(f"{model.entry_pj[k] / 1e6:,.3f}"),
             table_cell("yes" if machine.polling[k] else ""),
         ]
