@@ -492,3 +492,26 @@ def test_the_machine_file_has_the_measured_figures_for_replay(tmp_path: Path) ->
     assert machine.target_residency_ns == pytest.approx((0, 20_000, 500_000))
     assert machine.power_uw == (4_000_000, 1_500_000, 500_000)
     assert machine.polling == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("figures", "powers_uw", "remark"),
+    [
+        ((4.0, 2.9, 0.4), (4000, 2900, 400), ""),
+        # A state that draws more than a shallower one never pays, and counts as equal.
+        ((4000, 1500, 1600), (4_000_000, 1_500_000, 1_500_000), "never pays, measured 1600.0 mW"),
+        ((4000, None, 500), (0, 0, 0), "measured 500.0 mW"),
+    ],
+)
+def test_the_machine_file_has_the_powers_of_all_states_or_of_none(
+    tmp_path: Path, figures: tuple[float | None, ...], powers_uw: tuple[int, ...], remark: str
+) -> None:
+    states = made(*((f"S{k}", power or 700, 100 * k) for k, power in enumerate(figures)))
+    for state, power in zip(states, figures, strict=True):
+        if power is None:
+            state.power_mw = None
+    found = result.Result(states, "6.12", "x", 2, 1000, 4000, ("intel-rapl:0",), 0.0, [])
+    target = tmp_path / "machine.yaml"
+    target.write_text(result.as_machine(found))
+    assert machines.find(str(target)).power_uw == powers_uw
+    assert remark in target.read_text()

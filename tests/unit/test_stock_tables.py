@@ -2,6 +2,7 @@
 """Idle states of recordings without the module: given by the user, missing, or of each CPU."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from cpuidle_lab import trace as tr
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats.writer import Event, Writer
-from cpuidle_lab.stock import told_of
+from cpuidle_lab.stock import CPUS_MAX, Table, told_of
 from tests.unit.kernel_events import EXIT, KERNEL, MS, Kernel, bare
 from tests.unit.synthetic import Session
 
@@ -58,7 +59,7 @@ def test_columns_of_a_foreign_trace_take_a_machine(
     assert main(["compare", str(tmp_path / "bare"), *COMPARE]) == 1
     assert "give them with --machine" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "bare"), "--machine", "skx", *COMPARE]) == 0
-    with columns.opened(tmp_path / "bare", machines.find("skx")) as recording:
+    with columns.opened(tmp_path / "bare", machines.tables("skx")) as recording:
         assert list(recording.machines) == recording.cpus
 
 
@@ -122,7 +123,7 @@ def test_a_cpu_without_idle_states_is_named_and_counted(
 
 def test_all_cpus_take_a_machine_that_is_given(tmp_path: Path) -> None:
     path = two_cpus(tmp_path / "a.dat", probes=True)
-    with columns.opened(path, machines.find("skx")) as recording:
+    with columns.opened(path, machines.tables("skx")) as recording:
         assert recording.cpus == [0, 1]
         assert recording.stock and recording.stock["left_out"] == {}
 
@@ -152,7 +153,7 @@ def test_each_cpu_has_its_own_latency_request_and_disabled_states(
     told = told_of(path, enumerate(lines))
     assert told
     if given:
-        told = told.with_machine(told.tables[0].machine)
+        told = replace(told, given=[Table(0, CPUS_MAX, told.tables[0].machine)])
     columns.write(path, tmp_path / "out", told=told)
     rows = columns.Recording(tmp_path / "out").table("period")
     found = rows.select("cpu", "latency_req_ns", "disabled").unique().sort("cpu").rows()

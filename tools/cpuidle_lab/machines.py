@@ -6,15 +6,18 @@ A machine is named by one of
     skx                   of the emulator (emul/machines.c)
     this                  the running machine, from sysfs
     FILE.yaml             written by hand
-    TRACE                 that of a recording, its first CPU
+    TRACE                 those of a recording
     pepc:genoa0           of a machine that was recorded elsewhere (machines.tsv)
     intel_idle:skx        of the kernel's driver; intel_idle:skx@6.12 of another kernel's
     dts:mt8183-1          of the kernel's device trees, likewise
+    0-3=A.yaml,4-7=skx    of each range of CPUs, by any of these names
 """
 
+import re
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab import idle_tables
@@ -22,7 +25,7 @@ from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine as Host
 from cpuidle_lab.idle_tables import plain
 from cpuidle_lab.linux_source import NEWEST
-from cpuidle_lab.stock import POLLING, Table, machine_of, told_of
+from cpuidle_lab.stock import CPUS_MAX, Table, machine_of, told_of
 from cpuidle_lab.trace import Machine, check_machine
 
 HZ = 250
@@ -61,11 +64,13 @@ class Known:
         name: as `find` takes it.
         source: where the table is from.
         machine: its idle states.
+        cpus: the CPUs that have them: "0-3,7"; "" for all.
     """
 
     name: str
     source: str
     machine: Machine
+    cpus: str = ""
 
 
 def _of_states(states: Iterable[tuple[str, int, int]], hz: int) -> Machine:
@@ -132,40 +137,7 @@ def _among(known: Iterator[Known], spec: str) -> Machine:
     raise UserError(f"unknown machine '{spec}'{did_you_mean(spec, names)}", USAGE)
 
 
-def _of_yaml(path: Path, hz: int) -> Machine:
-    """Read a machine that the user wrote: docs/stock.md."""
-    import yaml
-
-    try:
-        text = yaml.safe_load(path.read_text())
-        states = text["states"]
-        names = [plain(str(state["name"])) for state in states]
-        machine = Machine(
-            names=tuple(names),
-            exit_latency_ns=tuple(round(1000 * state["exit_latency_us"]) for state in states),
-            target_residency_ns=tuple(
-                round(1000 * state["target_residency_us"]) for state in states
-            ),
-            power_uw=tuple(1000 * int(state.get("power_mw", 0)) for state in states),
-            polling=tuple(
-                bool(state.get("polling", name in POLLING))
-                for name, state in zip(names, states, strict=True)
-            ),
-            tick_ns=_S // int(text.get("hz", hz)),
-        )
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, ValueError,
-            AttributeError, OverflowError, ZeroDivisionError, RecursionError):  # fmt: skip
-        raise UserError(
-            f"{path}: is no machine: it must have 'states', each with name, exit_latency_us and "
-            "target_residency_us"
-        ) from None
-    check_machine(path, machine)
-    return machine
-
-
-def _of_recording(path: Path) -> Machine:
+def _of_recording(path: Path) -> list[Table]:
     from cpuidle_lab import columns, trace_stream
     from cpuidle_lab import trace as tr
 
@@ -174,47 +146,176 @@ def _of_recording(path: Path) -> Machine:
     else:
         told = tr.told_by(path)
         if told and told.tables:
-            return told.tables[0].machine
+            return told.tables
         machines = {}
         for piece in trace_stream.read_chunks(path, ("config",)):
             if isinstance(piece, trace_stream.Chunk):
                 machines = tr.machines_of(path, piece.frame, machines)
     if not machines:
         raise UserError(f"{path}: tells no idle states")
-    return machines[min(machines)]
+    return [Table(cpu, cpu, machine) for cpu, machine in sorted(machines.items())]
 
 
-def find(spec: str, hz: int = HZ) -> Machine:
-    """Return a machine by its name.
-
-    Args:
-        spec: see above.
-        hz: scheduler ticks per second, where the source tells none.
-
-    Raises:
-        UserError: there is none of this name, or it cannot be read.
-    """
+def _one(spec: str, hz: int) -> list[Table]:
+    """Return the tables of a name without ranges."""
     from cpuidle_lab import synth
 
-    if not 1 <= hz <= 10_000:
-        raise UserError(f"a tick of {hz} Hz is out of range: 1 to 10000", USAGE)
     kind, colon, name = spec.partition(":")
     if spec == "this":
         host = Host()
-        tables = tables_of(host, hz)
+        found = tables_of(host, hz)
         if assumed := idle_tables.assumption(host, hz):
             print(f"cpuidle-lab: {assumed}", file=sys.stderr)
-        return tables[0].machine
+        return found
     if colon and kind == PEPC:
-        return _among(recorded(hz), spec)
+        return _everywhere(_among(recorded(hz), spec))
     if colon and kind in (INTEL_IDLE, DTS):
         name, _, version = name.partition("@")
-        found = _among(of_kernel(kind, version or NEWEST, hz), f"{kind}:{name}")
-        check_machine(Path(spec), found)
+        machine = _among(of_kernel(kind, version or NEWEST, hz), f"{kind}:{name}")
+        check_machine(spec, machine)
+        return _everywhere(machine)
+    if _is_file(spec):
+        from cpuidle_lab import machine_files
+
+        return machine_files.read(Path(spec), hz)
+    if Path(spec).exists() and spec not in synth.machine_names():
+        return _of_recording(Path(spec))
+    return _everywhere(synth.built_in(spec, hz))
+
+
+def _is_file(spec: str) -> bool:
+    return Path(spec).suffix in (".yaml", ".yml")
+
+
+def _everywhere(machine: Machine) -> list[Table]:
+    return [Table(0, CPUS_MAX, machine)]
+
+
+def _apart(tables: Sequence[Table]) -> list[Table]:
+    """Return tables that share no CPU, by CPU, of some of which the last that has a CPU counts."""
+    cuts = sorted({table.first for table in tables} | {table.last + 1 for table in tables})
+    found: list[Table] = []
+    for first, end in pairwise(cuts):
+        mine = [table.machine for table in tables if table.first <= first <= table.last]
+        if not mine:
+            continue
+        if found and (found[-1].last + 1, found[-1].machine) == (first, mine[-1]):
+            first = found.pop().first
+        found.append(Table(first, end - 1, mine[-1]))
+    return found
+
+
+def _assignments(spec: str) -> list[tuple[str, str]]:
+    """Return range and name of each RANGE=MACHINE; none of a name without ranges.
+
+    A range may have commas, too: 0-3,8=MACHINE.
+    """
+    found: list[tuple[str, str]] = []
+    ranges: list[str] = []
+    for part in spec.split(",") if re.match(r"\d[\d,-]*=", spec) else []:
+        left, equal, name = part.partition("=")
+        ranges.append(left)
+        if equal:
+            found.append((",".join(ranges), name))
+            ranges = []
+    return [*found, *([(",".join(ranges), "")] if ranges else [])]
+
+
+def _assigned(ranges: str, name: str, hz: int) -> Iterator[Table]:
+    """Yield the tables of a machine for a range; those that differ by CPU for their CPUs alone."""
+    from cpuidle_lab import machine_files
+
+    if not name:
+        raise ValueError(f"'{ranges}' has no machine")
+    known = _apart(_one(name, hz))
+    for first, last in machine_files.cpu_runs(ranges):
+        if len({table.machine for table in known}) == 1:
+            yield Table(first, last, known[0].machine)
+            continue
+        mine = [
+            replace(table, first=max(first, table.first), last=min(last, table.last))
+            for table in known
+            if table.first <= last and first <= table.last
+        ]
+        if sum(table.last + 1 - table.first for table in mine) != last + 1 - first:
+            raise ValueError(f"{name} does not tell the idle states of all of CPU {first}-{last}")
+        yield from mine
+
+
+def told(spec: str, hz: int = HZ) -> list[Table]:
+    """Return the idle states that a name gives, of the CPUs that its source names.
+
+    Args:
+        spec: a name, see above, or RANGE=MACHINE,... (0-3=little.yaml,4-5=big.yaml).
+        hz: scheduler ticks per second, where the source tells none.
+
+    Raises:
+        UserError: there is none of this name, it cannot be read, or a range is wrong.
+    """
+    from cpuidle_lab import machine_files
+
+    if not 1 <= hz <= 10_000:
+        raise UserError(f"a tick of {hz} Hz is out of range: 1 to 10000", USAGE)
+    pairs = _assignments(spec)
+    if not pairs:
+        return _apart(_one(spec, hz))
+    try:
+        found = [table for pair in pairs for table in _assigned(*pair, hz)]
+        machine_files.check_apart(found)
+    except ValueError as error:
+        raise UserError(f"{spec}: {error}", USAGE) from None
+    return _apart(found)
+
+
+def tables(spec: str, hz: int = HZ) -> list[Table]:
+    """Return the idle states for a recording, by range of CPUs.
+
+    Ranges that the user writes count. A machine or a recording with one table gives it to all CPUs.
+
+    Args:
+        spec: as for told().
+        hz: likewise.
+
+    Raises:
+        UserError: likewise.
+    """
+    found = told(spec, hz)
+    if _assignments(spec) or _is_file(spec) or len({table.machine for table in found}) > 1:
         return found
-    path = Path(spec)
-    if path.suffix in (".yaml", ".yml"):
-        return _of_yaml(path, hz)
-    if path.exists() and spec not in synth.machine_names():
-        return _of_recording(path)
-    return synth.built_in(spec, hz)
+    return _everywhere(found[0].machine)
+
+
+def by_machine(tables: Iterable[Table]) -> dict[Machine, str]:
+    """Return each machine of tables with its CPUs: "0-3,7"; "" for all."""
+    runs: dict[Machine, list[Table]] = {}
+    for table in tables:
+        runs.setdefault(table.machine, []).append(table)
+    return {machine: cpus_of(mine) for machine, mine in runs.items()}
+
+
+def cpus_of(tables: Iterable[Table]) -> str:
+    """Return the CPUs of tables: "0-3,7"; "" for all."""
+    found = [(table.first, table.last) for table in tables]
+    if found == [(0, CPUS_MAX)]:
+        return ""
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
+
+
+def find(spec: str, hz: int = HZ) -> Machine:
+    """Return the one machine of a name.
+
+    Args:
+        spec: as for told().
+        hz: likewise.
+
+    Raises:
+        UserError: likewise, or its CPUs have different idle states.
+    """
+    found = by_machine(told(spec, hz))
+    if len(found) > 1:
+        hint = "" if _assignments(spec) else f"; choose one by a CPU, as in 0={spec}"
+        cpus = "; ".join(f"CPU {cpus}" for cpus in found.values())
+        raise UserError(
+            f"{spec}: has {len(found)} tables of idle states ({cpus}) where one serves{hint}", USAGE
+        )
+    return next(iter(found))

@@ -51,6 +51,9 @@ PROBES, EVENTS, CPU_IDLE = "probes", "events", "cpu_idle"
 # No latency request, as PM QoS has it.
 NO_REQUEST = -1
 
+# The greatest number of a CPU.
+CPUS_MAX = 65535
+
 # Timer migration is by a hierarchy of CPUs from this kernel on.
 MIGRATES_SINCE = (6, 9)
 
@@ -82,7 +85,7 @@ class Table:
         request = _TIME_MAX if self.latency_req_us < 0 else self.latency_req_us * 1000
         polling = sum(spins << k for k, spins in enumerate(machine.polling))
         states = ";".join(
-            f"{plain(name)},{latency},{residency},{power // 1000}"
+            f"{plain(name)},{latency},{residency},{round(power / 1000)}"
             for name, latency, residency, power in zip(
                 machine.names,
                 machine.exit_latency_ns,
@@ -102,7 +105,8 @@ class Told:
     """What is known of a recording beside its events.
 
     Attributes:
-        tables: idle states; the last that has a CPU counts.
+        tables: idle states, as the recording tells; the last that has a CPU counts.
+        given: idle states that the user gives, for CPUs that no two have; they precede `tables`.
         governors: names with the time from which they decided, ns.
         kernel: release, "" if unknown.
         way: PROBES, EVENTS or CPU_IDLE, as the recorder said; "" if it did not.
@@ -113,6 +117,7 @@ class Told:
     """
 
     tables: list[Table] = field(default_factory=list)
+    given: Sequence[Table] = ()
     governors: list[tuple[int, str]] = field(default_factory=list)
     kernel: str = ""
     way: str = ""
@@ -125,9 +130,32 @@ class Told:
         """Return the governors' names, by their numbers."""
         return list(dict.fromkeys(name for _, name in self.governors)) or ["unknown"]
 
+    def known(self) -> list[Table]:
+        """Return the tables that count; the last that has a CPU counts.
+
+        Latency requests and disabled states stay those that the recording tells.
+        """
+        both = [
+            replace(
+                told,
+                first=max(told.first, given.first),
+                last=min(told.last, given.last),
+                machine=given.machine,
+            )
+            for told in self.tables
+            for given in self.given
+            if told.first <= given.last and given.first <= told.last
+        ]
+        return [*self.tables, *self.given, *both]
+
+    def machine(self, cpu: int) -> "Machine | None":
+        """Return the idle states of a CPU; None: not known."""
+        return next((t.machine for t in reversed(self.known()) if t.first <= cpu <= t.last), None)
+
     def options(self) -> list[str]:
         """Return the options of the reader; empty where no idle states are known."""
-        if not self.tables:
+        tables = self.known()
+        if not tables:
             return []
         names = self.names()
         changes = sorted(self.governors) or [(0, "unknown")]
@@ -135,18 +163,22 @@ class Told:
             *(["--strict"] if self.strict else []),
             *(["--no-probes"] if self.no_probes else []),
             *(["--migrates"] if _migrates(self.kernel) else []),
-            *(table.option() for table in self.tables),
+            *(table.option() for table in tables),
             *(f"--governor={ts};{names.index(name)};{plain(name)}" for ts, name in changes),
             f"--kernel={_UNFIT.sub('_', self.kernel)[:80]}",
         ]
 
-    def with_machine(self, machine: "Machine") -> "Told":
-        """Return the same with idle states given by the user, for all CPUs.
 
-        Latency requests and disabled states stay those that each table tells.
-        """
-        told = [replace(table, machine=machine) for table in self.tables]
-        return replace(self, tables=[Table(0, 65535, machine), *told])
+def _micro(text: str) -> int:
+    """Return a power in uW that is given in mW.
+
+    Raises:
+        ValueError: it is no number, or finer than 1 uW.
+    """
+    match = re.fullmatch(r"(-?\d{1,20})(?:\.(\d{1,3}))?", text)
+    if not match:
+        raise ValueError(text)
+    return int(match[1] + (match[2] or "").ljust(3, "0"))
 
 
 def machine_of(states: str, tick_ns: int) -> "Machine":
@@ -161,10 +193,10 @@ def machine_of(states: str, tick_ns: int) -> "Machine":
     if not all(3 <= len(part) <= 4 and part[0] for part in parts):
         raise ValueError(states)
     return Machine(
-        names=tuple(part[0] for part in parts),
+        names=tuple(plain(part[0]) for part in parts),
         exit_latency_ns=tuple(int(part[1]) * 1000 for part in parts),
         target_residency_ns=tuple(int(part[2]) * 1000 for part in parts),
-        power_uw=tuple(1000 * int(part[3]) if len(part) > 3 else 0 for part in parts),
+        power_uw=tuple(_micro(part[3]) if len(part) > 3 else 0 for part in parts),
         polling=tuple(part[0] in POLLING for part in parts),
         tick_ns=tick_ns,
     )
@@ -326,21 +358,47 @@ def left_out(told: Told, periods: Mapping[int, int]) -> dict[str, int]:
     Returns:
         The idle periods of each, by its number as text.
     """
+    known = told.known()
     return {
         str(cpu): count
         for cpu, count in sorted(periods.items())
-        if told.tables and not any(table.first <= cpu <= table.last for table in told.tables)
+        if known and not any(table.first <= cpu <= table.last for table in known)
     }
 
 
-def omissions(stock: Mapping[str, object]) -> list[str]:
-    """Return one sentence for each part of a recording that no figure counts.
+def table_notes(told: Told, cpus: Sequence[int]) -> list[str]:
+    """Return a sentence for each table that the user gives to CPUs that may differ.
 
     Args:
-        stock: "left_out" as left_out() has it, "unused" and "changed" as in Told.
+        told: what is known of a recording.
+        cpus: those that it has.
     """
-    changed = stock.get("changed")
-    said = [str(line) for line in changed] if isinstance(changed, list) else []
+    own = replace(told, given=())
+    said = []
+    for table in told.given:
+        mine = [cpu for cpu in cpus if table.first <= cpu <= table.last]
+        kinds = len({own.machine(cpu) for cpu in mine})
+        unsure = not told.tables and (table.first, table.last) == (0, CPUS_MAX)
+        if kinds > 1 or (unsure and len(mine) > 1):
+            but = f", although the recording tells {kinds} different ones" if kinds > 1 else ""
+            said.append(
+                f"one table of idle states serves CPU {cpu_list(mine)}{but}; --machine "
+                "RANGE=MACHINE,... gives each kind of CPU its own"
+            )
+    return said
+
+
+def omissions(stock: Mapping[str, object]) -> list[str]:
+    """Return one sentence for each part of a recording that no figure counts, or only doubtfully.
+
+    Args:
+        stock: "left_out" as left_out() has it, "unused" and "changed" as in Told, "notes" as
+            table_notes() has them.
+    """
+    said = []
+    for name in ("changed", "notes"):
+        lines = stock.get(name)
+        said += [str(line) for line in lines] if isinstance(lines, list) else []
     gone = stock.get("left_out")
     if isinstance(gone, Mapping) and gone:
         said.append(

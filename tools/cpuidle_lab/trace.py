@@ -5,8 +5,8 @@ A decision and its outcome are joined by CPU and sequence number. What is missin
 reported (`Integrity`), never filled in.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
@@ -18,9 +18,11 @@ from cpuidle_lab.stock import (
     MACHINE,
     OWN_LINES,
     REQUEST,
+    Table,
     Told,
     left_out,
     omissions,
+    table_notes,
     told_of,
 )
 from cpuidle_lab.trace_stream import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
@@ -63,12 +65,12 @@ def told_by(path: Path, both: bool = False) -> Told | None:
     return None if marks is None else told_of(path, marks)
 
 
-def told_with(path: Path, machine: "Machine") -> Told:
+def told_with(path: Path, given: Sequence[Table]) -> Told:
     """Return what is known of a recording without the module, with idle states given by the user.
 
     Args:
         path: the recording.
-        machine: idle states of all its CPUs.
+        given: idle states by range of CPUs.
 
     Raises:
         UserError: as told_by(), or the module's decisions are in it.
@@ -80,7 +82,7 @@ def told_with(path: Path, machine: "Machine") -> Told:
         told = told_of(path, marks)
     except UserError:  # of idle states that cannot be read, which are not needed
         told = told_of(path, [mark for mark in marks if not mark[1].startswith(MACHINE)])
-    return (told or Told()).with_machine(machine)
+    return replace(told or Told(), given=given)
 
 
 def _own_lines(path: Path, tables: Iterable[str]) -> list[tuple[int, str]] | None:
@@ -221,11 +223,11 @@ class Trace:
         return str(config["kernel"][0]) if config.height else ""
 
 
-def check_machine(path: Path, machine: Machine) -> None:
+def check_machine(path: Path | str, machine: Machine) -> None:
     """Refuse a machine that cannot be.
 
     Args:
-        path: the file that describes it, for the message.
+        path: the file or place that describes it, for the message.
         machine: the machine.
 
     Raises:
@@ -277,21 +279,27 @@ _MACHINE_COLUMNS = ["machine_cpu", "states", "names", "polling", "tick_ns", "exi
 
 
 def machines_of(
-    path: Path, config: pl.DataFrame, known: Mapping[int, Machine] | None = None
+    path: Path,
+    config: pl.DataFrame,
+    known: Mapping[int, Machine] | None = None,
+    told: Told | None = None,
 ) -> dict[int, Machine]:
     """Return the idle states of each CPU that config events tell of.
+
+    Powers of the events are in whole mW, so those of a recording without the module are not used.
 
     Args:
         path: the trace, for messages.
         config: the events.
         known: what earlier ones told.
+        told: facts of a recording without the module; None: of one with it.
 
     Raises:
         UserError: they contradict themselves, or each other.
     """
     machines = dict(known or {})
     for row in config.select(_MACHINE_COLUMNS).unique(maintain_order=True).iter_rows(named=True):
-        machine = _machine(path, row)
+        machine = (told and told.machine(row["machine_cpu"])) or _machine(path, row)
         if machines.setdefault(row["machine_cpu"], machine) != machine:
             raise UserError(
                 f"{path}: the idle states of CPU {row['machine_cpu']} changed while it was "
@@ -388,7 +396,7 @@ def is_timerless(told: Told | None, ending: Ending) -> bool:
         told: what is known of it; None of a recording with the module.
         ending: what its reading came to.
     """
-    return told is not None and bool(told.tables) and not ending.asked + ending.inferred
+    return told is not None and bool(told.known()) and not ending.asked + ending.inferred
 
 
 def _collect(
@@ -462,7 +470,11 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
-    said = omissions(_gaps(told, gone)) if told else []
+    machines = machines_of(path, tables["config"], told=told) if tables["config"].height else {}
+    said = []
+    if told:
+        notes = table_notes(told, sorted(tables["cpu_idle"]["idle_cpu"].unique()))
+        said = omissions({**_gaps(told, gone), "notes": notes})
     if not tables["decision"].height and not tables["cpu_idle"].height:
         if gone:
             raise UserError(f"{path}: {said[0]}")
@@ -472,7 +484,6 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
             f"{path}: has decisions but no cpuidle_lab:config event, so the idle states are "
             "unknown; record with -e cpuidle_lab (all of its events)"
         )
-    machines = machines_of(path, tables["config"]) if tables["config"].height else {}
     _check_unique(path, tables)
     _check_indices(path, tables, machines)
     implausible = _drop_implausible(tables)

@@ -14,6 +14,8 @@ from cpuidle_lab.view.html_page import Part, render, table, table_cell, table_he
 
 # Target residency in the machine file of a state that never pays, us.
 NEVER_US = 1_000_000
+# The least power that a machine file can have.
+_LEAST_MW = 0.001
 
 # How a machine file begins.
 MACHINE_MARK = "# Idle states as measured by cpuidle-lab calibrate"
@@ -193,7 +195,8 @@ def as_json(result: Result) -> dict[str, Any]:
 def as_machine(result: Result) -> str:
     """Return the machine file: YAML that commands take as a machine.
 
-    Times never fall from one state to the next, as every state table has it.
+    Times never fall from one state to the next, and powers never rise, as every state table has
+    it. Unless every state has a power, they stand in comments.
     """
     lines = [
         f"{MACHINE_MARK} {__version__}",
@@ -203,6 +206,9 @@ def as_machine(result: Result) -> str:
         "states:",
     ]
     latency_us = target_us = 0.0
+    powers = [state.power_mw for state in result.states]
+    with_power = all(power and power.value >= _LEAST_MW for power in powers)
+    power_mw = math.inf
     for n, state in enumerate(result.states):
         found = result.latency(state)
         if n == 0 and state.table_latency_us == 0:
@@ -217,10 +223,15 @@ def as_machine(result: Result) -> str:
             "exit_latency_us": round(latency_us, 1),
             "target_residency_us": round(target_us, 1),
         }
-        if state.power_mw:
-            entry["power_mw"] = max(1, round(state.power_mw.value))
+        measured = round(state.power_mw.value, 3) if state.power_mw else None
+        if with_power and measured:
+            # A state that draws more than a shallower one never pays: it counts as equal.
+            power_mw = entry["power_mw"] = min(power_mw, measured)
         if n == 0 and state.table_latency_us == 0:
             entry["polling"] = True
         text = ", ".join(f"{name}: {json.dumps(value)}" for name, value in entry.items())
-        lines.append(f"  - {{{text}}}" + ("  # never pays" if state.never_pays else ""))
+        remarks = ["never pays"] if state.never_pays else []
+        if measured is not None and measured != entry.get("power_mw"):
+            remarks.append(f"measured {measured} mW")
+        lines.append(f"  - {{{text}}}" + (f"  # {', '.join(remarks)}" if remarks else ""))
     return "\n".join(lines) + "\n"

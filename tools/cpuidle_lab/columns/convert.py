@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Directories of columns from traces."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -15,7 +15,8 @@ from cpuidle_lab.columns.recording import Recording
 from cpuidle_lab.columns.writer import Writer, foreign
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.files import check, scratch
-from cpuidle_lab.stock import Told, left_out, omissions
+from cpuidle_lab.stock import Table, Told, left_out, omissions, table_notes
+from cpuidle_lab.sysfs import cpu_list
 from cpuidle_lab.trace import Integrity, Machine
 
 
@@ -31,6 +32,7 @@ class _Collected:
         self.lost_known = 0
         self.lost_unknown = 0
         self.left_out: dict[str, int] = {}
+        self.cpus: set[int] = set()
 
     def leaves_out(self, table: str, frame: pl.DataFrame) -> bool:
         """Tell whether rows are of a CPU whose idle states are not known, and count them."""
@@ -43,8 +45,10 @@ class _Collected:
 
     def note(self, table: str, frame: pl.DataFrame) -> None:
         if table == "config":
-            self.machines = tr.machines_of(self.trace, frame, self.machines)
+            self.machines = tr.machines_of(self.trace, frame, self.machines, self.told)
             self.kernel = self.kernel or str(frame["kernel"][0])
+        elif table in ("idle", "interval"):
+            self.cpus.add(int(frame["cpu"][0]))
         elif table == "lost":
             lost = frame["events"]
             self.lost_known += int(lost.filter(lost > 0).sum())
@@ -70,8 +74,9 @@ class _Collected:
         if not self.told:
             return {}
         known = {name: getattr(ending, name) for name in TIMER_COUNTS}
+        notes = table_notes(self.told, sorted(self.cpus))
         rest = {"left_out": self.left_out, "unused": self.told.unused,
-                "changed": self.told.changed}  # fmt: skip
+                "changed": self.told.changed, "notes": notes}  # fmt: skip
         return {"stock": {"way": self.told.way, **known, **rest}}
 
 
@@ -135,29 +140,49 @@ def _kind(found: _Collected, writer: Writer, ending: trace_stream.Ending) -> str
     return CPU_IDLE
 
 
+def _give(recording: Recording, given: Sequence[Table]) -> None:
+    """Give idle states to the CPUs of columns.
+
+    Raises:
+        UserError: a CPU has none then.
+    """
+    own = [Table(cpu, cpu, machine) for cpu, machine in recording.machines.items()]
+    told = Told(own, given=given)
+    found = {cpu: told.machine(cpu) for cpu in recording.cpus}
+    recording.machines = {cpu: machine for cpu, machine in found.items() if machine}
+    if bare := [cpu for cpu in recording.cpus if cpu not in recording.machines]:
+        raise UserError(
+            f"{recording.path}: no table has CPU {cpu_list(bare)}; --machine RANGE=MACHINE,... "
+            "must name each CPU of columns"
+        )
+    notes = table_notes(told, recording.cpus)
+    recording.stock = {**(recording.stock or {}), "notes": notes}
+
+
 @contextmanager
-def opened(path: Path, machine: Machine | None = None) -> Iterator[Recording]:
+def opened(path: Path, given: Sequence[Table] = ()) -> Iterator[Recording]:
     """Open a recording, be it a directory of columns or a trace.dat.
 
     A trace.dat is turned into columns in a temporary directory, for the time of the context.
 
     Args:
         path: the recording.
-        machine: idle states of a recording without the module, instead of those that it tells.
+        given: idle states of a recording without the module, by range of CPUs, instead of those
+            that it tells.
 
     Raises:
         UserError: as Recording and write(), or decisions were made with other idle states.
     """
     if path.is_dir():
         recording = Recording(path)
-        if machine and recording.kind != CPU_IDLE:
+        if given and recording.kind != CPU_IDLE:
             raise UserError(f"{path}: has idle states of its own; leave out --machine")
-        if machine:
-            recording.machines = dict.fromkeys(recording.cpus, machine)
+        if given:
+            _give(recording, given)
         yield recording
         return
     with scratch() as folder:
         target = folder / "columns"
-        told = tr.told_with(path, machine) if machine else None
+        told = tr.told_with(path, given) if given else None
         write(path, target, told=told)
         yield Recording(target)

@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     from cpuidle_lab import columns, files, machines, trace, trace_stream
 
     files.check(args.output, columns.foreign)
-    machine = machines.find(args.machine) if args.machine else None
-    told = trace.told_with(args.trace, machine) if machine else None
+    given = machines.tables(args.machine) if args.machine else ()
+    told = trace.told_with(args.trace, given) if given else None
     trace_stream.native_reader()  # compiled now, so that it does not count
     start = time.monotonic()
     console = Console(stderr=True)

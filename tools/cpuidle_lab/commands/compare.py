@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),
         start=start,
-        machine=machines.find(args.machine) if args.machine else None,
+        given=machines.tables(args.machine) if args.machine else (),
     )
     if html is not None:
         write_whole(html, compare_page.render(comparison), pages(args, compare_page.GENERATOR))

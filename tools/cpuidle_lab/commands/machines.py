@@ -23,6 +23,8 @@ examples:
   cpuidle-lab machines skx pepc:genoa0 intel_idle:spr@6.12
                                                 three beside each other
   cpuidle-lab machines mine.yaml trace.dat      written by hand; of a recording
+  cpuidle-lab machines 0-3=little.yaml,4-5=big.yaml
+                                                of CPUs that differ, as --machine takes it
   cpuidle-lab machines --json | jq '.machines[] | select(.states | length > 5) | .name'
 
 The kernel's tables come from Debian's linux-source package, which is downloaded once (150 MB).
@@ -65,7 +67,8 @@ def _named(specs: list[str], hz: int) -> "list[Known]":
     found = []
     for spec in dict.fromkeys(specs):
         source = "this machine" if spec == "this" else str(Path(spec)) if "." in spec else ""
-        found.append(machines.Known(spec, source, machines.find(spec, hz)))
+        kinds = machines.by_machine(machines.told(spec, hz))
+        found += [machines.Known(spec, source, machine, cpus) for machine, cpus in kinds.items()]
     return found
 
 
@@ -79,6 +82,7 @@ def describe(known: "Known") -> dict[str, object]:
     return {
         "name": known.name,
         "source": known.source,
+        "cpus": known.cpus,
         "tick_us": machine.tick_ns / 1000,
         "tick_assumed": known.name == "this" and bool(assumption(Host())),
         "powers_derived": model.derived,
@@ -94,6 +98,10 @@ def describe(known: "Known") -> dict[str, object]:
             for k in range(machine.count)
         ],
     }
+
+
+def _label(known: "Known") -> str:
+    return f"{known.name}, CPU {known.cpus}" if known.cpus else known.name
 
 
 def _short(machine: "Machine") -> str:
@@ -125,9 +133,8 @@ def _show(known: "list[Known]") -> None:
     for each in known:
         told = describe(each)
         derived = ", derived" if told["powers_derived"] else ""
-        title = (
-            f"{each.name}{f' ({each.source})' if each.source else ''}: tick {told['tick_us']} us"
-        )
+        source = f" ({each.source})" if each.source not in ("", each.name) else ""
+        title = f"{_label(each)}{source}: tick {told['tick_us']} us"
         table = Table(title=title, title_justify="left")
         table.add_column("state")
         for heading in ("exit latency us", "target residency us", f"power mW{derived}", "entry uJ"):
@@ -139,7 +146,7 @@ def _show(known: "list[Known]") -> None:
                 state["name"] + (" (polls)" if state["polling"] else ""),
                 f"{state['exit_latency_us']:g}",
                 f"{state['target_residency_us']:g}",
-                f"{state['power_mw']:.1f}",
+                f"{state['power_mw']:.10g}",
                 f"{state['entry_uj']:.3f}",
             )
         console.print(table)
@@ -149,7 +156,7 @@ def _show(known: "list[Known]") -> None:
 
 def _differences(known: "list[Known]") -> None:
     """Say what distinguishes tables for a governor: widest gap, deepest state, polling."""
-    width = max(len(each.name) for each in known)
+    width = max(len(_label(each)) for each in known)
     print(f"{'':{width}}  states  deepest us (exit/target)  widest gap")
     for each in known:
         targets = each.machine.target_residency_ns
@@ -158,7 +165,7 @@ def _differences(known: "list[Known]") -> None:
         names = each.machine.names
         text = f"{names[k]} to {names[k + 1]}, {gap:.0f} times" if gaps else "-"
         deepest = f"{each.machine.exit_latency_ns[-1] // 1000}/{targets[-1] // 1000}"
-        print(f"{each.name:{width}}  {each.machine.count:6}  {deepest:>24}  {text}")
+        print(f"{_label(each):{width}}  {each.machine.count:6}  {deepest:>24}  {text}")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
     start = now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
     html = page_of(args, "report.html", report_page.GENERATOR)
-    machine = machines.find(args.machine) if args.machine else None
-    report = model.build(args.traces, command, start, machine, together=args.together)
+    given = machines.tables(args.machine) if args.machine else ()
+    report = model.build(args.traces, command, start, given, together=args.together)
     if html is not None:
         write_whole(html, report_page.render(report), pages(args, report_page.GENERATOR))
     if args.csv is not None:

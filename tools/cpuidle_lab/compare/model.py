@@ -23,7 +23,7 @@ from cpuidle_lab.crossval import trust
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
-from cpuidle_lab.stock import omissions, stock_line
+from cpuidle_lab.stock import Table, omissions, stock_line
 from cpuidle_lab.trace import ENTERED, Integrity, Machine
 
 _T = TypeVar("_T")
@@ -238,9 +238,9 @@ def _best_mainline(results: Sequence[Result]) -> Result | None:
 
 
 def _open(
-    path: Path, label: str, machine: Machine | None, stack: ExitStack
+    path: Path, label: str, given: Sequence[Table], stack: ExitStack
 ) -> tuple[Source, Recording]:
-    recording = stack.enter_context(columns.opened(path, machine))
+    recording = stack.enter_context(columns.opened(path, given))
     if not recording.rows("interval"):
         raise UserError(f"{path}: holds no idle interval")
     if recording.kind == CPU_IDLE and not recording.machines:
@@ -343,7 +343,7 @@ def build(
     count: bool,
     command: str,
     start: str,
-    machine: Machine | None = None,
+    given: Sequence[Table] = (),
 ) -> Comparison:
     """Replay everything, on all cores.
 
@@ -355,7 +355,7 @@ def build(
         count: count instructions.
         command: the command line, for the record.
         start: when it began, likewise.
-        machine: idle states of recordings without the module, instead of those that they tell.
+        given: idle states of recordings without the module, instead of those that they tell.
 
     Raises:
         UserError: a recording cannot be read or replayed.
@@ -367,7 +367,7 @@ def build(
         opened = []
         with phase("Reading the recordings", len(paths)) as done:
             for path, label in zip(paths, labels(paths), strict=True):
-                opened.append(_open(path, label, machine, stack))
+                opened.append(_open(path, label, given, stack))
                 done(1)
         rows = sum(recording.rows("interval") for _, recording in opened)
         total = rows * len(candidates)

@@ -78,6 +78,10 @@ def parameters(machine: "Machine", spec: str) -> str:
         UserError: it cannot be emulated.
     """
     polls = machine.polling[0]
+    if any(uw % 1000 for uw in machine.power_uw):
+        raise UserError(
+            f"{spec} cannot be emulated: the emulator counts whole mW; round the powers", USAGE
+        )
     if machine.count > STATES_MOST:
         raise UserError(f"{spec} cannot be emulated: it has more than {STATES_MOST} states", USAGE)
     told = []
@@ -89,7 +93,8 @@ def parameters(machine: "Machine", spec: str) -> str:
             f"{machine.names[k]}:{machine.exit_latency_ns[k] // 1000}:"
             f"{machine.target_residency_ns[k] // 1000}{power}"
         )
-    return f"states={','.join(told) or 'none'}" + ("" if polls else " poll=none")
+    busy = f" busy_mw={machine.power_uw[0] // 1000}" if polls and machine.power_uw[0] else ""
+    return f"states={','.join(told) or 'none'}" + (busy if polls else " poll=none")
 
 
 @dataclass(frozen=True)

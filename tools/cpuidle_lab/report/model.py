@@ -11,7 +11,8 @@ from cpuidle_lab import energy, metrics, trace
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.metrics import Group, Summary
-from cpuidle_lab.trace import Machine, Trace
+from cpuidle_lab.stock import Table
+from cpuidle_lab.trace import Trace
 
 
 @dataclass
@@ -120,8 +121,8 @@ def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _load(path: Path, machine: Machine | None) -> Trace:
-    return trace.load(path, told=trace.told_with(path, machine) if machine else None)
+def _load(path: Path, given: Sequence[Table]) -> Trace:
+    return trace.load(path, told=trace.told_with(path, given) if given else None)
 
 
 def _check_together(traces: Sequence[Trace], groups: Sequence[Group]) -> None:
@@ -164,7 +165,7 @@ def build(
     paths: list[Path],
     command: str,
     start: str,
-    machine: Machine | None = None,
+    given: Sequence[Table] = (),
     *,
     together: bool = False,
 ) -> Report:
@@ -174,14 +175,14 @@ def build(
         paths: the traces; one given twice counts once.
         command: the command line, for the record.
         start: when it began, likewise.
-        machine: idle states of traces without the module, instead of those that they tell.
+        given: idle states of traces without the module, instead of those that they tell.
         together: they are parts of one session.
 
     Raises:
         UserError: a file cannot be read, is no trace, is damaged or contradicts itself; or the
             traces cannot be parts of one session.
     """
-    traces = [_load(path, machine) for path in dict.fromkeys(paths)]
+    traces = [_load(path, given) for path in dict.fromkeys(paths)]
     groups = [group for item in traces for group in metrics.analyse(item)]
     if together:
         _check_together(traces, groups)
