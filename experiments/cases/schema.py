@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from cpuidle_lab import synth
 from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.machine_files import micro, power_fault
 from cpuidle_lab.synth import US, S
 from cpuidle_lab.trace import Machine
 from experiments.cases.law import Phase
@@ -157,6 +159,22 @@ def _range(value: Any, where: str) -> Range | None:
     return float(value[0]), float(value[1])
 
 
+def _row(row: list[Any], where: str) -> tuple[str, int, int, int, bool]:
+    """Return name, exit latency and target residency (ns), power (uW) and whether it polls."""
+    name, *numbers = row
+    if not isinstance(name, str):
+        raise _fail(where, f"machine: {name} is no name of a state; put it into quotes")
+    kinds = {type(one) for one in numbers}
+    if not kinds <= {int, float} or not all(map(isfinite, numbers)):
+        raise _fail(where, f"machine: {row} must have numbers after the name")
+    exit_ns, target_ns = (round(one * US) for one in numbers[:2])
+    try:
+        power_uw = micro(str(numbers[2])) if len(numbers) == 3 else 0
+    except ValueError as error:
+        raise _fail(where, f"machine: power of '{name}': {error}") from None
+    return name.rstrip("*"), exit_ns, target_ns, power_uw, name.endswith("*")
+
+
 def _machine(value: Any, tick_hz: Any, where: str) -> Machine:
     if not (isinstance(tick_hz, int) and 1 <= tick_hz <= 10_000):
         raise _fail(where, f"tick_hz: {tick_hz} is out of range: 1 to 10000")
@@ -168,11 +186,10 @@ def _machine(value: Any, tick_hz: Any, where: str) -> Machine:
     for row in value:
         if not isinstance(row, list) or not 3 <= len(row) <= 4:
             raise _fail(where, f"machine: {row} is no [NAME, EXIT_US, TARGET_US, optional MW]")
-        name, exit_us, target_us = row[:3]
-        power_mw = row[3] if len(row) == 4 else 0
-        polls = str(name).endswith("*")
-        rows.append((str(name).rstrip("*"), exit_us * US, target_us * US, 1000 * power_mw, polls))
+        rows.append(_row(row, where))
     names, exits, targets, powers, polling = zip(*rows, strict=True)
+    if fault := power_fault(names, powers):
+        raise _fail(where, f"machine: {fault[1]}")
     return Machine(names, exits, targets, powers, polling, S // tick_hz)
 
 
