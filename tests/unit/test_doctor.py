@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpuidle_lab import __version__
+from cpuidle_lab.ab import circumstances
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import doctor
 from cpuidle_lab.commands.doctor import FAIL, OK, WARN, Finding
@@ -110,6 +111,21 @@ def test_remedies_name_the_command(name: str, check: str, words: str, tmp_path: 
 )
 def test_says_what_is_there(name: str, check: str, words: str, tmp_path: Path) -> None:
     assert words in examine(name, tmp_path)[check].found
+
+
+def test_each_table_of_idle_states_is_named_with_its_cpus(tmp_path: Path) -> None:
+    recorded.unfold("debian13", tmp_path)
+    for cpu, name, disabled in ((1, "C6S", 0), (2, "C6S", 0), (3, "C6S", 1)):
+        folder = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/cpuidle/state0"
+        folder.mkdir(parents=True)
+        for key, value in (("name", name), ("latency", 5), ("residency", 7), ("disable", disabled)):
+            (folder / key).write_text(f"{value}\n")
+    found = {f.check: f for f in doctor.examine(Machine(Tree(tmp_path)))}["idle states"].found
+    assert found.startswith("intel_idle: CPU 0: POLL 0/0 us, C1 2/2 us")
+    assert found.endswith("; CPU 1-2: C6S 5/7 us; CPU 3: C6S 5/7 us (disabled)")
+    assert circumstances.look(Machine(Tree(tmp_path))).idle_states[-1] == (
+        "CPU 3: C6S 5/7 us (disabled)"
+    )
 
 
 def test_a_guest_with_emulated_states_is_fine(tmp_path: Path) -> None:

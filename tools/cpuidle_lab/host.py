@@ -46,13 +46,17 @@ class IdleState:
         name: the driver's name for it.
         exit_latency_us: worst case from the wake-up to the first instruction.
         target_residency_us: shortest stay that pays.
-        disabled: whether it is disabled on CPU 0.
+        disabled: whether it is disabled.
     """
 
     name: str
     exit_latency_us: int
     target_residency_us: int
     disabled: bool
+
+    def __str__(self) -> str:
+        off = " (disabled)" if self.disabled else ""
+        return f"{self.name} {self.exit_latency_us}/{self.target_residency_us} us{off}"
 
 
 class Machine:
@@ -130,15 +134,23 @@ class Machine:
                 f"the kernel offers no governor '{name}', only: {' '.join(offered) or 'none'}"
             )
 
-    def idle_states(self) -> list[IdleState]:
-        """Return the idle states of CPU 0, shallowest first."""
-        directory = "/sys/devices/system/cpu/cpu0/cpuidle"
+    def idle_states(self) -> dict[tuple[IdleState, ...], list[int]]:
+        """Return the idle states, shallowest first, with the CPUs that have them."""
+        names = self.tree.names("/sys/devices/system/cpu")
+        cpus = sorted(int(name[3:]) for name in names if re.fullmatch(r"cpu\d+", name))
+        kinds: dict[tuple[IdleState, ...], list[int]] = {}
+        for cpu in cpus:
+            if states := self._idle_states(f"/sys/devices/system/cpu/cpu{cpu}/cpuidle"):
+                kinds.setdefault(states, []).append(cpu)
+        return kinds
+
+    def _idle_states(self, directory: str) -> tuple[IdleState, ...]:
         numbers = sorted(
             int(name.removeprefix("state"))
             for name in self.tree.names(directory)
             if re.fullmatch(r"state\d+", name)
         )
-        return [self._idle_state(f"{directory}/state{number}") for number in numbers]
+        return tuple(self._idle_state(f"{directory}/state{number}") for number in numbers)
 
     def _idle_state(self, directory: str) -> IdleState:
         def number(name: str) -> int:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cpuidle_lab.host import Machine
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.sysfs import Tree, cpu_list
 
 _CPU = "/sys/devices/system/cpu"
 _CPUFREQ = f"{_CPU}/cpufreq"
@@ -72,7 +72,8 @@ class Circumstances:
         turbo: whether frequencies above the nominal one are allowed; None if unknown.
         smt: the kernel's word on hardware threads: on, off, forceoff, notsupported, …
         idle_driver: cpuidle driver.
-        idle_states: of CPU 0, "NAME EXIT_LATENCY/TARGET_RESIDENCY us", shallowest first.
+        idle_states: "NAME EXIT_LATENCY/TARGET_RESIDENCY us", shallowest first, with their CPUs
+            where these differ.
         command_line: the kernel's.
         module: version of cpuidle_lab's module; "" if it is not loaded.
     """
@@ -125,10 +126,11 @@ def _turbo(tree: Tree) -> bool | None:
 
 
 def _idle_states(machine: Machine) -> tuple[str, ...]:
+    kinds = machine.idle_states()
     return tuple(
-        f"{state.name} {state.exit_latency_us}/{state.target_residency_us} us"
-        + (", disabled" if state.disabled else "")
-        for state in machine.idle_states()
+        f"CPU {cpu_list(cpus)}: {state}" if len(kinds) > 1 else str(state)
+        for states, cpus in kinds.items()
+        for state in states
     )
 
 

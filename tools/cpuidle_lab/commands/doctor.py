@@ -25,6 +25,7 @@ from cpuidle_lab.host import (
     parse_version,
     trace_cmd_is_usable,
 )
+from cpuidle_lab.sysfs import cpu_list
 
 NAME = "doctor"
 HELP = "check that this machine can run the module; each finding has its remedy"
@@ -329,16 +330,15 @@ def _driver(machine: Machine) -> Finding:
                 _drop_word(word),
             )
     driver = machine.driver()
-    states = machine.idle_states()
-    if driver is None or not states:
+    kinds = machine.idle_states()
+    if driver is None or not kinds:
         found = "no idle driver" if driver is None else f"{driver} without idle states"
         return Finding("idle states", WARN, f"{found}: no governor is ever asked", _EMULATE)
-    listing = ", ".join(
-        f"{state.name} {state.exit_latency_us}/{state.target_residency_us} us"
-        f"{' (disabled)' if state.disabled else ''}"
-        for state in states
+    listing = "; ".join(
+        (f"CPU {cpu_list(cpus)}: " if len(kinds) > 1 else "") + ", ".join(map(str, states))
+        for states, cpus in kinds.items()
     )
-    if len(states) == 1:
+    if all(len(states) == 1 for states in kinds):
         return Finding(
             "idle states",
             WARN,

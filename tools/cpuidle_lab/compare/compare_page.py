@@ -21,6 +21,7 @@ from cpuidle_lab.compare.figures import (
 from cpuidle_lab.compare.model import Comparison, Result, Source
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
 from cpuidle_lab.compare.worst import Bad
+from cpuidle_lab.sysfs import cpu_list
 from cpuidle_lab.trace import Machine
 from cpuidle_lab.view import html_page as base
 from cpuidle_lab.view.html_page import Part
@@ -230,7 +231,8 @@ def _machines(comparison: Comparison) -> str:
     kinds: dict[Machine, list[str]] = {}
     for source in comparison.sources:
         for machine in dict.fromkeys(source.machines.values()):
-            kinds.setdefault(machine, []).append(source.label)
+            cpus = [cpu for cpu, one in source.machines.items() if one == machine]
+            kinds.setdefault(machine, []).append(f"{source.label}, CPU {cpu_list(cpus)}")
     return "".join(
         f'<div class="card table"><h3>{escape(", ".join(names))}</h3><p class="soft">tick every '
         f"{machine.tick_ns / 1e6:g} ms</p>{base.machine_table(machine)}</div>"
