@@ -477,7 +477,7 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         said = omissions({**_gaps(told, gone), "notes": notes})
     if not tables["decision"].height and not tables["cpu_idle"].height:
         if gone:
-            raise UserError(f"{path}: {said[0]}")
+            raise UserError(f"{path}: {omissions({'left_out': gone})[0]}")
         raise no_idle_periods(path)
     if tables["decision"].height and not tables["config"].height:
         raise UserError(
