@@ -210,12 +210,12 @@ def machine_line(machine: "Machine", cpus: str) -> str:
         cpus: their numbers, as in "0-3".
     """
     states = ",".join(
-        f"{plain(name)}:{latency // 1000}:{residency // 1000}:{power}"
+        f"{plain(name)}:{latency // 1000}:{residency // 1000}:{power // 1000}"
         for name, latency, residency, power in zip(
             machine.names,
             machine.exit_latency_ns,
             machine.target_residency_ns,
-            machine.power_mw,
+            machine.power_uw,
             strict=True,
         )
     )
