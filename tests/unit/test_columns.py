@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -538,9 +538,12 @@ def test_bad_meta(columns: Path) -> None:
     lying("damaged", cpus="x")
     lying("damaged", integrity={"gaps": "many"})
     lying("machine", machines={"0": {"names": ["a"]}})
-    lying("11 idle states", machines={"0": asdict(replace(MACHINE, names=("x",) * 11))})
-    lying("0 idle states", machines={"0": {name: [] for name in asdict(MACHINE)} | {"tick_ns": 1}})
-    lying("not sorted", machines={"0": {**asdict(MACHINE), "target_residency_ns": [0, 9, 3]}})
+    lying("11 idle states", machines={"0": co.describe(replace(MACHINE, names=("x",) * 11))})
+    lying(
+        "0 idle states",
+        machines={"0": {name: [] for name in co.describe(MACHINE)} | {"tick_ns": 1}},
+    )
+    lying("not sorted", machines={"0": {**co.describe(MACHINE), "target_residency_ns": [0, 9, 3]}})
     meta.unlink()
     refused(lambda: co.Recording(columns), "no directory of columns")
     refused(lambda: co.Recording(columns / "absent"), "no directory of columns")

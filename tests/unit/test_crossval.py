@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpuidle_lab import columns
+from cpuidle_lab import columns, withheld
 from cpuidle_lab.cli import main
 from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
@@ -574,9 +574,12 @@ def test_replay_checks_energy_too(
 
 
 def test_report_and_compare_say_the_same_of_each_governor(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Regret as recorded: of the report, of cross-validation, and in compare's notes."""
+    # Toy governors sleep within the exit latency of their states, more often than real ones may.
+    allowed = replace(withheld.KINDS[withheld.SHORT], limit=100.0)
+    monkeypatch.setitem(withheld.KINDS, withheld.SHORT, allowed)
     path = record(tmp_path / "a.dat", *BOTH)
 
     def told(*command: str) -> Any:
