@@ -150,7 +150,7 @@ def known_error(workload: str) -> str:
     return (
         f"another governor's regret on a recording of {workload} was predicted within "
         f"{found['mean']:.1f} points on average, {found['worst']:.1f} at worst "
-        f"(make crossval measured that on machines with the deepest state {found['deepest']}; for "
+        f"(found by make crossval on machines with the deepest state {found['deepest']}; for "
         "others it is a guess)"
     )
 
