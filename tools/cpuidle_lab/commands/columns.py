@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--machine",
         metavar="MACHINE",
-        help="idle states of a recording without the module (see cpuidle-lab machines)",
+        help="idle states of a recording without the module: see cpuidle-lab machines, "
+        "or RANGE=MACHINE,... by CPU (0-3=A.yaml,4-5=B.yaml)",
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 

@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="skx",
         metavar="MACHINE",
         help=f"{', '.join(MACHINES)}, this, FILE.yaml, a recording, pepc:NAME, intel_idle:NAME or "
-        "dts:NAME (default: %(default)s)",
+        "dts:NAME; of a machine whose CPUs differ, 4=NAME is that of CPU 4 (default: %(default)s)",
     )
     add("--governor", default="menu", metavar="NAME",
         help=f"{', '.join(GOVERNORS)}, bpf:NAME (default: %(default)s)")  # fmt: skip

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="show the streams and stop")
     parser.add_argument(
         "--machine", default="skx", metavar="MACHINE",
-        help="idle states, by a name that cpuidle-lab machines lists (default: skx)",
+        help="idle states, by a name that cpuidle-lab machines takes (default: skx)",
     )  # fmt: skip
     parser.add_argument(
         "--count", type=int, default=100_000, metavar="N", help="intervals (default: 100000)"
