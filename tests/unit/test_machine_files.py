@@ -247,6 +247,7 @@ def test_each_range_has_its_own_machine(
         ("marked", "{little}", "serves CPU 0,2, although the recording tells 2 different ones"),
         ("marked", "0-3={big}", "serves CPU 0,2, although the recording tells 2 different ones"),
         ("marked", "2={big}", ""),
+        ("trace", "0-3={big}", ""),
         ("marked", "", ""),
     ],
 )
