@@ -16,7 +16,7 @@ from cpuidle_lab import trace as tr
 from cpuidle_lab.cli import main
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text, writer
-from cpuidle_lab.formats.writer import Event, Writer
+from cpuidle_lab.formats.writer import UNCOUNTED, Event, Writer
 from cpuidle_lab.phases import phases_of
 from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, periods
 from tests.unit.tracedat import Trace
@@ -106,7 +106,13 @@ def test_the_numbers_of_perfettos_fields_are_those_of_its_package() -> None:
             "previous_packet_dropped": 42,
             "compressed_packets": 50,
         },
-        "FtraceEventBundle": {"cpu": 1, "event": 2, "lost_events": 3, "error": 8},
+        "FtraceEventBundle": {
+            "cpu": 1,
+            "event": 2,
+            "lost_events": 3,
+            "error": 8,
+            "broken_abi_trace_page": 512,
+        },
         "FtraceEvent": {"timestamp": 1, "print": 3, "sched_switch": 4, "cpu_idle": 13},
         "CpuIdleFtraceEvent": {"state": 1, "cpu_id": 2},
         "SchedSwitchFtraceEvent": {"prev_pid": 2, "next_pid": 6},
@@ -174,7 +180,7 @@ def test_a_text_without_idle_events_is_refused(tmp_path: Path) -> None:
         f" a-1 [000] d..1. 0.000000: sched_switch: a:{'9' * 5000} [120] S ==> b:1 [120]",
         f" a-1 [000] d..1. 0.000000: sched_switch: a:1 [120] S ==> b:{'9' * 5000} [120]",
     ],
-    ids=["lost", "lost of perf", "from", "to"],
+    ids=["lost", "cut", "from", "to"],
 )
 def test_a_huge_number_in_a_text_is_passed_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str
@@ -333,7 +339,7 @@ def test_a_loss_before_a_bundle_of_unused_events_is_kept(tmp_path: Path) -> None
     lossy = field(perfetto.CPU, 3) + field(perfetto.LOST_EVENTS, 1) + unused
     packets = [field(perfetto.PACKET, field(perfetto.FTRACE_EVENTS, lossy)), a_bundle()]
     path.write_bytes(b"".join(packets))
-    assert [event.lost for event in perfetto.events(path)] == [True, False, False, False]
+    assert [event.lost for event in perfetto.events(path)] == [UNCOUNTED, 0, 0, 0]
 
 
 def of_sequence(number: int, packet: bytes, dropped: bool = False) -> bytes:
@@ -345,10 +351,10 @@ def of_sequence(number: int, packet: bytes, dropped: bool = False) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "lost"), [(1, 1, True), (1, 2, False)], ids=["same", "other"]
+    ("first", "second", "lost"), [(1, 1, UNCOUNTED), (1, 2, 0)], ids=["same", "other"]
 )
 def test_a_packet_that_was_dropped_is_a_loss_of_its_sequence(
-    tmp_path: Path, first: int, second: int, lost: bool
+    tmp_path: Path, first: int, second: int, lost: int
 ) -> None:
     path = tmp_path / "trace.pftrace"
     # The first packet of a sequence says so where the buffer has wrapped.
@@ -357,7 +363,7 @@ def test_a_packet_that_was_dropped_is_a_loss_of_its_sequence(
         + of_sequence(second, b"", dropped=True)
         + of_sequence(first, idle_packet(2000, EXIT))
     )
-    assert [event.lost for event in perfetto.events(path)] == [False, lost]
+    assert [event.lost for event in perfetto.events(path)] == [0, lost]
 
 
 def test_an_error_of_a_bundle_is_a_loss(tmp_path: Path) -> None:
@@ -366,7 +372,7 @@ def test_an_error_of_a_bundle_is_a_loss(tmp_path: Path) -> None:
         of_sequence(1, idle_packet(1000, 1))
         + of_sequence(1, idle_packet(2000, EXIT, field(perfetto.BUNDLE_ERROR, b"\x08\x01")))
     )
-    assert [event.lost for event in perfetto.events(path)] == [False, True]
+    assert [event.lost for event in perfetto.events(path)] == [0, UNCOUNTED]
 
 
 def test_the_numbers_of_unused_events_are_those_of_perfettos_package() -> None:
@@ -374,6 +380,11 @@ def test_the_numbers_of_unused_events_are_those_of_perfettos_package() -> None:
     known = protos.FtraceEvent.DESCRIPTOR.fields_by_name
     assert {known[name].number: name for name in perfetto.UNUSED.values()} == perfetto.UNUSED
     assert known["generic"].number == perfetto.GENERIC
+    assert {known[name].number: name for name in perfetto.OFFLINE.values()} == perfetto.OFFLINE
+    for name in perfetto.OFFLINE.values():
+        fields = known[name].message_type.fields_by_name
+        named = fields["affected_cpu" if "affected_cpu" in fields else "cpu"]
+        assert named.number == perfetto.CPU
     generic_event = protos.GenericFtraceEvent.DESCRIPTOR.fields_by_name
     assert generic_event["event_name"].number == perfetto.EVENT_NAME
 

@@ -14,7 +14,7 @@ from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.errors import UserError
-from cpuidle_lab.formats.writer import EVENTS, Event
+from cpuidle_lab.formats.writer import EVENTS, UNCOUNTED, Event
 from cpuidle_lab.stock import told_of
 from tests.unit.kernel_events import EXIT, MS, Kernel, bare, periods
 
@@ -318,7 +318,7 @@ def test_lost_events_may_have_given_the_cpu_back(tmp_path: Path) -> None:
     kernel.add(1000, "sched_switch", prev_pid=0, next_pid=5)
     kernel.add(1000, "cil_sleep_length", ret=9 * MS, dn=MS)
     # The switch back was among those that were lost before this answer.
-    kernel.events[-1] = replace(kernel.events[-1], lost=True)
+    kernel.events[-1] = replace(kernel.events[-1], lost=UNCOUNTED)
     kernel.add(100, "cil_retain_tick")
     kernel.add(100, "cpu_idle", state=1, cpu_id=0)
     kernel.add(30_000, "cpu_idle", state=EXIT, cpu_id=0)
@@ -523,7 +523,7 @@ def test_after_lost_events_no_interval_spans_the_loss(tmp_path: Path) -> None:
     for _ in range(3):
         kernel.idle(1, 20_000, sleep=MS, delta=MS)
     kernel.events.append(
-        Event(0, kernel.now + 10, "cil_retain_tick", lost=True),
+        Event(0, kernel.now + 10, "cil_retain_tick", lost=UNCOUNTED),
     )
     kernel.now += 10
     for _ in range(3):

@@ -461,7 +461,8 @@ static const char *use_record(struct reader *r, size_t table,
 
 /* ---- Reading. ---- */
 
-static void note_lost(struct reader *r, const struct tep_record *record, int cpu)
+/* @events are lost here, -1 for an unknown number, or it is a hole of another kind. */
+static void note_hole(struct reader *r, u64 ts, int cpu, s64 events)
 {
 	struct cil_chunk *chunk = &r->chunks[TABLE_LOST];
 
@@ -470,8 +471,8 @@ static void note_lost(struct reader *r, const struct tep_record *record, int cpu
 	cil_periods_lost(&r->periods);
 	if (!r->wanted[TABLE_LOST])
 		return;
-	begin_row(chunk, record->ts, cpu);
-	cil_put_number(chunk, 2, record->missed_events);
+	begin_row(chunk, ts, cpu);
+	cil_put_number(chunk, 2, events);
 	end_row(r, chunk);
 }
 
@@ -495,7 +496,7 @@ static void take_record(struct reader *r, const struct tep_record *record,
 	int id;
 
 	if (record->missed_events)
-		note_lost(r, record, cpu);
+		note_hole(r, record->ts, cpu, record->missed_events);
 	if (record->size < 2)
 		cil_fail(r, "is damaged: an event of CPU %d has no type", cpu);
 	id = read_number(r, record->data, 2, false);
@@ -509,6 +510,11 @@ static void take_record(struct reader *r, const struct tep_record *record,
 		put_record(r, table, record, cpu);
 	if (!r->used[table])
 		return;
+	if (table == TABLE_OFFLINE) {
+		if (cil_read_field(r, table, 0, record) == (u64)cpu)
+			note_hole(r, record->ts, cpu, 0);
+		return;
+	}
 	error = use_record(r, table, record);
 	if (error)
 		cil_fail(r, "%s", error);

@@ -141,6 +141,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_REFLECT] = { "reflect", ANY_SYSTEM, "cil_reflect", {
 		{ "residency_ns", "res", CIL_U64, 0 },
 		{ "bits", "bits", CIL_U32, 0 } } },
+	[TABLE_OFFLINE] = { "offline", "cpuhp", "cpuhp_enter", {
+		{ "offline_cpu", "cpu", CIL_U32, 0 } } },
 	[TABLE_LOST] = { "lost", NULL, NULL, {
 		{ "events", NULL, CIL_S64, 0 } } },
 	[TABLE_PERIOD] = { "period", NULL, NULL, {
@@ -360,6 +362,8 @@ static void resolve_tables(struct reader *r)
 		r->used[TABLE_CONFIG] = event_of(r, TABLE_CONFIG);
 	}
 	r->used[TABLE_CPU_IDLE] |= r->wanted[TABLE_IDLE];
+	r->used[TABLE_OFFLINE] = event_of(r, TABLE_OFFLINE);
+	r->wanted[TABLE_OFFLINE] = false;
 	r->wanted[TABLE_UNASKED] = false;
 	for (table = 0; table < TABLE_COUNT; table++) {
 		if (cil_tables[table].system && !cil_is_made(r, table) &&

@@ -16,18 +16,28 @@ from pathlib import Path
 from typing import IO
 
 from cpuidle_lab.errors import UserError
+from cpuidle_lab.formats.holes import Holes
 from cpuidle_lab.formats.writer import EVENTS, Event
 from cpuidle_lab.stock import MARK
 
 # Field numbers of perfetto_trace.proto, by message.
 PACKET = 1
 FTRACE_EVENTS, SEQUENCE, PACKET_DROPPED, COMPRESSED_PACKETS = 1, 10, 42, 50
-CPU, EVENT, LOST_EVENTS, BUNDLE_ERROR = 1, 2, 3, 8
+CPU, EVENT, LOST_EVENTS, BUNDLE_ERROR, BROKEN_PAGE = 1, 2, 3, 8, 512
 TIMESTAMP, PRINT, SCHED_SWITCH, CPU_IDLE = 1, 3, 4, 13
 STATE, CPU_ID = 1, 2
 PREV_PID, NEXT_PID = 2, 6
 BUF = 2
 EVENT_NAME = 1
+
+# Events of a CPU that goes offline or comes back; in all its number is field 1.
+OFFLINE = {
+    19: "sched_cpu_hotplug",
+    343: "cpuhp_exit",
+    344: "cpuhp_multi_enter",
+    345: "cpuhp_enter",
+    346: "cpuhp_latency",
+}
 
 # Events that would tell more, and are left out; those of GENERIC carry their name.
 GENERIC = 327
@@ -168,21 +178,20 @@ def _unused(fields: dict[int, Value]) -> str:
     return next((name for number, name in UNUSED.items() if number in fields), "")
 
 
-def _event(cpu: int, data: bytes, lost: bool, unused: set[str]) -> Event | None:
-    fields = dict(_fields(data))
+def _event(cpu: int, fields: dict[int, Value], unused: set[str]) -> Event | None:
     ts = _number(fields, TIMESTAMP)
     if CPU_IDLE in fields:
         told = _numbers(fields[CPU_IDLE])
         values = {"state": _number(told, STATE), "cpu_id": _number(told, CPU_ID)}
-        return Event(cpu, ts, "cpu_idle", values, lost=lost)
+        return Event(cpu, ts, "cpu_idle", values)
     if SCHED_SWITCH in fields:
         told = _numbers(fields[SCHED_SWITCH])
         values = {"prev_pid": _number(told, PREV_PID), "next_pid": _number(told, NEXT_PID)}
-        return Event(cpu, ts, "sched_switch", values, lost=lost)
+        return Event(cpu, ts, "sched_switch", values)
     if PRINT in fields:
         text = _numbers(fields[PRINT]).get(BUF, b"")
         if isinstance(text, bytes):
-            return Event(cpu, ts, "print", text=text.decode(errors="replace").strip(), lost=lost)
+            return Event(cpu, ts, "print", text=text.decode(errors="replace").strip())
     if name := _unused(fields):
         unused.add(name)
     return None
@@ -197,7 +206,7 @@ class _Bundles:
 
     def __init__(self) -> None:
         self.unused: set[str] = set()
-        self._lost: set[int] = set()
+        self._holes = Holes()
         # CPUs whose events a sequence of packets has carried.
         self._carried: dict[int, set[int]] = {}
 
@@ -206,7 +215,8 @@ class _Bundles:
         head = {key: value for key, value in packet if key != FTRACE_EVENTS}
         carried = self._carried.setdefault(_number(head, SEQUENCE), set())
         if _number(head, PACKET_DROPPED):
-            self._lost |= carried
+            for cpu in carried:
+                self._holes.lost(cpu)
         for key, bundle in packet:
             if key == FTRACE_EVENTS and isinstance(bundle, bytes):
                 yield from self._bundle(bundle, carried)
@@ -216,14 +226,16 @@ class _Bundles:
         head = {key: value for key, value in fields if key != EVENT}
         cpu = _number(head, CPU)
         carried.add(cpu)
-        if _number(head, LOST_EVENTS) or BUNDLE_ERROR in head:
-            self._lost.add(cpu)
+        if _number(head, LOST_EVENTS) or BUNDLE_ERROR in head or BROKEN_PAGE in head:
+            self._holes.lost(cpu)
         for key, value in fields:
             if key == EVENT and isinstance(value, bytes):
-                event = _event(cpu, value, cpu in self._lost, self.unused)
+                told = dict(_fields(value))
+                for number in OFFLINE.keys() & told.keys():
+                    self._holes.off(_number(_numbers(told[number]), CPU))
+                event = _event(cpu, told, self.unused)
                 if event:
-                    yield event
-                    self._lost.discard(cpu)
+                    yield from self._holes.place(event)
 
 
 def events(path: Path) -> Iterator[Event]:

@@ -14,7 +14,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from cpuidle_lab.formats.writer import EVENTS, Event
+from cpuidle_lab.errors import UserError
+from cpuidle_lab.formats.holes import Holes
+from cpuidle_lab.formats.writer import EVENTS, UNCOUNTED, Event
 
 # A longer line is none of a trace: Android's page holds scripts in such lines.
 _LINE_MAX = 1 << 16
@@ -23,14 +25,53 @@ _LINE = re.compile(
     r"\[(\d{1,4})\]\s+(?:[^\s\d:]\S{2,9}\s+|\S{4,9}\s+(?=\d+\.))?(\d{1,12})\.(\d{6}|\d{9}):\s+"
     r"(?:\d+\s+)?(?:(\w+):)?(\w+):\s*(.*)$"
 )
+# How the line of an event begins, and one that was cut off before it has a name.
+_HEAD = re.compile(r"^(?:[^\[]*[-\s])?\d{1,9}\s+(?:\([-\s\d]{4,8}\)\s+)?\[(\d{1,4})\](?=\s|$)")
+_CUT = re.compile(r"^[^\[]*\[(\d{1,4})\](?:\s+[^\s:]{3,10})?(?:\s+\d{1,12}\.\d{6,9}:)?\s*$")
 _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
 _SWITCH = re.compile(r":(\d{1,9}) \[\d+\] \S+ ==> .*:(\d{1,9}) \[")
-_LOST = re.compile(r"CPU:(\d{1,4}) \[(?:LOST \d+ EVENTS|EVENTS DROPPED)\]|\[CPU:(\d{1,4}) LOST")
+
+# That events are missing here: the CPU if it is told, and their number if that is.
+_LOSSES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # The kernel's trace and trace_pipe.
+        r"^\s*CPU:(?P<cpu>\d{1,4}) \[LOST (?P<events>\d{1,18}) EVENTS\]",
+        # trace-cmd report.
+        r"^\s*CPU:(?P<cpu>\d{1,4}) \[(?P<events>\d{1,18}) EVENTS DROPPED\]",
+        # perf script --show-lost-events.
+        r"(?:\[(?P<cpu>\d{1,4})\].*)?\bPERF_RECORD_LOST\w*:? .*?lost (?P<events>\d{1,18})",
+        # perf trace and bpftrace.
+        r"^\s*(?:LOST|Lost) (?P<events>\d{1,18}) events\b",
+        # The first two without a number, or cut off by a program for mail.
+        r"^\s*\[?CPU:(?P<cpu>\d{1,4})\b.*\b(?:LOST|DROPPED|EVENTS)\b",
+    )
+)
+# The kernel overwrote events older than those that follow.
+_OVERWRITTEN = re.compile(r"^#\s+entries-in-buffer/entries-written:\s+(\d{1,18})/(\d{1,18})")
+# That events are missing, and not where.
+_UNPLACED = (
+    (
+        re.compile(r"Processed \d+ events and lost [1-9]\d* chunks"),
+        "print it with perf script --show-lost-events",
+    ),
+    (re.compile(r"^dropped events: [1-9]"), "record it again, with the option overwrite of ftrace"),
+)
+# Of events of a CPU that goes offline or comes back: where its number is.
+_OFFLINE = {
+    **dict.fromkeys(
+        ("cpuhp_enter", "cpuhp_multi_enter", "cpuhp_exit", "cpuhp_latency"), r"\bcpu:\s*(\d{1,4})"
+    ),
+    **dict.fromkeys(("sched_cpu_hotplug", "cpu_hotplug"), r"\bcpu[ =](\d{1,4})"),
+    "suspend_resume": r"^CPU_O(?:FF|N)\[(\d{1,4})\]",
+}
+
 # Of struct timer_list, as the kernel shows it: deferrable (does not wake an idle CPU), pinned.
 _WHEEL_FLAGS = {"D": 0x80000, "P": 0x100000}
 _WHEEL_CPU = 0x3FFFF
 _MARKS = ("tracing_mark_write", "print")
+_PAGE_BEGINS = ("# tracer:", "<!DOCTYPE html", "<html", "cpus=")
 
 
 def is_text(head: bytes) -> bool:
@@ -38,10 +79,7 @@ def is_text(head: bytes) -> bool:
     if b"\0" in head:
         return False
     lines = head.decode(errors="replace").splitlines()
-    return any(
-        _LINE.search(line) or line.startswith(("# tracer:", "<!DOCTYPE html", "<html", "cpus="))
-        for line in lines
-    )
+    return any(_LINE.search(line) or line.startswith(_PAGE_BEGINS) for line in lines)
 
 
 def _number(text: str) -> int:
@@ -65,33 +103,34 @@ def _wheel_timer(pairs: dict[str, str], values: dict[str, int]) -> dict[str, int
     return values | {"now": values.get("expires", 0) - timeout, "flags": flags}
 
 
-def _event(line: str, lost: set[int]) -> Event | None:
-    found = _LINE.search(line)
-    if not found:
-        return None
+def _values(name: str, rest: str, pairs: dict[str, str]) -> dict[str, int]:
+    values = {key: _number(pairs[key]) for key in EVENTS[name][2] if key in pairs}
+    if name == "timer_start":
+        return _wheel_timer(pairs, values)
+    switch = _SWITCH.search(rest) if name == "sched_switch" and not values else None
+    return {"prev_pid": int(switch[1]), "next_pid": int(switch[2])} if switch else values
+
+
+def _event(found: re.Match[str], holes: Holes) -> Event | None:
     cpu_text, seconds, fraction, _, name, rest = found.groups()
+    if name in _OFFLINE and (gone := re.search(_OFFLINE[name], rest)):
+        holes.off(int(gone[1]))
     name = "print" if name in _MARKS else name
-    if name not in EVENTS:
+    if name not in EVENTS or name in _OFFLINE:
         return None
     cpu = int(cpu_text)
     ts = int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0"))
-    text, values = "", {}
     if name == "print":
         text = re.sub(r"^(?:0x)?[0-9a-f]{6,}:?\s+|^tracing_mark_write:\s*", "", rest).strip()
-    else:
-        pairs = dict(_PAIR.findall(rest))
-        text = pairs.get("function", "").partition("/")[0].partition("+")[0]
-        values = {key: _number(pairs[key]) for key in EVENTS[name][2] if key in pairs}
-        if name == "timer_start":
-            values = _wheel_timer(pairs, values)
-        switch = _SWITCH.search(rest) if name == "sched_switch" and not values else None
-        if switch:
-            values = {"prev_pid": int(switch[1]), "next_pid": int(switch[2])}
+        return Event(cpu, ts, name, text=text)
+    pairs = dict(_PAIR.findall(rest))
+    values = _values(name, rest, pairs)
     if name == "cpu_idle" and "state" not in values:
+        holes.lost(cpu)
         return None
-    was_lost = cpu in lost
-    lost.discard(cpu)
-    return Event(cpu, ts, name, values, text, was_lost)
+    return Event(
+        cpu, ts, name, values, pairs.get("function", "").partition("/")[0].partition("+")[0]
+    )
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -104,12 +143,32 @@ def _lines(path: Path) -> Iterator[bytes]:
             begins = data.endswith(b"\n")
 
 
+def _note_loss(path: Path, line: str, holes: Holes) -> None:
+    """Note what a line that is no event says of missing ones; the event of a cut line is one."""
+    for pattern, remedy in _UNPLACED:
+        if pattern.search(line):
+            raise UserError(f"{path}: says that events were lost, and not where; {remedy}")
+    if overwritten := _OVERWRITTEN.search(line):
+        holes.lost(None, max(int(overwritten[2]) - int(overwritten[1]), 0))
+    elif told := next((found for loss in _LOSSES if (found := loss.search(line))), None):
+        named = told.groupdict()
+        cpu, events = named.get("cpu"), named.get("events")
+        holes.lost(int(cpu) if cpu else None, int(events) if events else UNCOUNTED)
+    elif _HEAD.search(line) and (cut := _CUT.search(line)):
+        holes.lost(int(cut[1]))
+
+
 def events(path: Path) -> Iterator[Event]:
-    """Yield the events of a file of text, line by line."""
-    lost: set[int] = set()
-    for data in _lines(path):
-        line = data.decode(errors="replace").rstrip().removesuffix("\\n\\")
-        if dropped := _LOST.search(line):
-            lost.add(int(dropped[1] or dropped[2]))
-        elif event := _event(line, lost):
-            yield event
+    """Yield the events of a file of text, line by line.
+
+    Raises:
+        UserError: it says that events were lost, and not where.
+    """
+    holes = Holes()
+    lines = (data.decode(errors="replace").rstrip().removesuffix("\\n\\") for data in _lines(path))
+    for line in lines:
+        found = _LINE.search(line)
+        if not found:
+            _note_loss(path, line, holes)
+        elif event := _event(found, holes):
+            yield from holes.place(event)

@@ -20,6 +20,11 @@ _TIME_MAX = 1 << 62
 _DELTA_MAX = 1 << 27
 _TEXT_MAX = 2000
 
+# Flags of a page: events before it are missing, and their number follows its events.
+_MISSED, _MISSED_COUNTED = 1 << 31, 1 << 30
+# Events are missing, and it is not known how many.
+UNCOUNTED = -1
+
 # Name of a field: type, offset, size, signed.
 Fields = dict[str, tuple[str, int, int, bool]]
 
@@ -74,7 +79,13 @@ EVENTS: dict[str, tuple[str, int, Fields]] = {
     "cil_stop_tick": ("cil", 405, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_retain_tick": ("cil", 406, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_idle_exit": ("cil", 407, {"ip": ("unsigned long", 8, 8, False)}),
+    "cpuhp_enter": ("cpuhp", 418, {"cpu": ("unsigned int", 8, 4, False)}),
 }  # fmt: skip
+
+# The event that says that its CPU goes offline or comes back.
+OFFLINE = "cpuhp_enter"
+# Events without which a recording has nothing of idle CPUs.
+_BESIDE = ("print", OFFLINE)
 
 # Events whose function is told by its name.
 WITH_FUNCTION = ("hrtimer_expire_entry", "hrtimer_start", "timer_expire_entry")
@@ -89,12 +100,12 @@ class Event:
     """One event of whatever format.
 
     Attributes:
-        cpu: CPU that recorded it.
+        cpu: CPU that recorded it, and went idle or woke up.
         ts: time, ns.
         name: a key of EVENTS.
         values: fields by name; those missing are 0.
         text: of a `print`; of an event of WITH_FUNCTION the function.
-        lost: events before it are missing.
+        lost: how many events before it are missing, or UNCOUNTED.
     """
 
     cpu: int
@@ -102,7 +113,7 @@ class Event:
     name: str
     values: dict[str, int] = field(default_factory=dict)
     text: str = ""
-    lost: bool = False
+    lost: int = 0
 
 
 def _format(name: str, number: int, fields: Fields) -> bytes:
@@ -128,10 +139,10 @@ class _Pages:
         self.size = 0
         self.last = 0
         self._start = 0
-        self._lost = False
+        self._lost = 0
         self._body = bytearray()
 
-    def add(self, ts: int, record: bytes, lost: bool) -> None:
+    def add(self, ts: int, record: bytes, lost: int) -> None:
         """Add a record; `ts` never decreases."""
         need = len(record) + 24
         if lost or not self._body or len(self._body) + need > PAGE - _PAGE_HEADER:
@@ -155,7 +166,10 @@ class _Pages:
         """Write the page."""
         if not self._body:
             return
-        commit = len(self._body) | (1 << 31 if self._lost else 0)
+        commit = len(self._body) | (_MISSED if self._lost else 0)
+        if self._lost > 0:
+            commit |= _MISSED_COUNTED
+            self._body += struct.pack("<Q", self._lost)
         page = struct.pack("<QQ", self._start, commit) + self._body
         self.spool.write(page.ljust(PAGE, b"\0"))
         self.size += PAGE
@@ -211,7 +225,7 @@ class Writer:
             )
         pages.add(event.ts, self._pack(event), event.lost)
         self._has_delta |= "dn" in event.values
-        self.count += event.name != "print"
+        self.count += event.name not in _BESIDE
 
     def _pack(self, event: Event) -> bytes:
         _, number, fields = EVENTS[event.name]
