@@ -24,6 +24,9 @@ from tests.unit.tracedat import Trace
 MARKERS = 1_000_000
 MEMORY = 64 << 20
 
+# Of a Perfetto event of an idle CPU; the reader does without it.
+CPU_ID = 2
+
 # ---- What is read ----
 
 STYLES = {
@@ -68,7 +71,7 @@ def field(number: int, value: int | bytes) -> bytes:
 
 def idle_packet(ts: int, state: int, more: bytes = b"") -> bytes:
     """Return the fields of a packet with one idle event of CPU 3."""
-    told = field(perfetto.STATE, state) + field(perfetto.CPU_ID, 3)
+    told = field(perfetto.STATE, state) + field(CPU_ID, 3)
     event = field(perfetto.TIMESTAMP, ts) + field(perfetto.CPU_IDLE, told)
     bundle = field(perfetto.CPU, 3) + more + field(perfetto.EVENT, event)
     return field(perfetto.FTRACE_EVENTS, bundle)
@@ -78,7 +81,7 @@ def packed(kind: str = "plain") -> bytes:
     """Return a Perfetto trace of two idle periods."""
     events = b""
     for ts, state in ((1000, 1), (2000, EXIT), (3000, 2), (9000, EXIT)):
-        told = field(perfetto.STATE, state) + field(perfetto.CPU_ID, 3)
+        told = field(perfetto.STATE, state) + field(CPU_ID, 3)
         events += field(
             perfetto.EVENT, field(perfetto.TIMESTAMP, ts) + field(perfetto.CPU_IDLE, told)
         )
@@ -287,7 +290,7 @@ def a_bundle(*more: bytes) -> bytes:
     """Return a Perfetto trace of an idle period, with other events in the middle."""
     idle = [
         field(perfetto.TIMESTAMP, ts)
-        + field(perfetto.CPU_IDLE, field(perfetto.STATE, state) + field(perfetto.CPU_ID, 3))
+        + field(perfetto.CPU_IDLE, field(perfetto.STATE, state) + field(CPU_ID, 3))
         for ts, state in ((1000, 1), (9000, EXIT), (10_000, 1), (20_000, EXIT))
     ]
     others = [field(perfetto.TIMESTAMP, 1500) + one for one in more]

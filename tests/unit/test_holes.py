@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Recordings of other programs with holes."""
+"""Recordings of other programs with holes, and with lines that a program for mail has broken."""
 
 import json
+import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import is_foreign, perfetto, text
 from cpuidle_lab.formats.writer import OFFLINE, UNCOUNTED
 from tests.unit.kernel_events import EXIT, MS
-from tests.unit.test_formats import STYLES, field
+from tests.unit.test_formats import REPORT, STYLES, field
 
 # The hole lies in the third idle period of CPU 1, CPU 0 is idle across it.
 HOLE = 5
@@ -61,6 +63,8 @@ WORDINGS = {
     "CPU:1 [1740 EVENTS DROPPED]": (1740, 0, False),
     "CPU:1 [EVENTS DROPPED]": (0, 1, False),
     "  CPU:1 [EVENTS DROPPED]": (0, 1, False),
+    "> CPU:1 [LOST 1740 EVENTS]": (1740, 0, False),
+    "CPU:1 [LOST 1740\nEVENTS]": (1740, 0, False),
     "CPU:1 [1740 EVENTS": (0, 1, False),
     "CPU:1 [LOST 40 EVENTS]\nCPU:1 [LOST 2 EVENTS]": (42, 0, False),
     "CPU:1 [LOST 40 EVENTS]\nCPU:1 [LOST EVENTS]": (0, 1, False),
@@ -173,9 +177,7 @@ def test_a_perfetto_trace_tells_of_holes(tmp_path: Path) -> None:
         return field(perfetto.PACKET, field(perfetto.FTRACE_EVENTS, bundle))
 
     idle = [
-        event(
-            1000 * n, perfetto.CPU_IDLE, field(perfetto.STATE, EXIT if n % 2 else 1) + field(2, 1)
-        )
+        event(1000 * n, perfetto.CPU_IDLE, field(perfetto.STATE, EXIT if n % 2 else 1))
         for n in range(6)
     ]
     (number,) = (key for key, name in perfetto.OFFLINE.items() if name == OFFLINE)
@@ -191,3 +193,95 @@ def test_a_perfetto_trace_tells_of_holes(tmp_path: Path) -> None:
     ]  # fmt: skip
     with columns.opened(path) as recording:
         assert recording.table("interval")["start_ns"].to_list() == [4000]
+
+
+# ---- Broken lines ----
+
+
+def broken(content: str, chosen: Sequence[int], quote: str = "") -> str:
+    """Break each line at one blank of it, as programs for mail do; `chosen` says at which."""
+    out = []
+    for n, whole in enumerate(content.splitlines()):
+        blanks = [found.start() for found in re.finditer(r"(?<=\S) +(?=\S)", whole)]
+        if blanks and not whole.startswith("#"):
+            at = blanks[chosen[n % len(chosen)] % len(blanks)]
+            out += [whole[:at] + " ", whole[at:].strip()]
+        else:
+            out.append(whole)
+    return "".join(f"{quote}{part}\n" for part in out)
+
+
+@pytest.mark.parametrize("quote", ["", "> ", "> > "], ids=["", "quoted", "twice"])
+@pytest.mark.parametrize("style", [name for name in STYLES if name != "systrace"])
+@pytest.mark.parametrize("at", range(6))
+def test_a_broken_line_is_put_together(tmp_path: Path, style: str, at: int, quote: str) -> None:
+    whole = "\n".join(line(cpu, n, style) for n in range(len(TIMES_MS)) for cpu in (0, 1)) + "\n"
+    (tmp_path / "whole").write_text(whole)
+    path = tmp_path / "wrapped"
+    path.write_text(broken(whole, [at], quote))
+    assert list(text.events(path)) == list(text.events(tmp_path / "whole"))
+    assert is_foreign(path)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lines_of_all_events_are_put_together(tmp_path: Path, seed: int) -> None:
+    source = random.Random(seed)
+    (tmp_path / "whole").write_text(REPORT)
+    path = tmp_path / "wrapped"
+    path.write_text(broken(REPORT, [source.randrange(40) for _ in range(40)]))
+    assert list(text.events(path)) == list(text.events(tmp_path / "whole"))
+
+
+# The CPU in brackets is the CPU, whether the field is there or not.
+# What follows on a line of its own tells nothing that the event has told.
+@pytest.mark.parametrize(
+    "rest", ["", " cpu_id=0", "\ncpu_id=1", " \n cpu_id=1", f"\nstate={EXIT}", "\nRegards"]
+)
+def test_the_cpu_in_brackets_is_the_cpu(tmp_path: Path, rest: str) -> None:
+    path = written(tmp_path / "x", lines().replace(" cpu_id=1", rest))
+    assert lengths(path, 1) == [1, 1, 300, 1]
+    assert lengths(path, 0) == [300]
+
+
+OF_THE_RUN = re.compile(
+    r"[\d.]+ (s|million/s)\b|\d{4}-\S+T\S+|\"(seconds|events_per_s)\": .*|/tmp/cpuidle-lab-\w+"
+)
+COMMANDS = {
+    "report": ["--json", "-o", "{out}.html"],
+    "compare": [
+        "--json",
+        "--machine",
+        "skx",
+        "--governors",
+        "teo_ng",
+        "--no-mainline",
+        "--no-instructions",
+    ],
+    "columns": ["--json", "-o", "{out}"],
+}
+
+
+def test_a_broken_recording_gives_the_same_figures_in_each_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: dict[str, list[str]] = {}
+    for name in ("one_line", "two_lines"):
+        folder = tmp_path / name
+        folder.mkdir()
+        path = folder / "trace.txt"
+        path.write_text(lines() if name == "one_line" else broken(lines(), [0, 1, 2, 3]))
+        words = [
+            *([command, str(path), *(w.format(out=folder / command) for w in options)]
+              for command, options in COMMANDS.items()),
+            ["doctor", "--trace", str(path)],
+            ["export", str(path), "--perfetto", str(folder / "p.json")],
+            ["replay", "--check", str(path)],
+        ]  # fmt: skip
+        said[name] = []
+        for command in words:
+            code = main(command)
+            out = capsys.readouterr()
+            figures = OF_THE_RUN.sub("", out.out + out.err)
+            said[name].append(f"{command[0]} {code} {figures.replace(name, 'X')}")
+        said[name].append((folder / "p.json").read_bytes().replace(name.encode(), b"X").hex())
+    assert said["one_line"] == said["two_lines"]

@@ -436,17 +436,17 @@ def idle_periods(trace: Trace) -> pl.DataFrame:
     events = trace.tables["cpu_idle"]
     if not events.height:
         return pl.DataFrame()
-    events = events.select("ts", "idle_cpu", "state")
+    events = events.select("ts", "cpu", "state")
     # A loss comes before the event at its time, and has no state.
-    lost = trace.tables["lost"].select("ts", idle_cpu=pl.col("cpu").cast(events.schema["idle_cpu"]))
-    ordered = pl.concat([lost, events], how="diagonal").sort("idle_cpu", "ts", maintain_order=True)
-    same = pl.col("idle_cpu") == pl.col("idle_cpu").shift(-1)
+    lost = trace.tables["lost"].select("ts", "cpu")
+    ordered = pl.concat([lost, events], how="diagonal").sort("cpu", "ts", maintain_order=True)
+    same = pl.col("cpu") == pl.col("cpu").shift(-1)
     ends = pl.col("state").shift(-1) == tr.IDLE_EXIT
     length = (pl.col("ts").shift(-1).cast(pl.Int64) - pl.col("ts").cast(pl.Int64)).cast(pl.Float64)
     return (
         ordered.with_columns(residency=length)
         .filter((pl.col("state") != tr.IDLE_EXIT) & same & ends)
-        .select("ts", cpu=pl.col("idle_cpu"), index=pl.col("state"), residency="residency")
+        .select("ts", "cpu", index=pl.col("state"), residency="residency")
     )
 
 

@@ -430,7 +430,7 @@ def _leave_out(told: Told, tables: dict[str, pl.DataFrame]) -> dict[str, int]:
     found = left_out(told, dict(counts.iter_rows()))
     if found:
         gone = [int(cpu) for cpu in found]
-        tables["cpu_idle"] = tables["cpu_idle"].filter(~pl.col("idle_cpu").is_in(gone))
+        tables["cpu_idle"] = tables["cpu_idle"].filter(~pl.col("cpu").is_in(gone))
     return found
 
 

@@ -433,8 +433,7 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 {
 	const struct source *s = r->sources[TABLE_CPU_IDLE];
 
-	if ((r->counts.decisions && !r->stock.is_on) ||
-	    read_source(r, &s[1], record) != r->periods.cpu)
+	if (r->counts.decisions && !r->stock.is_on)
 		return NULL;
 	return cil_periods_idle(&r->periods, record->ts,
 				read_source(r, &s[0], record));

@@ -518,8 +518,6 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 	u32 state = cil_read_field(r, TABLE_CPU_IDLE, 0, record);
 	const char *error;
 
-	if (cil_read_field(r, TABLE_CPU_IDLE, 1, record) != r->periods.cpu)
-		return NULL;
 	error = cil_stock_tick_told(&r->stock.state);
 	if (error)
 		return error;

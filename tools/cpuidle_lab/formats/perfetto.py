@@ -25,7 +25,7 @@ PACKET = 1
 FTRACE_EVENTS, SEQUENCE, PACKET_DROPPED, COMPRESSED_PACKETS = 1, 10, 42, 50
 CPU, EVENT, LOST_EVENTS, BUNDLE_ERROR, BROKEN_PAGE = 1, 2, 3, 8, 512
 TIMESTAMP, PRINT, SCHED_SWITCH, CPU_IDLE = 1, 3, 4, 13
-STATE, CPU_ID = 1, 2
+STATE = 1
 PREV_PID, NEXT_PID = 2, 6
 BUF = 2
 EVENT_NAME = 1
@@ -182,8 +182,7 @@ def _event(cpu: int, fields: dict[int, Value], unused: set[str]) -> Event | None
     ts = _number(fields, TIMESTAMP)
     if CPU_IDLE in fields:
         told = _numbers(fields[CPU_IDLE])
-        values = {"state": _number(told, STATE), "cpu_id": _number(told, CPU_ID)}
-        return Event(cpu, ts, "cpu_idle", values)
+        return Event(cpu, ts, "cpu_idle", {"state": _number(told, STATE)})
     if SCHED_SWITCH in fields:
         told = _numbers(fields[SCHED_SWITCH])
         values = {"prev_pid": _number(told, PREV_PID), "next_pid": _number(told, NEXT_PID)}

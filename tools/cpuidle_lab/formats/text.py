@@ -6,12 +6,13 @@ page) and `perf script` all write
 
     COMM-PID [CPU] FLAGS SECONDS.FRACTION: EVENT: FIELD=VALUE ...
 
-Lines of another form, and of events that are not needed, are passed over.
+Lines of another form, and of events that are not needed, are passed over. A program for mail may
+have broken a line at a blank, and quoted it.
 """
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cpuidle_lab.errors import UserError
@@ -20,14 +21,17 @@ from cpuidle_lab.formats.writer import EVENTS, UNCOUNTED, Event
 
 # A longer line is none of a trace: Android's page holds scripts in such lines.
 _LINE_MAX = 1 << 16
+# A line that was broken was no longer.
+_BROKEN_MAX = 1 << 12
 
 _LINE = re.compile(
     r"\[(\d{1,4})\]\s+(?:[^\s\d:]\S{2,9}\s+|\S{4,9}\s+(?=\d+\.))?(\d{1,12})\.(\d{6}|\d{9}):\s+"
     r"(?:\d+\s+)?(?:(\w+):)?(\w+):\s*(.*)$"
 )
-# How the line of an event begins, and one that was cut off before it has a name.
+# How the line of an event begins, and where it may have been broken before it has a name.
 _HEAD = re.compile(r"^(?:[^\[]*[-\s])?\d{1,9}\s+(?:\([-\s\d]{4,8}\)\s+)?\[(\d{1,4})\](?=\s|$)")
 _CUT = re.compile(r"^[^\[]*\[(\d{1,4})\](?:\s+[^\s:]{3,10})?(?:\s+\d{1,12}\.\d{6,9}:)?\s*$")
+_QUOTED = re.compile(r"^(?:>\s?)+")
 _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
 _SWITCH = re.compile(r":(\d{1,9}) \[\d+\] \S+ ==> .*:(\d{1,9}) \[")
@@ -48,6 +52,7 @@ _LOSSES = tuple(
         r"^\s*\[?CPU:(?P<cpu>\d{1,4})\b.*\b(?:LOST|DROPPED|EVENTS)\b",
     )
 )
+_LOSS_BEGINS = re.compile(r"^\s*\[?CPU:\d")
 # The kernel overwrote events older than those that follow.
 _OVERWRITTEN = re.compile(r"^#\s+entries-in-buffer/entries-written:\s+(\d{1,18})/(\d{1,18})")
 # That events are missing, and not where.
@@ -79,7 +84,43 @@ def is_text(head: bytes) -> bool:
     if b"\0" in head:
         return False
     lines = head.decode(errors="replace").splitlines()
-    return any(_LINE.search(line) or line.startswith(_PAGE_BEGINS) for line in lines)
+    return any(found or line.startswith(_PAGE_BEGINS) for line, found in _whole(lines))
+
+
+def _begins(line: str) -> bool:
+    """Tell whether a line is no later part of one that was broken."""
+    return (
+        not line
+        or line.startswith(("#", "<", "=> "))
+        or line[0].isspace()
+        or bool(_HEAD.search(line) or _LOSS_BEGINS.search(line))
+    )
+
+
+def _is_complete(line: str, found: re.Match[str] | None) -> bool:
+    """Tell whether a line has all that was on it before a program for mail broke it."""
+    if not found:
+        return not _HEAD.search(line) and ("]" in line or not _LOSS_BEGINS.search(line))
+    name, rest = found[5], found[6]
+    if name not in EVENTS:
+        return name not in (*_MARKS, *_OFFLINE)
+    return EVENTS[name][2].keys() <= dict(_PAIR.findall(rest)).keys() or bool(_SWITCH.search(rest))
+
+
+def _whole(lines: Iterable[str]) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """Yield lines, those that were broken put together, and what _LINE finds in each."""
+    whole, found = "", None
+    for line in lines:
+        if line.startswith(">"):
+            line = _QUOTED.sub("", line)
+        match = _LINE.search(line)
+        if match or _begins(line) or len(whole) > _BROKEN_MAX or _is_complete(whole, found):
+            yield whole, found
+            whole, found = line, match
+        else:
+            whole = f"{whole.rstrip()} {line}"
+            found = _LINE.search(whole)
+    yield whole, found
 
 
 def _number(text: str) -> int:
@@ -123,7 +164,8 @@ def _event(found: re.Match[str], holes: Holes) -> Event | None:
     if name == "print":
         text = re.sub(r"^(?:0x)?[0-9a-f]{6,}:?\s+|^tracing_mark_write:\s*", "", rest).strip()
         return Event(cpu, ts, name, text=text)
-    pairs = dict(_PAIR.findall(rest))
+    # What follows the fields of an event is none of them.
+    pairs = dict(reversed(_PAIR.findall(rest)))
     values = _values(name, rest, pairs)
     if name == "cpu_idle" and "state" not in values:
         holes.lost(cpu)
@@ -166,8 +208,7 @@ def events(path: Path) -> Iterator[Event]:
     """
     holes = Holes()
     lines = (data.decode(errors="replace").rstrip().removesuffix("\\n\\") for data in _lines(path))
-    for line in lines:
-        found = _LINE.search(line)
+    for line, found in _whole(lines):
         if not found:
             _note_loss(path, line, holes)
         elif event := _event(found, holes):
