@@ -185,4 +185,9 @@ def opened(path: Path, given: Sequence[Table] = ()) -> Iterator[Recording]:
         target = folder / "columns"
         told = tr.told_with(path, given) if given else None
         write(path, target, told=told)
-        yield Recording(target)
+        try:
+            yield Recording(target)
+        except UserError as error:
+            # The user knows the trace alone.
+            message = error.message.replace(str(target), str(path))
+            raise UserError(message, error.exit_code) from error
