@@ -144,6 +144,19 @@ def test_the_script_by_hand_leaves_tracing_as_it_was(hand: Host) -> None:
     assert tree.read(f"{TRACEFS}/events/enable") == "0"
 
 
+def test_the_script_by_hand_reads_the_limits_again_at_the_end(hand: Host) -> None:
+    root = hand.tree.root
+    with (root / "bin/trace-cmd").open("a") as file:
+        file.write('until [ "$1" = sh ]; do shift; done\n"$@"\n')
+    done = by_hand(hand)
+    assert done.returncode == 0, done.stderr
+    # A file keeps the last line only.
+    last = (hand.tree.read(f"{TRACEFS}/trace_marker") or "").strip()
+    assert last.startswith("stock end cpus=")
+    words = (root / "arguments").read_text().splitlines()
+    assert last.replace("stock end", "stock machine") in words
+
+
 def test_the_script_by_hand_records_without_probes(hand: Host) -> None:
     hand.tree.path(KPROBE_EVENTS).unlink()
     done = by_hand(hand)
@@ -223,7 +236,7 @@ def test_a_session_sets_probes_and_describes_the_machine(
     assert "-C mono -e cil_p" in words and "-f prev_pid == 0 || next_pid == 0" in words
     assert "cpuidle_lab" not in words
     assert len(probe_lines(host)) == 13
-    assert (host.tree.read(f"{TRACEFS}/trace_marker") or "").startswith("phase end")
+    assert (host.tree.read(f"{TRACEFS}/trace_marker") or "").startswith("stock end")
 
 
 def test_an_unknown_tick_is_said(

@@ -19,6 +19,9 @@ from cpuidle_lab.intervals import judged
 from cpuidle_lab.phases import Phase
 from cpuidle_lab.trace import Machine, Trace
 
+# CPU and number of a decision.
+_NUMBER = pl.Struct({"cpu": pl.UInt16(), "seq": pl.UInt64()})
+
 # Columns of the frames, with their types, in their order.
 DECISIONS: dict[str, pl.DataType] = {
     "cpu": pl.UInt16(), "seq": pl.UInt64(), "ts": pl.UInt64(), "workload": pl.String(),
@@ -70,7 +73,10 @@ class Frames:
     states: pl.DataFrame
 
     def regret(self) -> pl.DataFrame:
-        """Return the regret, in percent, by workload and governor: as the report has it."""
+        """Return the regret, in percent, by workload and governor: as the report has it.
+
+        It is null where the report has "?".
+        """
         return (
             self.intervals.group_by("workload", "governor", maintain_order=True)
             .agg(
@@ -78,7 +84,11 @@ class Frames:
                 cost=pl.col("cost_pj").sum(),
                 oracle=pl.col("oracle_pj").sum(),
             )
-            .with_columns(regret=100 * (pl.col("cost") / pl.col("oracle") - 1))
+            .with_columns(
+                regret=pl.when(pl.col("oracle") > 0).then(
+                    100 * (pl.col("cost") / pl.col("oracle") - 1)
+                )
+            )
             .drop("cost", "oracle")
         )
 
@@ -94,9 +104,7 @@ def frames_of(path: Path) -> Frames:
     trace = tr.load(path)
     decided, stays = metrics.decisions_of(trace), metrics.idle_periods(trace)
     if not decided.height and not stays.height:
-        raise UserError(
-            f"{path}: holds no idle periods, neither cpuidle_lab:* nor power:cpu_idle events"
-        )
+        raise tr.no_idle_periods(path)
     decisions, intervals = _judged(trace, decided)
     return Frames(
         path,
@@ -178,13 +186,24 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     ).join(pl.concat(verdicts), on=["cpu", "seq"], how="left", maintain_order="left")
     first = known.select("cpu", "ts", "workload", "governor", first_seq="seq")
     costs = pl.concat(intervals).join(first, on=["cpu", "first_seq"], maintain_order="left")
-    worth = pl.col("judged")
+    worth = pl.col("judged") & ~pl.struct("cpu", seq="first_seq").is_in(_withheld(trace))
     costs = costs.with_columns(
         seq=pl.col("first_seq"),
+        judged=worth,
         cost_pj=pl.when(worth).then("cost_pj"),
         oracle_pj=pl.when(worth).then("oracle_pj"),
     )
     return _shaped(known, DECISIONS), _shaped(costs.sort("cpu", "seq"), INTERVALS)
+
+
+def _withheld(trace: Trace) -> pl.Series:
+    """Return CPU and number of the decisions whose governor has no regret in the report."""
+    gone = [
+        group.periods.select(pl.struct("cpu", "seq")).to_series()
+        for group in metrics.analyse(trace)
+        if group.source == metrics.DECISIONS and group.values["regret"] is None
+    ]
+    return pl.concat(gone) if gone else pl.Series(dtype=_NUMBER)
 
 
 def _idle(trace: Trace, decisions: pl.DataFrame, stays: pl.DataFrame) -> pl.DataFrame:

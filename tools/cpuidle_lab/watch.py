@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import DEBUGFS, LAB, Machine
+from cpuidle_lab.invariants import Facts, broken
 
 SHADOW = f"{LAB}/shadow"
 SHADOW_STATS = f"{LAB}/shadow_stats"
@@ -74,8 +75,10 @@ class Tally:
 
     @property
     def regret(self) -> float | None:
-        """Modelled one-shot regret, 0.1 for 10 % more than the oracle; None if it is unknown."""
-        return self.cost / self.oracle_cost - 1 if self.oracle_cost else None
+        """Modelled one-shot regret, 0.1 for 10 % above the oracle; None if unknown or below 0."""
+        value = self.cost / self.oracle_cost - 1 if self.oracle_cost else None
+        is_wrong = value is not None and broken(Facts(regret=100 * value))
+        return None if is_wrong else value
 
     def share(self, count: int) -> float | None:
         """Return a count as a part of the decisions, 0 to 1; None without any."""

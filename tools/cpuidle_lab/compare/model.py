@@ -325,12 +325,12 @@ def check(result: Result, source: Source) -> list[str]:
     )
 
 
-def _remarks(recording: Recording, path: Path) -> list[str]:
-    """Return what a reader must know of a recording."""
+def _remarks(recording: Recording, source: Source) -> list[str]:
+    """Return what a reader must know of a recording; without regrets where they are withheld."""
     missing = omissions(recording.stock or {})
     if isinstance(recording, Blind):
         return [NOTE, facts(recording), *missing]
-    said = trust.remarks(recording, path)
+    said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path)
     return [stock_line(recording.stock), *missing, *said] if recording.stock else said
 
 
@@ -379,7 +379,7 @@ def build(
         with phase("Replaying the recorders themselves", len(opened)) as done:
             remarks = {}
             for source, recording in opened:
-                remarks[source.label] = _remarks(recording, source.path)
+                remarks[source.label] = _remarks(recording, source)
                 done(1)
     for source, _ in opened:
         for item in results:
