@@ -14,11 +14,15 @@ import pytest
 from cpuidle_lab import columns as co
 from cpuidle_lab import invariants, withheld
 from cpuidle_lab.cli import main
+from cpuidle_lab.commands.machines import describe
+from cpuidle_lab.compare.worst import request_us
 from cpuidle_lab.costs import Costs
 from cpuidle_lab.errors import UserError
 from cpuidle_lab.invariants import RULES, Facts, broken
+from cpuidle_lab.machines import Known
 from cpuidle_lab.metrics import Group, analyse
 from cpuidle_lab.trace import TIME_MAX, load
+from cpuidle_lab.view.html_page import machine_table
 from tests.unit.kernel_events import EXIT, Kernel, bare
 from tests.unit.kernel_events import MACHINE as MACHINE_LINE
 from tests.unit.periods import MACHINE, US, Builder, Period
@@ -302,3 +306,22 @@ def test_a_request_in_between_leaves_no_regret(
     assert (found["runs"][0]["metrics"]["regret"] is None) == counts
     assert any("latency requests were set 1 times" in line
                for line in found["traces"][0]["omissions"]) == counts  # fmt: skip
+
+
+# ---- Units ----
+
+
+def test_the_price_of_an_entry_has_one_unit() -> None:
+    """Entering C6 costs 181.2 uJ: on the page, and for `machines`."""
+    told = describe(Known("x", "", MACHINE))["states"]
+    assert isinstance(told, list) and told[2]["entry_uj"] == 181.2
+    page = machine_table(MACHINE)
+    assert "uJ" in page and "181.200" in page and "nJ" not in page
+
+
+@pytest.mark.parametrize(
+    ("request_ns", "shown_us"),
+    [(TIME_MAX, None), (-1, None), (2_000_000_000_000, None), (20_000, 20.0)],
+)
+def test_the_default_of_pm_qos_is_no_request(request_ns: int, shown_us: float | None) -> None:
+    assert request_us(request_ns) == shown_us

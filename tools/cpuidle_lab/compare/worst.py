@@ -122,7 +122,7 @@ def _us(ns: int) -> float | None:
     return None if ns < 0 or ns > _NEVER else ns / 1000
 
 
-def _request_us(ns: int) -> float | None:
+def request_us(ns: int) -> float | None:
     """Return a latency request; None for the value that PM QoS has where there is none."""
     return None if ns >= 1000 * NO_DMA_LATENCY_US else _us(ns)
 
@@ -145,7 +145,7 @@ def _bad(recording: Recording, place: Place, inputs: Mapping[str, int]) -> Bad:
         length_us=inputs["length_ns"] / 1000,
         timer_us=_us(inputs["timer_ns"]),
         tick_us=_tick_us(inputs, machine.tick_ns),
-        latency_req_us=_request_us(inputs["latency_req_ns"]),
+        latency_req_us=request_us(inputs["latency_req_ns"]),
         disabled=disabled,
         chosen=names[choice["index"]],
         stop_tick=bool(choice["stop_tick"]),
