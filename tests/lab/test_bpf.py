@@ -220,7 +220,7 @@ def test_a_shadow_is_watched_replaced_set_and_let_go(said: dict[str, str]) -> No
     assert said["dump.cpus"] == "4"
     assert "not replaced: the object cannot be opened" in said["garbage.err"]
     assert said["garbage.name"] == "name=wteo"
-    assert (said["shadow.code"], said["shadow.governor"]) == ("130", "wteo")
+    assert (said["shadow.code"], said["shadow.governor"]) == ("143", "wteo")
     assert said["shadow.shadow"] == "menu_ng"
 
 

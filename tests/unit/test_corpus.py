@@ -204,6 +204,10 @@ def test_what_is_not_as_recorded_is_built_again(
     reasons = [found.lacks(each) for each in (FIRST, SECOND, changed)]
     assert reasons == ["its file has changed", "missing", "its recipe has changed"]
     maker.made.clear()
+    with pytest.raises(UserError, match=r"is not the file that corpus\.json knows"):
+        build(tmp_path, FIRST)
+    assert (tmp_path / FIRST.file).read_text() == "damaged"
+    (tmp_path / FIRST.file).unlink()
     again = build(tmp_path, FIRST, SECOND, changed)
     assert maker.made == [FIRST.name, SECOND.name, THIRD.name]
     assert not any(again.lacks(each) for each in (FIRST, SECOND, changed))

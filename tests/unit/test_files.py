@@ -18,7 +18,7 @@ import pytest
 
 from cpuidle_lab import cli, files
 from cpuidle_lab.columns import foreign as no_columns
-from cpuidle_lab.errors import FAILURE, TERMINATED, USAGE, UserError
+from cpuidle_lab.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.lab import results
 from tests.unit import tracedat
 
@@ -295,6 +295,6 @@ def test_sigterm_is_said(
         return 0
 
     monkeypatch.setattr("cpuidle_lab.commands.machines.run", run)
-    assert cli.main(["machines"]) == TERMINATED
-    assert capsys.readouterr().err == "\ncpuidle-lab: ended by SIGTERM\n"
+    assert cli.main(["machines"]) == 143
+    assert capsys.readouterr().err == "\ncpuidle-lab: interrupted by SIGTERM\n"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

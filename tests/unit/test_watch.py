@@ -415,7 +415,8 @@ def test_a_signal_restores_the_list(
     assert (root / SHADOW[1:]).read_text() == "wteo menu_ng\n"
     process.send_signal(number)
     _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (code, "")
+    said = f"\ncpuidle-lab: interrupted by {number.name}\n" if code else ""
+    assert (process.returncode, err) == (code, said)
     assert (root / SHADOW[1:]).read_text() == "teo_ng\n"
 
 

@@ -10,6 +10,7 @@ import os
 import pkgutil
 import re
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
@@ -17,15 +18,22 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import __version__, commands
-from cpuidle_lab.errors import FAILURE, INTERRUPTED, TERMINATED, UserError
+from cpuidle_lab.errors import FAILURE, INTERRUPTED, UserError
 from cpuidle_lab.files import inputs
-from cpuidle_lab.waiting import Terminated, sigterm_interrupts
+from cpuidle_lab.waiting import InterruptedSession, Terminated, sigterm_interrupts
 
 # Beside tools/ in the tree; not installed.
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 # Options that say where something is written.
 OUTPUTS = frozenset({"output", "csv", "page", "perfetto", "openmetrics", "directory"})
+
+# Below the list of commands.
+ENDINGS = (
+    "A command replaces only files that it has written, and never an input; else it exits with 2.",
+    "It exits with 130 after Ctrl-C, and with 143 after SIGTERM.",
+    "CPUIDLE_LAB_DEBUG=1 shows a traceback where a command fails.",
+)
 
 # In which order the commands are listed, and under which heading; others come last.
 GROUPS = (
@@ -149,7 +157,7 @@ def listing(found: Sequence[Command]) -> str:
         lines += [f"{title}:", *group, ""] if group else []
     if left:
         lines += ["others:", *(f"  {name:12}{about}" for name, about in left.items()), ""]
-    return "\n".join([*lines, "CPUIDLE_LAB_DEBUG=1 shows a traceback where a command fails."])
+    return "\n".join([*lines, *ENDINGS])
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -212,9 +220,10 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
         # The reader of the output has ended; keep Python from complaining again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
-    except Terminated:
-        print("\ncpuidle-lab: ended by SIGTERM", file=sys.stderr)
-        return TERMINATED
+    except (InterruptedSession, Terminated) as error:
+        name = signal.Signals(error.number).name
+        print(f"\ncpuidle-lab: interrupted by {name}", file=sys.stderr)
+        return 128 + error.number
     except KeyboardInterrupt:
         print("\ncpuidle-lab: interrupted", file=sys.stderr)
         return INTERRUPTED

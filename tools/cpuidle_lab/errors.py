@@ -4,7 +4,6 @@
 FAILURE = 1
 USAGE = 2
 INTERRUPTED = 130
-TERMINATED = 143
 
 
 class UserError(Exception):

@@ -31,6 +31,8 @@ class InterruptedSession(Exception):  # noqa: N818 - no error, the user wanted i
 class Terminated(KeyboardInterrupt):
     """SIGTERM came; all that ends by Ctrl-C ends by it, too."""
 
+    number = signal.SIGTERM
+
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated

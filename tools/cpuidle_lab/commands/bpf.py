@@ -4,11 +4,9 @@
 import argparse
 import contextlib
 import json
-import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 
 from cpuidle_lab.bpf import build, live
 from cpuidle_lab.errors import USAGE, UserError
@@ -54,10 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", type=Path, default=build.OBJECTS, metavar="DIR",
         help="folder of the object (default: build/bpf)")  # fmt: skip
     add("--json", action="store_true", help="print the answer as JSON")
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _show(args: argparse.Namespace, found: dict[str, object]) -> None:
@@ -138,6 +132,5 @@ def run(args: argparse.Namespace) -> int:
     elif args.action == "stop":
         live.stop(machine)
     else:
-        signal.signal(signal.SIGTERM, _interrupt)
         _run_live(args)
     return 0

@@ -18,7 +18,7 @@ from cpuidle_lab.host import Machine
 from cpuidle_lab.idle_tables import ticks_per_second
 from cpuidle_lab.sysfs import Tree
 from cpuidle_lab.view.html_page import generator
-from cpuidle_lab.waiting import InterruptedSession, Waiter
+from cpuidle_lab.waiting import Waiter
 
 NAME = "calibrate"
 HELP = "measure this machine's idle states: exit latency, power, break-even points"
@@ -238,11 +238,8 @@ def run(args: argparse.Namespace) -> int:
         files.check(path, foreign)
     if os.geteuid() and not machine.tree.is_recorded:
         raise UserError("calibrate needs root (use sudo)")
-    try:
-        with Waiter() as waiter:
-            found = calibrate(machine, args, waiter)
-    except InterruptedSession as interruption:
-        return 128 + interruption.number
+    with Waiter() as waiter:
+        found = calibrate(machine, args, waiter)
     # Printed first: a full disk must not cost the measurement.
     if args.json:
         print(json.dumps(result.as_json(found), indent=2), flush=True)

@@ -21,10 +21,10 @@ examples:
                                         each command that takes a trace takes its columns
   python3 -c 'import polars; print(polars.read_parquet("trace.columns/interval/*.parquet"))'
 
-DIR is replaced if it holds columns already, and left alone if it holds anything else.
+DIR is replaced if it holds columns alone, and left as it is if it holds anything else.
 docs/replay.md describes the columns.
 
-exit codes: 0 done, 1 the file is no trace or is damaged, or DIR is something else, 2 wrong usage
+exit codes: 0 done, 1 the file is no trace or is damaged, 2 wrong usage, or DIR is something else
 """
 
 

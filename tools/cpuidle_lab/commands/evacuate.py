@@ -111,16 +111,13 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         show(evacuation.choose(machine.tree, wish), args)
         return 0
-    try:
-        with Waiter() as waiter, evacuation.evacuated(machine, wish, args.method) as cpus:
-            show(cpus, args)
-            if args.command:
-                return run_command(args.command, waiter)
-            try:
-                waiter.wait(args.duration)
-            except InterruptedSession as interruption:
-                if args.duration is not None or interruption.number != signal.SIGINT:
-                    raise
-            return 0
-    except InterruptedSession as interruption:
-        return 128 + interruption.number
+    with Waiter() as waiter, evacuation.evacuated(machine, wish, args.method) as cpus:
+        show(cpus, args)
+        if args.command:
+            return run_command(args.command, waiter)
+        try:
+            waiter.wait(args.duration)
+        except InterruptedSession as interruption:
+            if args.duration is not None or interruption.number != signal.SIGINT:
+                raise
+        return 0

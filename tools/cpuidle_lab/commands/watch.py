@@ -227,5 +227,5 @@ def run(args: argparse.Namespace) -> int:
             watch(machine, waiter, args, show)
     except InterruptedSession as interruption:
         if not (open_ended and interruption.number == signal.SIGINT):
-            return 128 + interruption.number
+            raise
     return 0

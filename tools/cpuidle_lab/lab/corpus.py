@@ -4,8 +4,8 @@
 One boot makes one trace. Several from one boot would save the seconds of booting, but then a
 trace would depend on those before it, and one could not be made without the others.
 
-A trace is built when it is missing, when its file is not the one that the manifest knows, or when
-its recipe has changed. Sources of the modules, and Debian's packages, change more often than that
+A trace is built when it is missing or when its recipe has changed. A file that the manifest does
+not know is left alone. Sources of the modules, and Debian's packages, change more often than that
 and do not make a trace less true, and governors are compared on traces that stay: the manifest
 says what each was made with, and a check what has changed since.
 """
@@ -14,10 +14,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import scratch
+from cpuidle_lab.files import check, scratch, write_whole
 from cpuidle_lab.lab import emulator, images, workloads
 from cpuidle_lab.lab.cache import TOP, digest, locked
 from cpuidle_lab.lab.run import GUEST, LabRun, run_lab
@@ -182,6 +183,11 @@ class Corpus:
             return "its file has changed"
         return ""
 
+    def _foreign(self, recipe: Recipe, path: Path) -> str:
+        entry = self.entries.get(recipe.name)
+        known = entry is not None and sha256(path) == entry.sha256
+        return "" if known else f"is not the file that {MANIFEST} knows"
+
     def build(self, recipes: Iterable[Recipe]) -> Iterator[Recipe]:
         """Make those traces that are lacking; what is complete stays, also after a failure.
 
@@ -189,16 +195,19 @@ class Corpus:
             Each recipe when its trace is there and in the manifest.
 
         Raises:
-            UserError: an image cannot be made, or a program fails in the guest.
+            UserError: an image cannot be made, a program fails in the guest, or a file is not ours.
         """
         for recipe in recipes:
             with self._scratch() as folder:
                 self.entries = read_manifest(self.folder / MANIFEST)
                 if self.lacks(recipe):
+                    check(self.path(recipe), partial(self._foreign, recipe))
                     made, entry = make(recipe, folder)
-                    made.replace(self.path(recipe))
+                    # In this order: a file that the manifest does not know may be a user's.
+                    self.path(recipe).unlink(missing_ok=True)
                     self.entries[recipe.name] = entry
                     self._write_manifest()
+                    made.replace(self.path(recipe))
             yield recipe
 
     def check(self, recipe: Recipe) -> str:
@@ -236,9 +245,8 @@ class Corpus:
         names = sorted(self.entries, key=lambda name: (order.get(name, len(order)), name))
         traces = {name: asdict(self.entries[name]) for name in names}
         text = json.dumps({"version": MANIFEST_VERSION, "traces": traces}, indent=2)
-        temporary = self.folder / f".{MANIFEST}"
-        temporary.write_text(text + "\n")
-        temporary.replace(self.folder / MANIFEST)
+        # The manifest was read, so it is one.
+        write_whole(self.folder / MANIFEST, text + "\n", lambda _: "")
 
 
 def read_manifest(path: Path) -> dict[str, Entry]:
