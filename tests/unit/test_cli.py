@@ -432,7 +432,7 @@ def test_sigterm_leaves_no_folder_of_a_boot(
 def test_an_error_of_several_files_is_one_sentence() -> None:
     first = ("a", "b", "[Errno 28] No space left on device: 'a' -> 'b'")
     text = cli.describe_os_error(shutil.Error([first, first]))
-    assert text == "a: No space left on device; free some space and try again"
+    assert text == "b: No space left on device; free some space and try again"
 
 
 def test_machines_in_virtual_time_leave_a_host_cpu_to_others(

@@ -197,6 +197,12 @@ def test_an_exception_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     assert set(contents(tmp_path)) == {"out", "out/old"}
 
 
+def test_an_error_names_the_output(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, files.whole(tmp_path / "out", ours) as new:
+        (new / "part").touch()
+    assert caught.value.filename == str(tmp_path / "out")
+
+
 @pytest.mark.parametrize("way", [files.whole, lambda path, _: files.claimed(path)])
 def test_the_second_of_two_is_refused(
     way: Callable[..., AbstractContextManager[Path | None]],

@@ -191,11 +191,13 @@ def describe_os_error(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
         # What went wrong with each of several files; the first will do.
-        found = re.match(r"\[Errno (\d+)\] (.*?): '(.*?)'", error.args[0][0][2])
-        if found:
-            error = OSError(int(found[1]), found[2], found[3])
+        _, target, reason = error.args[0][0]
+        if found := re.match(r"\[Errno (\d+)\] (.*?): '", reason):
+            error = OSError(int(found[1]), found[2], target)
     text = error.strerror or str(error)
-    where = f"{error.filename}: " if error.filename else ""
+    # Of two names, the second one is that of the copy.
+    name = error.filename2 or error.filename
+    where = f"{name}: " if name else ""
     remedy = "; free some space and try again" if error.errno == errno.ENOSPC else ""
     return f"{where}{text}{remedy}"
 

@@ -151,8 +151,9 @@ def whole(path: Path, foreign: Foreign) -> Iterator[Path]:
         try:
             yield folder / NEW
         except OSError as error:
-            # The name of the scratch directory tells a user nothing.
-            if str(error.filename).startswith(f"{folder}/{NEW}"):
+            # The name of the scratch directory tells a user nothing. A write that fails has none.
+            unnamed = error.filename is None and error.errno is not None
+            if unnamed or str(error.filename).startswith(f"{folder}/{NEW}"):
                 raise OSError(error.errno, error.strerror, str(path)) from error
             raise
         check(path, foreign)
@@ -174,10 +175,7 @@ def write_whole(path: Path, text: str | bytes, foreign: Foreign) -> None:
         OSError: it cannot be written.
     """
     with whole(path, foreign) as new:
-        try:
-            new.write_bytes(text.encode() if isinstance(text, str) else text)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        new.write_bytes(text.encode() if isinstance(text, str) else text)
         if path.exists():
             shutil.copymode(path, new)
 
