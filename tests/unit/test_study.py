@@ -586,7 +586,7 @@ def test_a_part_alone_writes_nothing(scratch: Path, capsys: pytest.CaptureFixtur
         (["wteo", "--regimes", "timer-1ms"], "nothing to change to"),
         (["wteo", "--machines", "skx", "--full"], "exclude each other"),
         (["wteo", "--only", "regret,"], "missing"),
-        (["wteo", "-o", "/nowhere/at/all.md"], "cannot be written"),
+        (["wteo", "-o", "/nowhere/at/all.md"], "no such directory"),
     ],
 )
 def test_what_is_wrong_is_said_at_once(
