@@ -7,6 +7,7 @@ modules are built against it.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -124,6 +125,7 @@ def build_tree(flavour: str) -> Path:
         run_logged(build_all, log, f"building the kernel '{flavour}'")
         _pack_indexes(target)
         _drop_objects(target)
+        _let_move(target)
 
     version = subprocess.run(
         [compiler(flavour), "--version"], capture_output=True, text=True, check=True
@@ -215,6 +217,13 @@ def _pack_indexes(tree: Path) -> None:
             data = (tree / name).read_bytes()
             cpio.file(f"usr/lib/modules/{_release(tree)}/{name}", data)
         cpio.close()
+
+
+def _let_move(tree: Path) -> None:
+    """Let modules be built against a tree that is not where it was built; 7.2 remembers that."""
+    makefile = tree / "Makefile"
+    place = re.compile("^(export KBUILD_OUTPUT = ).*", re.MULTILINE)
+    makefile.write_text(place.sub(r"\1$(CURDIR)", makefile.read_text()))
 
 
 def _drop_objects(tree: Path) -> None:
