@@ -282,6 +282,17 @@ def test_a_cpu_outside_of_the_ranges_keeps_its_own_states_or_is_left_out(
     assert list(one["machines"]) == ["2"] and "4 idle periods are left out" in one["omissions"][0]
 
 
+@pytest.mark.parametrize("command", [["report"], COMPARE])
+def test_figures_by_state_say_whose_names_they_have(
+    given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    other = written(tmp_path, ("states:\n" + states(*BIG)).replace("off", "C6S"), "other.yaml")
+    for name, is_said in ((other, True), (given["big"], False)):
+        option = ["--machine", f"0={given['little']},2={name}"]
+        found = json.dumps(shown([command[0], given["trace"], *option, *command[1:]], capsys))
+        assert ("CPUs name their idle states differently" in found) == is_said
+
+
 def test_latency_requests_stay_those_of_the_recording() -> None:
     machine = machines.find("skx")
     own = [Table(0, 3, machine, 7, 2), Table(2, 2, machine, 9, 4)]

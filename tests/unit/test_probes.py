@@ -217,11 +217,14 @@ def test_the_script_by_hand_tells_the_same_idle_states(
     if general is not None:
         (root / "dev").mkdir(exist_ok=True)
         (root / "dev/cpu_dma_latency").write_bytes(struct.pack("=i", general))
+    for k, power in ((0, "1500"), (1, "9"), (2, "4294967295")):
+        (root / f"sys/devices/system/cpu/cpu0/cpuidle/state{k}/power").write_text(f"{power}\n")
     by_hand(hand)
     lines = [(0, line) for line in (root / "arguments").read_text().splitlines()]
     told = told_of(root, lines)
     assert told is not None and told.tables[0].latency_req_us == limit
     assert told.tables == machines.tables_of(hand)
+    assert told.tables[0].machine.power_uw[:3] == (1_500_000, 9000, 0)
 
 
 def test_a_session_sets_probes_and_describes_the_machine(

@@ -72,7 +72,10 @@ describe() {
 			state=$cpu/cpuidle/state$k
 			[ -r "$state/name" ] || continue
 			name=$(tr -c "\n[:alnum:]_.+-" _ <"$state/name")
-			states=$states${states:+,}$name:$(cat "$state/latency"):$(cat "$state/residency"):0
+			power=$(cat "$state/power" 2>/dev/null)
+			[ "$power" -le 1000000 ] 2>/dev/null || power=0
+			states=$states${states:+,}$name:$(cat "$state/latency")
+			states=$states:$(cat "$state/residency"):$power
 			[ "$(cat "$state/disable")" = 0 ] || disabled=$((disabled | 1 << k))
 		done
 		[ -z "$states" ] || echo "stock $1 cpus=${cpu##*/cpu}-${cpu##*/cpu}" \

@@ -179,7 +179,8 @@ class Trace:
         symbols: table and field: what the numbers mean.
         machines: idle states of each CPU that the trace describes.
         integrity: what is missing.
-        omissions: parts of the recording that no figure counts, one sentence each.
+        omissions: parts of the recording that no figure counts, or only doubtfully, one sentence
+            each.
         way: of a recording without the module, as the recorder said (stock.Told); else "".
         changed: the limits of idle states changed while it was recorded.
         left_out_percent: idle periods of CPUs whose idle states are not known, of all, %.
@@ -306,6 +307,21 @@ def machines_of(
                 "recorded; record each machine on its own"
             )
     return machines
+
+
+def name_notes(machines: Mapping[int, Machine]) -> list[str]:
+    """Return a sentence where figures by state have names that not all CPUs have.
+
+    Args:
+        machines: idle states by CPU.
+    """
+    if len({machine.names for machine in machines.values()}) < 2:
+        return []
+    cpu = max(machines, key=lambda cpu: machines[cpu].count)
+    return [
+        f"CPUs name their idle states differently: figures by state are those of its number on all "
+        f"CPUs, under the names of CPU {cpu}"
+    ]
 
 
 def _check_indices(
@@ -494,7 +510,7 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         symbols=schema.symbols,
         machines=machines,
         integrity=_integrity(tables, ending.events, implausible),
-        omissions=said,
+        omissions=[*said, *name_notes(machines)],
         way=told.way if told else "",
         changed=bool(told and told.changed),
         left_out_percent=_left_out_percent(gone, tables["cpu_idle"]),

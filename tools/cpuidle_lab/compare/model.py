@@ -24,7 +24,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
 from cpuidle_lab.stock import Table, omissions, stock_line
-from cpuidle_lab.trace import ENTERED, Integrity, Machine
+from cpuidle_lab.trace import ENTERED, Integrity, Machine, name_notes
 
 _T = TypeVar("_T")
 
@@ -327,11 +327,12 @@ def check(result: Result, source: Source) -> list[str]:
 
 def _remarks(recording: Recording, source: Source) -> list[str]:
     """Return what a reader must know of a recording; without regrets where they are withheld."""
-    missing = omissions(recording.stock or {})
+    missing = [*omissions(recording.stock or {}), *name_notes(recording.machines)]
     if isinstance(recording, Blind):
         return [NOTE, facts(recording), *missing]
     said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path)
-    return [stock_line(recording.stock), *missing, *said] if recording.stock else said
+    stock = [stock_line(recording.stock)] if recording.stock else []
+    return [*stock, *missing, *said]
 
 
 def build(

@@ -272,12 +272,11 @@ def _hints(item: Trace) -> str:
 def _recording(report: Report) -> str:
     cards = []
     for item in report.traces:
-        lost = losses(item.integrity) + item.omissions
-        state = (
-            "<ul class='soft'>" + "".join(f"<li>{escape(line)}.</li>" for line in lost) + "</ul>"
-            if lost
-            else "<p class='soft'>No event is known to be missing.</p>"
-        )
+        lost = losses(item.integrity)
+        state = "" if lost else "<p class='soft'>No event is known to be missing.</p>"
+        if said := lost + item.omissions:
+            lines = "".join(f"<li>{escape(line)}.</li>" for line in said)
+            state += f"<ul class='soft'>{lines}</ul>"
         cards.append(
             f'<div class="card table"><h3>{escape(str(item.path))}</h3>'
             f'<p class="soft">{_facts(item)}; {item.integrity.events:,} events; '
