@@ -511,6 +511,12 @@ def test_errors_of_two_phases_do_not_make_up_for_each_other() -> None:
     assert "-12.0 % on b" in found.line()
 
 
+def judge_any_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let regrets stand: some periods of the recording are within an exit latency."""
+    any_share = replace(withheld.KINDS[withheld.SHORT], limit=100)
+    monkeypatch.setitem(withheld.KINDS, withheld.SHORT, any_share)
+
+
 def test_what_was_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"bursts": {"mean": 0.4, "worst": 1.25, "deepest": "C6 133 us"}}
     monkeypatch.setattr(trust, "measured", lambda: known)
@@ -527,6 +533,7 @@ def test_pages_state_the_error_of_the_workload(
 ) -> None:  # fmt: skip
     known = {"bursts": {"mean": 0.4, "worst": 1.25, "deepest": "C6 133 us"}}
     monkeypatch.setattr(trust, "measured", lambda: known)
+    judge_any_share(monkeypatch)
     path = record(tmp_path / "a.dat", *BOTH)
     page = tmp_path / "page.html"
     assert main([command, str(path), "-o", str(page)]) == 0
@@ -577,9 +584,7 @@ def test_report_and_compare_say_the_same_of_each_governor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Regret as recorded: of the report, of cross-validation, and in compare's notes."""
-    # Some periods of the recording are within an exit latency.
-    any_share = replace(withheld.KINDS[withheld.SHORT], limit=100)
-    monkeypatch.setitem(withheld.KINDS, withheld.SHORT, any_share)
+    judge_any_share(monkeypatch)
     path = record(tmp_path / "a.dat", *BOTH)
 
     def told(*command: str) -> Any:

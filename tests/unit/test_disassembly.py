@@ -32,7 +32,7 @@ INDIRECT = {
     "ops_unreg": "attach and replace of the governor bpf",
     "ops_update": "attach and replace of the governor bpf",
     # Programs in BPF, which the kernel has verified and reaches by its own trampolines.
-    "bpf_init": "init of a program",
+    "cil_bpf_prepare": "init of a program",
     "bpf_select": "select of a program",
     "bpf_update": "update of a program",
     "cil_bpf_read_state": "read of a program",

@@ -79,7 +79,7 @@ EVENTS: dict[str, tuple[str, int, Fields]] = {
     "cil_stop_tick": ("cil", 405, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_retain_tick": ("cil", 406, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_idle_exit": ("cil", 407, {"ip": ("unsigned long", 8, 8, False)}),
-    "cpuhp_enter": ("cpuhp", 418, {"cpu": ("unsigned int", 8, 4, False)}),
+    "cpuhp_enter": ("cpuhp", 420, {"cpu": ("unsigned int", 8, 4, False)}),
 }  # fmt: skip
 
 # The event that says that its CPU goes offline or comes back.
