@@ -463,3 +463,8 @@ def test_a_time_to_the_tick_that_a_text_lacks_is_rebuilt(
     path.write_text(REPORT.replace("<idle>-0", f"{asked}\n<idle>-0", 1))
     (row,) = periods(path).to_dicts()
     assert (row["sleep_length_ns"], row["delta_tick_ns"]) == (sleep_ns, delta_ns)
+
+
+def test_no_two_events_have_one_number() -> None:
+    numbers = [number for _, number, _ in writer.EVENTS.values()]
+    assert len(set(numbers)) == len(numbers)
