@@ -12,7 +12,7 @@ from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 PACKAGE = Path(__file__).resolve().parents[2] / "tools" / "cpuidle_lab"
 
-# The interpreter, and what it is linked with.
+# The interpreter, and the packages of its libraries.
 PYTHON = "python3.13"
 PACKAGES = [
     f"{PYTHON}-minimal",

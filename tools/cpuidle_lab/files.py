@@ -287,7 +287,7 @@ def sweep(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a scratch directory; what it was to replace goes back if nothing took its place."""
+    """Remove a scratch directory; put the old output back if no new one took its place."""
     place = path.with_name(path.name.removeprefix(SCRATCH))
     if (path / OLD).exists() and not place.exists():
         (path / OLD).rename(place)

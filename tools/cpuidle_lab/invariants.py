@@ -16,7 +16,7 @@ _SAME = 1e-6
 
 @dataclass
 class Facts:
-    """What a result says. What it does not say is None or empty, and breaks no rule.
+    """The figures of a result. A missing one is None or empty, and breaks no rule.
 
     Attributes:
         regret: %.
