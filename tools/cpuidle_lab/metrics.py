@@ -31,6 +31,9 @@ CPU_IDLE = "cpu_idle"
 # A regret over fewer intervals is chance; it is shown in the tables only.
 FEW_INTERVALS = 100
 
+# The figure's own note says why.
+NO_REGRET = "no regret is known"
+
 _PJ_PER_MJ = 1e9
 
 
@@ -143,10 +146,10 @@ class Group:
     @property
     def unjudged(self) -> str:
         """Why there is no regret in the summary, "" if there is one."""
-        if self.broken or self.values["regret"] is None:
-            return "no regret is known"
         if self.source == CPU_IDLE:
             return "of power:cpu_idle alone exogenous intervals are not known"
+        if self.broken or self.values["regret"] is None:
+            return NO_REGRET
         few = (self.values["intervals"] or 0) < FEW_INTERVALS
         return f"fewer than {FEW_INTERVALS} idle intervals" if few else ""
 

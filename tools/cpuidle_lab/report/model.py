@@ -79,7 +79,7 @@ class Report:
         """Return one sentence for each reason that keeps a regret out of the summary."""
         found: dict[str, list[str]] = {}
         for group in self.groups:
-            if group.unjudged and group.values["regret"] is not None:
+            if group.unjudged not in {"", metrics.NO_REGRET}:
                 found.setdefault(group.unjudged, []).append(self.section(group))
         return [
             f"{', '.join(dict.fromkeys(names))}: {why}, so not in the summary"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from cpuidle_lab.crossval import trust
-from cpuidle_lab.metrics import Group, definitions, scalars
+from cpuidle_lab.metrics import NO_REGRET, Group, definitions, scalars
 from cpuidle_lab.report.charts import all_charts, state_colours
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.trace import Integrity, Machine, Trace
@@ -156,7 +156,7 @@ def _notes(groups: Sequence[Group]) -> str:
     lines += [
         f"<li>{escape(group.governor)}: {escape(group.unjudged)}, so not in the summary.</li>"
         for group in groups
-        if group.unjudged and group.values["regret"] is not None
+        if group.unjudged not in {"", NO_REGRET}
     ]
     return f"<ul class='soft'>{''.join(lines)}</ul>" if lines else ""
 
