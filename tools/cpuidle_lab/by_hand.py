@@ -30,7 +30,9 @@ gone() {
 	echo "$on" >$tracing/tracing_on
 } 2>/dev/null
 trap gone EXIT
-trap 'exit 130' INT TERM HUP
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 r="r:$group/cil_sleep_length tick_nohz_get_sleep_length ret=\$retval:s64"
 # Kernels before 6.9 refuse the second field.
