@@ -152,6 +152,7 @@ def group_of(path: Path, periods: Sequence[Period]) -> Group:
     return group
 
 
+TIMERLESS = "of power:cpu_idle alone exogenous intervals are not known, so not in the summary"
 WHOLE = Period(1, 402 * US)
 OVERSLEPT = replace(WHOLE, sleep=100 * US, delta_tick=100 * US)
 
@@ -212,6 +213,7 @@ def test_short_periods_leave_no_ranking(tmp_path: Path, capsys: pytest.CaptureFi
     code, found = answer(capsys, "report", path)
     (run,) = found["runs"]
     assert code == 0
+    assert "recording: " + TIMERLESS in found["notes"]
     assert (run["metrics"]["regret"], run["metrics"]["short"]) == (None, 100)
     entry_pj = 2_500 * 2_000 + (1_500 - 100) * 600_000
     assert run["metrics"]["power_mw"] == pytest.approx(100 + entry_pj / 20_000)
@@ -231,10 +233,7 @@ def test_the_reason_why_a_regret_is_not_in_the_summary_is_true(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, found = answer(capsys, "report", bare(tmp_path))
-    assert found["notes"] == [
-        "recording: of power:cpu_idle alone exogenous intervals are not known, so not in the "
-        "summary"
-    ]
+    assert found["notes"] == ["recording: " + TIMERLESS]
 
 
 @pytest.mark.parametrize("command", ["report", "columns"])
@@ -306,6 +305,27 @@ def test_a_request_in_between_leaves_no_regret(
     assert (found["runs"][0]["metrics"]["regret"] is None) == counts
     assert any("latency requests were set 1 times" in line
                for line in found["traces"][0]["omissions"]) == counts  # fmt: skip
+
+
+def test_a_request_in_a_text_leaves_no_regret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = (1, EXIT)
+    rows = [f"idle-0 [001] d..1 {1 + n / 1000:.6f}: cpu_idle: state={ends[n % 2]} cpu_id=1"
+            for n in range(100)]  # fmt: skip
+    rows.insert(51, "app-12 [001] d..1 1.050500: pm_qos_add_request: CPU_DMA_LATENCY value=0")
+    path, table = tmp_path / "t.txt", tmp_path / "m.yaml"
+    path.write_text("\n".join(["# tracer: nop", *rows, ""]))
+    table.write_text("hz: 250\nstates:\n"
+                     "  - {name: C1, exit_latency_us: 2, target_residency_us: 2}\n"
+                     "  - {name: C6, exit_latency_us: 133, target_residency_us: 600}\n")  # fmt: skip
+    _, report = answer(capsys, "report", path, "--machine", table)
+    _, compare = answer(capsys, "compare", path, "--machine", table, "--governors", "teo_ng",
+                        "--no-mainline", "--no-instructions")  # fmt: skip
+    assert report["runs"][0]["metrics"]["regret"] is None
+    assert compare["results"][0]["metrics"]["regret"] is None
+    said = " ".join(compare["notes"])
+    assert "regret unknown" in said and "latency requests were set 1 times" in said
 
 
 # ---- Units ----

@@ -615,7 +615,7 @@ def test_cpu_idle_alone_is_judged_against_the_best_possible(tmp_path: Path) -> N
     with columns.opened(bare(tmp_path)) as recording:
         assert recording.kind == columns.CPU_IDLE
         blind = Blind(recording)
-        assert "above 50.0 %, below 0.0 %" in facts(blind)
+        assert "above 50.0 %, below 0.0 %" in facts(blind, {})
         (chunk,) = blind.intervals(0, ["length_ns", "timer_ns", "flags"])
         assert chunk["length_ns"].tolist() == [1_000_000, 10_000]
         assert (chunk["timer_ns"] == tr.TIME_MAX).all()

@@ -5,7 +5,7 @@ Each idle period is an interval: what ended it (a timer, the tick, another CPU) 
 timer, no latency request and no tick is known either, so the governors are told that there is none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,14 +120,19 @@ def _sums(recording: Recording) -> dict[str, float]:
     return found
 
 
-def facts(recording: Blind) -> str:
-    """Return what the recorded governor came to, in one sentence."""
+def facts(recording: Blind, shares: Mapping[str, float]) -> str:
+    """Return what the recorded governor came to, in one sentence.
+
+    Args:
+        recording: its idle periods.
+        shares: of the recording, by the kinds of `withheld`.
+    """
     sums = _sums(recording)
     if not sums.get("oracle_pj"):
         return "the recorded governor: no idle period"
-    short = {withheld.SHORT: withheld.percent(sums["short"], sums["periods"])}
+    short = withheld.percent(sums["short"], sums["periods"])
     known = f"{100 * (sums['cost_pj'] / sums['oracle_pj'] - 1):.1f} %"
-    regret = "unknown" if withheld.above(short) else known
+    regret = "unknown" if withheld.above({**shares, withheld.SHORT: short}) else known
     above, below = (100 * sums[name] / sums["periods"] for name in ("above", "below"))
     return (
         f"the recorded governor, against the best state for each idle period: regret {regret}, "

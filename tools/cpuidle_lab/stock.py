@@ -252,7 +252,7 @@ def _table(path: Path, words: dict[str, str]) -> Table:
 
 
 def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
-    """Return what the marks of a trace tell; None where no recorder of ours wrote any.
+    """Return what the marks of a trace tell; None of one without any.
 
     Args:
         path: the trace, for messages.
@@ -291,6 +291,7 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
         raise UserError(f"{path}: changes its governor more often than {_GOVERNORS_MAX} times")
     told.changed = _limits_changed(told.tables, ends)
     if requests:
+        found = True
         since = (requests[0] - in_order[0][0]) / 1e9
         told.changed.append(
             f"latency requests were set {len(requests):,} times while it was recorded, first "

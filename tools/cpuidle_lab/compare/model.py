@@ -329,7 +329,7 @@ def _remarks(recording: Recording, source: Source) -> list[str]:
     """Return what a reader must know of a recording; without regrets where they are withheld."""
     missing = [*omissions(recording.stock or {}), *name_notes(recording.machines)]
     if isinstance(recording, Blind):
-        return [NOTE, facts(recording), *missing]
+        return [NOTE, facts(recording, source.shares), *missing]
     said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path)
     stock = [stock_line(recording.stock)] if recording.stock else []
     return [*stock, *missing, *said]
