@@ -316,9 +316,9 @@ def test_a_request_in_a_text_leaves_no_regret(
     rows.insert(51, "app-12 [001] d..1 1.050500: pm_qos_add_request: CPU_DMA_LATENCY value=0")
     path, table = tmp_path / "t.txt", tmp_path / "m.yaml"
     path.write_text("\n".join(["# tracer: nop", *rows, ""]))
-    table.write_text("hz: 250\nstates:\n"
-                     "  - {name: C1, exit_latency_us: 2, target_residency_us: 2}\n"
-                     "  - {name: C6, exit_latency_us: 133, target_residency_us: 600}\n")  # fmt: skip
+    states = "".join(f"  - {{name: {name}, exit_latency_us: {us}, target_residency_us: {us}}}\n"
+                     for name, us in (("C1", 2), ("C6", 133)))  # fmt: skip
+    table.write_text("hz: 250\nstates:\n" + states)
     _, report = answer(capsys, "report", path, "--machine", table)
     _, compare = answer(capsys, "compare", path, "--machine", table, "--governors", "teo_ng",
                         "--no-mainline", "--no-instructions")  # fmt: skip
