@@ -34,9 +34,14 @@ SECONDS = pytest.StashKey[Counter[str]]()
 VERDICTS = pytest.StashKey[dict[str, str]]()
 LONG = pytest.StashKey[list[str]]()
 CHOSEN = pytest.StashKey[list[str]]()
+# Long tests whose kernel of the project's own is not built, by its flavour.
+UNBUILT = pytest.StashKey[Counter[str]]()
 
 BEGUN = time.monotonic()
 LATE = "no time left in this slice"
+
+# Marks tests that boot a kernel that the project builds, which takes longer than a slice.
+OWN = "own_kernel"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[ALL_CPUS] = "1"
     config.stash[SECONDS], config.stash[VERDICTS] = Counter(), {}
     config.stash[LONG], config.stash[CHOSEN] = [], []
+    config.stash[UNBUILT] = Counter()
     for number, handler in SENT.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
@@ -84,16 +90,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def take_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of the slice of this commit, in their order."""
     number = int(long.git("rev-list", "--count", "HEAD") or 0)
-    tests = config.stash[LONG]
+    marked = ((item.nodeid, item.get_closest_marker(OWN)) for item in items)
+    owned = {test: str(mark.args[0]) for test, mark in marked if mark}
+    unbuilt = {test: kernel for test, kernel in owned.items() if not long.is_built(kernel)}
+    tests = [test for test in config.stash[LONG] if test not in unbuilt]
     chosen = long.choose(tests, long.load(), number, long.changed_files())
-    config.stash[CHOSEN] = chosen
+    config.stash[LONG], config.stash[CHOSEN] = tests, chosen
+    config.stash[UNBUILT] = Counter(unbuilt.values())
     if hasattr(config, "workeroutput"):
-        config.workeroutput["slice"] = [tests, chosen]
+        config.workeroutput["slice"] = [tests, chosen, dict(config.stash[UNBUILT])]
+    signal.signal(signal.SIGALRM, cut_off)
+    signal.setitimer(signal.ITIMER_REAL, long.CUT_S)
     place = {test: index for index, test in enumerate(chosen)}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in place])
     items[:] = sorted(
         (item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid]
     )
+
+
+def cut_off(_number: int, _frame: Any) -> None:
+    """End the test that runs, if one does, and what it waits for."""
+    if "PYTEST_CURRENT_TEST" in os.environ:
+        pytest.skip(LATE)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -165,7 +183,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker of pytest-xdist left out; all leave out the same."""
     node.config.stash[LEFT_OUT] = Counter(node.workeroutput.get("left_out", {}))
-    node.config.stash[LONG], node.config.stash[CHOSEN] = node.workeroutput.get("slice", ([], []))
+    tests, chosen, unbuilt = node.workeroutput.get("slice", ([], [], {}))
+    node.config.stash[LONG], node.config.stash[CHOSEN] = tests, chosen
+    node.config.stash[UNBUILT] = Counter(unbuilt)
 
 
 def pytest_terminal_summary(
@@ -196,6 +216,8 @@ def tell_slice(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     others = [test for test in config.stash[LONG] if test not in config.stash[CHOSEN]]
     for test in long.oldest(others, record)[:10]:
         reporter.write_line(f"{record[test].day if test in record else 'never     '}  {test}")
+    for kernel, count in sorted(config.stash[UNBUILT].items()):
+        reporter.write_line(f"without the kernel '{kernel}', which is not built: {count} tests")
     too_long = [row for row in record.values() if row.seconds > long.LIMIT_S]
     for row in too_long:
         reporter.write_line(f"too long for a slice: {row.test} ({row.seconds:.0f} s)")

@@ -45,7 +45,8 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-OTHER = ("6.1", "7.2", "rt", "debug")
+OTHER = ("6.1", "7.2")
+BUILT = ("rt", "debug")
 PROGRAMS = {"set_fifo": SET_FIFO, "flood": FLOOD}
 
 # A CPU that is held receives all packets: more than its interrupts' ends can take. The project's
@@ -112,7 +113,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "kernel", [USUAL, *(pytest.param(k, marks=pytest.mark.full) for k in OTHER)]
+    "kernel",
+    [
+        USUAL,
+        *(pytest.param(k, marks=pytest.mark.full) for k in OTHER),
+        *(pytest.param(k, marks=[pytest.mark.full, pytest.mark.own_kernel(k)]) for k in BUILT),
+    ],
 )
 def test_threads_of_softirqs_precede_the_holder(
     kernel: str, programs: dict[str, bytes], tmp_path: Path

@@ -12,7 +12,7 @@ from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.lab.cache import TOP
 
-pytestmark = [pytest.mark.lab, pytest.mark.full]
+pytestmark = [pytest.mark.lab, pytest.mark.full, pytest.mark.own_kernel("kcfi")]
 
 SOURCE = "emul/work.c"
 SCRIPT = """\

@@ -11,10 +11,9 @@ import pytest
 
 from cpuidle_lab.lab import LabRun, built, run_lab
 
-pytestmark = [pytest.mark.lab, pytest.mark.full]
-
 TOP = Path(__file__).resolve().parents[2]
 FLAVOUR = "debug"
+pytestmark = [pytest.mark.lab, pytest.mark.full, pytest.mark.own_kernel(FLAVOUR)]
 # What a kernel says about any module that is not its own, and about any tests.
 EXPECTED = ("loading out-of-tree module taints kernel", "module verification failed", "kunit")
 

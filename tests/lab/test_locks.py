@@ -8,7 +8,7 @@ import pytest
 from cpuidle_lab.lab import LabRun, run_lab
 from tests.lab.hints_guest import FOREIGN, FUNCTIONS, program
 
-pytestmark = [pytest.mark.lab, pytest.mark.full]
+pytestmark = [pytest.mark.lab, pytest.mark.full, pytest.mark.own_kernel("debug")]
 
 # Each command takes one lock below another; lockdep compares them, in whatever order they come.
 SCRIPT = """

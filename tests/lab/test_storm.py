@@ -153,6 +153,7 @@ def test_an_option_that_cannot_be_set_is_named() -> None:
 
 @pytest.mark.lab
 @pytest.mark.full
+@pytest.mark.own_kernel("debug")
 def test_a_storm_leaves_no_report() -> None:
     code, found = storm("--rounds", str(ROUNDS), "--seed", "1")
     assert found["failure"] == ""
@@ -162,14 +163,16 @@ def test_a_storm_leaves_no_report() -> None:
 
 @pytest.mark.lab
 @pytest.mark.full
+@pytest.mark.own_kernel("debug")
 @pytest.mark.parametrize(
     ("fault", "said", "further"),
     [
         ("use-after-free", "KASAN: slab-use-after-free in version_show", ""),
-        (
+        pytest.param(
             "device",
             "KASAN: slab-use-after-free in version_show",
             "--flavour debug-7.2 --rounds 20 --only table look",
+            marks=pytest.mark.own_kernel("debug-7.2"),
         ),
         ("sleep", "scheduling while atomic", ""),
         ("lock", "possible circular locking", ""),

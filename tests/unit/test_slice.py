@@ -72,3 +72,12 @@ def test_tests_of_a_file_share_their_boot_and_their_slice() -> None:
     for number in range(40):
         chosen = set(long.choose([*TESTS, *names], RECORD | record, number, [])) & set(names)
         assert chosen in (set(), set(names))
+
+
+def test_a_kernel_is_built_if_the_cache_has_that_flavour(tmp_path: Path) -> None:
+    assert not long.is_built("debug", tmp_path / "absent")
+    (tmp_path / "built-debug-7.2-c45b21f6e082").mkdir()
+    (tmp_path / "built-kcsan.log").touch()
+    assert long.is_built("debug-7.2", tmp_path)
+    assert not long.is_built("debug", tmp_path)
+    assert not long.is_built("kcsan", tmp_path)
