@@ -96,9 +96,10 @@ def take_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests = [test for test in config.stash[LONG] if test not in unbuilt]
     chosen = long.choose(tests, long.load(), number, long.changed_files())
     config.stash[LONG], config.stash[CHOSEN] = tests, chosen
-    config.stash[UNBUILT] = Counter(unbuilt.values())
+    counts: Counter[str] = Counter(unbuilt.values())
+    config.stash[UNBUILT] = counts
     if hasattr(config, "workeroutput"):
-        config.workeroutput["slice"] = [tests, chosen, dict(config.stash[UNBUILT])]
+        config.workeroutput["slice"] = [tests, chosen, dict(counts)]
     signal.signal(signal.SIGALRM, cut_off)
     signal.setitimer(signal.ITIMER_REAL, long.CUT_S)
     place = {test: index for index, test in enumerate(chosen)}
