@@ -14,11 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import did_you_mean
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.evidence.tables import ABSENT, MISSED, Section
-from cpuidle_lab.lab.cache import TOP
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent

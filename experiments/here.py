@@ -14,12 +14,12 @@ from typing import Protocol, runtime_checkable
 
 from cpuidle_lab import __version__, energy
 from cpuidle_lab.ab import circumstances, record, session
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.host import Machine
 from cpuidle_lab.lab import programs
-from cpuidle_lab.lab.cache import TOP
 from experiments.experiment import Experiment, Request, Result, Row
 
 LOGS = TOP / "build" / "experiments" / "here"

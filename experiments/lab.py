@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import LabRun, corpus, keys, run_lab
-from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import at_once
 from cpuidle_lab.lab.run import LabResult
 from experiments.experiment import (

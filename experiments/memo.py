@@ -17,9 +17,9 @@ from os import cpu_count
 from pathlib import Path
 from typing import Any
 
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.parallel import completed, threads
 from cpuidle_lab.linux_source import GOVERNORS as KERNEL_FILES
 from cpuidle_lab.linux_source import fetch

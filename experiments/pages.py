@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.files import DOCUMENT, Foreign, check, marked, write_all, write_whole
 from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import ABSENT, Table
-from cpuidle_lab.files import DOCUMENT, Foreign, check, marked, write_all, write_whole
-from cpuidle_lab.lab.cache import TOP, digest
 from experiments.experiment import (
     AGREES,
     DIFFERS,

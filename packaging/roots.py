@@ -16,10 +16,10 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TOP / "tools")]
 
-from cpuidle_lab import apt  # noqa: E402
-from cpuidle_lab.errors import UserError as UserError  # noqa: E402
+from cpuidle_lab.base import apt  # noqa: E402
+from cpuidle_lab.base.cache import CACHE, cached, run_logged  # noqa: E402
+from cpuidle_lab.base.errors import UserError as UserError  # noqa: E402
 from cpuidle_lab.lab import images  # noqa: E402
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged  # noqa: E402
 
 HERE = Path(__file__).parent
 VERSION = (TOP / "VERSION").read_text().strip()

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 
 INTERRUPTED = 130
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.files import scratch
 from cpuidle_lab.lab import LabRun, corpus
-from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.lab.keys import machine_parts
 from experiments.bench import gate, switches
 from experiments.bench.gating import guest, judgement

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import scratch
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.lab import LabRun, programs, run_lab, workloads
-from cpuidle_lab.lab.cache import TOP
 
 MACHINE = "skx"
 WORKLOAD = "cyclictest-1700us"

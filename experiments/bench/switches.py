@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cpuidle_lab.files import scratch
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.lab import LabRun, programs, run_lab
-from cpuidle_lab.lab.cache import TOP
 
 ROUNDS = 4_000
 

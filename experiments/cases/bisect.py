@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.linux_source import GOVERNORS
 from experiments.cases import figures
 from experiments.cases.case import Case, play_cells

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.replay.engine import Array
 from cpuidle_lab.trace import Machine
 from experiments.cases.schema import Figure

@@ -8,7 +8,7 @@ built unmodified, from Debian's linux-source package, beside the project's modul
 from collections.abc import Collection
 from pathlib import Path
 
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.linux_source import fetch
 
 # Kernels whose governors are in a package of Debian's, oldest first.

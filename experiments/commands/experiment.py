@@ -13,8 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpuidle_lab.errors import FAILURE, USAGE, UserError
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
     from experiments.experiment import Experiment, Request, Result
@@ -210,9 +210,9 @@ def _print(one: "Experiment", result: "Result") -> None:
 
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
+    from cpuidle_lab.base.waiting import InterruptedSession
     from cpuidle_lab.host import Machine
     from cpuidle_lab.view.terminal import phase
-    from cpuidle_lab.waiting import InterruptedSession
     from experiments import here, lab, pages
     from experiments.experiment import as_json, kernels
     from experiments.memo import Memo

@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table

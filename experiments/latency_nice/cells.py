@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.synth import US, machine
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw

@@ -7,13 +7,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from cpuidle_lab.base.cache import CACHE, digest
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import corpus
-from cpuidle_lab.lab.cache import CACHE, digest
 from experiments.bench.gating import energy
 from experiments.experiment import Request, Result, Row
 from experiments.lab import NOT_BOOTED, boots

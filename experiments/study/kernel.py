@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean, stdev
 
-from cpuidle_lab import resampling
+from cpuidle_lab.base import resampling
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict

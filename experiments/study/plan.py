@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 
 from cpuidle_lab import synth
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import OWN_KIND, parse
-from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.evidence.tables import Section
 from experiments.memo import Memo, check_sources, sources
 from experiments.study import (

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cpuidle_lab.base.cache import TOP, digest, locked
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.spec import Candidate
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP, digest, locked
 from cpuidle_lab.replay.library import variant
 from experiments.memo import FOLDER, sources
 

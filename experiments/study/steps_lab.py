@@ -14,10 +14,10 @@ from math import sqrt
 from statistics import fmean, variance
 from typing import Any
 
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
 from experiments.lab import figures
 from experiments.memo import Memo
 from experiments.study.programs import KERNEL, Program, Size, cell

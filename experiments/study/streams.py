@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import columns, synth
+from cpuidle_lab.base.cache import digest
 from cpuidle_lab.columns import Columns, Recording
 from cpuidle_lab.compare.model import Phase, labels
 from cpuidle_lab.compare.spec import Candidate
-from cpuidle_lab.lab.cache import digest
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
 from cpuidle_lab.trace import Machine
 from experiments.memo import FOLDER, Memo, sources

@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.synth import US, machine

@@ -6,9 +6,9 @@ The package goes there as it is, so an import that a command gains needs no chan
 
 from pathlib import Path
 
-from cpuidle_lab import apt
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 PACKAGE = Path(__file__).resolve().parents[2] / "tools" / "cpuidle_lab"
 

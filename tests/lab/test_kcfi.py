@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabRun, run_lab
-from cpuidle_lab.lab.cache import TOP
 
 pytestmark = [pytest.mark.lab, pytest.mark.full, pytest.mark.own_kernel("kcfi")]
 

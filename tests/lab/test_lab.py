@@ -13,8 +13,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.intervals import with_energy, with_intervals
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabResult, images
 from tests.campaigns.matrix import builds, rows, run, table
 from tests.campaigns.matrix.table import FAIL, OK, Cell, Outcome

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
 from experiments.experiment import Request, found
 from experiments.pages import FOLDER, RESULT
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabRun, images, run_lab, workloads
 from cpuidle_lab.lab.run import has_booted
 from cpuidle_lab.lab.saved import STATE

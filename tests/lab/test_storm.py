@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import built
 from tests.campaigns.storm import operations, run, sabotage, verdict
 

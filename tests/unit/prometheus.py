@@ -20,9 +20,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab import apt
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 PACKAGES = ("prometheus", "prometheus-node-exporter")
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"

@@ -16,13 +16,13 @@ import pytest
 
 from cpuidle_lab.ab import circumstances, estimates, record, session, words
 from cpuidle_lab.ab.record import StateTime
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.capture import Setting
 from cpuidle_lab.energy import POWERCAP
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CPUIDLE, LAB, Machine
 from cpuidle_lab.sysfs import Tree
-from cpuidle_lab.waiting import Waiter
 from tests.unit import command, recorded
 from tests.unit.command import error, start, wait_for
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.lab.cache import TOP
-from cpuidle_lab.replay import abi
+from cpuidle_lab.base import abi
+from cpuidle_lab.base.cache import TOP
 
 LIBRARY = "tools/native/replay/replay.h"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import apt
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.errors import UserError
 
 URI = "http://mirror.example/debian"
 

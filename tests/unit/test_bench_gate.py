@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.trace import Machine
 from experiments.bench import entry, gate, switches
 from experiments.bench.gating import energy, gate_text, guest, judgement, wakes

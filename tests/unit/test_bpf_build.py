@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build, live
 from cpuidle_lab.bpf.blind import FRAME, blind
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import Machine, project_governors
 from cpuidle_lab.replay import library, points
 from cpuidle_lab.sysfs import Tree

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import files
+from cpuidle_lab.base import files
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import capture
 from cpuidle_lab.commands.capture import Plan, Setting
 from cpuidle_lab.energy import POWERCAP
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CPUIDLE, LAB, TRACEFS, Machine
 from cpuidle_lab.sysfs import Tree
 from tests.unit import command, recorded

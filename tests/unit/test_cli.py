@@ -22,11 +22,12 @@ from typing import Any
 import pytest
 
 from cpuidle_lab import cli
+from cpuidle_lab.base import cache
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import compare, demo, replay
 from cpuidle_lab.compare import spec
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab import LabRun, cache, emulator, images, run_lab, workloads
+from cpuidle_lab.lab import LabRun, emulator, images, run_lab, workloads
 from cpuidle_lab.lab import run as run_module
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.machine import ALL_CPUS, Machine, host_cpu_taken

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cpuidle_lab import cli
 from cpuidle_lab import columns as co
 from cpuidle_lab import trace as tr
-from cpuidle_lab.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from tests.proofs.throughput import reader
 from tests.unit import synthetic
 from tests.unit.intervals_model import (

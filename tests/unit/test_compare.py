@@ -23,11 +23,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpuidle_lab import columns
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import compare_text, figures, model, reasons, spec
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.trace import TIME_MAX, Machine
 from cpuidle_lab.view import terminal

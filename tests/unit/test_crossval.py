@@ -20,12 +20,12 @@ import polars as pl
 import pytest
 
 from cpuidle_lab import columns, withheld
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.lab import keys as keys_of_runs
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.session import TRACE
 from cpuidle_lab.phases import Phase
 from tests.proofs.crossval import assumptions

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.view.terminal import phase
 from experiments.cyclic import entry
 from experiments.experiment import NOT_BOOTED, Request

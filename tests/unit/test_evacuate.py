@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab import evacuation
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus
 
 

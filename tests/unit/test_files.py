@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import cli, files
+from cpuidle_lab import cli
+from cpuidle_lab.base import files
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.columns import foreign as no_columns
-from cpuidle_lab.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.lab import results
 from tests.unit import tracedat
 

@@ -13,8 +13,8 @@ import pytest
 
 from cpuidle_lab import columns, stock, trace_stream
 from cpuidle_lab import trace as tr
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text, writer
 from cpuidle_lab.formats.writer import UNCOUNTED, Event, Writer
 from cpuidle_lab.phases import phases_of

@@ -11,7 +11,7 @@ import pytest
 
 import cpuidle_lab
 from cpuidle_lab import frames, metrics, trace
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.frames import Frames
 from tests.unit import synthetic
 from tests.unit.test_kernelshark import stock

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab import columns, metrics, trace
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats import is_foreign, perfetto, text
 from cpuidle_lab.formats.writer import OFFLINE, UNCOUNTED
 from tests.unit.kernel_events import EXIT, MS

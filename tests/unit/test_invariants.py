@@ -13,11 +13,11 @@ import pytest
 
 from cpuidle_lab import columns as co
 from cpuidle_lab import invariants, withheld
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.machines import describe
 from cpuidle_lab.compare.worst import request_us
 from cpuidle_lab.costs import Costs
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.invariants import RULES, Facts, broken
 from cpuidle_lab.machines import Known
 from cpuidle_lab.metrics import Group, analyse

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import apt
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE, cached, run_logged
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 from tests.unit import synthetic, test_kernelshark
 from tests.unit.test_kernelshark import PIXEL_NS, TOP, Host, stock
 

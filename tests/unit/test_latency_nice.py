@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.synth import machine
 from cpuidle_lab.view.terminal import phase
 from experiments import pages

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cpuidle_lab.base.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 TOP = Path(__file__).resolve().parents[2]
 KERNEL_SCRIPT = Path(__file__).with_name("lint_kernel.sh")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cpuidle_lab import columns, machines
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats.writer import Event, Writer
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.stock import CPUS_MAX, Table, Told, told_of

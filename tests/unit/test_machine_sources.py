@@ -9,8 +9,8 @@ import pytest
 
 from cpuidle_lab import idle_tables, kernel_tables, machines
 from cpuidle_lab import trace as tr
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import Machine as Host
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.stock import told_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import new
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import project_governors
 
 TOP = Path(__file__).parents[2]

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import cache, machine, parallel
-from cpuidle_lab.lab.cache import ENDED
+from cpuidle_lab.base import cache
+from cpuidle_lab.base.cache import ENDED
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.lab import machine, parallel
 from cpuidle_lab.lab.machine import ALL_CPUS, host_cpu_taken
 from cpuidle_lab.lab.parallel import side_by_side, threads
 

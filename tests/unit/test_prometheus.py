@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from cpuidle_lab import openmetrics
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import headed, write_whole
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import headed, write_whole
 from cpuidle_lab.watch import Look, StateCount, Tally
 from tests.unit import prometheus
 from tests.unit.prometheus import Server

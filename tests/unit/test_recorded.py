@@ -8,8 +8,8 @@ import pytest
 
 from cpuidle_lab import columns as co
 from cpuidle_lab import metrics, trace
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine, recorded
 from tests.unit.intervals_model import EXIT, MACHINE, TICK, TIME_MAX, Decided, add, made
 from tests.unit.synthetic import demo, no_answers

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from cpuidle_lab import cli, columns
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import build, engine, library, points
 from cpuidle_lab.trace import TIME_MAX, Machine
 from tests.unit.synthetic import Session

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpuidle_lab import invariants, metrics, trace, withheld
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.metrics import Group
 from cpuidle_lab.report import model, report_page
 from cpuidle_lab.trace import TIME_MAX, Machine

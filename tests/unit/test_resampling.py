@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import resampling
-from cpuidle_lab.resampling import Kind
+from cpuidle_lab.base import resampling
+from cpuidle_lab.base.resampling import Kind
 
 
 def test_an_interval_of_known_values() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from tests import runner
 
 ENDS = (signal.SIGTERM, signal.SIGPIPE)

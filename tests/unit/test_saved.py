@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab import LabRun, cache, emulator, images
+from cpuidle_lab.base import cache
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.lab import LabRun, emulator, images
 from cpuidle_lab.lab.machine import Machine
 from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.programs import compiled

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab import slices
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.sysfs import Tree, cpu_list
 
 TOP = Path(__file__).resolve().parents[2]

@@ -10,10 +10,10 @@ import pytest
 
 from cpuidle_lab import columns, machines
 from cpuidle_lab import trace as tr
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats.writer import EVENTS, UNCOUNTED, Event
 from cpuidle_lab.stock import told_of
 from tests.unit.kernel_events import EXIT, MS, Kernel, bare, periods

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import files, idle_tables, leftovers
+from cpuidle_lab import idle_tables, leftovers
+from cpuidle_lab.base import files
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import capture
 from cpuidle_lab.commands.capture import OUR_EVENTS

@@ -9,8 +9,8 @@ import pytest
 
 from cpuidle_lab import columns, machines
 from cpuidle_lab import trace as tr
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.formats.writer import Event, Writer
 from cpuidle_lab.stock import CPUS_MAX, Table, told_of
 from tests.unit.kernel_events import EXIT, KERNEL, MS, Kernel, bare

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from cpuidle_lab import synth
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import Candidate, parse
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table, verdict
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.trace import Machine

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.replay.library import TunableInfo
 from experiments.study import ablation, steps, steps_lab, streams
 from tests.unit.test_study import stream, who

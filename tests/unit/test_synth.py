@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from cpuidle_lab import columns, synth
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.columns import Recording
-from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab.session import MACHINES
 from cpuidle_lab.synth import MS, US, Draw
 

@@ -12,7 +12,7 @@ import pytest
 
 from cpuidle_lab import trace as tr
 from cpuidle_lab import trace_stream
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from tests.unit import fuzz_trace
 from tests.unit.synthetic import NUMBER, Session
 from tests.unit.tracedat import GOVERNORS, Trace

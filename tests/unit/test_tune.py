@@ -27,8 +27,8 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from cpuidle_lab import columns
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine, library
 from cpuidle_lab.trace import Machine
 from cpuidle_lab.tune import job, pieces, search

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import programs as built
 from cpuidle_lab.synth import machine
 from experiments.experiment import AGREES, DIFFERS, ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL

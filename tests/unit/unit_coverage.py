@@ -16,7 +16,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.errors import UserError  # noqa: E402
+from cpuidle_lab.base.errors import UserError  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.gcov import Coverage, read  # noqa: E402
 from tests.proofs.equality.harness import run  # noqa: E402

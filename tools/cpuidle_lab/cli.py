@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import __version__, commands
-from cpuidle_lab.errors import FAILURE, INTERRUPTED, UserError
-from cpuidle_lab.files import inputs
-from cpuidle_lab.waiting import InterruptedSession, Terminated, sigterm_interrupts
+from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, UserError
+from cpuidle_lab.base.files import inputs
+from cpuidle_lab.base.waiting import InterruptedSession, Terminated, sigterm_interrupts
 
 # Beside tools/ in the tree; not installed.
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"

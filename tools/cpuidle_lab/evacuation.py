@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.cache import TOP, cached
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import LAB, MODULE, Machine
-from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.slices import CGROUPS, SYSTEMD, guarded, without
 from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus, why
 

@@ -5,7 +5,7 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cpuidle_lab.files import PAGE, Foreign, check, marked
+from cpuidle_lab.base.files import PAGE, Foreign, check, marked
 
 
 def add_options(parser: argparse.ArgumentParser, page: str) -> None:

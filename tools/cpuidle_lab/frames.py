@@ -13,8 +13,8 @@ import polars as pl
 
 from cpuidle_lab import metrics
 from cpuidle_lab import trace as tr
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.intervals import judged
 from cpuidle_lab.phases import Phase
 from cpuidle_lab.trace import Machine, Trace

@@ -8,8 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import UserError
-from .sysfs import Tree, why
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.sysfs import Tree, why
 
 CPUIDLE = "/sys/devices/system/cpu/cpuidle"
 CURRENT_GOVERNOR = f"{CPUIDLE}/current_governor"

@@ -8,7 +8,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host import Machine
 
 _CPUS = "/sys/devices/system/cpu"

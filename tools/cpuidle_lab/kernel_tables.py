@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab import apt
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import CACHE
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.linux_source import DEFAULT_SUITE, NEWEST, SUITES, unpack
 
 INTEL_IDLE, DTS = "intel_idle", "dts"

@@ -10,7 +10,7 @@ import os
 import re
 from pathlib import Path
 
-from cpuidle_lab import files
+from cpuidle_lab.base import files
 from cpuidle_lab.host import TRACEFS, Machine
 
 TRACE_CLOCK = f"{TRACEFS}/trace_clock"

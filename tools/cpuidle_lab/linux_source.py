@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab import apt
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import CACHE
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE
+from cpuidle_lab.base.errors import UserError
 
 NEWEST = "7.2"
 # Where Debian has which kernel; any other version is looked for in the last one.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import yaml
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import did_you_mean
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.idle_tables import plain
 from cpuidle_lab.stock import CPUS_MAX, POLLING, Table
 from cpuidle_lab.trace import Machine, check_machine

@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab import idle_tables
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import Machine as Host
 from cpuidle_lab.idle_tables import plain
 from cpuidle_lab.linux_source import NEWEST

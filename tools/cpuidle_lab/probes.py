@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host import TRACEFS, Machine, parse_version
 from cpuidle_lab.leftovers import is_alive
 from cpuidle_lab.stock import CPU_IDLE, EVENTS, PROBES

@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus, why
 
 SYSTEMD = "/run/systemd/system"

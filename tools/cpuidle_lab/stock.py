@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host import parse_version
 from cpuidle_lab.idle_tables import plain
 from cpuidle_lab.sysfs import cpu_list

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .errors import UserError
+from cpuidle_lab.base.errors import UserError
 
 ROOT_VARIABLE = "CPUIDLE_LAB_ROOT"
 

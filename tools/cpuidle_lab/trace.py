@@ -11,8 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.replay.abi import constant
+from cpuidle_lab.base.abi import constant
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.stock import (
     LINES_MAX,
     MACHINE,

@@ -20,9 +20,9 @@ from typing import IO
 import numpy as np
 import polars as pl
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.cache import TOP, cached
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.formats import as_trace
-from cpuidle_lab.lab.cache import TOP, cached
 from cpuidle_lab.stock import Told
 
 TABLES = (

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host import DEBUGFS, LAB, Machine
 from cpuidle_lab.invariants import Facts, broken
 

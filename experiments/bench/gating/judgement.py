@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import scratch
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.trace import Machine
 from experiments.bench.gating import guest
 from experiments.bench.gating.energy import BUSY, account, power_mw, seconds

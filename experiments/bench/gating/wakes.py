@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import trace, trace_stream
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.trace import Machine
 
 # The wake-ups' times are cut to microseconds, the decisions' are not.

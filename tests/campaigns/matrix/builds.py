@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab import apt
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 from tests.campaigns.matrix.table import FAIL, OK, Cell
 
 HERE = Path(__file__).parent

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cpuidle_lab import apt
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE, cached, run_logged
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabResult, emulator, images
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 from cpuidle_lab.lab.machine import Machine
 from cpuidle_lab.lab.run import GUEST, UNPACKED, read_results, room_for
 from tests.campaigns.matrix.builds import apt_root

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cpuidle_lab import columns
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabResult, LabRun, built, images, run_lab
 from cpuidle_lab.replay import points
 from tests.campaigns.matrix import builds, foreign

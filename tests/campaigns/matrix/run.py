@@ -18,8 +18,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.errors import USAGE, UserError  # noqa: E402
-from cpuidle_lab.lab.cache import step  # noqa: E402
+from cpuidle_lab.base.cache import step  # noqa: E402
+from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.campaigns.matrix import rows, table  # noqa: E402
 

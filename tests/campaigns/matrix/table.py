@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import headed, write_whole
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import headed, write_whole
 
 BEGIN = "<!-- written by make matrix: begin -->"
 END = "<!-- written by make matrix: end -->"

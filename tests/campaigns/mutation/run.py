@@ -26,7 +26,7 @@ from threading import local
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.errors import USAGE, UserError  # noqa: E402
+from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.campaigns.mutation.mutants import Mutant, find  # noqa: E402
 

@@ -22,9 +22,9 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.files import marked, write_whole  # noqa: E402
+from cpuidle_lab.base.cache import digest  # noqa: E402
+from cpuidle_lab.base.files import marked, write_whole  # noqa: E402
 from cpuidle_lab.lab import LabRun, built, images, programs, run_lab  # noqa: E402
-from cpuidle_lab.lab.cache import digest  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.campaigns.soak import judge, plan  # noqa: E402
 from tests.campaigns.storm import sabotage  # noqa: E402

@@ -22,8 +22,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
+from cpuidle_lab.base.errors import UserError  # noqa: E402
 from cpuidle_lab.bpf import build  # noqa: E402
-from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.lab import LabRun, programs, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.campaigns.storm import operations, options, sabotage, verdict  # noqa: E402

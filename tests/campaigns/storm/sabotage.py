@@ -4,8 +4,8 @@
 Each is done whenever the file `version` is read.
 """
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
 
 FILE = "module/debugfs.c"
 READ = "\tseq_puts(seq, CIL_VERSION);\n"

@@ -17,7 +17,7 @@ from typing import Any
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.errors import FAILURE  # noqa: E402
+from cpuidle_lab.base.errors import FAILURE  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.proofs.calibrate import guest  # noqa: E402

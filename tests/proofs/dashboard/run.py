@@ -24,8 +24,8 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
 import plotly  # noqa: E402
 
-from cpuidle_lab.errors import UserError  # noqa: E402
-from cpuidle_lab.files import headed, write_whole  # noqa: E402
+from cpuidle_lab.base.errors import UserError  # noqa: E402
+from cpuidle_lab.base.files import headed, write_whole  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.lab.guest_python import PYTHON, command_files  # noqa: E402

@@ -11,7 +11,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab.errors import FAILURE  # noqa: E402
+from cpuidle_lab.base.errors import FAILURE  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import TRACE, Phase, Session, sha256  # noqa: E402
 from tests import runner  # noqa: E402

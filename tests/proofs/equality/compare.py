@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 
 
 @dataclass

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 
 HERE = TOP / "tests/proofs/equality"
 SHIM = TOP / "tools/native/mainline"

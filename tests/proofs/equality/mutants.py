@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from tests.proofs.equality.compare import Comparison, Verdict
 from tests.proofs.equality.harness import Build
 

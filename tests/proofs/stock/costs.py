@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host import parse_version
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.session import OUR_EVENTS, Session

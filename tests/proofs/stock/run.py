@@ -25,11 +25,11 @@ sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
 from cpuidle_lab import columns  # noqa: E402
 from cpuidle_lab import trace as tr  # noqa: E402
+from cpuidle_lab.base.errors import UserError  # noqa: E402
 from cpuidle_lab.compare.spec import MAINLINE_KIND  # noqa: E402
 from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
-from cpuidle_lab.errors import UserError  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # noqa: E402
 from cpuidle_lab.linux_source import series  # noqa: E402

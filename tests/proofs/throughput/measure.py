@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab import columns, synth
+from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.lab.cache import TOP, digest
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, counterfactual
 from cpuidle_lab.replay.library import Governor, governor

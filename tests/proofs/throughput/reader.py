@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from cpuidle_lab import trace_stream
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.columns import READ
-from cpuidle_lab.errors import UserError
 
 # Of so many runs the fastest counts: whatever else the machine does only slows it down.
 RUNS = 3

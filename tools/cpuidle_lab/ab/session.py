@@ -24,11 +24,11 @@ from typing import IO, Any
 from cpuidle_lab import __version__, energy
 from cpuidle_lab.ab import circumstances
 from cpuidle_lab.ab.record import Log, Run, StateTime
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.waiting import Waiter, end_process
 from cpuidle_lab.commands.capture import Setting
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CURRENT_GOVERNOR, Machine
 from cpuidle_lab.sysfs import Tree
-from cpuidle_lab.waiting import Waiter, end_process
 
 NAME = "ab"
 

@@ -4,7 +4,7 @@
 import math
 
 from cpuidle_lab.ab.estimates import METRIC, NONE, UNKNOWN, Comparison
-from cpuidle_lab.resampling import FEWEST, Estimate, Kind
+from cpuidle_lab.base.resampling import FEWEST, Estimate, Kind
 
 _MOST_DIGITS = 6
 

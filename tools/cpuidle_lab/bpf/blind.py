@@ -12,7 +12,7 @@ bound into the stack or into constants.
 
 import re
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 
 FRAME = 512  # bytes, CIL_FRAME of bpf/cil_bpf.h
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from cpuidle_lab.base.cache import CACHE, TOP, cached, run_logged
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import FOREIGN, check, marked, scratch, write_whole
 from cpuidle_lab.bpf.blind import blind
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import FOREIGN, check, marked, scratch, write_whole
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.built import LLVM
-from cpuidle_lab.lab.cache import CACHE, TOP, cached, run_logged
 
 SOURCES = TOP / "bpf"
 OBJECTS = TOP / "build" / "bpf"

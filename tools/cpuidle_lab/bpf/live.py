@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import CURRENT_GOVERNOR, LAB, MODULE, Machine
 
 GOVERNOR = "bpf"

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.sysfs import Tree
 
 RUN = "/run"

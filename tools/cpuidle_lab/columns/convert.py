@@ -10,11 +10,11 @@ import polars as pl
 
 from cpuidle_lab import trace as tr
 from cpuidle_lab import trace_stream
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import check, scratch
 from cpuidle_lab.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
 from cpuidle_lab.columns.recording import Recording
 from cpuidle_lab.columns.writer import Writer, foreign
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import check, scratch
 from cpuidle_lab.stock import Table, Told, left_out, omissions, table_notes
 from cpuidle_lab.sysfs import cpu_list
 from cpuidle_lab.trace import Integrity, Machine

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cpuidle_lab.replay.abi import constant
+from cpuidle_lab.base.abi import constant
 from cpuidle_lab.trace import Machine
 
 FORMAT = 3

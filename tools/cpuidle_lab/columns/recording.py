@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from cpuidle_lab import trace as tr
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.columns.checks import check_answers, check_frame, contradiction, fill_phase
 from cpuidle_lab.columns.layout import FORMAT, LAYOUTS, META, Columns, in_memory
 from cpuidle_lab.columns.writer import Part
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.trace import Integrity, Machine
 
 

@@ -13,6 +13,7 @@ from typing import Self
 
 import polars as pl
 
+from cpuidle_lab.base.files import check, whole
 from cpuidle_lab.columns.layout import (
     BY_CPU,
     FORMAT,
@@ -23,7 +24,6 @@ from cpuidle_lab.columns.layout import (
     WRITTEN,
     with_answers,
 )
-from cpuidle_lab.files import check, whole
 
 # The files of a table.
 _PART = re.compile(rf"({'|'.join(WRITTEN)})/\d{{5,}}\.parquet")

@@ -15,10 +15,10 @@ from typing import Any
 from cpuidle_lab.ab.record import Log, Session, load
 from cpuidle_lab.ab.session import NAME as _NAME
 from cpuidle_lab.ab.session import Plan, measure
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.commands.capture import add_settings
-from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine
-from cpuidle_lab.waiting import InterruptedSession
 
 NAME = _NAME
 HELP = "compare governors on this machine: one command under each in turn, many rounds"
@@ -181,7 +181,7 @@ def as_json(session: Session) -> dict[str, Any]:
     """Return a session with its result as one document."""
     from cpuidle_lab.ab.estimates import summarize
     from cpuidle_lab.ab.words import sentence
-    from cpuidle_lab.resampling import LEVEL, METHOD, RESAMPLES
+    from cpuidle_lab.base.resampling import LEVEL, METHOD, RESAMPLES
 
     summary = summarize(session)
     head = {key: value for key, value in session.head.items() if key != "kind"}

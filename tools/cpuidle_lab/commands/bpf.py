@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.bpf import build, live
-from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.host import Machine
 
 NAME = "bpf"

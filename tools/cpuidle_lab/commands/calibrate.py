@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from cpuidle_lab import files
+from cpuidle_lab.base import files
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.calibrate import isolate, measure, model, residency, result, topology
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import Machine
 from cpuidle_lab.idle_tables import ticks_per_second
 from cpuidle_lab.sysfs import Tree
 from cpuidle_lab.view.html_page import generator
-from cpuidle_lab.waiting import Waiter
 
 NAME = "calibrate"
 HELP = "measure this machine's idle states: exit latency, power, break-even points"

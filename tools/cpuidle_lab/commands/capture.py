@@ -26,8 +26,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from cpuidle_lab import __version__, by_hand, energy, files, idle_tables, leftovers
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab import __version__, by_hand, energy, idle_tables, leftovers
+from cpuidle_lab.base import files
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.waiting import InterruptedSession, Process, Waiter, end_process
 from cpuidle_lab.host import (
     CURRENT_GOVERNOR,
     DEBUGFS,
@@ -38,7 +40,6 @@ from cpuidle_lab.host import (
 )
 from cpuidle_lab.probes import KPROBE_EVENTS, Probes, Way, best_way
 from cpuidle_lab.stock import END, MACHINE
-from cpuidle_lab.waiting import InterruptedSession, Process, Waiter, end_process
 
 NAME = "capture"
 HELP = "record a session on this machine, then restore its governor and tunables"

@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from cpuidle_lab import columns, files, machines, trace, trace_stream
+    from cpuidle_lab import columns, machines, trace, trace_stream
+    from cpuidle_lab.base import files
 
     files.check(args.output, columns.foreign)
     given = machines.tables(args.machine) if args.machine else ()

@@ -5,7 +5,7 @@ import argparse
 import json
 from pathlib import Path
 
-from cpuidle_lab.errors import FAILURE, UserError
+from cpuidle_lab.base.errors import FAILURE, UserError
 from cpuidle_lab.lab import workloads
 from cpuidle_lab.lab.corpus import DEFAULT_FOLDER, RECIPES, SUBSET, Corpus, Recipe, choose
 

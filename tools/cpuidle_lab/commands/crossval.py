@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab.errors import FAILURE, USAGE, UserError
-from cpuidle_lab.files import claimed
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.files import claimed
 
 if TYPE_CHECKING:
     from cpuidle_lab.crossval.parts import Part

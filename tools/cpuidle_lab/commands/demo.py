@@ -4,8 +4,8 @@
 import argparse
 from pathlib import Path
 
+from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.lab import LabRun, run_lab, workloads
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, Tunable
 
 NAME = "demo"

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cpuidle_lab import __version__, energy
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import (
     CPUIDLE,
     DEBUGFS,

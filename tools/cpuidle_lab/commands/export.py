@@ -5,7 +5,7 @@ import argparse
 import json
 from pathlib import Path
 
-from cpuidle_lab.files import marked, unless_forced, whole
+from cpuidle_lab.base.files import marked, unless_forced, whole
 
 NAME = "export"
 HELP = "write a recording for another viewer: Perfetto"

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.bpf import build as bpf_build
-from cpuidle_lab.errors import USAGE, UserError
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.lab.images import FLAVOURS, FURTHER_FLAVOURS, flavour_of
 from cpuidle_lab.lab.session import (
     AS_BPF,

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 
 if TYPE_CHECKING:
     from cpuidle_lab.machines import Known

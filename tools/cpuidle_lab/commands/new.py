@@ -14,8 +14,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import marked, whole, write_whole
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import marked, whole, write_whole
 from cpuidle_lab.host import project_directory, project_governors
 
 NAME = "new"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
     from cpuidle_lab.columns import Recording

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 
 NAME = "synth"
 HELP = "write synthetic streams of intervals with a known law, for replay"

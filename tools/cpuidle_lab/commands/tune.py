@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import scratch
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import scratch
 
 NAME = "tune"
 HELP = "search a governor's tunables for less regret and less wake-up latency"

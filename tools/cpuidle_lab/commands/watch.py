@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cpuidle_lab import __version__, openmetrics
-from cpuidle_lab.files import headed, write_whole
+from cpuidle_lab.base.files import headed, write_whole
+from cpuidle_lab.base.waiting import InterruptedSession, Waiter
 from cpuidle_lab.host import Machine
-from cpuidle_lab.waiting import InterruptedSession, Waiter
 from cpuidle_lab.watch import (
     View,
     check_shadows,

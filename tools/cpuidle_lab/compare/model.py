@@ -14,13 +14,13 @@ from typing import TypeVar
 import polars as pl
 
 from cpuidle_lab import columns, invariants, withheld
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.blind import NOTE, Blind, facts
 from cpuidle_lab.columns import CPU_IDLE, Recording
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
 from cpuidle_lab.costs import model_of
 from cpuidle_lab.crossval import trust
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
 from cpuidle_lab.stock import Table, omissions, stock_line

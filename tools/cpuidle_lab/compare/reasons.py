@@ -4,9 +4,9 @@
 import re
 from functools import cache
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
-from cpuidle_lab.replay.abi import constant
+from cpuidle_lab.base.abi import constant
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 
 _LIST = TOP / "governors" / "common" / "reasons.h"
 _ENTRY = re.compile(r'X\(\w+,\s*(\d+),\s*"([^"]+)"\)')

@@ -15,10 +15,10 @@ from os import cpu_count
 from pathlib import Path
 from typing import TypeVar
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.moved import Moved, moved, shares
 from cpuidle_lab.crossval.parts import Part, overslept
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
 from cpuidle_lab.trace import Machine

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.columns import (
     CUT,
     INTERVAL,
@@ -21,9 +23,7 @@ from cpuidle_lab.columns import (
     in_memory,
 )
 from cpuidle_lab.compare.spec import Candidate, candidate
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.host import project_governors
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.linux_source import series
 from cpuidle_lab.phases import Phase, phases_of
 from cpuidle_lab.replay.points import is_program, policy_of, settings_of

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import scratch
+from cpuidle_lab.base.cache import digest, locked
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.lab import workloads
-from cpuidle_lab.lab.cache import digest, locked
 from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.run import LabRun, run_lab
 from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable

@@ -5,11 +5,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from cpuidle_lab.base.files import DOCUMENT, marked, write_all
 from cpuidle_lab.crossval import targets
 from cpuidle_lab.crossval.pairs import Pair
 from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import Section, Table, Verdict
-from cpuidle_lab.files import DOCUMENT, marked, write_all
 
 
 def section(pairs: Sequence[Pair], verdicts: Sequence[Verdict], errors: Table) -> Section:

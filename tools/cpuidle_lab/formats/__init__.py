@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import TRACE, scratch
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import TRACE, scratch
 from cpuidle_lab.formats import perfetto, text
 from cpuidle_lab.formats.writer import Writer
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.formats.holes import Holes
 from cpuidle_lab.formats.writer import EVENTS, Event
 from cpuidle_lab.stock import MARK

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.formats.holes import Holes
 from cpuidle_lab.formats.writer import EVENTS, UNCOUNTED, Event
 

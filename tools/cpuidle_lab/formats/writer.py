@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Self
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 
 PAGE = 4096
 _PAGE_HEADER = 16

@@ -13,11 +13,11 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from cpuidle_lab import apt
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE, cached, run_logged
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.cache import CACHE, cached, run_logged
 
 SERIES = "6.12"
 OPTIONS = Path(__file__).parent / "kernels"

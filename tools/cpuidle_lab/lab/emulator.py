@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from cpuidle_lab.base.cache import cached
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.cache import cached
 
 DATA = "usr/share/qemu"
 

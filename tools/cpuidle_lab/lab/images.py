@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab import apt
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base import apt
+from cpuidle_lab.base.cache import CACHE, TOP, cached, run_logged
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.cache import CACHE, TOP, cached, run_logged
 
 
 @dataclass(frozen=True)

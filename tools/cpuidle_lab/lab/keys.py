@@ -4,9 +4,9 @@
 from dataclasses import fields
 from pathlib import Path
 
+from cpuidle_lab.base.cache import CACHE, digest
 from cpuidle_lab.lab import built, emulator, images, machine, saved
 from cpuidle_lab.lab import run as lab
-from cpuidle_lab.lab.cache import CACHE, digest
 from cpuidle_lab.lab.corpus import modules_hash, programs_hash
 
 # The code of QEMU's options, of saved machines, and of the files that a guest gets.

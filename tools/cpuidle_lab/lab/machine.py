@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.lab.cache import check_ending, ending, stop_group
+from cpuidle_lab.base.cache import check_ending, ending, stop_group
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.saved import Saved
 

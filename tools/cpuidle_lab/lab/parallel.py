@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from cpuidle_lab.base.waiting import sigterm_interrupts
 from cpuidle_lab.lab.machine import end_machines, host_cpus
-from cpuidle_lab.waiting import sigterm_interrupts
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP, cached
+from cpuidle_lab.base.cache import TOP, cached
+from cpuidle_lab.base.errors import UserError
 
 _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
 

@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from cpuidle_lab import files
+from cpuidle_lab.base import files
 
 CONTENTS = "contents"
 _HEAD = "cpuidle-lab lab wrote these files, and replaces them:\n"

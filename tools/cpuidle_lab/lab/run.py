@@ -13,14 +13,14 @@ from functools import cache
 from io import BytesIO
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
-from cpuidle_lab.files import scratch, whole
+from cpuidle_lab.base.cache import CACHE, cached, step
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import scratch, whole
+from cpuidle_lab.base.waiting import sigterm_interrupts
 from cpuidle_lab.lab import built, emulator, images, programs, results
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.cache import CACHE, cached, step
 from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine
 from cpuidle_lab.lab.saved import GIVEN, GIVEN_MOST, STATE, Saved, give
-from cpuidle_lab.waiting import sigterm_interrupts
 
 GUEST = Path(__file__).parent / "guest"
 UNPACKED = "results"

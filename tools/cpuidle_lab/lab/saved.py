@@ -14,7 +14,7 @@ private afterwards: QEMU neither saves such a memory nor asks for it.
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.programs import Program
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab import probes, stock
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import project_governors
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.leftovers import CLOCK
 
 if TYPE_CHECKING:

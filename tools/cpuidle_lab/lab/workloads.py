@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.session import Phase, Tunable
 

@@ -16,9 +16,9 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.columns import Columns, Recording, joined, sliced
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.files import scratch
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.engine import (
     INTERVAL_TYPES,

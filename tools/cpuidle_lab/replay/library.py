@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base import abi
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import project_governors
-from cpuidle_lab.lab.cache import TOP
 from cpuidle_lab.linux_source import NEWEST
-from cpuidle_lab.replay import abi, build
+from cpuidle_lab.replay import build
 
 STATE_MAX = abi.constant("CIL_STATE_MAX")
 TUNABLE_MAX = abi.constant("CIL_TUNABLE_MAX")

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from cpuidle_lab.base import abi
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.columns import Columns, joined, sliced
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.replay import abi
 from cpuidle_lab.replay.engine import (
     CHOICE_TYPES,
     INTERVAL_TYPES,

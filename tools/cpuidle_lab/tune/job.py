@@ -17,8 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP, digest
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay import library
 from cpuidle_lab.tune import search

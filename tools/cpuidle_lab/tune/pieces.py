@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.columns import ANSWERS, PART_ROWS, Columns, Recording, describe, opened
-from cpuidle_lab.errors import UserError
 from cpuidle_lab.replay import engine
 from cpuidle_lab.replay.library import Governor
 from cpuidle_lab.trace import Machine

@@ -27,7 +27,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 from optuna.trial import FrozenTrial, TrialState
 
-from cpuidle_lab.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.replay import library
 from cpuidle_lab.tune.pieces import Figures, Piece, figures
 from cpuidle_lab.tune.space import Range, defaults

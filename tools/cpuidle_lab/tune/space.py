@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import optuna
 
-from cpuidle_lab.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.replay.library import Governor, TunableInfo
 
 # Searched only where they are named, by the start of the name: a seed fits the noise of a trace and

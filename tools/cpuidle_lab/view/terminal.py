@@ -14,7 +14,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.progress import live_line
+from cpuidle_lab.base.progress import live_line
 
 # Width where there is no terminal: enough for every column.
 _PLAIN_WIDTH = 200

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
 
 HEADERS = ("governors/common/policy.h", "tools/native/replay/replay.h")
 # The reader of traces has its own names for the flags of an interval, and does without the rest.

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.progress import live_line
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.progress import live_line
 
 TOP = Path(__file__).resolve().parents[3]
 CACHE = TOP / "build" / "cache"

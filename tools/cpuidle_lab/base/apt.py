@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab.errors import UserError
+from cpuidle_lab.base.errors import UserError
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ETC_APT = Path("/etc/apt")
