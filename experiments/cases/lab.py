@@ -20,7 +20,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.crossval import parts as phases
 from cpuidle_lab.crossval.parts import Part, has_regret, parts
-from cpuidle_lab.host import project_governors
+from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters

@@ -211,7 +211,7 @@ def _print(one: "Experiment", result: "Result") -> None:
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     from cpuidle_lab.base.waiting import InterruptedSession
-    from cpuidle_lab.host import Machine
+    from cpuidle_lab.host.machine import Machine
     from cpuidle_lab.view.terminal import phase
     from experiments import here, lab, pages
     from experiments.experiment import as_json, kernels

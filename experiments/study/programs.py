@@ -13,11 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cpuidle_lab import costs, energy, intervals, metrics, phases, trace
+from cpuidle_lab import costs, intervals, metrics, phases, trace
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.host import energy
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import evacuation
+from cpuidle_lab.host import evacuation
 from cpuidle_lab.lab import LabResult
 from tests.lab.extra import replaced
 from tests.lab.guest_python import PYTHON, command_files, guest_ctypes

@@ -20,9 +20,9 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.capture import Setting
-from cpuidle_lab.energy import POWERCAP
-from cpuidle_lab.host import CPUIDLE, LAB, Machine
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.energy import POWERCAP
+from cpuidle_lab.host.machine import CPUIDLE, LAB, Machine
+from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import error, start, wait_for
 

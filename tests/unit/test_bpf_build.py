@@ -10,9 +10,9 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build, live
 from cpuidle_lab.bpf.blind import FRAME, blind
-from cpuidle_lab.host import Machine, project_governors
+from cpuidle_lab.host.machine import Machine, project_governors
+from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.replay import library, points
-from cpuidle_lab.sysfs import Tree
 
 TOP = Path(__file__).parents[2]
 STATUS = "sys/module/cpuidle_lab/parameters/bpf_status"

@@ -13,7 +13,7 @@ import yaml
 from cpuidle_lab.calibrate.residency import counter_of, due, package_share, shares
 from cpuidle_lab.calibrate.topology import Peers, members, peers
 from cpuidle_lab.cli import main
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.sysfs import Tree
 from tests.unit import test_calibrate
 
 TOP = Path(__file__).resolve().parents[2]

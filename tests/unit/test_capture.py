@@ -19,9 +19,9 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import capture
 from cpuidle_lab.commands.capture import Plan, Setting
-from cpuidle_lab.energy import POWERCAP
-from cpuidle_lab.host import CPUIDLE, LAB, TRACEFS, Machine
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.energy import POWERCAP
+from cpuidle_lab.host.machine import CPUIDLE, LAB, TRACEFS, Machine
+from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import PACKAGE, error, start, wait_for
 

@@ -14,7 +14,7 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import SCRATCH
 from cpuidle_lab.cli import main
-from cpuidle_lab.host import project_governors
+from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.lab import corpus, images, workloads
 from cpuidle_lab.lab.corpus import MANIFEST, RECIPES, SUBSET, Corpus, Entry, Recipe
 from cpuidle_lab.lab.session import MACHINES, sha256

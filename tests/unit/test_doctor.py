@@ -16,8 +16,8 @@ from cpuidle_lab.ab import circumstances
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import doctor
 from cpuidle_lab.commands.doctor import FAIL, OK, WARN, Finding
-from cpuidle_lab.host import Machine, parse_version
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.machine import Machine, parse_version
+from cpuidle_lab.host.sysfs import Tree
 from tests.unit import recorded
 
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpuidle_lab import energy, metrics, trace
+from cpuidle_lab import metrics, trace
 from cpuidle_lab.cli import main
-from cpuidle_lab.energy import EMULATED, MEASURED, PART, PLATFORM, TWIN, Reading, ZoneEnergy
+from cpuidle_lab.host import energy
+from cpuidle_lab.host.energy import EMULATED, MEASURED, PART, PLATFORM, TWIN, Reading, ZoneEnergy
 from cpuidle_lab.metrics import Group
 from tests.unit.tracedat import Trace
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import evacuation
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus
+from cpuidle_lab.host import evacuation
+from cpuidle_lab.host.sysfs import Tree, cpu_list, parse_cpus
 
 
 def machine(root: Path, packages: int, cores: int, threads: int = 1) -> Tree:

@@ -10,8 +10,8 @@ import pytest
 
 from cpuidle_lab.ab.session import find_metric, frequency_governors
 from cpuidle_lab.cli import main
-from cpuidle_lab.host import CPUIDLE, Machine
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.machine import CPUIDLE, Machine
+from cpuidle_lab.host.sysfs import Tree
 from experiments import here
 from experiments.cyclic.entry import EXPERIMENT as CYCLIC
 from experiments.experiment import QUICK, Request

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import idle_tables, kernel_tables, machines
+from cpuidle_lab import kernel_tables, machines
 from cpuidle_lab import trace as tr
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.host import Machine as Host
+from cpuidle_lab.host import idle_states
+from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.stock import told_of
-from cpuidle_lab.sysfs import Tree
 from tests.unit import recorded
 from tests.unit.kernel_events import MS
 
@@ -34,7 +35,7 @@ def test_this_machine_is_read_from_sysfs(tmp_path: Path) -> None:
         (folder / name).write_text(f"{value}\n")
     (root / "dev").mkdir()
     (root / "dev/cpu_dma_latency").write_bytes(struct.pack("=i", 20))
-    lines = idle_tables.lines(Host(Tree(root)))
+    lines = idle_states.lines(Host(Tree(root)))
     assert lines == [
         "stock machine cpus=0-0 tick_ns=4000000 latency_req_us=20 disabled=0x0 "
         "states=POLL:0:0:0,C1:2:2:0,C1E:10:20:0,C6:133:600:0",

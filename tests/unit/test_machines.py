@@ -8,10 +8,10 @@ import pytest
 
 from cpuidle_lab import kernel_tables, machines
 from cpuidle_lab.cli import main
-from cpuidle_lab.host import Machine as Host
+from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.kernel_tables import Tables
 from cpuidle_lab.linux_source import NEWEST
-from cpuidle_lab.sysfs import Tree
 from tests.unit import recorded
 
 SENTENCE = "cpuidle-lab: the kernel's HZ is not known: {} is assumed\n"

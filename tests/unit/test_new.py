@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import new
-from cpuidle_lab.host import project_governors
+from cpuidle_lab.host.machine import project_governors
 
 TOP = Path(__file__).parents[2]
 

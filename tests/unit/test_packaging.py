@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.host import CPUIDLE, MODULE
+from cpuidle_lab.host.machine import CPUIDLE, MODULE
 from tests.unit import recorded
 
 PACKAGING = Path(__file__).parents[2] / "packaging"

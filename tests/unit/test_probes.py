@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import by_hand as by_hand_script
 from cpuidle_lab import columns, machines
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import doctor
-from cpuidle_lab.host import TRACEFS
-from cpuidle_lab.host import Machine as Host
-from cpuidle_lab.probes import KPROBE_EVENTS, Probes, best_way
+from cpuidle_lab.host import capture_script
+from cpuidle_lab.host.machine import TRACEFS
+from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
+from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.stock import told_of
-from cpuidle_lab.sysfs import Tree
 from tests.unit import recorded
 from tests.unit.kernel_events import MS
 
@@ -96,7 +96,7 @@ def test_the_script_to_record_by_hand_is_printed(capsys: pytest.CaptureFixture[s
 def by_hand(host: Host) -> subprocess.CompletedProcess[str]:
     """Run the script to record by hand on a recorded machine; its trace is `out`."""
     root = host.tree.root
-    script = by_hand_script.SCRIPT
+    script = capture_script.SCRIPT
     for folder in ("/sys", "/boot", "/proc", "/dev/cpu"):
         script = re.sub(rf"(?<=[\s=\"]){folder}", f"{root}{folder}", script)
     environment = {**os.environ, "PATH": f"{root}/bin:{os.environ['PATH']}"}

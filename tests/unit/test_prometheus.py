@@ -11,7 +11,7 @@ import pytest
 from cpuidle_lab import openmetrics
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import headed, write_whole
-from cpuidle_lab.watch import Look, StateCount, Tally
+from cpuidle_lab.host.watch import Look, StateCount, Tally
 from tests.unit import prometheus
 from tests.unit.prometheus import Server
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.host import project_governors
+from cpuidle_lab.host.machine import project_governors
 
 TOP = Path(__file__).resolve().parents[2]
 GOVERNORS = TOP / "governors"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import slices
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.sysfs import Tree, cpu_list
+from cpuidle_lab.host import slices
+from cpuidle_lab.host.sysfs import Tree, cpu_list
 
 TOP = Path(__file__).resolve().parents[2]
 CPUS = 8

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import idle_tables, leftovers
 from cpuidle_lab.base import files
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import capture
 from cpuidle_lab.commands.capture import OUR_EVENTS
-from cpuidle_lab.host import TRACEFS
-from cpuidle_lab.host import Machine as Host
-from cpuidle_lab.probes import KPROBE_EVENTS, Probes, best_way
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host import idle_states, unfinished
+from cpuidle_lab.host.machine import TRACEFS
+from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
+from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import start, wait_for
 
@@ -196,7 +196,7 @@ def test_ctrl_c_restores_what_a_session_without_probes_changed(root: Path, way: 
     before = contents(root)
     process = start("capture", "--stock", "--", "sh", "-c", "echo > on; exec sleep 60")
     wait_for(Path("on").exists)
-    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    clock = root / unfinished.TRACE_CLOCK.lstrip("/")
     clock.write_text(SET)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
@@ -233,7 +233,7 @@ def test_a_signal_restores_everything(root: Path, number: signal.Signals) -> Non
     wait_for(Path("on").exists)
     probes = root / KPROBE_EVENTS.lstrip("/")
     assert probes.read_text().count("\n") == 6
-    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    clock = root / unfinished.TRACE_CLOCK.lstrip("/")
     clock.write_text(SET)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
@@ -253,7 +253,7 @@ def killed(root: Path) -> Path:
     """Kill a session; return the directory of its unfinished trace."""
     process = start("capture", "--stock", "--", "sh", "-c", "echo $$ > on; exec sleep 60")
     wait_for(lambda: Path("on").exists() and Path("on").read_text() != "")
-    (root / leftovers.TRACE_CLOCK.lstrip("/")).write_text(SET)
+    (root / unfinished.TRACE_CLOCK.lstrip("/")).write_text(SET)
     process.kill()
     os.kill(int(Path("on").read_text()), signal.SIGKILL)  # it has the same pipes
     process.communicate(timeout=60)
@@ -266,7 +266,7 @@ def killed(root: Path) -> Path:
 
 def test_the_next_session_mends_what_a_killed_one_left(root: Path) -> None:
     scratch = killed(root)
-    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    clock = root / unfinished.TRACE_CLOCK.lstrip("/")
     assert scratch.is_dir() and clock.read_text() == SET
     assert main(["capture", "-o", "own.dat", "--", "true"]) == 0
     assert clock.read_text() == "global\n"
@@ -277,7 +277,7 @@ def test_the_next_session_mends_what_a_killed_one_left(root: Path) -> None:
 @pytest.mark.parametrize("case", ["alive", "another clock", "another directory", "no note"])
 def test_what_is_not_a_leftover_is_left_alone(root: Path, case: str) -> None:
     host = Host(Tree(root))
-    clock = root / leftovers.TRACE_CLOCK.lstrip("/")
+    clock = root / unfinished.TRACE_CLOCK.lstrip("/")
     kept = Path("mine" if case == "another directory" else f"{files.SCRATCH}a").absolute()
     kept.mkdir()
     clock.write_text("[local] mono\n" if case == "another clock" else "local [mono]\n")
@@ -288,7 +288,7 @@ def test_what_is_not_a_leftover_is_left_alone(root: Path, case: str) -> None:
         (root / "proc/42").mkdir()
         (root / "proc/42/cmdline").write_bytes(b"python3\0cpuidle-lab\0capture\0")
     before = clock.read_text()
-    leftovers.mend(host)
+    unfinished.mend(host)
     assert kept.is_dir() == (case != "another clock")
     assert (clock.read_text() == before) == (case != "another directory")
     assert (root / "run" / name).exists() == (case in ("alive", "no note"))
@@ -312,7 +312,7 @@ def test_each_cpu_tells_its_own_latency_request(root: Path) -> None:
             (folder / name).write_text(f"{value}\n")
         (cpus / f"cpu{cpu}/power").mkdir(exist_ok=True)
         (cpus / f"cpu{cpu}/power/pm_qos_resume_latency_us").write_text(f"{request}\n")
-    lines = idle_tables.lines(Host(Tree(root)))
+    lines = idle_states.lines(Host(Tree(root)))
     words = [dict(word.split("=", 1) for word in line.split()[2:]) for line in lines]
     assert [(one["cpus"], one["latency_req_us"]) for one in words] == [
         ("0-0", "-1"), ("1-1", "30"), ("2-2", "0"), ("3-3", "-1"),

@@ -20,7 +20,8 @@ def open(path: str | Path) -> "Frames":
         path: a trace.dat with events of cpuidle_lab, of power:cpu_idle, or of both.
 
     Raises:
-        UserError (of cpuidle_lab.base.errors): the file cannot be read, is damaged or holds no idle period.
+        UserError: of cpuidle_lab.base.errors; the file cannot be read, is damaged or holds no
+            idle period.
     """
     from cpuidle_lab.frames import frames_of
 

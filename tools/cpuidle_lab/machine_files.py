@@ -15,7 +15,7 @@ import yaml
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import did_you_mean
-from cpuidle_lab.idle_tables import plain
+from cpuidle_lab.host.idle_states import plain
 from cpuidle_lab.stock import CPUS_MAX, POLLING, Table
 from cpuidle_lab.trace import Machine, check_machine
 

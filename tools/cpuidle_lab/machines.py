@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from cpuidle_lab import idle_tables
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.host import Machine as Host
-from cpuidle_lab.idle_tables import plain
+from cpuidle_lab.host import idle_states
+from cpuidle_lab.host.idle_states import plain
+from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.stock import CPUS_MAX, Table, machine_of, told_of
 from cpuidle_lab.trace import Machine, check_machine
@@ -48,7 +48,7 @@ def tables_of(host: Host, hz: int = HZ) -> list[Table]:
     Raises:
         UserError: no CPU has idle states.
     """
-    told = told_of(Path("this machine"), [(0, line) for line in idle_tables.lines(host, hz)])
+    told = told_of(Path("this machine"), [(0, line) for line in idle_states.lines(host, hz)])
     assert told is not None
     return told.tables
 
@@ -164,7 +164,7 @@ def _one(spec: str, hz: int) -> list[Table]:
     if spec == "this":
         host = Host()
         found = tables_of(host, hz)
-        if assumed := idle_tables.assumption(host, hz):
+        if assumed := idle_states.assumption(host, hz):
             print(f"cpuidle-lab: {assumed}", file=sys.stderr)
         return found
     if colon and kind == PEPC:

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host import parse_version
-from cpuidle_lab.idle_tables import plain
-from cpuidle_lab.sysfs import cpu_list
+from cpuidle_lab.host.idle_states import plain
+from cpuidle_lab.host.machine import parse_version
+from cpuidle_lab.host.sysfs import cpu_list
 
 if TYPE_CHECKING:
     from cpuidle_lab.trace import Machine

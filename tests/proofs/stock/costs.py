@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host import parse_version
+from cpuidle_lab.host.machine import parse_version
+from cpuidle_lab.host.probes import ARGUMENTS_SINCE, DEVICE, KERNEL_EVENTS, lines
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.session import OUR_EVENTS, Session
-from cpuidle_lab.probes import ARGUMENTS_SINCE, DEVICE, KERNEL_EVENTS, lines
 
 GROUP = "cil_p1"
 MACHINE = "skx"

@@ -30,11 +30,11 @@ from cpuidle_lab.compare.spec import MAINLINE_KIND  # noqa: E402
 from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
+from cpuidle_lab.host.probes import DEVICE, KERNEL_EVENTS  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # noqa: E402
 from cpuidle_lab.linux_source import series  # noqa: E402
 from cpuidle_lab.phases import phases_of  # noqa: E402
-from cpuidle_lab.probes import DEVICE, KERNEL_EVENTS  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.stock import EVENTS, PROBES  # noqa: E402

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cpuidle_lab.host import Machine
-from cpuidle_lab.sysfs import Tree, cpu_list
+from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.sysfs import Tree, cpu_list
 
 _CPU = "/sys/devices/system/cpu"
 _CPUFREQ = f"{_CPU}/cpufreq"

@@ -4,9 +4,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cpuidle_lab import energy
 from cpuidle_lab.ab.record import Run, Session
 from cpuidle_lab.base.resampling import FEWEST, Estimate, Kind, compare, estimate
+from cpuidle_lab.host import energy
 
 # A RAPL counter moves every millisecond; below this time that is a per mille of a run.
 _SHORT_S = 1.0

@@ -16,8 +16,8 @@ from typing import Any
 from cpuidle_lab.ab import circumstances
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import check, marked, unless_forced, write_whole
-from cpuidle_lab.energy import ZoneEnergy
-from cpuidle_lab.sysfs import why
+from cpuidle_lab.host.energy import ZoneEnergy
+from cpuidle_lab.host.sysfs import why
 
 _LARGEST = 1 << 28
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
-from cpuidle_lab.host import CURRENT_GOVERNOR, LAB, MODULE, Machine
+from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, MODULE, Machine
 
 GOVERNOR = "bpf"
 PIN = Path("/sys/fs/bpf/cpuidle_lab")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.sysfs import Tree
 
 RUN = "/run"
 STATE = f"{RUN}/cpuidle-lab-calibrate.json"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from cpuidle_lab import energy
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.calibrate import residency
 from cpuidle_lab.calibrate.isolate import Isolation
 from cpuidle_lab.calibrate.model import State, Stretch, fit
 from cpuidle_lab.calibrate.topology import Peers
-from cpuidle_lab.host import Machine
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host import energy
+from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.sysfs import Tree
 
 _CPUS = "/sys/devices/system/cpu"
 

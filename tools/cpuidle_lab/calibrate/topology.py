@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.sysfs import Tree
 
 _CPUS = "/sys/devices/system/cpu"
 

@@ -15,8 +15,8 @@ from cpuidle_lab.base.files import check, scratch
 from cpuidle_lab.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
 from cpuidle_lab.columns.recording import Recording
 from cpuidle_lab.columns.writer import Writer, foreign
+from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.stock import Table, Told, left_out, omissions, table_notes
-from cpuidle_lab.sysfs import cpu_list
 from cpuidle_lab.trace import Integrity, Machine
 
 

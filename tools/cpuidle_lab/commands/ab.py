@@ -18,7 +18,7 @@ from cpuidle_lab.ab.session import Plan, measure
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.commands.capture import add_settings
-from cpuidle_lab.host import Machine
+from cpuidle_lab.host.machine import Machine
 
 NAME = _NAME
 HELP = "compare governors on this machine: one command under each in turn, many rounds"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.bpf import build, live
-from cpuidle_lab.host import Machine
+from cpuidle_lab.host.machine import Machine
 
 NAME = "bpf"
 HELP = "run a governor as a program in BPF: from an edit to the live governor in seconds"

@@ -15,9 +15,9 @@ from cpuidle_lab.base import files
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.calibrate import isolate, measure, model, residency, result, topology
-from cpuidle_lab.host import Machine
-from cpuidle_lab.idle_tables import ticks_per_second
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.idle_states import ticks_per_second
+from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.view.html_page import generator
 
 NAME = "calibrate"

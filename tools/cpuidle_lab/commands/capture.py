@@ -26,11 +26,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from cpuidle_lab import __version__, by_hand, energy, idle_tables, leftovers
+from cpuidle_lab import __version__
 from cpuidle_lab.base import files
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.waiting import InterruptedSession, Process, Waiter, end_process
-from cpuidle_lab.host import (
+from cpuidle_lab.host import capture_script, energy, idle_states, unfinished
+from cpuidle_lab.host.machine import (
     CURRENT_GOVERNOR,
     DEBUGFS,
     LAB,
@@ -38,7 +39,7 @@ from cpuidle_lab.host import (
     Machine,
     trace_cmd_is_usable,
 )
-from cpuidle_lab.probes import KPROBE_EVENTS, Probes, Way, best_way
+from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, Way, best_way
 from cpuidle_lab.stock import END, MACHINE
 
 NAME = "capture"
@@ -245,7 +246,7 @@ class Recorder:
         """
         arguments = [program, "record", "-o", str(self.trace)]
         # The kernel's timers are due by this clock.
-        arguments += ["-C", leftovers.CLOCK, *way.events] if way else ["-e", OUR_EVENTS]
+        arguments += ["-C", unfinished.CLOCK, *way.events] if way else ["-e", OUR_EVENTS]
         for event in events:
             arguments += ["-e", event]
         with self._log.open("wb") as log:
@@ -397,14 +398,14 @@ def _prepare_stock(machine: Machine, undo: contextlib.ExitStack) -> Way:
     probes = Probes(machine)
     undo.callback(probes.remove)
     way = best_way(machine, probes)
-    if clock := leftovers.clock_of(machine):
-        undo.callback(machine.tree.write, leftovers.TRACE_CLOCK, clock)
+    if clock := unfinished.clock_of(machine):
+        undo.callback(machine.tree.write, unfinished.TRACE_CLOCK, clock)
     return way
 
 
 def _describe(machine: Machine, way: Way) -> None:
     """Write what the events do not tell into the trace."""
-    for line in idle_tables.lines(machine):
+    for line in idle_states.lines(machine):
         machine.tree.write(_MARKER, line)
     machine.tree.write(
         _MARKER, f"stock kernel={machine.kernel()} governor={machine.governor()} way={way.name}"
@@ -413,7 +414,7 @@ def _describe(machine: Machine, way: Way) -> None:
 
 def _describe_end(machine: Machine) -> None:
     """Write the idle states and their limits once more: they may have changed."""
-    for line in idle_tables.lines(machine):
+    for line in idle_states.lines(machine):
         machine.tree.write(_MARKER, line.replace(MACHINE, END, 1))
 
 
@@ -430,14 +431,14 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         InterruptedSession: a signal came; nothing was recorded.
     """
     program = check(machine, plan)
-    leftovers.mend(machine)
+    unfinished.mend(machine)
     with (
         Waiter() as waiter,
         files.whole(plan.output, plan.takes) as new,
         contextlib.ExitStack() as undo,
     ):
-        undo.callback(leftovers.forget, machine)
-        leftovers.note(machine, new.parent, leftovers.clock_of(machine) if plan.stock else "")
+        undo.callback(unfinished.forget, machine)
+        unfinished.note(machine, new.parent, unfinished.clock_of(machine) if plan.stock else "")
         _configure(machine, plan, undo)
         way = _prepare_stock(machine, undo) if plan.stock else None
         recorder = Recorder(machine, waiter, new.parent)
@@ -552,7 +553,7 @@ def run(args: argparse.Namespace) -> int:
     if args.workload and args.duration is not None:
         raise UserError("give either --duration or a COMMAND, which then sets the time", USAGE)
     if args.by_hand:
-        print(by_hand.SCRIPT, end="")
+        print(capture_script.SCRIPT, end="")
         return 0
     plan = Plan(
         output=args.output,
@@ -603,7 +604,7 @@ def _report(machine: Machine, plan: Plan, result: Result) -> None:
             f"cpuidle-lab: no energy of {', '.join(result.unread_zones)}: cannot be read",
             file=sys.stderr,
         )
-    if result.way and (assumed := idle_tables.assumption(machine)):
+    if result.way and (assumed := idle_states.assumption(machine)):
         print(f"cpuidle-lab: {assumed}", file=sys.stderr)
     if result.why:
         print(f"cpuidle-lab: recorded by {result.way} only: {result.why}", file=sys.stderr)

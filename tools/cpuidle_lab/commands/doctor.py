@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cpuidle_lab import __version__, energy
+from cpuidle_lab import __version__
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.host import (
+from cpuidle_lab.host import energy
+from cpuidle_lab.host.machine import (
     CPUIDLE,
     DEBUGFS,
     MODULE,
@@ -25,7 +26,7 @@ from cpuidle_lab.host import (
     parse_version,
     trace_cmd_is_usable,
 )
-from cpuidle_lab.sysfs import cpu_list
+from cpuidle_lab.host.sysfs import cpu_list
 
 NAME = "doctor"
 HELP = "check that this machine can run the module; each finding has its remedy"

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 
-from cpuidle_lab import evacuation
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter, end_process
-from cpuidle_lab.host import Machine
-from cpuidle_lab.sysfs import cpu_list, parse_cpus
+from cpuidle_lab.host import evacuation
+from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.sysfs import cpu_list, parse_cpus
 
 NAME = "evacuate"
 HELP = "keep some CPUs of this machine idle while a command runs, then give them back"

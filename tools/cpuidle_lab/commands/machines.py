@@ -75,8 +75,8 @@ def _named(specs: list[str], hz: int) -> "list[Known]":
 def describe(known: "Known") -> dict[str, object]:
     """Return a machine as JSON: times in us, powers in mW."""
     from cpuidle_lab.costs import model_of
-    from cpuidle_lab.host import Machine as Host
-    from cpuidle_lab.idle_tables import assumption
+    from cpuidle_lab.host.idle_states import assumption
+    from cpuidle_lab.host.machine import Machine as Host
 
     machine, model = known.machine, model_of(known.machine)
     return {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import marked, whole, write_whole
-from cpuidle_lab.host import project_directory, project_governors
+from cpuidle_lab.host.machine import project_directory, project_governors
 
 NAME = "new"
 HELP = "create a governor: a skeleton that builds and passes its tests"

@@ -14,8 +14,8 @@ from pathlib import Path
 from cpuidle_lab import __version__, openmetrics
 from cpuidle_lab.base.files import headed, write_whole
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter
-from cpuidle_lab.host import Machine
-from cpuidle_lab.watch import (
+from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.watch import (
     View,
     check_shadows,
     compare,

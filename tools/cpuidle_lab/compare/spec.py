@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.host import project_governors
+from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay.library import LIMITS, Governor, governor
 

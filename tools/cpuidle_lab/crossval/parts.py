@@ -23,7 +23,7 @@ from cpuidle_lab.columns import (
     in_memory,
 )
 from cpuidle_lab.compare.spec import Candidate, candidate
-from cpuidle_lab.host import project_governors
+from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.linux_source import series
 from cpuidle_lab.phases import Phase, phases_of
 from cpuidle_lab.replay.points import is_program, policy_of, settings_of

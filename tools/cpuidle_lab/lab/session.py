@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab import probes, stock
+from cpuidle_lab import stock
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.host import project_governors
-from cpuidle_lab.leftovers import CLOCK
+from cpuidle_lab.host import probes
+from cpuidle_lab.host.machine import project_governors
+from cpuidle_lab.host.unfinished import CLOCK
 
 if TYPE_CHECKING:
     from cpuidle_lab.trace import Machine

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.host import LAB
+from cpuidle_lab.host.machine import LAB
 from cpuidle_lab.tune.pieces import Figures, Split
 from cpuidle_lab.tune.space import Range, settings_of
 from cpuidle_lab.view.terminal import console, new_table

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cpuidle_lab.sysfs import Tree
+from cpuidle_lab.host.sysfs import Tree
 
 POWERCAP = "/sys/class/powercap"
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus, why
+from cpuidle_lab.host.sysfs import Tree, cpu_list, parse_cpus, why
 
 SYSTEMD = "/run/systemd/system"
 CGROUPS = "/sys/fs/cgroup"

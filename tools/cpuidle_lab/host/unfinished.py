@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from cpuidle_lab.base import files
-from cpuidle_lab.host import TRACEFS, Machine
+from cpuidle_lab.host.machine import TRACEFS, Machine
 
 TRACE_CLOCK = f"{TRACEFS}/trace_clock"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.sysfs import Tree, why
+from cpuidle_lab.host.sysfs import Tree, why
 
 CPUIDLE = "/sys/devices/system/cpu/cpuidle"
 CURRENT_GOVERNOR = f"{CPUIDLE}/current_governor"

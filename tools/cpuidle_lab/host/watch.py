@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host import DEBUGFS, LAB, Machine
+from cpuidle_lab.host.machine import DEBUGFS, LAB, Machine
 from cpuidle_lab.invariants import Facts, broken
 
 SHADOW = f"{LAB}/shadow"

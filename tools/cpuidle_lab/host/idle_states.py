@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host import Machine
+from cpuidle_lab.host.machine import Machine
 
 _CPUS = "/sys/devices/system/cpu"
 _STATES_MAX = 10

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.host import LAB, MODULE, Machine
-from cpuidle_lab.slices import CGROUPS, SYSTEMD, guarded, without
-from cpuidle_lab.sysfs import Tree, cpu_list, parse_cpus, why
+from cpuidle_lab.host.machine import LAB, MODULE, Machine
+from cpuidle_lab.host.slices import CGROUPS, SYSTEMD, guarded, without
+from cpuidle_lab.host.sysfs import Tree, cpu_list, parse_cpus, why
 
 MODULE_METHOD, CPUSET_METHOD = "module", "cpuset"
 METHODS = (MODULE_METHOD, CPUSET_METHOD)
