@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.cache import CACHE, TOP, digest
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns import Columns
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, candidate
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.columns import Columns
+from cpuidle_lab.recording.synth import US
+from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.replay.engine import Run, check_machine
-from cpuidle_lab.synth import US
-from cpuidle_lab.trace import TIME_MAX, Machine
 from experiments import experiment
 from experiments.cases import figures, lab, law
 from experiments.cases.figures import Played, played

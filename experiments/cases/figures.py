@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import Array
-from cpuidle_lab.trace import Machine
 from experiments.cases.schema import Figure
 
 

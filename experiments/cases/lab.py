@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
@@ -24,9 +23,10 @@ from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.synth import FAR_NS, US, S
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import build, recorded
-from cpuidle_lab.synth import FAR_NS, US, S
-from cpuidle_lab.trace import Machine
 from experiments.cases import figures, law, mainline
 from experiments.cases.figures import Played
 from experiments.cases.schema import Cell, Description

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.columns import Columns
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.columns import Columns
+from cpuidle_lab.recording.synth import BUSY_MEAN_NS, BUSY_NS, FAR_NS, US, Draw, Floats, S
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, fitting
-from cpuidle_lab.synth import BUSY_MEAN_NS, BUSY_NS, FAR_NS, US, Draw, Floats, S
-from cpuidle_lab.trace import TIME_MAX
 
 COUNT_MAX = 2_000_000
 

@@ -17,7 +17,7 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun
-from cpuidle_lab.synth import US, machine
+from cpuidle_lab.recording.synth import US, machine
 from experiments.bench.gating import energy
 from experiments.bench.gating.energy import account, power_mw
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row

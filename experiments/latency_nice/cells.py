@@ -13,7 +13,7 @@ from typing import Any
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
 from cpuidle_lab.lab import LabResult, LabRun, programs
-from cpuidle_lab.synth import US, machine
+from cpuidle_lab.recording.synth import US, machine
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw
 from experiments.evacuate.entry import RECORDS
 from experiments.experiment import ORIGINAL, QUICK, USUAL

@@ -8,8 +8,8 @@ from statistics import fmean
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, show
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.library import TunableInfo
-from cpuidle_lab.trace import Machine
 from experiments.memo import Memo
 from experiments.study import mechanisms
 from experiments.study.steps_lab import InLab

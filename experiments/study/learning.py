@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import parse
 from cpuidle_lab.evidence.tables import Section
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.trace import Machine
 from experiments.memo import Memo
 from experiments.study import regimes, resets
 from experiments.study.streams import Stream

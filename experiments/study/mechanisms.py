@@ -8,7 +8,7 @@ from statistics import fmean
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.trace import Machine
 from experiments.memo import Memo
 from experiments.study import cost, regimes, steps_lab
 from experiments.study.steps import Step, listed, without

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from cpuidle_lab import synth
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import OWN_KIND, parse
 from cpuidle_lab.evidence.tables import Section
+from cpuidle_lab.recording import synth
 from experiments.memo import Memo, check_sources, sources
 from experiments.study import (
     ablation,

@@ -14,13 +14,13 @@ from os import cpu_count
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab import columns, synth
 from cpuidle_lab.base.cache import digest
-from cpuidle_lab.columns import Columns, Recording
 from cpuidle_lab.compare.model import Phase, labels
 from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording.columns import Columns, Recording
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
-from cpuidle_lab.trace import Machine
 from experiments.memo import FOLDER, Memo, sources
 
 SEED = 1

@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
-from cpuidle_lab.synth import US, machine
+from cpuidle_lab.recording.synth import US, machine
 from experiments import here
 from experiments.bench.gating import energy
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw, seconds

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from cpuidle_lab import columns, synth
 from cpuidle_lab.base.cache import digest
-from cpuidle_lab.columns import Columns
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import candidate
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording.columns import Columns
+from cpuidle_lab.recording.synth import MS, US, S
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
-from cpuidle_lab.synth import MS, US, S
-from cpuidle_lab.trace import Machine
 from experiments.cases import law
 from experiments.experiment import Cell, Row, run_cells
 from experiments.memo import Memo, sources

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import columns
 from cpuidle_lab.crossval.parts import parts
 from cpuidle_lab.lab import run_lab
 from cpuidle_lab.lab.session import TRACE
+from cpuidle_lab.recording import columns
 from cpuidle_lab.view.terminal import phase
 from experiments.cases import figures, lab
 from experiments.cases.case import FOLDER, Case, play_cells

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import trace
 from cpuidle_lab.lab.corpus import SUBSET, Corpus, choose
+from cpuidle_lab.recording import trace
 
 pytestmark = pytest.mark.lab
 

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.crossval import pairs, plan, targets
 from cpuidle_lab.crossval.pairs import Pair
 from cpuidle_lab.crossval.parts import parts
 from cpuidle_lab.lab.machine import ALL_CPUS, TURN_US
 from cpuidle_lab.lab.run import LabRun
+from cpuidle_lab.recording import columns
 from tests.proofs.crossval import assumptions
 
 pytestmark = pytest.mark.lab

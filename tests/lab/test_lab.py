@@ -20,7 +20,7 @@ from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.lab.run import SCRIPT_BEGINS, read_results
 from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, Tunable, sha256
-from cpuidle_lab.trace import load
+from cpuidle_lab.recording.trace import load
 
 pytestmark = pytest.mark.lab
 

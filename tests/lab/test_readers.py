@@ -4,8 +4,8 @@
 import numpy as np
 import pytest
 
-from cpuidle_lab import columns
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.points import fidelity, recorded_policies
 
 pytestmark = pytest.mark.lab

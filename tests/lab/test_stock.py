@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from cpuidle_lab import columns
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from cpuidle_lab.recording import columns
 from tests.lab.guest_python import PYTHON, command_files
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]

@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cpuidle_lab import columns as co
-from cpuidle_lab import trace as tr
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording import columns as co
+from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.trace import Machine
 from tests.unit.tracedat import Trace
 
 TIME_MAX = 2**63 - 1

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from cpuidle_lab import columns
-from cpuidle_lab.formats.writer import Event, Writer
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.formats.writer import Event, Writer
 
 MACHINE = "stock machine cpus=0-1 tick_ns=4000000 states=POLL:0:0:4000,C1:2:2:1500,C6:133:600:100"
 KERNEL = "stock kernel=6.12.9 governor=menu way=probes"

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cpuidle_lab.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from tests.unit.tracedat import Trace
 
 # Round numbers: entering C1 costs 600 mW * 2 us, C6 another 300 mW * 600 us.

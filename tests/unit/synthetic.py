@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cpuidle_lab import columns
+from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from tests.unit.tracedat import Trace
 

@@ -18,7 +18,7 @@ import pytest
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.trace import Machine
 from experiments.bench import entry, gate, switches
 from experiments.bench.gating import energy, gate_text, guest, judgement, wakes
 from experiments.bench.gating.energy import Slot

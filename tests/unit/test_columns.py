@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpuidle_lab import cli
-from cpuidle_lab import columns as co
-from cpuidle_lab import trace as tr
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.recording import columns as co
+from cpuidle_lab.recording import trace as tr
 from tests.proofs.throughput import reader
 from tests.unit import synthetic
 from tests.unit.intervals_model import (
@@ -153,7 +153,7 @@ META = {"kind": co.SYNTH, "source": "test", "machines": {0: co.describe(MACHINE)
 
 
 def test_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 1000)
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 1000)
     with co.Writer(tmp_path / "c", META) as writer:
         for cpu, count in ((0, 700), (0, 700), (3, 10), (3, 2990)):
             start = np.arange(count) * 1000 + int(str(writer.meta.get(f"end {cpu}", 0)))
@@ -500,7 +500,7 @@ def test_packed_answers(counts: list[int]) -> None:
 
 # Parts are cut between rows, wherever their answers are.
 def test_answers_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 4)
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 4)
     counts = [0, 2, 1, 0, 3, 0, 0, 1, 5, 0]
     with co.Writer(tmp_path / "c", META) as writer:
         writer.add("interval", interval_rows(10, **answered(counts)))
@@ -512,7 +512,7 @@ def test_answers_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_time_runs_backwards_between_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 10)
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 10)
     with co.Writer(tmp_path / "c", META) as writer:
         writer.add("interval", interval_rows(10))
         writer.add("interval", interval_rows(10))

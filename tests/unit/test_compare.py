@@ -22,14 +22,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import compare_text, figures, model, reasons, spec
 from cpuidle_lab.costs import model_of
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.replay import engine, instructions, library
-from cpuidle_lab.trace import TIME_MAX, Machine
 from cpuidle_lab.view import terminal
 from cpuidle_lab.view.terminal import phase
 from tests.unit.synthetic import PLAIN
@@ -322,7 +322,7 @@ def test_losses_by_length_add_up_to_the_regret(everything: tuple[Any, str, str])
 def test_the_worst_decisions_are_found_with_their_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 300)
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 300)
     # A gap before each interval, so that every one begins when it says.
     path = write(tmp_path / "gaps", "bimodal", 2000, flags=columns.GAP, disabled=1 << 1)
     comparison = compare(path, bad=7)

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpuidle_lab import columns, withheld
+from cpuidle_lab import withheld
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
@@ -27,7 +27,8 @@ from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, tru
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.lab import keys as keys_of_runs
 from cpuidle_lab.lab.session import TRACE
-from cpuidle_lab.phases import Phase
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.phases import Phase
 from tests.proofs.crossval import assumptions
 from tests.unit.kernel_events import Kernel
 from tests.unit.synthetic import BASES, Session

@@ -19,8 +19,8 @@ import pytest
 from cpuidle_lab import cli
 from cpuidle_lab.base import files
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
-from cpuidle_lab.columns import foreign as no_columns
 from cpuidle_lab.lab import results
+from cpuidle_lab.recording.columns import foreign as no_columns
 from tests.unit import tracedat
 
 PACKAGE = Path(__file__).parents[2] / "tools"

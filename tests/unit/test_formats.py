@@ -11,13 +11,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpuidle_lab import columns, stock, trace_stream
-from cpuidle_lab import trace as tr
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.formats import as_trace, is_foreign, perfetto, text, writer
-from cpuidle_lab.formats.writer import UNCOUNTED, Event, Writer
-from cpuidle_lab.phases import phases_of
+from cpuidle_lab.recording import columns, reader, stock
+from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.formats import as_trace, is_foreign, perfetto, text, writer
+from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event, Writer
+from cpuidle_lab.recording.phases import phases_of
 from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, periods
 from tests.unit.tracedat import Trace
 
@@ -238,7 +238,7 @@ def test_lines_of_a_recorder_without_end_are_refused(
 def test_a_part_of_long_texts_is_written_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_BYTES", 10_000)
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_BYTES", 10_000)
     kernel = Kernel()
     for _ in range(3):
         kernel.idle(1, 300_000, sleep=MS, delta=MS)
@@ -261,8 +261,8 @@ def test_names_of_functions_are_kept_up_to_a_number(
     with Writer(tmp_path / "a.dat") as to:
         for n, name in enumerate(("one", "two", "three", "one")):
             to.add(Event(0, n, "hrtimer_expire_entry", text=name))
-    pieces = trace_stream.read_chunks(tmp_path / "a.dat", ("hrtimer",))
-    chunks = (one for one in pieces if isinstance(one, trace_stream.Chunk))
+    pieces = reader.read_chunks(tmp_path / "a.dat", ("hrtimer",))
+    chunks = (one for one in pieces if isinstance(one, reader.Chunk))
     (found,) = (one.frame["function"].to_list() for one in chunks)
     assert found == ["one", "two", "unknown", "one"]
 

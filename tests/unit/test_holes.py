@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import columns, metrics, trace
+from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.formats import is_foreign, perfetto, text
-from cpuidle_lab.formats.writer import OFFLINE, UNCOUNTED
+from cpuidle_lab.recording import columns, trace
+from cpuidle_lab.recording.formats import is_foreign, perfetto, text
+from cpuidle_lab.recording.formats.writer import OFFLINE, UNCOUNTED
 from tests.unit.kernel_events import EXIT, MS
 from tests.unit.test_formats import REPORT, STYLES, field
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import columns as co
 from cpuidle_lab import metrics
-from cpuidle_lab import trace as tr
 from cpuidle_lab.blind import judge
+from cpuidle_lab.recording import columns as co
+from cpuidle_lab.recording import trace as tr
 from tests.unit import synthetic
 from tests.unit.intervals_model import (
     EXIT,

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.trace import ENTERED, IDLE_EXIT, Machine, load
+from cpuidle_lab.recording.trace import ENTERED, IDLE_EXIT, Machine, load
 from tests.unit import synthetic
 from tests.unit.tracedat import Trace
 

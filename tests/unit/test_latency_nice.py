@@ -11,7 +11,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.synth import machine
+from cpuidle_lab.recording.synth import machine
 from cpuidle_lab.view.terminal import phase
 from experiments import pages
 from experiments.experiment import AGREES, DIFFERS, QUICK, Request

@@ -115,7 +115,7 @@ def test_instants_carry_every_input(exported: list[TracePacket], frames: Frames,
 
 
 def test_the_inputs_are_those_of_the_event(frames: Frames, recording: Path) -> None:
-    from cpuidle_lab import trace
+    from cpuidle_lab.recording import trace
 
     raw = trace.load(recording).tables["decision"].sort("cpu", "seq")
     mine = frames.decisions.sort("cpu", "seq")

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpuidle_lab import columns as co
-from cpuidle_lab import metrics, trace
+from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.costs import model_of
+from cpuidle_lab.recording import columns as co
+from cpuidle_lab.recording import trace
 from cpuidle_lab.replay import engine, recorded
 from tests.unit.intervals_model import EXIT, MACHINE, TICK, TIME_MAX, Decided, add, made
 from tests.unit.synthetic import demo, no_answers
@@ -147,7 +148,7 @@ def test_parts_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = demo(tmp_path / "t.dat", length=10_000_000)
     with co.opened(path) as recording:
         whole = recorded.outcome(recording)
-    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 37)
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 37)
     with co.opened(path) as recording:
         assert len(recording.parts["period"]) > 10
         pieces = recorded.outcome(recording)

@@ -12,12 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpuidle_lab import cli, columns
+from cpuidle_lab import cli
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.costs import model_of
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.columns import Recording, Writer
+from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.replay import build, engine, library, points
-from cpuidle_lab.trace import TIME_MAX, Machine
 from tests.unit.synthetic import Session
 
 TICK_NS = 4_000_000
@@ -536,7 +537,7 @@ def test_chunks_threads_and_order_change_nothing(
     frame = mixed(4000, seed=3)
     frame["cpu"] = np.repeat(np.arange(4, dtype=np.uint16), 1000)
     whole = {name: play(make(frame), name) for name in (*OWN, "teo@7.2", "bayes")}
-    monkeypatch.setattr("cpuidle_lab.columns.writer.PART_ROWS", 77)
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 77)
     pieces = make(frame)
     assert len(pieces.parts["interval"]) > 40
     for name, before in whole.items():

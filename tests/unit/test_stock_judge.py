@@ -11,15 +11,15 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpuidle_lab import trace as tr
-from cpuidle_lab import trace_stream
-from cpuidle_lab.columns import CUT, sliced
 from cpuidle_lab.crossval import pairs as crossval
 from cpuidle_lab.crossval import parts
 from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.machines import find
-from cpuidle_lab.stock import PROBES
+from cpuidle_lab.recording import reader
+from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.columns import CUT, sliced
+from cpuidle_lab.recording.stock import PROBES
 from tests.proofs.stock import costs, predict, run
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Event, Field
@@ -192,7 +192,7 @@ def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
     session.trace.write_large(path, 2_500_000)
     told = tr.told_by(path, both=True)
     assert told and path.stat().st_size > 2 * MEMORY
-    command = [str(trace_stream.native_reader()), str(path), *told.options(), "period", "interval"]
+    command = [str(reader.native_reader()), str(path), *told.options(), "period", "interval"]
     found = [
         subprocess.run(
             command,
@@ -223,7 +223,7 @@ def test_a_recording_that_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
 
     def read(path: Path, limit: int) -> tuple[int, str]:
         done = subprocess.run(
-            [str(trace_stream.native_reader()), str(path), *options],
+            [str(reader.native_reader()), str(path), *options],
             capture_output=True,
             preexec_fn=partial(resource.setrlimit, resource.RLIMIT_DATA, (limit, limit)),
             check=False,

@@ -11,16 +11,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from cpuidle_lab import synth
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table, verdict
+from cpuidle_lab.recording import synth
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
-from cpuidle_lab.trace import Machine
 from cpuidle_lab.view.terminal import phase
 from experiments import memo
 from experiments.study import (
@@ -139,7 +139,7 @@ def test_a_front_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_stream_is_the_one_that_synth_writes(tmp_path: Path) -> None:
     synth.write("bursts", tmp_path / "s", machine_name="skx", hz=250, count=500, seed=1)
-    from cpuidle_lab.columns import Recording
+    from cpuidle_lab.recording.columns import Recording
     from cpuidle_lab.replay.engine import counterfactual
 
     written = Recording(tmp_path / "s")

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpuidle_lab import columns, synth
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.columns import Recording
 from cpuidle_lab.lab.session import MACHINES
-from cpuidle_lab.synth import MS, US, Draw
+from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording.columns import Recording
+from cpuidle_lab.recording.synth import MS, US, Draw
 
 NAMES = list(synth.STREAMS)
 TOP = Path(__file__).parents[2]

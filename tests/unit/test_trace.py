@@ -10,9 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpuidle_lab import trace as tr
-from cpuidle_lab import trace_stream
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.recording import reader
+from cpuidle_lab.recording import trace as tr
 from tests.unit import fuzz_trace
 from tests.unit.synthetic import NUMBER, Session
 from tests.unit.tracedat import GOVERNORS, Trace
@@ -312,7 +312,7 @@ def test_reader_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: st
     program = tmp_path / "reader"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(trace_stream, "native_reader", lambda: program)
+    monkeypatch.setattr(reader, "native_reader", lambda: program)
     refused(small(tmp_path / "t.dat"), "damaged")
 
 
@@ -320,16 +320,16 @@ def test_reader_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "reader"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
-    monkeypatch.setattr(trace_stream, "native_reader", lambda: program)
-    monkeypatch.setattr(trace_stream, "READER_PATIENCE", 0.2)
+    monkeypatch.setattr(reader, "native_reader", lambda: program)
+    monkeypatch.setattr(reader, "READER_PATIENCE", 0.2)
     refused(small(tmp_path / "t.dat"), "damaged")
 
 
 # An abandoned reading leaves no process behind.
 def test_reader_is_ended(tmp_path: Path) -> None:
     before = children()
-    pieces = trace_stream.read_chunks(small(tmp_path / "t.dat"))
-    assert isinstance(next(pieces), trace_stream.Schema)
+    pieces = reader.read_chunks(small(tmp_path / "t.dat"))
+    assert isinstance(next(pieces), reader.Schema)
     assert len(children()) == len(before) + 1
     pieces.close()  # type: ignore[attr-defined]
     assert children() == before
@@ -349,10 +349,10 @@ def test_missing_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"apt install .*libtracecmd-dev"):
-        trace_stream._compile(tmp_path)
+        reader._compile(tmp_path)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UserError, match=r"apt install .*libtracecmd-dev"):
-        trace_stream._compile(tmp_path)
+        reader._compile(tmp_path)
 
 
 # Compressed files of trace-cmd's newer format (version 7) read the same.

@@ -26,11 +26,11 @@ import pytest
 import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import engine, library
-from cpuidle_lab.trace import Machine
 from cpuidle_lab.tune import job, pieces, search
 from cpuidle_lab.tune.pieces import Figures, Piece, gather, spread
 from cpuidle_lab.tune.result import PICKS, front, judge

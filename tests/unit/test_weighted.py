@@ -12,7 +12,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import programs as built
-from cpuidle_lab.synth import machine
+from cpuidle_lab.recording.synth import machine
 from experiments.experiment import AGREES, DIFFERS, ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL
 from experiments.weighted import programs
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cpuidle_lab.trace import Machine
+    from cpuidle_lab.recording.trace import Machine
 
 # A state of unknown power that pays after so long is taken to draw half of what polling does.
 _HALF_POWER_NS = 10_000

@@ -16,8 +16,8 @@ import yaml
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import did_you_mean
 from cpuidle_lab.host.idle_states import plain
-from cpuidle_lab.stock import CPUS_MAX, POLLING, Table
-from cpuidle_lab.trace import Machine, check_machine
+from cpuidle_lab.recording.stock import CPUS_MAX, POLLING, Table
+from cpuidle_lab.recording.trace import Machine, check_machine
 
 _S = 1_000_000_000
 _TOP = ("states", "tables", "hz", "domains")

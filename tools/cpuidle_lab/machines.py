@@ -25,8 +25,8 @@ from cpuidle_lab.host import idle_states
 from cpuidle_lab.host.idle_states import plain
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.linux_source import NEWEST
-from cpuidle_lab.stock import CPUS_MAX, Table, machine_of, told_of
-from cpuidle_lab.trace import Machine, check_machine
+from cpuidle_lab.recording.stock import CPUS_MAX, Table, machine_of, told_of
+from cpuidle_lab.recording.trace import Machine, check_machine
 
 HZ = 250
 _S = 1_000_000_000
@@ -89,7 +89,7 @@ def recorded(hz: int = HZ) -> Iterator[Known]:
 
 def built_in(hz: int = HZ) -> Iterator[Known]:
     """Yield the emulator's machines."""
-    from cpuidle_lab import synth
+    from cpuidle_lab.recording import synth
 
     for name in synth.machine_names():
         yield Known(name, "the emulator", synth.built_in(name, hz))
@@ -138,8 +138,8 @@ def _among(known: Iterator[Known], spec: str) -> Machine:
 
 
 def _of_recording(path: Path) -> list[Table]:
-    from cpuidle_lab import columns, trace_stream
-    from cpuidle_lab import trace as tr
+    from cpuidle_lab.recording import columns, reader
+    from cpuidle_lab.recording import trace as tr
 
     if path.is_dir():
         machines = columns.Recording(path).machines
@@ -148,8 +148,8 @@ def _of_recording(path: Path) -> list[Table]:
         if told and told.tables:
             return told.tables
         machines = {}
-        for piece in trace_stream.read_chunks(path, ("config",)):
-            if isinstance(piece, trace_stream.Chunk):
+        for piece in reader.read_chunks(path, ("config",)):
+            if isinstance(piece, reader.Chunk):
                 machines = tr.machines_of(path, piece.frame, machines)
     if not machines:
         raise UserError(f"{path}: tells no idle states")
@@ -158,7 +158,7 @@ def _of_recording(path: Path) -> list[Table]:
 
 def _one(spec: str, hz: int) -> list[Table]:
     """Return the tables of a name without ranges."""
-    from cpuidle_lab import synth
+    from cpuidle_lab.recording import synth
 
     kind, colon, name = spec.partition(":")
     if spec == "this":

@@ -8,7 +8,7 @@ next one, is what did. An interrupt that has no event of its own stays unknown.
 
 import polars as pl
 
-from cpuidle_lab.trace import Trace
+from cpuidle_lab.recording.trace import Trace
 
 # Table of the reader: how its event is called, from the event's columns.
 _NAMES = {

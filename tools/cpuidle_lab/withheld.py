@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpuidle_lab.columns import CUT, OVERSLEPT, UNCERTAIN
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.columns import CUT, OVERSLEPT, UNCERTAIN
+from cpuidle_lab.recording.trace import Machine
 
 Array = npt.NDArray[Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.trace import Machine
 
 BUSY, OFFLINE = "busy", "offline"
 

@@ -18,7 +18,7 @@ from typing import Any
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.trace import Machine
 from experiments.bench.gating import guest
 from experiments.bench.gating.energy import BUSY, account, power_mw, seconds
 from experiments.bench.gating.guest import (

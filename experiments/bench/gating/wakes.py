@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab import trace, trace_stream
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording import reader, trace
+from cpuidle_lab.recording.trace import Machine
 
 # The wake-ups' times are cut to microseconds, the decisions' are not.
 _CUT_NS = 1000
@@ -79,14 +79,14 @@ def recorded(path: Path) -> tuple[Machine, list[Period]]:
     Raises:
         UserError: the trace cannot be read, or events of it were lost.
     """
-    schema = trace_stream.Schema()
+    schema = reader.Schema()
     machines: dict[int, Machine] = {}
     decisions: dict[tuple[int, int], dict[str, Any]] = {}
     outcomes: list[dict[str, Any]] = []
-    for piece in trace_stream.read_chunks(path, ("decision", "outcome", "config", "lost")):
-        if isinstance(piece, trace_stream.Schema):
+    for piece in reader.read_chunks(path, ("decision", "outcome", "config", "lost")):
+        if isinstance(piece, reader.Schema):
             schema = piece
-        elif isinstance(piece, trace_stream.Chunk):
+        elif isinstance(piece, reader.Chunk):
             if piece.table == "lost":
                 raise UserError(f"{path.name}: events were lost in the guest")
             if piece.table == "config":

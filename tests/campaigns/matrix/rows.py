@@ -5,9 +5,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabResult, LabRun, built, images, run_lab
+from cpuidle_lab.recording import columns
 from cpuidle_lab.replay import points
 from tests.campaigns.matrix import builds, foreign
 from tests.campaigns.matrix.table import ABSENT, FAIL, OK, STEPS, UNTRIED, WAYS, Cell, Outcome

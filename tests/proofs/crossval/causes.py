@@ -28,11 +28,11 @@ import polars as pl
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
-from cpuidle_lab.columns import opened  # noqa: E402
 from cpuidle_lab.crossval import own, plan  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.lab import workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, Phase, Session  # noqa: E402
+from cpuidle_lab.recording.columns import opened  # noqa: E402
 from cpuidle_lab.replay import recorded  # noqa: E402
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run  # noqa: E402
 

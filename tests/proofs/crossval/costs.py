@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 import numpy as np
 import polars as pl
 
-from cpuidle_lab import columns
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.parts import Part, parts
+from cpuidle_lab.recording import columns
 
 
 def costs(part: Part) -> pl.DataFrame:

@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cpuidle_lab import synth
 from cpuidle_lab.blind import Array, is_short, stay_ns
-from cpuidle_lab.columns import Columns, in_memory
+from cpuidle_lab.recording import synth
+from cpuidle_lab.recording.columns import Columns, in_memory
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
-from cpuidle_lab.trace import Machine
 
 EPILOG = """\
 examples:

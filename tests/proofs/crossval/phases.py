@@ -16,10 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 
 import numpy as np
 
-from cpuidle_lab import columns
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.parts import Part, parts
+from cpuidle_lab.recording import columns
 
 EPILOG = """\
 examples:

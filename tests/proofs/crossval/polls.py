@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 
 import polars as pl
 
-from cpuidle_lab import columns
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.trace import Machine
 
 # As cpuidle_poll_time() of the kernel.
 POLL_MIN_NS, TICKS = 10_000, 16

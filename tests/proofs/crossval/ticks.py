@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 
 import polars as pl
 
-from cpuidle_lab import columns
+from cpuidle_lab.recording import columns
 
 EARLY_US = (20, 10, 5, 3, 1, 0)
 # As TICK_EARLY_NS of periods.c and CIL_GRID_TOLERANCE_NS of grid.h.

@@ -20,8 +20,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
-from cpuidle_lab import columns  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
+from cpuidle_lab.recording import columns  # noqa: E402
 from cpuidle_lab.replay import points  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.lab.hints_guest import program  # noqa: E402

@@ -13,12 +13,12 @@ from itertools import product
 
 import numpy as np
 
-from cpuidle_lab.columns import CUT, sliced
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.moved import moved, shares
 from cpuidle_lab.crossval.pairs import LEAST_INTERVALS, Figures, Pair, grouped
 from cpuidle_lab.crossval.parts import Part
 from cpuidle_lab.crossval.targets import differences
+from cpuidle_lab.recording.columns import CUT, sliced
 
 Phases = Mapping[int, Part]
 

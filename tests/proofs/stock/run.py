@@ -23,8 +23,6 @@ import polars as pl
 TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
-from cpuidle_lab import columns  # noqa: E402
-from cpuidle_lab import trace as tr  # noqa: E402
 from cpuidle_lab.base.errors import UserError  # noqa: E402
 from cpuidle_lab.compare.spec import MAINLINE_KIND  # noqa: E402
 from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
@@ -34,10 +32,12 @@ from cpuidle_lab.host.probes import DEVICE, KERNEL_EVENTS  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # noqa: E402
 from cpuidle_lab.linux_source import series  # noqa: E402
-from cpuidle_lab.phases import phases_of  # noqa: E402
+from cpuidle_lab.recording import columns  # noqa: E402
+from cpuidle_lab.recording import trace as tr  # noqa: E402
+from cpuidle_lab.recording.phases import phases_of  # noqa: E402
+from cpuidle_lab.recording.stock import EVENTS, PROBES  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
-from cpuidle_lab.stock import EVENTS, PROBES  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.proofs.stock import costs, predict  # noqa: E402
 

@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab import columns, synth
 from cpuidle_lab.base.cache import TOP, digest
-from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording.columns import Recording, Writer
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, counterfactual
 from cpuidle_lab.replay.library import Governor, governor
-from cpuidle_lab.trace import Machine
 from experiments.study.streams import HZ, SEED, shortened
 from tests.proofs.throughput.reader import reader_speed
 from tests.unit import synthetic, tracedat

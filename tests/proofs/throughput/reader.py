@@ -9,9 +9,9 @@ import threading
 import time
 from pathlib import Path
 
-from cpuidle_lab import trace_stream
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns import READ
+from cpuidle_lab.recording import reader
+from cpuidle_lab.recording.columns import READ
 
 # Of so many runs the fastest counts: whatever else the machine does only slows it down.
 RUNS = 3
@@ -52,13 +52,13 @@ def reader_speed(path: Path, counted: Path | None = None) -> dict[str, float | i
 
 
 def _command(path: Path) -> list[str]:
-    return [str(trace_stream.native_reader()), str(path), *READ]
+    return [str(reader.native_reader()), str(path), *READ]
 
 
 def events_of(path: Path) -> int:
     """Return the number of events in a trace."""
-    for piece in trace_stream.read_chunks(path, ["lost"]):
-        if isinstance(piece, trace_stream.Ending):
+    for piece in reader.read_chunks(path, ["lost"]):
+        if isinstance(piece, reader.Ending):
             return piece.events
     raise UserError(f"{path}: cannot be read")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import synth
+from cpuidle_lab.recording import synth
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor

@@ -40,7 +40,7 @@ from cpuidle_lab.host.machine import (
     trace_cmd_is_usable,
 )
 from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, Way, best_way
-from cpuidle_lab.stock import END, MACHINE
+from cpuidle_lab.recording.stock import END, MACHINE
 
 NAME = "capture"
 HELP = "record a session on this machine, then restore its governor and tunables"

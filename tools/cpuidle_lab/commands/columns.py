@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cpuidle_lab.columns import Recording
+    from cpuidle_lab.recording.columns import Recording
 
 NAME = "columns"
 HELP = "convert a trace into Parquet tables: idle periods, intervals, other events"
@@ -50,13 +50,14 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from cpuidle_lab import columns, machines, trace, trace_stream
+    from cpuidle_lab import machines
     from cpuidle_lab.base import files
+    from cpuidle_lab.recording import columns, reader, trace
 
     files.check(args.output, columns.foreign)
     given = machines.tables(args.machine) if args.machine else ()
     told = trace.told_with(args.trace, given) if given else None
-    trace_stream.native_reader()  # compiled now, so that it does not count
+    reader.native_reader()  # compiled now, so that it does not count
     start = time.monotonic()
     console = Console(stderr=True)
     shown = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
@@ -95,8 +96,8 @@ def _as_json(recording: "Recording", seconds: float) -> dict[str, object]:
 
 
 def _show(recording: "Recording", seconds: float) -> None:
-    from cpuidle_lab.columns import CPU_IDLE
-    from cpuidle_lab.stock import omissions, stock_line
+    from cpuidle_lab.recording.columns import CPU_IDLE
+    from cpuidle_lab.recording.stock import omissions, stock_line
 
     lost = recording.integrity
     for name in sorted(recording.parts):

@@ -56,9 +56,9 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
     Raises:
         UserError: a recording cannot be made or used.
     """
-    from cpuidle_lab import columns
     from cpuidle_lab.crossval import parts, plan
     from cpuidle_lab.lab.parallel import side_by_side
+    from cpuidle_lab.recording import columns
 
     paths: list[Path] = args.traces
     if args.record:

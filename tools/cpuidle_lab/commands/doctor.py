@@ -553,9 +553,9 @@ def examine_trace(path: Path) -> list[Finding]:
         UserError: it cannot be read.
     """
     # Here, so that the machine can be examined where only Python is.
-    from cpuidle_lab import columns
     from cpuidle_lab.crossval import targets, trust
-    from cpuidle_lab.stock import omissions, stock_line
+    from cpuidle_lab.recording import columns
+    from cpuidle_lab.recording.stock import omissions, stock_line
 
     with columns.opened(path) as recording:
         known = recording.kind == columns.TRACE

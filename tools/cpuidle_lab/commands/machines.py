@@ -11,7 +11,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 
 if TYPE_CHECKING:
     from cpuidle_lab.machines import Known
-    from cpuidle_lab.trace import Machine
+    from cpuidle_lab.recording.trace import Machine
 
 NAME = "machines"
 HELP = "list, show and compare machines: their idle states, latencies and powers"

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from cpuidle_lab import synth
+    from cpuidle_lab.recording import synth
 
     if as_json:
         streams = [
@@ -65,7 +65,7 @@ def _list(as_json: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the streams."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab import synth
+    from cpuidle_lab.recording import synth
 
     if args.list:
         _list(args.json)

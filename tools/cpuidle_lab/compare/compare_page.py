@@ -22,7 +22,7 @@ from cpuidle_lab.compare.model import Comparison, Result, Source
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
 from cpuidle_lab.compare.worst import Bad
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.view import html_page as base
 from cpuidle_lab.view.html_page import Part
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from cpuidle_lab import __version__, withheld
 from cpuidle_lab.base.files import Foreign, headed
-from cpuidle_lab.columns import describe
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.charts import lost_by_length
 from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, values
 from cpuidle_lab.compare.model import Comparison, Result, Source
+from cpuidle_lab.recording.columns import describe
 
 
 def _source(source: Source) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cpuidle_lab.columns import Recording
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.host.idle_states import NO_DMA_LATENCY_US
+from cpuidle_lab.recording.columns import Recording
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.engine import Array
-from cpuidle_lab.trace import TIME_MAX
 
 _INPUTS = (
     "start_ns",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab.columns import TICKED, TIMER
 from cpuidle_lab.crossval.parts import Part, has_regret
+from cpuidle_lab.recording.columns import TICKED, TIMER
 
 # What ended an interval: the CPU's own timer, the tick, another CPU or a device.
 ENDS = ("timer", "tick", "other")

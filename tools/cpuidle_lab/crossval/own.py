@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Replay of a phase, from the state that its own governor began with or afresh."""
 
-from cpuidle_lab.columns import joined
 from cpuidle_lab.crossval.parts import Part
+from cpuidle_lab.recording.columns import joined
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run
 
 

@@ -19,9 +19,9 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.moved import Moved, moved, shares
 from cpuidle_lab.crossval.parts import Part, overslept
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
-from cpuidle_lab.trace import Machine
 
 T = TypeVar("T")
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns import TIMER_TICK, TRACE, Recording
 from cpuidle_lab.crossval.own import play
 from cpuidle_lab.crossval.parts import overslept, whole
-from cpuidle_lab.phases import phases_of
+from cpuidle_lab.recording.columns import TIMER_TICK, TRACE, Recording
+from cpuidle_lab.recording.phases import phases_of
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
 from cpuidle_lab.replay.points import apart

@@ -303,7 +303,7 @@ def make(recipe: Recipe, folder: Path) -> tuple[Path, Entry]:
     modules = modules_hash()
     result = run_lab(run, folder / "results", f"Recording {recipe.name}").check()
     made = result.files / TRACE
-    from cpuidle_lab import trace
+    from cpuidle_lab.recording import trace
 
     recorded = trace.load(made)
     if not recorded.integrity.complete:

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab import stock
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import probes
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.host.unfinished import CLOCK
+from cpuidle_lab.recording import stock
 
 if TYPE_CHECKING:
-    from cpuidle_lab.trace import Machine
+    from cpuidle_lab.recording.trace import Machine
 
 # State tables of cpuidle_emul.
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.columns import Columns, Recording, joined, sliced
+from cpuidle_lab.recording.columns import Columns, Recording, joined, sliced
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.engine import (
     INTERVAL_TYPES,
@@ -30,7 +31,6 @@ from cpuidle_lab.replay.engine import (
     fitting,
 )
 from cpuidle_lab.replay.library import LIMITS, TUNABLE_MAX, Governor
-from cpuidle_lab.trace import Machine
 
 SAMPLE = 2000
 

@@ -23,7 +23,7 @@ import polars as pl
 
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns import TRACE, Recording
+from cpuidle_lab.recording.columns import TRACE, Recording
 from cpuidle_lab.replay.engine import Array, Progress, Run, Settings, check_machine
 from cpuidle_lab.replay.library import TUNABLE_MAX, Governor, governor
 

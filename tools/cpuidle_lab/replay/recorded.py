@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns import Columns, joined, sliced
+from cpuidle_lab.recording.columns import Columns, joined, sliced
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import (
     CHOICE_TYPES,
     INTERVAL_TYPES,
@@ -24,7 +25,6 @@ from cpuidle_lab.replay.engine import (
     fitting,
 )
 from cpuidle_lab.replay.library import governor
-from cpuidle_lab.trace import Machine
 
 Array = npt.NDArray[Any]
 

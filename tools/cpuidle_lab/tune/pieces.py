@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns import ANSWERS, PART_ROWS, Columns, Recording, describe, opened
+from cpuidle_lab.recording.columns import ANSWERS, PART_ROWS, Columns, Recording, describe, opened
+from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import engine
 from cpuidle_lab.replay.library import Governor
-from cpuidle_lab.trace import Machine
 
 # numpy parses a file's head by ast. CPython 3.11 fails at that if garbage is collected meanwhile
 # and another thread does the same: "AST constructor recursion depth mismatch".

@@ -21,7 +21,7 @@ from cpuidle_lab.view.drawing import Chart
 
 if TYPE_CHECKING:
     from cpuidle_lab.metrics import Metric
-    from cpuidle_lab.trace import Machine
+    from cpuidle_lab.recording.trace import Machine
 
 HERE = Path(__file__).parent
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import TRACE, scratch
-from cpuidle_lab.formats import perfetto, text
-from cpuidle_lab.formats.writer import Writer
+from cpuidle_lab.recording.formats import perfetto, text
+from cpuidle_lab.recording.formats.writer import Writer
 
 # Enough of a file to know what it is.
 _HEAD = 1 << 16

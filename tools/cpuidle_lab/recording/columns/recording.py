@@ -9,12 +9,17 @@ from typing import Any
 
 import polars as pl
 
-from cpuidle_lab import trace as tr
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns.checks import check_answers, check_frame, contradiction, fill_phase
-from cpuidle_lab.columns.layout import FORMAT, LAYOUTS, META, Columns, in_memory
-from cpuidle_lab.columns.writer import Part
-from cpuidle_lab.trace import Integrity, Machine
+from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.columns.checks import (
+    check_answers,
+    check_frame,
+    contradiction,
+    fill_phase,
+)
+from cpuidle_lab.recording.columns.layout import FORMAT, LAYOUTS, META, Columns, in_memory
+from cpuidle_lab.recording.columns.writer import Part
+from cpuidle_lab.recording.trace import Integrity, Machine
 
 
 def _machine(where: Path, text: Mapping[str, Any]) -> Machine:

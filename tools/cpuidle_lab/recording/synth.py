@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cpuidle_lab import columns
 from cpuidle_lab.base import files
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.columns import Recording, Writer
 from cpuidle_lab.costs import model_of
-from cpuidle_lab.trace import TIME_MAX, Machine
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.columns import Recording, Writer
+from cpuidle_lab.recording.trace import TIME_MAX, Machine
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 

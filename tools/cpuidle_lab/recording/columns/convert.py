@@ -8,16 +8,16 @@ from pathlib import Path
 
 import polars as pl
 
-from cpuidle_lab import trace as tr
-from cpuidle_lab import trace_stream
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import check, scratch
-from cpuidle_lab.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
-from cpuidle_lab.columns.recording import Recording
-from cpuidle_lab.columns.writer import Writer, foreign
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.stock import Table, Told, left_out, omissions, table_notes
-from cpuidle_lab.trace import Integrity, Machine
+from cpuidle_lab.recording import reader
+from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
+from cpuidle_lab.recording.columns.recording import Recording
+from cpuidle_lab.recording.columns.writer import Writer, foreign
+from cpuidle_lab.recording.stock import Table, Told, left_out, omissions, table_notes
+from cpuidle_lab.recording.trace import Integrity, Machine
 
 
 class _Collected:
@@ -54,7 +54,7 @@ class _Collected:
             self.lost_known += int(lost.filter(lost > 0).sum())
             self.lost_unknown += int((lost < 0).sum())
 
-    def meta(self, kind: str, ending: trace_stream.Ending) -> dict[str, object]:
+    def meta(self, kind: str, ending: reader.Ending) -> dict[str, object]:
         known = asdict(ending)
         integrity = {item.name: known.get(item.name, 0) for item in fields(Integrity)}
         integrity |= {"lost_known": self.lost_known, "lost_unknown": self.lost_unknown}
@@ -69,7 +69,7 @@ class _Collected:
             "symbols": symbols,
         } | self._how(ending)
 
-    def _how(self, ending: trace_stream.Ending) -> dict[str, object]:
+    def _how(self, ending: reader.Ending) -> dict[str, object]:
         """Return how a recording without the module was made; nothing for one with it."""
         if not self.told:
             return {}
@@ -103,10 +103,10 @@ def write(
     found = _Collected(trace, told)
     rows = 0
     with Writer(target, {}) as writer:
-        for piece in trace_stream.read_chunks(trace, READ, told):
-            if isinstance(piece, trace_stream.Schema):
+        for piece in reader.read_chunks(trace, READ, told):
+            if isinstance(piece, reader.Schema):
                 found.symbols = piece.symbols
-            elif isinstance(piece, trace_stream.Chunk):
+            elif isinstance(piece, reader.Chunk):
                 found.note(piece.table, piece.frame)
                 if found.leaves_out(piece.table, piece.frame):
                     continue
@@ -119,7 +119,7 @@ def write(
                 writer.meta |= found.meta(kind, piece)
 
 
-def _kind(found: _Collected, writer: Writer, ending: trace_stream.Ending) -> str:
+def _kind(found: _Collected, writer: Writer, ending: reader.Ending) -> str:
     """Choose what the intervals are made of, and drop the rest."""
     trace = found.trace
     if ending.decisions and not tr.is_timerless(found.told, ending):

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.abi import constant
-from cpuidle_lab.trace import Machine
+from cpuidle_lab.recording.trace import Machine
 
 FORMAT = 3
 

@@ -13,7 +13,8 @@ import polars as pl
 
 from cpuidle_lab.base.abi import constant
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.stock import (
+from cpuidle_lab.recording.reader import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
+from cpuidle_lab.recording.stock import (
     LINES_MAX,
     MACHINE,
     OWN_LINES,
@@ -25,7 +26,6 @@ from cpuidle_lab.stock import (
     table_notes,
     told_of,
 )
-from cpuidle_lab.trace_stream import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1

@@ -14,7 +14,7 @@ from typing import Self
 import polars as pl
 
 from cpuidle_lab.base.files import check, whole
-from cpuidle_lab.columns.layout import (
+from cpuidle_lab.recording.columns.layout import (
     BY_CPU,
     FORMAT,
     INTERVAL,

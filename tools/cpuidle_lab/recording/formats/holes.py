@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cpuidle_lab.formats.writer import OFFLINE, UNCOUNTED, Event
+from cpuidle_lab.recording.formats.writer import OFFLINE, UNCOUNTED, Event
 
 
 def _add(one: int, other: int) -> int:

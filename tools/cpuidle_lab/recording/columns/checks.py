@@ -7,7 +7,14 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.columns.layout import ANSWERS, NO_STATE, TICK_MAX, TIMER_TICK, Columns, Layout
+from cpuidle_lab.recording.columns.layout import (
+    ANSWERS,
+    NO_STATE,
+    TICK_MAX,
+    TIMER_TICK,
+    Columns,
+    Layout,
+)
 
 
 def check_frame(path: Path, frame: pl.DataFrame, layout: Layout) -> None:

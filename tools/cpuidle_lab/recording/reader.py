@@ -22,8 +22,8 @@ import polars as pl
 
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.formats import as_trace
-from cpuidle_lab.stock import Told
+from cpuidle_lab.recording.formats import as_trace
+from cpuidle_lab.recording.stock import Told
 
 TABLES = (
     "decision",

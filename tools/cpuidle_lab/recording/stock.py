@@ -28,7 +28,7 @@ from cpuidle_lab.host.machine import parse_version
 from cpuidle_lab.host.sysfs import cpu_list
 
 if TYPE_CHECKING:
-    from cpuidle_lab.trace import Machine
+    from cpuidle_lab.recording.trace import Machine
 
 # Begins the lines.
 MARK = "stock "
@@ -187,7 +187,7 @@ def machine_of(states: str, tick_ns: int) -> "Machine":
     Raises:
         ValueError: the text has another form.
     """
-    from cpuidle_lab.trace import Machine
+    from cpuidle_lab.recording.trace import Machine
 
     parts = [state.split(":") for state in states.split(",")]
     if not all(3 <= len(part) <= 4 and part[0] for part in parts):
@@ -231,7 +231,7 @@ def _migrates(kernel: str) -> bool:
 
 
 def _table(path: Path, words: dict[str, str]) -> Table:
-    from cpuidle_lab.trace import check_machine
+    from cpuidle_lab.recording.trace import check_machine
 
     try:
         first, _, last = words["cpus"].partition("-")

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.formats.holes import Holes
-from cpuidle_lab.formats.writer import EVENTS, UNCOUNTED, Event
+from cpuidle_lab.recording.formats.holes import Holes
+from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event
 
 # A longer line is none of a trace: Android's page holds scripts in such lines.
 _LINE_MAX = 1 << 16

@@ -17,8 +17,8 @@ recording  reads one
 convert    makes one of a trace
 """
 
-from cpuidle_lab.columns.convert import opened, write
-from cpuidle_lab.columns.layout import (
+from cpuidle_lab.recording.columns.convert import opened, write
+from cpuidle_lab.recording.columns.layout import (
     ANSWERS,
     CONTINUED,
     CPU_IDLE,
@@ -45,8 +45,8 @@ from cpuidle_lab.columns.layout import (
     sliced,
     with_answers,
 )
-from cpuidle_lab.columns.recording import Recording
-from cpuidle_lab.columns.writer import Writer, foreign, is_recording
+from cpuidle_lab.recording.columns.recording import Recording
+from cpuidle_lab.recording.columns.writer import Writer, foreign, is_recording
 
 __all__ = [
     "ANSWERS",
