@@ -21,10 +21,10 @@ from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.lab.parallel import completed, threads
-from cpuidle_lab.linux_source import GOVERNORS as KERNEL_FILES
-from cpuidle_lab.linux_source import fetch
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.library import LIMITS
+from cpuidle_lab.states.linux_source import GOVERNORS as KERNEL_FILES
+from cpuidle_lab.states.linux_source import fetch
 
 FOLDER = TOP / "build" / "study"
 

@@ -11,7 +11,7 @@ from statistics import median
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.linux_source import GOVERNORS
+from cpuidle_lab.states.linux_source import GOVERNORS
 from experiments.cases import figures
 from experiments.cases.case import Case, play_cells
 from experiments.cases.schema import Cell

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from cpuidle_lab.base.cache import TOP
-from cpuidle_lab.linux_source import fetch
+from cpuidle_lab.states.linux_source import fetch
 
 # Kernels whose governors are in a package of Debian's, oldest first.
 SERIES = ("6.1", "6.12", "7.2", "7.3")

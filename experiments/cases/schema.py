@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.machine_files import micro, power_fault
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.synth import US, S
 from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.machine_files import micro, power_fault
 from experiments.cases.law import Phase
 
 Range = tuple[float, float]

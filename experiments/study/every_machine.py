@@ -12,9 +12,9 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
-from cpuidle_lab.machines import DTS, INTEL_IDLE, PEPC, listed
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.trace import Machine, check_machine
+from cpuidle_lab.states.machines import DTS, INTEL_IDLE, PEPC, listed
 from experiments.memo import Memo, sources
 from experiments.study.streams import HZ, SEED, play, synthetic
 

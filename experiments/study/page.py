@@ -9,7 +9,7 @@ from cpuidle_lab.base.files import marked
 from cpuidle_lab.compare.spec import parse
 from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.linux_source import NEWEST, fetch
+from cpuidle_lab.states.linux_source import NEWEST, fetch
 from experiments.memo import sources
 from experiments.pages import wrapped, write_page
 from experiments.study import programs

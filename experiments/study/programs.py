@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cpuidle_lab import costs, intervals, metrics
+from cpuidle_lab import intervals, metrics
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
@@ -25,6 +25,7 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.metrics import Group
 from cpuidle_lab.recording import phases, trace
+from cpuidle_lab.states import costs
 from experiments.experiment import Cell, checked
 from experiments.study.streams import COLUMNS_CODE
 

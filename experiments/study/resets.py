@@ -15,10 +15,10 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
-from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import Columns, sliced
 from cpuidle_lab.replay.engine import Run
+from cpuidle_lab.states.linux_source import NEWEST
 from experiments.memo import Memo, sources
 from experiments.study.streams import SEED, Stream
 

@@ -10,9 +10,9 @@ import numpy as np
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
-from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.linux_source import NEWEST
 from experiments.memo import Memo
 from experiments.study.streams import (
     AS_TOLD,

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import yaml
 
-from cpuidle_lab import machines
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.calibrate import isolate, measure, model, result
 from cpuidle_lab.calibrate.model import State, Stretch, fit, judge, latencies, mean_of
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import calibrate
 from cpuidle_lab.host.sysfs import Tree
+from cpuidle_lab.states import machines
 from cpuidle_lab.view.html_page import generator
 from tests.unit import recorded
 

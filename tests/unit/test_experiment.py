@@ -21,11 +21,11 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import candidate
 from cpuidle_lab.evidence.tables import ABSENT
-from cpuidle_lab.linux_source import GOVERNORS
 from cpuidle_lab.recording import columns, synth
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
+from cpuidle_lab.states.linux_source import GOVERNORS
 from cpuidle_lab.view.terminal import phase
 from experiments import experiment, lab, pages
 from experiments.cases import bisect, law, schema

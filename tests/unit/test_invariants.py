@@ -16,12 +16,12 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.machines import describe
 from cpuidle_lab.compare.worst import request_us
-from cpuidle_lab.costs import Costs
 from cpuidle_lab.invariants import RULES, Facts, broken
-from cpuidle_lab.machines import Known
 from cpuidle_lab.metrics import Group, analyse
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording.trace import TIME_MAX, load
+from cpuidle_lab.states.costs import Costs
+from cpuidle_lab.states.machines import Known
 from cpuidle_lab.view.html_page import machine_table
 from tests.unit.kernel_events import EXIT, Kernel, bare
 from tests.unit.kernel_events import MACHINE as MACHINE_LINE

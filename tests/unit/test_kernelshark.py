@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording.trace import ENTERED, IDLE_EXIT, Machine, load
+from cpuidle_lab.states.costs import model_of
 from tests.unit import synthetic
 from tests.unit.tracedat import Trace
 

@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording import columns, synth
 from cpuidle_lab.recording.synth import MS, US, Draw, Floats, S
 from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Array, Run
+from cpuidle_lab.states.costs import model_of
 from tests.unit.synthetic import no_answers
 
 OTHERS = ("teo_ng", "menu_ng", "wteo")

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab import machines
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.formats.writer import Event, Writer
 from cpuidle_lab.recording.stock import CPUS_MAX, Table, Told, told_of
+from cpuidle_lab.states import machines
+from cpuidle_lab.states.costs import model_of
 from tests.unit.kernel_events import EXIT, MS
 
 LITTLE, BIG = (1000, 2580), (400, 900)

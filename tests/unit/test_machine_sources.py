@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import kernel_tables, machines
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.host import idle_states
@@ -16,6 +15,7 @@ from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.stock import told_of
+from cpuidle_lab.states import kernel_tables, machines
 from tests.unit import recorded
 from tests.unit.kernel_events import MS
 

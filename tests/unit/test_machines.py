@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import kernel_tables, machines
 from cpuidle_lab.cli import main
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.sysfs import Tree
-from cpuidle_lab.kernel_tables import Tables
-from cpuidle_lab.linux_source import NEWEST
+from cpuidle_lab.states import kernel_tables, machines
+from cpuidle_lab.states.kernel_tables import Tables
+from cpuidle_lab.states.linux_source import NEWEST
 from tests.unit import recorded
 
 SENTENCE = "cpuidle-lab: the kernel's HZ is not known: {} is assumed\n"

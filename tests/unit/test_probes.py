@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import machines
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import doctor
 from cpuidle_lab.host import capture_script
@@ -22,6 +21,7 @@ from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.stock import told_of
+from cpuidle_lab.states import machines
 from tests.unit import recorded
 from tests.unit.kernel_events import MS
 

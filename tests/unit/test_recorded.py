@@ -8,10 +8,10 @@ import pytest
 
 from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording import trace
 from cpuidle_lab.replay import engine, recorded
+from cpuidle_lab.states.costs import model_of
 from tests.unit.intervals_model import EXIT, MACHINE, TICK, TIME_MAX, Decided, add, made
 from tests.unit.synthetic import demo, no_answers
 from tests.unit.test_replay import Probe

@@ -14,11 +14,11 @@ import pytest
 
 from cpuidle_lab import cli
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Recording, Writer
 from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.replay import build, engine, library, points
+from cpuidle_lab.states.costs import model_of
 from tests.unit.synthetic import Session
 
 TICK_NS = 4_000_000

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from cpuidle_lab import invariants, metrics, withheld
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.metrics import Group
 from cpuidle_lab.recording import trace
 from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.report import model, report_page
+from cpuidle_lab.states.costs import model_of
 from tests.unit.periods import MACHINE, US, Builder, Period
 from tests.unit.tracedat import Trace
 

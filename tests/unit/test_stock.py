@@ -8,15 +8,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from cpuidle_lab import machines
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event
 from cpuidle_lab.recording.stock import told_of
+from cpuidle_lab.states import machines
+from cpuidle_lab.states.costs import model_of
 from tests.unit.kernel_events import EXIT, MS, Kernel, bare, periods
 
 # As in timers.h.

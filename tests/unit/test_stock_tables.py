@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import machines
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import Event, Writer
 from cpuidle_lab.recording.stock import CPUS_MAX, Table, told_of
+from cpuidle_lab.states import machines
 from tests.unit.kernel_events import EXIT, KERNEL, MS, Kernel, bare
 from tests.unit.synthetic import Session
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.linux_source import fetch
+from cpuidle_lab.states.linux_source import fetch
 
 TOP = Path(__file__).resolve().parents[2]
 

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cpuidle_lab import withheld
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording.columns import UNCERTAIN, UNKNOWN, Columns, Recording
 from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.states.costs import model_of
 
 Array = npt.NDArray[Any]
 

@@ -13,11 +13,11 @@ import polars as pl
 
 from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.intervals import judged
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import Machine, Trace
+from cpuidle_lab.states.costs import model_of
 
 # CPU and number of a decision.
 _NUMBER = pl.Struct({"cpu": pl.UInt16(), "seq": pl.UInt64()})

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from cpuidle_lab.costs import Costs
+from cpuidle_lab.states.costs import Costs
 
 # Percentages and sums of floating-point numbers that differ by less are equal.
 _SAME = 1e-6

@@ -18,13 +18,13 @@ import yaml
 from cpuidle_lab import invariants, wakers, withheld
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.blind import judge
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.host import energy
 from cpuidle_lab.intervals import judged, lookup, with_energy, with_intervals, with_limits
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, OVERSLEPT
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.recording.trace import Machine, Trace
+from cpuidle_lab.states.costs import model_of
 
 DECISIONS = "decisions"
 CPU_IDLE = "cpu_idle"

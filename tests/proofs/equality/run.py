@@ -20,7 +20,7 @@ TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
 from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
-from cpuidle_lab.linux_source import NEWEST, fetch  # noqa: E402
+from cpuidle_lab.states.linux_source import NEWEST, fetch  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.gcov import read  # noqa: E402
 from tests.proofs.equality.compare import Comparison, Verdict  # noqa: E402

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.linux_source import fetch
+from cpuidle_lab.states.linux_source import fetch
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[2]

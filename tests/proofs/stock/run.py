@@ -31,13 +31,13 @@ from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
 from cpuidle_lab.host.probes import DEVICE, KERNEL_EVENTS  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # noqa: E402
-from cpuidle_lab.linux_source import series  # noqa: E402
 from cpuidle_lab.recording import columns  # noqa: E402
 from cpuidle_lab.recording import trace as tr  # noqa: E402
 from cpuidle_lab.recording.phases import phases_of  # noqa: E402
 from cpuidle_lab.recording.stock import EVENTS, PROBES  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
+from cpuidle_lab.states.linux_source import series  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.proofs.stock import costs, predict  # noqa: E402
 

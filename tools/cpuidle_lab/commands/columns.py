@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from cpuidle_lab import machines
     from cpuidle_lab.base import files
     from cpuidle_lab.recording import columns, reader, trace
+    from cpuidle_lab.states import machines
 
     files.check(args.output, columns.foreign)
     given = machines.tables(args.machine) if args.machine else ()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from cpuidle_lab.base.errors import USAGE, UserError
 
 if TYPE_CHECKING:
-    from cpuidle_lab.machines import Known
     from cpuidle_lab.recording.trace import Machine
+    from cpuidle_lab.states.machines import Known
 
 NAME = "machines"
 HELP = "list, show and compare machines: their idle states, latencies and powers"
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _named(specs: list[str], hz: int) -> "list[Known]":
-    from cpuidle_lab import machines
+    from cpuidle_lab.states import machines
 
     found = []
     for spec in dict.fromkeys(specs):
@@ -74,9 +74,9 @@ def _named(specs: list[str], hz: int) -> "list[Known]":
 
 def describe(known: "Known") -> dict[str, object]:
     """Return a machine as JSON: times in us, powers in mW."""
-    from cpuidle_lab.costs import model_of
     from cpuidle_lab.host.idle_states import assumption
     from cpuidle_lab.host.machine import Machine as Host
+    from cpuidle_lab.states.costs import model_of
 
     machine, model = known.machine, model_of(known.machine)
     return {
@@ -170,8 +170,8 @@ def _differences(known: "list[Known]") -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List or show."""
-    from cpuidle_lab import machines
-    from cpuidle_lab.linux_source import NEWEST
+    from cpuidle_lab.states import machines
+    from cpuidle_lab.states.linux_source import NEWEST
 
     if args.machines and args.kind:
         raise UserError("name machines, or give --kind to list some", USAGE)

@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write the figures."""
     # Here, so that the other commands need not load what only the report needs.
-    from cpuidle_lab import machines
     from cpuidle_lab.report import export, model, report_page, report_text
+    from cpuidle_lab.states import machines
 
     start = now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])

@@ -18,7 +18,6 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.blind import NOTE, Blind, facts
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import CPU_IDLE, Recording
@@ -26,6 +25,7 @@ from cpuidle_lab.recording.stock import Table, omissions, stock_line
 from cpuidle_lab.recording.trace import ENTERED, Integrity, Machine, name_notes
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
+from cpuidle_lab.states.costs import model_of
 
 _T = TypeVar("_T")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host.machine import project_governors
-from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay.library import LIMITS, Governor, governor
+from cpuidle_lab.states.linux_source import NEWEST
 
 # What everything is measured against.
 ORACLE, BAYES = LIMITS

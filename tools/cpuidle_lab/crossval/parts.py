@@ -14,7 +14,6 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.spec import Candidate, candidate
 from cpuidle_lab.host.machine import project_governors
-from cpuidle_lab.linux_source import series
 from cpuidle_lab.recording.columns import (
     CUT,
     INTERVAL,
@@ -28,6 +27,7 @@ from cpuidle_lab.recording.columns import (
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.points import is_program, policy_of, settings_of
+from cpuidle_lab.states.linux_source import series
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ def emulated(spec: str) -> str:
     """
     if spec in MACHINES:
         return f"machine={spec}"
-    from cpuidle_lab import machines
+    from cpuidle_lab.states import machines
 
     return parameters(machines.find(spec), spec)
 
@@ -170,7 +170,7 @@ def stock_start(
         trace_mib: room for the trace.
         events: to record beside the probes, with their filters, where the kernel has them.
     """
-    from cpuidle_lab import machines
+    from cpuidle_lab.states import machines
 
     (new, *_), (old, *others) = (probes.lines(_GROUP, delta) for delta in (True, False))
     words = [

@@ -22,10 +22,10 @@ import polars as pl
 from cpuidle_lab.base import files
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Recording, Writer
 from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.states.costs import model_of
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
@@ -70,7 +70,7 @@ def machine(name: str, hz: int) -> Machine:
         UserError: there is no such machine, or no such tick.
     """
     # Here, since that asks this file for the emulator's.
-    from cpuidle_lab import machines
+    from cpuidle_lab.states import machines
 
     return machines.find(name, hz)
 

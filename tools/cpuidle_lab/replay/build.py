@@ -16,8 +16,8 @@ from cpuidle_lab.base import abi
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host.machine import project_governors
-from cpuidle_lab.linux_source import GOVERNORS as MAINLINE_FILES
-from cpuidle_lab.linux_source import fetch
+from cpuidle_lab.states.linux_source import GOVERNORS as MAINLINE_FILES
+from cpuidle_lab.states.linux_source import fetch
 
 NATIVE = TOP / "tools" / "native"
 

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.costs import model_of
 from cpuidle_lab.recording.columns import UNKNOWN, Recording, sliced
 from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
+from cpuidle_lab.states.costs import model_of
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int], None]

@@ -16,8 +16,8 @@ from cpuidle_lab.base import abi
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host.machine import project_governors
-from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay import build
+from cpuidle_lab.states.linux_source import NEWEST
 
 STATE_MAX = abi.constant("CIL_STATE_MAX")
 TUNABLE_MAX = abi.constant("CIL_TUNABLE_MAX")

@@ -19,8 +19,8 @@ from rich.progress import (
 
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.replay import library
+from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.tune import search
 from cpuidle_lab.tune.pieces import figures, gather
 from cpuidle_lab.tune.result import PICKS, Result, Row, front

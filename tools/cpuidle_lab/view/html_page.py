@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cpuidle_lab import __version__
 from cpuidle_lab.base.files import PAGE
-from cpuidle_lab.costs import model_of
+from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.view.drawing import Chart
 
 if TYPE_CHECKING:

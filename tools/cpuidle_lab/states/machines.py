@@ -24,9 +24,9 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import idle_states
 from cpuidle_lab.host.idle_states import plain
 from cpuidle_lab.host.machine import Machine as Host
-from cpuidle_lab.linux_source import NEWEST
 from cpuidle_lab.recording.stock import CPUS_MAX, Table, machine_of, told_of
 from cpuidle_lab.recording.trace import Machine, check_machine
+from cpuidle_lab.states.linux_source import NEWEST
 
 HZ = 250
 _S = 1_000_000_000
@@ -106,7 +106,7 @@ def of_kernel(kind: str, version: str = NEWEST, hz: int = HZ) -> Iterator[Known]
     Raises:
         UserError: the sources cannot be had.
     """
-    from cpuidle_lab import kernel_tables
+    from cpuidle_lab.states import kernel_tables
 
     tables = kernel_tables.fetch(version)
     for name, states in tables.tables[kind].items():
@@ -175,7 +175,7 @@ def _one(spec: str, hz: int) -> list[Table]:
         check_machine(spec, machine)
         return _everywhere(machine)
     if _is_file(spec):
-        from cpuidle_lab import machine_files
+        from cpuidle_lab.states import machine_files
 
         return machine_files.read(Path(spec), hz)
     if Path(spec).exists() and spec not in synth.machine_names():
@@ -223,7 +223,7 @@ def _assignments(spec: str) -> list[tuple[str, str]]:
 
 def _assigned(ranges: str, name: str, hz: int) -> Iterator[Table]:
     """Yield the tables of a machine for a range; those that differ by CPU for their CPUs alone."""
-    from cpuidle_lab import machine_files
+    from cpuidle_lab.states import machine_files
 
     if not name:
         raise ValueError(f"'{ranges}' has no machine")
@@ -252,7 +252,7 @@ def told(spec: str, hz: int = HZ) -> list[Table]:
     Raises:
         UserError: there is none of this name, it cannot be read, or a range is wrong.
     """
-    from cpuidle_lab import machine_files
+    from cpuidle_lab.states import machine_files
 
     if not 1 <= hz <= 10_000:
         raise UserError(f"a tick of {hz} Hz is out of range: 1 to 10000", USAGE)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The cpuidle governors of a kernel, unmodified, out of Debian's linux-source package.
 
-The kernel's own style checker comes along. `python -m cpuidle_lab.linux_source` prints where.
+The kernel's own style checker comes along. `python -m cpuidle_lab.states.linux_source` prints its
+path.
 """
 
 import argparse
@@ -130,7 +131,7 @@ def main() -> int:
     """Fetch, and print the folder."""
     parser = argparse.ArgumentParser(
         description=__doc__,
-        epilog="example: python -m cpuidle_lab.linux_source --kernel 6.12",
+        epilog="example: python -m cpuidle_lab.states.linux_source --kernel 6.12",
     )
     parser.add_argument("--kernel", default=NEWEST, help="version (default: %(default)s)")
     parser.add_argument("--suite", default="", help="Debian suite (default: by the version)")

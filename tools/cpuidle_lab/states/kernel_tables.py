@@ -14,7 +14,7 @@ from pathlib import Path
 from cpuidle_lab.base import apt
 from cpuidle_lab.base.cache import CACHE
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.linux_source import DEFAULT_SUITE, NEWEST, SUITES, unpack
+from cpuidle_lab.states.linux_source import DEFAULT_SUITE, NEWEST, SUITES, unpack
 
 INTEL_IDLE, DTS = "intel_idle", "dts"
 
