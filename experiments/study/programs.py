@@ -13,17 +13,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cpuidle_lab import intervals, metrics
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.figures import intervals, metrics
+from cpuidle_lab.figures.metrics import Group
 from cpuidle_lab.host import energy
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
 from cpuidle_lab.lab.workloads import Workload
-from cpuidle_lab.metrics import Group
 from cpuidle_lab.recording import phases, trace
 from cpuidle_lab.states import costs
 from experiments.experiment import Cell, checked

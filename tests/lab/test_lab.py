@@ -15,7 +15,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.intervals import with_energy, with_intervals
+from cpuidle_lab.figures.intervals import with_energy, with_intervals
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.lab.run import SCRIPT_BEGINS, read_results

@@ -19,12 +19,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpuidle_lab import withheld
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
+from cpuidle_lab.figures import withheld
 from cpuidle_lab.lab import keys as keys_of_runs
 from cpuidle_lab.lab.session import TRACE
 from cpuidle_lab.recording import columns

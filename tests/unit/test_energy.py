@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpuidle_lab import metrics
 from cpuidle_lab.cli import main
+from cpuidle_lab.figures import metrics
+from cpuidle_lab.figures.metrics import Group
 from cpuidle_lab.host import energy
 from cpuidle_lab.host.energy import EMULATED, MEASURED, PART, PLATFORM, TWIN, Reading, ZoneEnergy
-from cpuidle_lab.metrics import Group
 from cpuidle_lab.recording import trace
 from tests.unit.tracedat import Trace
 

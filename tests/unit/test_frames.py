@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import cpuidle_lab
-from cpuidle_lab import frames, metrics
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.frames import Frames
+from cpuidle_lab.figures import frames, metrics
+from cpuidle_lab.figures.frames import Frames
 from cpuidle_lab.recording import trace
 from tests.unit import synthetic
 from tests.unit.test_kernelshark import stock

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
+from cpuidle_lab.figures import metrics
 from cpuidle_lab.recording import columns, trace
 from cpuidle_lab.recording.formats import is_foreign, perfetto, text
 from cpuidle_lab.recording.formats.writer import OFFLINE, UNCOUNTED

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import metrics
-from cpuidle_lab.blind import judge
+from cpuidle_lab.figures import metrics
+from cpuidle_lab.figures.blind import judge
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording import trace as tr
 from tests.unit import synthetic

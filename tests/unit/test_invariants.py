@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cpuidle_lab import invariants, withheld
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.machines import describe
 from cpuidle_lab.compare.worst import request_us
-from cpuidle_lab.invariants import RULES, Facts, broken
-from cpuidle_lab.metrics import Group, analyse
+from cpuidle_lab.figures import invariants, withheld
+from cpuidle_lab.figures.invariants import RULES, Facts, broken
+from cpuidle_lab.figures.metrics import Group, analyse
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording.trace import TIME_MAX, load
 from cpuidle_lab.states.costs import Costs

@@ -16,8 +16,8 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 
 import cpuidle_lab
 from cpuidle_lab.cli import main
-from cpuidle_lab.frames import Frames
-from cpuidle_lab.perfetto_trace import ARGUMENTS, OUTCOME
+from cpuidle_lab.figures.frames import Frames
+from cpuidle_lab.view.perfetto import ARGUMENTS, OUTCOME
 from tests.unit import synthetic
 from tests.unit.test_kernelshark import stock
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.figures import metrics
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording import trace
 from cpuidle_lab.replay import engine, recorded

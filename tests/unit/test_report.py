@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import invariants, metrics, withheld
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.metrics import Group
+from cpuidle_lab.figures import invariants, metrics, withheld
+from cpuidle_lab.figures.metrics import Group
 from cpuidle_lab.recording import trace
 from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.report import model, report_page

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import metrics
 from cpuidle_lab.cli import main
+from cpuidle_lab.figures import metrics
 from cpuidle_lab.report import export, model, report_page
 from cpuidle_lab.view.html_page import generator
 from tests.unit.kernel_events import Kernel

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.blind import Blind, facts, judge
 from cpuidle_lab.cli import main
+from cpuidle_lab.figures.blind import Blind, facts, judge
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event

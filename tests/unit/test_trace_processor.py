@@ -20,8 +20,8 @@ from perfetto.trace_processor.platform import PlatformDelegate
 from perfetto.trace_processor.protos import ProtoFactory
 
 from cpuidle_lab.cli import main
-from cpuidle_lab.frames import Frames
-from cpuidle_lab.perfetto_trace import ARGUMENTS, OUTCOME
+from cpuidle_lab.figures.frames import Frames
+from cpuidle_lab.view.perfetto import ARGUMENTS, OUTCOME
 from tests.unit import test_perfetto
 from tests.unit.test_kernelshark import stock
 

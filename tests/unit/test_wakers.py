@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import polars as pl
 
-from cpuidle_lab import wakers
+from cpuidle_lab.figures import wakers
 from cpuidle_lab.recording.trace import Trace
 
 _HEAD = {"ts": pl.UInt64, "cpu": pl.UInt16}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cpuidle_lab.frames import Frames
+    from cpuidle_lab.figures.frames import Frames
 
 __version__ = "0.1.0"
 
@@ -23,6 +23,6 @@ def open(path: str | Path) -> "Frames":
         UserError: of cpuidle_lab.base.errors; the file cannot be read, is damaged or holds no
             idle period.
     """
-    from cpuidle_lab.frames import frames_of
+    from cpuidle_lab.figures.frames import frames_of
 
     return frames_of(Path(path))

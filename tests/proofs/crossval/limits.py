@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cpuidle_lab.blind import Array, is_short, stay_ns
+from cpuidle_lab.figures.blind import Array, is_short, stay_ns
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import Columns, in_memory
 from cpuidle_lab.recording.trace import Machine

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from cpuidle_lab.base.files import write_all, write_whole
-from cpuidle_lab.figures_out import add_options, now, page_of, pages
+from cpuidle_lab.figures.output import add_options, now, page_of, pages
 
 NAME = "compare"
 HELP = "replay governors on recordings, and rank them beside an oracle and a floor estimate"

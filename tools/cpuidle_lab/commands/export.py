@@ -35,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the file, in full or not at all."""
-    from cpuidle_lab import frames, perfetto_trace
+    from cpuidle_lab.figures import frames
+    from cpuidle_lab.view import perfetto as perfetto_trace
 
     target: Path = args.perfetto
     with whole(target, unless_forced(marked(perfetto_trace.MARK), args.force)) as new:

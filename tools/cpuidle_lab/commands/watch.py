@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cpuidle_lab import __version__, openmetrics
+from cpuidle_lab import __version__
 from cpuidle_lab.base.files import headed, write_whole
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter
 from cpuidle_lab.host.machine import Machine
@@ -23,6 +23,7 @@ from cpuidle_lab.host.watch import (
     set_shadows,
     shadow_list,
 )
+from cpuidle_lab.view import openmetrics
 
 NAME = "watch"
 HELP = "show each CPU's idle states live, and the decisions of shadow governors"
@@ -205,7 +206,7 @@ def watch(
 
 
 def _tables(is_live: bool) -> contextlib.AbstractContextManager[Callable[[View], None]]:
-    from cpuidle_lab import live
+    from cpuidle_lab.view import live
 
     return live.terminal() if is_live else live.plain()
 

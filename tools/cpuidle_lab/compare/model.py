@@ -13,12 +13,12 @@ from typing import TypeVar
 
 import polars as pl
 
-from cpuidle_lab import invariants, withheld
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.blind import NOTE, Blind, facts
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
 from cpuidle_lab.crossval import trust
+from cpuidle_lab.figures import invariants, withheld
+from cpuidle_lab.figures.blind import NOTE, Blind, facts
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import CPU_IDLE, Recording
 from cpuidle_lab.recording.stock import Table, omissions, stock_line

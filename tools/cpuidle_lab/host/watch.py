@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.figures.invariants import Facts, broken
 from cpuidle_lab.host.machine import DEBUGFS, LAB, Machine
-from cpuidle_lab.invariants import Facts, broken
 
 SHADOW = f"{LAB}/shadow"
 SHADOW_STATS = f"{LAB}/shadow_stats"

@@ -6,10 +6,11 @@ import io
 from dataclasses import asdict, fields
 from typing import Any
 
-from cpuidle_lab import __version__, withheld
+from cpuidle_lab import __version__
 from cpuidle_lab.base.files import Foreign, headed
+from cpuidle_lab.figures import withheld
+from cpuidle_lab.figures.metrics import Group, definitions, scalars
 from cpuidle_lab.host.energy import ZoneEnergy
-from cpuidle_lab.metrics import Group, definitions, scalars
 from cpuidle_lab.recording.columns import describe
 from cpuidle_lab.report.charts import latency_points
 from cpuidle_lab.report.model import Report

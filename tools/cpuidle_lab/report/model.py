@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
-from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.crossval import trust
+from cpuidle_lab.figures import metrics
+from cpuidle_lab.figures.metrics import Group, Summary
 from cpuidle_lab.host import energy
-from cpuidle_lab.metrics import Group, Summary
 from cpuidle_lab.recording import trace
 from cpuidle_lab.recording.stock import Table
 from cpuidle_lab.recording.trace import Trace

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from cpuidle_lab.crossval import trust
-from cpuidle_lab.metrics import NO_REGRET, Group, definitions, scalars
+from cpuidle_lab.figures.metrics import NO_REGRET, Group, definitions, scalars
 from cpuidle_lab.recording.trace import Integrity, Machine, Trace
 from cpuidle_lab.report.charts import all_charts, state_colours
 from cpuidle_lab.report.model import Report, known_columns

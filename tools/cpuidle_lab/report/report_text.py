@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.metrics import Group, definitions
+from cpuidle_lab.figures.metrics import Group, definitions
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.report.report_page import losses
 from cpuidle_lab.view.terminal import console, new_table

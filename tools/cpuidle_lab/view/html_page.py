@@ -20,7 +20,7 @@ from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.view.drawing import Chart
 
 if TYPE_CHECKING:
-    from cpuidle_lab.metrics import Metric
+    from cpuidle_lab.figures.metrics import Metric
     from cpuidle_lab.recording.trace import Machine
 
 HERE = Path(__file__).parent

@@ -15,11 +15,11 @@ from pathlib import Path
 import polars as pl
 import yaml
 
-from cpuidle_lab import invariants, wakers, withheld
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.blind import judge
+from cpuidle_lab.figures import invariants, wakers, withheld
+from cpuidle_lab.figures.blind import judge
+from cpuidle_lab.figures.intervals import judged, lookup, with_energy, with_intervals, with_limits
 from cpuidle_lab.host import energy
-from cpuidle_lab.intervals import judged, lookup, with_energy, with_intervals, with_limits
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, OVERSLEPT
 from cpuidle_lab.recording.phases import Phase, phases_of

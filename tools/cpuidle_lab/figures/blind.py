@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cpuidle_lab import withheld
+from cpuidle_lab.figures import withheld
 from cpuidle_lab.recording.columns import UNCERTAIN, UNKNOWN, Columns, Recording
 from cpuidle_lab.recording.trace import TIME_MAX, Machine
 from cpuidle_lab.states.costs import model_of

@@ -19,7 +19,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 )
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
-from cpuidle_lab.frames import DECISIONS, Frames
+from cpuidle_lab.figures.frames import DECISIONS, Frames
 
 # The one writer of all packets; its packets are in the order of time.
 _SEQUENCE = 1

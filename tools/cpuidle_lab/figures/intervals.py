@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from cpuidle_lab.figures.withheld import contradicts
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.trace import Machine, Trace
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.states.costs import model_of
-from cpuidle_lab.withheld import contradicts
 
 
 def lookup(column: str, values: Sequence[float]) -> pl.Expr:

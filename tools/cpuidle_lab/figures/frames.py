@@ -11,9 +11,9 @@ from pathlib import Path
 
 import polars as pl
 
-from cpuidle_lab import metrics
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.intervals import judged
+from cpuidle_lab.figures import metrics
+from cpuidle_lab.figures.intervals import judged
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import Machine, Trace
