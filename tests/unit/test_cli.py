@@ -187,7 +187,7 @@ def test_what_is_mounted_in_a_folder_outlives_it(tmp_path: Path) -> None:
     script = """
     mkdir -p left/dev other && mount --bind /dev/shm left/dev && mount -t tmpfs none left/dev &&
     touch left/dev/null left/file &&
-    "$0" -c 'from cpuidle_lab.lab import cache; cache.discard(cache.Path("left"))'
+    "$0" -c 'from cpuidle_lab.base import cache; cache.discard(cache.Path("left"))'
     [ ! -e left/file ] && [ -e left/dev/null ]
     """
     command = ["unshare", "--mount", "sh", "-c", script, sys.executable]

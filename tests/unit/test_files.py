@@ -236,7 +236,7 @@ def test_many_at_once_write_one_whole_file(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from cpuidle_lab import files
+from cpuidle_lab.base import files
 target = Path(sys.argv[1])
 with files.scratch(target.parent) as other, files.whole(target, lambda _: "") as new:
     new.mkdir()
