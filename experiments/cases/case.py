@@ -19,8 +19,9 @@ from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.synth import US
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.engine import Run, check_machine
+from cpuidle_lab.states.table import StateTable
 from experiments import experiment
 from experiments.cases import figures, lab, law
 from experiments.cases.figures import Played, played
@@ -45,7 +46,7 @@ def _longest(stream: Columns) -> int:
     return int(stream["length_ns"].max())
 
 
-def slack_of(machine: Machine, longest_ns: int) -> int:
+def slack_of(machine: StateTable, longest_ns: int) -> int:
     """Return the greatest exit latency of the states that can be worth their while."""
     reachable = [
         latency

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import Array
+from cpuidle_lab.states.table import StateTable
 from experiments.cases.schema import Figure
 
 
@@ -67,27 +67,27 @@ def played(totals: Any, states: int, counted: Mapping[str, Array], stopped: int)
     )
 
 
-Count = Callable[[Played, Machine, Figure], float]
+Count = Callable[[Played, StateTable, Figure], float]
 
 
 def _part(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def _state(figure: Figure, machine: Machine) -> int:
+def _state(figure: Figure, machine: StateTable) -> int:
     if figure.state not in machine.names:
         names = ", ".join(machine.names)
         raise UserError(f"{figure.kind}: there is no state '{figure.state}'; {names}", USAGE)
     return machine.names.index(figure.state)
 
 
-def _latency_us(played: Played, machine: Machine) -> float:
+def _latency_us(played: Played, machine: StateTable) -> float:
     """Return the mean exit latency of a wake-up."""
     spent = sum(n * ns for n, ns in zip(played.wakeups, machine.exit_latency_ns, strict=False))
     return spent / max(1, sum(played.wakeups)) / 1000
 
 
-def _lasts_s(played: Played, machine: Machine, figure: Figure) -> float:
+def _lasts_s(played: Played, machine: StateTable, figure: Figure) -> float:
     """Return the time of wake-ups that wait for each other, s."""
     if figure.a_second <= 0:
         raise UserError(f"{figure.kind}: 'a_second' is missing", USAGE)
@@ -161,6 +161,6 @@ def title(figure: Figure) -> str:
     return kind_of(figure).what.format(**vars(figure))
 
 
-def value(figure: Figure, played: Played, machine: Machine) -> float:
+def value(figure: Figure, played: Played, machine: StateTable) -> float:
     """Return a figure in its unit."""
     return kind_of(figure).count(played, machine, figure)

@@ -25,8 +25,8 @@ from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.synth import FAR_NS, US, S
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import build, recorded
+from cpuidle_lab.states.table import StateTable
 from experiments.cases import figures, law, mainline
 from experiments.cases.figures import Played
 from experiments.cases.schema import Cell, Description
@@ -106,7 +106,7 @@ def place_of(case: Description, cell: Cell) -> Place | str:
     return Place(OWN_KERNEL, "gate", (*tunables, ("gate", "base", name)), hint_ns)
 
 
-def _why_not(case: Description, machine: Machine, cell: Cell) -> str:
+def _why_not(case: Description, machine: StateTable, cell: Cell) -> str:
     """Return why a cell's states or stream cannot be had in the lab, "" if they can."""
     skip = case.streams[cell.stream].skip
     faults = (
@@ -154,7 +154,7 @@ def _name(number: int, seed: int) -> str:
     return f"cell{number}-{seed}"
 
 
-def _bounded(machine: Machine) -> Machine:
+def _bounded(machine: StateTable) -> StateTable:
     """Return a machine whose target residencies the emulator takes."""
     targets = tuple(min(target, TARGET_MOST_US * US) for target in machine.target_residency_ns)
     return replace(machine, target_residency_ns=targets)
@@ -260,7 +260,7 @@ class Boot:
         return found
 
 
-def came_to(part: Part, machine: Machine) -> Played:
+def came_to(part: Part, machine: StateTable) -> Played:
     """Return what the CPU that slept came to; replay counts the same.
 
     Args:

@@ -12,8 +12,8 @@ import yaml
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.synth import US, S
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.states.machine_files import micro, power_fault
+from cpuidle_lab.states.table import StateTable
 from experiments.cases.law import Phase
 
 Range = tuple[float, float]
@@ -75,7 +75,7 @@ class Cell:
     reported: str = ""
     agrees: Range | None = None
     expect: Range | None = None
-    machine: Machine | None = None
+    machine: StateTable | None = None
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Description:
     claim: str
     source: str
     question: str
-    machine: Machine
+    machine: StateTable
     disabled: int
     rejected: int
     streams: Mapping[str, Stream]
@@ -175,7 +175,7 @@ def _row(row: list[Any], where: str) -> tuple[str, int, int, int, bool]:
     return name.rstrip("*"), exit_ns, target_ns, power_uw, name.endswith("*")
 
 
-def _machine(value: Any, tick_hz: Any, where: str) -> Machine:
+def _machine(value: Any, tick_hz: Any, where: str) -> StateTable:
     if not (isinstance(tick_hz, int) and 1 <= tick_hz <= 10_000):
         raise _fail(where, f"tick_hz: {tick_hz} is out of range: 1 to 10000")
     if isinstance(value, str):
@@ -190,10 +190,10 @@ def _machine(value: Any, tick_hz: Any, where: str) -> Machine:
     names, exits, targets, powers, polling = zip(*rows, strict=True)
     if fault := power_fault(names, powers):
         raise _fail(where, f"machine: {fault[1]}")
-    return Machine(names, exits, targets, powers, polling, S // tick_hz)
+    return StateTable(names, exits, targets, powers, polling, S // tick_hz)
 
 
-def _states(names: Any, machine: Machine, where: str) -> int:
+def _states(names: Any, machine: StateTable, where: str) -> int:
     bits = 0
     for name in names or []:
         if name not in machine.names:

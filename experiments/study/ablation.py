@@ -8,8 +8,8 @@ from statistics import fmean
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, show
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.library import TunableInfo
+from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.study import mechanisms
 from experiments.study.steps_lab import InLab
@@ -93,7 +93,7 @@ def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Case], 
 
 
 def measure(
-    subject: str, streams: Sequence[Stream], machines: Mapping[str, Machine], memo: Memo,
+    subject: str, streams: Sequence[Stream], machines: Mapping[str, StateTable], memo: Memo,
     phase: Phase, in_lab: InLab,
 ) -> Section:  # fmt: skip
     """Remove each step, and measure each value of each tunable.

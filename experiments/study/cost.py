@@ -16,10 +16,10 @@ from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import Columns, sliced
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.library import STATE_MAX
 from cpuidle_lab.states.linux_source import NEWEST
+from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo, sources
 from experiments.study.streams import HZ, Stream, shortened
 
@@ -36,7 +36,7 @@ SAMPLE = 2000
 _US = 1000
 
 
-def ten_states() -> Machine:
+def ten_states() -> StateTable:
     """Return a table with as many states as a governor may meet: skl's and one deeper still."""
     base = synth.machine("skl", HZ)
     return replace(
@@ -49,13 +49,13 @@ def ten_states() -> Machine:
     )
 
 
-def tables() -> dict[str, Machine | None]:
+def tables() -> dict[str, StateTable | None]:
     """Return the state tables on which the corpus is played; None is the recorded one."""
     four = shortened(synth.machine("skx", HZ), 4)
     return {f"{four.count} states": four, f"{STATE_MAX} states": ten_states(), "recorded": None}
 
 
-def middle(stream: Stream, sample: int) -> tuple[Machine, Columns]:
+def middle(stream: Stream, sample: int) -> tuple[StateTable, Columns]:
     """Return `sample` intervals from the middle of the CPU that has most of them."""
     cpu = max(stream.intervals, key=lambda cpu: len(stream.intervals[cpu]["flags"]))
     part = stream.intervals[cpu]
@@ -68,7 +68,7 @@ class _Job:
     table: str
     stream: str
     who: Candidate
-    machine: Machine
+    machine: StateTable
     chunk: Columns
 
     @property

@@ -13,8 +13,8 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import MAINLINE, Candidate, candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
-from cpuidle_lab.recording.trace import Machine, check_machine
 from cpuidle_lab.states.machines import DTS, INTEL_IDLE, PEPC, listed
+from cpuidle_lab.states.table import StateTable, check_machine
 from experiments.memo import Memo, sources
 from experiments.study.streams import HZ, SEED, play, synthetic
 
@@ -47,7 +47,7 @@ class Found:
 
     kind: str
     names: tuple[str, ...]
-    machine: Machine
+    machine: StateTable
 
     @property
     def label(self) -> str:
@@ -62,7 +62,7 @@ def tables() -> tuple[list[Found], list[str]]:
     Raises:
         UserError: the kernel's sources cannot be had.
     """
-    found: dict[object, tuple[str, list[str], Machine]] = {}
+    found: dict[object, tuple[str, list[str], StateTable]] = {}
     refused = []
     for kind in KINDS:
         for known in listed([kind], hz=HZ):
@@ -78,13 +78,13 @@ def tables() -> tuple[list[Found], list[str]]:
 
 
 def _regrets(
-    law: synth.Stream, machine: Machine, count: int, governors: Sequence[Candidate]
+    law: synth.Stream, machine: StateTable, count: int, governors: Sequence[Candidate]
 ) -> dict[str, float]:
     stream = synthetic(law, machine, "", count)
     return {who.label: play(stream, who).regret for who in governors}
 
 
-def _key(law: synth.Stream, machine: Machine, count: int, governors: Sequence[Candidate]) -> str:
+def _key(law: synth.Stream, machine: StateTable, count: int, governors: Sequence[Candidate]) -> str:
     """Return the hash of all that the regrets depend on, without making the stream."""
     who = [(one.governor.spec, sources(one.governor.spec),
             one.governor.values(dict(one.settings))) for one in governors]  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import parse
 from cpuidle_lab.evidence.tables import Section
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.study import regimes, resets
 from experiments.study.streams import Stream
@@ -36,7 +36,7 @@ QUICK = Size(60, regimes.Size(switches=20, before_s=60, away_s=120))
 def measure(
     subject: str,
     suite: Sequence[Stream],
-    machines: Mapping[str, Machine],
+    machines: Mapping[str, StateTable],
     size: Size,
     memo: Memo,
     phase: Phase,

@@ -8,7 +8,7 @@ from statistics import fmean
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.study import cost, regimes, steps_lab
 from experiments.study.steps import Step, listed, without
@@ -81,7 +81,7 @@ class Worth:
 
 
 def _learned(
-    machines: Mapping[str, Machine], governors: Sequence[Candidate], memo: Memo, phase: Phase
+    machines: Mapping[str, StateTable], governors: Sequence[Candidate], memo: Memo, phase: Phase
 ) -> dict[str, tuple[float, float]]:
     """Return the regret in percent after minutes and hours of other regimes, by governor."""
     minutes = regimes.changes(machines, governors, _MINUTES, memo, phase)
@@ -151,7 +151,7 @@ def _why(worth: Worth) -> str:
 
 
 def measure(
-    section: Section, subject: str, streams: Sequence[Stream], machines: Mapping[str, Machine],
+    section: Section, subject: str, streams: Sequence[Stream], machines: Mapping[str, StateTable],
     memo: Memo, phase: Phase, in_lab: steps_lab.InLab,
 ) -> None:  # fmt: skip
     """Remove each listed step of a governor in turn, and judge what it is worth.

@@ -26,8 +26,8 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import in_memory, sliced
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
+from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo, sources
 from experiments.study.streams import SEED
 
@@ -70,7 +70,7 @@ class Size:
     regimes: tuple[str, ...] = REGIMES
 
 
-def _span_ns(part: Mapping[str, Any], machine: Machine) -> int:
+def _span_ns(part: Mapping[str, Any], machine: StateTable) -> int:
     """Return how long intervals from 0 on take with the last way out, in whole ticks."""
     span = int(part["start_ns"][-1]) + int(part["length_ns"][-1]) + max(machine.exit_latency_ns)
     return -(-span // machine.tick_ns) * machine.tick_ns
@@ -84,7 +84,7 @@ class _Regime:
     span_ns: int
 
     @classmethod
-    def of(cls, name: str, machine: Machine, count: int, seed: int) -> "_Regime":
+    def of(cls, name: str, machine: StateTable, count: int, seed: int) -> "_Regime":
         frame = synth.frame(synth.make(name, count, seed, max(machine.exit_latency_ns)))
         part = fitting(in_memory(frame), INTERVAL_TYPES)
         begin = int(part["start_ns"][0])
@@ -144,7 +144,7 @@ class Met:
 class _World:
     """All regimes on one machine."""
 
-    def __init__(self, machine: Machine, regimes: Sequence[str], switches: int) -> None:
+    def __init__(self, machine: StateTable, regimes: Sequence[str], switches: int) -> None:
         self.machine = machine
         self.regimes = regimes
         self.switches = switches
@@ -247,7 +247,7 @@ def _stale(world: _World, table: str, who: Candidate, size: Size) -> list[Change
 
 
 def changes(
-    machines: Mapping[str, Machine], governors: Sequence[Candidate], size: Size, memo: Memo,
+    machines: Mapping[str, StateTable], governors: Sequence[Candidate], size: Size, memo: Memo,
     phase: Phase,
 ) -> dict[tuple[str, str], list[Change]]:  # fmt: skip
     """Return the changes by kind ("switch", "stale") and governor.
@@ -369,7 +369,7 @@ def _stale_table(
 def measure(
     section: Section,
     mine: Candidate,
-    machines: Mapping[str, Machine],
+    machines: Mapping[str, StateTable],
     size: Size,
     memo: Memo,
     phase: Phase,

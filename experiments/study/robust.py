@@ -11,8 +11,8 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.states.linux_source import NEWEST
+from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.study.streams import (
     AS_TOLD,
@@ -72,7 +72,7 @@ class Odd:
     twist: Twist = AS_TOLD
 
 
-def equal_residencies(machine: Machine, pays_ns: int) -> Machine:
+def equal_residencies(machine: StateTable, pays_ns: int) -> StateTable:
     """Return a machine whose states, but for the polling one, pay from the same time on."""
     return replace(
         machine,
@@ -80,7 +80,7 @@ def equal_residencies(machine: Machine, pays_ns: int) -> Machine:
     )
 
 
-def without_polling(machine: Machine) -> Machine:
+def without_polling(machine: StateTable) -> StateTable:
     """Return a machine whose shallowest state is the first that does not poll."""
     return replace(
         machine,

@@ -19,8 +19,8 @@ from cpuidle_lab.compare.model import Phase, labels
 from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.recording import columns, synth
 from cpuidle_lab.recording.columns import Columns, Recording
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
+from cpuidle_lab.states.table import StateTable
 from experiments.memo import FOLDER, Memo, sources
 
 SEED = 1
@@ -53,7 +53,7 @@ class Stream:
     name: str
     group: str
     table: str
-    machines: Mapping[int, Machine]
+    machines: Mapping[int, StateTable]
     intervals: Mapping[int, Columns]
     floor: float | None = None
 
@@ -73,7 +73,7 @@ class Stream:
         return total.hexdigest()[:24]
 
 
-def synthetic(law: synth.Stream, machine: Machine, table: str, count: int) -> Stream:
+def synthetic(law: synth.Stream, machine: StateTable, table: str, count: int) -> Stream:
     """Return a stream of synth's on any machine."""
     made = synth.made_from(law, count, SEED, max(machine.exit_latency_ns))
     frame = synth.frame(made)
@@ -201,7 +201,7 @@ class Twist:
     every: int = 0
     conceals: bool = False
 
-    def told(self, machine: Machine) -> Machine:
+    def told(self, machine: StateTable) -> StateTable:
         """Return the machine as the governor sees it."""
         if not self.powers:
             return machine
@@ -316,7 +316,7 @@ def as_json(figures: Figures) -> dict[str, Any]:
     }
 
 
-def shortened(states: Machine, count: int) -> Machine:
+def shortened(states: StateTable, count: int) -> StateTable:
     """Return a machine that has the first idle states only."""
     return replace(
         states,

@@ -17,8 +17,8 @@ from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.recording import columns, synth
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.synth import MS, US, S
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
+from cpuidle_lab.states.table import StateTable
 from experiments.cases import law
 from experiments.experiment import Cell, Row, run_cells
 from experiments.memo import Memo, sources
@@ -34,7 +34,7 @@ _FORMAT = 1
 # ---- Too deep and too shallow. ----
 
 
-def split(machine: Machine, part: Columns, governor: str) -> dict[str, float]:
+def split(machine: StateTable, part: Columns, governor: str) -> dict[str, float]:
     """Return what a governor loses by states that are too deep, and too shallow.
 
     Args:
@@ -58,7 +58,7 @@ def split(machine: Machine, part: Columns, governor: str) -> dict[str, float]:
     }
 
 
-def _stream(name: str, machine: Machine, count: int, seed: int) -> Columns:
+def _stream(name: str, machine: StateTable, count: int, seed: int) -> Columns:
     made = synth.made_from(synth.STREAMS[name], count, seed, max(machine.exit_latency_ns))
     return fitting(columns.in_memory(synth.frame(made)), INTERVAL_TYPES)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording import trace as tr
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 from tests.unit.tracedat import Trace
 
 TIME_MAX = 2**63 - 1
@@ -21,7 +21,7 @@ OLDER = 100_000
 # As in grid.h.
 TRUST, TRUST_MAX = 4, 64
 EXIT = (0, 2_000, 133_000)
-MACHINE = Machine(
+MACHINE = StateTable(
     ("POLL", "C1", "C6"),
     EXIT,
     (0, 2_000, 600_000),

@@ -4,11 +4,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
+from cpuidle_lab.states.table import StateTable
 from tests.unit.tracedat import Trace
 
 # Round numbers: entering C1 costs 600 mW * 2 us, C6 another 300 mW * 600 us.
-MACHINE = Machine(
+MACHINE = StateTable(
     names=("POLL", "C1", "C6"),
     exit_latency_ns=(0, 2_000, 100_000),
     target_residency_ns=(0, 2_000, 600_000),
@@ -51,7 +52,7 @@ class Builder:
     now: int = 1_000_000
     seq: int = 0
 
-    def config(self, machine: Machine = MACHINE, *, cpu: int = 0, **changes: object) -> None:
+    def config(self, machine: StateTable = MACHINE, *, cpu: int = 0, **changes: object) -> None:
         """Add the config event of a CPU."""
 
         def pad(values: Sequence[int]) -> list[int]:

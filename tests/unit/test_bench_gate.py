@@ -18,7 +18,7 @@ import pytest
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 from experiments.bench import entry, gate, switches
 from experiments.bench.gating import energy, gate_text, guest, judgement, wakes
 from experiments.bench.gating.energy import Slot
@@ -26,7 +26,7 @@ from experiments.bench.gating.guest import CONDITIONS, FIXED, MENU, OURS, PERFOR
 from experiments.bench.gating.wakes import Period, Wake
 from experiments.commands import bench
 
-SKX = Machine(
+SKX = StateTable(
     names=("POLL", "C1", "C1E", "C6"),
     exit_latency_ns=(0, 2000, 10_000, 133_000),
     target_residency_ns=(0, 2000, 20_000, 600_000),

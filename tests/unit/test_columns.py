@@ -598,7 +598,8 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
         assert reader.events_of(path) == written >= events
         peaks.append(max(reader.measured(path)[3] for _ in range(3)))
         code = (
-            "import resource, sys; from pathlib import Path; from cpuidle_lab.recording import columns;"
+            "import resource, sys; from pathlib import Path;"
+            "from cpuidle_lab.recording import columns;"
             "columns.write(Path(sys.argv[1]), Path(sys.argv[2]));"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )

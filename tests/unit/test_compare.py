@@ -27,15 +27,16 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import compare_text, figures, model, reasons, spec
 from cpuidle_lab.recording import columns
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view import terminal
 from cpuidle_lab.view.terminal import phase
 from tests.unit.synthetic import PLAIN
 
 US = 1_000
-MACHINE = Machine(
+MACHINE = StateTable(
     names=("POLL", "C1", "C1E", "C6"),
     exit_latency_ns=(0, 2 * US, 10 * US, 133 * US),
     target_residency_ns=(0, 2 * US, 20 * US, 600 * US),

@@ -13,7 +13,8 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.recording import columns, reader, stock
+from cpuidle_lab.host.marks import MARK
+from cpuidle_lab.recording import columns, reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats import as_trace, is_foreign, perfetto, text, writer
 from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event, Writer
@@ -397,7 +398,7 @@ def test_the_numbers_of_unused_events_are_those_of_perfettos_package() -> None:
 REPORT = f"""\
 cpus=1
      print-9 [000] 0.001000000: print: tracing_mark_write: {MACHINE}
-     print-9 [000] 0.001000001: print: tracing_mark_write: {stock.MARK}kernel=6.12.9 way=events
+     print-9 [000] 0.001000001: print: tracing_mark_write: {MARK}kernel=6.12.9 way=events
      a-5 [000] 0.005000000: hrtimer_start: hrtimer=0xffff10 function=tick_nohz_handler/0x0 \
 expires=8000000 softexpires=8000000
      a-5 [000] 0.008001000: hrtimer_expire_entry: hrtimer=0xffff10 now=8000900 \

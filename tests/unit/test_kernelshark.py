@@ -14,8 +14,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cpuidle_lab.recording.trace import ENTERED, IDLE_EXIT, Machine, load
+from cpuidle_lab.recording.trace import ENTERED, IDLE_EXIT, load
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 from tests.unit import synthetic
 from tests.unit.tracedat import Trace
 
@@ -86,7 +87,7 @@ def drawn(session: Path, host: Host) -> list[Bar]:
     return bars
 
 
-def mark(machine: Machine, row: dict[str, int]) -> tuple[str, str]:
+def mark(machine: StateTable, row: dict[str, int]) -> tuple[str, str]:
     """Return the mark of a period and the text of its verdict; "?" where rounding decides."""
     costs = model_of(machine)
     limit = row["latency_req_ns"] if row["hint_ns"] == -1 else row["hint_ns"]

@@ -11,10 +11,11 @@ import pytest
 
 from cpuidle_lab.recording import columns, synth
 from cpuidle_lab.recording.synth import MS, US, Draw, Floats, S
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Array, Run
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 from tests.unit.synthetic import no_answers
 
 OTHERS = ("teo_ng", "menu_ng", "wteo")
@@ -23,7 +24,7 @@ MACHINES = ("skx", "skl", "power9")
 Columns = dict[str, Array]
 
 
-def play(governor: str, machine: Machine, intervals: Columns) -> dict[str, Array]:
+def play(governor: str, machine: StateTable, intervals: Columns) -> dict[str, Array]:
     with Run(library.governor(governor), machine) as run:
         return run.play(intervals, True)
 
@@ -65,10 +66,10 @@ LEARNED = COUNT // 10
 
 
 @cache
-def deaf(name: str) -> Machine:
+def deaf(name: str) -> StateTable:
     """Return a machine on which nothing is decided twice."""
     machine = synth.machine(name, 250)
-    return Machine(
+    return StateTable(
         names=machine.names[1:],
         exit_latency_ns=tuple(0 for _ in machine.names[1:]),
         target_residency_ns=(0, *machine.target_residency_ns[2:]),
@@ -78,7 +79,7 @@ def deaf(name: str) -> Machine:
     )
 
 
-def envelope(machine: Machine) -> list[tuple[float, float, float, float]]:
+def envelope(machine: StateTable) -> list[tuple[float, float, float, float]]:
     """Return (from, to, entry, power) of the state that is best between these lengths."""
     model = model_of(machine)
     ends = [*machine.target_residency_ns[1:], math.inf]
@@ -92,19 +93,19 @@ def envelope(machine: Machine) -> list[tuple[float, float, float, float]]:
     ]
 
 
-def least(machine: Machine, mean_ns: float) -> float:
+def least(machine: StateTable, mean_ns: float) -> float:
     """Return the least expected cost of a choice before the length is known, by its mean."""
     model = model_of(machine)
     return min(e + p * mean_ns for e, p in zip(model.entry_pj, model.power_mw, strict=True))
 
 
-def known(machine: Machine, length_ns: float) -> float:
+def known(machine: StateTable, length_ns: float) -> float:
     """Return the cost of the best choice for a known length: the same formula."""
     return least(machine, length_ns)
 
 
 def exponential(
-    machine: Machine, mean_ns: float, timer_ns: float = math.inf
+    machine: StateTable, mean_ns: float, timer_ns: float = math.inf
 ) -> tuple[float, float]:
     """Return floor and oracle for min(memoryless, timer), in pJ for each interval.
 
@@ -128,7 +129,7 @@ def exponential(
     return least(machine, mean_ns * (1 - outlast(timer_ns))), oracle
 
 
-def uniform(machine: Machine, low_ns: float, high_ns: float) -> tuple[float, float]:
+def uniform(machine: StateTable, low_ns: float, high_ns: float) -> tuple[float, float]:
     """Return them for any length from `low_ns` to `high_ns`, as often."""
     oracle = 0.0
     for begin, end, entry, power in envelope(machine):
@@ -138,7 +139,7 @@ def uniform(machine: Machine, low_ns: float, high_ns: float) -> tuple[float, flo
     return least(machine, (low_ns + high_ns) / 2), oracle
 
 
-def values(machine: Machine, *lengths: tuple[float, float]) -> tuple[float, float]:
+def values(machine: StateTable, *lengths: tuple[float, float]) -> tuple[float, float]:
     """Return them for a few lengths: (share, length)."""
     mean = sum(share * length for share, length in lengths)
     return least(machine, mean), sum(share * known(machine, length) for share, length in lengths)
@@ -154,7 +155,7 @@ class Closed:
     """
 
     lengths: Callable[[Draw], tuple[Floats, Floats]]
-    floor: Callable[[Machine], tuple[float, float]]
+    floor: Callable[[StateTable], tuple[float, float]]
 
 
 FAR = np.full(COUNT, float(synth.FAR_NS))
@@ -165,7 +166,7 @@ def two_timers(draw: Draw) -> tuple[Floats, Floats]:
     return np.minimum(draw.poisson(MS, COUNT), timer), timer
 
 
-def floor_of_two_timers(machine: Machine) -> tuple[float, float]:
+def floor_of_two_timers(machine: StateTable) -> tuple[float, float]:
     short, long = (exponential(machine, MS, timer) for timer in (300 * US, 3 * MS))
     return (short[0] + long[0]) / 2, (short[1] + long[1]) / 2
 

@@ -12,9 +12,10 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.formats.writer import Event, Writer
-from cpuidle_lab.recording.stock import CPUS_MAX, Table, Told, told_of
+from cpuidle_lab.recording.stock import Told, told_of
 from cpuidle_lab.states import machines
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable
 from tests.unit.kernel_events import EXIT, MS
 
 LITTLE, BIG = (1000, 2580), (400, 900)
@@ -296,9 +297,9 @@ def test_figures_by_state_say_whose_names_they_have(
 
 def test_latency_requests_stay_those_of_the_recording() -> None:
     machine = machines.find("skx")
-    own = [Table(0, 3, machine, 7, 2), Table(2, 2, machine, 9, 4)]
+    own = [CpuTable(0, 3, machine, 7, 2), CpuTable(2, 2, machine, 9, 4)]
     other = machines.find("icx")
-    known = Told(own, given=[Table(1, 2, other)]).known()
+    known = Told(own, given=[CpuTable(1, 2, other)]).known()
     said = {cpu: next(t for t in reversed(known) if t.first <= cpu <= t.last) for cpu in range(4)}
     assert [said[cpu].latency_req_us for cpu in range(4)] == [7, 7, 9, 7]
     assert [said[cpu].machine == other for cpu in range(4)] == [False, True, True, False]

@@ -13,9 +13,9 @@ from cpuidle_lab.host import idle_states
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.lab.session import emulated
-from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.stock import told_of
 from cpuidle_lab.states import kernel_tables, machines
+from cpuidle_lab.states.table import check_machine
 from tests.unit import recorded
 from tests.unit.kernel_events import MS
 
@@ -24,7 +24,7 @@ def test_the_recorded_machines_can_all_be_replayed() -> None:
     found = list(machines.recorded())
     assert len(found) == 45
     for known in found:
-        tr.check_machine(Path(known.name), known.machine)
+        check_machine(Path(known.name), known.machine)
 
 
 def test_this_machine_is_read_from_sysfs(tmp_path: Path) -> None:

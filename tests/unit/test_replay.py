@@ -16,9 +16,10 @@ from cpuidle_lab import cli
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Recording, Writer
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay import build, engine, library, points
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 from tests.unit.synthetic import Session
 
 TICK_NS = 4_000_000
@@ -26,9 +27,9 @@ PHASE_NS = 1_234_567
 OWN = ("teo_ng", "menu_ng", "wteo")
 
 
-def machine(*states: tuple[int, int, int], polling: bool = True, tick: int = TICK_NS) -> Machine:
+def machine(*states: tuple[int, int, int], polling: bool = True, tick: int = TICK_NS) -> StateTable:
     """Return a machine of (exit latency us, target residency us, power mW)."""
-    return Machine(
+    return StateTable(
         names=tuple(f"S{k}" for k in range(len(states))),
         exit_latency_ns=tuple(1000 * latency for latency, _, _ in states),
         target_residency_ns=tuple(1000 * residency for _, residency, _ in states),
@@ -91,7 +92,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     """Return what turns intervals and a machine into a recording."""
     made = 0
 
-    def build(frame: Frame, on: Machine = SKX, kind: str = columns.SYNTH) -> Recording:
+    def build(frame: Frame, on: StateTable = SKX, kind: str = columns.SYNTH) -> Recording:
         nonlocal made
         made += 1
         target = tmp_path / f"recording{made}"
@@ -255,7 +256,7 @@ def asked(
     keep: int = 0,
     flags: int = 0,
     phase: int = (10**9 + MS) % TICK_NS,
-    on: Machine = QUICK,
+    on: StateTable = QUICK,
     served: int = 0,
     back: int = 2_000,
     grid: int = -1,

@@ -14,9 +14,10 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.figures import invariants, metrics, withheld
 from cpuidle_lab.figures.metrics import Group
 from cpuidle_lab.recording import trace
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.report import model, report_page
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 from tests.unit.periods import MACHINE, US, Builder, Period
 from tests.unit.tracedat import Trace
 
@@ -24,7 +25,7 @@ ENTRY = (0.0, 1.2e6, 181.2e6)
 EMPTY = pl.DataFrame()
 
 
-def analyse(path: Path, periods: Sequence[Period], machine: Machine = MACHINE) -> Group:
+def analyse(path: Path, periods: Sequence[Period], machine: StateTable = MACHINE) -> Group:
     builder = Builder()
     builder.config(machine)
     for period in periods:
@@ -53,7 +54,7 @@ def test_costs_are_as_computed_by_hand() -> None:
 )
 def test_break_even(targets: list[int], powers: list[int]) -> None:
     count = len(targets)
-    machine = Machine(
+    machine = StateTable(
         tuple(f"S{k}" for k in range(count)), (0,) * count, tuple(sorted(targets)),
         tuple(powers[:count]), (False,) * count, 1,
     )  # fmt: skip
@@ -76,7 +77,7 @@ def test_unknown_powers_are_derived_and_said_so(scratch: Path) -> None:
 # ---- Regret. ----
 
 
-def regret(*periods: Period, path: Path, machine: Machine = MACHINE) -> float:
+def regret(*periods: Period, path: Path, machine: StateTable = MACHINE) -> float:
     value = analyse(path, periods, machine).values["regret"]
     assert value is not None
     return value
@@ -225,7 +226,7 @@ def merge(periods: Sequence[Period]) -> list[tuple[list[int], bool]]:
     return [*found, *([(run, True)] if run else [])]
 
 
-def reference(periods: Sequence[Period], machine: Machine) -> dict[str, float]:
+def reference(periods: Sequence[Period], machine: StateTable) -> dict[str, float]:
     model = model_of(machine)
     begins = [0]
     for p in periods:

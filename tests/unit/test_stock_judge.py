@@ -14,10 +14,10 @@ import pytest
 from cpuidle_lab.crossval import pairs as crossval
 from cpuidle_lab.crossval import parts
 from cpuidle_lab.crossval.parts import Part
+from cpuidle_lab.host.marks import PROBES
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, sliced
-from cpuidle_lab.recording.stock import PROBES
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.machines import find
 from tests.proofs.stock import costs, predict, run

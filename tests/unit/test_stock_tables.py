@@ -12,8 +12,9 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import Event, Writer
-from cpuidle_lab.recording.stock import CPUS_MAX, Table, told_of
+from cpuidle_lab.recording.stock import told_of
 from cpuidle_lab.states import machines
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable
 from tests.unit.kernel_events import EXIT, KERNEL, MS, Kernel, bare
 from tests.unit.synthetic import Session
 
@@ -154,7 +155,7 @@ def test_each_cpu_has_its_own_latency_request_and_disabled_states(
     told = told_of(path, enumerate(lines))
     assert told
     if given:
-        told = replace(told, given=[Table(0, CPUS_MAX, told.tables[0].machine)])
+        told = replace(told, given=[CpuTable(0, CPUS_MAX, told.tables[0].machine)])
     columns.write(path, tmp_path / "out", told=told)
     rows = columns.Recording(tmp_path / "out").table("period")
     found = rows.select("cpu", "latency_req_ns", "disabled").unique().sort("cpu").rows()

@@ -18,9 +18,9 @@ from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table, verdict
 from cpuidle_lab.recording import synth
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
+from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view.terminal import phase
 from experiments import memo
 from experiments.study import (
@@ -199,7 +199,7 @@ def test_the_same_twice_is_worked_out_once(tmp_path: Path) -> None:
     assert found[0] == found[1] != found[2]
 
 
-def counted(machine: Machine) -> cost._Job:
+def counted(machine: StateTable) -> cost._Job:
     return cost._Job("t", "s", who("teo_ng"), machine, stream(count=100).intervals[0])
 
 

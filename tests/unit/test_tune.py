@@ -29,8 +29,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.recording import columns
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import engine, library
+from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.tune import job, pieces, search
 from cpuidle_lab.tune.pieces import Figures, Piece, gather, spread
 from cpuidle_lab.tune.result import PICKS, front, judge
@@ -40,7 +40,7 @@ from tests.unit.synthetic import PLAIN
 
 TOP = Path(__file__).resolve().parents[2]
 US = 1000
-MACHINE = Machine(
+MACHINE = StateTable(
     ("POLL", "C1", "C1E", "C6"),
     (0, 2 * US, 10 * US, 133 * US),
     (0, 2 * US, 20 * US, 600 * US),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 
 BUSY, OFFLINE = "busy", "offline"
 
@@ -42,7 +42,7 @@ def account(before: str, after: str) -> list[Slot]:
     ]
 
 
-def power_mw(slots: Sequence[Slot], machine: Machine, busy: float = 1.0) -> float:
+def power_mw(slots: Sequence[Slot], machine: StateTable, busy: float = 1.0) -> float:
     """Return the mean modelled power of all CPUs together in mW, at another busy power.
 
     As the account itself (emul/README.md): time by power, and for each entry what makes a state

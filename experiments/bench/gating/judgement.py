@@ -18,7 +18,7 @@ from typing import Any
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 from experiments.bench.gating import guest
 from experiments.bench.gating.energy import BUSY, account, power_mw, seconds
 from experiments.bench.gating.guest import (
@@ -122,7 +122,7 @@ def cell(work: Work, condition: Condition, folder: Path) -> dict[str, Any]:
     }
 
 
-def _decision(machine: Machine, wake: Wake, period: Period, exit_ns: int) -> dict[str, Any]:
+def _decision(machine: StateTable, wake: Wake, period: Period, exit_ns: int) -> dict[str, Any]:
     return {
         "time_s": wake.ts / 1e9,
         "cpu": wake.cpu,
@@ -134,7 +134,7 @@ def _decision(machine: Machine, wake: Wake, period: Period, exit_ns: int) -> dic
     }
 
 
-def _costly(machine: Machine, idle: Sequence[Period]) -> list[dict[str, Any]]:
+def _costly(machine: StateTable, idle: Sequence[Period]) -> list[dict[str, Any]]:
     """Return which kinds of decisions a hint applied to, those with the longest stays first."""
     stays: dict[tuple[str, int, str], list[int]] = {}
     for period in idle:

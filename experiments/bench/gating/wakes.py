@@ -10,7 +10,7 @@ from typing import Any
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import reader, trace
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 
 # The wake-ups' times are cut to microseconds, the decisions' are not.
 _CUT_NS = 1000
@@ -73,14 +73,14 @@ def wakes(text: str, others: Iterable[int]) -> list[Wake]:
     return found
 
 
-def recorded(path: Path) -> tuple[Machine, list[Period]]:
+def recorded(path: Path) -> tuple[StateTable, list[Period]]:
     """Return the machine of a trace and its idle periods, sorted by CPU and time.
 
     Raises:
         UserError: the trace cannot be read, or events of it were lost.
     """
     schema = reader.Schema()
-    machines: dict[int, Machine] = {}
+    machines: dict[int, StateTable] = {}
     decisions: dict[tuple[int, int], dict[str, Any]] = {}
     outcomes: list[dict[str, Any]] = []
     for piece in reader.read_chunks(path, ("decision", "outcome", "config", "lost")):

@@ -21,9 +21,9 @@ import numpy as np
 from cpuidle_lab.figures.blind import Array, is_short, stay_ns
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import Columns, in_memory
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
+from cpuidle_lab.states.table import StateTable
 
 EPILOG = """\
 examples:
@@ -71,7 +71,7 @@ class Trial:
         return cls(share, any(one * other < 0 for one, other in apart), error)
 
 
-def plays(machine: Machine, chunk: Columns) -> dict[str, Columns]:
+def plays(machine: StateTable, chunk: Columns) -> dict[str, Columns]:
     """Return what each governor makes of each interval."""
     found = {}
     for name in GOVERNORS:
@@ -95,7 +95,7 @@ def menus_stay_ns(residency_ns: Array, exit_ns: Array) -> Array:
 
 
 def short(
-    machine: Machine, chunk: Columns, recorder: str, stay: Callable[[Array, Array], Array]
+    machine: StateTable, chunk: Columns, recorder: str, stay: Callable[[Array, Array], Array]
 ) -> Iterator[Trial]:
     """Yield one trial for each factor by which a table overstates, the true table first."""
     with Run(governor(recorder), machine) as run:
@@ -111,7 +111,7 @@ def short(
         yield Trial.of(share, regrets(plays(table, chunk)), regrets(plays(table, seen)))
 
 
-def omitted(machine: Machine, chunk: Columns) -> Iterator[Trial]:
+def omitted(machine: StateTable, chunk: Columns) -> Iterator[Trial]:
     """Yield two trials for each share of the idle time: the longest are omitted, and any."""
     played = plays(machine, chunk)
     true, length = regrets(played), chunk["length_ns"]

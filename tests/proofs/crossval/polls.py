@@ -14,13 +14,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 import polars as pl
 
 from cpuidle_lab.recording import columns
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 
 # As cpuidle_poll_time() of the kernel.
 POLL_MIN_NS, TICKS = 10_000, 16
 
 
-def limit_ns(machine: Machine) -> int:
+def limit_ns(machine: StateTable) -> int:
     """Return for how long a CPU polls at most, in ns."""
     most = machine.tick_ns // TICKS
     pays = (ns for ns in machine.target_residency_ns[1:] if ns >= POLL_MIN_NS)

@@ -28,16 +28,17 @@ from cpuidle_lab.compare.spec import MAINLINE_KIND  # noqa: E402
 from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
+from cpuidle_lab.host.marks import EVENTS, PROBES  # noqa: E402
 from cpuidle_lab.host.probes import DEVICE, KERNEL_EVENTS  # noqa: E402
 from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # noqa: E402
 from cpuidle_lab.recording import columns  # noqa: E402
 from cpuidle_lab.recording import trace as tr  # noqa: E402
 from cpuidle_lab.recording.phases import phases_of  # noqa: E402
-from cpuidle_lab.recording.stock import EVENTS, PROBES  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.states.linux_source import series  # noqa: E402
+from cpuidle_lab.states.table import StateTable  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.proofs.stock import costs, predict  # noqa: E402
 
@@ -177,7 +178,7 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
 # ---- Judging ----
 
 
-def verdict(machine: tr.Machine, index: Array, stay_ns: Array) -> Array:
+def verdict(machine: StateTable, index: Array, stay_ns: Array) -> Array:
     """Return -1 for each stay that the kernel counts as above, 1 for below, else 0.
 
     As drivers/cpuidle/cpuidle.c does for power:cpu_idle_miss, no state being disabled.
@@ -190,7 +191,7 @@ def verdict(machine: tr.Machine, index: Array, stay_ns: Array) -> Array:
     return np.where(above, -1, (below & ~above).astype(np.int64))
 
 
-def _entered(machine: tr.Machine, kept: columns.Columns) -> pl.DataFrame:
+def _entered(machine: StateTable, kept: columns.Columns) -> pl.DataFrame:
     """Return the decisions that an idle period followed, with verdict(), by time."""
     names = ("ts", "sleep_length_ns", "delta_tick_ns", "flags", "out_index", "out_kind",
              "stop_tick", "tick", "poll_time_limit", "by_tick", "residency_ns")  # fmt: skip

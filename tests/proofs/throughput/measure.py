@@ -13,10 +13,10 @@ from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.recording import columns, synth
 from cpuidle_lab.recording.columns import Recording, Writer
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, counterfactual
 from cpuidle_lab.replay.library import Governor, governor
+from cpuidle_lab.states.table import StateTable
 from experiments.study.streams import HZ, SEED, shortened
 from tests.proofs.throughput.reader import reader_speed
 from tests.unit import synthetic, tracedat
@@ -37,7 +37,7 @@ RUNS = 5
 _COLLECTED = re.compile(r"Collected : (\d+)")
 
 
-def write(target: Path, name: str, count: int, states: Machine, source: str) -> Recording:
+def write(target: Path, name: str, count: int, states: StateTable, source: str) -> Recording:
     """Write a synthetic stream as a recording, for any machine."""
     made = synth.make(name, count, SEED, max(states.exit_latency_ns))
     meta = {

@@ -39,8 +39,8 @@ from cpuidle_lab.host.machine import (
     Machine,
     trace_cmd_is_usable,
 )
+from cpuidle_lab.host.marks import END, MACHINE
 from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, Way, best_way
-from cpuidle_lab.recording.stock import END, MACHINE
 
 NAME = "capture"
 HELP = "record a session on this machine, then restore its governor and tunables"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from cpuidle_lab.base.errors import USAGE, UserError
 
 if TYPE_CHECKING:
-    from cpuidle_lab.recording.trace import Machine
     from cpuidle_lab.states.machines import Known
+    from cpuidle_lab.states.table import StateTable
 
 NAME = "machines"
 HELP = "list, show and compare machines: their idle states, latencies and powers"
@@ -104,7 +104,7 @@ def _label(known: "Known") -> str:
     return f"{known.name}, CPU {known.cpus}" if known.cpus else known.name
 
 
-def _short(machine: "Machine") -> str:
+def _short(machine: "StateTable") -> str:
     return " ".join(
         f"{name} {latency // 1000}/{residency // 1000}"
         for name, latency, residency in zip(

@@ -22,7 +22,7 @@ from cpuidle_lab.compare.model import Comparison, Result, Source
 from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
 from cpuidle_lab.compare.worst import Bad
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view import html_page as base
 from cpuidle_lab.view.html_page import Part
 
@@ -228,7 +228,7 @@ def _worst(comparison: Comparison, found: Sequence[Line]) -> str:
 
 
 def _machines(comparison: Comparison) -> str:
-    kinds: dict[Machine, list[str]] = {}
+    kinds: dict[StateTable, list[str]] = {}
     for source in comparison.sources:
         for machine in dict.fromkeys(source.machines.values()):
             cpus = [cpu for cpu, one in source.machines.items() if one == machine]

@@ -21,11 +21,12 @@ from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.blind import NOTE, Blind, facts
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import CPU_IDLE, Recording
-from cpuidle_lab.recording.stock import Table, omissions, stock_line
-from cpuidle_lab.recording.trace import ENTERED, Integrity, Machine, name_notes
+from cpuidle_lab.recording.stock import omissions, stock_line
+from cpuidle_lab.recording.trace import ENTERED, Integrity, name_notes
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import Outcome, counterfactual
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import CpuTable, StateTable
 
 _T = TypeVar("_T")
 
@@ -56,7 +57,7 @@ class Source:
     label: str
     kind: str
     kernel: str
-    machines: dict[int, Machine]
+    machines: dict[int, StateTable]
     integrity: Integrity
     intervals: int
     shares: dict[str, float]
@@ -239,7 +240,7 @@ def _best_mainline(results: Sequence[Result]) -> Result | None:
 
 
 def _open(
-    path: Path, label: str, given: Sequence[Table], stack: ExitStack
+    path: Path, label: str, given: Sequence[CpuTable], stack: ExitStack
 ) -> tuple[Source, Recording]:
     recording = stack.enter_context(columns.opened(path, given))
     if not recording.rows("interval"):
@@ -345,7 +346,7 @@ def build(
     count: bool,
     command: str,
     start: str,
-    given: Sequence[Table] = (),
+    given: Sequence[CpuTable] = (),
 ) -> Comparison:
     """Replay everything, on all cores.
 

@@ -19,9 +19,9 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.moved import Moved, moved, shares
 from cpuidle_lab.crossval.parts import Part, overslept
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
+from cpuidle_lab.states.table import StateTable
 
 T = TypeVar("T")
 
@@ -182,7 +182,7 @@ def check(parts: Sequence[Part]) -> None:
             )
 
 
-def _states(machine: Machine) -> str:
+def _states(machine: StateTable) -> str:
     """Return name, exit latency and target residency in us of each state: NAME:N:N."""
     times = zip(machine.exit_latency_ns, machine.target_residency_ns, strict=True)
     both = zip(machine.names, times, strict=True)

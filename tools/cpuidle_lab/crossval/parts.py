@@ -25,9 +25,9 @@ from cpuidle_lab.recording.columns import (
     in_memory,
 )
 from cpuidle_lab.recording.phases import Phase, phases_of
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.points import is_program, policy_of, settings_of
 from cpuidle_lab.states.linux_source import series
+from cpuidle_lab.states.table import StateTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Part:
     workload: str
     recorder: Candidate
     kernel: str
-    machines: dict[int, Machine]
+    machines: dict[int, StateTable]
     seconds: float
     kept: dict[int, tuple[Columns, Columns]]
     before: dict[int, Columns]

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from cpuidle_lab.figures import withheld
 from cpuidle_lab.recording.columns import UNCERTAIN, UNKNOWN, Columns, Recording
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 
 Array = npt.NDArray[Any]
 
@@ -74,7 +75,7 @@ class Blind(Recording):
             yield {name: told[name] for name in columns or told}
 
 
-def judge(machine: Machine, index: Array, residency_ns: Array) -> Columns:
+def judge(machine: StateTable, index: Array, residency_ns: Array) -> Columns:
     """Compare idle periods with the best possible state for each.
 
     Args:

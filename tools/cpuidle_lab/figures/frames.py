@@ -16,8 +16,9 @@ from cpuidle_lab.figures import metrics
 from cpuidle_lab.figures.intervals import judged
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
-from cpuidle_lab.recording.trace import Machine, Trace
+from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 
 # CPU and number of a decision.
 _NUMBER = pl.Struct({"cpu": pl.UInt16(), "seq": pl.UInt64()})
@@ -125,7 +126,7 @@ def _named(trace: Trace, frame: pl.DataFrame, column: str) -> pl.Expr:
     return pl.col(column).replace_strict(names, return_dtype=pl.String)
 
 
-def _state_names(machines: dict[int, Machine], column: str) -> pl.Expr:
+def _state_names(machines: dict[int, StateTable], column: str) -> pl.Expr:
     """Return the name of the state whose number is in a column; `state N` where unknown."""
     number = pl.col(column).cast(pl.String)
     name: pl.Expr = pl.when(pl.col(column).is_not_null()).then(pl.format("state {}", number))
@@ -140,7 +141,7 @@ def _state_names(machines: dict[int, Machine], column: str) -> pl.Expr:
     return name
 
 
-def _machines(trace: Trace) -> dict[int, Machine]:
+def _machines(trace: Trace) -> dict[int, StateTable]:
     found = {cpu: metrics.machine_of(trace, cpu) for cpu in range(trace.cpus)}
     return {cpu: machine for cpu, machine in found.items() if machine}
 

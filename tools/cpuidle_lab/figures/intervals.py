@@ -12,9 +12,10 @@ import polars as pl
 from cpuidle_lab.figures.withheld import contradicts
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
-from cpuidle_lab.recording.trace import Machine, Trace
+from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 
 
 def lookup(column: str, values: Sequence[float]) -> pl.Expr:
@@ -50,7 +51,7 @@ def with_intervals(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_energy(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
+def with_energy(idle: pl.DataFrame, machine: StateTable) -> pl.DataFrame:
     """Add `cost`, the modelled energy with the exit latency (pJ), and `exit_latency` (ns)."""
     model = model_of(machine)
     return idle.with_columns(
@@ -60,7 +61,7 @@ def with_energy(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
     )
 
 
-def with_limits(idle: pl.DataFrame, machine: Machine) -> pl.DataFrame:
+def with_limits(idle: pl.DataFrame, machine: StateTable) -> pl.DataFrame:
     """Add `contradicts`: the state of the period was not allowed, as far as the recording tells."""
     names = ("out_index", "latency_req_ns", "disabled")
     found = contradicts(machine, *(idle[name].to_numpy() for name in names))
@@ -90,7 +91,7 @@ _NO_VERDICTS = pl.DataFrame(
 
 
 def judged(
-    trace: Trace, periods: pl.DataFrame, machine: Machine
+    trace: Trace, periods: pl.DataFrame, machine: StateTable
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Charge intervals as replay does, and compare them with the oracle.
 

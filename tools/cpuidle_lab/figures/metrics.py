@@ -23,8 +23,9 @@ from cpuidle_lab.host import energy
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, OVERSLEPT
 from cpuidle_lab.recording.phases import Phase, phases_of
-from cpuidle_lab.recording.trace import Machine, Trace
+from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 
 DECISIONS = "decisions"
 CPU_IDLE = "cpu_idle"
@@ -130,7 +131,7 @@ class Group:
     source: str
     start_ns: int
     end_ns: int
-    machine: Machine | None
+    machine: StateTable | None
     periods: pl.DataFrame
     values: dict[str, float | None] = field(default_factory=dict)
     residency_ns: list[float] = field(default_factory=list)
@@ -213,7 +214,7 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def machine_of(trace: Trace, cpu: int) -> Machine | None:
+def machine_of(trace: Trace, cpu: int) -> StateTable | None:
     """Return the idle states of a CPU; where only those of others are known and equal, these."""
     kinds = set(trace.machines.values())
     if cpu in trace.machines or len(kinds) != 1:
@@ -223,9 +224,9 @@ def machine_of(trace: Trace, cpu: int) -> Machine | None:
 
 def by_machine(
     trace: Trace, periods: pl.DataFrame
-) -> Iterator[tuple[Machine | None, pl.DataFrame]]:
+) -> Iterator[tuple[StateTable | None, pl.DataFrame]]:
     """Split by the CPUs' idle states; usually there is one kind."""
-    kinds: dict[Machine | None, list[int]] = {}
+    kinds: dict[StateTable | None, list[int]] = {}
     for cpu in sorted(periods["cpu"].unique()):
         kinds.setdefault(machine_of(trace, cpu), []).append(cpu)
     for machine, cpus in kinds.items():
@@ -299,7 +300,7 @@ def _add_reasons(trace: Trace, group: Group, decisions: pl.DataFrame) -> None:
     group.reasons = {trace.name_of("decision", "reason", number): n for number, n in counts.rows()}
 
 
-def _decision_notes(idle: pl.DataFrame, parts: Iterable[Machine | None]) -> list[str]:
+def _decision_notes(idle: pl.DataFrame, parts: Iterable[StateTable | None]) -> list[str]:
     notes = []
     if idle["tick_unknown"].any():
         notes.append(
@@ -328,7 +329,7 @@ def _shares(
 
 
 def _facts(
-    group: Group, parts: Iterable[tuple[Machine | None, pl.DataFrame]], judged_states: pl.Series
+    group: Group, parts: Iterable[tuple[StateTable | None, pl.DataFrame]], judged_states: pl.Series
 ) -> invariants.Facts:
     """Return what a group says of itself: what has nothing to do with how it is judged.
 
@@ -511,7 +512,7 @@ def _of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> 
 def _judge_idle(
     group: Group,
     pieces: Sequence[pl.DataFrame],
-    kinds: Sequence[Machine | None],
+    kinds: Sequence[StateTable | None],
     facts: invariants.Facts,
 ) -> None:
     """Add regret, above and below: each idle period against the best state for it."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cpuidle_lab.recording.columns import CUT, OVERSLEPT, UNCERTAIN
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 
 Array = npt.NDArray[Any]
 
@@ -65,7 +65,7 @@ def shares_of(intervals: Iterable[pl.DataFrame]) -> dict[str, float]:
     }
 
 
-def contradicts(machine: Machine, index: Array, latency_req_ns: Array, disabled: Array) -> Array:
+def contradicts(machine: StateTable, index: Array, latency_req_ns: Array, disabled: Array) -> Array:
     """Tell which idle periods are in a state that their limits did not allow.
 
     Args:

@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.machine import TRACEFS, Machine, parse_version
+from cpuidle_lab.host.marks import CPU_IDLE, EVENTS, PROBES
 from cpuidle_lab.host.sysfs import why
 from cpuidle_lab.host.unfinished import is_alive
-from cpuidle_lab.recording.stock import CPU_IDLE, EVENTS, PROBES
 
 KPROBE_EVENTS = f"{TRACEFS}/kprobe_events"
 _GROUP = re.compile(r"cil_p(\d+)")

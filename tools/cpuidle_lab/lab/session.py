@@ -14,10 +14,9 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import probes
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.host.unfinished import CLOCK
-from cpuidle_lab.recording import stock
 
 if TYPE_CHECKING:
-    from cpuidle_lab.recording.trace import Machine
+    from cpuidle_lab.states.table import StateTable
 
 # State tables of cpuidle_emul.
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
@@ -38,7 +37,7 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _GROUP = "cil_p1"
 
 
-def _fault(machine: "Machine", k: int) -> str:
+def _fault(machine: "StateTable", k: int) -> str:
     """Return why the emulator refuses a state, "" if it does not."""
     exits, targets = machine.exit_latency_ns, machine.target_residency_ns
     exit_us, target_us, name = exits[k] // 1000, targets[k] // 1000, machine.names[k]
@@ -68,7 +67,7 @@ def emulated(spec: str) -> str:
     return parameters(machines.find(spec), spec)
 
 
-def parameters(machine: "Machine", spec: str) -> str:
+def parameters(machine: "StateTable", spec: str) -> str:
     """Return the emulator's parameters for a machine.
 
     Args:
@@ -178,7 +177,7 @@ def stock_start(
         + (f" -f {shlex.quote(only)}" if only else "")
         for event, only in events
     ]
-    table = stock.machine_line(machines.find(machine), "0-63")
+    table = machine_line(machines.find(machine), "0-63")
     return [
         # Kernels before 6.9 refuse the second field.
         f"{{ {_probe(new)}; }} 2>/dev/null || {_probe(old)} || fail 'no probe'",
@@ -186,7 +185,7 @@ def stock_start(
         f"trace-cmd start -C {CLOCK} -b $(({trace_mib} * 1024 / $(nproc))) -e {_GROUP} "
         f"{' '.join(words)} >/dev/null || fail 'tracing did not start'",
         f"mark {shlex.quote(table)}",
-        f'mark "stock kernel=$(uname -r) way={stock.PROBES}"',
+        f'mark "stock kernel=$(uname -r) way={PROBES}"',
     ]
 
 

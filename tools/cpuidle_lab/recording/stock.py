@@ -1,58 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the recording of an unmodified kernel must tell beside its events: docs/stock.md.
 
-`cpuidle-lab capture --stock` writes lines into the trace, from which the reader learns the idle
-states, the tick, the latency request and the kernel:
-
-    stock machine cpus=0-3 tick_ns=4000000 latency_req_us=-1 disabled=0x0 states=POLL:0:0:0,C1:2:2:0
-    stock kernel=6.12.107 governor=menu way=probes
-
-At its end it writes the lines once more, as "stock end ..." in place of "stock machine ...".
-
-A small reader of another format adds the line "stock unused=EVENT,EVENT".
-
-A state is NAME:EXIT_LATENCY_US:TARGET_RESIDENCY_US:POWER_MW; one of the names in POLLING spins. The
-lines "phase governor=NAME workload=NAME" tell later governors. A line that cannot be read is a
-`UserError`: a wrong table makes every figure wrong.
+host/marks.py has the lines from which the reader learns the idle states, the tick, the latency
+request and the kernel. One that cannot be read is a `UserError`: a wrong table makes every figure
+wrong.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host.idle_states import plain
 from cpuidle_lab.host.machine import parse_version
+from cpuidle_lab.host.marks import END, MACHINE, MARK, NO_REQUEST, PHASE, REQUEST, plain
 from cpuidle_lab.host.sysfs import cpu_list
-
-if TYPE_CHECKING:
-    from cpuidle_lab.recording.trace import Machine
-
-# Begins the lines.
-MARK = "stock "
-MACHINE = f"{MARK}machine "
-END = f"{MARK}end "
-PHASE = "phase governor="
-
-# Stands for an event of the kernel: a latency request changes.
-REQUEST = f"{MARK}request"
-
-# The marks that tell of a recording, and how many of them are believed.
-OWN_LINES = f"^(?:{MARK}|{PHASE})"
-LINES_MAX = 1 << 16
-
-# Names of the states in which a CPU spins, as the kernel's drivers have them.
-POLLING = ("POLL", "snooze")
-
-PROBES, EVENTS, CPU_IDLE = "probes", "events", "cpu_idle"
-
-# No latency request, as PM QoS has it.
-NO_REQUEST = -1
-
-# The greatest number of a CPU.
-CPUS_MAX = 65535
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, cpu_table
 
 # Timer migration is by a hierarchy of CPUs from this kernel on.
 MIGRATES_SINCE = (6, 9)
@@ -62,42 +25,25 @@ _UNFIT = re.compile(r"[^\w.+-]")
 _GOVERNORS_MAX = 60
 
 
-@dataclass(frozen=True)
-class Table:
-    """The idle states of some CPUs.
-
-    Attributes:
-        first, last: numbers of the CPUs.
-        machine: their idle states and tick.
-        latency_req_us: latency request, NO_REQUEST without one.
-        disabled: bit k is set if state k was disabled.
-    """
-
-    first: int
-    last: int
-    machine: "Machine"
-    latency_req_us: int = NO_REQUEST
-    disabled: int = 0
-
-    def option(self) -> str:
-        """Return the option of the reader."""
-        machine = self.machine
-        request = _TIME_MAX if self.latency_req_us < 0 else self.latency_req_us * 1000
-        polling = sum(spins << k for k, spins in enumerate(machine.polling))
-        states = ";".join(
-            f"{plain(name)},{latency},{residency},{round(power / 1000)}"
-            for name, latency, residency, power in zip(
-                machine.names,
-                machine.exit_latency_ns,
-                machine.target_residency_ns,
-                machine.power_uw,
-                strict=True,
-            )
+def _option(table: CpuTable) -> str:
+    """Return the option of the reader that gives it a table."""
+    machine = table.machine
+    request = _TIME_MAX if table.latency_req_us < 0 else table.latency_req_us * 1000
+    polling = sum(spins << k for k, spins in enumerate(machine.polling))
+    states = ";".join(
+        f"{plain(name)},{latency},{residency},{round(power / 1000)}"
+        for name, latency, residency, power in zip(
+            machine.names,
+            machine.exit_latency_ns,
+            machine.target_residency_ns,
+            machine.power_uw,
+            strict=True,
         )
-        return (
-            f"--machine={self.first}-{self.last};{machine.tick_ns};{request};{self.disabled};"
-            f"{polling};{states}"
-        )
+    )
+    return (
+        f"--machine={table.first}-{table.last};{machine.tick_ns};{request};{table.disabled};"
+        f"{polling};{states}"
+    )
 
 
 @dataclass
@@ -116,8 +62,8 @@ class Told:
         changed: one sentence for each change of the limits of idle states while it was recorded.
     """
 
-    tables: list[Table] = field(default_factory=list)
-    given: Sequence[Table] = ()
+    tables: list[CpuTable] = field(default_factory=list)
+    given: Sequence[CpuTable] = ()
     governors: list[tuple[int, str]] = field(default_factory=list)
     kernel: str = ""
     way: str = ""
@@ -130,7 +76,7 @@ class Told:
         """Return the governors' names, by their numbers."""
         return list(dict.fromkeys(name for _, name in self.governors)) or ["unknown"]
 
-    def known(self) -> list[Table]:
+    def known(self) -> list[CpuTable]:
         """Return the tables that count; the last that has a CPU counts.
 
         Latency requests and disabled states stay those that the recording tells.
@@ -148,7 +94,7 @@ class Told:
         ]
         return [*self.tables, *self.given, *both]
 
-    def machine(self, cpu: int) -> "Machine | None":
+    def machine(self, cpu: int) -> "StateTable | None":
         """Return the idle states of a CPU; None: not known."""
         return next((t.machine for t in reversed(self.known()) if t.first <= cpu <= t.last), None)
 
@@ -163,63 +109,10 @@ class Told:
             *(["--strict"] if self.strict else []),
             *(["--no-probes"] if self.no_probes else []),
             *(["--migrates"] if _migrates(self.kernel) else []),
-            *(table.option() for table in tables),
+            *(_option(table) for table in tables),
             *(f"--governor={ts};{names.index(name)};{plain(name)}" for ts, name in changes),
             f"--kernel={_UNFIT.sub('_', self.kernel)[:80]}",
         ]
-
-
-def _micro(text: str) -> int:
-    """Return a power in uW that is given in mW.
-
-    Raises:
-        ValueError: it is no number, or finer than 1 uW.
-    """
-    match = re.fullmatch(r"(-?\d{1,20})(?:\.(\d{1,3}))?", text)
-    if not match:
-        raise ValueError(text)
-    return int(match[1] + (match[2] or "").ljust(3, "0"))
-
-
-def machine_of(states: str, tick_ns: int) -> "Machine":
-    """Return the machine of NAME:EXIT_US:TARGET_US[:POWER_MW],...
-
-    Raises:
-        ValueError: the text has another form.
-    """
-    from cpuidle_lab.recording.trace import Machine
-
-    parts = [state.split(":") for state in states.split(",")]
-    if not all(3 <= len(part) <= 4 and part[0] for part in parts):
-        raise ValueError(states)
-    return Machine(
-        names=tuple(plain(part[0]) for part in parts),
-        exit_latency_ns=tuple(int(part[1]) * 1000 for part in parts),
-        target_residency_ns=tuple(int(part[2]) * 1000 for part in parts),
-        power_uw=tuple(_micro(part[3]) if len(part) > 3 else 0 for part in parts),
-        polling=tuple(part[0] in POLLING for part in parts),
-        tick_ns=tick_ns,
-    )
-
-
-def machine_line(machine: "Machine", cpus: str) -> str:
-    """Return the line that tells the idle states of some CPUs.
-
-    Args:
-        machine: the states and the tick.
-        cpus: their numbers, as in "0-3".
-    """
-    states = ",".join(
-        f"{plain(name)}:{latency // 1000}:{residency // 1000}:{power // 1000}"
-        for name, latency, residency, power in zip(
-            machine.names,
-            machine.exit_latency_ns,
-            machine.target_residency_ns,
-            machine.power_uw,
-            strict=True,
-        )
-    )
-    return f"{MACHINE}cpus={cpus} tick_ns={machine.tick_ns} states={states}"
 
 
 def _migrates(kernel: str) -> bool:
@@ -228,27 +121,6 @@ def _migrates(kernel: str) -> bool:
         return parse_version(kernel) >= MIGRATES_SINCE
     except ValueError:
         return False
-
-
-def _table(path: Path, words: dict[str, str]) -> Table:
-    from cpuidle_lab.recording.trace import check_machine
-
-    try:
-        first, _, last = words["cpus"].partition("-")
-        table = Table(
-            int(first),
-            int(last or first),
-            machine_of(words["states"], int(words["tick_ns"])),
-            int(words.get("latency_req_us", "-1")),
-            int(words.get("disabled", "0"), 0) & 0xFFFF,
-        )
-    except (KeyError, ValueError):
-        raise UserError(
-            f"{path}: has a line 'stock machine' that cannot be read; give the idle states with "
-            "--machine"
-        ) from None
-    check_machine(path, table.machine)
-    return table
 
 
 def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
@@ -262,7 +134,7 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
         UserError: a line cannot be read.
     """
     told, found = Told(), False
-    ends: list[Table] = []
+    ends: list[CpuTable] = []
     requests: list[int] = []
     in_order = sorted(marks)
     for ts, text in in_order:
@@ -275,9 +147,9 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
             continue
         found = True
         if text.startswith(END):
-            ends.append(_table(path, words))
+            ends.append(cpu_table(path, words))
         elif text.startswith(MACHINE):
-            table = _table(path, words)
+            table = cpu_table(path, words)
             if table not in told.tables:
                 told.tables.append(table)
         else:
@@ -300,7 +172,7 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
     return told if found else None
 
 
-def _limits_changed(begin: Sequence[Table], end: Sequence[Table]) -> list[str]:
+def _limits_changed(begin: Sequence[CpuTable], end: Sequence[CpuTable]) -> list[str]:
     """Return one sentence for each difference of what a recorder found first and last."""
     before, after = (
         {

@@ -24,8 +24,9 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Recording, Writer
-from cpuidle_lab.recording.trace import TIME_MAX, Machine
+from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
@@ -59,7 +60,7 @@ def machine_names() -> tuple[str, ...]:
     return tuple(name for name, _, _ in _HEAD.findall(_MACHINES.read_text()))
 
 
-def machine(name: str, hz: int) -> Machine:
+def machine(name: str, hz: int) -> StateTable:
     """Return a machine by any name that machines.find() takes.
 
     Args:
@@ -75,7 +76,7 @@ def machine(name: str, hz: int) -> Machine:
     return machines.find(name, hz)
 
 
-def built_in(name: str, hz: int) -> Machine:
+def built_in(name: str, hz: int) -> StateTable:
     """Return one of the emulator's machines, read from its source.
 
     Args:
@@ -92,7 +93,7 @@ def built_in(name: str, hz: int) -> Machine:
         if head[1] != name:
             continue
         states = _STATE.findall(text[head.end() : text.index("\n\t}", head.end())])
-        return Machine(
+        return StateTable(
             names=(head[2], *(state[0] for state in states)),
             exit_latency_ns=(0, *(int(state[1]) * US for state in states)),
             target_residency_ns=(0, *(int(state[2]) * US for state in states)),
@@ -552,7 +553,7 @@ def made_from(stream: Stream, count: int, seed: int, slack_ns: int = 0) -> Made:
     return Made(length_ns, timer_ns, busy + slack_ns, condition, idle.conditional)
 
 
-def floor_regret(made: Made, machine: Machine) -> float | None:
+def floor_regret(made: Made, machine: StateTable) -> float | None:
     """Return the floor of a one-shot choice with the generating law known.
 
     That is the regret, in percent, of the best choice among all that know the law, the condition

@@ -13,19 +13,10 @@ import polars as pl
 
 from cpuidle_lab.base.abi import constant
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.host.marks import LINES_MAX, MACHINE, OWN_LINES, REQUEST
 from cpuidle_lab.recording.reader import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
-from cpuidle_lab.recording.stock import (
-    LINES_MAX,
-    MACHINE,
-    OWN_LINES,
-    REQUEST,
-    Table,
-    Told,
-    left_out,
-    omissions,
-    table_notes,
-    told_of,
-)
+from cpuidle_lab.recording.stock import Told, left_out, omissions, table_notes, told_of
+from cpuidle_lab.states.table import STATES_MAX, CpuTable, StateTable, check_machine
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1
@@ -40,15 +31,6 @@ ENTERED = constant("RP_ENTERED")
 TICK_YES = 1
 TICK_UNKNOWN = 2
 BASE_NONE = 255
-
-# As many idle states as the kernel allows.
-STATES_MAX = constant("CIL_STATE_MAX")
-
-# What is believed of an idle state and of the tick, ns; as in tools/native/periods.h.
-_STATE_TIME_MAX = 2**44
-_TICK_MIN, _TICK_MAX = 100_000, 1_000_000_000
-# The library keeps a power in 32 bits.
-_POWER_MAX_UW = 2**32 - 1
 
 
 def told_by(path: Path, both: bool = False) -> Told | None:
@@ -65,7 +47,7 @@ def told_by(path: Path, both: bool = False) -> Told | None:
     return None if marks is None else told_of(path, marks)
 
 
-def told_with(path: Path, given: Sequence[Table]) -> Told:
+def told_with(path: Path, given: Sequence[CpuTable]) -> Told:
     """Return what is known of a recording without the module, with idle states given by the user.
 
     Args:
@@ -102,32 +84,6 @@ def _own_lines(path: Path, tables: Iterable[str]) -> list[tuple[int, str]] | Non
         if len(marks) > LINES_MAX:
             raise UserError(f"{path}: has more than {LINES_MAX:,} lines of its recorder")
     return marks
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The idle states of a CPU, shallowest first.
-
-    Attributes:
-        names: names of the states.
-        exit_latency_ns: worst case from the wake-up to the first instruction.
-        target_residency_ns: shortest stay that pays.
-        power_uw: power in the state, 0 where the machine does not say.
-        polling: whether the CPU spins in the state.
-        tick_ns: period of the scheduler tick.
-    """
-
-    names: tuple[str, ...]
-    exit_latency_ns: tuple[int, ...]
-    target_residency_ns: tuple[int, ...]
-    power_uw: tuple[int, ...]
-    polling: tuple[bool, ...]
-    tick_ns: int
-
-    @property
-    def count(self) -> int:
-        """Number of states."""
-        return len(self.names)
 
 
 @dataclass(frozen=True)
@@ -190,7 +146,7 @@ class Trace:
     cpus: int
     tables: dict[str, pl.DataFrame]
     symbols: dict[tuple[str, str], dict[int, str]]
-    machines: dict[int, Machine]
+    machines: dict[int, StateTable]
     integrity: Integrity
     omissions: list[str] = field(default_factory=list)
     way: str = ""
@@ -224,32 +180,7 @@ class Trace:
         return str(config["kernel"][0]) if config.height else ""
 
 
-def check_machine(path: Path | str, machine: Machine) -> None:
-    """Refuse a machine that cannot be.
-
-    Args:
-        path: the file or place that describes it, for the message.
-        machine: the machine.
-
-    Raises:
-        UserError: it has no idle state or too many, or they contradict themselves.
-    """
-    latencies, residencies = machine.exit_latency_ns, machine.target_residency_ns
-    if not 1 <= machine.count <= STATES_MAX or not (
-        len(latencies) == len(residencies) == len(machine.power_uw) == machine.count
-    ):
-        raise UserError(f"{path}: claims a machine with {machine.count} idle states")
-    if not all(0 <= value < _STATE_TIME_MAX for value in (*latencies, *residencies)):
-        raise UserError(f"{path}: claims idle states with impossible times")
-    if not all(0 <= power <= _POWER_MAX_UW for power in machine.power_uw):
-        raise UserError(f"{path}: claims idle states with impossible powers")
-    if list(residencies) != sorted(residencies):
-        raise UserError(f"{path}: claims idle states that are not sorted by target residency")
-    if not _TICK_MIN <= machine.tick_ns <= _TICK_MAX:
-        raise UserError(f"{path}: claims a scheduler tick of {machine.tick_ns} ns")
-
-
-def _machine(path: Path, row: dict[str, object]) -> Machine:
+def _machine(path: Path, row: dict[str, object]) -> StateTable:
     count = row["states"]
     assert isinstance(count, int)
     if not 1 <= count <= STATES_MAX:
@@ -263,7 +194,7 @@ def _machine(path: Path, row: dict[str, object]) -> Machine:
     names += [f"state {index}" for index in range(len(names), count)]
     polling, tick = row["polling"], row["tick_ns"]
     assert isinstance(polling, int) and isinstance(tick, int)
-    machine = Machine(
+    machine = StateTable(
         names=tuple(name or f"state {index}" for index, name in enumerate(names[:count])),
         exit_latency_ns=arrays["exit_latency_ns"],
         target_residency_ns=arrays["target_residency_ns"],
@@ -282,9 +213,9 @@ _MACHINE_COLUMNS = ["machine_cpu", "states", "names", "polling", "tick_ns", "exi
 def machines_of(
     path: Path,
     config: pl.DataFrame,
-    known: Mapping[int, Machine] | None = None,
+    known: Mapping[int, StateTable] | None = None,
     told: Told | None = None,
-) -> dict[int, Machine]:
+) -> dict[int, StateTable]:
     """Return the idle states of each CPU that config events tell of.
 
     Powers of the events are in whole mW, so those of a recording without the module are not used.
@@ -309,7 +240,7 @@ def machines_of(
     return machines
 
 
-def name_notes(machines: Mapping[int, Machine]) -> list[str]:
+def name_notes(machines: Mapping[int, StateTable]) -> list[str]:
     """Return a sentence where figures by state have names that not all CPUs have.
 
     Args:
@@ -325,7 +256,7 @@ def name_notes(machines: Mapping[int, Machine]) -> list[str]:
 
 
 def _check_indices(
-    path: Path, tables: dict[str, pl.DataFrame], machines: dict[int, Machine]
+    path: Path, tables: dict[str, pl.DataFrame], machines: dict[int, StateTable]
 ) -> None:
     """Refuse indices that no machine of the trace has."""
     if not machines:

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.columns import UNKNOWN, Recording, sliced
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.table import StateTable
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int], None]
@@ -45,11 +45,11 @@ class Run:
     def __init__(
         self,
         governor: Governor,
-        machine: Machine,
+        machine: StateTable,
         settings: Settings | None = None,
         cpu: int = 0,
         *,
-        costs: Machine | None = None,
+        costs: StateTable | None = None,
     ):
         self.governor = governor
         self.machine = machine
@@ -147,7 +147,7 @@ class Run:
         return totals
 
 
-def c_machine(machine: Machine, cpu: int = 0) -> ctypes.Structure:
+def c_machine(machine: StateTable, cpu: int = 0) -> ctypes.Structure:
     """Return a machine as C has it: struct cil_machine."""
     state = abi.struct("cil_state")
     result = abi.struct("cil_machine")(tick_ns=machine.tick_ns, state_count=machine.count, cpu=cpu)
@@ -161,7 +161,7 @@ def c_machine(machine: Machine, cpu: int = 0) -> ctypes.Structure:
     return result
 
 
-def c_model(machine: Machine) -> ctypes.Structure:
+def c_model(machine: StateTable) -> ctypes.Structure:
     """Return the cost model of a machine as C has it: struct rp_model."""
     costs = model_of(machine)
     model = abi.struct("rp_model")()
@@ -171,7 +171,7 @@ def c_model(machine: Machine) -> ctypes.Structure:
     return model
 
 
-def check_machine(name: str, machine: Machine) -> None:
+def check_machine(name: str, machine: StateTable) -> None:
     """Refuse a machine on which nothing can be replayed.
 
     Raises:
@@ -215,7 +215,7 @@ class Outcome:
     """
 
     governor: str
-    machine: Machine
+    machine: StateTable
     cost_pj: float = 0.0
     oracle_pj: float = 0.0
     idle_ns: float = 0.0
@@ -263,7 +263,7 @@ class Outcome:
                 return latency / 1000
         return None
 
-    def add(self, totals: ctypes.Structure, machine: Machine) -> None:
+    def add(self, totals: ctypes.Structure, machine: StateTable) -> None:
         """Add what a run came to."""
         for name, *_ in totals._fields_:
             value = getattr(totals, name)
@@ -283,7 +283,7 @@ def length_of(length_class: int) -> float:
     return float((1 << high) * (1 + low / 4))
 
 
-def _machine_of(recording: Recording, cpu: int) -> Machine:
+def _machine_of(recording: Recording, cpu: int) -> StateTable:
     machine = recording.machines.get(cpu)
     if machine is None:
         raise UserError(
@@ -309,7 +309,7 @@ def _play_cpu(
     settings: Settings | None,
     choices: bool,
     progress: Progress | None,
-) -> tuple[ctypes.Structure, Machine, dict[str, Array]]:
+) -> tuple[ctypes.Structure, StateTable, dict[str, Array]]:
     machine = _machine_of(recording, cpu)
     found: list[dict[str, Array]] = []
     with Run(governor, machine, settings, cpu) as run:

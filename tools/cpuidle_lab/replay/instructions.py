@@ -19,7 +19,6 @@ from pathlib import Path
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.recording.columns import Columns, Recording, joined, sliced
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.engine import (
     INTERVAL_TYPES,
@@ -31,6 +30,7 @@ from cpuidle_lab.replay.engine import (
     fitting,
 )
 from cpuidle_lab.replay.library import LIMITS, TUNABLE_MAX, Governor
+from cpuidle_lab.states.table import StateTable
 
 SAMPLE = 2000
 
@@ -80,7 +80,7 @@ def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
 def _write(
     path: Path,
     governor: Governor,
-    machine: Machine,
+    machine: StateTable,
     cpu: int,
     chunk: Mapping[str, Array],
     settings: Settings | None,
@@ -136,7 +136,7 @@ def _count(governor: Governor, fill: Callable[[Path], None]) -> float | None:
 
 def of_intervals(
     governor: Governor,
-    machine: Machine,
+    machine: StateTable,
     chunk: Mapping[str, Array],
     settings: Settings | None = None,
 ) -> float | None:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.columns import Columns, joined, sliced
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay.engine import (
     CHOICE_TYPES,
     INTERVAL_TYPES,
@@ -25,6 +24,7 @@ from cpuidle_lab.replay.engine import (
     fitting,
 )
 from cpuidle_lab.replay.library import governor
+from cpuidle_lab.states.table import StateTable
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +50,7 @@ class Source(Protocol):
         """The CPUs that have rows."""
 
     @property
-    def machines(self) -> dict[int, Machine]:
+    def machines(self) -> dict[int, StateTable]:
         """Idle states by CPU."""
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
@@ -63,7 +63,7 @@ class Source(Protocol):
 class Judge:
     """Charges the recorded idle periods of one CPU; closed by `with`."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: StateTable) -> None:
         # The policy is not asked.
         self._run = Run(governor("oracle"), machine)
 

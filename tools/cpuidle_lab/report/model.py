@@ -13,8 +13,8 @@ from cpuidle_lab.figures import metrics
 from cpuidle_lab.figures.metrics import Group, Summary
 from cpuidle_lab.host import energy
 from cpuidle_lab.recording import trace
-from cpuidle_lab.recording.stock import Table
 from cpuidle_lab.recording.trace import Trace
+from cpuidle_lab.states.table import CpuTable
 
 
 @dataclass
@@ -123,7 +123,7 @@ def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _load(path: Path, given: Sequence[Table]) -> Trace:
+def _load(path: Path, given: Sequence[CpuTable]) -> Trace:
     return trace.load(path, told=trace.told_with(path, given) if given else None)
 
 
@@ -167,7 +167,7 @@ def build(
     paths: list[Path],
     command: str,
     start: str,
-    given: Sequence[Table] = (),
+    given: Sequence[CpuTable] = (),
     *,
     together: bool = False,
 ) -> Report:

@@ -6,9 +6,10 @@ from html import escape
 
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures.metrics import NO_REGRET, Group, definitions, scalars
-from cpuidle_lab.recording.trace import Integrity, Machine, Trace
+from cpuidle_lab.recording.trace import Integrity, Trace
 from cpuidle_lab.report.charts import all_charts, state_colours
 from cpuidle_lab.report.model import Report, known_columns
+from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view.html_page import (
     Part,
     best_of,
@@ -176,7 +177,7 @@ def _cpus(cpus: Sequence[int]) -> str:
 
 
 def _machines(item: Trace) -> str:
-    kinds: dict[Machine, list[int]] = {}
+    kinds: dict[StateTable, list[int]] = {}
     for cpu, machine in sorted(item.machines.items()):
         kinds.setdefault(machine, []).append(cpu)
     return "".join(

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cpuidle_lab.recording.trace import Machine
+    from cpuidle_lab.states.table import StateTable
 
 # A state of unknown power that pays after so long is taken to draw half of what polling does.
 _HALF_POWER_NS = 10_000
@@ -28,7 +28,7 @@ class Costs:
     derived: bool
 
 
-def _derived(machine: "Machine") -> list[float]:
+def _derived(machine: "StateTable") -> list[float]:
     """Return powers that fall with the square root of the target residency, mW.
 
     They fall by a sixteenth at least from state to state.
@@ -40,7 +40,7 @@ def _derived(machine: "Machine") -> list[float]:
     return powers
 
 
-def model_of(machine: "Machine") -> Costs:
+def model_of(machine: "StateTable") -> Costs:
     """Return the energy model of a machine.
 
     Each state breaks even with the next shallower one at its target residency. Powers count as

@@ -15,9 +15,8 @@ import yaml
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import did_you_mean
-from cpuidle_lab.host.idle_states import plain
-from cpuidle_lab.recording.stock import CPUS_MAX, POLLING, Table
-from cpuidle_lab.recording.trace import Machine, check_machine
+from cpuidle_lab.host.marks import POLLING, plain
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, check_machine
 
 _S = 1_000_000_000
 _TOP = ("states", "tables", "hz", "domains")
@@ -44,7 +43,7 @@ def cpu_runs(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def check_apart(tables: Iterable[Table]) -> None:
+def check_apart(tables: Iterable[CpuTable]) -> None:
     """Refuse tables that share a CPU.
 
     Raises:
@@ -153,26 +152,26 @@ class _File:
         polls = self._polling(told["polling"]) if "polling" in told else name in POLLING
         return name, exit_ns, target_ns, power_uw, polls
 
-    def _machine(self, node: yaml.Node) -> Machine:
+    def _machine(self, node: yaml.Node) -> StateTable:
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             raise self._fault(node, "states must be a list")
         rows = zip(*map(self._state, node.value), strict=True)
         names, exits, targets, powers, polling = rows
-        machine = Machine(names, exits, targets, powers, polling, _S // self._hz)
+        machine = StateTable(names, exits, targets, powers, polling, _S // self._hz)
         if fault := power_fault(machine.names, machine.power_uw):
             raise self._fault(node.value[fault[0]], fault[1])
         check_machine(f"{self._path}: line {node.start_mark.line + 1}", machine)
         return machine
 
-    def _by_range(self, node: yaml.Node) -> list[Table]:
-        tables: list[Table] = []
+    def _by_range(self, node: yaml.Node) -> list[CpuTable]:
+        tables: list[CpuTable] = []
         for ranges, (key, states) in self._mapping(node, "tables").items():
             try:
                 runs = cpu_runs(ranges)
             except ValueError as error:
                 raise self._fault(key, str(error)) from None
             machine = self._machine(states)
-            tables += [Table(first, last, machine) for first, last in runs]
+            tables += [CpuTable(first, last, machine) for first, last in runs]
         if not tables:
             raise self._fault(node, "'tables' is empty")
         try:
@@ -181,7 +180,7 @@ class _File:
             raise self._fault(node, str(error)) from None
         return tables
 
-    def tables(self, node: yaml.Node) -> list[Table]:
+    def tables(self, node: yaml.Node) -> list[CpuTable]:
         """Return the tables of the whole file."""
         told = self._mapping(node, "the file", _TOP)
         if "domains" in told:
@@ -197,10 +196,10 @@ class _File:
             raise self._fault(node, "it must have one of 'states' and 'tables'")
         if "tables" in told:
             return self._by_range(told["tables"][1])
-        return [Table(0, CPUS_MAX, self._machine(told["states"][1]))]
+        return [CpuTable(0, CPUS_MAX, self._machine(told["states"][1]))]
 
 
-def read(path: Path, hz: int) -> list[Table]:
+def read(path: Path, hz: int) -> list[CpuTable]:
     """Return the idle states that a machine file gives, by range of CPUs.
 
     Args:

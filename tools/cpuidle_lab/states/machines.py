@@ -22,11 +22,11 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import idle_states
-from cpuidle_lab.host.idle_states import plain
 from cpuidle_lab.host.machine import Machine as Host
-from cpuidle_lab.recording.stock import CPUS_MAX, Table, machine_of, told_of
-from cpuidle_lab.recording.trace import Machine, check_machine
+from cpuidle_lab.host.marks import plain
+from cpuidle_lab.recording.stock import told_of
 from cpuidle_lab.states.linux_source import NEWEST
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, check_machine, machine_of
 
 HZ = 250
 _S = 1_000_000_000
@@ -38,7 +38,7 @@ PEPC, INTEL_IDLE, DTS = "pepc", "intel_idle", "dts"
 # ---- The running machine ----
 
 
-def tables_of(host: Host, hz: int = HZ) -> list[Table]:
+def tables_of(host: Host, hz: int = HZ) -> list[CpuTable]:
     """Return the idle states of all CPUs of a machine; neighbours with the same share a table.
 
     Args:
@@ -69,11 +69,11 @@ class Known:
 
     name: str
     source: str
-    machine: Machine
+    machine: StateTable
     cpus: str = ""
 
 
-def _of_states(states: Iterable[tuple[str, int, int]], hz: int) -> Machine:
+def _of_states(states: Iterable[tuple[str, int, int]], hz: int) -> StateTable:
     text = ",".join(f"{plain(name)}:{exit_us}:{target_us}" for name, exit_us, target_us in states)
     return machine_of(text, _S // hz)
 
@@ -126,7 +126,7 @@ def listed(kinds: list[str], version: str = NEWEST, hz: int = HZ) -> list[Known]
     return found
 
 
-def _among(known: Iterator[Known], spec: str) -> Machine:
+def _among(known: Iterator[Known], spec: str) -> StateTable:
     names = []
     for each in known:
         if each.name == spec:
@@ -137,7 +137,7 @@ def _among(known: Iterator[Known], spec: str) -> Machine:
     raise UserError(f"unknown machine '{spec}'{did_you_mean(spec, names)}", USAGE)
 
 
-def _of_recording(path: Path) -> list[Table]:
+def _of_recording(path: Path) -> list[CpuTable]:
     from cpuidle_lab.recording import columns, reader
     from cpuidle_lab.recording import trace as tr
 
@@ -153,10 +153,10 @@ def _of_recording(path: Path) -> list[Table]:
                 machines = tr.machines_of(path, piece.frame, machines)
     if not machines:
         raise UserError(f"{path}: tells no idle states")
-    return [Table(cpu, cpu, machine) for cpu, machine in sorted(machines.items())]
+    return [CpuTable(cpu, cpu, machine) for cpu, machine in sorted(machines.items())]
 
 
-def _one(spec: str, hz: int) -> list[Table]:
+def _one(spec: str, hz: int) -> list[CpuTable]:
     """Return the tables of a name without ranges."""
     from cpuidle_lab.recording import synth
 
@@ -187,21 +187,21 @@ def _is_file(spec: str) -> bool:
     return Path(spec).suffix in (".yaml", ".yml")
 
 
-def _everywhere(machine: Machine) -> list[Table]:
-    return [Table(0, CPUS_MAX, machine)]
+def _everywhere(machine: StateTable) -> list[CpuTable]:
+    return [CpuTable(0, CPUS_MAX, machine)]
 
 
-def _apart(tables: Sequence[Table]) -> list[Table]:
+def _apart(tables: Sequence[CpuTable]) -> list[CpuTable]:
     """Return tables that share no CPU, by CPU, of some of which the last that has a CPU counts."""
     cuts = sorted({table.first for table in tables} | {table.last + 1 for table in tables})
-    found: list[Table] = []
+    found: list[CpuTable] = []
     for first, end in pairwise(cuts):
         mine = [table.machine for table in tables if table.first <= first <= table.last]
         if not mine:
             continue
         if found and (found[-1].last + 1, found[-1].machine) == (first, mine[-1]):
             first = found.pop().first
-        found.append(Table(first, end - 1, mine[-1]))
+        found.append(CpuTable(first, end - 1, mine[-1]))
     return found
 
 
@@ -221,7 +221,7 @@ def _assignments(spec: str) -> list[tuple[str, str]]:
     return [*found, *([(",".join(ranges), "")] if ranges else [])]
 
 
-def _assigned(ranges: str, name: str, hz: int) -> Iterator[Table]:
+def _assigned(ranges: str, name: str, hz: int) -> Iterator[CpuTable]:
     """Yield the tables of a machine for a range; those that differ by CPU for their CPUs alone."""
     from cpuidle_lab.states import machine_files
 
@@ -230,7 +230,7 @@ def _assigned(ranges: str, name: str, hz: int) -> Iterator[Table]:
     known = _apart(_one(name, hz))
     for first, last in machine_files.cpu_runs(ranges):
         if len({table.machine for table in known}) == 1:
-            yield Table(first, last, known[0].machine)
+            yield CpuTable(first, last, known[0].machine)
             continue
         mine = [
             replace(table, first=max(first, table.first), last=min(last, table.last))
@@ -242,7 +242,7 @@ def _assigned(ranges: str, name: str, hz: int) -> Iterator[Table]:
         yield from mine
 
 
-def told(spec: str, hz: int = HZ) -> list[Table]:
+def told(spec: str, hz: int = HZ) -> list[CpuTable]:
     """Return the idle states that a name gives, of the CPUs that its source names.
 
     Args:
@@ -267,7 +267,7 @@ def told(spec: str, hz: int = HZ) -> list[Table]:
     return _apart(found)
 
 
-def tables(spec: str, hz: int = HZ) -> list[Table]:
+def tables(spec: str, hz: int = HZ) -> list[CpuTable]:
     """Return the idle states for a recording, by range of CPUs.
 
     Ranges that the user writes count. A machine or a recording with one table gives it to all CPUs.
@@ -285,15 +285,15 @@ def tables(spec: str, hz: int = HZ) -> list[Table]:
     return _everywhere(found[0].machine)
 
 
-def by_machine(tables: Iterable[Table]) -> dict[Machine, str]:
+def by_machine(tables: Iterable[CpuTable]) -> dict[StateTable, str]:
     """Return each machine of tables with its CPUs: "0-3,7"; "" for all."""
-    runs: dict[Machine, list[Table]] = {}
+    runs: dict[StateTable, list[CpuTable]] = {}
     for table in tables:
         runs.setdefault(table.machine, []).append(table)
     return {machine: cpus_of(mine) for machine, mine in runs.items()}
 
 
-def cpus_of(tables: Iterable[Table]) -> str:
+def cpus_of(tables: Iterable[CpuTable]) -> str:
     """Return the CPUs of tables: "0-3,7"; "" for all."""
     found = [(table.first, table.last) for table in tables]
     if found == [(0, CPUS_MAX)]:
@@ -301,7 +301,7 @@ def cpus_of(tables: Iterable[Table]) -> str:
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in found)
 
 
-def find(spec: str, hz: int = HZ) -> Machine:
+def find(spec: str, hz: int = HZ) -> StateTable:
     """Return the one machine of a name.
 
     Args:

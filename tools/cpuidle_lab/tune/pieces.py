@@ -17,9 +17,9 @@ import numpy as np
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.columns import ANSWERS, PART_ROWS, Columns, Recording, describe, opened
-from cpuidle_lab.recording.trace import Machine
 from cpuidle_lab.replay import engine
 from cpuidle_lab.replay.library import Governor
+from cpuidle_lab.states.table import StateTable
 
 # numpy parses a file's head by ast. CPython 3.11 fails at that if garbage is collected meanwhile
 # and another thread does the same: "AST constructor recursion depth mismatch".
@@ -39,7 +39,7 @@ class Piece(Recording):
         self,
         path: Path,
         folder: Path,
-        machines: Mapping[int, Machine],
+        machines: Mapping[int, StateTable],
         stretches: Mapping[int, slice],
     ) -> None:
         """Name the files; `folder` has one for each CPU and column, see spread()."""

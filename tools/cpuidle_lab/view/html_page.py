@@ -21,7 +21,7 @@ from cpuidle_lab.view.drawing import Chart
 
 if TYPE_CHECKING:
     from cpuidle_lab.figures.metrics import Metric
-    from cpuidle_lab.recording.trace import Machine
+    from cpuidle_lab.states.table import StateTable
 
 HERE = Path(__file__).parent
 
@@ -108,7 +108,7 @@ def _us(ns: int) -> str:
     return f"{ns / 1000:g}"
 
 
-def machine_table(machine: "Machine") -> str:
+def machine_table(machine: "StateTable") -> str:
     """Return the table of a machine's idle states, as the model knows them."""
     model = model_of(machine)
     source = "derived, illustrative" if model.derived else "as recorded"

@@ -16,8 +16,9 @@ from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
 from cpuidle_lab.recording.columns.recording import Recording
 from cpuidle_lab.recording.columns.writer import Writer, foreign
-from cpuidle_lab.recording.stock import Table, Told, left_out, omissions, table_notes
-from cpuidle_lab.recording.trace import Integrity, Machine
+from cpuidle_lab.recording.stock import Told, left_out, omissions, table_notes
+from cpuidle_lab.recording.trace import Integrity
+from cpuidle_lab.states.table import CpuTable, StateTable
 
 
 class _Collected:
@@ -27,7 +28,7 @@ class _Collected:
         self.trace = trace
         self.told = told
         self.symbols: dict[tuple[str, str], dict[int, str]] = {}
-        self.machines: dict[int, Machine] = {}
+        self.machines: dict[int, StateTable] = {}
         self.kernel = ""
         self.lost_known = 0
         self.lost_unknown = 0
@@ -140,13 +141,13 @@ def _kind(found: _Collected, writer: Writer, ending: reader.Ending) -> str:
     return CPU_IDLE
 
 
-def _give(recording: Recording, given: Sequence[Table]) -> None:
+def _give(recording: Recording, given: Sequence[CpuTable]) -> None:
     """Give idle states to the CPUs of columns.
 
     Raises:
         UserError: a CPU has none then.
     """
-    own = [Table(cpu, cpu, machine) for cpu, machine in recording.machines.items()]
+    own = [CpuTable(cpu, cpu, machine) for cpu, machine in recording.machines.items()]
     told = Told(own, given=given)
     found = {cpu: told.machine(cpu) for cpu in recording.cpus}
     recording.machines = {cpu: machine for cpu, machine in found.items() if machine}
@@ -160,7 +161,7 @@ def _give(recording: Recording, given: Sequence[Table]) -> None:
 
 
 @contextmanager
-def opened(path: Path, given: Sequence[Table] = ()) -> Iterator[Recording]:
+def opened(path: Path, given: Sequence[CpuTable] = ()) -> Iterator[Recording]:
     """Open a recording, be it a directory of columns or a trace.dat.
 
     A trace.dat is turned into columns in a temporary directory, for the time of the context.

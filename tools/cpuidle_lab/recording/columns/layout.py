@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.abi import constant
-from cpuidle_lab.recording.trace import Machine
+from cpuidle_lab.states.table import StateTable
 
 FORMAT = 3
 
@@ -163,7 +163,7 @@ def with_answers(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def describe(machine: Machine) -> dict[str, object]:
+def describe(machine: StateTable) -> dict[str, object]:
     """Return a machine as JSON has it: times in ns, powers in mW."""
     told = asdict(machine)
     return told | {"power_mw": [uw / 1000 for uw in told.pop("power_uw")]}

@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns.checks import (
     check_answers,
     check_frame,
@@ -19,12 +18,13 @@ from cpuidle_lab.recording.columns.checks import (
 )
 from cpuidle_lab.recording.columns.layout import FORMAT, LAYOUTS, META, Columns, in_memory
 from cpuidle_lab.recording.columns.writer import Part
-from cpuidle_lab.recording.trace import Integrity, Machine
+from cpuidle_lab.recording.trace import Integrity
+from cpuidle_lab.states.table import StateTable, check_machine
 
 
-def _machine(where: Path, text: Mapping[str, Any]) -> Machine:
+def _machine(where: Path, text: Mapping[str, Any]) -> StateTable:
     try:
-        machine = Machine(
+        machine = StateTable(
             names=tuple(str(name) for name in text["names"]),
             exit_latency_ns=tuple(int(value) for value in text["exit_latency_ns"]),
             target_residency_ns=tuple(int(value) for value in text["target_residency_ns"]),
@@ -34,7 +34,7 @@ def _machine(where: Path, text: Mapping[str, Any]) -> Machine:
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where}: describes a machine that cannot be read: {error!r}") from None
-    tr.check_machine(where, machine)
+    check_machine(where, machine)
     return machine
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.host.marks import MARK
 from cpuidle_lab.recording.formats.holes import Holes
 from cpuidle_lab.recording.formats.writer import EVENTS, Event
-from cpuidle_lab.recording.stock import MARK
 
 # Field numbers of perfetto_trace.proto, by message.
 PACKET = 1
