@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.cli import did_you_mean
+from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import ABSENT, MISSED, Section
 from experiments.memo import Memo

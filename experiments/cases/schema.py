@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.synth import US, S
 from cpuidle_lab.states.machine_files import micro, power_fault
 from cpuidle_lab.states.table import StateTable
@@ -179,7 +179,7 @@ def _machine(value: Any, tick_hz: Any, where: str) -> StateTable:
     if not (isinstance(tick_hz, int) and 1 <= tick_hz <= 10_000):
         raise _fail(where, f"tick_hz: {tick_hz} is out of range: 1 to 10000")
     if isinstance(value, str):
-        return synth.machine(value, tick_hz)
+        return state_tables.find(value, tick_hz)
     if not isinstance(value, list) or not value:
         raise _fail(where, "machine: name one of the emulator's, or list states")
     rows = []

@@ -17,7 +17,8 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun
-from cpuidle_lab.recording.synth import US, machine
+from cpuidle_lab.recording import state_tables
+from cpuidle_lab.recording.synth import US
 from experiments.bench.gating import energy
 from experiments.bench.gating.energy import account, power_mw
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
@@ -155,7 +156,7 @@ def _cell(folder: Path, name: str) -> dict[str, Any]:
         "buckets": sorted(distribution(read("stress.out")).items()),
         "p50_us": told[50.0] / US,
         "p99_us": told[99.0] / US,
-        "power_mw": power_mw(slots, machine(TABLE, HZ)),
+        "power_mw": power_mw(slots, state_tables.find(TABLE, HZ)),
         "cyclictest_us": [int(value) / US for value in cyclic.groups()],
     }
 

@@ -13,7 +13,8 @@ from typing import Any
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
 from cpuidle_lab.lab import LabResult, LabRun, programs
-from cpuidle_lab.recording.synth import US, machine
+from cpuidle_lab.recording import state_tables
+from cpuidle_lab.recording.synth import US
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw
 from experiments.evacuate.entry import RECORDS
 from experiments.experiment import ORIGINAL, QUICK, USUAL
@@ -139,7 +140,7 @@ def read_cell(folder: Path, name: str) -> dict[str, float]:
         "p99_us": percentiles["sensitive"][98],
         "tolerant_p99_us": percentiles["tolerant"][98],
         "records_per_s": records_per_s,
-        "power_mw": power_mw(slots, machine(TABLE, HZ)),
+        "power_mw": power_mw(slots, state_tables.find(TABLE, HZ)),
         "asleep_pct": share(*DEEP),
         "busy_pct": share(BUSY),
     }

@@ -14,7 +14,7 @@ from cpuidle_lab.base.files import scratch
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.columns import Columns, sliced
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.library import STATE_MAX
@@ -38,7 +38,7 @@ _US = 1000
 
 def ten_states() -> StateTable:
     """Return a table with as many states as a governor may meet: skl's and one deeper still."""
-    base = synth.machine("skl", HZ)
+    base = state_tables.find("skl", HZ)
     return replace(
         base,
         names=(*base.names, "C10+"),
@@ -51,7 +51,7 @@ def ten_states() -> StateTable:
 
 def tables() -> dict[str, StateTable | None]:
     """Return the state tables on which the corpus is played; None is the recorded one."""
-    four = shortened(synth.machine("skx", HZ), 4)
+    four = shortened(state_tables.find("skx", HZ), 4)
     return {f"{four.count} states": four, f"{STATE_MAX} states": ten_states(), "recorded": None}
 
 

@@ -10,7 +10,8 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import OWN_KIND, parse
 from cpuidle_lab.evidence.tables import Section
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import state_tables, synth
+from cpuidle_lab.states.machines import emulated_names
 from experiments.memo import Memo, check_sources, sources
 from experiments.study import (
     ablation,
@@ -153,9 +154,9 @@ class Plan:
                 raise UserError(f"unknown part '{part}'; there are {', '.join(PARTS)}", USAGE)
         if full and machines:
             raise UserError("--full and --machines exclude each other", USAGE)
-        found = synth.machine_names() if full else machines or MACHINES
+        found = emulated_names() if full else machines or MACHINES
         for name in found:
-            synth.machine(name, HZ)
+            state_tables.find(name, HZ)
         sizes = QUICK if quick else FULL
         sizes = sizes if count is None else replace(sizes, intervals=count)
         sizes = sizes if variations is None else replace(sizes, variations=variations)
@@ -193,7 +194,7 @@ def _regret(plan: Plan, memo: Memo, phase: Phase) -> Section:
 
 
 def _learning(plan: Plan, memo: Memo, phase: Phase) -> Section:
-    machines = {name: synth.machine(name, HZ) for name in plan.machines}
+    machines = {name: state_tables.find(name, HZ) for name in plan.machines}
     return learning.measure(plan.subject, plan.suite, machines, plan.sizes.learning, memo, phase)
 
 
@@ -220,7 +221,7 @@ def _machines(plan: Plan, memo: Memo, phase: Phase) -> Section:
 
 
 def _ablation(plan: Plan, memo: Memo, phase: Phase) -> Section:
-    machines = {name: synth.machine(name, HZ) for name in plan.machines}
+    machines = {name: state_tables.find(name, HZ) for name in plan.machines}
     in_lab = steps_lab.InLab(plan.chosen, plan.sizes.steps, plan.lab)
     streams = [*plan.suite, *plan.corpus]
     return ablation.measure(plan.subject, streams, machines, memo, phase, in_lab)

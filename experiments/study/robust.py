@@ -10,7 +10,7 @@ import numpy as np
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
@@ -115,7 +115,7 @@ def _driver(deepest: int) -> Mapping[str, Twist]:
 
 def odd_cases(table: str, count: int, names: Sequence[str]) -> list[Odd]:
     """Return the odd machines that are made of one of the emulator's."""
-    machine = synth.machine(table, HZ)
+    machine = state_tables.find(table, HZ)
     plain = suite([table], count, laws(names))
     deepest = machine.count - 1
     tables = {

@@ -17,7 +17,7 @@ from typing import Any
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase, labels
 from cpuidle_lab.compare.spec import Candidate
-from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns, Recording
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
 from cpuidle_lab.states.table import StateTable
@@ -98,7 +98,7 @@ def suite(tables: Sequence[str], count: int, wanted: Sequence[synth.Stream]) -> 
         count: intervals of each stream.
         wanted: the streams.
     """
-    machines = {table: synth.machine(table, HZ) for table in tables}
+    machines = {table: state_tables.find(table, HZ) for table in tables}
     jobs = [(law, table) for table in tables for law in wanted]
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
         return list(pool.map(lambda job: synthetic(job[0], machines[job[1]], job[1], count), jobs))

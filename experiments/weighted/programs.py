@@ -16,7 +16,8 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
-from cpuidle_lab.recording.synth import US, machine
+from cpuidle_lab.recording import state_tables
+from cpuidle_lab.recording.synth import US
 from experiments import here
 from experiments.bench.gating import energy
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw, seconds
@@ -255,7 +256,7 @@ def _slots(folder: Path, name: str) -> dict[str, Any]:
         return [slot for slot in slots if slot.state == state]
 
     return {
-        "power_mw": power_mw(slots, machine(TABLE, HZ)),
+        "power_mw": power_mw(slots, state_tables.find(TABLE, HZ)),
         "load": sum(slot.time_ns for slot in of(BUSY)) / total_ns,
         "entries": {state: sum(slot.entries for slot in of(state)) / minutes for state in states},
         "share": {
@@ -296,7 +297,7 @@ def _ratio(
 
 def _is_saturated(load: Load, found: Sequence[Any]) -> bool:
     """Return whether a load's p99 is the exit latency of the deepest state under both."""
-    deepest_us = max(machine(TABLE, HZ).exit_latency_ns) / US
+    deepest_us = max(state_tables.find(TABLE, HZ).exit_latency_ns) / US
     return load.read is p99_us and all(
         median(one[f"{who}.{load.name}"]["figure"] for one in found) > (1 - NEAR) * deepest_us
         for who in (TEO, PATCH)

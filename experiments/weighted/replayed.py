@@ -14,7 +14,7 @@ from cpuidle_lab.compare.spec import candidate
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
-from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.synth import MS, US, S
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
@@ -65,7 +65,7 @@ def _stream(name: str, machine: StateTable, count: int, seed: int) -> Columns:
 
 def _splits(governor: str, seed: int, count: int) -> dict[str, float]:
     """Return the parts of the regret in points, means over all streams of synth."""
-    machine = synth.machine(TABLE, HZ)
+    machine = state_tables.find(TABLE, HZ)
     total = dict.fromkeys(("deep", "shallow", "other"), 0.0)
     for name in synth.STREAMS:
         found = split(machine, _stream(name, machine, count, seed), governor)
@@ -157,7 +157,7 @@ def _stale(governor: str, before: float, after: float, minutes: float, seed: int
 
     The pattern before it is a minute of draws, again and again, a minute of rest between.
     """
-    machine = synth.machine(TABLE, HZ)
+    machine = state_tables.find(TABLE, HZ)
     long = _minute(before, seed)
     later = _later(_minute(after, seed + 1000, EDGES_NS[-1]), round(minutes) * 2 * MINUTE_NS)
     who = candidate(governor)

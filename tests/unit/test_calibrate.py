@@ -22,7 +22,7 @@ from cpuidle_lab.calibrate.model import State, Stretch, fit, judge, latencies, m
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import calibrate
 from cpuidle_lab.host.sysfs import Tree
-from cpuidle_lab.states import machines
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.view.html_page import generator
 from tests.unit import recorded
 
@@ -154,7 +154,7 @@ def test_latencies_alone_without_an_energy_counter(
     assert settings(root) == before and not (root / "run/cpuidle-lab-calibrate.json").exists()
     assert any("no powercap zone" in note for note in found["notes"])
     # Commands take the file as a machine.
-    assert machines.find(str(target)).names == tuple(state["name"] for state in found["states"])
+    assert state_tables.find(str(target)).names == tuple(state["name"] for state in found["states"])
     states = yaml.safe_load(target.read_text())["states"]
     for state, measured in zip(states, found["states"], strict=True):
         table = measured["table"]
@@ -486,7 +486,7 @@ def test_the_machine_file_has_the_measured_figures_for_replay(tmp_path: Path) ->
     found = result.Result(states, "6.12", "intel_idle", 2, 1000, 4000, ("intel-rapl:0",), 0.0, [])
     target = tmp_path / "machine.yaml"
     target.write_text(result.as_machine(found))
-    machine = machines.find(str(target))
+    machine = state_tables.find(str(target))
     assert machine.tick_ns == 1_000_000
     assert machine.exit_latency_ns == (0, 2000, 95_000)
     assert machine.target_residency_ns == pytest.approx((0, 20_000, 500_000))
@@ -513,5 +513,5 @@ def test_the_machine_file_has_the_powers_of_all_states_or_of_none(
     found = result.Result(states, "6.12", "x", 2, 1000, 4000, ("intel-rapl:0",), 0.0, [])
     target = tmp_path / "machine.yaml"
     target.write_text(result.as_machine(found))
-    assert machines.find(str(target)).power_uw == powers_uw
+    assert state_tables.find(str(target)).power_uw == powers_uw
     assert remark in target.read_text()

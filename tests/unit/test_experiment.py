@@ -21,7 +21,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import candidate
 from cpuidle_lab.evidence.tables import ABSENT
-from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
@@ -188,7 +188,7 @@ def test_with_nohz_full_no_tick_comes_before_the_first_long_interval() -> None:
     laws = "[{count: 200, wake_us: {one_of: [[9, 30], [1, 5000]]}, timer_us: 20000}]"
     ticks = {}
     for stopped in (False, True):
-        with Run(governor("teo_ng"), synth.machine("skx", 250)) as run:
+        with Run(governor("teo_ng"), state_tables.find("skx", 250)) as run:
             run.play(made(laws, tick_stopped=stopped), choices=False)
             ticks[stopped] = run.totals().ticks
     assert ticks[False] > 0 == ticks[True]
@@ -225,8 +225,8 @@ def test_a_cell_may_have_a_machine_of_its_own(tmp_path: Path) -> None:
     more = GOOD.replace("agrees: [0, 400]}", "agrees: [0, 400]}, {governor: wteo, machine: icx}")
     described = schema.parse(more, "some")
     here, there = (described.at(cell).machine for cell in described.cells)
-    assert here == described.machine == synth.machine("spr", 250)
-    assert there == synth.machine("icx", 250)
+    assert here == described.machine == state_tables.find("spr", 250)
+    assert there == state_tables.find("icx", 250)
     with pytest.raises(UserError, match="some"):
         schema.parse(more.replace("icx", "[[C1, 2]]"), "some")
 
@@ -499,7 +499,7 @@ def test_the_cyclic_stressor_is_read() -> None:
 
 
 def test_regret_is_split_without_a_rest() -> None:
-    machine = synth.machine("power9", 250)
+    machine = state_tables.find("power9", 250)
     part = replayed._stream("bimodal-even", machine, 500, 1)
     found = replayed.split(machine, part, "teo_ng")
     with Run(candidate("teo_ng").governor, machine) as run:

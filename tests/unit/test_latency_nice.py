@@ -11,7 +11,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.recording.synth import machine
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.view.terminal import phase
 from experiments import pages
 from experiments.experiment import AGREES, DIFFERS, QUICK, Request
@@ -19,7 +19,7 @@ from experiments.latency_nice import cells, entry
 from experiments.memo import Memo
 
 HEAD = "cpu state power_mw entry_nj time_ns entries\n"
-STATES = ("busy", *machine(cells.TABLE, cells.HZ).names)
+STATES = ("busy", *state_tables.find(cells.TABLE, cells.HZ).names)
 SECOND_NS = 10**9
 
 

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.synth import MS, US, Draw, Floats, S
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay import library
@@ -36,7 +36,7 @@ def regret(chosen: dict[str, Array]) -> float:
 
 @cache
 def stream(name: str, machine: str, count: int) -> Columns:
-    states = synth.machine(machine, 250)
+    states = state_tables.find(machine, 250)
     made = synth.make(name, count, 1, max(states.exit_latency_ns))
     return columns.in_memory(synth.frame(made).select(*INTERVAL_TYPES))
 
@@ -47,7 +47,7 @@ def stream(name: str, machine: str, count: int) -> Columns:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", synth.STREAMS)
 def test_the_oracle_has_exactly_no_regret(name: str, machine: str) -> None:
-    chosen = play("oracle", synth.machine(machine, 250), stream(name, machine, 2000))
+    chosen = play("oracle", state_tables.find(machine, 250), stream(name, machine, 2000))
     assert chosen["oracle_pj"].all()
     assert (chosen["cost_pj"] == chosen["oracle_pj"]).all()
     assert (chosen["decisions"] >= 1).all()
@@ -68,7 +68,7 @@ LEARNED = COUNT // 10
 @cache
 def deaf(name: str) -> StateTable:
     """Return a machine on which nothing is decided twice."""
-    machine = synth.machine(name, 250)
+    machine = state_tables.find(name, 250)
     return StateTable(
         names=machine.names[1:],
         exit_latency_ns=tuple(0 for _ in machine.names[1:]),
@@ -264,7 +264,7 @@ def test_a_governor_that_is_not_at_the_floor_is_seen() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_governor_is_better_than_bayes_on_the_mean(machine: str) -> None:
-    states = synth.machine(machine, 250)
+    states = state_tables.find(machine, 250)
     means = {
         governor: np.mean(
             [regret(play(governor, states, stream(name, machine, 8000))) for name in synth.STREAMS]
@@ -280,7 +280,7 @@ FLOORS = [name for name in synth.STREAMS if synth.make(name, 1, 1).conditional]
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", FLOORS)
 def test_bayes_is_not_above_the_floor_of_a_one_shot_choice(name: str, machine: str) -> None:
-    states = synth.machine(machine, 250)
+    states = state_tables.find(machine, 250)
     count = 10_000
     floor = synth.floor_regret(synth.make(name, count, 1), states)
     assert floor is not None
@@ -305,7 +305,7 @@ def changed_after(intervals: Columns, position: int) -> Columns:
 
 
 def same_until(governor: str, name: str, position: int) -> bool:
-    states = synth.machine("skx", 250)
+    states = state_tables.find("skx", 250)
     intervals = stream(name, "skx", 4000)
     one = play(governor, states, intervals)
     two = play(governor, states, changed_after(intervals, position))
@@ -331,13 +331,13 @@ def test_whoever_sees_the_future_is_found_out() -> None:
 
 
 def test_bayes_repeats_itself() -> None:
-    states, intervals = synth.machine("skl", 250), stream("self-similar", "skl", 3000)
+    states, intervals = state_tables.find("skl", 250), stream("self-similar", "skl", 3000)
     one, two = (play("bayes", states, intervals) for _ in range(2))
     assert all((one[column] == two[column]).all() for column in one)
 
 
 def test_chunks_make_no_difference() -> None:
-    states, intervals = synth.machine("skl", 250), stream("requests", "skl", 3000)
+    states, intervals = state_tables.find("skl", 250), stream("requests", "skl", 3000)
     whole = play("bayes", states, intervals)
     with Run(library.governor("bayes"), states) as run:
         parts = [
@@ -350,7 +350,7 @@ def test_chunks_make_no_difference() -> None:
 
 @pytest.mark.parametrize("governor", ["bayes", "oracle"])
 def test_limits_keep_to_what_is_allowed(governor: str) -> None:
-    states = synth.machine("skl", 250)
+    states = state_tables.find("skl", 250)
     rng = Draw(3, "allowed")
     intervals = dict(stream("heavy-tail", "skl", 4000))
     disabled = (rng.unit(4000) * 512).astype(np.uint32) & 0x1FE

@@ -10,10 +10,9 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.lab.session import emulated
-from cpuidle_lab.recording import columns
+from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.formats.writer import Event, Writer
 from cpuidle_lab.recording.stock import Told, told_of
-from cpuidle_lab.states import machines
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import CPUS_MAX, CpuTable
 from tests.unit.kernel_events import EXIT, MS
@@ -61,18 +60,18 @@ def powers(*told: object) -> str:
 def test_a_file_gives_tables_by_range(tmp_path: Path) -> None:
     path = written(tmp_path, HYBRID)
     found = [(one.first, one.last, one.machine.target_residency_ns[1]) for one in
-             machines.tables(path)]  # fmt: skip
+             state_tables.given(path)]  # fmt: skip
     assert found == [(0, 1, 2_580_000), (2, 3, 900_000), (4, 4, 2_580_000)]
 
 
 def test_a_file_without_ranges_serves_all_cpus(tmp_path: Path) -> None:
-    (table,) = machines.tables(written(tmp_path, "states:\n" + states(*BIG)))
+    (table,) = state_tables.given(written(tmp_path, "states:\n" + states(*BIG)))
     assert (table.first, table.last) == (0, CPUS_MAX)
 
 
 def test_a_table_can_stand_for_other_cpus_too(tmp_path: Path) -> None:
     text = f"hz: 100\ntables:\n  0: &one\n{indented(states(*BIG))}  3: *one\n"
-    first, second = machines.tables(written(tmp_path, text))
+    first, second = state_tables.given(written(tmp_path, text))
     assert (first.first, second.first) == (0, 3) and first.machine == second.machine
     assert first.machine.tick_ns == 10_000_000
 
@@ -81,7 +80,7 @@ def test_a_table_can_stand_for_other_cpus_too(tmp_path: Path) -> None:
 def test_a_name_is_taken_as_written(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, f"states:\n- {{name: {name}, exit_latency_us: 1, "
                    "target_residency_us: 1}\n")  # fmt: skip
-    assert machines.find(path).names == (name,)
+    assert state_tables.find(path).names == (name,)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_a_name_is_taken_as_written(tmp_path: Path, name: str) -> None:
 )  # fmt: skip
 def test_a_wrong_file_is_refused_with_line_and_cause(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(UserError) as refused:
-        machines.find(written(tmp_path, text))
+        state_tables.find(written(tmp_path, text))
     assert refused.value.message.startswith(f"{tmp_path}/mine.yaml: ")
     assert words in refused.value.message
 
@@ -136,7 +135,7 @@ def test_a_wrong_file_is_refused_with_line_and_cause(tmp_path: Path, text: str, 
 
 
 def test_powers_are_taken_as_given(tmp_path: Path) -> None:
-    machine = machines.find(written(tmp_path, powers(1000, 980, 2.9, 0.4, 0.4)))
+    machine = state_tables.find(written(tmp_path, powers(1000, 980, 2.9, 0.4, 0.4)))
     model = model_of(machine)
     assert model.power_mw == (1000, 980, 2.9, 0.4, 0.4) and not model.derived
     assert model.entry_pj[1] == 20 * 10_000
@@ -159,7 +158,7 @@ def test_powers_that_cannot_count_are_refused(
     tmp_path: Path, told: tuple[object, ...], words: str
 ) -> None:
     with pytest.raises(UserError) as refused:
-        machines.find(written(tmp_path, powers(*told)))
+        state_tables.find(written(tmp_path, powers(*told)))
     assert words in refused.value.message
 
 
@@ -173,7 +172,7 @@ def test_a_line_of_a_recording_may_have_fractions_of_powers() -> None:
 
 def test_fractions_of_powers_last_through_columns(tmp_path: Path) -> None:
     path = two_kinds(tmp_path / "a.dat")
-    given = machines.tables(written(tmp_path, powers(2.9, 1.4, 0.4)))
+    given = state_tables.given(written(tmp_path, powers(2.9, 1.4, 0.4)))
     told = Told(given=given)
     columns.write(path, tmp_path / "out", told=told)
     machine = columns.Recording(tmp_path / "out").machines[0]
@@ -270,7 +269,7 @@ def test_columns_take_ranges_too(
     assert main(["columns", given["trace"], "-o", out]) == 0
     assert main([COMPARE[0], out, "--machine", f"0={given['little']}", *COMPARE[1:]]) == 1
     assert "no table has CPU 2" in capsys.readouterr().err
-    with columns.opened(Path(out), machines.tables(given["both"])) as recording:
+    with columns.opened(Path(out), state_tables.given(given["both"])) as recording:
         assert [recording.machines[cpu].exit_latency_ns[1] for cpu in (0, 2)] == [10**6, 400_000]
 
 
@@ -296,9 +295,9 @@ def test_figures_by_state_say_whose_names_they_have(
 
 
 def test_latency_requests_stay_those_of_the_recording() -> None:
-    machine = machines.find("skx")
+    machine = state_tables.find("skx")
     own = [CpuTable(0, 3, machine, 7, 2), CpuTable(2, 2, machine, 9, 4)]
-    other = machines.find("icx")
+    other = state_tables.find("icx")
     known = Told(own, given=[CpuTable(1, 2, other)]).known()
     said = {cpu: next(t for t in reversed(known) if t.first <= cpu <= t.last) for cpu in range(4)}
     assert [said[cpu].latency_req_us for cpu in range(4)] == [7, 7, 9, 7]
@@ -332,7 +331,7 @@ def test_where_one_table_serves_several_are_refused(
         assert main([*command, "--machine", given["both"], *out]) == 2
         told = capsys.readouterr().err
         assert f"has 2 tables of idle states (CPU 0-1,4; CPU 2-3) where one serves; {HINT}" in told
-    assert machines.find(f"3={given['both']}").target_residency_ns[1] == 900_000
+    assert state_tables.find(f"3={given['both']}").target_residency_ns[1] == 900_000
 
 
 def test_machines_shows_each_table_with_its_cpus(

@@ -13,6 +13,7 @@ from cpuidle_lab.host import idle_states
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.lab.session import emulated
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.stock import told_of
 from cpuidle_lab.states import kernel_tables, machines
 from cpuidle_lab.states.table import check_machine
@@ -50,7 +51,7 @@ def test_a_machine_is_read_from_yaml(tmp_path: Path) -> None:
         "- {name: WFI, exit_latency_us: 1, target_residency_us: 1, power_mw: 80}\n"
         "- {name: off, exit_latency_us: 147, target_residency_us: 2580, power_mw: 9}\n"
     )
-    machine = machines.find(str(path))
+    machine = state_tables.find(str(path))
     assert machine.tick_ns == MS and machine.polling == (False, False)
     assert machine.target_residency_ns == (1000, 2_580_000)
 
@@ -64,7 +65,7 @@ def test_a_file_that_is_no_machine_is_one_sentence(tmp_path: Path, content: str)
     path = tmp_path / "mine.yaml"
     path.write_text(content)
     with pytest.raises(UserError, match="is no machine"):
-        machines.find(str(path))
+        state_tables.find(str(path))
 
 
 @pytest.mark.parametrize("power_mw", [-5, 2**32 // 1000 + 1, 99_999_999_999_999])
@@ -73,12 +74,12 @@ def test_an_impossible_power_is_refused(tmp_path: Path, power_mw: int) -> None:
     state = "{{name: A, exit_latency_us: 1, target_residency_us: 1, power_mw: {}}}"
     path.write_text(f"states:\n- {state.format(power_mw)}\n")
     with pytest.raises(UserError, match=r"impossible powers|power_mw is out of range"):
-        machines.find(str(path))
+        state_tables.find(str(path))
     line = f"stock machine cpus=0-0 tick_ns=4000000 states=A:1:1:{power_mw}"
     with pytest.raises(UserError, match="impossible powers"):
         told_of(path, [(0, line)])
     path.write_text(f"states:\n- {state.format(2**32 // 1000)}\n")
-    assert machines.find(str(path)).power_uw == (2**32 // 1000 * 1000,)
+    assert state_tables.find(str(path)).power_uw == (2**32 // 1000 * 1000,)
 
 
 def test_tables_of_the_kernels_driver_are_read() -> None:

@@ -9,7 +9,8 @@ import pytest
 from cpuidle_lab.cli import main
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.sysfs import Tree
-from cpuidle_lab.states import kernel_tables, machines
+from cpuidle_lab.recording import state_tables
+from cpuidle_lab.states import kernel_tables
 from cpuidle_lab.states.kernel_tables import Tables
 from cpuidle_lab.states.linux_source import NEWEST
 from tests.unit import recorded
@@ -46,7 +47,7 @@ def test_a_known_tick_is_not_assumed(root: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_this_machine_is_that_of_its_first_cpu_with_idle_states(root: Path) -> None:
-    found = machines.find("this")
+    found = state_tables.find("this")
     assert found.names == ("POLL", "C1", "C1E", "C6")
     assert found.target_residency_ns == (0, 2000, 20_000, 600_000)
 

@@ -11,11 +11,10 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.figures.blind import Blind, facts, judge
-from cpuidle_lab.recording import columns
+from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event
 from cpuidle_lab.recording.stock import told_of
-from cpuidle_lab.states import machines
 from cpuidle_lab.states.costs import model_of
 from tests.unit.kernel_events import EXIT, MS, Kernel, bare, periods
 
@@ -623,7 +622,7 @@ def test_cpu_idle_alone_is_judged_against_the_best_possible(tmp_path: Path) -> N
 
 
 def test_the_ideal_state_is_the_deepest_that_pays() -> None:
-    machine = machines.find("skx")
+    machine = state_tables.find("skx")
     stays = [400_000 + 133_000, 600_000 + 2_000, 1000]
     found = judge(machine, [3, 1, 0], stays)  # type: ignore[arg-type]
     assert found["ideal"].tolist() == [2, 3, 0]
@@ -634,7 +633,7 @@ def test_the_ideal_state_is_the_deepest_that_pays() -> None:
 
 def test_a_period_is_above_and_below_as_the_kernel_counts() -> None:
     """Above with its exit latency, below without it: C6 of skx takes 133 us to leave."""
-    machine = machines.find("skx")
+    machine = state_tables.find("skx")
     exit_ns = machine.exit_latency_ns[3]
     assert exit_ns == 133_000
     found = judge(machine, [3, 3], [599_999, 600_000])  # type: ignore[arg-type]

@@ -18,8 +18,8 @@ from cpuidle_lab.host.marks import PROBES
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, sliced
+from cpuidle_lab.recording.state_tables import find
 from cpuidle_lab.states.linux_source import NEWEST
-from cpuidle_lab.states.machines import find
 from tests.proofs.stock import costs, predict, run
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Event, Field

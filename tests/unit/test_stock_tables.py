@@ -9,11 +9,10 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.recording import columns
+from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import Event, Writer
 from cpuidle_lab.recording.stock import told_of
-from cpuidle_lab.states import machines
 from cpuidle_lab.states.table import CPUS_MAX, CpuTable
 from tests.unit.kernel_events import EXIT, KERNEL, MS, Kernel, bare
 from tests.unit.synthetic import Session
@@ -61,7 +60,7 @@ def test_columns_of_a_foreign_trace_take_a_machine(
     assert main(["compare", str(tmp_path / "bare"), *COMPARE]) == 1
     assert "give them with --machine" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "bare"), "--machine", "skx", *COMPARE]) == 0
-    with columns.opened(tmp_path / "bare", machines.tables("skx")) as recording:
+    with columns.opened(tmp_path / "bare", state_tables.given("skx")) as recording:
         assert list(recording.machines) == recording.cpus
 
 
@@ -125,7 +124,7 @@ def test_a_cpu_without_idle_states_is_named_and_counted(
 
 def test_all_cpus_take_a_machine_that_is_given(tmp_path: Path) -> None:
     path = two_cpus(tmp_path / "a.dat", probes=True)
-    with columns.opened(path, machines.tables("skx")) as recording:
+    with columns.opened(path, state_tables.given("skx")) as recording:
         assert recording.cpus == [0, 1]
         assert recording.stock and recording.stock["left_out"] == {}
 

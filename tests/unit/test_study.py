@@ -17,7 +17,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table, verdict
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import state_tables, synth
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.states.table import StateTable
@@ -39,11 +39,11 @@ from experiments.study import (
 )
 from experiments.study.streams import Figures, Stream, Twist
 
-SKX = synth.machine("skx", 250)
+SKX = state_tables.find("skx", 250)
 
 
 def stream(name: str = "poisson-1ms", count: int = 2000, table: str = "skx") -> Stream:
-    return streams.synthetic(synth.STREAMS[name], synth.machine(table, 250), table, count)
+    return streams.synthetic(synth.STREAMS[name], state_tables.find(table, 250), table, count)
 
 
 def who(label: str) -> Candidate:
@@ -535,7 +535,7 @@ def test_the_whole_way(
 ) -> None:
     page = scratch / "page.md"
     few = [
-        every_machine.Found(kind, (name, f"{name}-again"), synth.machine(name, streams.HZ))
+        every_machine.Found(kind, (name, f"{name}-again"), state_tables.find(name, streams.HZ))
         for kind, name in zip(every_machine.KINDS, ("skl", "power9", "skx"), strict=True)
     ]
     monkeypatch.setattr(every_machine, "tables", lambda: (few, ["unsorted"]))

@@ -14,9 +14,10 @@ import pytest
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.lab.session import MACHINES
-from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Recording
 from cpuidle_lab.recording.synth import MS, US, Draw
+from cpuidle_lab.states import machines
 
 NAMES = list(synth.STREAMS)
 TOP = Path(__file__).parents[2]
@@ -40,7 +41,7 @@ def digest(folder: Path) -> str:
 
 
 def test_all_machines_of_the_emulator_are_known() -> None:
-    assert synth.machine_names() == MACHINES
+    assert machines.emulated_names() == MACHINES
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -48,7 +49,7 @@ def test_machines_are_read_whole(name: str) -> None:
     source = (TOP / "emul" / "machines.c").read_text()
     count = re.search(rf'\.name = "{name}".*?\.count = (\d+)', source, re.DOTALL)
     assert count
-    machine = synth.machine(name, 250)
+    machine = state_tables.find(name, 250)
     assert machine.count == int(count[1]) + 1
     assert machine.polling == (True,) + (False,) * int(count[1])
     assert machine.tick_ns == 4 * MS
@@ -57,7 +58,7 @@ def test_machines_are_read_whole(name: str) -> None:
 
 
 def test_a_state_is_what_it_is() -> None:
-    machine = synth.machine("skx", 1000)
+    machine = state_tables.find("skx", 1000)
     assert machine.names == ("POLL", "C1", "C1E", "C6")
     assert (machine.exit_latency_ns[3], machine.target_residency_ns[3]) == (133 * US, 600 * US)
     assert (machine.power_uw[0], machine.power_uw[3]) == (4_000_000, 100_000)
@@ -199,14 +200,14 @@ def test_self_similar_traffic_stays_bursty_on_long_scales() -> None:
 
 
 def test_the_floor_is_zero_where_all_is_known() -> None:
-    machine = synth.machine("skx", 250)
+    machine = state_tables.find("skx", 250)
     for name in ("periodic-300us", "periodic-3ms", "timer-1ms", "alternating", "pattern-of-7"):
         assert synth.floor_regret(synth.make(name, 20_000, 1), machine) == pytest.approx(0, abs=0.1)
 
 
 def test_the_floor_agrees_with_a_closed_form() -> None:
     """Of a memoryless length: min_k (E_k + P_k m) over the sum of the pieces of the envelope."""
-    machine = synth.machine("skx", 250)
+    machine = state_tables.find("skx", 250)
     made = synth.make("poisson-1ms", 400_000, 1)
     power = (4000, 1400, 900, 100)
     pays = (0, 2 * US, 20 * US, 600 * US, math.inf)
@@ -225,7 +226,7 @@ def test_the_floor_agrees_with_a_closed_form() -> None:
 
 
 def test_a_hidden_condition_lowers_the_floor() -> None:
-    machine = synth.machine("skx", 250)
+    machine = state_tables.find("skx", 250)
     made = synth.make("regimes-60", 20_000, 1)
     blind = synth.Made(
         made.length_ns, made.timer_ns, made.gap_ns, np.zeros_like(made.condition), True

@@ -12,13 +12,13 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import programs as built
-from cpuidle_lab.recording.synth import machine
+from cpuidle_lab.recording import state_tables
 from experiments.experiment import AGREES, DIFFERS, ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL
 from experiments.weighted import programs
 
 HEAD = "cpu state power_mw entry_nj time_ns entries\n"
 MINUTE_NS = 60 * 10**9
-MACHINE = machine(programs.TABLE, programs.HZ)
+MACHINE = state_tables.find(programs.TABLE, programs.HZ)
 POWERS = (4000, *(1000 - 100 * n for n in range(len(MACHINE.names) - 1)))
 STATES = (("busy", 4000), *zip(MACHINE.names, POWERS, strict=True))
 POLL, SHALLOW = MACHINE.names[:2]

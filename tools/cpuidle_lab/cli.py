@@ -2,7 +2,6 @@
 """The command `cpuidle-lab`: finds the subcommands and turns errors into exit codes."""
 
 import argparse
-import difflib
 import errno
 import importlib
 import itertools
@@ -20,6 +19,7 @@ from typing import Any, NoReturn, Protocol, cast
 from cpuidle_lab import __version__, commands
 from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, UserError
 from cpuidle_lab.base.files import inputs
+from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.base.waiting import InterruptedSession, Terminated, sigterm_interrupts
 
 # Beside tools/ in the tree; not installed.
@@ -113,12 +113,6 @@ class Parser(argparse.ArgumentParser):
         """Print the usage and say that these words are unknown; exit with 2."""
         near = "".join(did_you_mean(word.partition("=")[0], self._options) for word in unknown[:1])
         self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return a question with the nearest known word; "" if none is near."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def build_parser(wanted: str = "") -> Parser:

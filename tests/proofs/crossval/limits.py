@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cpuidle_lab.figures.blind import Array, is_short, stay_ns
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import state_tables, synth
 from cpuidle_lab.recording.columns import Columns, in_memory
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
@@ -147,7 +147,7 @@ def main() -> None:
     of_short: list[Trial] = []
     of_omitted: list[Trial] = []
     for name, stream in itertools.product(args.machines.split(","), synth.STREAMS):
-        machine = synth.machine(name, HZ)
+        machine = state_tables.find(name, HZ)
         made = synth.make(stream, args.count, 1, int(max(FACTORS)) * max(machine.exit_latency_ns))
         chunk = in_memory(synth.frame(made))
         of_omitted += omitted(machine, chunk)

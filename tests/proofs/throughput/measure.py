@@ -11,7 +11,7 @@ from typing import Any
 
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.recording import columns, synth
+from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Recording, Writer
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, counterfactual
@@ -162,7 +162,7 @@ def replay(folder: Path, count: int, phase: Phase) -> dict[str, Any]:
     Raises:
         UserError: the library cannot be compiled.
     """
-    states = shortened(synth.machine(MACHINE, HZ), STATES)
+    states = shortened(state_tables.find(MACHINE, HZ), STATES)
     one = governor(GOVERNOR)
     with phase("Taking the time of replay", 4) as done:
         recording = write(folder / "replay", STREAM, count, states, f"synth {STREAM}")

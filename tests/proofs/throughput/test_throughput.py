@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
@@ -48,7 +48,7 @@ def test_both_are_measured(
     assert replay["periods_per_s"] > replay["target_periods_per_s"] / 100
     assert replay["periods_per_s_with_reading"] < replay["periods_per_s"] * 2
 
-    states = shortened(synth.machine("power9", 250), 7)
+    states = shortened(state_tables.find("power9", 250), 7)
     recording = measure.write(tmp_path / "s", "poisson-1ms", INTERVALS, states, "")
     one = governor("teo_ng")
     own = instructions.per_decision(one, recording)

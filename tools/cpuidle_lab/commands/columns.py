@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cpuidle_lab.recording import state_tables
     from cpuidle_lab.recording.columns import Recording
 
 NAME = "columns"
@@ -52,10 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
     from cpuidle_lab.base import files
     from cpuidle_lab.recording import columns, reader, trace
-    from cpuidle_lab.states import machines
 
     files.check(args.output, columns.foreign)
-    given = machines.tables(args.machine) if args.machine else ()
+    given = state_tables.given(args.machine) if args.machine else ()
     told = trace.told_with(args.trace, given) if given else None
     reader.native_reader()  # compiled now, so that it does not count
     start = time.monotonic()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.files import write_all, write_whole
 from cpuidle_lab.figures.output import add_options, now, page_of, pages
+from cpuidle_lab.recording import state_tables
 
 NAME = "compare"
 HELP = "replay governors on recordings, and rank them beside an oracle and a floor estimate"
@@ -71,7 +72,6 @@ def run(args: argparse.Namespace) -> int:
     """Replay, print and write the figures."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.compare import compare_page, compare_text, export, model, spec
-    from cpuidle_lab.states import machines
     from cpuidle_lab.view.terminal import phase
 
     start = now()
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),
         start=start,
-        given=machines.tables(args.machine) if args.machine else (),
+        given=state_tables.given(args.machine) if args.machine else (),
     )
     if html is not None:
         write_whole(html, compare_page.render(comparison), pages(args, compare_page.GENERATOR))

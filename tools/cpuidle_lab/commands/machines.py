@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.recording import state_tables
 
 if TYPE_CHECKING:
     from cpuidle_lab.states.machines import Known
@@ -67,7 +68,7 @@ def _named(specs: list[str], hz: int) -> "list[Known]":
     found = []
     for spec in dict.fromkeys(specs):
         source = "this machine" if spec == "this" else str(Path(spec)) if "." in spec else ""
-        kinds = machines.by_machine(machines.told(spec, hz))
+        kinds = state_tables.by_machine(state_tables.told(spec, hz))
         found += [machines.Known(spec, source, machine, cpus) for machine, cpus in kinds.items()]
     return found
 

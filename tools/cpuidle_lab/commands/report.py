@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.files import write_all, write_whole
 from cpuidle_lab.figures.output import add_options, now, page_of, pages
+from cpuidle_lab.recording import state_tables
 
 NAME = "report"
 HELP = "compare the governors in a trace: tables, and one HTML file that opens offline"
@@ -51,12 +52,11 @@ def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write the figures."""
     # Here, so that the other commands need not load what only the report needs.
     from cpuidle_lab.report import export, model, report_page, report_text
-    from cpuidle_lab.states import machines
 
     start = now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
     html = page_of(args, "report.html", report_page.GENERATOR)
-    given = machines.tables(args.machine) if args.machine else ()
+    given = state_tables.given(args.machine) if args.machine else ()
     report = model.build(args.traces, command, start, given, together=args.together)
     if html is not None:
         write_whole(html, report_page.render(report), pages(args, report_page.GENERATOR))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.recording import state_tables
 
 NAME = "synth"
 HELP = "write synthetic streams of intervals with a known law, for replay"
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     names = list(synth.STREAMS) if args.all else list(dict.fromkeys(args.streams))
     for name in names:
         synth.check(name, args.count, args.seed)
-    synth.machine(args.machine, args.hz)
+    state_tables.find(args.machine, args.hz)
     args.output.mkdir(parents=True, exist_ok=True)
     laws = []
     for name in names:

@@ -13,7 +13,10 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import probes
 from cpuidle_lab.host.machine import project_governors
+from cpuidle_lab.host.marks import PROBES
 from cpuidle_lab.host.unfinished import CLOCK
+from cpuidle_lab.recording import state_tables
+from cpuidle_lab.states.table import machine_line
 
 if TYPE_CHECKING:
     from cpuidle_lab.states.table import StateTable
@@ -44,7 +47,7 @@ def _fault(machine: "StateTable", k: int) -> str:
     faults = (
         (machine.polling[k], "it polls, and is not the shallowest"),
         (not NAME.fullmatch(name), "its name is not 1 to 15 letters, digits, '_', '.' or '-'"),
-        (name in machine.names[:k], "another state has its name"),  # machines.find() shortens names
+        (name in machine.names[:k], "another state has its name"),  # find() shortens names
         (not 1 <= exit_us <= EXIT_MOST_US, f"its exit latency is not 1 to {EXIT_MOST_US} us"),
         (not exit_us <= target_us <= TARGET_MOST_US,
          f"its target residency is below its exit latency, or above {TARGET_MOST_US} us"),
@@ -55,16 +58,15 @@ def _fault(machine: "StateTable", k: int) -> str:
 
 
 def emulated(spec: str) -> str:
-    """Return the emulator's parameters for a machine by any name that machines.find() takes.
+    """Return the emulator's parameters for a machine by any name that state_tables.find() takes.
 
     Raises:
         UserError: there is no such machine, or it cannot be emulated.
     """
     if spec in MACHINES:
         return f"machine={spec}"
-    from cpuidle_lab.states import machines
 
-    return parameters(machines.find(spec), spec)
+    return parameters(state_tables.find(spec), spec)
 
 
 def parameters(machine: "StateTable", spec: str) -> str:
@@ -169,15 +171,13 @@ def stock_start(
         trace_mib: room for the trace.
         events: to record beside the probes, with their filters, where the kernel has them.
     """
-    from cpuidle_lab.states import machines
-
     (new, *_), (old, *others) = (probes.lines(_GROUP, delta) for delta in (True, False))
     words = [
         f"$([ ! -e $tracing/events/{event.replace(':', '/')} ] || printf %s '-e {event}')"
         + (f" -f {shlex.quote(only)}" if only else "")
         for event, only in events
     ]
-    table = machine_line(machines.find(machine), "0-63")
+    table = machine_line(state_tables.find(machine), "0-63")
     return [
         # Kernels before 6.9 refuse the second field.
         f"{{ {_probe(new)}; }} 2>/dev/null || {_probe(old)} || fail 'no probe'",

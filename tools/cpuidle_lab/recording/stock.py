@@ -15,7 +15,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.machine import parse_version
 from cpuidle_lab.host.marks import END, MACHINE, MARK, NO_REQUEST, PHASE, REQUEST, plain
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, cpu_table
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, cpu_table, values_of
 
 # Timer migration is by a hierarchy of CPUs from this kernel on.
 MIGRATES_SINCE = (6, 9)
@@ -138,7 +138,7 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
     requests: list[int] = []
     in_order = sorted(marks)
     for ts, text in in_order:
-        words = dict(word.partition("=")[::2] for word in text.split()[1:])
+        words = values_of(text)
         if text.startswith(PHASE):
             told.governors.append((ts, words["governor"]))
         if text == REQUEST:

@@ -7,11 +7,9 @@ from the operations that IEEE 754 rounds exactly. numpy.random.Generator promise
 and the last digit of a library's logarithm depends on the processor.
 """
 
-import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,8 @@ import numpy.typing as npt
 import polars as pl
 
 from cpuidle_lab.base import files
-from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.recording import columns
+from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.columns import Recording, Writer
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.states.costs import model_of
@@ -45,63 +42,6 @@ _TIMER_BINS = 32
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-
-# ---- Machines ----
-
-_MACHINES = TOP / "emul" / "machines.c"
-_HEAD = re.compile(r'\.name = "(\w+)", \.poll_name = "(\w+)", \.busy_mw = (\d+),')
-_STATE = re.compile(r'\{ "([\w.-]+)",\s*(\d+),\s*(\d+),\s*(\d+) \}')
-
-
-@cache
-def machine_names() -> tuple[str, ...]:
-    """Return the names of the machines that the emulator has."""
-    return tuple(name for name, _, _ in _HEAD.findall(_MACHINES.read_text()))
-
-
-def machine(name: str, hz: int) -> StateTable:
-    """Return a machine by any name that machines.find() takes.
-
-    Args:
-        name: "skx", for example.
-        hz: scheduler ticks per second.
-
-    Raises:
-        UserError: there is no such machine, or no such tick.
-    """
-    # Here, since that asks this file for the emulator's.
-    from cpuidle_lab.states import machines
-
-    return machines.find(name, hz)
-
-
-def built_in(name: str, hz: int) -> StateTable:
-    """Return one of the emulator's machines, read from its source.
-
-    Args:
-        name: "skx", for example.
-        hz: scheduler ticks per second.
-
-    Raises:
-        UserError: there is no such machine, or no such tick.
-    """
-    if not 1 <= hz <= 10_000:
-        raise UserError(f"a tick of {hz} Hz is out of range: 1 to 10000", USAGE)
-    text = _MACHINES.read_text()
-    for head in _HEAD.finditer(text):
-        if head[1] != name:
-            continue
-        states = _STATE.findall(text[head.end() : text.index("\n\t}", head.end())])
-        return StateTable(
-            names=(head[2], *(state[0] for state in states)),
-            exit_latency_ns=(0, *(int(state[1]) * US for state in states)),
-            target_residency_ns=(0, *(int(state[2]) * US for state in states)),
-            power_uw=tuple(1000 * int(mw) for mw in (head[3], *(state[3] for state in states))),
-            polling=(True, *(False for _ in states)),
-            tick_ns=S // hz,
-        )
-    raise UserError(f"unknown machine '{name}'; `cpuidle-lab machines` lists them", USAGE)
 
 
 # ---- Randomness that is the same everywhere ----
@@ -628,7 +568,7 @@ def write(
     Raises:
         UserError: an argument is out of range, or `target` is something else.
     """
-    states = machine(machine_name, hz)
+    states = state_tables.find(machine_name, hz)
     files.check(target, columns.foreign)
     made = make(name, count, seed, max(states.exit_latency_ns))
     law = {

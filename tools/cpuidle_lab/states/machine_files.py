@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.cli import did_you_mean
+from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.host.marks import POLLING, plain
 from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, check_machine
 

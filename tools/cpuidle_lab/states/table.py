@@ -142,6 +142,11 @@ def machine_line(machine: StateTable, cpus: str) -> str:
     return f"{MACHINE}cpus={cpus} tick_ns={machine.tick_ns} states={states}"
 
 
+def values_of(line: str) -> dict[str, str]:
+    """Return the values NAME=VALUE of a recorder's line, by name."""
+    return dict(word.partition("=")[::2] for word in line.split()[1:])
+
+
 def cpu_table(path: Path, words: dict[str, str]) -> CpuTable:
     """Return the table that the words of a recorder's line tell.
 
