@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Protocol, runtime_checkable
 
-from cpuidle_lab import __version__
 from cpuidle_lab.ab import circumstances, record, session
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.host import energy

@@ -13,13 +13,13 @@ import numpy as np
 from cpuidle_lab.base.cache import CACHE, TOP, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate, candidate
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.synth import US
 from cpuidle_lab.recording.trace import TIME_MAX
+from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.engine import Run, check_machine
 from cpuidle_lab.states.table import StateTable
 from experiments import experiment

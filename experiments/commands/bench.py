@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cpuidle_lab import __version__
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.files import check, marked, write_whole
+from cpuidle_lab.base.version import __version__
 
 NAME = "bench"
 HELP = "measure the worth of latency hints, and the cost of the gate, in the lab"

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab import __version__
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import DOCUMENT, check, marked
+from cpuidle_lab.base.version import __version__
 
 if TYPE_CHECKING:
     from cpuidle_lab.evidence.tables import Section

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, show
+from cpuidle_lab.replay.candidates import MAINLINE, Candidate, parse
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo

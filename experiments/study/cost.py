@@ -12,11 +12,11 @@ from statistics import fmean
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.columns import Columns, sliced
 from cpuidle_lab.replay import instructions
+from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.library import STATE_MAX
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.table import StateTable

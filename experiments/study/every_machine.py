@@ -10,9 +10,9 @@ from statistics import fmean
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import MAINLINE, Candidate, candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
+from cpuidle_lab.replay.candidates import MAINLINE, Candidate, candidate, parse
 from cpuidle_lab.states.machines import DTS, INTEL_IDLE, PEPC, listed
 from cpuidle_lab.states.table import StateTable, check_machine
 from experiments.memo import Memo, sources

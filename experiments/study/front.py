@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, verdict
+from cpuidle_lab.replay.candidates import MAINLINE, Candidate, parse
 from cpuidle_lab.replay.library import TunableInfo
 from experiments.memo import Memo
 from experiments.study.streams import (

@@ -11,8 +11,8 @@ from statistics import fmean, stdev
 
 from cpuidle_lab.base import resampling
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
+from cpuidle_lab.replay.candidates import Candidate, parse
 from experiments.lab import figures
 from experiments.memo import Memo
 from experiments.study.front import BIAS

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import parse
 from cpuidle_lab.evidence.tables import Section
+from cpuidle_lab.replay.candidates import parse
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.study import regimes, resets

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
+from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.study import cost, regimes, steps_lab

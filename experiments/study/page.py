@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cpuidle_lab.base.files import marked
-from cpuidle_lab.compare.spec import parse
 from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.replay.candidates import parse
 from cpuidle_lab.states.linux_source import NEWEST, fetch
 from experiments.memo import sources
 from experiments.pages import wrapped, write_page

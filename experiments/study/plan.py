@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import OWN_KIND, parse
 from cpuidle_lab.evidence.tables import Section
 from cpuidle_lab.recording import state_tables, synth
+from cpuidle_lab.replay.candidates import OWN_KIND, parse
 from cpuidle_lab.states.machines import emulated_names
 from experiments.memo import Memo, check_sources, sources
 from experiments.study import (

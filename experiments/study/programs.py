@@ -16,15 +16,16 @@ from typing import Any
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.figures import intervals, metrics
 from cpuidle_lab.figures.metrics import Group
 from cpuidle_lab.host import energy
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.keys import key_of
-from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session, Tunable
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.recording import phases, trace
+from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.states import costs
 from experiments.experiment import Cell, checked
 from experiments.study.streams import COLUMNS_CODE
@@ -174,13 +175,13 @@ class Run:
     p99_us: float | None
 
 
-def _tunables(candidate: Candidate, candidates: Sequence[Candidate]) -> list[Tunable]:
+def _tunables(candidate: Candidate, candidates: Sequence[Candidate]) -> list[Setting]:
     """Return what is set before a turn: also what only other turns of the governor move."""
     name = candidate.governor.spec
     moved = {key for one in candidates if one.governor.spec == name for key, _ in one.settings}
     values = {one.name: str(one.default) for one in candidate.governor.tunables}
     values.update(candidate.settings)
-    return [Tunable(name, key, values[key]) for key in sorted(moved)]
+    return [Setting(name, key, values[key]) for key in sorted(moved)]
 
 
 def _workload(seed: int, turn: int) -> str:

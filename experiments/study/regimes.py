@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import in_memory, sliced
+from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo, sources

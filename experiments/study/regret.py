@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import BAYES, MAINLINE, Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
+from cpuidle_lab.replay.candidates import BAYES, MAINLINE, Candidate, parse
 from experiments.memo import Memo
 from experiments.study import worst as worst_decisions
 from experiments.study.streams import (

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from cpuidle_lab.base import resampling
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import Columns, sliced
+from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.states.linux_source import NEWEST
 from experiments.memo import Memo, sources

@@ -8,9 +8,9 @@ from statistics import fmean
 import numpy as np
 
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import state_tables
+from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo

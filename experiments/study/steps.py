@@ -13,7 +13,7 @@ from typing import Any
 
 from cpuidle_lab.base.cache import TOP, digest, locked
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.library import variant
 from experiments.memo import FOLDER, sources
 

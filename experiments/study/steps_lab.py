@@ -17,7 +17,7 @@ from typing import Any
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import Candidate
+from cpuidle_lab.replay.candidates import Candidate
 from experiments.lab import figures
 from experiments.memo import Memo
 from experiments.study.programs import KERNEL, Program, Size, cell

@@ -16,9 +16,9 @@ from typing import Any
 
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase, labels
-from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns, Recording
+from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import FOLDER, Memo, sources

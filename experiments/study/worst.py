@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cpuidle_lab.compare import reasons
-from cpuidle_lab.compare.spec import Candidate
 from cpuidle_lab.evidence.tables import Cell, Table
+from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.engine import Run
 from experiments.study.streams import Stream
 

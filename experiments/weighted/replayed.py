@@ -10,13 +10,13 @@ import numpy as np
 
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase
-from cpuidle_lab.compare.spec import candidate
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.synth import MS, US, S
+from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
 from cpuidle_lab.states.table import StateTable
 from experiments.cases import law

@@ -14,12 +14,13 @@ import polars as pl
 import pytest
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.cli import main
 from cpuidle_lab.figures.intervals import with_energy, with_intervals
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.lab.run import SCRIPT_BEGINS, read_results
-from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, Tunable, sha256
+from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, sha256
 from cpuidle_lab.recording.trace import load
 
 pytestmark = pytest.mark.lab
@@ -150,11 +151,11 @@ def test_hang_is_ended_by_the_time_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tunable", "sentence"),
     [
-        (Tunable("wteo", "no_such", "1"), "wteo has no tunable 'no_such'"),
-        (Tunable("wteo", "learning_rate", "101"), "wteo refuses learning_rate=101"),
+        (Setting("wteo", "no_such", "1"), "wteo has no tunable 'no_such'"),
+        (Setting("wteo", "learning_rate", "101"), "wteo refuses learning_rate=101"),
     ],
 )
-def test_bad_tunable_is_one_sentence(tunable: Tunable, sentence: str, tmp_path: Path) -> None:
+def test_bad_tunable_is_one_sentence(tunable: Setting, sentence: str, tmp_path: Path) -> None:
     script = Session("skx", [Phase("wteo", "x", "true", [tunable])], events=()).script()
     with pytest.raises(UserError, match=sentence):
         run_lab(LabRun(script, real_time=True), tmp_path / "out").check()

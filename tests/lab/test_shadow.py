@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.host.watch import parse_stats
 from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab
 from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.points import fidelity, recorded_shadows
+from cpuidle_lab.view.watch import parse_stats
 
 pytestmark = pytest.mark.lab
 

@@ -17,9 +17,9 @@ import pytest
 from cpuidle_lab.ab import circumstances, estimates, record, session, words
 from cpuidle_lab.ab.record import StateTime
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands.capture import Setting
 from cpuidle_lab.host.energy import POWERCAP
 from cpuidle_lab.host.machine import CPUIDLE, LAB, Machine
 from cpuidle_lab.host.sysfs import Tree

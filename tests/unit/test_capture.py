@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from cpuidle_lab.base import files
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import capture
-from cpuidle_lab.commands.capture import Plan, Setting
+from cpuidle_lab.host import capture
+from cpuidle_lab.host.capture import Plan
 from cpuidle_lab.host.energy import POWERCAP
 from cpuidle_lab.host.machine import CPUIDLE, LAB, TRACEFS, Machine
 from cpuidle_lab.host.sysfs import Tree
@@ -575,6 +576,23 @@ def test_wrong_usage(arguments: list[str], root: Path, capsys: pytest.CaptureFix
 
 
 @settings(deadline=None)
-@given(st.text(st.characters(exclude_characters="/.="), min_size=1), st.text(min_size=1))
+@given(st.from_regex(r"\A[a-z_0-9]{1,20}\Z"), st.from_regex(r"\A\S([^\x00-\x1f]*\S)?\Z"))
 def test_settings_split_at_the_first_dot_and_equals_sign(name: str, value: str) -> None:
-    assert capture.parse_setting(f"wteo.{name}={value}") == Setting("wteo", name, value)
+    if value.isprintable():
+        assert Setting.parse(f"wteo.{name}={value}") == Setting("wteo", name, value)
+
+
+@pytest.mark.parametrize("command", ["capture", "lab", "ab"])
+@pytest.mark.parametrize("text", ["wteo..x=1", "wteo.x", "wteo.x=", ".x=1", "wteo.x= ", "a/b.x=1",
+                                  "wteo.x=1\n2"])  # fmt: skip
+def test_each_command_refuses_the_same_settings(
+    command: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--set", text])
+    assert exit_.value.code == 2
+    assert "is not of the form GOVERNOR.TUNABLE=VALUE" in capsys.readouterr().err
+
+
+def test_a_value_may_have_blanks() -> None:
+    assert Setting.parse("gate.latency_map=1 2 3") == Setting("gate", "latency_map", "1 2 3")

@@ -24,15 +24,16 @@ import pytest
 from cpuidle_lab import cli
 from cpuidle_lab.base import cache
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import compare, demo, replay
-from cpuidle_lab.compare import spec
 from cpuidle_lab.lab import LabRun, emulator, images, run_lab, workloads
 from cpuidle_lab.lab import run as run_module
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.machine import ALL_CPUS, Machine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
-from cpuidle_lab.lab.session import Phase, Session, Tunable
+from cpuidle_lab.lab.session import Phase, Session
+from cpuidle_lab.replay import candidates as spec
 
 TOP = Path(__file__).resolve().parents[2]
 
@@ -248,7 +249,7 @@ def test_failed_tool_is_one_sentence_with_its_log(tmp_path: Path) -> None:
 
 def test_session_switches_tunes_and_marks() -> None:
     phases = [
-        Phase("wteo", "a", "echo 'x'", [Tunable.parse("wteo.learning_rate=50")]),
+        Phase("wteo", "a", "echo 'x'", [Setting.parse("wteo.learning_rate=50")]),
         Phase("wteo", "b", "true"),
         Phase("menu", "a", "true"),
     ]
@@ -261,7 +262,7 @@ def test_session_switches_tunes_and_marks() -> None:
 
 
 def test_every_phase_begins_anew() -> None:
-    rate = Tunable.parse("wteo.learning_rate=50")
+    rate = Setting.parse("wteo.learning_rate=50")
     phases = [
         Phase("wteo", "a", "true"),
         Phase("wteo", "b", "true", [rate]),

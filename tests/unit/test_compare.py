@@ -25,9 +25,10 @@ from hypothesis import strategies as st
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.compare import compare_text, figures, model, reasons, spec
+from cpuidle_lab.compare import compare_text, figures, model, reasons
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.trace import TIME_MAX
+from cpuidle_lab.replay import candidates as spec
 from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import __version__
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.cli import build_parser
 
 TOP = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab import __version__
 from cpuidle_lab.ab import circumstances
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import doctor
 from cpuidle_lab.commands.doctor import FAIL, OK, WARN, Finding

@@ -19,10 +19,10 @@ import yaml
 from cpuidle_lab.base.cache import CACHE
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.compare.spec import candidate
 from cpuidle_lab.evidence.tables import ABSENT
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.trace import TIME_MAX
+from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.linux_source import GOVERNORS

@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cpuidle_lab.cli import main
 from cpuidle_lab.host.machine import Machine
-from cpuidle_lab.host.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, look
 from cpuidle_lab.view import openmetrics
 from cpuidle_lab.view.openmetrics import BUCKETS_US
+from cpuidle_lab.view.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, look
 from tests.unit import recorded
 from tests.unit.test_watch import CPU0, STATS, write
 

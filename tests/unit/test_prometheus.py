@@ -10,8 +10,8 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import headed, write_whole
-from cpuidle_lab.host.watch import Look, StateCount, Tally
 from cpuidle_lab.view import openmetrics
+from cpuidle_lab.view.watch import Look, StateCount, Tally
 from tests.unit import prometheus
 from tests.unit.prometheus import Server
 

@@ -10,9 +10,8 @@ import pytest
 
 from cpuidle_lab.base import files
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import capture
-from cpuidle_lab.commands.capture import OUR_EVENTS
-from cpuidle_lab.host import idle_states, unfinished
+from cpuidle_lab.host import capture, idle_states, unfinished
+from cpuidle_lab.host.capture import OUR_EVENTS
 from cpuidle_lab.host.machine import TRACEFS
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way

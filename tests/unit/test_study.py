@@ -14,10 +14,10 @@ import pytest
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.compare.spec import Candidate, parse
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table, verdict
 from cpuidle_lab.recording import state_tables, synth
+from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.states.table import StateTable

@@ -19,10 +19,10 @@ from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.watch import add_arguments
 from cpuidle_lab.commands.watch import watch as run_watch
-from cpuidle_lab.host import watch
 from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, Machine
 from cpuidle_lab.host.sysfs import Tree
-from cpuidle_lab.host.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, compare, look
+from cpuidle_lab.view import watch
+from cpuidle_lab.view.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, compare, look
 from tests.unit import command, recorded
 from tests.unit.command import wait_for
 

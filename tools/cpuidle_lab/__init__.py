@@ -7,10 +7,10 @@ In a notebook, `cpuidle_lab.open("trace.dat")` gives the tables of a recording.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuidle_lab.base.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from cpuidle_lab.figures.frames import Frames
-
-__version__ = "0.1.0"
 
 
 def open(path: str | Path) -> "Frames":

@@ -16,10 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
-from cpuidle_lab import __version__, commands
+from cpuidle_lab import commands
 from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, UserError
 from cpuidle_lab.base.files import inputs
 from cpuidle_lab.base.suggestions import did_you_mean
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession, Terminated, sigterm_interrupts
 
 # Beside tools/ in the tree; not installed.

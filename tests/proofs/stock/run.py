@@ -24,7 +24,6 @@ TOP = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(TOP), str(TOP / "tools")]
 
 from cpuidle_lab.base.errors import UserError  # noqa: E402
-from cpuidle_lab.compare.spec import MAINLINE_KIND  # noqa: E402
 from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
@@ -35,6 +34,7 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # n
 from cpuidle_lab.recording import columns  # noqa: E402
 from cpuidle_lab.recording import trace as tr  # noqa: E402
 from cpuidle_lab.recording.phases import phases_of  # noqa: E402
+from cpuidle_lab.replay.candidates import MAINLINE_KIND  # noqa: E402
 from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
 from cpuidle_lab.replay.library import governor  # noqa: E402
 from cpuidle_lab.states.linux_source import series  # noqa: E402

@@ -21,12 +21,12 @@ from datetime import UTC, datetime
 from random import Random
 from typing import IO, Any
 
-from cpuidle_lab import __version__
 from cpuidle_lab.ab import circumstances
 from cpuidle_lab.ab.record import Log, Run, StateTime
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.settings import Setting
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import Waiter, end_process
-from cpuidle_lab.commands.capture import Setting
 from cpuidle_lab.host import energy
 from cpuidle_lab.host.machine import CURRENT_GOVERNOR, Machine
 from cpuidle_lab.host.sysfs import Tree

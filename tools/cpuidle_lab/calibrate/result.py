@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from cpuidle_lab import __version__
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.calibrate.measure import OTHERS, WAYS
 from cpuidle_lab.calibrate.model import State, Value, latencies
 from cpuidle_lab.view.html_page import Part, render, table, table_cell, table_head

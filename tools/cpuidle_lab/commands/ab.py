@@ -16,8 +16,8 @@ from cpuidle_lab.ab.record import Log, Session, load
 from cpuidle_lab.ab.session import NAME as _NAME
 from cpuidle_lab.ab.session import Plan, measure
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.settings import add_settings
 from cpuidle_lab.base.waiting import InterruptedSession
-from cpuidle_lab.commands.capture import add_settings
 from cpuidle_lab.host.machine import Machine
 
 NAME = _NAME

@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write the figures."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.compare import compare_page, compare_text, export, model, spec
+    from cpuidle_lab.compare import compare_page, compare_text, export, model
+    from cpuidle_lab.replay import candidates as spec
     from cpuidle_lab.view.terminal import phase
 
     start = now()

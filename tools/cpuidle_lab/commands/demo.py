@@ -2,11 +2,16 @@
 """`cpuidle-lab demo`: every governor under the same real programs, in one boot and one report."""
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 
+from cpuidle_lab.base import files
 from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.settings import Setting
+from cpuidle_lab.figures.output import now
 from cpuidle_lab.lab import LabRun, run_lab, workloads
-from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, Tunable
+from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session
 
 NAME = "demo"
 HELP = "boot a stock Debian kernel in virtual time, run every governor, write a report"
@@ -29,10 +34,10 @@ STOCK_GOVERNOR = "menu"
 # wteo learns faster than by default, because it is seen for seconds only.
 GOVERNORS = {
     STOCK_GOVERNOR: (),
-    "gate": (Tunable("gate", "base", "menu"),),
+    "gate": (Setting("gate", "base", "menu"),),
     "menu_ng": (),
     "teo_ng": (),
-    "wteo": (Tunable("wteo", "learning_rate", "100"),),
+    "wteo": (Setting("wteo", "learning_rate", "100"),),
 }
 
 # name -> seconds
@@ -89,15 +94,20 @@ What to look at next:
 
 def run(args: argparse.Namespace) -> int:
     """Run the session, write the report, say what to look at."""
-    # cli imports the commands; here, so that they may import in any order.
-    from cpuidle_lab.cli import main
+    # Here, so that the other commands need not load what only the report needs.
+    from cpuidle_lab.report import model, report_page, report_text
 
+    page, own = args.output / "report.html", files.marked(report_page.GENERATOR)
+    files.check(page, own)
     lab = LabRun(session(args.machine, args.seed).script(), kernel=args.kernel, seed=args.seed)
     title = f"Running {len(GOVERNORS)} governors on a {args.machine} with Debian's {args.kernel}"
     result = run_lab(lab, args.output, title).check()
     trace = result.files / TRACE
-    traces = [str(result.files / STOCK), str(trace)]
-    code = main(["report", "--together", *traces, "-o", str(args.output / "report.html")])
-    if code == 0:
+    command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
+    report = model.build([result.files / STOCK, trace], command, now(), together=True)
+    files.write_whole(page, report_page.render(report), own)
+    report_text.show(report)
+    print(f"written: {page}")
+    if not report.broken:
         print(next_steps(args.output, trace))
-    return code
+    return int(report.broken)

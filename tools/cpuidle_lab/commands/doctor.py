@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cpuidle_lab import __version__
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.host import energy
 from cpuidle_lab.host.machine import (
     CPUIDLE,

@@ -10,19 +10,11 @@ from pathlib import Path
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.settings import add_settings
 from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS, FURTHER_FLAVOURS, flavour_of
-from cpuidle_lab.lab.session import (
-    AS_BPF,
-    GOVERNORS,
-    MACHINES,
-    OUR_EVENTS,
-    TRACE,
-    Phase,
-    Session,
-    Tunable,
-)
+from cpuidle_lab.lab.session import AS_BPF, GOVERNORS, MACHINES, OUR_EVENTS, TRACE, Phase, Session
 from cpuidle_lab.lab.session import sha256 as sha256_of
 
 NAME = "lab"
@@ -68,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--governor", default="menu", metavar="NAME",
         help=f"{', '.join(GOVERNORS)}, bpf:NAME (default: %(default)s)")  # fmt: skip
-    add("--set", action="append", default=[], metavar="GOV.TUNABLE=VALUE", help="set a tunable")
+    add_settings(parser)
     add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
     add("--script", type=Path, metavar="FILE", help="run this shell script instead")
     add("--duration", type=int, default=2, metavar="S", help="seconds of a workload (default: 2)")
@@ -92,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def phases(args: argparse.Namespace) -> list[Phase]:
     """Return what the arguments ask to run."""
-    tunables = [Tunable.parse(text) for text in args.set]
+    tunables = args.settings
     if args.command:
         name = Path(args.command[0]).name
         return [Phase(args.governor, name, shlex.join(args.command), tunables)]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
-    from cpuidle_lab.compare.spec import Candidate
     from cpuidle_lab.recording.columns import Recording
+    from cpuidle_lab.replay.candidates import Candidate
 
 NAME = "replay"
 HELP = "make recorded decisions again: as the kernel did, or as other governors would have"
@@ -97,8 +97,8 @@ def _check(recording: "Recording", chosen: list["Candidate"], args: argparse.Nam
 
 def run(args: argparse.Namespace) -> int:
     """Read, replay, print."""
-    from cpuidle_lab.compare.spec import listed
     from cpuidle_lab.recording import columns
+    from cpuidle_lab.replay.candidates import listed
 
     if args.same_points and not args.governors:
         raise UserError("--same-points wants --governors NAME[,NAME]", USAGE)

@@ -11,11 +11,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cpuidle_lab import __version__
 from cpuidle_lab.base.files import headed, write_whole
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter
 from cpuidle_lab.host.machine import Machine
-from cpuidle_lab.host.watch import (
+from cpuidle_lab.view import openmetrics
+from cpuidle_lab.view.watch import (
     View,
     check_shadows,
     compare,
@@ -23,7 +24,6 @@ from cpuidle_lab.host.watch import (
     set_shadows,
     shadow_list,
 )
-from cpuidle_lab.view import openmetrics
 
 NAME = "watch"
 HELP = "show each CPU's idle states live, and the decisions of shadow governors"

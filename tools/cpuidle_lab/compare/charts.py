@@ -8,7 +8,14 @@ import numpy.typing as npt
 
 from cpuidle_lab.compare.figures import front, is_judged, lines
 from cpuidle_lab.compare.model import Comparison, Result
-from cpuidle_lab.compare.spec import BAYES, BEST_KIND, LIMIT_KIND, MAINLINE_KIND, ORACLE, OWN_KIND
+from cpuidle_lab.replay.candidates import (
+    BAYES,
+    BEST_KIND,
+    LIMIT_KIND,
+    MAINLINE_KIND,
+    ORACLE,
+    OWN_KIND,
+)
 from cpuidle_lab.replay.engine import length_of
 from cpuidle_lab.view import drawing
 from cpuidle_lab.view.drawing import Chart, Layout, Trace, safe

@@ -19,9 +19,9 @@ from cpuidle_lab.compare.figures import (
     show_range,
 )
 from cpuidle_lab.compare.model import Comparison, Result, Source
-from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
 from cpuidle_lab.compare.worst import Bad
 from cpuidle_lab.host.sysfs import cpu_list
+from cpuidle_lab.replay.candidates import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
 from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view import html_page as base
 from cpuidle_lab.view.html_page import Part

@@ -13,7 +13,7 @@ from cpuidle_lab.compare.figures import (
     show_range,
 )
 from cpuidle_lab.compare.model import Comparison
-from cpuidle_lab.compare.spec import BAYES, BEST_KIND, LIMIT_KIND
+from cpuidle_lab.replay.candidates import BAYES, BEST_KIND, LIMIT_KIND
 from cpuidle_lab.view.terminal import Column, console, print_columns
 
 _COLUMNS = {

@@ -6,8 +6,8 @@ import io
 from dataclasses import asdict
 from typing import Any
 
-from cpuidle_lab import __version__
 from cpuidle_lab.base.files import Foreign, headed
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.charts import lost_by_length
 from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, values

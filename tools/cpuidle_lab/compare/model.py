@@ -14,7 +14,6 @@ from typing import TypeVar
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.spec import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
@@ -24,6 +23,7 @@ from cpuidle_lab.recording.columns import CPU_IDLE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
 from cpuidle_lab.recording.trace import ENTERED, Integrity, name_notes
 from cpuidle_lab.replay import instructions
+from cpuidle_lab.replay.candidates import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
 from cpuidle_lab.replay.engine import Outcome, counterfactual
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import CpuTable, StateTable

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.spec import Candidate, candidate
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.recording.columns import (
     CUT,
@@ -25,6 +24,7 @@ from cpuidle_lab.recording.columns import (
     in_memory,
 )
 from cpuidle_lab.recording.phases import Phase, phases_of
+from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.points import is_program, policy_of, settings_of
 from cpuidle_lab.states.linux_source import series
 from cpuidle_lab.states.table import StateTable

@@ -13,18 +13,19 @@ from pathlib import Path
 from cpuidle_lab.base.cache import digest, locked
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import scratch
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.lab import workloads
 from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.run import LabRun, run_lab
-from cpuidle_lab.lab.session import TRACE, Phase, Session, Tunable
+from cpuidle_lab.lab.session import TRACE, Phase, Session
 
 # Who records: the kernel's own menu through the gate, and the module's.
-GOVERNORS: dict[str, tuple[Tunable, ...]] = {
-    "gate": (Tunable("gate", "base", "menu"),),
+GOVERNORS: dict[str, tuple[Setting, ...]] = {
+    "gate": (Setting("gate", "base", "menu"),),
     "menu_ng": (),
     "teo_ng": (),
-    "wteo": (Tunable("wteo", "latency_bias", "0"),),
-    "wteo latency_bias=1024": (Tunable("wteo", "latency_bias", "1024"),),
+    "wteo": (Setting("wteo", "latency_bias", "0"),),
+    "wteo latency_bias=1024": (Setting("wteo", "latency_bias", "1024"),),
 }
 
 # Workloads by the machine that has them by default, and their seconds: enough for some hundred

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.host import probes
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.host.marks import PROBES
@@ -100,33 +101,6 @@ def parameters(machine: "StateTable", spec: str) -> str:
 
 
 @dataclass(frozen=True)
-class Tunable:
-    """A tunable to set.
-
-    Attributes:
-        governor: whose.
-        name: file below the governor's folder in debugfs.
-        value: what to write.
-    """
-
-    governor: str
-    name: str
-    value: str
-
-    @classmethod
-    def parse(cls, text: str) -> "Tunable":
-        """Return the tunable of "GOVERNOR.NAME=VALUE".
-
-        Raises:
-            UserError: the text has another form.
-        """
-        match = re.fullmatch(r"(\w+)\.(\w+)=([\w.-]+)", text)
-        if not match:
-            raise UserError(f"'{text}' is not GOVERNOR.NAME=VALUE (wteo.learning_rate=50)", USAGE)
-        return cls(match[1], match[2], match[3])
-
-
-@dataclass(frozen=True)
 class Phase:
     """A workload under a governor, between two markers of the trace.
 
@@ -142,7 +116,7 @@ class Phase:
     governor: str
     workload: str
     command: str
-    tunables: Sequence[Tunable] = ()
+    tunables: Sequence[Setting] = ()
     setup: str = ""
 
     def lines(self) -> list[str]:
@@ -150,7 +124,10 @@ class Phase:
         name, _, program = self.governor.partition(":")
         return [
             *([f"bpf_attach {program}"] if program else []),
-            *(f"tune {each.governor} {each.name} {each.value}" for each in self.tunables),
+            *(
+                f"tune {each.governor} {each.name} {shlex.quote(each.value)}"
+                for each in self.tunables
+            ),
             # What was learned in another phase must not count in this one.
             f"afresh {name}",
             f"phase {shlex.quote(self.workload)} sh -c {shlex.quote(self.command)}",

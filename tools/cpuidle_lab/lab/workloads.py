@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.session import Phase, Tunable
+from cpuidle_lab.lab.session import Phase
 
 SERVERS = Path(__file__).parent / "guest" / "servers"
 
@@ -43,7 +44,7 @@ class Workload:
         return self.command.replace("DURATION", str(duration_s)).replace("SEED", str(seed))
 
     def phase(
-        self, governor: str, duration_s: int, seed: int, tunables: Sequence[Tunable] = ()
+        self, governor: str, duration_s: int, seed: int, tunables: Sequence[Setting] = ()
     ) -> Phase:
         """Return the phase of a session that runs it, for a duration in seconds."""
         return Phase(governor, self.name, self.shell(duration_s, seed), tunables, self.setup)

@@ -124,6 +124,25 @@ class Integrity:
         )
 
 
+def losses(integrity: Integrity) -> list[str]:
+    """Return one sentence for each thing that is missing from a trace."""
+    found = (
+        (integrity.lost_known, "{:,} events were dropped while recording, as the kernel counted"),
+        (integrity.lost_unknown, "in {:,} places the kernel dropped an unknown number of events"),
+        (
+            integrity.decisions_missing,
+            f"{{:,}} decisions are missing in {integrity.gaps:,} gaps of the sequence numbers: "
+            "lost, or made while the recording was off",
+        ),
+        (integrity.without_decision, "{:,} outcomes have lost their decision"),
+        (
+            integrity.implausible,
+            "{:,} outcomes claim a longer residency than there was time for and were left out",
+        ),
+    )
+    return [text.format(count) for count, text in found if count]
+
+
 @dataclass
 class Trace:
     """A trace in memory.

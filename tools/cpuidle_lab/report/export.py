@@ -6,8 +6,8 @@ import io
 from dataclasses import asdict, fields
 from typing import Any
 
-from cpuidle_lab import __version__
 from cpuidle_lab.base.files import Foreign, headed
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.figures import withheld
 from cpuidle_lab.figures.metrics import Group, definitions, scalars
 from cpuidle_lab.host.energy import ZoneEnergy

@@ -6,7 +6,7 @@ from html import escape
 
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures.metrics import NO_REGRET, Group, definitions, scalars
-from cpuidle_lab.recording.trace import Integrity, Trace
+from cpuidle_lab.recording.trace import Trace, losses
 from cpuidle_lab.report.charts import all_charts, state_colours
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.states.table import StateTable
@@ -185,25 +185,6 @@ def _machines(item: Trace) -> str:
         f"{machine.tick_ns / 1e6:g} ms</p>{machine_table(machine)}"
         for machine, cpus in kinds.items()
     )
-
-
-def losses(integrity: Integrity) -> list[str]:
-    """Return one sentence for each thing that is missing from a trace."""
-    found = (
-        (integrity.lost_known, "{:,} events were dropped while recording, as the kernel counted"),
-        (integrity.lost_unknown, "in {:,} places the kernel dropped an unknown number of events"),
-        (
-            integrity.decisions_missing,
-            f"{{:,}} decisions are missing in {integrity.gaps:,} gaps of the sequence numbers: "
-            "lost, or made while the recording was off",
-        ),
-        (integrity.without_decision, "{:,} outcomes have lost their decision"),
-        (
-            integrity.implausible,
-            "{:,} outcomes claim a longer residency than there was time for and were left out",
-        ),
-    )
-    return [text.format(count) for count, text in found if count]
 
 
 def _settings(item: Trace) -> str:

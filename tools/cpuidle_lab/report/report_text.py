@@ -6,8 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cpuidle_lab.figures.metrics import Group, definitions
+from cpuidle_lab.recording.trace import losses
 from cpuidle_lab.report.model import Report, known_columns
-from cpuidle_lab.report.report_page import losses
 from cpuidle_lab.view.terminal import console, new_table
 
 _WAKERS_SHOWN = 3

@@ -4,10 +4,8 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cpuidle_lab.states.table import StateTable
+from cpuidle_lab.states.table import StateTable
 
 # A state of unknown power that pays after so long is taken to draw half of what polling does.
 _HALF_POWER_NS = 10_000
@@ -28,7 +26,7 @@ class Costs:
     derived: bool
 
 
-def _derived(machine: "StateTable") -> list[float]:
+def _derived(machine: StateTable) -> list[float]:
     """Return powers that fall with the square root of the target residency, mW.
 
     They fall by a sixteenth at least from state to state.
@@ -40,7 +38,7 @@ def _derived(machine: "StateTable") -> list[float]:
     return powers
 
 
-def model_of(machine: "StateTable") -> Costs:
+def model_of(machine: StateTable) -> Costs:
     """Return the energy model of a machine.
 
     Each state breaks even with the next shallower one at its target residency. Powers count as

@@ -14,8 +14,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from cpuidle_lab import __version__
 from cpuidle_lab.base.files import PAGE
+from cpuidle_lab.base.version import __version__
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.view.drawing import Chart
 

@@ -9,8 +9,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.host.watch import CpuView, Tally, View
 from cpuidle_lab.view.terminal import new_table
+from cpuidle_lab.view.watch import CpuView, Tally, View
 
 # Width where there is no terminal: enough for ten states.
 _PLAIN_WIDTH = 160

@@ -9,8 +9,8 @@ nothing is lost between two readings.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cpuidle_lab import __version__
-from cpuidle_lab.host.watch import ACTIVE, Look, StateCount, Tally, totals
+from cpuidle_lab.base.version import __version__
+from cpuidle_lab.view.watch import ACTIVE, Look, StateCount, Tally, totals
 
 # Upper bounds of the latency's buckets, in us.
 BUCKETS_US = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tunables as options set them: GOVERNOR.TUNABLE=VALUE."""
+
+import argparse
+import re
+from dataclasses import dataclass
+
+_FORM = re.compile(r"(\w+)\.(\w+)=([^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?)")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A tunable to set.
+
+    Attributes:
+        governor: the governor that has it.
+        name: file below the governor's folder in debugfs.
+        value: text to write; it may have blanks within, as the values of gate.latency_map.
+    """
+
+    governor: str
+    name: str
+    value: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Setting":
+        """Return the setting of "GOVERNOR.TUNABLE=VALUE".
+
+        Raises:
+            ArgumentTypeError: the text has another form.
+        """
+        if match := _FORM.fullmatch(text):
+            return cls(*match.groups())
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not of the form GOVERNOR.TUNABLE=VALUE (wteo.learning_rate=50)"
+        )
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Declare the option --set, as args.settings."""
+    parser.add_argument(
+        "--set",
+        type=Setting.parse,
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="GOV.TUNABLE=VALUE",
+        help="set a tunable meanwhile (may be repeated)",
+    )

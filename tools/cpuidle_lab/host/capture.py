@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recording of a session on the running system, which is left as it was.
+
+The order matters. Tunables are set before the governor is switched, so that
+its first decision is made with them; learning is reset last, so that the trace
+begins with a governor that knows nothing. Everything is undone in reverse:
+tracing off, governor back, tunables back.
+
+While a session runs, signals are only noted, and acted upon where it waits for
+the workload: an interruption cannot fall between a change and the note to undo
+it. Nothing is polled: a tool that measures idleness must not wake the machine.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from cpuidle_lab.base import files
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.settings import Setting
+from cpuidle_lab.base.waiting import InterruptedSession, Process, Waiter, end_process
+from cpuidle_lab.host import energy, idle_states, unfinished
+from cpuidle_lab.host.machine import (
+    CURRENT_GOVERNOR,
+    DEBUGFS,
+    LAB,
+    TRACEFS,
+    Machine,
+    trace_cmd_is_usable,
+)
+from cpuidle_lab.host.marks import END, MACHINE
+from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, Way, best_way
+
+OUR_EVENTS = "cpuidle_lab"
+
+_TRACING_ON = f"{TRACEFS}/tracing_on"
+_MARKER = f"{TRACEFS}/trace_marker"
+
+_RESET = "sudo trace-cmd reset ends it and deletes all probes"
+
+_PR_SET_PDEATHSIG = 1
+
+_START_TIMEOUT_S = 30.0
+_START_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to record.
+
+    Attributes:
+        output: the trace file.
+        force: replace an existing one.
+        governor: governor to switch to; None keeps the current one.
+        settings: tunables to set.
+        events: event systems or events to record beside ours.
+        duration_s: seconds to record; None without a limit.
+        command: the workload; empty for none.
+        stock: record without the module.
+    """
+
+    output: Path
+    force: bool
+    governor: str | None
+    settings: tuple[Setting, ...]
+    events: tuple[str, ...]
+    duration_s: float | None
+    command: tuple[str, ...]
+    stock: bool = False
+
+    @property
+    def takes(self) -> files.Foreign:
+        """What tells whether an existing file may be replaced."""
+        return files.unless_forced(files.marked(files.TRACE), self.force)
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether Ctrl-C is the regular end."""
+        return self.duration_s is None and not self.command
+
+
+# Checks: everything that can be known before anything is changed.
+
+
+def _roots_own(machine: Machine, stock: bool) -> str:
+    """Return a file that the session writes, and that root alone may write."""
+    tracing = (KPROBE_EVENTS, f"{TRACEFS}/set_event") if stock else ()
+    return next(filter(machine.tree.exists, tracing), CURRENT_GOVERNOR)
+
+
+def _check_machine(machine: Machine, stock: bool) -> None:
+    if machine.module_version() is None and not stock:
+        raise UserError(
+            "cpuidle_lab is not loaded: sudo modprobe cpuidle_lab; --stock records without it"
+        )
+    if stock and machine.driver() is None:
+        raise UserError("this machine has no cpuidle driver: no governor decides anything")
+    if machine.lockdown() == "confidentiality":
+        raise UserError(
+            "the kernel is locked down (confidentiality), which closes tracing and probes; "
+            "integrity would allow them"
+        )
+    if not machine.tree.may_write(_roots_own(machine, stock)):
+        raise UserError("capture switches governors and tracing, which needs root: use sudo")
+    if not stock and not machine.tree.exists(f"{LAB}/version"):
+        raise UserError(
+            f"{LAB} is missing: sudo mount -t debugfs debugfs {DEBUGFS}"
+            if not machine.is_mounted(DEBUGFS)
+            else f"{LAB} cannot be read (kernel lockdown: {machine.lockdown()})"
+        )
+    if not machine.tree.exists(f"{TRACEFS}/current_tracer"):
+        raise UserError(
+            f"tracing is not there: sudo mount -t tracefs tracefs {TRACEFS} "
+            f"(kernel lockdown: {machine.lockdown()})"
+        )
+
+
+def _check_trace_cmd(machine: Machine) -> str:
+    program = machine.tool("trace-cmd")
+    if program is None:
+        raise UserError("trace-cmd is not installed: sudo apt install trace-cmd")
+    version = machine.tool_version("trace-cmd") or ""
+    if not trace_cmd_is_usable(version):
+        raise UserError(
+            f"trace-cmd {version or 'of unknown version'} is too old: 3.1 or newer is needed"
+        )
+    return program
+
+
+def _check_events(machine: Machine, events: tuple[str, ...]) -> None:
+    for event in events:
+        path = event.replace(":", "/")
+        if not machine.tree.exists(f"{TRACEFS}/events/{path}/enable"):
+            raise UserError(f"the kernel has no event or event system '{event}'")
+
+
+def _check_tracing_is_free(machine: Machine) -> None:
+    tracer = machine.tree.read(f"{TRACEFS}/current_tracer")
+    if tracer not in (None, "nop"):
+        raise UserError(f"the tracer '{tracer}' is in use: {_RESET}")
+    enabled = (machine.tree.read(f"{TRACEFS}/set_event") or "").splitlines()
+    if enabled:
+        more = f" and {len(enabled) - 1} more" if len(enabled) > 1 else ""
+        raise UserError(f"another tracing session records {enabled[0]}{more}: {_RESET}")
+
+
+def check(machine: Machine, plan: Plan) -> str:
+    """Raise a `UserError` unless the plan can be carried out.
+
+    Returns:
+        where trace-cmd lies.
+    """
+    files.check(plan.output, plan.takes)
+    _check_machine(machine, plan.stock)
+    program = _check_trace_cmd(machine)
+    if plan.governor is not None:
+        machine.require_governor(plan.governor)
+    for setting in plan.settings:
+        machine.tunable(setting.governor, setting.name)
+    _check_events(machine, plan.events)
+    _check_tracing_is_free(machine)
+    return program
+
+
+# The session.
+
+
+def _end_with_parent() -> None:
+    """Let a child end as by Ctrl-C if this process is killed: else it records for ever."""
+    # A Python without ctypes records all the same.
+    with contextlib.suppress(ImportError, OSError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+class Recorder:
+    """trace-cmd at work.
+
+    It gets a session of its own: a Ctrl-C at the terminal must reach it only when the workload
+    is over.
+
+    Args:
+        machine: the machine it traces.
+        waiter: waits for it.
+        directory: empty; the trace is written there.
+    """
+
+    def __init__(self, machine: Machine, waiter: Waiter, directory: Path) -> None:
+        self._machine = machine
+        self._waiter = waiter
+        self._tracing_before = machine.tree.read(_TRACING_ON)
+        self._log = directory / "trace-cmd.log"
+        self.trace = directory / "trace.dat"
+        self.process: Process | None = None
+
+    def start(self, program: str, events: tuple[str, ...], way: Way | None = None) -> Process:
+        """Start to record; return once the events are on.
+
+        Args:
+            program: trace-cmd.
+            events: events to record beside ours.
+            way: of a recording without the module.
+
+        Raises:
+            UserError: trace-cmd cannot record.
+        """
+        arguments = [program, "record", "-o", str(self.trace)]
+        # The kernel's timers are due by this clock.
+        arguments += ["-C", unfinished.CLOCK, *way.events] if way else ["-e", OUR_EVENTS]
+        for event in events:
+            arguments += ["-e", event]
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not self._is_recording():
+            self._waiter.wait(_START_POLL_S, self.process)
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise UserError(f"trace-cmd did not start to record: {self._last_words()}")
+        return self.process
+
+    def _is_recording(self) -> bool:
+        # trace-cmd turns tracing off, then enables the events, then turns it on.
+        tree = self._machine.tree
+        return bool(tree.read(f"{TRACEFS}/set_event")) and tree.read(_TRACING_ON) == "1"
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        words = [line.strip() for line in lines if line.strip()]
+        return words[-1] if words else "it said nothing"
+
+    def finish(self) -> int:
+        """Stop recording and wait for the trace, however long it takes to write.
+
+        Returns:
+            the number of events that were lost.
+
+        Raises:
+            UserError: there is no trace.
+        """
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise UserError(f"trace-cmd ended before the session: {self._last_words()}")
+        os.killpg(self.process.pid, signal.SIGINT)
+        self._waiter.wait(None, self.process)
+        if self.process.returncode != 0 or not _has_content(self.trace):
+            raise UserError(f"trace-cmd wrote no trace: {self._last_words()}")
+        return sum(map(int, re.findall(r"(\d+) events lost", self._log.read_text())))
+
+    def stop(self) -> None:
+        """Turn tracing off, whatever became of trace-cmd, which restores it at its own end only."""
+        if self.process is not None:
+            end_process(self.process, signal.SIGINT)
+        tree = self._machine.tree
+        if tree.read(f"{TRACEFS}/set_event"):
+            tree.write(f"{TRACEFS}/events/enable", "0")
+        if self._tracing_before not in (None, tree.read(_TRACING_ON)):
+            tree.write(_TRACING_ON, self._tracing_before or "")
+
+
+def _has_content(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
+
+
+def _run_workload(plan: Plan, waiter: Waiter, recorder: Process, stdout: IO[str] | None) -> int:
+    """Run the workload, or wait; return the exit code to report.
+
+    The workload, too, gets a session of its own, so that nothing of it is left behind.
+    """
+    if not plan.command:
+        try:
+            waiter.wait(plan.duration_s, recorder)
+        except InterruptedSession as interruption:
+            if not (plan.is_open_ended and interruption.number == signal.SIGINT):
+                raise
+        return 0
+    try:
+        workload = subprocess.Popen(plan.command, stdout=stdout, start_new_session=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UserError(f"cannot run {plan.command[0]}: {reason}") from error
+    try:
+        waiter.wait(None, recorder, workload)
+    except InterruptedSession as interruption:
+        end_process(workload, signal.Signals(interruption.number))
+        raise
+    finally:
+        status = end_process(workload, signal.SIGTERM)
+    return status if status >= 0 else 128 - status
+
+
+def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None:
+    for setting in plan.settings:
+        before = machine.tunable(setting.governor, setting.name)
+        undo.callback(machine.set_tunable, setting.governor, setting.name, before)
+        machine.set_tunable(setting.governor, setting.name, setting.value)
+    before = machine.governor()
+    if plan.governor not in (None, before):
+        undo.callback(machine.set_governor, before)
+        machine.set_governor(plan.governor or before)
+    if machine.governor() in machine.lab_governors():
+        machine.reset_learning(machine.governor())
+
+
+def _mark_energy(machine: Machine) -> set[str]:
+    """Write the energy counters into the trace; return those that cannot be read."""
+    readings, unread = energy.read_zones(machine.tree)
+    for reading in readings:
+        machine.tree.write(_MARKER, reading.mark())
+    return set(unread)
+
+
+def _begin_phase(machine: Machine, governor: str, plan: Plan) -> set[str]:
+    name = "_".join(Path(plan.command[0]).name.split()) if plan.command else ""
+    machine.tree.write(_MARKER, f"phase governor={governor} workload={name}")
+    return _mark_energy(machine)
+
+
+def _end_phase(machine: Machine) -> set[str]:
+    unread = _mark_energy(machine)
+    machine.tree.write(_MARKER, "phase end")
+    return unread
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a session brought.
+
+    Attributes:
+        exit_code: the workload's; 0 without one.
+        governor: governor that was recorded.
+        switched: the governor was switched from outside meanwhile.
+        lost_events: events that trace-cmd could not fetch in time.
+        seconds: duration of the recording.
+        unread_zones: energy counters that could not be read, and so are not in the trace.
+        way: of a recording without the module: probes, events or cpu_idle; else "".
+        why: what kept the machine from a better way.
+    """
+
+    exit_code: int
+    governor: str
+    switched: bool
+    lost_events: int
+    seconds: float
+    unread_zones: tuple[str, ...]
+    way: str = ""
+    why: str = ""
+
+
+def _prepare_stock(machine: Machine, undo: contextlib.ExitStack) -> Way:
+    """Set the probes; say what else the recording needs."""
+    probes = Probes(machine)
+    undo.callback(probes.remove)
+    way = best_way(machine, probes)
+    if clock := unfinished.clock_of(machine):
+        undo.callback(machine.tree.write, unfinished.TRACE_CLOCK, clock)
+    return way
+
+
+def _describe(machine: Machine, way: Way) -> None:
+    """Write what the events do not tell into the trace."""
+    for line in idle_states.lines(machine):
+        machine.tree.write(_MARKER, line)
+    machine.tree.write(
+        _MARKER, f"stock kernel={machine.kernel()} governor={machine.governor()} way={way.name}"
+    )
+
+
+def _describe_end(machine: Machine) -> None:
+    """Write the idle states and their limits once more: they may have changed."""
+    for line in idle_states.lines(machine):
+        machine.tree.write(_MARKER, line.replace(MACHINE, END, 1))
+
+
+def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Result:
+    """Carry out the plan; afterwards the machine is as before, also where something failed.
+
+    Args:
+        machine: the machine.
+        plan: what to record.
+        stdout: where the workload's output goes; None for the process's own.
+
+    Raises:
+        UserError: nothing was recorded.
+        InterruptedSession: a signal came; nothing was recorded.
+    """
+    program = check(machine, plan)
+    unfinished.mend(machine)
+    with (
+        Waiter() as waiter,
+        files.whole(plan.output, plan.takes) as new,
+        contextlib.ExitStack() as undo,
+    ):
+        undo.callback(unfinished.forget, machine)
+        unfinished.note(machine, new.parent, unfinished.clock_of(machine) if plan.stock else "")
+        _configure(machine, plan, undo)
+        way = _prepare_stock(machine, undo) if plan.stock else None
+        recorder = Recorder(machine, waiter, new.parent)
+        undo.callback(recorder.stop)
+        process = recorder.start(program, plan.events, way)
+        if way:
+            _describe(machine, way)
+        else:
+            machine.checkpoint()
+        governor = machine.governor()
+        unread = _begin_phase(machine, governor, plan)
+        start = time.monotonic()
+        code = _run_workload(plan, waiter, process, stdout)
+        seconds = time.monotonic() - start
+        if process.poll() is None:  # else there is no trace to mark, as finish() will say
+            unread |= _end_phase(machine)
+            if way:
+                _describe_end(machine)
+        lost = recorder.finish()
+        switched = machine.governor() != governor
+        told = (way.name, way.why) if way else ("", "")
+        result = Result(code, governor, switched, lost, seconds, tuple(sorted(unread)), *told)
+        recorder.trace.replace(new)
+    return result
