@@ -546,15 +546,15 @@ def test_pages_state_the_error_of_the_workload(
 
 
 def test_each_workload_of_the_lab_was_measured() -> None:
-    """What reports quote is the table of docs/replay.md."""
+    """What reports quote is the table of docs/measured/crossval.md."""
     from cpuidle_lab.lab.workloads import WORKLOADS
 
     known = trust.measured()
     assert sorted(known) == sorted(WORKLOADS)
-    table = (TOP / "docs/replay.md").read_text().split("<!-- crossval: begin -->")[1]
+    table = (TOP / "docs/measured/crossval.md").read_text().split("## On all tables")[0]
     rows = {
         cells[1].strip(): cells
-        for line in table.split("<!-- crossval: end -->")[0].splitlines()
+        for line in table.splitlines()
         if line.startswith("| ") and len(cells := line.split("|")) > 10
     }
     for workload, one in known.items():

@@ -22,7 +22,7 @@
 /*
  * The kernel's present, from which it tells the next event, is older than the
  * record's by no more: a CPU of the lab may wait for its turn in between. On
- * hackbench-socket the own error is 0.34 points with 0, see docs/replay.md.
+ * hackbench-socket the own error is 0.34 points with 0, else 0.08.
  */
 #define PRESENT_OLDER_NS	100000
 

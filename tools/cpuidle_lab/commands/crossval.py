@@ -26,7 +26,7 @@ examples:
 
 A recording holds the same workloads under several governors, as phases; the lab's demo and capture
 make such recordings. Each governor is replayed on each phase, and compared with the phase that it
-recorded itself. docs/replay.md has the targets of the errors, and the errors.
+recorded itself. docs/crossval.md has the targets of the errors, and explains the errors.
 
 With --record, or -o, the results are in DIR: crossval.json, crossval.svg, crossval.md.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a regret leaves out or guesses, and the share from which on there is none.
 
-The limits are measured: docs/replay.md, "When there is no regret".
+The limits are measured: docs/measured/replay.md.
 """
 
 from collections.abc import Iterable, Mapping
