@@ -6,9 +6,9 @@
  * The kernel tells the time to its next event, which is the tick where that is
  * before the timer. But from 7.0 on the clock's device stays programmed for a
  * timer that was cancelled. Then the next event is neither, and lies anywhere.
- * On redis three of four told times are such, see docs/stock.md. So a time off
- * the grid takes away a part of the trust that a time on it gives, and only a
- * grid without trust is replaced.
+ * On redis three of four told times are such. So a time off the grid takes away
+ * a part of the trust that a time on it gives, and only a grid without trust is
+ * replaced.
  */
 #ifndef CIL_GRID_H
 #define CIL_GRID_H
@@ -18,7 +18,7 @@
 
 /*
  * Own error in points of regret on 7.2, all workloads: 0.45 with 1, 0.06 with 4
- * and 0.08 with 8 (2026-11-24, the recording of docs/stock.md).
+ * and 0.08 with 8 (2026-11-24, recordings of `make stock`).
  */
 #define CIL_GRID_TRUST		4
 

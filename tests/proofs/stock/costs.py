@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bytes and instructions for each idle period, by each way of recording: docs/stock.md.
+"""Bytes and instructions for each idle period, by each way of recording: docs/measured/stock.md.
 
 In the lab's virtual time an instruction takes 1 ns. So what a way costs is the time for which the
 CPU is not idle, for each idle period, less the same without any recording.
