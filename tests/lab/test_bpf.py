@@ -296,7 +296,10 @@ def prove(*arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("kernel", "cpus"), [("6.12", "4"), ("7.2", "2"), ("rt", "2")])
+@pytest.mark.parametrize(
+    ("kernel", "cpus"),
+    [("6.12", "4"), ("7.2", "2"), pytest.param("rt", "2", marks=pytest.mark.own_kernel("rt"))],
+)
 def test_programs_decide_as_native_governors(kernel: str, cpus: str) -> None:
     found = prove("--periods", "100000", "--rounds", "3", "--kernel", kernel, "--cpus", cpus)
     assert found["faults"] == []
