@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cpuidle_lab.ab import circumstances, estimates, record, session, words
+from cpuidle_lab.ab import circumstances, estimates, record, sentences, session
 from cpuidle_lab.ab.record import StateTime
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.settings import Setting
@@ -702,7 +702,7 @@ def compared(ratio: float, spread: float, key: str, rounds: int = 10, better: st
     empty = record.Session(head, None, (), None)  # type: ignore[arg-type]
     figure = next(item for item in estimates.figures(empty) if item.key == key)
     change = estimates._change(base, other, figure.kind, 1)
-    return words.sentence(estimates._compare(figure, "wteo", "teo_ng", change))
+    return sentences.sentence(estimates._compare(figure, "wteo", "teo_ng", change))
 
 
 @pytest.mark.parametrize(

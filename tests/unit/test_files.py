@@ -46,6 +46,15 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     }
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_an_output_of_sudo_is_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_UID", "12345")
+    monkeypatch.setenv("SUDO_GID", "54321")
+    files.write_whole(tmp_path / "a", "text", files.marked("text"))
+    found = (tmp_path / "a").stat()
+    assert (found.st_uid, found.st_gid) == (12345, 54321)
+
+
 def test_a_file_is_replaced_only_if_it_has_the_mark(tmp_path: Path) -> None:
     target = tmp_path / "out"
     files.write_whole(target, MARK, ours)

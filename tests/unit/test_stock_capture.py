@@ -3,7 +3,10 @@
 
 import errno
 import os
+import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,9 @@ from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import start, wait_for
+from tests.unit.kernel_events import Kernel
+
+TOP = Path(__file__).resolve().parents[2]
 
 CLOCK = "local [global] mono"
 # As trace-cmd sets it.
@@ -61,6 +67,53 @@ def contents(root: Path) -> dict[str, str]:
     """Return everything that a session must leave as it was, except the lines of probes."""
     left = {"notes", "recorded-arguments", "trace_marker", "kprobe_events", "trace_clock"}
     return command.contents(root, left)
+
+
+# ---- The first lines of the README ----
+
+
+def lines_of_readme() -> list[list[str]]:
+    """Return the commands of the first block of code."""
+    text = (TOP / "README.md").read_text(encoding="utf-8")
+    block = re.findall(r"(?:^    [^\n]+\n)+", text, re.MULTILINE)[0]
+    return [line.split() for line in block.splitlines()]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_the_first_lines_of_the_readme_run_in_a_clean_clone(root: Path, tmp_path: Path) -> None:
+    """The first needs Python and trace-cmd alone, and leaves nothing of root's in the clone."""
+    capture_line, compare_line = lines_of_readme()
+    assert capture_line[:4] == ["sudo", "./cpuidle-lab", "capture", "--stock"]
+    top, tools = tmp_path / "clone", tmp_path / "bin"
+    made = subprocess.run(["git", "clone", "-q", TOP, top], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("the tree is no clone")
+    subprocess.run(["chown", "-R", "12345:12345", top], check=True)
+    tools.mkdir()
+    (tools / "python3").write_text(f'#!/bin/sh\nexec {Path(sys.executable).resolve()} -S "$@"\n')
+    (tools / "python3").chmod(0o755)
+    env = {"PATH": f"{tools}:/usr/bin:/bin", "CPUIDLE_LAB_ROOT": str(root)}
+    by_sudo = {**env, "SUDO_UID": "12345", "SUDO_GID": "12345"}
+    shorter = ["0.1" if word == "60" else word for word in capture_line[1:]]
+    done = subprocess.run(
+        shorter, cwd=top, env=by_sudo, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [path for path in top.rglob("*") if path.lstat().st_uid != 12345] == []
+    # The recorder of this machine writes no trace.
+    kernel = Kernel()
+    for _ in range(200):
+        kernel.idle(1, 300_000, sleep=10**9, delta=10**9)
+    kernel.write(top / "trace.dat")
+    (top / "build").mkdir()
+    for name in ("venv", "cache"):
+        (top / "build" / name).symlink_to(TOP / "build" / name)
+    done = subprocess.run(
+        compare_line, cwd=top, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the least regret first" in done.stdout
+    assert (top / "compare.html").exists()
 
 
 # ---- Ways ----

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from cpuidle_lab.ab.estimates import Comparison, Figure, Summary
 from cpuidle_lab.ab.record import Session
-from cpuidle_lab.ab.words import digits, sentence, unit, verdict
+from cpuidle_lab.ab.sentences import digits, sentence, unit, verdict
 from cpuidle_lab.base.resampling import METHOD, RESAMPLES, Estimate
 from cpuidle_lab.view.terminal import console, new_table
 

@@ -11,12 +11,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from cpuidle_lab.base.cache import TOP
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 HEADERS = ("governors/common/policy.h", "tools/native/replay/replay.h")
 # The reader of traces has its own names for the flags of an interval, and does without the rest.
@@ -135,8 +136,11 @@ def struct(name: str) -> type[ctypes.Structure]:
     return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
-def columns(name: str) -> dict[str, type[np.generic]]:
+def columns(name: str) -> "dict[str, type[np.generic]]":
     """Return the columns that a struct points to: their types, by name, in its order."""
+    # Here, since constants serve where Python is alone.
+    import numpy as np
+
     members = _declarations()[1][name]
     return {
         member.name: np.dtype(_SCALARS[member.base][0]).type
@@ -145,7 +149,9 @@ def columns(name: str) -> dict[str, type[np.generic]]:
     }
 
 
-def pointing(name: str, arrays: Mapping[str, npt.NDArray[Any]], **others: int) -> ctypes.Structure:
+def pointing(
+    name: str, arrays: "Mapping[str, npt.NDArray[Any]]", **others: int
+) -> ctypes.Structure:
     """Return a struct that points to columns.
 
     Args:

@@ -159,7 +159,24 @@ def whole(path: Path, foreign: Foreign) -> Iterator[Path]:
         check(path, foreign)
         if place.is_dir():
             place.rename(folder / OLD)
+        hand_over(folder / NEW)
         (folder / NEW).replace(place)
+
+
+def hand_over(made: Path) -> None:
+    """Give an output that root made by sudo to the user who called sudo.
+
+    Args:
+        made: a file or directory in a scratch directory, which others cannot reach.
+    """
+    try:
+        user, group = int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"])
+    except (KeyError, ValueError):
+        return
+    if os.geteuid():
+        return
+    for path in (made, *(made.rglob("*") if made.is_dir() else ())):
+        os.chown(path, user, group, follow_symlinks=False)
 
 
 def write_whole(path: Path, text: str | bytes, foreign: Foreign) -> None:

@@ -180,7 +180,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
 def as_json(session: Session) -> dict[str, Any]:
     """Return a session with its result as one document."""
     from cpuidle_lab.ab.estimates import summarize
-    from cpuidle_lab.ab.words import sentence
+    from cpuidle_lab.ab.sentences import sentence
     from cpuidle_lab.base.resampling import LEVEL, METHOD, RESAMPLES
 
     summary = summarize(session)

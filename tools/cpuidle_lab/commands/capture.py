@@ -58,7 +58,7 @@ def _parse_events(text: str) -> tuple[str, ...]:
 
 def packages(_args: argparse.Namespace) -> tuple[str, ...]:
     """Return the Python packages that are enough."""
-    return ("rich",)
+    return ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cpuidle_lab.base.files import write_all, write_whole
 from cpuidle_lab.figures.output import add_options, now, page_of, pages
-from cpuidle_lab.recording import state_tables
 
 NAME = "compare"
 HELP = "replay governors on recordings, and rank them beside an oracle and a floor estimate"
@@ -72,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay, print and write the figures."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.compare import compare_page, compare_text, export, model
+    from cpuidle_lab.recording import state_tables
     from cpuidle_lab.replay import candidates as spec
     from cpuidle_lab.view.terminal import phase
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.recording import state_tables
 
 if TYPE_CHECKING:
     from cpuidle_lab.states.machines import Known
@@ -63,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _named(specs: list[str], hz: int) -> "list[Known]":
+    from cpuidle_lab.recording import state_tables
     from cpuidle_lab.states import machines
 
     found = []

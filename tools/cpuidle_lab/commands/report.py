@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cpuidle_lab.base.files import write_all, write_whole
 from cpuidle_lab.figures.output import add_options, now, page_of, pages
-from cpuidle_lab.recording import state_tables
 
 NAME = "report"
 HELP = "compare the governors in a trace: tables, and one HTML file that opens offline"
@@ -50,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write the figures."""
+    from cpuidle_lab.recording import state_tables
+
     # Here, so that the other commands need not load what only the report needs.
     from cpuidle_lab.report import export, model, report_page, report_text
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.recording import state_tables
 
 NAME = "synth"
 HELP = "write synthetic streams of intervals with a known law, for replay"
@@ -66,7 +65,7 @@ def _list(as_json: bool) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the streams."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.recording import synth
+    from cpuidle_lab.recording import state_tables, synth
 
     if args.list:
         _list(args.json)

@@ -16,7 +16,6 @@ from cpuidle_lab.host import probes
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.host.marks import PROBES
 from cpuidle_lab.host.unfinished import CLOCK
-from cpuidle_lab.recording import state_tables
 from cpuidle_lab.states.table import machine_line
 
 if TYPE_CHECKING:
@@ -64,6 +63,8 @@ def emulated(spec: str) -> str:
     Raises:
         UserError: there is no such machine, or it cannot be emulated.
     """
+    from cpuidle_lab.recording import state_tables
+
     if spec in MACHINES:
         return f"machine={spec}"
 
@@ -148,6 +149,8 @@ def stock_start(
         trace_mib: room for the trace.
         events: to record beside the probes, with their filters, where the kernel has them.
     """
+    from cpuidle_lab.recording import state_tables
+
     (new, *_), (old, *others) = (probes.lines(_GROUP, delta) for delta in (True, False))
     words = [
         f"$([ ! -e $tracing/events/{event.replace(':', '/')} ] || printf %s '-e {event}')"
