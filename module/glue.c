@@ -122,7 +122,7 @@ static void decide_by_policy(struct cil_cpu *cpu,
 {
 	struct cil_record *r = &cpu->record;
 
-	r->base_index = CIL_BASE_NONE;
+	r->base_index = CIL_STATE_NONE;
 	r->base_stop_tick = false;
 	r->query.latency_req_ns = gate_latency_req(r->query.latency_req_ns,
 						   r->hint_ns);

@@ -198,7 +198,7 @@ static u8 decide_one(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
 		decision.index = 0;
 	trace_shadow(r->seq, set->generation, shadow->governor->id,
 		     (fresh ? CIL_SHADOW_FRESH : 0) |
-		     (query.asked ? CIL_SHADOW_ASKED : 0), &decision);
+		     (query.asked ? CIL_DECISION_ASKED : 0), &decision);
 	return decision.index;
 }
 

@@ -32,8 +32,6 @@ enum cil_governor_id {
 	CIL_GOVERNOR_gate = 255,
 };
 
-#define CIL_BASE_NONE		0xff
-
 /**
  * struct cil_tunable_set - the values of one governor's tunables
  * @rcu: to free it when no decision can use it any more
@@ -82,7 +80,7 @@ struct cil_governor {
  * @timers_seq: the decision that @sleep_length_ns and @delta_tick_ns belong to
  * @generation: of the tunables that were used
  * @governor: enum cil_governor_id
- * @base_index: raw answer of a kernel governor, CIL_BASE_NONE if none was asked
+ * @base_index: raw answer of a kernel governor, CIL_STATE_NONE if none was asked
  * @base_stop_tick: likewise
  * @kind: CIL_OUTCOME_*
  * @tick: CIL_TICK_*

@@ -24,25 +24,6 @@
 #ifndef CIL_TRACE_ONCE
 #define CIL_TRACE_ONCE
 
-/* Bits of the decision's flags. */
-#define CIL_DECISION_TICK_STOPPED	0x01
-#define CIL_DECISION_REJECTED		0x02
-#define CIL_DECISION_ASKED		0x04
-#define CIL_DECISION_BASE_STOP_TICK	0x08
-
-/* Bits of a shadow's flags; asked is the same bit as a decision's. */
-#define CIL_SHADOW_FRESH		0x01
-#define CIL_SHADOW_ASKED		0x04
-
-/* Kinds of outcome. */
-#define CIL_OUTCOME_ENTERED		0
-#define CIL_OUTCOME_ABORTED		1
-
-/* What ended an idle period, as far as it is known. */
-#define CIL_TICK_NO			0
-#define CIL_TICK_YES			1
-#define CIL_TICK_UNKNOWN		2
-
 /* What happened to a hint. */
 #define CIL_HINT_SET			0
 #define CIL_HINT_INHERIT		1
@@ -133,8 +114,8 @@ TRACE_EVENT_FN(decision,
 		  __entry->flags & CIL_DECISION_TICK_STOPPED ? " tick-stopped" : "",
 		  __entry->flags & CIL_DECISION_REJECTED ? " rejected" : "",
 		  __entry->left ? " left" : "",
-		  __entry->row == 0xff ? -1 : __entry->row,
-		  __entry->base_index == 0xff ? -1 : __entry->base_index,
+		  __entry->row == CIL_ROW_NONE ? -1 : __entry->row,
+		  __entry->base_index == CIL_STATE_NONE ? -1 : __entry->base_index,
 		  __entry->generation, __entry->now_ns),
 
 	cil_trace_reg, cil_trace_unreg
@@ -210,9 +191,9 @@ TRACE_EVENT(shadow,
 		  __entry->seq, cil_show_governor(__entry->governor),
 		  __entry->index, __entry->stop_tick,
 		  cil_show_reason(__entry->reason),
-		  __entry->flags & CIL_SHADOW_ASKED ? "" : " (not asked)",
+		  __entry->flags & CIL_DECISION_ASKED ? "" : " (not asked)",
 		  __entry->flags & CIL_SHADOW_FRESH ? " fresh" : "",
-		  __entry->row == 0xff ? -1 : __entry->row,
+		  __entry->row == CIL_ROW_NONE ? -1 : __entry->row,
 		  __entry->generation)
 );
 

@@ -13,10 +13,8 @@
 
 #include "types.h"
 #include "reasons.h"
+#include "record.h"
 #include "../list.h"
-
-/* Equal to the kernel's CPUIDLE_STATE_MAX; the module asserts it. */
-#define CIL_STATE_MAX		10
 
 #define CIL_NSEC_PER_USEC	1000LL
 #define CIL_NSEC_PER_MSEC	1000000LL
@@ -32,9 +30,6 @@
 
 /* Target residencies below this are not worth asking for the next timer. */
 #define CIL_RESIDENCY_THRESHOLD_NS	(15 * CIL_NSEC_PER_USEC)
-
-/* No row of a matrix was consulted. */
-#define CIL_ROW_NONE		0xff
 
 /**
  * struct cil_state - one idle state

@@ -120,7 +120,7 @@ static bool is_tick_due(const struct cil_periods *p, const struct cil_period *d)
  */
 static bool is_tick(const struct cil_periods *p, const struct cil_period *d)
 {
-	return !(d->flags & CIL_FLAG_TICK_STOPPED) &&
+	return !(d->flags & CIL_DECISION_TICK_STOPPED) &&
 	       d->sleep_length_ns == d->delta_tick_ns &&
 	       d->sleep_length_ns >= 0 &&
 	       d->sleep_length_ns <= (s64)p->machine.tick_ns && is_tick_due(p, d);
@@ -130,7 +130,7 @@ static bool is_tick(const struct cil_periods *p, const struct cil_period *d)
 static s64 timer_of(const struct cil_periods *p, const struct cil_period *d)
 {
 	if (is_tick(p, d))
-		return CIL_TIMER_TICK(d->sleep_length_ns);
+		return CIL_TIMER_TICK - d->sleep_length_ns;
 	/* A timer that is overdue is due at once. */
 	return d->sleep_length_ns < 0 ? 0 : d->sleep_length_ns;
 }
@@ -151,10 +151,10 @@ static bool may_have_come(const struct cil_period *d, s64 due_ns)
 static bool ended_by_tick(const struct cil_periods *p, const struct cil_period *d)
 {
 	if (d->delta_tick_ns >= d->sleep_length_ns || d->stop_tick ||
-	    d->flags & CIL_FLAG_TICK_STOPPED)
+	    d->flags & CIL_DECISION_TICK_STOPPED)
 		return false;
-	if (d->tick != CIL_TICK_HIDDEN)
-		return d->tick == CIL_TICK_WAKEUP;
+	if (d->tick != CIL_TICK_UNKNOWN)
+		return d->tick == CIL_TICK_YES;
 	return may_have_come(d, d->delta_tick_ns) && is_tick_due(p, d);
 }
 
@@ -164,7 +164,7 @@ static bool ended_by_tick(const struct cil_periods *p, const struct cil_period *
  */
 static bool has_overslept(const struct cil_periods *p, const struct cil_period *d)
 {
-	bool stopped = d->stop_tick || d->flags & CIL_FLAG_TICK_STOPPED;
+	bool stopped = d->stop_tick || d->flags & CIL_DECISION_TICK_STOPPED;
 	s64 next_ns = stopped ? d->sleep_length_ns : d->delta_tick_ns;
 
 	if (is_polling(p, d) || next_ns >= (s64)CIL_LENGTH_BELIEVED)
@@ -218,10 +218,10 @@ static void cut_interval(struct cil_periods *p)
 static bool is_continued(const struct cil_periods *p, const struct cil_period *d)
 {
 	const struct cil_period *last = &p->last;
-	bool stopped = last->flags & CIL_FLAG_TICK_STOPPED ||
-		       (last->stop_tick && p->last_timer_ns > CIL_TIMER_TICK(0));
+	bool stopped = last->flags & CIL_DECISION_TICK_STOPPED ||
+		       (last->stop_tick && p->last_timer_ns > CIL_TIMER_TICK);
 
-	if (d->flags & CIL_FLAG_TICK_STOPPED)
+	if (d->flags & CIL_DECISION_TICK_STOPPED)
 		return true;
 	return !d->left && !p->gap && !d->lost && !stopped;
 }
@@ -259,8 +259,8 @@ static void end_interval(struct cil_periods *p, const struct cil_period *d)
 	struct cil_interval *in = &p->interval;
 	s64 stayed_ns = stay_ns(p, d);
 	bool due = stayed_ns + TOLERANCE_NS >= d->sleep_length_ns;
-	bool ticked = d->tick == CIL_TICK_HIDDEN ? tick_served(p, d) :
-						   d->tick == CIL_TICK_WAKEUP;
+	bool ticked = d->tick == CIL_TICK_UNKNOWN ? tick_served(p, d) :
+						    d->tick == CIL_TICK_YES;
 	s64 length_ns;
 
 	if (!p->goes_on && ticked)
@@ -401,13 +401,13 @@ static bool is_plausible(const struct cil_period *d)
 static void note_tick_phase(struct cil_periods *p, const struct cil_period *d)
 {
 	bool told = d->delta_tick_ns < d->sleep_length_ns;
-	bool came = p->grid.phase_ns < 0 && d->out_kind == CIL_KIND_ENTERED &&
-		    d->tick == CIL_TICK_WAKEUP && !d->stop_tick &&
+	bool came = p->grid.phase_ns < 0 && d->out_kind == CIL_OUTCOME_ENTERED &&
+		    d->tick == CIL_TICK_YES && !d->stop_tick &&
 		    (s64)d->residency_ns >= d->delta_tick_ns;
 	u64 at_ns = d->now_ns + (u64)d->delta_tick_ns;
 
 	p->told_phase_ns = p->grid.phase_ns;
-	if (d->flags & CIL_FLAG_TICK_STOPPED || d->delta_tick_ns < 0 ||
+	if (d->flags & CIL_DECISION_TICK_STOPPED || d->delta_tick_ns < 0 ||
 	    !(told || came))
 		return;
 	cil_grid_note(&p->grid, at_ns, p->machine.tick_ns);
@@ -425,13 +425,13 @@ static void place(struct cil_periods *p, struct cil_period *d, bool usable)
 	if (p->goes_on)
 		look_between(p, d);
 	/* Something else than the tick had come, and sent the CPU back to work. */
-	if (d->out_kind == CIL_KIND_ABORTED)
+	if (d->out_kind == CIL_OUTCOME_ABORTED)
 		p->goes_on = false;
 	if (!p->goes_on) {
 		release_interval(p, d->now_ns);
 		begin_interval(p, d);
 	}
-	if (d->out_kind == CIL_KIND_ABORTED)
+	if (d->out_kind == CIL_OUTCOME_ABORTED)
 		abort_interval(p, d);
 	else
 		extend_interval(p, d);
@@ -441,7 +441,7 @@ static void place(struct cil_periods *p, struct cil_period *d, bool usable)
 static void settle(struct cil_periods *p)
 {
 	struct cil_period *d = &p->pending;
-	bool has_outcome = d->out_kind != CIL_KIND_NONE;
+	bool has_outcome = d->out_kind != CIL_OUTCOME_NONE;
 	bool usable = has_outcome && is_plausible(d);
 
 	if (!p->is_pending)
@@ -562,7 +562,7 @@ static bool are_sorted(const s64 *times_ns, u32 states)
 static const char *check_machine(struct cil_periods *p,
 				 const struct cil_period_machine *m)
 {
-	if (!m->states || m->states > CIL_PERIODS_STATES)
+	if (!m->states || m->states > CIL_STATE_MAX)
 		return refuse(p, "claims a machine with %u idle states",
 			      m->states);
 	if (!are_times(m->exit_latency_ns, m->states) ||
@@ -647,7 +647,7 @@ const char *cil_periods_decision(struct cil_periods *p,
 			      (unsigned long long)decision->seq, p->cpu);
 	settle(p);
 	*d = *decision;
-	d->out_kind = CIL_KIND_NONE;
+	d->out_kind = CIL_OUTCOME_NONE;
 	d->out_ts = 0;
 	d->out_now_ns = 0;
 	d->residency_ns = 0;
@@ -685,10 +685,10 @@ const char *cil_periods_outcome(struct cil_periods *p,
 		p->counts->without_decision++;
 		return NULL;
 	}
-	if (d->out_kind != CIL_KIND_NONE)
+	if (d->out_kind != CIL_OUTCOME_NONE)
 		return refuse(p, "outcome %llu of CPU %u occurs twice",
 			      (unsigned long long)o->seq, p->cpu);
-	if (o->kind != CIL_KIND_ENTERED && o->kind != CIL_KIND_ABORTED)
+	if (o->kind != CIL_OUTCOME_ENTERED && o->kind != CIL_OUTCOME_ABORTED)
 		return refuse(p, "outcome %llu of CPU %u is of the unknown kind %u",
 			      (unsigned long long)o->seq, p->cpu, o->kind);
 	d->out_kind = o->kind;

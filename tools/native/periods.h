@@ -9,33 +9,9 @@
 #ifndef CIL_PERIODS_H
 #define CIL_PERIODS_H
 
+#include "../../governors/common/record.h"
 #include "../../governors/common/types.h"
 #include "grid.h"
-
-/* As many as the kernel allows, and as policy.h has. */
-#define CIL_PERIODS_STATES	10
-
-/* Flags of an interval, as replay.h has them. */
-#define CIL_INTERVAL_TIMER	0x01
-#define CIL_INTERVAL_CUT	0x02
-#define CIL_INTERVAL_CONTINUED	0x04
-#define CIL_INTERVAL_UNCERTAIN	0x08
-#define CIL_INTERVAL_GAP	0x10
-#define CIL_INTERVAL_UNKNOWN	0x20
-#define CIL_INTERVAL_TICKED	0x40
-#define CIL_INTERVAL_OVERSLEPT	0x80
-
-/* In place of the time to a timer: unknown; the tick, which had to go on. */
-#define CIL_TIMER_UNKNOWN	(-1)
-#define CIL_TIMER_TICK(ns)	(-2 - (ns))
-
-/* Numbers of the events, as module/trace.h has them. */
-#define CIL_FLAG_TICK_STOPPED	0x01
-#define CIL_KIND_ENTERED	0
-#define CIL_KIND_ABORTED	1
-#define CIL_KIND_NONE		255
-#define CIL_TICK_WAKEUP		1
-#define CIL_TICK_HIDDEN		2
 
 #define CIL_GOVERNOR_UNKNOWN	254
 
@@ -75,7 +51,7 @@
  * @row: row of the matrix that was consulted
  * @base_index: answer of a kernel governor under the gate
  * @left: the idle loop was left since the decision before
- * @out_kind: CIL_KIND_*; the members below are 0 for CIL_KIND_NONE
+ * @out_kind: CIL_OUTCOME_*; the members below are 0 for CIL_OUTCOME_NONE
  * @out_ts: when the outcome was recorded
  * @out_now_ns: when it was accounted
  * @residency_ns: time spent in the state, the exit latency included
@@ -125,7 +101,7 @@ struct cil_period {
  * @now_ns: when it was accounted
  * @residency_ns: time spent in the state
  * @governor: who decided
- * @kind: CIL_KIND_ENTERED or CIL_KIND_ABORTED
+ * @kind: CIL_OUTCOME_ENTERED or CIL_OUTCOME_ABORTED
  * @index: state that was entered
  * @tick: whether the tick ended the idle period
  * @poll_time_limit: the polling state gave up
@@ -151,7 +127,7 @@ struct cil_period_outcome {
  * @length_ns: until it was woken; 0: the selection was aborted, so no idle
  *	period followed
  * @timer_ns: from the start to the next timer event, the tick left out; the
- *	largest s64 if there was none, CIL_TIMER_UNKNOWN, or CIL_TIMER_TICK
+ *	largest s64 if there was none, or CIL_TIMER_*
  * @tick_phase_ns: time of the next event modulo the period of the tick, as the
  *	kernel told it where that is before the timer, else of the tick; -1: unknown
  * @busy_ns: from the last period's end to the next interval, 0 if unknown
@@ -211,9 +187,9 @@ struct cil_period_machine {
 	s64 tick_ns;
 	u32 states;
 	u32 polling;
-	s64 exit_latency_ns[CIL_PERIODS_STATES];
-	s64 target_residency_ns[CIL_PERIODS_STATES];
-	u32 power_mw[CIL_PERIODS_STATES];
+	s64 exit_latency_ns[CIL_STATE_MAX];
+	s64 target_residency_ns[CIL_STATE_MAX];
+	u32 power_mw[CIL_STATE_MAX];
 };
 
 /**

@@ -70,7 +70,7 @@ static s64 time_to_tick(const struct cil_stock *s,
 	s64 tick_ns = s->machine.tick_ns;
 	s64 delta_ns;
 
-	if (d->flags & CIL_FLAG_TICK_STOPPED || s->grid.phase_ns < 0)
+	if (d->flags & CIL_DECISION_TICK_STOPPED || s->grid.phase_ns < 0)
 		return d->sleep_length_ns;
 	delta_ns = (s->grid.phase_ns + tick_ns - (s64)(d->ts % (u64)tick_ns)) %
 		   tick_ns;
@@ -90,7 +90,7 @@ static s64 time_until(u64 due_ns, u64 now_ns)
 /* The kernel's answer, as the timers tell it. */
 static void tell_timers(struct cil_stock *s, struct cil_stock_entry *e)
 {
-	bool stopped = e->decision.flags & CIL_FLAG_TICK_STOPPED;
+	bool stopped = e->decision.flags & CIL_DECISION_TICK_STOPPED;
 	u64 any_ns;
 
 	if (!s->has_all || cil_timers_full(&s->all))
@@ -111,7 +111,7 @@ static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 	struct cil_period *d = &e->decision;
 	u64 due_ns;
 
-	if (d->flags & CIL_FLAG_ASKED) {
+	if (d->flags & CIL_DECISION_ASKED) {
 		s->counts->asked++;
 		if (!e->has_delta && e->is_told)
 			d->delta_tick_ns = time_until(e->any_ns, e->idle_ns);
@@ -121,7 +121,7 @@ static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 	}
 	if (e->is_told) {
 		s->counts->inferred++;
-		d->flags |= CIL_FLAG_INFERRED;
+		d->flags |= CIL_DECISION_INFERRED;
 		d->sleep_length_ns = time_until(e->next_ns, e->idle_ns);
 		d->delta_tick_ns = time_until(e->any_ns, e->idle_ns);
 		return;
@@ -129,11 +129,11 @@ static void fill_timer(struct cil_stock *s, struct cil_stock_entry *e,
 	due_ns = infer_due(s, e, next_ns);
 	if (due_ns) {
 		s->counts->inferred++;
-		d->flags |= CIL_FLAG_INFERRED;
+		d->flags |= CIL_DECISION_INFERRED;
 		d->sleep_length_ns = time_until(due_ns, d->ts);
 	} else {
 		s->counts->untold++;
-		d->flags |= CIL_FLAG_UNTOLD;
+		d->flags |= CIL_DECISION_UNTOLD;
 		d->sleep_length_ns = time_until(CIL_NEVER, d->ts);
 	}
 	d->delta_tick_ns = time_to_tick(s, e);
@@ -188,7 +188,7 @@ static const char *close_open(struct cil_stock *s, u64 now_ns)
 	if (!e->has_fate)
 		s->counts->fateless++;
 	if (!e->entered) {
-		e->outcome.kind = CIL_KIND_ABORTED;
+		e->outcome.kind = CIL_OUTCOME_ABORTED;
 		e->outcome.ts = now_ns;
 	} else if (e->ended && !e->told_limit &&
 		   s->machine.polling >> d->index & 1) {
@@ -198,7 +198,7 @@ static const char *close_open(struct cil_stock *s, u64 now_ns)
 	e->outcome.now_ns = now_ns;
 	e->outcome.seq = d->seq;
 	e->outcome.governor = d->governor;
-	if ((d->flags & CIL_FLAG_ASKED || (e->is_told && !e->may_hold)) &&
+	if ((d->flags & CIL_DECISION_ASKED || (e->is_told && !e->may_hold)) &&
 	    !s->waiting)
 		return give(s, e, 0);
 	s->queue[s->waiting++] = *e;
@@ -219,12 +219,12 @@ static const char *open_decision(struct cil_stock *s, u64 ts)
 	d->hint_ns = -1;
 	d->disabled = s->disabled;
 	d->governor = s->governor;
-	d->row = 255;
-	d->base_index = 255;
+	d->row = CIL_ROW_NONE;
+	d->base_index = CIL_STATE_NONE;
 	d->index = NO_STATE;
 	d->left = s->left;
 	if (s->stopped)
-		d->flags |= CIL_FLAG_TICK_STOPPED;
+		d->flags |= CIL_DECISION_TICK_STOPPED;
 	e->before_ns = s->due_ns > ts ? s->due_ns : 0;
 	e->idle_ns = s->idle_ns && s->idle_ns < ts ? s->idle_ns : ts;
 	e->seen_ns = s->seen_ns;
@@ -307,9 +307,9 @@ const char *cil_stock_asked(struct cil_stock *s, u64 ts, s64 sleep_length_ns,
 
 	if (!is_deciding(s) || s->open.has_fate)
 		error = open_decision(s, ts);
-	else if (d->flags & CIL_FLAG_ASKED)
+	else if (d->flags & CIL_DECISION_ASKED)
 		return NULL;
-	d->flags |= CIL_FLAG_ASKED;
+	d->flags |= CIL_DECISION_ASKED;
 	d->sleep_length_ns = sleep_length_ns;
 	d->delta_tick_ns = delta_tick_ns;
 	s->open.has_delta = has_delta;
@@ -346,7 +346,7 @@ const char *cil_stock_fate(struct cil_stock *s, u64 ts, bool stop)
 	if (!stop) {
 		/* A tick that is kept is running. */
 		s->stopped = false;
-		s->open.decision.flags &= ~CIL_FLAG_TICK_STOPPED;
+		s->open.decision.flags &= ~CIL_DECISION_TICK_STOPPED;
 	}
 	return error;
 }
@@ -405,7 +405,7 @@ const char *cil_stock_idle(struct cil_stock *s, u64 ts, u32 state)
 	e->entered = true;
 	e->decision.index = state;
 	e->outcome.index = state;
-	e->outcome.kind = CIL_KIND_ENTERED;
+	e->outcome.kind = CIL_OUTCOME_ENTERED;
 	e->outcome.ts = ts;
 	return error;
 }
@@ -421,7 +421,7 @@ void cil_stock_tick(struct cil_stock *s, u64 ts)
 	s64 late_ns;
 
 	if (s->has_open && s->open.entered && !s->left && !s->open.told_tick)
-		s->open.outcome.tick = CIL_TICK_WAKEUP;
+		s->open.outcome.tick = CIL_TICK_YES;
 	s->ticked = true;
 	/* Without the kernel's word the least delay is nearest to the grid. */
 	late_ns = phase_ns - s->grid.phase_ns;
@@ -441,7 +441,7 @@ void cil_stock_got_tick(struct cil_stock *s, bool came)
 	if (!s->has_open || !s->open.entered || s->open.told_tick)
 		return;
 	s->open.told_tick = true;
-	s->open.outcome.tick = came ? CIL_TICK_WAKEUP : 0;
+	s->open.outcome.tick = came ? CIL_TICK_YES : CIL_TICK_NO;
 }
 
 /**

@@ -19,13 +19,6 @@
 /* Decisions in a row that did not ask; more are given up as unknown. */
 #define CIL_STOCK_QUEUE		512
 
-/* Bits of the decision's flags; the first as module/trace.h has it. */
-#define CIL_FLAG_ASKED		0x04
-/* The governor did not ask; the timer is that of a neighbour or an expiry. */
-#define CIL_FLAG_INFERRED	0x10
-/* The governor did not ask, and nothing tells the timer. */
-#define CIL_FLAG_UNTOLD		0x20
-
 /* Kinds of events after which the kernel reads the clock. */
 #define CIL_STOCK_KINDS		48
 

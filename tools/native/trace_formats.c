@@ -386,7 +386,7 @@ static void set_made_sources(struct reader *r, size_t table)
 			continue;
 		s->is_signed = strcmp(t->columns[i].name, "power_mw");
 		s->element = s->is_signed ? 8 : 4;
-		s->size = s->element * CIL_PERIODS_STATES;
+		s->size = s->element * CIL_STATE_MAX;
 	}
 }
 

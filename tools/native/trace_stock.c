@@ -37,7 +37,7 @@ static void add_state(struct reader *r, struct stock_machine *m,
 	char name[32];
 	u32 power_mw;
 
-	if (k == CIL_PERIODS_STATES ||
+	if (k == CIL_STATE_MAX ||
 	    sscanf(text, "%31[^,],%lld,%lld,%u", name, &exit_ns, &target_ns,
 		   &power_mw) != 4)
 		cil_fail(r, "was given a machine that cannot be read: %s", text);
@@ -669,7 +669,7 @@ const char *cil_stock_record(struct reader *r, size_t table,
 	const char *error;
 
 	if (table == TABLE_UNASKED) {
-		if (!(cil_read_field(r, table, 0, record) & CIL_FLAG_ASKED))
+		if (!(cil_read_field(r, table, 0, record) & CIL_DECISION_ASKED))
 			r->stock.held.is_held = false;
 		return NULL;
 	}

@@ -36,11 +36,11 @@ static void see_period(void *context, const struct cil_period *d)
 	DEMAND(!seen->periods || d->seq > seen->seq);
 	DEMAND(d->lost || !seen->periods || d->seq == seen->seq + 1);
 	DEMAND(!seen->states || d->index < seen->states);
-	if (d->out_kind == CIL_KIND_NONE)
+	if (d->out_kind == CIL_OUTCOME_NONE)
 		DEMAND(!d->residency_ns && !d->out_ts && !d->out_index);
-	if (d->out_kind != CIL_KIND_ENTERED)
+	if (d->out_kind != CIL_OUTCOME_ENTERED)
 		DEMAND(!d->by_tick && !d->overslept);
-	if (d->out_kind == CIL_KIND_NONE)
+	if (d->out_kind == CIL_OUTCOME_NONE)
 		DEMAND(!d->interval);
 	DEMAND(d->interval <= d->seq);
 	if (d->by_tick)
@@ -63,7 +63,7 @@ static void see_any(const struct cil_interval *in, u64 *next_ns)
 /* A time to a timer, or to a tick that had to go on. */
 static void see_timer(s64 timer_ns)
 {
-	DEMAND(timer_ns >= 0 || timer_ns <= CIL_TIMER_TICK(0));
+	DEMAND(timer_ns >= 0 || timer_ns <= CIL_TIMER_TICK);
 }
 
 static void see_answer(void *context, const struct cil_answer *answer)
@@ -114,7 +114,7 @@ static void take_machine(struct input *in, struct cil_period_machine *m)
 	m->tick_ns = wild ? take_wild(in) : 4000000;
 	m->states = wild ? take_u8(in) : 1 + take_below(in, 10);
 	m->polling = take_u8(in);
-	for (k = 0; k < m->states && k < CIL_PERIODS_STATES; k++) {
+	for (k = 0; k < m->states && k < CIL_STATE_MAX; k++) {
 		residency_ns += take_time(in, 22);
 		m->exit_latency_ns[k] = wild ? take_wild(in) : take_time(in, 22);
 		m->target_residency_ns[k] = wild ? take_wild(in) : residency_ns;

@@ -87,7 +87,7 @@ static s64 take_timer(struct input *in, s64 length_ns)
 	case 0:
 		return length_ns;
 	case 1:
-		return RP_TIMER_TICK - (s64)take_time(in, 23);
+		return CIL_TIMER_TICK - (s64)take_time(in, 23);
 	case 2:
 		return take_time(in, 26);
 	default:
@@ -305,7 +305,7 @@ static void repeat(struct input *in, struct rp_run *run,
 			start[i] = RP_UNKNOWABLE;
 		hint_ns[i] = take_below(in, 2) ? -1 : (s64)take_wild(in);
 		base_index[i] = take_u8(in);
-		out_kind[i] = take_below(in, 8) ? RP_ENTERED : take_u8(in);
+		out_kind[i] = take_below(in, 8) ? CIL_OUTCOME_ENTERED : take_u8(in);
 		out_now_ns[i] = *now + take_wild(in);
 		residency_ns[i] = take_wild(in);
 		out_index[i] = take_below(in, 16) ? take_below(in, 3) : take_u8(in);

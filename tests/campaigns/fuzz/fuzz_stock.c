@@ -18,8 +18,8 @@ struct seen {
 static const char *see_decision(void *context, const struct cil_period *d)
 {
 	struct seen *seen = context;
-	u8 known = d->flags & (CIL_FLAG_ASKED | CIL_FLAG_INFERRED |
-			       CIL_FLAG_UNTOLD);
+	u8 known = d->flags & (CIL_DECISION_ASKED | CIL_DECISION_INFERRED |
+			       CIL_DECISION_UNTOLD);
 
 	DEMAND(!seen->decisions || d->seq > seen->seq);
 	/* One of the three, and no two. */
@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	u64 ts = 0;
 	u32 k;
 
-	machine.states = 1 + take_below(&in, CIL_PERIODS_STATES);
+	machine.states = 1 + take_below(&in, CIL_STATE_MAX);
 	for (k = 0; k < machine.states; k++)
 		machine.exit_latency_ns[k] = take_time(&in, 22);
 	cil_stock_begin(&s, &sink, &counts, &machine);

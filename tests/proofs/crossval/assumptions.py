@@ -85,14 +85,14 @@ CHANGES = (
     Change("grid", "the grid of the tick follows each event that the kernel told of",
            "tools/native/grid.h", "\t} else if (grid->trust) {", "\t} else if (0) {"),
     Change("overslept", "overslept intervals are judged, too",
-           "tools/native/replay/play.c", "(NOT_PLAYED | RP_OVERSLEPT)", "NOT_PLAYED"),
+           "tools/native/replay/play.c", "(NOT_PLAYED | CIL_INTERVAL_OVERSLEPT)", "NOT_PLAYED"),
     Change("exit", "leaving a state takes half of its exit latency",
            ENGINE, "\tin->now_ns += outcome.residency_ns +",
            "\tin->now_ns += outcome.residency_ns - latency_ns / 2 +"),
     Change("poll", "polling has no limit",
            ENGINE, "\tif (polling && poll_ns + POLL_WOKEN_NS < wake.stay_ns &&", "\tif (0 &&"),
     Change("stopped", "a tick is always running at the beginning of an interval",
-           "tools/native/replay/play.c", "if (!(in->flags[i] & RP_CONTINUED))", "if (1)"),
+           "tools/native/replay/play.c", "if (!(in->flags[i] & CIL_INTERVAL_CONTINUED))", "if (1)"),
 )  # fmt: skip
 
 

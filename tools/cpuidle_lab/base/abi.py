@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Structs and flags of the replay library, read from the headers that its C files include.
 
-The two headers keep to plain declarations: one member a line, scalars, pointers to them, arrays
+The headers keep to plain declarations: one member a line, scalars, pointers to them, arrays
 and structs. build.py has the compiler check each offset, type and constant that is read here, so
 a declaration that this reader takes for another stops the build of the library.
 """
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-HEADERS = ("governors/common/policy.h", "tools/native/replay/replay.h")
-# The reader of traces has its own names for the flags of an interval, and does without the rest.
-READER = "tools/native/periods.h"
+HEADERS = (
+    "governors/common/policy.h",
+    "governors/common/record.h",
+    "tools/native/replay/replay.h",
+)
 
 # What a member may be made of, by its name in the headers: as Python has it, and as plain C has it.
 _SCALARS: dict[str, tuple[Any, str]] = {
@@ -171,8 +173,6 @@ def _claims() -> Iterator[tuple[str, str]]:
     constants, structs = _declarations()
     for name, value in constants.items():
         yield f"{name} == {value}", name
-    for name in re.findall(r"^#define CIL_INTERVAL_(\w+)", _text(READER), re.MULTILINE):
-        yield f"CIL_INTERVAL_{name} == RP_{name}", f"CIL_INTERVAL_{name}"
     for name, members in structs.items():
         kind = struct(name)
         yield f"sizeof(struct {name}) == {ctypes.sizeof(kind)}", f"struct {name}"
@@ -193,7 +193,7 @@ def assertions() -> str:
 
     It wants the top of the project among the directories of headers.
     """
-    lines = [f'#include "{header}"' for header in (*HEADERS, READER)]
+    lines = [f'#include "{header}"' for header in HEADERS]
     lines += [
         f'_Static_assert({claim}, "{what} is not what abi.py reads");' for claim, what in _claims()
     ]

@@ -49,9 +49,6 @@ STATES: dict[str, pl.DataType] = {
     "target_residency_ns": pl.Int64(), "power_mw": pl.Float64(), "entry_pj": pl.Float64(),
 }  # fmt: skip
 
-# Bit of a decision's flags: the governor saw the sleep length (module/trace.h).
-_ASKED = 4
-
 
 @dataclass(frozen=True)
 class Frames:
@@ -174,7 +171,7 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
         workload=_workloads(metrics.phases(trace)),
         governor=pl.col("label"),
         state=_state_names(_machines(trace), "index"),
-        asked=flag & _ASKED != 0,
+        asked=flag & tr.ASKED != 0,
         tick_stopped=flag & tr.TICK_STOPPED != 0,
         rejected=flag & tr.REJECTED != 0,
         residency_ns=pl.when("entered").then("out_residency_ns"),

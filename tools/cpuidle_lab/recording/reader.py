@@ -175,7 +175,8 @@ def native_reader() -> Path:
     Raises:
         UserError: a package is missing; the message names all of them.
     """
-    sources = sorted([*_SOURCES.glob("*.[ch]"), TOP / "governors" / "common" / "types.h"])
+    common = TOP / "governors" / "common"
+    sources = sorted([*_SOURCES.glob("*.[ch]"), common / "record.h", common / "types.h"])
     ingredients = [path.read_bytes() for path in sources]
     return cached("trace-columns", ingredients, "Compiling the trace reader", _compile) / (
         "trace-columns"

@@ -25,12 +25,13 @@ TIME_MAX = 2**63 - 1
 IDLE_EXIT = 2**32 - 1
 
 # Bits of the decision's flags, kinds of outcome, tick marks and no base, as the module has them.
-TICK_STOPPED = constant("RP_TICK_STOPPED")
-REJECTED = constant("RP_REJECTED")
-ENTERED = constant("RP_ENTERED")
-TICK_YES = 1
-TICK_UNKNOWN = 2
-BASE_NONE = 255
+TICK_STOPPED = constant("CIL_DECISION_TICK_STOPPED")
+REJECTED = constant("CIL_DECISION_REJECTED")
+ASKED = constant("CIL_DECISION_ASKED")
+ENTERED = constant("CIL_OUTCOME_ENTERED")
+TICK_YES = constant("CIL_TICK_YES")
+TICK_UNKNOWN = constant("CIL_TICK_UNKNOWN")
+BASE_NONE = constant("CIL_STATE_NONE")
 
 
 def told_by(path: Path, both: bool = False) -> Told | None:

@@ -31,13 +31,11 @@ GO_ON = abi.constant("RP_GO_ON")
 AFRESH = abi.constant("RP_AFRESH")
 STATE = abi.constant("RP_STATE")
 UNKNOWABLE = abi.constant("RP_UNKNOWABLE")
-NO_OUTCOME = abi.constant("RP_NO_OUTCOME")
-ABORTED = abi.constant("RP_ABORTED")
-REJECTED = abi.constant("RP_REJECTED")
-ASKED = abi.constant("RP_ASKED")
-
-# A flag of shadows alone, as the module has it.
-FRESH = 0x01
+NO_OUTCOME = abi.constant("CIL_OUTCOME_NONE")
+ABORTED = abi.constant("CIL_OUTCOME_ABORTED")
+REJECTED = abi.constant("CIL_DECISION_REJECTED")
+ASKED = abi.constant("CIL_DECISION_ASKED")
+FRESH = abi.constant("CIL_SHADOW_FRESH")
 
 GATE = "gate"
 # Programs in BPF decide for it; the configuration names "bpf:NAME@HASH".

@@ -284,7 +284,7 @@ void rp_learn(struct rp_run *run, u64 now_ns)
 /**
  * rp_due() - when a timer is due
  * @at_ns: when the kernel told of it
- * @timer_ns: in so much time, or RP_TIMER_*
+ * @timer_ns: in so much time, or CIL_TIMER_*
  *
  * Return: CIL_TIME_MAX if there is none, or it is the tick.
  */
@@ -330,8 +330,8 @@ static void next_answer(struct rp_run *run, struct rp_interval *in)
 	in->answers--;
 	in->timer_ns = rp_due(at_ns, told_ns);
 	in->overdue = !told_ns;
-	in->tick_ns = told_ns <= RP_TIMER_TICK ?
-		      at_ns + (u64)(RP_TIMER_TICK - told_ns) : 0;
+	in->tick_ns = told_ns <= CIL_TIMER_TICK ?
+		      at_ns + (u64)(CIL_TIMER_TICK - told_ns) : 0;
 }
 
 /*

@@ -9,8 +9,8 @@
 #include "run.h"
 
 /* Flags of intervals that cannot be played, and of those that have no regret. */
-#define NOT_PLAYED		(RP_CUT | RP_UNKNOWN)
-#define NOT_JUDGED		(NOT_PLAYED | RP_OVERSLEPT)
+#define NOT_PLAYED		(CIL_INTERVAL_CUT | CIL_INTERVAL_UNKNOWN)
+#define NOT_JUDGED		(NOT_PLAYED | CIL_INTERVAL_OVERSLEPT)
 
 static void account(struct rp_run *run, const struct rp_interval *in,
 		    s64 length_ns, const struct rp_choices *c, size_t i)
@@ -88,8 +88,8 @@ static struct rp_interval interval_of(const struct rp_run *run,
 		.charged_ns = in->start_ns[i],
 		.end_ns = in->start_ns[i] + in->length_ns[i],
 		.timer_ns = rp_due(in->start_ns[i], told_ns),
-		.tick_ns = told_ns <= RP_TIMER_TICK ?
-			   in->start_ns[i] + (u64)(RP_TIMER_TICK - told_ns) : 0,
+		.tick_ns = told_ns <= CIL_TIMER_TICK ?
+			   in->start_ns[i] + (u64)(CIL_TIMER_TICK - told_ns) : 0,
 		.overdue = !told_ns,
 		.answers = in->answers[i],
 		.at_ns = in->answer_at_ns + answer,
@@ -97,10 +97,10 @@ static struct rp_interval interval_of(const struct rp_run *run,
 		.served_ns = in->answer_served_ns + answer,
 		.back_ns = in->answer_back_ns + answer,
 		.phase_ns = in->answer_phase_ns + answer,
-		.by_timer = in->flags[i] & RP_TIMER,
+		.by_timer = in->flags[i] & CIL_INTERVAL_TIMER,
 		.latency_req_ns = in->latency_req_ns[i],
 		.disabled = in->disabled[i],
-		.ticked = in->flags[i] & RP_TICKED,
+		.ticked = in->flags[i] & CIL_INTERVAL_TICKED,
 		.polled = last < m->state_count && m->states[last].polling,
 	};
 }
@@ -112,9 +112,9 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 	struct rp_interval interval = interval_of(run, in, i, answer);
 
 	rp_tell_event(run, &interval, in->start_ns[i], in->tick_phase_ns[i]);
-	if (!(in->flags[i] & RP_CONTINUED))
+	if (!(in->flags[i] & CIL_INTERVAL_CONTINUED))
 		run->tick_stopped = false;
-	else if (in->flags[i] & RP_GAP)	/* no decision here has stopped it */
+	else if (in->flags[i] & CIL_INTERVAL_GAP)	/* no decision here has stopped it */
 		run->tick_stopped = true;
 	if (run->poll_disabled != interval.disabled)
 		rp_set_poll_limit(run, interval.disabled);

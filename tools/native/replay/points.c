@@ -71,7 +71,7 @@ static void start(struct rp_run *run, u32 what, const u8 *states)
 
 static void note_outcome(struct rp_run *run, const struct rp_points *p, size_t i)
 {
-	run->reflected = p->out_kind[i] == RP_ENTERED &&
+	run->reflected = p->out_kind[i] == CIL_OUTCOME_ENTERED &&
 			 p->out_index[i] < run->machine.state_count;
 	run->outcome.now_ns = p->out_now_ns[i];
 	run->outcome.residency_ns = p->residency_ns[i];
@@ -88,17 +88,17 @@ static void decide(struct rp_run *run, const struct rp_points *p, size_t i,
 		.now_ns = p->now_ns[i],
 		.latency_req_ns = p->latency_req_ns[i],
 		.disabled = p->disabled[i],
-		.tick_stopped = p->flags[i] & RP_TICK_STOPPED,
-		.rejected = p->flags[i] & RP_REJECTED,
+		.tick_stopped = p->flags[i] & CIL_DECISION_TICK_STOPPED,
+		.rejected = p->flags[i] & CIL_DECISION_REJECTED,
 	};
 
 	rp_now.sleep_length_ns = p->sleep_length_ns[i];
 	rp_now.delta_tick_ns = p->delta_tick_ns[i];
 	rp_now.hint_ns = p->hint_ns[i];
 	rp_now.base_index = p->base_index[i];
-	rp_now.base_stop_tick = p->flags[i] & RP_BASE_STOP_TICK;
+	rp_now.base_stop_tick = p->flags[i] & CIL_DECISION_BASE_STOP_TICK;
 	/* The limits: what they may know of the future is the recorded stay. */
-	rp_now.left_ns = p->out_kind[i] == RP_ENTERED ? p->residency_ns[i] : 1;
+	rp_now.left_ns = p->out_kind[i] == CIL_OUTCOME_ENTERED ? p->residency_ns[i] : 1;
 	rp_now.charge_ns = rp_now.left_ns;
 	run->policy->select(run->state, &run->machine, run->tunables, &query,
 			    &decision);

@@ -25,41 +25,11 @@
 /* Interval lengths are counted in classes: four to each power of two. */
 #define RP_LENGTH_CLASSES	256
 
-/* Flags of an interval; the reader and synth write them. */
-#define RP_TIMER		0x01	/* ended by the timer that was known */
-#define RP_CUT			0x02	/* its end is not in the trace */
-#define RP_CONTINUED		0x04	/* the idle loop was not left before it */
-#define RP_UNCERTAIN		0x08	/* ends within an exit latency */
-#define RP_GAP			0x10	/* events before it were lost */
-#define RP_UNKNOWN		0x20	/* timer and limits are not known */
-#define RP_TICKED		0x40	/* what ended it came with the tick */
-#define RP_OVERSLEPT		0x80	/* its own next event did not end it */
-
-/* In place of a state: there was no recorder. */
-#define RP_NO_STATE		255
-
-/*
- * In place of the time to a timer, from this down: the tick had to go on, and was
- * due in -2 less this. -1: unknown.
- */
-#define RP_TIMER_TICK		(-2)
-
-/* Flags of a point, as the decision event has them. */
-#define RP_TICK_STOPPED		0x01
-#define RP_REJECTED		0x02
-#define RP_ASKED		0x04
-#define RP_BASE_STOP_TICK	0x08
-
 /* What comes before a point. */
 #define RP_GO_ON		0
 #define RP_AFRESH		1
 #define RP_STATE		2
 #define RP_UNKNOWABLE		U32_MAX		/* too much was lost to decide it */
-
-/* What became of a point. */
-#define RP_ENTERED		0
-#define RP_ABORTED		1
-#define RP_NO_OUTCOME		255
 
 /**
  * struct rp_model - what an idle period costs: entry_pj[k] + power_mw[k] * ns
@@ -78,13 +48,13 @@ struct rp_model {
  * @length_ns: time until something other than the tick woke it, exit latency
  *	not included; 0: the selection was aborted
  * @timer_ns: time until the next timer event, the tick left out; or one of
- *	RP_TIMER_*
+ *	CIL_TIMER_*
  * @tick_phase_ns: time of the next event modulo the period of the tick, as the
  *	kernel told it, see grid.h; -1 if unknown
  * @latency_req_ns: latency request
  * @disabled: bit k is set if state k was disabled
- * @flags: RP_*
- * @last_index: state that the recorder entered last; RP_NO_STATE without one
+ * @flags: CIL_INTERVAL_*
+ * @last_index: state that the recorder entered last; CIL_STATE_NONE without one
  * @answers: what the kernel answered later in the interval, so many times
  * @answer_at_ns: when; the answers of all intervals, one after the other
  * @answer_timer_ns: as @timer_ns, from then
@@ -224,13 +194,13 @@ struct rp_totals {
  * @sleep_length_ns: time to the next timer event without the tick
  * @delta_tick_ns: time to the next timer event, the tick included
  * @disabled: bit k is set if state k was disabled
- * @flags: RP_TICK_STOPPED and so on
+ * @flags: CIL_DECISION_TICK_STOPPED and so on
  * @tunables: which row of the table of tunables was in force
  * @start: what comes before the decision: RP_GO_ON, RP_AFRESH, RP_UNKNOWABLE,
  *	or RP_STATE + n for the n-th recorded state
  * @hint_ns: limit by hints, CIL_HINT_NONE if none applied
  * @base_index: answer of the kernel governor under the gate
- * @out_kind: RP_ENTERED, RP_ABORTED or RP_NO_OUTCOME
+ * @out_kind: CIL_OUTCOME_ENTERED, CIL_OUTCOME_ABORTED or CIL_OUTCOME_NONE
  * @out_now_ns: time when the outcome was accounted
  * @residency_ns: time spent in the state
  * @out_index: state that was entered

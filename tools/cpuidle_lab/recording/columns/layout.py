@@ -22,19 +22,18 @@ SYNTH = "synth"
 TIMER_COUNTS = ("asked", "inferred", "untold", "fateless")
 
 # Flags of an interval.
-TIMER = constant("RP_TIMER")
-CUT = constant("RP_CUT")
-CONTINUED = constant("RP_CONTINUED")
-UNCERTAIN = constant("RP_UNCERTAIN")
-GAP = constant("RP_GAP")
-UNKNOWN = constant("RP_UNKNOWN")
-TICKED = constant("RP_TICKED")
-OVERSLEPT = constant("RP_OVERSLEPT")
-NO_STATE = constant("RP_NO_STATE")
+TIMER = constant("CIL_INTERVAL_TIMER")
+CUT = constant("CIL_INTERVAL_CUT")
+CONTINUED = constant("CIL_INTERVAL_CONTINUED")
+UNCERTAIN = constant("CIL_INTERVAL_UNCERTAIN")
+GAP = constant("CIL_INTERVAL_GAP")
+UNKNOWN = constant("CIL_INTERVAL_UNKNOWN")
+TICKED = constant("CIL_INTERVAL_TICKED")
+OVERSLEPT = constant("CIL_INTERVAL_OVERSLEPT")
+NO_STATE = constant("CIL_STATE_NONE")
 
-# In place of the time to a timer, from this down: the tick, which had to go on, in -2 less this.
-# -1: unknown.
-TIMER_TICK = constant("RP_TIMER_TICK")
+# In place of the time to a timer, from this down: the tick, which had to go on.
+TIMER_TICK = constant("CIL_TIMER_TICK")
 TICK_MAX = 2**40
 
 # Rows of a part; reader and writer have one in memory, about 30 MB.
