@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "../governors/common/policy.h"
-#include "../governors/evacuate/evacuate.h"
+#include "../module/evacuate/policy/hold.h"
 #include "../governors/gate/gate.h"
 
 #define CIL_POLICY_OF(name) &name##_policy,

@@ -12,7 +12,7 @@
 #include <linux/sched.h>
 #include <linux/tracepoint.h>
 #include "compat/compat.h"
-#include "../../governors/evacuate/evacuate.h"
+#include "evacuate/policy/hold.h"
 
 #define cil_show_evacuate_reason(value) __print_symbolic(value,		\
 	{ EVACUATE_REASON_WORK, "work" },				\

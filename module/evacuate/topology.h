@@ -2,7 +2,7 @@
 #ifndef CIL_EVACUATE_TOPOLOGY_H
 #define CIL_EVACUATE_TOPOLOGY_H
 
-#include "../../governors/evacuate/evacuate.h"
+#include "evacuate/policy/order.h"
 
 void cil_evac_describe(unsigned int cpu, struct evacuate_cpu *described);
 

@@ -5,7 +5,7 @@
 #ifndef CIL_EVACUATE_VALUES_H
 #define CIL_EVACUATE_VALUES_H
 
-#include "../../governors/evacuate/evacuate.h"
+#include "evacuate/policy/hold.h"
 
 int cil_evac_parse(u32 n, const char *text, u32 *value);
 void cil_evac_store(u32 n, u32 value);

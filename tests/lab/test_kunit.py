@@ -27,7 +27,7 @@ rmmod cpuidle_lab_kunit
 
 def build_module(folder: Path) -> bytes:
     """Build the cases for the kernel; return the module."""
-    for name in ("governors", "kunit"):
+    for name in ("governors", "kunit", "module/evacuate/policy"):
         shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("*.o", ".*"))
     for name in ("Kbuild", "Makefile", "VERSION"):
         shutil.copy(TOP / name, folder)

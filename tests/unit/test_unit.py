@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.gcov import Coverage
+from tests.logic import logic
 from tests.unit import unit_coverage
 
 TOP = Path(__file__).resolve().parents[2]
 BUILD = TOP / "build" / "unit"
-SOURCES = sorted(
-    source for source in (TOP / "governors").glob("*/*.c") if not source.name.endswith("_kunit.c")
-)
+SOURCES = logic("*.c")
 
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("gcc") and shutil.which("make")),
@@ -54,7 +53,7 @@ def test_every_governor_has_cases() -> None:
     """A governor without a suite of its own would look tested."""
     listed = run([build("asan"), "--list"]).stdout.split()
     suites = {name.split(".")[0] for name in listed}
-    governors = {source.parent.name for source in SOURCES} - {"common"}
+    governors = {source.relative_to(TOP).parts[1] for source in SOURCES} - {"common"}
     missing = [g for g in governors if not any(suite.startswith(g) for suite in suites)]
     assert not missing, f"no suite for {', '.join(sorted(missing))}"
 

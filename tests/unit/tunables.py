@@ -5,11 +5,16 @@ Run as a script, this writes docs/tunables.md afresh.
 """
 
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP))
+
+from tests.logic import logic  # noqa: E402
+
 DOCUMENT = TOP / "docs" / "tunables.md"
 
 HEAD = """\
@@ -101,14 +106,13 @@ class Tunable:
 
 def declared() -> list[Tunable]:
     """Compile the governors with a program that prints their declarations."""
-    sources = [path for path in TOP.glob("governors/*/*.c") if not path.name.endswith("_kunit.c")]
     with tempfile.TemporaryDirectory() as scratch:
         program = Path(scratch) / "tunables"
         subprocess.run(
             [
                 *("gcc", "-o", program),
                 *("-I", TOP / "kunit/include", "-I", TOP / "governors"),
-                *(TOP / "kunit/tunables.c", TOP / "kunit/env.c", *sources),
+                *(TOP / "kunit/tunables.c", TOP / "kunit/env.c", *logic("*.c")),
             ],
             check=True,
         )

@@ -29,6 +29,7 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.campaigns.mutation.mutants import Mutant, find  # noqa: E402
+from tests.logic import logic  # noqa: E402
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 BUILD = TOP / "build/mutation"
@@ -78,7 +79,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         """Copy the sources."""
         self.folder = folder
-        for name in ("governors", "kunit"):
+        for name in ("governors", "kunit", "module/evacuate/policy"):
             shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("*.o", ".*"))
         self._changed: tuple[Path, str] | None = None
 
@@ -138,11 +139,7 @@ def sources(only: str | None) -> list[str]:
     Raises:
         UserError: there is no such source among them.
     """
-    found = sorted(
-        path.relative_to(TOP).as_posix()
-        for path in (TOP / "governors").glob("*/*.[ch]")
-        if not path.stem.endswith("_kunit")
-    )
+    found = [path.relative_to(TOP).as_posix() for path in logic()]
     if only is None:
         return found
     name = Path(only).as_posix().removeprefix(f"{TOP}/")

@@ -27,7 +27,8 @@ PARTITION = f"{CGROUPS}/cpuidle-lab-evacuated"
 EVACUATED = f"{LAB}/evacuate/evacuated_cpus"
 
 _CPUS = "/sys/devices/system/cpu"
-_SOURCES = ("evacuate/order.c", "evacuate/evacuate.h", "common/policy.h", "common/types.h")
+_POLICY = "module/evacuate/policy"
+_SOURCES = (f"{_POLICY}/order.c", f"{_POLICY}/order.h", "governors/common/types.h")
 _FULL_CAPACITY = 1024
 
 # Ends with the pipe; Ctrl-C at a terminal must not end it before.
@@ -54,7 +55,7 @@ class Wish:
 
 
 class _Cpu(ctypes.Structure):
-    """struct evacuate_cpu of governors/evacuate/evacuate.h."""
+    """struct evacuate_cpu of module/evacuate/policy/order.h."""
 
     _fields_ = (
         ("key", ctypes.c_uint64),
@@ -68,7 +69,7 @@ class _Cpu(ctypes.Structure):
 
 
 class _Wish(ctypes.Structure):
-    """struct evacuate_wish of governors/evacuate/evacuate.h."""
+    """struct evacuate_wish of module/evacuate/policy/order.h."""
 
     _fields_ = tuple(
         (name, ctypes.c_uint32) for name in ("boot_cpu", "max_capacity_pct", "cooling", "order")
@@ -77,20 +78,17 @@ class _Wish(ctypes.Structure):
 
 def _library() -> ctypes.CDLL:
     """Return the order of evacuation, the same source as the module's."""
-    governors = TOP / "governors"
 
     def build(target: Path) -> None:
         command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(target / "order.so")]
         try:
-            subprocess.run(
-                [*command, str(governors / _SOURCES[0])], capture_output=True, check=True
-            )
+            subprocess.run([*command, str(TOP / _SOURCES[0])], capture_output=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise UserError(
                 "the order of CPUs must be compiled first: apt install gcc libc6-dev"
             ) from error
 
-    recipe: list[str | bytes] = [(governors / name).read_bytes() for name in _SOURCES]
+    recipe: list[str | bytes] = [(TOP / name).read_bytes() for name in _SOURCES]
     folder = cached("evacuation-order", recipe, "Compiling the order of evacuation", build)
     return ctypes.CDLL(str(folder / "order.so"))
 

@@ -34,7 +34,8 @@
  * 7. Otherwise the holder holds the CPU for another slice.
  */
 
-#include "evacuate.h"
+#include "hold.h"
+#include "order.h"
 
 /* Share of the time, in percent, that stays below the kernel's limit of 95 %. */
 #define FREE_PCT	6

@@ -5,7 +5,7 @@
  */
 #include <kunit/test.h>
 
-#include "evacuate.h"
+#include "order.h"
 
 #define CPUS_MAX	256
 

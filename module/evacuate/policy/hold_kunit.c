@@ -5,12 +5,12 @@
  */
 #include <kunit/test.h>
 
-#include "evacuate.h"
+#include "hold.h"
 
 #define MS	((u64)CIL_NSEC_PER_MSEC)
 #define SLICE	(10 * MS)
 
-static const struct evacuate_tunables values = {
+static const struct evacuate_tunables held_by = {
 	.max_capacity_pct = 50,
 	.latency_us = 1000000,
 	.slice_us = 10000,
@@ -28,7 +28,7 @@ static void expect(struct kunit *test, struct evacuate_hold *hold,
 		   const struct evacuate_seen *seen, enum evacuate_action action,
 		   enum evacuate_reason reason, u64 length_ns)
 {
-	struct evacuate_step step = evacuate_next(hold, &values, seen);
+	struct evacuate_step step = evacuate_next(hold, &held_by, seen);
 
 	KUNIT_EXPECT_EQ(test, step.action, action);
 	KUNIT_EXPECT_EQ(test, step.reason, reason);
@@ -81,7 +81,7 @@ static void looks_are_rare(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold, &work));
 	for (n = 1; n <= 1024; n++) {
 		looks += evacuate_wants_look(&hold, &work);
-		evacuate_next(&hold, &values, &work);
+		evacuate_next(&hold, &held_by, &work);
 	}
 	KUNIT_EXPECT_EQ(test, looks, 10u);
 	hold.waited = 1;
@@ -89,7 +89,7 @@ static void looks_are_rare(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold, &alone));
 	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold, &first));
 	/* An empty slice begins the count again. */
-	evacuate_next(&hold, &values, &alone);
+	evacuate_next(&hold, &held_by, &alone);
 	KUNIT_EXPECT_FALSE(test, evacuate_wants_look(&hold, &work));
 }
 
@@ -109,7 +109,7 @@ static void pinned_work_gets_the_cpu(struct kunit *test)
 	}
 	/* It is gone, and comes back: the first release is short again. */
 	expect_hold(test, &hold, &alone);
-	evacuate_next(&hold, &values, &pinned);
+	evacuate_next(&hold, &held_by, &pinned);
 	expect(test, &hold, &pinned, EVACUATE_BACK_OFF, EVACUATE_REASON_PINNED,
 	       100 * MS);
 }
@@ -123,7 +123,7 @@ static void realtime_tasks_are_not_throttled(struct kunit *test)
 	int n;
 
 	for (n = 0; n < 10000; n++) {
-		struct evacuate_step step = evacuate_next(&hold, &values, &seen);
+		struct evacuate_step step = evacuate_next(&hold, &held_by, &seen);
 
 		if (step.action == EVACUATE_HOLD) {
 			held_ns += step.length_ns;

@@ -25,7 +25,7 @@
  * CPU always stays.
  */
 
-#include "evacuate.h"
+#include "order.h"
 
 #define KEY_BIT(n)	((u64)1 << (n))
 
