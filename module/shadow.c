@@ -175,9 +175,10 @@ static void restart_counts(struct cil_shadow_cpu *here,
 	cil_energy_init(&here->energy, machine);
 }
 
-/* One shadow learns and decides. */
+/* One shadow learns from the outcome of the last decision, and decides. */
 static u8 decide_one(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
-		     const struct cil_query *told, bool fresh)
+		     const struct cil_query *told,
+		     const struct cil_outcome *outcome, bool fresh)
 {
 	const struct cil_record *r = &cpu->record;
 	const struct cil_policy *policy = shadow->governor->policy;
@@ -191,7 +192,7 @@ static u8 decide_one(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
 		policy->init(state, &cpu->machine, set->value);
 		cil_tunables_trace(shadow->governor, set);
 	} else if (r->kind == CIL_OUTCOME_ENTERED && policy->update) {
-		policy->update(state, &cpu->machine, set->value, &r->outcome);
+		policy->update(state, &cpu->machine, set->value, outcome);
 	}
 	policy->select(state, &cpu->machine, set->value, &query, &decision);
 	if (unlikely(decision.index >= cpu->machine.state_count))
@@ -215,8 +216,9 @@ static u8 decide_one(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
 void cil_shadow_decide(struct cil_cpu *cpu)
 {
 	const struct cil_shadow_set *set = rcu_dereference_sched(current_set);
-	struct cil_record *r = &cpu->record;
-	struct cil_query told = r->query;
+	const struct cil_record *r = &cpu->record;
+	struct cil_outcome outcome;
+	struct cil_query told;
 	u8 index[ROWS] = { r->decision.index };
 	struct cil_shadow_cpu *here;
 	bool fresh;
@@ -228,18 +230,21 @@ void cil_shadow_decide(struct cil_cpu *cpu)
 	fresh = !READ_ONCE(here->started) || cpu->afresh;
 	cpu->afresh = false;
 
-	/* Under a kernel base these two are not what the events say. */
+	/* Under a kernel base the record differs from the events in two values. */
+	told = r->query;
 	told.latency_req_ns = gate_latency_req(told.latency_req_ns, r->hint_ns);
-	r->outcome.tick_wakeup = r->tick == CIL_TICK_YES;
 	told.asked = false;
+	outcome = r->outcome;
+	outcome.tick_wakeup = r->tick == CIL_TICK_YES;
 	for (i = 0; i < set->count; i++)
-		index[1 + i] = decide_one(cpu, &set->shadow[i], &told, fresh);
+		index[1 + i] = decide_one(cpu, &set->shadow[i], &told, &outcome,
+					  fresh);
 
 	raw_write_seqcount_begin(&here->sequence);
 	if (fresh)
 		restart_counts(here, &cpu->machine);
 	else if (r->kind == CIL_OUTCOME_ENTERED)
-		count_period(here, 1 + set->count, &r->outcome);
+		count_period(here, 1 + set->count, &outcome);
 	here->allowed = allowed_states(&cpu->machine, &told);
 	for (i = 0; i <= set->count; i++)
 		count_decision(&here->row[i], index[i], index[0]);
