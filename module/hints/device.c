@@ -11,7 +11,7 @@
 #include <linux/uaccess.h>
 
 #include "compat/compat.h"
-#include "hints/device.h"
+#include "hints/hints.h"
 #include "hints/request.h"
 #include "symbols.h"
 
@@ -195,22 +195,23 @@ static struct miscdevice device = {
 };
 
 /**
- * cil_device_init() - make the device
+ * cil_hints_open() - let hints be set: make the device
  *
- * Context: process, may sleep; hints can be set from now on.
+ * Context: process, may sleep.
  * Return: 0 or a negative error.
  */
-int cil_device_init(void)
+int cil_hints_open(void)
 {
 	return misc_register(&device);
 }
 
 /**
- * cil_device_exit() - remove the device
+ * cil_hints_close() - no hint can be set any more: remove the device
  *
- * Context: process, may sleep. An open file holds the module.
+ * Context: process, may sleep; files of debugfs are gone. An open file of the
+ * device holds the module.
  */
-void cil_device_exit(void)
+void cil_hints_close(void)
 {
 	misc_deregister(&device);
 }

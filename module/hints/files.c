@@ -10,7 +10,7 @@
 #include <linux/seq_file.h>
 
 #include "compat/compat.h"
-#include "hints/files.h"
+#include "hints/hints.h"
 #include "hints/levels.h"
 #include "hints/recount.h"
 #include "hints/request.h"
@@ -92,7 +92,7 @@ static int latency_map_show(struct seq_file *seq, void *unused)
 {
 	char map[CIL_MAP_TEXT];
 
-	cil_levels_print_map(map, sizeof(map));
+	cil_hints_print_map(map, sizeof(map));
 	seq_printf(seq, "%s\n", map);
 	return 0;
 }
@@ -104,7 +104,7 @@ static ssize_t latency_map_write(struct file *f, const char __user *from,
 	int ret = cil_copy_line(line, sizeof(line), from, size);
 
 	if (!ret)
-		ret = cil_request_set_map(line);
+		ret = cil_hints_set_map(line);
 	return ret ?: size;
 }
 DEFINE_SHOW_STORE_ATTRIBUTE(latency_map);
@@ -116,12 +116,12 @@ static int recount_show(struct seq_file *seq, void *unused)
 DEFINE_SHOW_ATTRIBUTE(recount);
 
 /**
- * cil_hint_files_make() - create the files
+ * cil_hints_make_files() - the hints' files in debugfs
  * @folder: where
  *
- * Context: process, may sleep.
+ * Context: process, may sleep; after cil_hints_open().
  */
-void cil_hint_files_make(struct dentry *folder)
+void cil_hints_make_files(struct dentry *folder)
 {
 	debugfs_create_file("latency_map", 0600, folder, NULL, &latency_map_fops);
 	debugfs_create_file("recount", 0400, folder, NULL, &recount_fops);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * All that the rest of the module sees of latency hints. A build without them
- * (CIL_HINTS=0) has the functions at the end in their place.
+ * All that the rest of the module sees of latency hints. Each function is
+ * defined where it belongs in this folder. A build without hints (CIL_HINTS=0)
+ * has the functions at the end in their place.
  */
 #ifndef CIL_HINTS_H
 #define CIL_HINTS_H

@@ -14,6 +14,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "hints/hints.h"
 #include "hints/levels.h"
 #include "hints/lock.h"
 
@@ -309,14 +310,14 @@ int cil_levels_set_map(const char *text)
 }
 
 /**
- * cil_levels_print_map() - the table of values, for people and to write back
+ * cil_hints_print_map() - the table of values, for people and to write back
  * @text: where to print
  * @size: room in @text
  *
  * Context: process, may sleep.
  * Return: number of characters.
  */
-int cil_levels_print_map(char *text, size_t size)
+int cil_hints_print_map(char *text, size_t size)
 {
 	int used = 0;
 	int i;

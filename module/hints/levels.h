@@ -68,7 +68,6 @@ bool cil_levels_can_act(void);
 bool cil_request_is_below(const struct cil_request *a,
 			  const struct cil_request *b);
 int cil_levels_set_map(const char *text);
-int cil_levels_print_map(char *text, size_t size);
 
 /**
  * cil_request_is_relaxed() - is less sensitivity asked for than by default?

@@ -20,6 +20,7 @@
 #include <linux/smp.h>
 
 #include "compat/compat.h"
+#include "hints/hints.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/pool.h"
@@ -121,15 +122,8 @@ static noinline void take_changed(struct cil_hint_cpu *cpu,
 		linger_level(cpu, i, expected_ns, tunables, now_ns);
 }
 
-/**
- * cil_placement_find_limit() - the limit on this CPU where marks are set
- * @now_ns: local_clock()
- *
- * Context: interrupts off.
- * Return: greatest exit latency allowed in ns, CIL_HINT_NONE or
- * CIL_HINT_RELAXED.
- */
-s64 cil_placement_find_limit(u64 now_ns)
+/* The limit on this CPU where marks are set. */
+static noinline s64 find_limit(u64 now_ns)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	const struct gate_tunables *tunables = gate_values();
@@ -147,6 +141,25 @@ s64 cil_placement_find_limit(u64 now_ns)
 	return tunables->mode == GATE_MODE_POLL ? 0 : cil_level_limit(level);
 }
 
+/**
+ * cil_hints_limit() - the limit on this CPU by the tasks placed here
+ * @now_ns: local_clock()
+ *
+ * Context: interrupts off.
+ * Return: greatest exit latency allowed in ns, CIL_HINT_NONE or
+ * CIL_HINT_RELAXED.
+ */
+s64 cil_hints_limit(u64 now_ns)
+{
+	const struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
+
+	BUILD_BUG_ON(CIL_LEVELS != 2 * BITS_PER_LONG);
+	if (likely(!(cpu->live[0] | cpu->live[1] | cpu->relaxed_ns |
+		     READ_ONCE(cpu->changed[0]) | READ_ONCE(cpu->changed[1]))))
+		return CIL_HINT_NONE;
+	return find_limit(now_ns);
+}
+
 static u64 gate_ends_in(struct cil_hint_cpu *cpu, u64 now_ns)
 {
 	bool for_ever = !gate_values()->linger_ms;
@@ -158,7 +171,7 @@ static u64 gate_ends_in(struct cil_hint_cpu *cpu, u64 now_ns)
 }
 
 /**
- * cil_placement_look_again() - see to it that the CPU decides again in time
+ * cil_hints_look_again() - see to it that the CPU decides again in time
  * @r: the decision just made, in which a hint kept the CPU from a deeper state
  *
  * With the tick stopped the CPU would not notice that the linger is over. A
@@ -167,7 +180,7 @@ static u64 gate_ends_in(struct cil_hint_cpu *cpu, u64 now_ns)
  *
  * Context: idle task, interrupts off; the decision has been traced.
  */
-void cil_placement_look_again(const struct cil_record *r)
+void cil_hints_look_again(const struct cil_record *r)
 {
 	struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
 	ktime_t wait;

@@ -57,8 +57,6 @@ DECLARE_PER_CPU(unsigned long, cil_placement_noted);
 
 int cil_placement_init(void);
 void cil_placement_exit(void);
-s64 cil_placement_find_limit(u64 now_ns);
-void cil_placement_look_again(const struct cil_record *r);
 void cil_placement_ran(struct task_struct *task, struct cil_hint *hint,
 		       bool sleeps);
 void cil_placement_note_plain(const struct task_struct *task);
@@ -69,25 +67,6 @@ void cil_placement_stop(void);
 bool cil_placement_change(int cpu, u32 before, u32 level);
 void cil_placement_wake(struct cpumask *cpus, bool act);
 void cil_placement_refresh(void);
-
-/**
- * cil_placement_limit() - the limit on this CPU by the tasks placed here
- * @now_ns: local_clock()
- *
- * Context: interrupts off.
- * Return: greatest exit latency allowed in ns, CIL_HINT_NONE or
- * CIL_HINT_RELAXED.
- */
-static inline s64 cil_placement_limit(u64 now_ns)
-{
-	const struct cil_hint_cpu *cpu = this_cpu_ptr(cil_hint_cpus);
-
-	BUILD_BUG_ON(CIL_LEVELS != 2 * BITS_PER_LONG);
-	if (likely(!(cpu->live[0] | cpu->live[1] | cpu->relaxed_ns |
-		     READ_ONCE(cpu->changed[0]) | READ_ONCE(cpu->changed[1]))))
-		return CIL_HINT_NONE;
-	return cil_placement_find_limit(now_ns);
-}
 
 /**
  * cil_placement_ran_plain() - a task without a hint stops running here

@@ -19,6 +19,7 @@
 #include <trace/events/sched.h>
 
 #include "hints/groups.h"
+#include "hints/hints.h"
 #include "hints/job.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
@@ -425,12 +426,14 @@ void cil_probes_detach_soon(void)
 }
 
 /**
- * cil_probes_gate() - the gate is made the governor of a CPU, or is so no more
+ * cil_hints_gate() - the gate is made the governor of a CPU, or is so no more
  * @is_current: which of both
+ *
+ * Hints act a moment later: the job attaches the probes that they need.
  *
  * Context: process; the cpuidle lock is held.
  */
-void cil_probes_gate(bool is_current)
+void cil_hints_gate(bool is_current)
 {
 	int now = is_current ? atomic_inc_return(&gated) : atomic_dec_return(&gated);
 

@@ -7,7 +7,6 @@
 void cil_probes_init(void);
 void cil_probes_exit(void);
 int cil_probes_attach(const struct cil_request *wanted, bool privileged);
-void cil_probes_gate(bool is_current);
 void cil_probes_update(void);
 u32 cil_probes_attachments(void);
 void cil_probes_detach_soon(void);

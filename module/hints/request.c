@@ -15,6 +15,7 @@
 #include <linux/user_namespace.h>
 
 #include "hints/groups.h"
+#include "hints/hints.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/probes.h"
@@ -364,7 +365,7 @@ void cil_request_flush_groups(void)
 }
 
 /**
- * cil_request_set_map() - change the table of values, see cil_levels_set_map()
+ * cil_hints_set_map() - change the table of values, see cil_levels_set_map()
  * @text: the table
  *
  * A task's own limit and its group's value may compare the other way round
@@ -373,7 +374,7 @@ void cil_request_flush_groups(void)
  * Context: process, may sleep; also before cil_hints_init().
  * Return: 0, -EINVAL (nothing has changed) or -ENOMEM.
  */
-int cil_request_set_map(const char *text)
+int cil_hints_set_map(const char *text)
 {
 	int ret = cil_levels_set_map(text);
 	bool has_groups;

@@ -28,6 +28,5 @@ int cil_request_set(const struct cil_target *target,
 int cil_request_get(const struct cil_target *target, struct cil_request *found);
 
 void cil_request_flush_groups(void);
-int cil_request_set_map(const char *text);
 
 #endif /* CIL_REQUEST_H */

@@ -11,6 +11,7 @@
  */
 #include <linux/slab.h>
 
+#include "hints/hints.h"
 #include "hints/lock.h"
 #include "hints/placement.h"
 #include "hints/table.h"
@@ -187,7 +188,7 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
 }
 
 /**
- * cil_hint_limit_of() - the limit that counts for a task
+ * cil_hints_limit_of() - the limit that counts for a task
  * @task: the task; it cannot be freed
  *
  * Takes no lock: the caller may hold those of hints, as in a trace event's
@@ -196,7 +197,7 @@ void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
  * Context: any, within an RCU read section.
  * Return: greatest exit latency in ns, CIL_HINT_NONE or CIL_HINT_RELAXED.
  */
-s64 cil_hint_limit_of(const struct task_struct *task)
+s64 cil_hints_limit_of(const struct task_struct *task)
 {
 	const struct cil_hint *hint = READ_ONCE(cil_buckets) ? cil_hint_find(task) : NULL;
 	s64 limit_ns;
@@ -264,7 +265,7 @@ int cil_hints_make_table(void)
 		raw_spin_lock_init(&buckets[i].lock);
 		INIT_HLIST_NULLS_HEAD(&buckets[i].hints, i);
 	}
-	/* Programs in BPF may look at any time: cil_hint_limit_of(). */
+	/* Programs in BPF may look at any time: cil_hints_limit_of(). */
 	smp_store_release(&cil_buckets, buckets);
 	return 0;
 }

@@ -35,7 +35,6 @@ void cil_hint_set_level(struct cil_hint *hint, u8 level);
 void cil_hint_trace(const struct cil_hint *hint, u8 what);
 bool cil_hint_drop(struct task_struct *task, u8 what);
 void cil_hint_read_own(const struct task_struct *task, struct cil_request *own);
-s64 cil_hint_limit_of(const struct task_struct *task);
 void cil_hints_drop_all(void);
 
 /**

@@ -9,7 +9,7 @@ whose names it uses: functions, variables (tables of operations and locks are so
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -35,12 +35,14 @@ STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 
+INLINE = re.compile(r"^static (?:__always_)?inline [\w\s*]*?\b(\w+)\(", re.MULTILINE)
+
 # What a header gives others, besides what the source behind it defines.
 IN_HEADERS = (
     # Each header of events has its own TRACE_SYSTEM.
     re.compile(r"^#define\s+(?!TRACE_)(\w+)", re.MULTILINE),
     re.compile(r"^(?:struct|enum|union)\s+(\w+)\s*\{", re.MULTILINE),
-    re.compile(r"^static (?:__always_)?inline [\w\s*]*?\b(\w+)\(", re.MULTILINE),
+    INLINE,
     re.compile(r"^\t([A-Z][A-Z0-9_]+)(?:\s*=[^,\n]*)?,$", re.MULTILINE),
 )
 # At the start of a line; what is static, or only declared, is nothing that others could use.
@@ -50,6 +52,8 @@ DEFINITIONS = (
     re.compile(r"^DEFINE_(?:MUTEX|STATIC_KEY_FALSE|STATIC_CALL)\((\w+)", re.MULTILINE),
 )
 # Functions, data, pointers to functions, and data that a macro defines.
+# What a header declares: the header of a wing does for sources of the wing.
+DECLARED = re.compile(r"^(?!static\b)\w[\w\s*]*?\b(\w+)\([^;{}]*\);", re.MULTILINE)
 STATIC = (
     re.compile(r"^static (?!inline\b)[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE),
     re.compile(r"^static (?:[\w\s*]|__\w+\(\w+\))*?\b(\w+)(?:\[[^\]]*\])*(?:;| =)", re.MULTILINE),
@@ -85,10 +89,19 @@ def owners(units: dict[str, dict[str, str]]) -> dict[str, str]:
     return found
 
 
-def graph(folder: Path) -> dict[str, dict[str, str]]:
-    """Return the units that each unit depends on, each with a reason."""
+def graph(folder: Path, doors: Iterable[str] = ()) -> dict[str, dict[str, str]]:
+    """Return the units that each unit depends on, each with a reason.
+
+    A header does not depend on the source that defines a function that it declares.
+
+    Args:
+        folder: the sources.
+        doors: units to which all that their header declares belongs.
+    """
     units = sources(folder)
     owner = owners(units)
+    for door in doors:
+        owner |= dict.fromkeys(DECLARED.findall(units[door][".h"]), door)
     edges: dict[str, dict[str, str]] = {unit: {} for unit in units}
     for unit, files in units.items():
         for suffix, text in files.items():
@@ -98,7 +111,8 @@ def graph(folder: Path) -> dict[str, dict[str, str]]:
                     edges[unit].setdefault(target, f"{unit}{suffix} includes {name}")
             # Members and labels belong to no unit.
             bare = re.sub(r"(?:->|\.)\s*\w+", " ", STRING.sub(" ", text))
-            for name in set(WORD.findall(bare)):
+            declared = {n for rule in (DECLARED, INLINE) for n in rule.findall(bare)}
+            for name in set(WORD.findall(bare)) - (declared if suffix == ".h" else set()):
                 target = owner.get(name, unit)
                 if target != unit:
                     edges[unit].setdefault(target, f"{unit}{suffix} uses {name}")
@@ -171,7 +185,7 @@ def test_a_planted_circle_is_found(file: str, text: str, tmp_path: Path) -> None
 
 def outside(folder: Path, wing: str) -> Iterator[tuple[str, str]]:
     """Yield each arrow from outside a wing into it: its end, and its reason."""
-    for unit, targets in graph(folder).items():
+    for unit, targets in graph(folder, DOORS[wing]).items():
         if not unit.startswith(wing):
             yield from (item for item in targets.items() if item[0].startswith(wing))
 
