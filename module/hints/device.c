@@ -17,11 +17,11 @@
 
 #define FLAGS	(CPUIDLE_LATENCY_KEEP | CPUIDLE_LATENCY_RESET_ON_FORK)
 
-static bool is_valid(const struct cpuidle_latency *arg)
+static bool is_valid(unsigned int command, const struct cpuidle_latency *arg)
 {
 	bool none = !arg->value && !arg->limit_ns && !arg->flags;
 
-	if (arg->flags & ~FLAGS)
+	if (arg->flags & (command == CPUIDLE_LATENCY_SET_GROUP ? ~0 : ~FLAGS))
 		return false;
 	switch (arg->kind) {
 	case CPUIDLE_LATENCY_NONE:
@@ -33,26 +33,6 @@ static bool is_valid(const struct cpuidle_latency *arg)
 		return !arg->value && arg->limit_ns < S64_MAX;
 	}
 	return false;
-}
-
-static struct cil_request request_of(const struct cpuidle_latency *arg)
-{
-	return (struct cil_request){
-		.limit_ns = arg->limit_ns,
-		.kind = arg->kind,
-		.value = arg->value,
-		.flags = arg->flags,
-		.level = CIL_LEVEL_NONE,
-	};
-}
-
-static void fill_request(struct cpuidle_latency *arg,
-			 const struct cil_request *request)
-{
-	arg->kind = request->kind;
-	arg->value = request->value;
-	arg->limit_ns = request->limit_ns;
-	arg->flags = request->flags;
 }
 
 /* On success the target holds a reference on the task. */
@@ -98,43 +78,38 @@ static void put_target(const struct cil_target *target)
 		put_task_struct(target->task);
 }
 
-static int find_target(unsigned int command, int fd, struct cil_target *target)
+static bool is_get(unsigned int command)
 {
-	if (command == CPUIDLE_LATENCY_SET_TASK ||
-	    command == CPUIDLE_LATENCY_GET_TASK)
-		return find_task(fd, target);
-	return find_group(fd, target);
+	return _IOC_DIR(command) & _IOC_READ;
 }
 
-static int set_request(unsigned int command, const struct cpuidle_latency *arg)
+/* Sets the request of the target, or fills @arg with it. */
+static int serve(unsigned int command, struct cpuidle_latency *arg)
 {
-	const struct cil_request wanted = request_of(arg);
+	bool is_task = command == CPUIDLE_LATENCY_SET_TASK ||
+		       command == CPUIDLE_LATENCY_GET_TASK;
+	struct cil_request request = {
+		.limit_ns = arg->limit_ns,
+		.kind = arg->kind,
+		.value = arg->value,
+		.flags = arg->flags,
+		.level = CIL_LEVEL_NONE,
+	};
 	struct cil_target target;
 	int ret;
 
-	if (!is_valid(arg) ||
-	    (arg->flags && command == CPUIDLE_LATENCY_SET_GROUP))
+	if (!is_get(command) && !is_valid(command, arg))
 		return -EINVAL;
-	ret = find_target(command, arg->fd, &target);
+	ret = is_task ? find_task(arg->fd, &target) : find_group(arg->fd, &target);
 	if (ret)
 		return ret;
-	ret = cil_request_set(&target, &wanted);
+	ret = is_get(command) ? cil_request_get(&target, &request) :
+				cil_request_set(&target, &request);
 	put_target(&target);
-	return ret;
-}
-
-static int get_request(unsigned int command, struct cpuidle_latency *arg)
-{
-	struct cil_request found;
-	struct cil_target target;
-	int ret = find_target(command, arg->fd, &target);
-
-	if (ret)
-		return ret;
-	ret = cil_request_get(&target, &found);
-	put_target(&target);
-	if (!ret)
-		fill_request(arg, &found);
+	arg->kind = request.kind;
+	arg->value = request.value;
+	arg->limit_ns = request.limit_ns;
+	arg->flags = request.flags;
 	return ret;
 }
 
@@ -167,12 +142,11 @@ static long device_ioctl(struct file *file, unsigned int command,
 	switch (command) {
 	case CPUIDLE_LATENCY_SET_TASK:
 	case CPUIDLE_LATENCY_SET_GROUP:
-		return copy_in(&arg, user, size) ?: set_request(command, &arg);
 	case CPUIDLE_LATENCY_GET_TASK:
 	case CPUIDLE_LATENCY_GET_GROUP:
-		ret = copy_in(&arg, user, size) ?: get_request(command, &arg);
+		ret = copy_in(&arg, user, size) ?: serve(command, &arg);
 		/* What lies behind is 0 already. */
-		if (!ret && copy_to_user(user, &arg, sizeof(arg)))
+		if (!ret && is_get(command) && copy_to_user(user, &arg, sizeof(arg)))
 			ret = -EFAULT;
 		return ret;
 	}

@@ -35,23 +35,23 @@ static struct task_struct *find_thread(pid_t nr)
 }
 
 static int change_hint(const struct cil_target *target,
-		       const struct cil_request *wanted)
+		       const struct cil_request *request)
 {
-	struct cil_request found;
+	struct cil_request before;
 	int ret = 0;
 
-	if (wanted->kind == CPUIDLE_LATENCY_NONE) {
-		ret = cil_request_get(target, &found);
-		if (!ret && found.kind == CPUIDLE_LATENCY_NONE)
+	if (request->kind == CPUIDLE_LATENCY_NONE) {
+		ret = cil_request_get(target, &before);
+		if (!ret && before.kind == CPUIDLE_LATENCY_NONE)
 			ret = -ENOENT;
 	}
-	return ret ?: cil_request_set(target, wanted);
+	return ret ?: cil_request_set(target, request);
 }
 
 /* "PID LIMIT_US" sets a hint, "PID -" removes it. */
 static int parse_hint(char *line)
 {
-	struct cil_request wanted = { .kind = CPUIDLE_LATENCY_LIMIT };
+	struct cil_request request = { .kind = CPUIDLE_LATENCY_LIMIT };
 	struct cil_target target = { .trusted = true };
 	char *limit = strim(line);
 	char *pid = strsep(&limit, " ");
@@ -63,15 +63,15 @@ static int parse_hint(char *line)
 		return -EINVAL;
 	limit = skip_spaces(limit);
 	if (!strcmp(limit, "-"))
-		wanted.kind = CPUIDLE_LATENCY_NONE;
+		request.kind = CPUIDLE_LATENCY_NONE;
 	else if (!kstrtou32(limit, 10, &limit_us))
-		wanted.limit_ns = (s64)limit_us * NSEC_PER_USEC;
+		request.limit_ns = (s64)limit_us * NSEC_PER_USEC;
 	else
 		return -EINVAL;
 	target.task = find_thread(nr);
 	if (!target.task)
 		return -ESRCH;
-	ret = change_hint(&target, &wanted);
+	ret = change_hint(&target, &request);
 	put_task_struct(target.task);
 	return ret;
 }

@@ -33,7 +33,7 @@ struct cil_owner {
  *	run-queue locks held
  * @task: the task, NULL in the pool; while @lock is held it is not freed
  * @payer: whom it counts for
- * @own: what was asked for the task itself
+ * @request: what was asked for the task itself
  * @owner: as whom the task was when that was asked, and the payer was found
  * @expected_ns: the longest sleep to expect of the task, of a child as of its
  *	parent
@@ -59,7 +59,7 @@ struct cil_hint {
 	raw_spinlock_t lock;
 	struct task_struct *task;
 	struct cil_user *payer;
-	struct cil_request own;
+	struct cil_request request;
 	struct cil_owner owner;
 	u64 expected_ns;
 	u64 stopped_ns;
@@ -96,9 +96,9 @@ static inline void cil_hint_note_again(struct cil_hint *hint)
 }
 
 /* Was something asked for the task itself? Else its group has a value. */
-static inline bool cil_hint_has_own(const struct cil_hint *hint)
+static inline bool cil_hint_has_request(const struct cil_hint *hint)
 {
-	return hint->own.kind != CPUIDLE_LATENCY_NONE;
+	return hint->request.kind != CPUIDLE_LATENCY_NONE;
 }
 
 #endif /* CIL_POOL_H */

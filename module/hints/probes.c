@@ -307,15 +307,15 @@ static unsigned long useful(bool act)
 
 /**
  * cil_probes_attach() - attach the probes that a request is going to need
- * @wanted: the request
+ * @request: the request
  * @privileged: the request for a hint comes with CAP_SYS_NICE
  *
  * Context: process, may sleep; cil_hints_lock is held.
  * Return: 0, -ENOMEM, or -EOPNOTSUPP (the kernel lacks a tracepoint).
  */
-int cil_probes_attach(const struct cil_request *wanted, bool privileged)
+int cil_probes_attach(const struct cil_request *request, bool privileged)
 {
-	unsigned long these = useful(cil_request_can_act(wanted) ||
+	unsigned long these = useful(cil_request_can_act(request) ||
 				     cil_levels_can_act());
 	int ret;
 

@@ -6,7 +6,7 @@
 
 void cil_probes_init(void);
 void cil_probes_exit(void);
-int cil_probes_attach(const struct cil_request *wanted, bool privileged);
+int cil_probes_attach(const struct cil_request *request, bool privileged);
 void cil_probes_update(void);
 u32 cil_probes_attachments(void);
 void cil_probes_detach_soon(void);

@@ -68,7 +68,7 @@ static void look_at_hint(struct cil_recount *recount, const struct cil_hint *hin
 	if (!task)
 		return;
 	recount->hints++;
-	recount->users[hint->own.level] += cil_hint_has_own(hint);
+	recount->users[hint->request.level] += cil_hint_has_request(hint);
 	cil_user_found(hint->payer);
 	recount->placed[hint->cpu * (CIL_LEVELS + 1) + hint->level]++;
 	/* Without these probes it is where it was when they were last attached. */
@@ -191,7 +191,7 @@ static void show_hint(struct seq_file *seq, struct cil_hint *hint)
 		seq_printf(seq, "%d ", task_pid_nr(hint->task));
 		show_limit(seq, hint->level);
 		seq_printf(seq, "%d ", hint->cpu);
-		show_request(seq, &hint->own);
+		show_request(seq, &hint->request);
 		/* A user chooses the name, and shall add no line to the list. */
 		seq_escape_str(seq, hint->task->comm, ESCAPE_OCTAL | ESCAPE_NP, NULL);
 		seq_putc(seq, '\n');

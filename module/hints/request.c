@@ -37,6 +37,36 @@
 /* Threads for which the lock is held at once: any user's request may be for many. */
 #define BATCH	16
 
+/**
+ * struct cil_change - a request on its way, and how far it has come
+ * @target: the tasks or the group that are meant
+ * @request: what they get; its level is held during a step
+ * @privileged: the reserve may be used
+ * @wake: CPUs that should decide again, NULL if the request may interrupt none
+ * @next: the thread to go on with, NULL at the end; a reference is held
+ * @steps: how many there may be; a process may make threads as fast as they get it
+ * @passes: how often the walk may begin again with the first thread
+ * @seen: a thread that does not exit has what is wanted
+ * @others: threads other than the current one are new here, or have left
+ * @round: see cil_hint_settle()
+ * @groups: values of groups have changed
+ * @last: see cil_groups_publish()
+ */
+struct cil_change {
+	const struct cil_target *target;
+	struct cil_request request;
+	bool privileged;
+	struct cpumask *wake;
+	struct task_struct *next;
+	int steps;
+	int passes;
+	bool seen;
+	bool others;
+	u32 round;
+	bool groups;
+	u64 last;
+};
+
 /* The thread behind a place in the list of a process' threads, NULL at the end. */
 static struct task_struct *thread_behind(const struct task_struct *task,
 					 struct list_head *place)
@@ -75,17 +105,17 @@ static struct task_struct *next_meant(const struct cil_target *target,
  * a namespace of its own.
  */
 static int may_set_task(struct task_struct *task, const struct cred *theirs,
-			const struct cil_request *wanted)
+			const struct cil_request *request)
 {
 	kuid_t euid = current_euid();
 	bool mine = uid_eq(theirs->uid, euid) || uid_eq(theirs->euid, euid);
-	struct cil_request own;
+	struct cil_request before;
 
 	if (!mine && !ns_capable(theirs->user_ns, CAP_SYS_NICE))
 		return -EPERM;
-	cil_hint_read_own(task, &own);
-	if ((cil_request_is_below(wanted, &own) ||
-	     wanted->flags & CPUIDLE_LATENCY_KEEP) && !capable(CAP_SYS_NICE))
+	cil_hint_read_request(task, &before);
+	if ((cil_request_is_below(request, &before) ||
+	     request->flags & CPUIDLE_LATENCY_KEEP) && !capable(CAP_SYS_NICE))
 		return -EACCES;
 	return 0;
 }
@@ -103,17 +133,16 @@ static bool may_use_reserve(const struct cil_target *target)
  * Before any thread is changed; each is looked at again then. Returns 0, -EPERM
  * or -EACCES.
  */
-static int may_set_tasks(const struct cil_target *target,
-			 const struct cil_request *wanted)
+static int may_set_tasks(const struct cil_change *change)
 {
 	struct task_struct *t;
 	int ret = 0;
 
-	if (target->trusted)
+	if (change->target->trusted)
 		return 0;
 	rcu_read_lock();
-	for_each_meant(target, t) {
-		ret = may_set_task(t, __task_cred(t), wanted);
+	for_each_meant(change->target, t) {
+		ret = may_set_task(t, __task_cred(t), &change->request);
 		if (ret)
 			break;
 	}
@@ -166,42 +195,16 @@ static int may_write_group(const struct cil_target *target)
  * CAP_SYS_NICE is needed to make a group's tasks more sensitive. Without a value
  * a group limits no task, so taking one away counts as that.
  */
-static int may_set_group(const struct cil_target *target,
-			 const struct cil_request *wanted)
+static int may_set_group(const struct cil_change *change)
 {
-	const struct cil_group *old = cil_group_lookup(cgroup_id(target->cgroup));
+	const struct cil_group *old = cil_group_lookup(cgroup_id(change->target->cgroup));
 	static const struct cil_request none = { .level = CIL_LEVEL_NONE };
-	const struct cil_request *before = old ? &old->value.request : &none;
 
-	if (!cil_request_is_below(wanted, before) &&
-	    !(old && wanted->kind == CPUIDLE_LATENCY_NONE))
+	if (!cil_request_is_below(&change->request, old ? &old->value.request : &none) &&
+	    !(old && change->request.kind == CPUIDLE_LATENCY_NONE))
 		return 0;
 	return capable(CAP_SYS_NICE) ? 0 : -EACCES;
 }
-
-/**
- * struct cil_progress - how far a request has come
- * @next: the thread to go on with, NULL at the end; a reference is held
- * @steps: how many there may be; a process may make threads as fast as they get it
- * @passes: how often the walk may begin again with the first thread
- * @seen: a thread that does not exit has what is wanted
- * @others: threads other than the current one are new here, or have left
- * @round: see cil_hint_settle()
- * @groups: values of groups have changed
- * @last: see cil_groups_publish()
- * @wake: CPUs that should decide again, NULL if the request may interrupt none
- */
-struct cil_progress {
-	struct task_struct *next;
-	int steps;
-	int passes;
-	bool seen;
-	bool others;
-	u32 round;
-	bool groups;
-	u64 last;
-	struct cpumask *wake;
-};
 
 static u8 level_of(const struct task_struct *thread)
 {
@@ -214,30 +217,28 @@ static u8 level_of(const struct task_struct *thread)
  * See cil_hint_set(). The credentials are read once: a thread that has others by
  * now loses what it gets here.
  */
-static int set_thread(const struct cil_target *target, struct task_struct *thread,
-		      const struct cil_request *wanted, bool privileged,
-		      struct cil_progress *progress)
+static int set_thread(const struct cil_change *change, struct task_struct *thread)
 {
 	const struct cred *cred = __task_cred(thread);
 	u8 before = level_of(thread);
-	int ret = target->trusted ? 0 : may_set_task(thread, cred, wanted);
+	int ret = change->target->trusted ? 0 :
+		  may_set_task(thread, cred, &change->request);
 
 	if (ret)
 		return ret;
-	ret = cil_hint_set(thread, cred, wanted, privileged);
+	ret = cil_hint_set(thread, cred, &change->request, change->privileged);
 	if (cil_placement_change(task_cpu(thread), before, level_of(thread)) &&
-	    progress->wake)
-		cpumask_set_cpu(task_cpu(thread), progress->wake);
+	    change->wake)
+		cpumask_set_cpu(task_cpu(thread), change->wake);
 	return ret;
 }
 
 /* Where the walk goes on; the thread that it had come to may be gone. */
-static struct task_struct *thread_to_go_on(const struct cil_target *target,
-					   struct cil_progress *progress)
+static struct task_struct *thread_to_go_on(struct cil_change *change)
 {
-	if (pid_alive(progress->next))
-		return progress->next;
-	return progress->passes-- ? first_meant(target) : NULL;
+	if (pid_alive(change->next))
+		return change->next;
+	return change->passes-- ? first_meant(change->target) : NULL;
 }
 
 static bool is_same(const struct cil_request *a, const struct cil_request *b)
@@ -247,69 +248,65 @@ static bool is_same(const struct cil_request *a, const struct cil_request *b)
 }
 
 static bool is_set(const struct task_struct *thread,
-		   const struct cil_request *wanted)
+		   const struct cil_request *request)
 {
-	struct cil_request own;
+	struct cil_request before;
 
-	cil_hint_read_own(thread, &own);
-	if (wanted->kind == CPUIDLE_LATENCY_NONE)
-		return own.kind == CPUIDLE_LATENCY_NONE;
-	return is_same(&own, wanted);
+	cil_hint_read_request(thread, &before);
+	if (request->kind == CPUIDLE_LATENCY_NONE)
+		return before.kind == CPUIDLE_LATENCY_NONE;
+	return is_same(&before, request);
 }
 
 /*
  * The next thread to which there is something to do, found without the lock.
  * Returns false at the end.
  */
-static bool find_next(const struct cil_target *target,
-		      const struct cil_request *wanted,
-		      struct cil_progress *progress)
+static bool find_next(struct cil_change *change)
 {
-	struct task_struct *before = progress->next;
+	struct task_struct *before = change->next;
 	struct task_struct *t;
 
 	if (!before)
 		return false;
 	rcu_read_lock();
-	for (t = thread_to_go_on(target, progress); t; t = next_meant(target, t)) {
+	for (t = thread_to_go_on(change); t; t = next_meant(change->target, t)) {
 		if (READ_ONCE(t->flags) & PF_EXITING)
 			continue;
-		if (!is_set(t, wanted))
+		if (!is_set(t, &change->request))
 			break;
-		progress->seen = true;
+		change->seen = true;
 	}
-	progress->next = t ? get_task_struct(t) : NULL;
+	change->next = t ? get_task_struct(t) : NULL;
 	rcu_read_unlock();
 	put_task_struct(before);
 	return t;
 }
 
 /* Some threads, from the one that was found on; none if that is gone. */
-static int set_threads(const struct cil_target *target,
-		       const struct cil_request *wanted,
-		       struct cil_progress *progress)
+static int set_threads(struct cil_change *change)
 	__must_hold(&cil_hints_lock)
 {
-	bool privileged = may_use_reserve(target);
-	struct task_struct *before = progress->next;
+	struct task_struct *before = change->next;
 	struct task_struct *t = before;
 	int left = BATCH;
 	int ret = 0;
 
+	lockdep_assert_held(&cil_hints_lock);
 	rcu_read_lock();
-	for (; t && pid_alive(before) && left--; t = next_meant(target, t)) {
-		ret = set_thread(target, t, wanted, privileged, progress);
+	for (; t && pid_alive(before) && left--; t = next_meant(change->target, t)) {
+		ret = set_thread(change, t);
 		if (ret == -ESRCH)
 			continue;
 		if (ret < 0)
 			break;
-		progress->others |= ret && t != current;
-		progress->seen = true;
+		change->others |= ret && t != current;
+		change->seen = true;
 	}
-	progress->next = t ? get_task_struct(t) : NULL;
+	change->next = t ? get_task_struct(t) : NULL;
 	rcu_read_unlock();
 	put_task_struct(before);
-	progress->round = cil_hints_settle_round();
+	change->round = cil_hints_settle_round();
 	return ret == -ESRCH ? 0 : min(ret, 0);
 }
 
@@ -318,17 +315,16 @@ static int set_threads(const struct cil_target *target,
  * hint that their parent had a moment ago. Both are over after a grace period.
  * Requests of others do not wait for it: the lock is not held.
  */
-static void settle_threads(const struct cil_target *target,
-			   const struct cil_progress *progress)
+static void settle_threads(const struct cil_change *change)
 {
 	struct task_struct *t;
 
 	synchronize_rcu();
 	rcu_read_lock();
-	for_each_meant(target, t)
-		cil_hint_settle(t, progress->round, progress->wake);
+	for_each_meant(change->target, t)
+		cil_hint_settle(t, change->round, change->wake);
 	rcu_read_unlock();
-	cil_placement_wake(progress->wake, cil_probes_act());
+	cil_placement_wake(change->wake, cil_probes_act());
 }
 
 /*
@@ -423,42 +419,39 @@ static struct cil_group *make_group(const struct cil_group *old, bool privileged
 	return ERR_PTR(ret);
 }
 
-static int insert_group(u64 id, const struct cil_request *request,
-			const struct cil_group *old, bool privileged)
+static int insert_group(const struct cil_change *change, const struct cil_group *old)
 {
-	struct cil_group *group = make_group(old, privileged);
+	struct cil_group *group = make_group(old, change->privileged);
 
 	if (IS_ERR(group))
 		return PTR_ERR(group);
-	group->id = id;
-	group->value.request = *request;
-	cil_level_hold(request);
+	group->id = cgroup_id(change->target->cgroup);
+	group->value.request = change->request;
+	cil_level_hold(&change->request);
 	cil_group_insert(group);
 	return 0;
 }
 
-static int set_group(const struct cil_target *target,
-		     const struct cil_request *wanted,
-		     struct cil_progress *progress)
+static int set_group(struct cil_change *change)
 	__must_hold(&cil_hints_lock)
 {
-	struct cgroup *cgroup = target->cgroup;
+	bool removes = change->request.kind == CPUIDLE_LATENCY_NONE;
+	struct cgroup *cgroup = change->target->cgroup;
 	struct cil_group *old = cil_group_lookup(cgroup_id(cgroup));
-	int ret = 0;
+	int ret;
 
+	lockdep_assert_held(&cil_hints_lock);
 	/* Else any user with a cgroup could have all hints resolved again. */
-	if (old && is_same(&old->value.request, wanted) &&
+	if (old && is_same(&old->value.request, &change->request) &&
 	    cil_user_is(old->value.payer, current_cred()))
 		return 0;
-	if (wanted->kind != CPUIDLE_LATENCY_NONE)
-		ret = insert_group(cgroup_id(cgroup), wanted, old,
-				   may_use_reserve(target));
-	if (ret || (!old && wanted->kind == CPUIDLE_LATENCY_NONE))
+	ret = removes ? 0 : insert_group(change, old);
+	if (ret || (!old && removes))
 		return ret;
 	if (old)
 		cil_group_unlink(old);
-	progress->groups = true;
-	progress->last = cil_groups_publish();
+	change->groups = true;
+	change->last = cil_groups_publish();
 	/* Removed meanwhile: before the value was there no probe said so. */
 	smp_mb();
 	if (!(READ_ONCE(cgroup->self.flags) & CSS_ONLINE))
@@ -467,99 +460,78 @@ static int set_group(const struct cil_target *target,
 }
 
 /* One step with the lock held: some threads, or the group. */
-static int set_locked(const struct cil_target *target,
-		      const struct cil_request *wanted,
-		      struct cil_progress *progress)
-	__must_hold(&cil_hints_lock)
-{
-	bool privileged = may_use_reserve(target);
-	struct cil_request request = *wanted;
-	int ret;
-
-	lockdep_assert_held(&cil_hints_lock);
-	ret = target->cgroup ? may_set_group(target, wanted) : 0;
-	if (!ret && wanted->kind != CPUIDLE_LATENCY_NONE)
-		ret = cil_probes_attach(wanted, privileged);
-	ret = ret ?: cil_level_get(&request, privileged);
-	if (!ret) {
-		ret = target->cgroup ? set_group(target, &request, progress) :
-				       set_threads(target, &request, progress);
-		cil_level_put(&request);
-	}
-	cil_probes_detach_soon();
-	return ret;
-}
-
-static int take_step(const struct cil_target *target,
-		     const struct cil_request *wanted,
-		     struct cil_progress *progress)
+static int take_step(struct cil_change *change)
 {
 	int ret = fatal_signal_pending(current) ? -EINTR :
 		  rt_mutex_lock_killable(&cil_hints_lock);
 
 	if (ret)
 		return ret;
-	ret = set_locked(target, wanted, progress);
+	ret = change->target->cgroup ? may_set_group(change) : 0;
+	if (!ret && change->request.kind != CPUIDLE_LATENCY_NONE)
+		ret = cil_probes_attach(&change->request, change->privileged);
+	ret = ret ?: cil_level_get(&change->request, change->privileged);
+	if (!ret) {
+		ret = change->target->cgroup ? set_group(change) : set_threads(change);
+		cil_level_put(&change->request);
+	}
+	cil_probes_detach_soon();
 	rt_mutex_unlock(&cil_hints_lock);
 	return ret;
 }
 
 /* Also after an error some threads may have got theirs. */
-static int set_tasks(const struct cil_target *target,
-		     const struct cil_request *wanted,
-		     struct cil_progress *progress)
+static int set_tasks(struct cil_change *change)
 {
-	int ret = may_set_tasks(target, wanted);
+	struct task_struct *task = change->target->task;
+	int ret = may_set_tasks(change);
 
-	progress->next = get_task_struct(target->task);
-	progress->steps = 2 * get_nr_threads(target->task) / BATCH + PASSES;
-	while (!ret && progress->steps-- && find_next(target, wanted, progress)) {
-		ret = take_step(target, wanted, progress);
+	change->next = get_task_struct(task);
+	change->steps = 2 * get_nr_threads(task) / BATCH + PASSES;
+	change->passes = PASSES;
+	change->seen = false;
+	change->others = false;
+	while (!ret && change->steps-- && find_next(change)) {
+		ret = take_step(change);
 		cond_resched();
 	}
-	if (progress->next)
-		put_task_struct(progress->next);
-	cil_placement_wake(progress->wake, cil_probes_act());
-	if (progress->others)
-		settle_threads(target, progress);
-	if (!ret && !progress->seen)
+	if (change->next)
+		put_task_struct(change->next);
+	cil_placement_wake(change->wake, cil_probes_act());
+	if (change->others)
+		settle_threads(change);
+	if (!ret && !change->seen)
 		ret = -ESRCH;
 	return ret;
 }
 
-static int set_value_of_group(const struct cil_target *target,
-			      const struct cil_request *wanted,
-			      struct cpumask *wake)
+static int set_all_tasks(struct cil_change *change)
 {
-	struct cil_progress progress = { .wake = wake };
-	int ret;
-
-	cil_request_flush_groups();
-	ret = may_write_group(target) ?: take_step(target, wanted, &progress);
-	if (progress.groups)
-		settle_groups(progress.last, wake);
-	return ret;
-}
-
-static int set_all_tasks(const struct cil_target *target,
-			 const struct cil_request *wanted, struct cpumask *wake)
-{
-	struct cil_progress progress;
 	int passes = PASSES;
 	int ret;
 
 	do {
-		progress = (struct cil_progress){ .passes = PASSES, .wake = wake };
-		ret = set_tasks(target, wanted, &progress);
-	} while (progress.others && wanted->kind == CPUIDLE_LATENCY_NONE &&
+		ret = set_tasks(change);
+	} while (change->others && change->request.kind == CPUIDLE_LATENCY_NONE &&
 		 --passes && !fatal_signal_pending(current));
+	return ret;
+}
+
+static int set_value_of_group(struct cil_change *change)
+{
+	int ret;
+
+	cil_request_flush_groups();
+	ret = may_write_group(change->target) ?: take_step(change);
+	if (change->groups)
+		settle_groups(change->last, change->wake);
 	return ret;
 }
 
 /**
  * cil_request_set() - set or remove hints, or the value of a group
  * @target: whose
- * @wanted: what; level is ignored. CPUIDLE_LATENCY_NONE removes
+ * @request: what; level is ignored. CPUIDLE_LATENCY_NONE removes
  *
  * If a thread cannot get its hint, those before it have theirs. Hints are taken
  * away until none is found, since threads that are made meanwhile inherit. A
@@ -577,19 +549,22 @@ static int set_all_tasks(const struct cil_target *target,
  * * -ENOSPC - too many hints, groups or distinct limits
  */
 int cil_request_set(const struct cil_target *target,
-		    const struct cil_request *wanted)
+		    const struct cil_request *request)
 {
-	struct cpumask *wake = NULL;
+	struct cil_change change = {
+		.target = target,
+		.request = *request,
+		.privileged = may_use_reserve(target),
+	};
 	int ret;
 
-	if (may_use_reserve(target)) {
-		wake = kzalloc(cpumask_size(), GFP_KERNEL);
-		if (!wake)
+	if (change.privileged) {
+		change.wake = kzalloc(cpumask_size(), GFP_KERNEL);
+		if (!change.wake)
 			return -ENOMEM;
 	}
-	ret = target->cgroup ? set_value_of_group(target, wanted, wake) :
-			       set_all_tasks(target, wanted, wake);
-	kfree(wake);
+	ret = target->cgroup ? set_value_of_group(&change) : set_all_tasks(&change);
+	kfree(change.wake);
 	return ret;
 }
 
@@ -597,7 +572,7 @@ int cil_request_set(const struct cil_target *target,
 static DEFINE_SPINLOCK(get_lock);
 
 /* Returns 0 or -ESRCH. */
-static int get_tasks(const struct cil_target *target, struct cil_request *found)
+static int get_tasks(const struct cil_target *target, struct cil_request *request)
 {
 	struct task_struct *t;
 	int ret = -ESRCH;
@@ -607,7 +582,7 @@ static int get_tasks(const struct cil_target *target, struct cil_request *found)
 		if (READ_ONCE(t->flags) & PF_EXITING)
 			continue;
 		spin_lock(&get_lock);
-		cil_hint_read_own(t, found);
+		cil_hint_read_request(t, request);
 		spin_unlock(&get_lock);
 		ret = 0;
 		break;
@@ -616,30 +591,30 @@ static int get_tasks(const struct cil_target *target, struct cil_request *found)
 	return ret;
 }
 
-static void get_group(const struct cgroup *cgroup, struct cil_request *found)
+static void get_group(const struct cgroup *cgroup, struct cil_request *request)
 {
 	const struct cil_group *group;
 
-	*found = (struct cil_request){ .level = CIL_LEVEL_NONE };
+	*request = (struct cil_request){ .level = CIL_LEVEL_NONE };
 	rcu_read_lock();
 	group = cil_group_lookup(cgroup_id(cgroup));
 	if (group)
-		*found = group->value.request;
+		*request = group->value.request;
 	rcu_read_unlock();
 }
 
 /**
  * cil_request_get() - what was asked for a task or a group
  * @target: whose; of a process the first thread that there is
- * @found: filled; CPUIDLE_LATENCY_NONE if nothing was asked
+ * @request: filled; CPUIDLE_LATENCY_NONE if nothing was asked
  *
  * Context: process.
  * Return: 0, or of a task -ESRCH (it has exited).
  */
-int cil_request_get(const struct cil_target *target, struct cil_request *found)
+int cil_request_get(const struct cil_target *target, struct cil_request *request)
 {
 	if (!target->cgroup)
-		return get_tasks(target, found);
-	get_group(target->cgroup, found);
+		return get_tasks(target, request);
+	get_group(target->cgroup, request);
 	return 0;
 }

@@ -24,8 +24,8 @@ struct cil_target {
 };
 
 int cil_request_set(const struct cil_target *target,
-		    const struct cil_request *wanted);
-int cil_request_get(const struct cil_target *target, struct cil_request *found);
+		    const struct cil_request *request);
+int cil_request_get(const struct cil_target *target, struct cil_request *request);
 
 void cil_request_flush_groups(void);
 

@@ -32,8 +32,8 @@ void cil_hint_trace(const struct cil_hint *hint, u8 what)
 	s64 limit_ns = hint->level == CIL_LEVEL_NONE ?
 		       CIL_HINT_NONE : cil_level_limit(hint->level);
 
-	trace_hint(hint->task, limit_ns, hint->cpu, what, hint->own.kind,
-		   hint->own.value);
+	trace_hint(hint->task, limit_ns, hint->cpu, what, hint->request.kind,
+		   hint->request.value);
 }
 
 /**
@@ -78,7 +78,7 @@ struct cil_hint *cil_hint_add(struct cil_bucket *bucket, struct task_struct *tas
 		return ERR_PTR(-ENOSPC);
 	raw_spin_lock(&hint->lock);
 	hint->payer = payer;
-	hint->own = (struct cil_request){ .level = CIL_LEVEL_NONE };
+	hint->request = (struct cil_request){ .level = CIL_LEVEL_NONE };
 	hint->expected_ns = expected_ns;
 	hint->sleeps = false;
 	hint->level = CIL_LEVEL_NONE;
@@ -95,21 +95,21 @@ struct cil_hint *cil_hint_add(struct cil_bucket *bucket, struct task_struct *tas
 }
 
 /**
- * cil_hint_set_own() - change the task's own request
+ * cil_hint_set_request() - change the task's own request
  * @hint: the hint
- * @own: the request; its level is held, and is held once more
+ * @request: the request; its level is held, and is held once more
  *
  * Context: the lock of the hint is held.
  */
-void cil_hint_set_own(struct cil_hint *hint, const struct cil_request *own)
+void cil_hint_set_request(struct cil_hint *hint, const struct cil_request *request)
 	__must_hold(&hint->lock)
 {
 	lockdep_assert_held(&hint->lock);
-	if (cil_hint_has_own(hint))
-		cil_level_put(&hint->own);
-	hint->own = *own;
-	if (cil_hint_has_own(hint))
-		cil_level_hold(own);
+	if (cil_hint_has_request(hint))
+		cil_level_put(&hint->request);
+	hint->request = *request;
+	if (cil_hint_has_request(hint))
+		cil_level_hold(request);
 }
 
 /**
@@ -128,8 +128,8 @@ void cil_hint_release(struct cil_hint *hint, u8 what)
 	cil_hint_trace(hint, what);
 	cil_placement_out(hint->cpu, hint->level);
 	cil_user_uncharge(hint->payer);
-	if (cil_hint_has_own(hint))
-		cil_level_put(&hint->own);
+	if (cil_hint_has_request(hint))
+		cil_level_put(&hint->request);
 	WRITE_ONCE(hint->task, NULL);
 	raw_spin_unlock(&hint->lock);
 	cil_pool_put(hint);
@@ -166,24 +166,24 @@ bool cil_hint_drop(struct task_struct *task, u8 what)
 }
 
 /**
- * cil_hint_read_own() - what was asked for a task itself
+ * cil_hint_read_request() - what was asked for a task itself
  * @task: the task
- * @own: filled; CPUIDLE_LATENCY_NONE if nothing
+ * @request: filled; CPUIDLE_LATENCY_NONE if nothing
  *
  * Context: process, within an RCU read section.
  */
-void cil_hint_read_own(const struct task_struct *task, struct cil_request *own)
+void cil_hint_read_request(const struct task_struct *task, struct cil_request *request)
 {
 	struct cil_hint *hint;
 	unsigned long flags;
 
-	*own = (struct cil_request){ .level = CIL_LEVEL_NONE };
+	*request = (struct cil_request){ .level = CIL_LEVEL_NONE };
 	hint = READ_ONCE(cil_buckets) ? cil_hint_find(task) : NULL;
 	if (!hint)
 		return;
 	raw_spin_lock_irqsave(&hint->lock, flags);
 	if (hint->task == task && cil_hint_is_theirs(hint, task))
-		*own = hint->own;
+		*request = hint->request;
 	raw_spin_unlock_irqrestore(&hint->lock, flags);
 }
 

@@ -30,11 +30,11 @@ struct cil_hint *cil_hint_add(struct cil_bucket *bucket, struct task_struct *tas
 			      bool privileged);
 void cil_hint_release(struct cil_hint *entry, u8 what)
 	__releases(&entry->lock);
-void cil_hint_set_own(struct cil_hint *hint, const struct cil_request *own);
+void cil_hint_set_request(struct cil_hint *hint, const struct cil_request *request);
 void cil_hint_set_level(struct cil_hint *hint, u8 level);
 void cil_hint_trace(const struct cil_hint *hint, u8 what);
 bool cil_hint_drop(struct task_struct *task, u8 what);
-void cil_hint_read_own(const struct task_struct *task, struct cil_request *own);
+void cil_hint_read_request(const struct task_struct *task, struct cil_request *request);
 void cil_hints_drop_all(void);
 
 /**
@@ -98,7 +98,7 @@ static inline bool cil_hint_is_theirs(const struct cil_hint *hint,
 {
 	struct cil_owner owner;
 
-	if (!cil_hint_has_own(hint) || hint->own.flags & CPUIDLE_LATENCY_KEEP)
+	if (!cil_hint_has_request(hint) || hint->request.flags & CPUIDLE_LATENCY_KEEP)
 		return true;
 	owner = cil_owner_of(rcu_dereference_raw(task->real_cred));
 	return uid_eq(hint->owner.uid, owner.uid) &&

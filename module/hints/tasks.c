@@ -22,7 +22,7 @@
 
 /**
  * struct cil_grant - what a task gets
- * @own: the request; its level is held
+ * @request: the request; its level is held
  * @owner: as whom the task is meant
  * @payer: pays for it; charged already
  * @expected_ns: the longest sleep to expect, if it has no hint yet
@@ -30,7 +30,7 @@
  * @privileged: the reserve may be used
  */
 struct cil_grant {
-	struct cil_request own;
+	struct cil_request request;
 	struct cil_owner owner;
 	struct cil_user *payer;
 	u64 expected_ns;
@@ -66,10 +66,10 @@ u32 cil_hints_refused(void)
 static const struct cil_request *hint_effective(const struct cil_hint *hint,
 						const struct cil_group_value *group)
 {
-	if (group && (!cil_hint_has_own(hint) ||
-		      cil_request_is_below(&hint->own, &group->request)))
+	if (group && (!cil_hint_has_request(hint) ||
+		      cil_request_is_below(&hint->request, &group->request)))
 		return &group->request;
-	return &hint->own;
+	return &hint->request;
 }
 
 static void hint_resolve(struct cil_hint *hint, const struct cil_group_value *group)
@@ -108,7 +108,7 @@ static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
 	__must_hold(&hint->lock)
 {
 	lockdep_assert_held(&hint->lock);
-	cil_hint_set_own(hint, &grant->own);
+	cil_hint_set_request(hint, &grant->request);
 	hint->owner = grant->owner;
 	hint_resolve(hint, cil_group_of(hint->task));
 	cil_hint_trace(hint, grant->what);
@@ -127,7 +127,7 @@ static bool grant_may_pay(const struct cil_grant *grant)
 static int hint_change(struct cil_hint *hint, const struct cil_grant *grant)
 	__must_hold(&hint->lock)
 {
-	bool stands = grant->what == CIL_HINT_INHERIT && cil_hint_has_own(hint);
+	bool stands = grant->what == CIL_HINT_INHERIT && cil_hint_has_request(hint);
 	struct cil_user *payer = grant->payer;
 
 	lockdep_assert_held(&hint->lock);
@@ -189,7 +189,7 @@ static void hint_unset_locked(struct cil_hint *hint,
 		cil_hint_release(hint, CIL_HINT_REMOVE);
 		return;
 	}
-	cil_hint_set_own(hint, &none);
+	cil_hint_set_request(hint, &none);
 	hint_resolve(hint, group);
 	cil_hint_trace(hint, CIL_HINT_REMOVE);
 	raw_spin_unlock(&hint->lock);
@@ -209,7 +209,7 @@ static int hint_unset(struct task_struct *task, bool stale)
 
 	raw_spin_lock_irqsave(&bucket->lock, flags);
 	hint = cil_hint_find(task);
-	had = hint && cil_hint_has_own(hint) &&
+	had = hint && cil_hint_has_request(hint) &&
 	      !(stale && cil_hint_is_theirs(hint, task));
 	if (had) {
 		raw_spin_lock(&hint->lock);
@@ -224,7 +224,7 @@ static int hint_unset(struct task_struct *task, bool stale)
  * @task: the task
  * @cred: the credentials with which it was allowed, the task's. If the task has
  *	changed its user since, it has no request afterwards
- * @own: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
+ * @request: the request; its level is held. CPUIDLE_LATENCY_NONE takes it away
  * @privileged: the reserve may be used
  *
  * Context: process, within an RCU read section; cil_hints_lock is held and the
@@ -237,10 +237,10 @@ static int hint_unset(struct task_struct *task, bool stale)
  * * -ENOMEM
  */
 int cil_hint_set(struct task_struct *task, const struct cred *cred,
-		 const struct cil_request *own, bool privileged)
+		 const struct cil_request *request, bool privileged)
 {
 	struct cil_grant grant = {
-		.own = *own,
+		.request = *request,
 		.owner = cil_owner_of(cred),
 		.expected_ns = SLEEP_UNKNOWN,
 		.what = CIL_HINT_SET,
@@ -249,9 +249,9 @@ int cil_hint_set(struct task_struct *task, const struct cred *cred,
 	int ret;
 
 	lockdep_assert_held(&cil_hints_lock);
-	if (own->kind == CPUIDLE_LATENCY_NONE)
+	if (request->kind == CPUIDLE_LATENCY_NONE)
 		return hint_unset(task, false);
-	grant.payer = cil_user_charge(own->flags & CPUIDLE_LATENCY_KEEP ?
+	grant.payer = cil_user_charge(request->flags & CPUIDLE_LATENCY_KEEP ?
 				      current_cred() : cred);
 	if (!grant.payer)
 		return -ENOMEM;
@@ -448,7 +448,7 @@ static bool charge_for_child(struct cil_hint *hint)
 	__must_hold(&hint->lock)
 {
 	lockdep_assert_held(&hint->lock);
-	if (hint->own.flags & CPUIDLE_LATENCY_KEEP)
+	if (hint->request.flags & CPUIDLE_LATENCY_KEEP)
 		return cil_user_charge_member(hint->payer);
 	return cil_user_charge_more(hint->payer);
 }
@@ -464,21 +464,21 @@ static bool grant_from_parent(struct task_struct *parent,
 	if (!hint)
 		return false;
 	raw_spin_lock(&hint->lock);
-	if (hint->task == parent && cil_hint_has_own(hint) &&
-	    !(hint->own.flags & CPUIDLE_LATENCY_RESET_ON_FORK) &&
+	if (hint->task == parent && cil_hint_has_request(hint) &&
+	    !(hint->request.flags & CPUIDLE_LATENCY_RESET_ON_FORK) &&
 	    cil_hint_is_theirs(hint, child)) {
 		has = charge_for_child(hint);
 		if (!has)
 			this_cpu_inc(refused);
 	}
 	if (has) {
-		grant->own = hint->own;
+		grant->request = hint->request;
 		grant->owner = hint->owner;
 		grant->payer = hint->payer;
 		grant->expected_ns = READ_ONCE(hint->expected_ns);
 		grant->what = CIL_HINT_INHERIT;
 		grant->privileged = false;
-		cil_level_hold(&grant->own);
+		cil_level_hold(&grant->request);
 	}
 	raw_spin_unlock(&hint->lock);
 	return has;
@@ -499,7 +499,7 @@ void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 		return;
 	if (hint_grant(child, &grant) < 0)
 		this_cpu_inc(refused);
-	cil_level_put(&grant.own);
+	cil_level_put(&grant.request);
 }
 
 /* What a task has now that its group has the value @group. False: no hint. */
@@ -512,7 +512,7 @@ static bool hint_update_group(struct cil_hint *hint,
 
 	lockdep_assert_held(&cil_bucket_of(hint->task)->lock);
 	raw_spin_lock(&hint->lock);
-	if (!cil_hint_has_own(hint) &&
+	if (!cil_hint_has_request(hint) &&
 	    !(group && hint_charge_group(hint, group->payer))) {
 		cil_hint_release(hint, CIL_HINT_GROUP);
 		return false;

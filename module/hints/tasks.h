@@ -6,7 +6,7 @@
 #include "hints/table.h"
 
 int cil_hint_set(struct task_struct *task, const struct cred *cred,
-		 const struct cil_request *own, bool privileged);
+		 const struct cil_request *request, bool privileged);
 u32 cil_hints_settle_round(void);
 void cil_hint_settle(struct task_struct *task, u32 round, struct cpumask *wake);
 void cil_hints_settle_all(void);

@@ -541,8 +541,8 @@ def test_root_does_not_wait_for_crowds_of_strangers(tmp_path: Path) -> None:
     assert found["beside"][2] <= MOST_NS, found
 
 
-FREED = """\tret = set_locked(target, wanted, progress);
-\trt_mutex_unlock(&cil_hints_lock);
+FREED = """\trt_mutex_unlock(&cil_hints_lock);
+\treturn ret;
 """
 
 
