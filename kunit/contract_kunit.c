@@ -14,7 +14,7 @@
 #define PERIODS	3000
 
 static const struct cil_policy *const policies[] = {
-#define X(name) &name##_policy,
+#define X(name, number) &name##_policy,
 	CIL_GOVERNORS(X)
 #undef X
 };

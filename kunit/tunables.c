@@ -9,7 +9,7 @@
 #include "../module/evacuate/policy/hold.h"
 #include "../governors/gate/gate.h"
 
-#define CIL_POLICY_OF(name) &name##_policy,
+#define CIL_POLICY_OF(name, number) &name##_policy,
 static const struct cil_policy *const policies[] = {
 	CIL_GOVERNORS(CIL_POLICY_OF)
 };

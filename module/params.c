@@ -148,7 +148,7 @@ static const struct kernel_param_ops param_ops = {
 	.get = param_get,
 };
 
-#define X(name)								\
+#define X(name, number)							\
 	static struct cil_param name##_param = {			\
 		.governor = &cil_governors[CIL_GOVERNOR_##name],	\
 	};								\

@@ -16,7 +16,7 @@
  * The kernel's callbacks do not name the governor that they are called for. So
  * each governor has an enable callback of its own. The rest is shared.
  */
-#define X(name)								\
+#define X(name, number)							\
 	static int enable_##name(struct cpuidle_driver *drv,		\
 				 struct cpuidle_device *dev)		\
 	{								\
@@ -31,7 +31,7 @@ static int enable_gate(struct cpuidle_driver *drv, struct cpuidle_device *dev)
 	return cil_glue_enable(&cil_gate, drv, dev);
 }
 
-#define X(name)								\
+#define X(name, number)							\
 	[CIL_GOVERNOR_##name] = enable_##name,
 static int (*const enable[])(struct cpuidle_driver *drv,
 			     struct cpuidle_device *dev) = {
@@ -110,8 +110,8 @@ static int register_governor(struct cil_governor *governor)
 
 static int add_governor(struct cil_governor *governor)
 {
-	governor->kernel.enable = governor->policy ? enable[governor->id] :
-						     enable_gate;
+	governor->kernel.enable = governor->policy ?
+				  enable[governor - cil_governors] : enable_gate;
 	governor->kernel.disable = cil_glue_disable;
 	governor->kernel.select = cil_glue_select;
 	governor->kernel.reflect = cil_glue_reflect;

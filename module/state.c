@@ -11,10 +11,10 @@
  * The least rating: the kernel prefers the current governor to ours. The
  * registry fills in the callbacks.
  */
-#define X(governor)							\
+#define X(governor, number)						\
 	[CIL_GOVERNOR_##governor] = {					\
 		.kernel = { .name = #governor, .rating = 0 },		\
-		.id = CIL_GOVERNOR_##governor,				\
+		.id = number,						\
 		.policy = &governor##_policy,				\
 	},
 struct cil_governor cil_governors[CIL_POLICY_COUNT] = {
@@ -25,7 +25,7 @@ struct cil_governor cil_governors[CIL_POLICY_COUNT] = {
 
 struct cil_governor cil_gate = {
 	.kernel = { .name = "gate", .rating = 0 },
-	.id = CIL_GOVERNOR_gate,
+	.id = CIL_GATE_NUMBER,
 };
 
 struct cil_cpu __percpu *cil_cpus;

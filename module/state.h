@@ -12,24 +12,23 @@
 #include "../governors/common/policy.h"
 #include "../governors/gate/gate.h"
 
-/* Those of governors/list.h, then the one that programs in BPF decide for. */
+/* Those of governors/list.h, the one that programs in BPF decide for among them. */
 #if CIL_BPF
-#define CIL_MODULE_GOVERNORS(X)	CIL_GOVERNORS(X) X(bpf)
+#define CIL_MODULE_GOVERNORS(X)	CIL_GOVERNORS(X) CIL_BPF_GOVERNOR(X)
 #else
 #define CIL_MODULE_GOVERNORS(X)	CIL_GOVERNORS(X)
 #endif
 
-#define X(name) extern const struct cil_policy name##_policy;
+#define X(name, number) extern const struct cil_policy name##_policy;
 CIL_MODULE_GOVERNORS(X)
 #undef X
 
-/* The position in that list; the gate has a number out of its reach. */
-enum cil_governor_id {
-#define X(name) CIL_GOVERNOR_##name,
+/* Positions in cil_governors. They are not the numbers that traces carry. */
+enum {
+#define X(name, number) CIL_GOVERNOR_##name,
 	CIL_MODULE_GOVERNORS(X)
 #undef X
 	CIL_POLICY_COUNT,
-	CIL_GOVERNOR_gate = 255,
 };
 
 /**
@@ -49,7 +48,7 @@ struct cil_tunable_set {
 /**
  * struct cil_governor - one of the module's governors
  * @kernel: what the kernel knows of it
- * @id: enum cil_governor_id
+ * @id: its number in traces, see governors/list.h
  * @policy: its decision logic, NULL for the gate
  * @state: the policy's state of each CPU
  * @tunables: current values
@@ -79,7 +78,7 @@ struct cil_governor {
  * @delta_tick_ns: likewise
  * @timers_seq: the decision that @sleep_length_ns and @delta_tick_ns belong to
  * @generation: of the tunables that were used
- * @governor: enum cil_governor_id
+ * @governor: number of the governor, see governors/list.h
  * @base_index: raw answer of a kernel governor, CIL_STATE_NONE if none was asked
  * @base_stop_tick: likewise
  * @kind: CIL_OUTCOME_*

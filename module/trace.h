@@ -47,13 +47,9 @@ void cil_trace_unreg(void);
 #define cil_show_reason(value) __print_symbolic(value,			\
 	CIL_REASONS(cil_reason_pair) { 255, "invalid" })
 
-#define cil_export_governor(name) TRACE_DEFINE_ENUM(CIL_GOVERNOR_##name);
-CIL_MODULE_GOVERNORS(cil_export_governor)
-TRACE_DEFINE_ENUM(CIL_GOVERNOR_gate);
-
-#define cil_governor_pair(name) { CIL_GOVERNOR_##name, #name },
+#define cil_governor_pair(name, number) { number, #name },
 #define cil_show_governor(value) __print_symbolic(value,		\
-	CIL_MODULE_GOVERNORS(cil_governor_pair) { CIL_GOVERNOR_gate, "gate" })
+	CIL_MODULE_GOVERNORS(cil_governor_pair) { CIL_GATE_NUMBER, "gate" })
 
 TRACE_EVENT_FN(decision,
 	TP_PROTO(const struct cil_record *r),

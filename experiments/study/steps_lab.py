@@ -18,13 +18,12 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.replay.candidates import Candidate
+from experiments import added
 from experiments.lab import figures
 from experiments.memo import Memo
 from experiments.study.programs import KERNEL, Program, Size, cell
 from experiments.study.steps import Step, edited
 
-# The lists of governors that a build has, and what names one in them.
-_LISTS = {"governors/list.h": r"\bX\({name}\)", "governors/governors.mk": r"\b{name}\b(?!_)"}
 _INCLUDE = re.compile(r"^#include.*$", re.MULTILINE)
 
 
@@ -66,15 +65,6 @@ def renamed(text: str, name: str, other: str) -> str:
     return _INCLUDE.sub(lambda _: next(included), text)
 
 
-def _appended(text: str, file: str, name: str, names: Sequence[str]) -> str:
-    """Return a list of governors with more of them behind the one of a name."""
-    found = re.findall(_LISTS[file].format(name=name), text)
-    if len(found) != 1:
-        raise UserError(f"{file} does not name {name} once")
-    more = (found[0].replace(name, other) for other in names)
-    return text.replace(found[0], " ".join([found[0], *more]), 1)
-
-
 def changes(name: str, steps: Sequence[Step]) -> dict[str, str]:
     """Return files of the modules' sources, by path, that add a governor without each step.
 
@@ -83,17 +73,13 @@ def changes(name: str, steps: Sequence[Step]) -> dict[str, str]:
         steps: of steps.listed(); the first one is alias(name, 0).
 
     Raises:
-        UserError: a step is not in the sources, or the lists do not have the governor.
+        UserError: a step is not in the sources, or the lists are not understood.
     """
     names = [alias(name, number) for number in range(len(steps))]
-    found = {
-        f"governors/{other}/{file}": renamed(text, name, other)
+    return added.changes({
+        other: {file: renamed(text, name, other) for file, text in edited(name, step).items()}
         for other, step in zip(names, steps, strict=True)
-        for file, text in edited(name, step).items()
-    }
-    for file in _LISTS:
-        found[file] = _appended((TOP / file).read_text(), file, name, names)
-    return found
+    })  # fmt: skip
 
 
 def _differences(runs: Sequence[Mapping[str, Any]], whole: str, label: str) -> list[float]:

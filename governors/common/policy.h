@@ -225,7 +225,7 @@ static inline bool cil_disabled(const struct cil_query *query, u32 index)
 	return query->disabled & (1u << index);
 }
 
-#define CIL_DECLARE_POLICY(name) extern const struct cil_policy name##_policy;
+#define CIL_DECLARE_POLICY(name, number) extern const struct cil_policy name##_policy;
 CIL_GOVERNORS(CIL_DECLARE_POLICY)
 #undef CIL_DECLARE_POLICY
 

@@ -6,7 +6,7 @@
 
 #include "policy.h"
 
-#define CIL_POLICY_OF(name) &name##_policy,
+#define CIL_POLICY_OF(name, number) &name##_policy,
 static const struct cil_policy *const policies[] = {
 	CIL_GOVERNORS(CIL_POLICY_OF)
 };

@@ -97,9 +97,27 @@ def test_the_lists_say_the_same_in_the_same_order(tree: Path) -> None:
     make = sh("make", "-s", "-f", tree / "governors/governors.mk", "--eval",
               "names:;@echo $(CIL_GOVERNORS)", "names").stdout  # fmt: skip
     header = tree / "names.c"
-    header.write_text('#include "governors/list.h"\n#define X(name) name\nCIL_GOVERNORS(X)\n')
+    header.write_text('#include "governors/list.h"\n#define X(name, number) name\nCIL_GOVERNORS(X)\n')
     macro = sh("gcc", "-E", "-P", header).stdout
     assert make.split() == macro.split() == [*listed, "lazy", "eager"]
+
+
+def numbers(tree: Path) -> list[tuple[str, int]]:
+    """Return the governors of list.h and their numbers."""
+    text = (tree / "governors/list.h").read_text()
+    return [(name, int(number)) for name, number in re.findall(r"X\((\w+),\s*(\d+)\)", text)]
+
+
+def test_no_number_of_a_governor_changes_or_comes_twice(tree: Path) -> None:
+    """Recordings carry it, and those of the module's first versions have these."""
+    for name in ("lazy", "eager"):
+        main(["new", name])
+    found = dict(numbers(tree))
+    first = {"teo_ng": 0, "menu_ng": 1, "wteo": 2, "wteo_rfc": 3, "bpf": 4}
+    assert found == first | {"lazy": 5, "eager": 6}
+    assert len(found) == len(numbers(tree))
+    main(["new", "third"])
+    assert dict(numbers(tree))["third"] == 7
 
 
 @needs_compiler
@@ -292,6 +310,7 @@ def test_a_folder_in_the_way_is_kept(tree: Path, capsys: pytest.CaptureFixture[s
         ("governors/governors.mk", "nothing\n", "CIL_GOVERNORS is not set"),
         ("governors/list.h", "nothing\n", "CIL_GOVERNORS(X) is not defined once"),
         ("governors/list.h", "#define CIL_GOVERNORS(X) \\\n\n", "does not end with an entry"),
+        ("governors/list.h", "#define CIL_GOVERNORS(X) \\\n\tX(a, 253)\n", "no number left"),
         ("governors/common/reasons.h", "nothing\n", "CIL_REASONS(X) is not defined once"),
         (
             "governors/common/reasons.h",

@@ -10,6 +10,7 @@ import pytest
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.replay.library import TunableInfo
+from experiments import added
 from experiments.study import ablation, steps, steps_lab, streams
 from tests.unit.test_study import stream, who
 
@@ -52,7 +53,7 @@ def test_one_build_has_a_governor_without_each_step(tmp_path: Path) -> None:
         name = steps_lab.alias("wteo", number)
         for file, text in steps.edited("wteo", step).items():
             assert steps_lab.renamed(made[f"governors/{name}/{file}"], name, "wteo") == text
-        assert f"X({name})" in made["governors/list.h"]
+        assert f"X({name}, {5 + number})" in made["governors/list.h"]
         assert f" {name}" in made["governors/governors.mk"]
     shutil.copytree(TOP / "governors", tmp_path / "governors")
     for path, text in made.items():
@@ -85,9 +86,9 @@ def test_a_step_in_the_lab_is_paired_by_program_and_round() -> None:
     assert steps_lab.points([run("a", "wteo", 1, None)], "wteo", "wteo") is None
 
 
-def test_a_list_without_the_governor_is_refused() -> None:
-    with pytest.raises(UserError, match=r"governors/list\.h does not name gone once"):
-        steps_lab._appended("X(wteo)", "governors/list.h", "gone", [])
+def test_a_list_that_is_not_understood_is_refused() -> None:
+    with pytest.raises(UserError, match=r"governors/list\.h is not understood"):
+        added._longer("governors/list.h", "X(wteo, 2)", "X(more, 5)")
 
 
 def test_a_tunable_that_nobody_has_told_of_is_moved_too() -> None:

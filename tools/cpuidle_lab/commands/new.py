@@ -65,6 +65,7 @@ _C_WORDS = frozenset(_C_KEYWORDS.split())
 
 _REASONS_PER_GOVERNOR = 16
 _LAST_REASON = 254  # 255 stands for an invalid one in traces
+_LAST_GOVERNOR = 253  # list.h says who has the two beyond it
 
 # Identifier and text of the template's reasons.
 _REASONS = (
@@ -76,7 +77,7 @@ _REASONS = (
 )
 
 _TAB = 8
-_BACKSLASH_COLUMN = {"CIL_GOVERNORS": 32, "CIL_REASONS": 72}
+_BACKSLASH_COLUMN = {"CIL_GOVERNORS": 40, "CIL_REASONS": 72}
 
 
 def check_name(name: str, taken: list[str]) -> None:
@@ -137,6 +138,15 @@ def _append_to_make(text: str, name: str) -> str:
     return re.sub(
         r"^(CIL_GOVERNORS\s*:?=.*?)[ \t]*$", rf"\1 {name}", text, count=1, flags=re.MULTILINE
     )
+
+
+def _append_governor(text: str, name: str, file: str) -> str:
+    """Append the governor `name` to list.h, with a number that none in the file has."""
+    number = max(map(int, re.findall(r"X\(\w+,\s*(\d+)\)", text)), default=-1) + 1
+    if number > _LAST_GOVERNOR:
+        raise UserError(f"{file} has no number left below {_LAST_GOVERNOR + 1}")
+    entry = _tabs_to(f"\tX({name},", 32)[1:] + f"{number})"
+    return _append_to_macro(text, "CIL_GOVERNORS", [entry], file)
 
 
 def _append_reasons(text: str, name: str, file: str) -> str:
@@ -212,7 +222,7 @@ def create(tree: Path, name: str, bpf: bool = False) -> list[Path]:
         raise UserError(f"{program} exists already")
     changes = {
         make: _append_to_make(_read(make), name),
-        header: _append_to_macro(_read(header), "CIL_GOVERNORS", [f"X({name})"], str(header)),
+        header: _append_governor(_read(header), name, str(header)),
         reasons: _append_reasons(_read(reasons), name, str(reasons)),
     }
 

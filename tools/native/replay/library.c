@@ -3,7 +3,7 @@
 #include "limits.h"
 #include "replay.h"
 
-#define X(name) &name##_policy,
+#define X(name, number) &name##_policy,
 static const struct cil_policy *const policies[] = {
 	CIL_GOVERNORS(X)
 	&base_policy, &oracle_policy, &bayes_policy,
