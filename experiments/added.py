@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 from itertools import count
 
-from cpuidle_lab.errors import UserError
-from cpuidle_lab.lab.cache import TOP
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.replay.build import FORMER
 
 # The lists of governors that a build has, and the text that goes on with more of them.
 _HEADER, _MAKE = "governors/list.h", "governors/governors.mk"
@@ -15,6 +16,17 @@ _LISTS = {
     _MAKE: r"^CIL_GOVERNORS := .*$",
 }
 _NUMBER = re.compile(r"X\((\w+),\s*(\d+)\)")
+
+
+def former(name: str) -> dict[str, str]:
+    """Return the files of a governor that the module no longer has, to be put into governors/.
+
+    Args:
+        name: of the governor; a folder of FORMER.
+    """
+    paths = sorted((FORMER / name).glob("[!.]*.[ch]"))
+    texts = {path.name: path.read_text() for path in paths if "_kunit." not in path.name}
+    return {file: text.replace('"../../../../governors/', '"../') for file, text in texts.items()}
 
 
 def _longer(file: str, text: str, more: str) -> str:

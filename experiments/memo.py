@@ -68,7 +68,8 @@ def _order(path: Path) -> tuple[bool, Path]:
 def _own(name: str) -> list[Path]:
     if name in LIMITS:
         return closure([*_ENGINE, _REPLAY / f"{name}.c"])
-    return closure([*_ENGINE, *sorted((_GOVERNORS / name).glob("[!.]*.[ch]"))])
+    folders = (_GOVERNORS / name, build.FORMER / name)
+    return closure([*_ENGINE, *(one for at in folders for one in sorted(at.glob("[!.]*.[ch]")))])
 
 
 def _kernel(name: str, kernel: str) -> list[Path]:

@@ -10,7 +10,13 @@
 #define CIL_GOVERNORS(X)		\
 	X(teo_ng,		0)	\
 	X(menu_ng,		1)	\
-	X(wteo,			2)	\
+	X(wteo,			2)
+
+/*
+ * The module had these once, and recordings have their numbers. Replay keeps
+ * them, in tools/native/former/<name>/.
+ */
+#define CIL_FORMER_GOVERNORS(X)		\
 	X(wteo_rfc,		3)
 
 /* Programs in BPF decide for it. The module has it where the kernel can. */

@@ -15,7 +15,7 @@
 
 static const struct cil_policy *const policies[] = {
 #define X(name, number) &name##_policy,
-	CIL_GOVERNORS(X)
+	CIL_TEST_GOVERNORS(X)
 #undef X
 };
 

@@ -86,7 +86,7 @@ static void __exit cil_exit(void)
 module_init(cil_init);
 module_exit(cil_exit);
 
-MODULE_DESCRIPTION("CPU idle governors teo_ng, menu_ng, wteo, wteo_rfc, bpf, gate; CPU evacuation");
+MODULE_DESCRIPTION("CPU idle governors teo_ng, menu_ng, wteo, bpf, gate; CPU evacuation");
 MODULE_AUTHOR("The cpuidle-lab authors");
 MODULE_VERSION(CIL_VERSION);
 MODULE_LICENSE("GPL");

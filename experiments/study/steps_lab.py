@@ -14,8 +14,6 @@ from math import sqrt
 from statistics import fmean, variance
 from typing import Any
 
-from cpuidle_lab.base.cache import TOP
-from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.replay.candidates import Candidate
 from experiments import added

@@ -18,7 +18,7 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.synth import US
-from experiments import here
+from experiments import added, here
 from experiments.bench.gating import energy
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw, seconds
 from experiments.experiment import ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL, Request, Row
@@ -207,6 +207,11 @@ def governors_of(scale: str) -> tuple[str, ...]:
     return QUICK_GOVERNORS if scale == QUICK else GOVERNORS
 
 
+def with_patch() -> dict[str, str]:
+    """Return files of the modules' sources that put the patch into the module of the boots."""
+    return added.changes({PATCH: added.former(PATCH)})
+
+
 def _turns(scale: str, seed: int) -> list[str]:
     """Return the governors in an order that rotates with the seed."""
     governors = governors_of(scale)
@@ -229,7 +234,8 @@ def programs_run(scale: str, seed: int) -> LabRun:
             lines += [f"one {governor}.{load.name} {command}"]
     limit = limit_s(scale, LIMIT_S)
     files = {**programs.file(EBIZZY), **programs.file(programs.WAKEBENCH)}
-    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, files=files, time_limit_s=limit)
+    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, files=files, time_limit_s=limit,
+                  changes=with_patch())  # fmt: skip
 
 
 def idle_run(scale: str, seed: int) -> LabRun:
@@ -241,7 +247,8 @@ def idle_run(scale: str, seed: int) -> LabRun:
         lines += [f"afresh {governor}", "sleep 5", f"usleep {seed * 7919 % 4000 + 1000}"]
         lines += [f"one {governor}.idle sleep {length_s}"]
     limit = limit_s(scale, LIMIT_S)
-    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, time_limit_s=limit, turn_us=0)
+    return LabRun("\n".join(lines), cpus=CPUS, seed=seed, time_limit_s=limit, turn_us=0,
+                  changes=with_patch())  # fmt: skip
 
 
 def _slots(folder: Path, name: str) -> dict[str, Any]:

@@ -227,6 +227,7 @@ static inline bool cil_disabled(const struct cil_query *query, u32 index)
 
 #define CIL_DECLARE_POLICY(name, number) extern const struct cil_policy name##_policy;
 CIL_GOVERNORS(CIL_DECLARE_POLICY)
+CIL_FORMER_GOVERNORS(CIL_DECLARE_POLICY)
 #undef CIL_DECLARE_POLICY
 
 #endif /* CIL_POLICY_H */

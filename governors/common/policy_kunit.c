@@ -4,11 +4,12 @@
  */
 #include <kunit/test.h>
 
+#include "../../kunit/include/cil_test_env.h"
 #include "policy.h"
 
 #define CIL_POLICY_OF(name, number) &name##_policy,
 static const struct cil_policy *const policies[] = {
-	CIL_GOVERNORS(CIL_POLICY_OF)
+	CIL_TEST_GOVERNORS(CIL_POLICY_OF)
 };
 
 static const struct cil_policy *const *const policies_end =

@@ -9,6 +9,13 @@
 
 #include "../../governors/common/policy.h"
 
+/* The policies that are tested. The kernel has no former ones. */
+#ifdef CIL_TEST_FORMER
+#define CIL_TEST_GOVERNORS(X)	CIL_GOVERNORS(X) CIL_FORMER_GOVERNORS(X)
+#else
+#define CIL_TEST_GOVERNORS(X)	CIL_GOVERNORS(X)
+#endif
+
 /**
  * cil_test_env_timer() - set the answer of cil_env_sleep_length()
  * @sleep_length_ns: time to the next timer event without the tick

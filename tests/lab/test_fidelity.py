@@ -17,7 +17,7 @@ RUN = TOP / "tests/proofs/fidelity/run.py"
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
-GOVERNORS = {"teo_ng", "menu_ng", "wteo", "wteo_rfc", "base"}
+GOVERNORS = {"teo_ng", "menu_ng", "wteo", "base"}
 
 
 def fidelity(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -40,7 +40,7 @@ def test_every_decision_is_made_again(tmp_path: Path) -> None:
     # A hundred of each reason, of decisions without an idle period, and of those after a refusal.
     assert found["seldom"] == []
     # Tunables changed, learning was reset, events were lost, decisions were aborted.
-    assert all(governors[name]["tunables"] > 3 for name in ("menu_ng", "wteo", "wteo_rfc"))
+    assert all(governors[name]["tunables"] > 3 for name in ("menu_ng", "wteo"))
     assert all(governors[name]["states_fresh"] > 0 for name in GOVERNORS - {"base"})
     assert found["gaps"] >= 10
 

@@ -15,7 +15,7 @@ from cpuidle_lab.report import model
 
 pytestmark = pytest.mark.lab
 
-OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
+OURS = ("teo_ng", "menu_ng", "wteo", "gate")
 FULL = ",".join(f"C{n}:{n}:{n * 10}" for n in range(1, 8)) + ",C8:500:1000,C9:1000:5000000"
 # The deepest of these pays in any long idle period.
 DEEP = ",".join(f"C{n}:{n * 20}:{n * 200}" for n in range(1, 10))
@@ -69,7 +69,7 @@ rest() { for i in 1 2 3 4 5 6; do usleep $((i * 150)); done; sleep 0.3; }
 # record: each governor as report sees it.
 record() {
     trace_start 8 cpuidle_lab
-    for each in teo_ng menu_ng wteo wteo_rfc gate; do
+    for each in teo_ng menu_ng wteo gate; do
         afresh $each
         phase rest rest
     done
@@ -89,7 +89,7 @@ try() {
     shift
     modprobe cpuidle_emul "$@" || fail "$name: $(dmesg | tail -n 1)"
     echo >$tracing/trace
-    for each in teo_ng menu_ng wteo wteo_rfc gate; do
+    for each in teo_ng menu_ng wteo gate; do
         governor $each
         work
         case $name in
@@ -225,7 +225,7 @@ def test_every_governor_reaches_the_deepest_of_ten_states(session: LabResult) ->
     assert [group.governor.partition("(")[0] for group in groups] == [*OURS]
     for group in groups:
         assert (len(group.names), group.names[9]) == (10, "C9")
-        # One of two CPUs rests there; by lot, wteo_rfc may leave the other in a shallow state.
+        # One of two CPUs rests there.
         assert group.residency_ns[9] > 100_000_000, group.governor
         # How large it is depends on the host's time: some dozen intervals in a second.
         regret = group.values["regret"]

@@ -12,7 +12,7 @@ from tests.lab.kernels import every_kernel
 pytestmark = pytest.mark.lab
 
 TOP = Path(__file__).resolve().parents[2]
-OURS = ["teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate"]
+OURS = ["teo_ng", "menu_ng", "wteo", "gate"]
 # Only where the kernel can have it.
 PROGRAMS = "bpf"
 

@@ -37,7 +37,7 @@ cat $knobs/lazy/state/cpu0
 
 usage() { cat $cpuidle/../cpu?/cpuidle/state*/usage | awk '{ n += $1 } END { print n }'; }
 echo base=teo_ng >/sys/module/cpuidle_lab/parameters/gate
-for each in teo_ng menu_ng wteo wteo_rfc gate; do
+for each in teo_ng menu_ng wteo gate; do
     governor $each
     before=$(usage)
     sleep 0.2
@@ -87,7 +87,7 @@ def test_it_is_a_governor_like_the_others(session: LabResult) -> None:
 
 def test_without_wings_the_governors_serve(session: LabResult) -> None:
     said = dict(line.split(": ", 1) for line in session.output.splitlines() if ": " in line)
-    for name in ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate"):
+    for name in ("teo_ng", "menu_ng", "wteo", "gate"):
         assert int(said[name]) > 0, name
     assert said["gate.parameter"].startswith("base=teo_ng mode=")
     assert "Invalid argument" in said["map"]

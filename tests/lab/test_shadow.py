@@ -143,13 +143,13 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
             trace $each.txt 250
             stats $each.stats
         done
-        # The tunables are each governor's own; a sampled choice is drawn alike.
-        governor wteo_rfc
-        tune wteo_rfc history_size 0
-        tune wteo_rfc learning_rate 90
-        echo "menu_ng wteo_rfc" >$shadow
-        trace sample.txt 250
-        stats sample.stats
+        # The tunables are each governor's own.
+        governor wteo
+        tune wteo latency_bias 500
+        tune wteo learning_rate 90
+        echo "menu_ng wteo" >$shadow
+        trace tuned.txt 250
+        stats tuned.stats
         """,
         kernel=kernel,
     )
@@ -159,13 +159,12 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
         ("wteo", "wteo"),
         ("menu_ng", "menu_ng"),
         ("teo_ng", "teo_ng"),
-        ("sample", "wteo_rfc"),
+        ("tuned", "wteo"),
     ):
         trace = (result.files / f"{name}.txt").read_text()
-        others = {"menu_ng"} if name == "sample" else {"teo_ng", "menu_ng", "wteo"} - {governor}
+        others = {"menu_ng"} if name == "tuned" else {"teo_ng", "menu_ng", "wteo"} - {governor}
         reasons = check_twin(trace, governor, others)
         seen |= set(reasons)
-        assert ("wteo-sample" in reasons) == (name == "sample")
 
         rows = stats((result.files / f"{name}.stats").read_text())
         check_sums(rows)
@@ -183,10 +182,10 @@ def test_a_shadow_of_the_governor_in_use_repeats_it(kernel: str, tmp_path: Path)
     assert costing > 2
 
     # Where a shadow starts, the trace says with which tunables.
-    sample = (result.files / "sample.txt").read_text()
-    assert re.search(r"tunable: wteo_rfc: history_size=0 generation=\d", sample)
-    assert re.search(r"tunable: menu_ng: history_size=\d+ generation=\d", sample)
-    assert not re.search(r"tunable: teo_ng", sample)
+    tuned = (result.files / "tuned.txt").read_text()
+    assert re.search(r"tunable: wteo: latency_bias=500 generation=\d", tuned)
+    assert re.search(r"tunable: menu_ng: history_size=\d+ generation=\d", tuned)
+    assert not re.search(r"tunable: teo_ng", tuned)
 
 
 @pytest.mark.full

@@ -75,7 +75,7 @@ def test_files_values_and_ranges(tmp_path: Path) -> None:
     run = LabRun(script=SCRIPT, files=files_of_guest, real_time=True)
     output = run_lab(run, tmp_path / "results").check().output
 
-    governors = ["teo_ng", "menu_ng", "wteo", "wteo_rfc"]
+    governors = ["teo_ng", "menu_ng", "wteo"]
     files = {f"{tunable.governor}/{tunable.name}" for tunable in declared} | tunables.OTHER_FILES
     files |= {f"{governor}/{name}" for governor in governors for name in tunables.FILES_OF_EACH}
     files |= {f"{governor}/state/cpu{cpu}" for governor in governors for cpu in range(run.cpus)}

@@ -21,7 +21,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.host import capture
 from cpuidle_lab.host.capture import Plan
 from cpuidle_lab.host.energy import POWERCAP
-from cpuidle_lab.host.machine import CPUIDLE, LAB, TRACEFS, Machine
+from cpuidle_lab.host.machine import CPUIDLE, LAB, MOVED, TRACEFS, Machine
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import PACKAGE, error, start, wait_for
@@ -472,6 +472,8 @@ def test_without_permission_it_says_so(
         (["--governor", "nosuch"], "offers no governor 'nosuch', only: ladder menu haltpoll"),
         (["--set", "nosuch.x=1"], "there are: gate menu_ng teo_ng wteo"),
         (["--set", "menu.x=1"], "'menu' is no governor of cpuidle_lab"),
+        (["--governor", "wteo_rfc"], MOVED["wteo_rfc"]),
+        (["--set", "wteo_rfc.seed=2"], MOVED["wteo_rfc"]),
         (
             ["--set", "wteo.nosuch=1"],
             "wteo has no tunable 'nosuch'; it has: latency_bias learning_rate",

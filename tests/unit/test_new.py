@@ -97,7 +97,9 @@ def test_the_lists_say_the_same_in_the_same_order(tree: Path) -> None:
     make = sh("make", "-s", "-f", tree / "governors/governors.mk", "--eval",
               "names:;@echo $(CIL_GOVERNORS)", "names").stdout  # fmt: skip
     header = tree / "names.c"
-    header.write_text('#include "governors/list.h"\n#define X(name, number) name\nCIL_GOVERNORS(X)\n')
+    header.write_text(
+        '#include "governors/list.h"\n#define X(name, number) name\nCIL_GOVERNORS(X)\n'
+    )
     macro = sh("gcc", "-E", "-P", header).stdout
     assert make.split() == macro.split() == [*listed, "lazy", "eager"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.host.machine import CPUIDLE, MODULE
+from cpuidle_lab.host.machine import CPUIDLE, MODULE, MOVED
 from tests.unit import recorded
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
@@ -144,6 +144,8 @@ def test_a_module_that_cannot_be_loaded(root: Path, tmp_path: Path) -> None:
         ("$(reboot).x=1", ":2: neither"),
         ("nosuch.x=1", ":2: cpuidle_lab has no governor nosuch"),
         ("governor=nosuch", "no governor nosuch, only: ladder menu"),
+        ("governor=wteo_rfc", f"cpuidle-lab-restore: {MOVED['wteo_rfc']}\n"),
+        ("wteo_rfc.seed=2", f":2: {MOVED['wteo_rfc']}\n"),
     ],
 )
 def test_a_wrong_line_is_named_and_the_governor_stays(line: str, words: str, root: Path) -> None:

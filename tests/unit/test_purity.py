@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.host.machine import project_governors
-from tests.logic import EVACUATION, logic
+from tests.logic import EVACUATION, FORMER, logic
 
 TOP = Path(__file__).resolve().parents[2]
 GOVERNORS = TOP / "governors"
@@ -67,6 +67,7 @@ def symbols(item: Path, *options: str) -> set[str]:
 def test_there_is_something_to_check() -> None:
     assert {p.parent.name for p in SOURCES} > {"teo_ng", "menu_ng", "wteo", "gate", "common"}
     assert {"order.c", "hold.c"} <= {p.name for p in SOURCES if p.parent == EVACUATION}
+    assert {p.name for p in SOURCES if p.is_relative_to(FORMER)} == {"wteo_rfc.c"}
 
 
 def test_it_compiles_without_any_library_or_float(objects: dict[Path, Path]) -> None:

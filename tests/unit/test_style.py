@@ -28,6 +28,8 @@ WAIVED = {
     "module/trace.h": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT", *LISTS),
     "module/evacuate/events.h": ("OPEN_ENDED_LINE", "PARENTHESIS_ALIGNMENT"),
     "module/": LISTS,
+    # The lab builds it as a part of the module.
+    "tools/native/former/": ("PREFER_KERNEL_TYPES",),
     "governors/": (
         *LISTS,
         "PREFER_KERNEL_TYPES",
@@ -39,7 +41,7 @@ WAIVED = {
 
 SOURCES = sorted(
     path.relative_to(TOP).as_posix()
-    for folder in ("module", "emul", "governors")
+    for folder in ("module", "emul", "governors", "tools/native/former")
     for path in (TOP / folder).rglob("*.[ch]")
     if not path.name.endswith(".mod.c")
 )

@@ -19,7 +19,7 @@ from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.watch import add_arguments
 from cpuidle_lab.commands.watch import watch as run_watch
-from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, Machine
+from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, MOVED, Machine
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.view import watch
 from cpuidle_lab.view.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, compare, look
@@ -375,6 +375,7 @@ def test_a_refused_list_is_an_error_and_the_old_one_stays(root: Path) -> None:
         ("nosuch", "'nosuch' cannot be a shadow, only: menu_ng teo_ng wteo"),
         ("wteo,gate", "'gate' cannot be a shadow"),
         ("menu", "'menu' cannot be a shadow"),
+        ("wteo_rfc", MOVED["wteo_rfc"]),
     ],
 )
 def test_what_cannot_be_a_shadow_is_named(

@@ -68,7 +68,7 @@ check() {
 	[ -z "$(reports | head -n 1)" ] || fail "slice $1: the kernel reports"
 }
 
-ours="teo_ng menu_ng wteo wteo_rfc gate"
+ours="teo_ng menu_ng wteo gate"
 
 # quiet_events: no event is on, and none triggers anything.
 quiet_events() {

@@ -5,7 +5,7 @@
 # shellcheck shell=sh disable=SC2154
 . /lab/functions
 
-ours="teo_ng menu_ng wteo wteo_rfc gate"
+ours="teo_ng menu_ng wteo gate"
 list() { cat $cpuidle/available_governors; }
 current() { cat $cpuidle/current_governor; }
 passed() { echo "$1 ok" >>/results/steps; }

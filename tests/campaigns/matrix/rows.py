@@ -21,7 +21,7 @@ EXPECTED = (
     "module verification failed",
     "hrtimer: interrupt took",
 )
-POLICIES = {"teo_ng", "menu_ng", "wteo", "wteo_rfc"}
+POLICIES = {"teo_ng", "menu_ng", "wteo"}
 ENOUGH_DECISIONS = 100
 
 Said = Callable[[str], None]

@@ -79,7 +79,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         """Copy the sources."""
         self.folder = folder
-        for name in ("governors", "kunit", "module/evacuate/policy"):
+        for name in ("governors", "kunit", "module/evacuate/policy", "tools/native/former"):
             shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("*.o", ".*"))
         self._changed: tuple[Path, str] | None = None
 

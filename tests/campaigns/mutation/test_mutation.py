@@ -97,6 +97,7 @@ def test_every_governor_is_changed() -> None:
     assert all(
         f"governors/{name}/{name}.c" in paths for name in ("teo_ng", "menu_ng", "wteo", "gate")
     )
+    assert "tools/native/former/wteo_rfc/wteo_rfc.c" in paths
     assert not [path for path in paths if "_kunit" in path]
 
 

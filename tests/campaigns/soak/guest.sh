@@ -268,7 +268,7 @@ perform() {
 
 # enter_steady: what an hour before has changed is put back.
 enter_steady() {
-	for name in teo_ng menu_ng wteo wteo_rfc gate; do
+	for name in teo_ng menu_ng wteo gate; do
 		op_poke $name defaults || fail "$name does not take its defaults"
 	done
 	op_home || fail "$HOME_GOVERNOR cannot be current"

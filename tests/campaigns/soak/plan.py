@@ -5,24 +5,23 @@ from random import Random
 
 from tests.campaigns.storm.operations import Operation
 
-OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
+OURS = ("teo_ng", "menu_ng", "wteo", "gate")
 KERNELS = ("menu", "ladder")
 HINTS = ("-20", "-15", "-10", "-3", "7", "19", "133000ns", "5000ns")
 TUNES = (
     *("menu_ng history_size 32", "menu_ng history_size 128", "menu_ng stddev_us 100"),
     *("menu_ng decay 3", "menu_ng min_share 50", "wteo learning_rate 100", "wteo half_life_ms 0"),
-    *("wteo learning_rate 1", "wteo half_life_ms 100", "wteo_rfc history_size 0"),
-    *("wteo half_life_ms 60000", "wteo_rfc history_size 8", "wteo latency_bias 500"),
+    *("wteo learning_rate 1", "wteo half_life_ms 100"),
+    *("wteo half_life_ms 60000", "wteo latency_bias 500"),
     *("gate mode poll", "gate mode cap", "gate linger_ms 5", "gate linger_max_ms 0"),
 )
 PARAMETERS = (
-    *("wteo learning_rate=40,latency_bias=17", "wteo_rfc history_size=8,seed=7"),
+    "wteo learning_rate=40,latency_bias=17",
     *("menu_ng history_size=16", "gate linger_ms=100"),
 )
 # Governor and base that are current most of the time, segment after segment.
 HOMES = (
     ("wteo", "menu"),
-    ("wteo_rfc", "menu"),
     ("menu_ng", "menu"),
     ("teo_ng", "menu"),
     ("gate", "menu"),

@@ -55,7 +55,7 @@ echo clear >$leaks
 load cpuidle_emul machine=skx
 sweep "load" load $module "wteo=learning_rate=80 gate=base=teo_ng,linger_ms=5"
 load cpuidle_lab
-for each in teo_ng menu_ng wteo wteo_rfc gate; do
+for each in teo_ng menu_ng wteo gate; do
 	sweep "switch to $each" write $cpuidle/current_governor $each menu
 done
 sweep "base" write $gate/base teo_ng menu

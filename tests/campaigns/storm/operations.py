@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from random import Random
 
-OURS = ("teo_ng", "menu_ng", "wteo", "wteo_rfc", "gate")
+OURS = ("teo_ng", "menu_ng", "wteo", "gate")
 KERNELS = ("menu", "teo", "ladder", "haltpoll")
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
 EVENTS = ("decision/enable", "outcome/enable", "hint/enable", "enable")
@@ -20,7 +20,6 @@ PARAMETERS = (
     "wteo learning_rate=100,latency_bias=500",
     "wteo half_life_ms=100,latency_bias=17",
     "wteo learning_rate=0",
-    "wteo_rfc history_size=8,learning_rate=300",
     "wteo nonsense=1",
     "menu_ng history_size=128",
     "menu_ng history_size=8,stddev_us=2000",
@@ -107,7 +106,7 @@ OPERATIONS = (
 )
 
 # Programs in BPF, in kernels that take them.
-PROGRAMS = (*("teo_ng", "menu_ng", "wteo", "wteo_rfc") * 2, "loops", "version")
+PROGRAMS = (*("teo_ng", "menu_ng", "wteo") * 2, "loops", "version")
 LOADER_ENDS = ("ends", "killed", "killed", "pinned", "killed-early")
 PROGRAM_OPERATIONS = (
     Operation(

@@ -33,7 +33,6 @@ STORMS = (
     ("teo_ng", "teo_ng"),
     ("menu_ng", "menu_ng"),
     ("wteo", "wteo"),
-    ("wteo_rfc", "wteo_rfc"),
 )
 # The gate over a governor of the kernel and over one of ours, with a hinted task on each CPU.
 GATED = ("menu", "wteo")
@@ -49,7 +48,6 @@ REASONS = {
         "menu-shallow-keep-tick", "menu-tick-stopped", "menu-tick-limit",
     },
     "wteo": {"wteo-expected-cost", "wteo-expected-cost-keep-tick"},
-    "wteo_rfc": {"wteo-sample"},
     "base": {"base-governor", "hint-clamp", "hint-deeper"},
 }  # fmt: skip
 SHARED = {"no-state-enabled", "one-state-enabled"}

@@ -83,10 +83,6 @@ change() {
 		tune wteo latency_margin 0; usleep 10000
 		tune wteo half_life_ms 20; usleep 10000
 		tune wteo half_life_ms 100; usleep 10000 ;;
-	wteo_rfc)
-		tune wteo_rfc learning_rate 300; usleep 10000
-		tune wteo_rfc history_size 0; usleep 10000
-		tune wteo_rfc half_life_ms 100; usleep 10000 ;;
 	esac
 	[ ! -e $knobs/$1/defaults ] || echo 1 >$knobs/$1/defaults
 	usleep 10000

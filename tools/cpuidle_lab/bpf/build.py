@@ -19,6 +19,7 @@ from cpuidle_lab.base.cache import CACHE, TOP, cached, run_logged
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import FOREIGN, check, marked, scratch, write_whole
 from cpuidle_lab.bpf.blind import blind
+from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.built import LLVM
 
@@ -105,7 +106,9 @@ def source_of(text: str) -> Path:
     found = SOURCES / f"{text}.bpf.c"
     if not found.is_file():
         raise UserError(
-            f"bpf/ has no file for a governor '{text}', only for {', '.join(known())}", USAGE
+            MOVED.get(text)
+            or f"bpf/ has no file for a governor '{text}', only for {', '.join(known())}",
+            USAGE,
         )
     return found
 

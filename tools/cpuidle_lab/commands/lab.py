@@ -12,6 +12,7 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import add_settings
 from cpuidle_lab.bpf import build as bpf_build
+from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS, FURTHER_FLAVOURS, flavour_of
 from cpuidle_lab.lab.session import AS_BPF, GOVERNORS, MACHINES, OUR_EVENTS, TRACE, Phase, Session
@@ -105,6 +106,9 @@ def check(args: argparse.Namespace) -> None:
             raise UserError(f"--{name.replace('_', '-')} must be above 0", USAGE)
     if args.seed < 0:
         raise UserError("--seed must not be negative", USAGE)
+    tuned = [each.governor for each in args.settings]
+    if left := next(filter(MOVED.get, (args.governor.removeprefix(AS_BPF), *tuned)), None):
+        raise UserError(MOVED[left], USAGE)
     if args.governor.removeprefix(AS_BPF) not in GOVERNORS:
         known = ", ".join(GOVERNORS)
         raise UserError(f"unknown governor '{args.governor}'; there are {known}", USAGE)

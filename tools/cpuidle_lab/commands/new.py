@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import marked, whole, write_whole
-from cpuidle_lab.host.machine import project_directory, project_governors
+from cpuidle_lab.host.machine import MOVED, project_directory, project_governors
 
 NAME = "new"
 HELP = "create a governor: a skeleton that builds and passes its tests"
@@ -99,6 +99,8 @@ def check_name(name: str, taken: list[str]) -> None:
         raise UserError(f"'{name}' is a word of the C language", USAGE)
     if name in _KERNEL_GOVERNORS:
         raise UserError(f"the kernel has a governor '{name}'", USAGE)
+    if name in MOVED:
+        raise UserError(f"recordings have a governor '{name}', which the module once had")
     if name in taken:
         raise UserError(f"there is a governor '{name}' already")
     if name in _OURS or name.startswith(_OUR_PREFIXES):

@@ -10,9 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.recording.columns import (
     CUT,
     INTERVAL,
@@ -25,6 +23,7 @@ from cpuidle_lab.recording.columns import (
 )
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.replay.candidates import Candidate, candidate
+from cpuidle_lab.replay.library import own
 from cpuidle_lab.replay.points import is_program, policy_of, settings_of
 from cpuidle_lab.states.linux_source import series
 from cpuidle_lab.states.table import StateTable
@@ -245,7 +244,7 @@ def _recorder(recording: Recording, cpu: int, mine: pl.DataFrame) -> Candidate:
     name = policy_of(recording.name_of("decision", "governor", number), base)
     # A governor of the kernel: under the gate, or recorded without the module. One that the lab
     # has built has its kernel in its name.
-    if name not in project_governors(TOP) and not is_program(base):
+    if name not in own() and not is_program(base):
         return candidate(name if "@" in name else f"{name}@{series(recording.kernel)}")
     plain = candidate(name)
     told = settings_of(base, str(row["tunables"]), plain.governor)

@@ -18,6 +18,13 @@ DEBUGFS = "/sys/kernel/debug"
 TRACEFS = "/sys/kernel/tracing"
 LAB = f"{DEBUGFS}/cpuidle_lab"
 
+# Governors that the module once had, and where each is now. packaging/cpuidle-lab-restore has the
+# same table.
+MOVED = {
+    "wteo_rfc": "the module no longer has the governor wteo_rfc: the experiment weighted-teo runs "
+    "it in the lab, and compare and replay still have it",
+}
+
 # Files of a governor's debugfs directory that are no tunables.
 _NO_TUNABLES = frozenset({"defaults", "reset", "state", "hints"})
 
@@ -131,7 +138,8 @@ class Machine:
         offered = self.governors()
         if name not in offered:
             raise UserError(
-                f"the kernel offers no governor '{name}', only: {' '.join(offered) or 'none'}"
+                MOVED.get(name)
+                or f"the kernel offers no governor '{name}', only: {' '.join(offered) or 'none'}"
             )
 
     def idle_states(self) -> dict[tuple[IdleState, ...], list[int]]:
@@ -189,7 +197,8 @@ class Machine:
         known = self.tunables(governor)
         if not known:
             raise UserError(
-                f"'{governor}' is no governor of cpuidle_lab with tunables; "
+                MOVED.get(governor)
+                or f"'{governor}' is no governor of cpuidle_lab with tunables; "
                 f"there are: {' '.join(self.lab_governors()) or 'none'}"
             )
         if name not in known:

@@ -20,6 +20,8 @@ from cpuidle_lab.states.linux_source import GOVERNORS as MAINLINE_FILES
 from cpuidle_lab.states.linux_source import fetch
 
 NATIVE = TOP / "tools" / "native"
+# Of governors that the module no longer has, one folder each.
+FORMER = NATIVE / "former"
 
 _SHIM = NATIVE / "mainline"
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter",
@@ -76,7 +78,7 @@ def _check_layout(target: Path) -> None:
 
 
 def _ingredients(product: Product, sources: Sequence[Path]) -> list[str | bytes]:
-    folders = (NATIVE / "replay", _SHIM, TOP / "governors")
+    folders = (NATIVE / "replay", _SHIM, FORMER, TOP / "governors")
     headers = [path for folder in folders for path in sorted(folder.rglob("*.h"))]
     headers += [NATIVE / name for name in ("grid.h", "stay.h")]
     found: list[str | bytes] = [abi.assertions(), repr(product), *_FLAGS, *_KERNEL_FLAGS]
@@ -86,10 +88,11 @@ def _ingredients(product: Product, sources: Sequence[Path]) -> list[str | bytes]
 
 
 def _own_sources(product: Product, folder: Path) -> list[Path]:
+    folders = [folder / name for name in ("common", "gate", *project_governors(TOP))]
     governors = [
         path
-        for name in ("common", "gate", *project_governors(TOP))
-        for path in sorted((folder / name).glob("*.c"))
+        for one in (*folders, *sorted(FORMER.iterdir()))
+        for path in sorted(one.glob("*.c"))
         if not path.name.endswith("_kunit.c")
     ]
     return [*sorted((NATIVE / "replay").glob("*.c")), *governors, *product.own]

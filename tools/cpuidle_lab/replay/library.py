@@ -15,7 +15,7 @@ from pathlib import Path
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.host.machine import project_governors
+from cpuidle_lab.host.machine import MOVED, project_governors
 from cpuidle_lab.replay import build
 from cpuidle_lab.states.linux_source import NEWEST
 
@@ -199,6 +199,11 @@ def known() -> list[str]:
     return [*project_governors(TOP), *LIMITS, *mainline]
 
 
+def own() -> list[str]:
+    """Return the project's governors, those that the module no longer has among them."""
+    return [*project_governors(TOP), *MOVED]
+
+
 @cache
 def governor(spec: str) -> Governor:
     """Return a governor.
@@ -216,7 +221,7 @@ def governor(spec: str) -> Governor:
         if not found:
             raise UserError(f"the kernel {kernel} has no governor {name}")
         return found
-    if at or name not in (*project_governors(TOP), *LIMITS, "base"):
+    if at or name not in (*own(), *LIMITS, "base"):
         raise UserError(f"unknown governor '{spec}'; there are {', '.join(known())}", USAGE)
     found = _find(spec, name, build.own(_LIBRARY))
     assert found is not None

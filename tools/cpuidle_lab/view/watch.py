@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.figures.invariants import Facts, broken
-from cpuidle_lab.host.machine import DEBUGFS, LAB, Machine
+from cpuidle_lab.host.machine import DEBUGFS, LAB, MOVED, Machine
 
 SHADOW = f"{LAB}/shadow"
 SHADOW_STATS = f"{LAB}/shadow_stats"
@@ -328,7 +328,9 @@ def check_shadows(machine: Machine, shadows: Iterable[str]) -> None:
     known = [name for name in machine.lab_governors() if name != GATE]
     for name in shadows:
         if name not in known:
-            raise UserError(f"'{name}' cannot be a shadow, only: {' '.join(known) or 'none'}")
+            raise UserError(
+                MOVED.get(name) or f"'{name}' cannot be a shadow, only: {' '.join(known) or 'none'}"
+            )
 
 
 def set_shadows(machine: Machine, shadows: Iterable[str]) -> None:

@@ -6,6 +6,7 @@
 #define X(name, number) &name##_policy,
 static const struct cil_policy *const policies[] = {
 	CIL_GOVERNORS(X)
+	CIL_FORMER_GOVERNORS(X)
 	&base_policy, &oracle_policy, &bayes_policy,
 };
 #undef X

@@ -12,9 +12,9 @@
  */
 #include <kunit/test.h>
 
-#include "../../kunit/include/cil_test_env.h"
-#include "../common/fixed.h"
-#include "../common/view.h"
+#include "../../../../kunit/include/cil_test_env.h"
+#include "../../../../governors/common/fixed.h"
+#include "../../../../governors/common/view.h"
 #include "wteo_rfc.h"
 
 #define US	CIL_NSEC_PER_USEC

@@ -2,7 +2,7 @@
 #ifndef CIL_WTEO_RFC_H
 #define CIL_WTEO_RFC_H
 
-#include "../teo_ng/teo_ng.h"
+#include "../../../../governors/teo_ng/teo_ng.h"
 
 /* Longest window: four times that of 2020. */
 #define WTEO_RFC_HISTORY_MAX	32

@@ -59,8 +59,8 @@
  * aging.
  */
 
-#include "../common/fixed.h"
-#include "../common/view.h"
+#include "../../../../governors/common/fixed.h"
+#include "../../../../governors/common/view.h"
 #include "wteo_rfc.h"
 
 static s64 wteo_rfc_residency(const struct cil_machine *machine, u32 index)
