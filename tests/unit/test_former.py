@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab import cli, columns
+from cpuidle_lab import cli
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.host.machine import MOVED, project_governors
+from cpuidle_lab.recording import columns
 from cpuidle_lab.replay import points
 from cpuidle_lab.replay.build import FORMER
 from experiments.weighted import programs
