@@ -86,8 +86,6 @@ def test_errors_are_one_sentence_and_a_code(
         (["--machine", "pdp11"], "unknown machine 'pdp11'"),
         (["--governor", "nosuch"], "unknown governor 'nosuch'"),
         (["--workload", "nothing"], "unknown workload 'nothing'"),
-        (["--set", "wteo.learning_rate"], "not GOVERNOR.NAME=VALUE"),
-        (["--set", "wteo.x=$(reboot)"], "not GOVERNOR.NAME=VALUE"),
         (["--cpus", "0"], "--cpus must be above 0"),
         (["--workload", "idle", "--", "true"], "give one of"),
         (["--kernel", "6.1", "--cpus", "2"], "starts only one CPU in virtual time"),
