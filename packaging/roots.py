@@ -17,9 +17,9 @@ TOP = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TOP / "tools")]
 
 from cpuidle_lab.base import apt  # noqa: E402
-from cpuidle_lab.base.cache import CACHE, cached, run_logged  # noqa: E402
+from cpuidle_lab.base.cache import CACHE, cached, namespace, run_logged  # noqa: E402
 from cpuidle_lab.base.errors import UserError as UserError  # noqa: E402
-from cpuidle_lab.lab import images  # noqa: E402
+from cpuidle_lab.lab import images, roots  # noqa: E402
 
 HERE = Path(__file__).parent
 VERSION = (TOP / "VERSION").read_text().strip()
@@ -106,7 +106,7 @@ def root(machine: Machine) -> Root:
         (target / "old").write_text(old)
         (target / "new").write_text(new)
         packages = [*USER_PACKAGES, f"linux-headers-{old}"]
-        images.bootstrap(list(machine.suites), packages, "apt", target / "root.tar.zst")
+        roots.bootstrap(list(machine.suites), packages, "apt", target / "root.tar.zst")
         fetch_upgrade(machine, target / "root.tar.zst", f"linux-headers-{new}", target / "upgrade")
 
     recipe = [*machine.suites, *USER_PACKAGES, machine.old, machine.new]
@@ -169,7 +169,7 @@ def tool_root(name: str, release: str, packages: Sequence[str]) -> Path:
     """Return the tarball of a Debian with some packages, made at most once."""
 
     def build(target: Path) -> None:
-        images.bootstrap([release], list(packages), "apt", target / "root.tar.zst")
+        roots.bootstrap([release], list(packages), "apt", target / "root.tar.zst")
 
     recipe = [release, *packages]
     title = f"Making a Debian {release} with {packages[-1]}"
@@ -194,7 +194,7 @@ def run_in(tarball: Path, shared: Path, script: str, *arguments: str) -> str:
     log = shared / "log"
     with tempfile.TemporaryDirectory() as mount:
         run_logged(
-            [*images.namespace(), "--net", "sh", HERE / "in-root.sh",
+            [*namespace(), "--net", "sh", HERE / "in-root.sh",
              tarball, mount, shared, script, *arguments],
             log,
             f"{script} in a clean root",

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.lab import images
+from cpuidle_lab.base.cache import namespace
+from cpuidle_lab.lab import images, roots
 from tests.unit.test_kernel_options import NEEDED
 
 pytestmark = pytest.mark.lab
@@ -59,9 +60,9 @@ def make(
     (folder / "mount").mkdir()
     version = images.kernel(SERIES).version
     tarball = images.build_root(images.flavour_of(SERIES), version)
-    command = [*images.namespace(), "sh", "-ec", BUILD, "build"]
+    command = [*namespace(), "sh", "-ec", BUILD, "build"]
     command += map(str, (tarball, folder / "source", version, folder / "mount"))
-    command += [str(images.ROOT_SCRIPT), missing, *arguments]
+    command += [str(roots.ROOT_SCRIPT), missing, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -352,7 +352,7 @@ def descendants(pid: int, name: str) -> list[int]:
 
 def test_not_root_can_build_the_modules() -> None:
     """The command that gives a build its own mounts works for this user."""
-    from cpuidle_lab.lab.images import namespace
+    from cpuidle_lab.base.cache import namespace
 
     answer = subprocess.run([*namespace(), "id", "-u"], capture_output=True, text=True)
     assert answer.stdout == "0\n", answer.stderr

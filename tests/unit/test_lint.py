@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cpuidle_lab.base.cache import CACHE, cached, run_logged
-from cpuidle_lab.lab import images
+from cpuidle_lab.base.cache import CACHE, cached, namespace, run_logged
+from cpuidle_lab.lab import images, roots
 
 TOP = Path(__file__).resolve().parents[2]
 KERNEL_SCRIPT = Path(__file__).with_name("lint_kernel.sh")
@@ -109,7 +109,7 @@ def test_sparse_the_compiler_and_kernel_doc_have_nothing_to_say() -> None:
     def look(target: Path) -> None:
         images.write_sources(sources, target / "source")
         (target / "mount").mkdir()
-        command: list[str | Path] = [*images.namespace(), "sh", KERNEL_SCRIPT, tarball]
+        command: list[str | Path] = [*namespace(), "sh", KERNEL_SCRIPT, tarball]
         command += [target / "source", version, target]
         try:
             run_logged(command, CACHE / "lint.log", f"looking at the modules with {version}")
@@ -120,7 +120,7 @@ def test_sparse_the_compiler_and_kernel_doc_have_nothing_to_say() -> None:
         (target / "mount").rmdir()
 
     recipe: list[str | bytes] = [version, tarball.parent.name]
-    recipe += [script.read_bytes() for script in (KERNEL_SCRIPT, images.ROOT_SCRIPT)]
+    recipe += [script.read_bytes() for script in (KERNEL_SCRIPT, roots.ROOT_SCRIPT)]
     for name, data in sorted(sources.items()):
         recipe += [name, data]
     title = f"Looking at the modules with sparse, W=1 and kernel-doc of {version}"

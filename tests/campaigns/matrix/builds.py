@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base import apt
-from cpuidle_lab.base.cache import CACHE, cached, run_logged
-from cpuidle_lab.lab import images
+from cpuidle_lab.base.cache import CACHE, cached, namespace, run_logged
+from cpuidle_lab.lab import images, roots
 from tests.campaigns.matrix.table import FAIL, OK, Cell
 
 HERE = Path(__file__).parent
@@ -137,14 +137,14 @@ def build(row: str, ways: Sequence[str], release: str, headers: Headers) -> Path
         (target / "ways").write_text(lines)
         (target / "mount").mkdir()
         kdir = f"/usr/src/linux-headers-{headers.release}"
-        command: list[str | Path] = [*images.namespace(), "sh", HERE / "build.sh", tarball]
+        command: list[str | Path] = [*namespace(), "sh", HERE / "build.sh", tarball]
         command += [headers.folder(), target / "source", kdir, target]
         run_logged(command, CACHE / f"matrix-{row}.log", f"building for {headers.release}")
         shutil.rmtree(target / "source")
         (target / "mount").rmdir()
 
     recipe: list[str | bytes] = [headers.release, tarball.parent.name, lines]
-    recipe += [script.read_bytes() for script in (HERE / "build.sh", images.ROOT_SCRIPT)]
+    recipe += [script.read_bytes() for script in (HERE / "build.sh", roots.ROOT_SCRIPT)]
     for name, data in sorted(sources.items()):
         recipe += [name, data]
     title = f"Building for {headers.release}: {', '.join(ways)}"
@@ -156,7 +156,7 @@ def debian(release: str) -> Path:
     packages = list(PACKAGES[release])
 
     def make(target: Path) -> None:
-        images.bootstrap([release], packages, "apt", target / "root.tar.zst")
+        roots.bootstrap([release], packages, "apt", target / "root.tar.zst")
 
     title = f"Making a Debian {release} to build in"
     return cached(f"matrix-root-{release}", [release, *packages], title, make) / "root.tar.zst"

@@ -77,6 +77,12 @@ def step(title: str) -> Iterator[Callable[[str], None]]:
     print(f"{title}: {time.monotonic() - start:.0f} s", file=sys.stderr)
 
 
+def namespace() -> list[str]:
+    """Return the command that gives another its own mounts, and root's rights in them."""
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+    return command if os.geteuid() == 0 else [*command, "--map-auto", "--map-root-user"]
+
+
 def run_logged(command: Sequence[str | Path], log: Path, what: str) -> None:
     """Run a command with its output in a file.
 

@@ -9,7 +9,6 @@ the headers from its archive, by `dkms install`. That Debian is kept as a tarbal
 in a tmpfs that lives as long as the build, so a build leaves nothing behind, however it ends.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -18,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base import apt
-from cpuidle_lab.base.cache import CACHE, TOP, cached, run_logged
+from cpuidle_lab.base.cache import CACHE, TOP, cached, namespace, run_logged
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.lab import roots
 from cpuidle_lab.lab.archive import CpioWriter
 
 
@@ -115,8 +115,6 @@ LIBRARY_FOLDERS = (
 # another idle driver or governor looks like.
 KERNEL_MODULES = ("virtio_blk", "virtio_pci", "null_blk", "cpuidle-haltpoll")
 
-# Sourced by whatever builds in a Debian of its own.
-ROOT_SCRIPT = Path(__file__).parent / "root.sh"
 DKMS_SCRIPT = Path(__file__).parent / "dkms-build.sh"
 
 # What DKMS builds from, relative to the top of the tree.
@@ -310,7 +308,7 @@ def extracted(packages: Iterable[str], target: Path, architecture: str = "amd64"
     root = target / "root"
     root.mkdir()
     tarball = target / "root.tar"
-    bootstrap([RUNTIME_RELEASE], list(packages), "extract", tarball, architecture)
+    roots.bootstrap([RUNTIME_RELEASE], list(packages), "extract", tarball, architecture)
     run_logged(
         ["tar", "-C", root, "--exclude=./dev", "-xf", tarball],
         CACHE / "runtime.log",
@@ -364,45 +362,6 @@ def find_library(root: Path, name: str) -> str:
         if (root / folder / name).exists():
             return f"{folder}/{name}"
     raise UserError(f"Debian {RUNTIME_RELEASE} lacks the library {name} that the guest needs")
-
-
-def bootstrap(
-    suites: list[str],
-    packages: list[str],
-    variant: str,
-    target: Path,
-    architecture: str = "amd64",
-) -> None:
-    """Make a Debian root as a tarball.
-
-    Args:
-        suites: the release that it starts from, then further ones for `packages`.
-        packages: what to install beyond the variant's own.
-        variant: of mmdebstrap.
-        target: the tarball to write.
-        architecture: Debian's name of one; nothing of another than the machine's own can run.
-    """
-    command: list[str | Path] = [
-        "env",
-        f"TMPDIR={'/var/tmp' if os.geteuid() else target.parent}",
-        "ZSTD_CLEVEL=1",
-        "mmdebstrap",
-        f"--mode={'unshare' if os.geteuid() else 'root'}",
-        f"--variant={variant}",
-        f"--include={','.join(packages)}",
-        f"--architectures={architecture}",
-        "--aptopt=Acquire::Languages none",
-        "--aptopt=Acquire::Retries 3",
-        "--aptopt=APT::Install-Recommends false",
-        "--dpkgopt=path-exclude=/usr/share/doc/*",
-        "--dpkgopt=path-exclude=/usr/share/locale/*",
-        "--dpkgopt=path-exclude=/usr/share/man/*",
-        "--dpkgopt=path-exclude=/usr/lib/modules/*/kernel/*",
-        suites[0],
-        target,
-        *(f"deb [signed-by={apt.KEYRING}] {apt.mirror()} {suite} main" for suite in suites),
-    ]
-    run_logged(command, CACHE / "mmdebstrap.log", f"making a Debian {suites[0]}")
 
 
 # -- our modules -----------------------------------------------------------------------------
@@ -459,7 +418,7 @@ def modules(series: str, changes: Mapping[str, str] | None = None) -> Modules:
             use_plain(target / "root", target / "plain")
 
     recipe: list[str | bytes] = [version, str(tarball.parent.name)]
-    recipe += [script.read_bytes() for script in (DKMS_SCRIPT, ROOT_SCRIPT)]
+    recipe += [script.read_bytes() for script in (DKMS_SCRIPT, roots.ROOT_SCRIPT)]
     recipe += ["plain"] * plain
     for name, data in sorted(sources.items()):
         recipe += [name, data]
@@ -510,17 +469,11 @@ def build_root(flavour: Flavour, version: str) -> Path:
     suites = list(dict.fromkeys([flavour.release, flavour.archive]))
 
     def build(target: Path) -> None:
-        bootstrap(suites, packages, "apt", target / "root.tar.zst")
+        roots.bootstrap(suites, packages, "apt", target / "root.tar.zst")
 
     recipe = [*suites, *packages]
     title = f"Making a Debian {flavour.release} with DKMS and the headers of {version}"
     return cached(f"buildroot-{flavour.series}", recipe, title, build) / "root.tar.zst"
-
-
-def namespace() -> list[str]:
-    """Return the command that gives another its own mounts, and root's rights in them."""
-    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
-    return command if os.geteuid() == 0 else [*command, "--map-auto", "--map-root-user"]
 
 
 def decompress(root: Path, target: Path) -> None:
