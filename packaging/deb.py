@@ -3,10 +3,8 @@
 """Build the Debian packages in clean roots; leave them in build/deb."""
 
 import sys
-import tempfile
-from pathlib import Path
 
-from roots import TOP, UserError, build_debs, export
+from roots import TOP, UserError, build_debs, export, scratch
 
 TARGET = TOP / "build" / "deb"
 
@@ -14,10 +12,9 @@ TARGET = TOP / "build" / "deb"
 def main() -> int:
     """Build, and print what was built and what lintian found."""
     try:
-        with tempfile.TemporaryDirectory() as name:
-            source = Path(name) / "source"
-            export(source)
-            build_debs(source, TARGET)
+        with scratch() as folder:
+            export(folder / "source")
+            build_debs(folder / "source", TARGET)
     except UserError as error:
         print(f"deb: error: {error.message}", file=sys.stderr)
         return error.exit_code

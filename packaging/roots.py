@@ -8,7 +8,6 @@ and leaves what it has to say in a directory that is shared with it.
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ sys.path[:0] = [str(TOP / "tools")]
 from cpuidle_lab.base import apt  # noqa: E402
 from cpuidle_lab.base.cache import CACHE, cached, namespace, run_logged  # noqa: E402
 from cpuidle_lab.base.errors import UserError as UserError  # noqa: E402
+from cpuidle_lab.base.files import scratch as scratch  # noqa: E402
 from cpuidle_lab.lab import images, roots  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -149,13 +149,13 @@ def fetch_upgrade(machine: Machine, tarball: Path, package: str, target: Path) -
     """Download a package and all that a root lacks of what it depends on."""
     (target / "partial").mkdir(parents=True)
     cache = CACHE / "apt" / "+".join(machine.suites)
-    with tempfile.TemporaryDirectory() as name, apt.locked(cache):
-        unpack = f"zstd -dcq '{tarball}' | tar -C '{name}' -xf - ./var/lib/dpkg/status"
+    with scratch() as folder, apt.locked(cache):
+        unpack = f"zstd -dcq '{tarball}' | tar -C '{folder}' -xf - ./var/lib/dpkg/status"
         run_logged(["sh", "-c", unpack], CACHE / "machine.log", "reading what a root has")
         conf = apt.private_root(machine.suites, cache, "amd64")
         apt.update(conf, say=images.quiet)
         options = {
-            "Dir::State::status": f"{name}/var/lib/dpkg/status",
+            "Dir::State::status": f"{folder}/var/lib/dpkg/status",
             "Dir::Cache::archives": str(target),
             "APT::Install-Recommends": "false",
         }
@@ -192,7 +192,7 @@ def run_in(tarball: Path, shared: Path, script: str, *arguments: str) -> str:
         UserError: it failed; the message names the file with its output, SHARED/log.
     """
     log = shared / "log"
-    with tempfile.TemporaryDirectory() as mount:
+    with scratch() as mount:
         run_logged(
             [*namespace(), "--net", "sh", HERE / "in-root.sh",
              tarball, mount, shared, script, *arguments],
@@ -219,8 +219,7 @@ def build_debs(source: Path, target: Path) -> None:
         UserError: they cannot be built.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".deb-") as name:
-        shared = Path(name)
+    with scratch(target.parent) as shared:
         shutil.copytree(source, shared / "source", symlinks=True)
         (shared / "deb").mkdir()
         for script in ("build-deb.sh", "lint-deb.sh"):
