@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,9 @@ CACHE = TOP / "build" / "cache"
 KEPT_VERSIONS = 4
 _IN_USE_S = 3600
 
+# A disk with less room than this is full.
+_FULL_BYTES = 1 << 20
+
 
 # Set where threads are to end, for interrupts do not reach them: one may wait for the work of
 # another process, or for a build, which both take minutes.
@@ -41,10 +45,11 @@ def check_ending() -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
     """Hold an exclusive lock on `path`; a second process waits here.
 
     Raises:
+        BlockingIOError: another one holds it, and this one is not to wait.
         UserError: threads are to end meanwhile.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +59,8 @@ def locked(path: Path) -> Iterator[None]:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
+                if not wait:
+                    raise
                 check_ending()
                 time.sleep(_LOOK_S)
         yield
@@ -86,14 +93,18 @@ def namespace() -> list[str]:
 def run_logged(command: Sequence[str | Path], log: Path, what: str) -> None:
     """Run a command with its output in a file.
 
+    The command ends with this process, however this one ends; what it starts does so in a
+    namespace(). Its messages are in English.
+
     Raises:
-        UserError: the command failed; the message says what was being done, the last line
-            that the command wrote and where the whole log is.
+        UserError: the command failed; the message says what was being done, why it failed and
+            where the whole log is.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [str(word) for word in command],
+            ["setpriv", "--pdeathsig", "KILL", *map(str, command)],
+            env=os.environ | {"LC_ALL": "C.UTF-8"},
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -108,11 +119,26 @@ def run_logged(command: Sequence[str | Path], log: Path, what: str) -> None:
             stop_group(process)
             raise
     if code != 0:
-        lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
-        full = any("No space left on device" in line for line in lines)
-        compiler = next((line for line in lines if " error: " in line), lines[-1])
-        reason = "the disk is full" if full else compiler
-        raise UserError(f"{what} failed: {reason} (log: {log})")
+        raise UserError(f"{what} failed: {_reason(code, log)} (log: {log})")
+
+
+# Of util-linux 2.38 where the process in the namespace was killed; newer ones die as it did.
+_UNSHARE_KILLED = "unshare: sigprocmask unblock failed"
+
+
+def _reason(code: int, log: Path) -> str:
+    """Return why a command failed: the line of its log that says so, or what kept it from that."""
+    lines = log.read_text(errors="replace").strip().splitlines() or ["no output"]
+    if any("No space left on device" in line for line in lines) or is_full(log.parent):
+        return "the disk is full"
+    if code == -signal.SIGKILL or lines[-1].startswith(_UNSHARE_KILLED):
+        return "it was killed"
+    return next((line for line in lines if " error: " in line), lines[-1])
+
+
+def is_full(folder: Path) -> bool:
+    """Tell whether the disk of a folder has no room."""
+    return shutil.disk_usage(folder).free < _FULL_BYTES
 
 
 def stop_group(
@@ -164,6 +190,7 @@ def cached(
     """
     final = CACHE / f"{name}-{digest(ingredients)}"
     if not final.is_dir():
+        _sweep()
         with locked(CACHE / f".{name}.lock"):
             if not final.is_dir():
                 _build(name, final, title, build, kept)
@@ -174,14 +201,24 @@ def cached(
 def discard(folder: Path) -> None:
     """Remove a folder that was being filled, but nothing that is mounted in it.
 
-    The process that makes a root mounts /proc and /dev there, and may be killed meanwhile.
+    A root that was made in it has files of other users, which a user can remove as root of a
+    namespace.
     """
-    subprocess.run(["rm", "-rf", "--one-file-system", "--", folder], stderr=subprocess.DEVNULL)
+    remove: list[str | Path] = ["rm", "-rf", "--one-file-system", "--", folder]
+    for command in (remove, [*namespace(), *remove]):
+        if folder.exists():
+            subprocess.run(command, stderr=subprocess.DEVNULL)
+
+
+def _sweep() -> None:
+    """Remove what was being filled by processes that were killed."""
+    for half in CACHE.glob(".*.tmp-*"):
+        owner = CACHE / f"{half.name.partition('.tmp-')[0]}.lock"
+        with contextlib.suppress(BlockingIOError), locked(owner, wait=False):
+            discard(half)
 
 
 def _build(name: str, final: Path, title: str, build: Callable[[Path], None], kept: int) -> None:
-    for stale in CACHE.glob(f".{name}.tmp-*"):  # of a process that was killed
-        discard(stale)
     temporary = Path(tempfile.mkdtemp(prefix=f".{name}.tmp-", dir=CACHE))
     try:
         with step(title):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cpuidle_lab.base import apt
-from cpuidle_lab.base.cache import CACHE, cached, run_logged
+from cpuidle_lab.base.cache import CACHE, cached, namespace, run_logged
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.archive import CpioWriter
@@ -81,7 +81,14 @@ def modules(flavour: str, changes: Mapping[str, str] | None = None) -> images.Mo
         unpacked = target / "source"
         images.write_sources(sources, unpacked)
         log = CACHE / f"modules-{flavour}.log"
-        command = ["make", "-C", str(tree), f"CC={compiler(flavour)}", f"M={unpacked}"]
+        command = [
+            *namespace(),
+            "make",
+            "-C",
+            str(tree),
+            f"CC={compiler(flavour)}",
+            f"M={unpacked}",
+        ]
         command += [f"-j{os.cpu_count()}", "modules"]
         run_logged(command, log, f"building the modules for {flavour}")
         made = sorted(unpacked.glob("*.ko"))
@@ -116,7 +123,8 @@ def build_tree(flavour: str) -> Path:
 
     def build(target: Path) -> None:
         (target / "wanted.config").write_text(wanted)
-        make: list[str | Path] = ["make", "-C", source, f"O={target}", f"CC={compiler(flavour)}"]
+        make: list[str | Path] = [*namespace(), "make", "-C", source, f"O={target}"]
+        make.append(f"CC={compiler(flavour)}")
         log = CACHE / f"built-{flavour}.log"
         configure = [*make, f"KCONFIG_ALLCONFIG={target / 'wanted.config'}", "allnoconfig"]
         run_logged(configure, log, f"configuring the kernel '{flavour}'")
@@ -190,7 +198,8 @@ def source_tree(series: str) -> Path:
             ' tar -xf - --strip-components=1 -C "$3" --exclude="$4"'
         )
         arguments = [str(deb), package, str(target), NOT_UNPACKED]
-        run_logged(["sh", "-c", unpack, "sh", *arguments], CACHE / "source.log", "unpacking")
+        command = [*namespace(), "sh", "-c", unpack, "sh", *arguments]
+        run_logged(command, CACHE / "source.log", "unpacking")
         deb.unlink()
 
     recipe = [package, str(version), NOT_UNPACKED]

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from cpuidle_lab.base.cache import check_ending, ending, stop_group
+from cpuidle_lab.base.cache import check_ending, ending, is_full, stop_group
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.saved import Saved
@@ -58,9 +57,6 @@ START_LIMIT_S = 20
 # though another CPU was woken meanwhile. So a device without a use has a timer each so many us; a
 # wake-up is late by half of that. An idle second then costs a fifth of a second here.
 TURN_US = 100
-
-# A disk with less room than this is full.
-_FULL_BYTES = 1 << 20
 
 # How QEMU names the thread that runs all CPUs in turns.
 CPUS_THREAD = "/TCG"
@@ -275,7 +271,7 @@ class Machine:
         command = ["tar", "--no-same-owner", "-C", str(target), "-xf", str(self.disk)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         whole = (target / "uptime").is_file() and done.returncode == 0
-        if not whole and shutil.disk_usage(target).free < _FULL_BYTES:
+        if not whole and is_full(target):
             raise UserError(f"the guest's results cannot be kept: the disk of {target} is full")
         if not (target / "uptime").is_file():
             raise UserError(f"the guest ended without leaving its results; {self.last_lines()}")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Small Debian roots, made as tarballs, and unpacked only in memory."""
 
-import os
 from pathlib import Path
 
 from cpuidle_lab.base import apt
-from cpuidle_lab.base.cache import CACHE, run_logged
+from cpuidle_lab.base.cache import CACHE, namespace, run_logged
 
 # Sourced by scripts that build in a Debian of its own.
 ROOT_SCRIPT = Path(__file__).parent / "root.sh"
@@ -20,6 +19,8 @@ def bootstrap(
 ) -> None:
     """Make a Debian root as a tarball.
 
+    It is made beside the tarball, in a namespace: what is mounted in it goes with the last process.
+
     Args:
         suites: the release that it starts from, then further ones for `packages`.
         packages: what to install beyond the variant's own.
@@ -28,11 +29,12 @@ def bootstrap(
         architecture: Debian's name of one; nothing of another than the machine's own can run.
     """
     command: list[str | Path] = [
+        *namespace(),
         "env",
-        f"TMPDIR={'/var/tmp' if os.geteuid() else target.parent}",
+        f"TMPDIR={target.parent}",
         "ZSTD_CLEVEL=1",
         "mmdebstrap",
-        f"--mode={'unshare' if os.geteuid() else 'root'}",
+        "--mode=root",
         f"--variant={variant}",
         f"--include={','.join(packages)}",
         f"--architectures={architecture}",
