@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.base.cache import namespace
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.states import linux_source
 from tests.unit import building
 
 LIMIT_S = 60
@@ -112,3 +115,17 @@ def test_a_full_disk_leaves_nothing(stages: dict[str, Path]) -> None:
     with start(stages, building.FULL, *within) as builds:
         for error, left in results(stages, builds).values():
             assert "the disk is full" in error and left == "[]"
+
+
+def test_no_governor_is_kept_that_a_full_disk_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("dpkg-deb", "tar", "xz"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 2\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    unpack = partial(linux_source.unpack, Path("linux-source.deb"), "6.12", tmp_path, [])
+    unpack()  # old kernels lack files
+    monkeypatch.setattr(linux_source, "is_full", lambda _: True)
+    with pytest.raises(UserError, match="the disk is full"):
+        unpack()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base import apt
-from cpuidle_lab.base.cache import CACHE
+from cpuidle_lab.base.cache import CACHE, is_full
 from cpuidle_lab.base.errors import UserError
 
 NEWEST = "7.2"
@@ -54,6 +54,9 @@ def unpack(deb: Path, version: str, folder: Path, options: Sequence[str]) -> Non
         version: of the kernel.
         folder: where to.
         options: of tar, which files to take.
+
+    Raises:
+        UserError: the disk is full.
     """
     archive = f"./usr/src/linux-source-{version}.tar.xz"
     commands = (
@@ -77,6 +80,8 @@ def unpack(deb: Path, version: str, folder: Path, options: Sequence[str]) -> Non
     processes[-1].communicate()
     for process in processes[:-1]:
         process.wait()
+    if processes[-1].returncode and is_full(folder):
+        raise UserError(f"{deb.name} cannot be unpacked: the disk is full")
 
 
 def _extract(deb: Path, version: str, folder: Path) -> None:
