@@ -5,17 +5,20 @@ Tests marked `full` run only with --full, or if they are named on the command li
 some of them run, and no others: see tests/long.py.
 """
 
+import inspect
 import os
 import re
 import signal
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cpuidle_lab.lab.machine import ALL_CPUS
-from tests import long
+from tests import long, reports
 
 # Sent to commands by tests; a command that inherits that they are ignored would ignore them.
 SENT: dict[int, Any] = {
@@ -123,10 +126,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Mark reports of long tests."""
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Mark reports of long tests; tell of a host that may be the cause of a failure."""
     report = yield
     report.is_long = item.get_closest_marker("full") is not None
+    if report.failed and call.excinfo:
+        said = "\n".join([call.excinfo.exconly(), report.capstdout, report.capstderr])
+        source = inspect.getsource(item.function) if isinstance(item, pytest.Function) else ""
+        folders = [item.config.rootpath, Path(tempfile.gettempdir())]
+        if sentence := reports.trouble(said, source, folders):
+            report.sections.append(("the host", sentence))
     return report
 
 
@@ -192,7 +201,12 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what this tier did not run, or which tests a slice had."""
+    """Say where the time went, what this tier did not run, or which tests a slice had."""
+    stats = terminalreporter.stats.values()
+    own = [each for some in stats for each in some if isinstance(each, pytest.TestReport)]
+    terminalreporter.section("seconds by part, of all workers together")
+    for line in reports.times(own):
+        terminalreporter.write_line(line)
     if config.getoption("--slice"):
         tell_slice(terminalreporter, config)
     left_out = config.stash.get(LEFT_OUT, None)
