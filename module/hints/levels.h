@@ -24,7 +24,7 @@
 #define CIL_MAP_TEXT		(CIL_LEVELS_OF_VALUES * 11)
 
 /**
- * struct cil_request - what was asked for a task or a group
+ * struct cil_request - the request for a task or a group
  * @limit_ns: for CPUIDLE_LATENCY_LIMIT, else 0
  * @kind: enum cpuidle_latency_kind
  * @value: for CPUIDLE_LATENCY_VALUE, else 0

@@ -33,7 +33,7 @@ struct cil_owner {
  *	run-queue locks held
  * @task: the task, NULL in the pool; while @lock is held it is not freed
  * @payer: whom it counts for
- * @request: what was asked for the task itself
+ * @request: for the task itself
  * @owner: as whom the task was when that was asked, and the payer was found
  * @expected_ns: the longest sleep to expect of the task, of a child as of its
  *	parent

@@ -604,7 +604,7 @@ static void get_group(const struct cgroup *cgroup, struct cil_request *request)
 }
 
 /**
- * cil_request_get() - what was asked for a task or a group
+ * cil_request_get() - tell the request for a task or a group
  * @target: whose; of a process the first thread that there is
  * @request: filled; CPUIDLE_LATENCY_NONE if nothing was asked
  *

@@ -166,7 +166,7 @@ bool cil_hint_drop(struct task_struct *task, u8 what)
 }
 
 /**
- * cil_hint_read_request() - what was asked for a task itself
+ * cil_hint_read_request() - tell the request for a task itself
  * @task: the task
  * @request: filled; CPUIDLE_LATENCY_NONE if nothing
  *

@@ -50,7 +50,7 @@ def start(stages: Mapping[str, Path], way: str, *within: str) -> "subprocess.Pop
 
 
 def results(stages: Mapping[str, Path], builds: "subprocess.Popen[str]") -> dict[str, list[str]]:
-    """Return the error of each build, and what it has left."""
+    """Return the error of each build, and its leftovers."""
     _, said = builds.communicate(timeout=LIMIT_S)
     assert all((stage / "result").exists() for stage in stages.values()), said
     return {kind: (stage / "result").read_text().splitlines() for kind, stage in stages.items()}
