@@ -53,7 +53,7 @@ def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProc
     """Build a target and run it with a fixed seed; never raises on what it finds."""
     make = ["make", "-s", "-C", str(top / "tests/campaigns/fuzz"), f"OUT={folder}"]
     python = f"PYTHON={TOP / 'build' / 'venv' / 'bin' / 'python'}"
-    needed = [f"{folder}/random-{target}", *([f"{folder}/{FILES[target]}"] * (target in FILES))]
+    needed = [f"{folder}/{name}" for name in (f"random-{target}", FILES.get(target)) if name]
     built = subprocess.run(
         [*make, python, *needed], capture_output=True, text=True, check=False, timeout=600
     )
