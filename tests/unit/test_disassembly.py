@@ -21,7 +21,7 @@ INDIRECT = {
     "start_afresh": "init of a policy",
     "decide_by_policy": "select of a policy",
     "cil_emit_outcome": "row_learned of a policy",
-    "cil_shadow_decide": "init, update, select of a policy",
+    "decide_one": "init, update, select of a policy, for a shadow",
     "state_show": "dump of a policy",
     # Other functions of the module.
     "cil_tunables_apply": "changed of a governor",
