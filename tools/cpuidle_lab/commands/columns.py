@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cpuidle_lab.recording import state_tables
     from cpuidle_lab.recording.columns import Recording
 
 NAME = "columns"
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from cpuidle_lab.base import files
-    from cpuidle_lab.recording import columns, reader, trace
+    from cpuidle_lab.recording import columns, reader, state_tables, trace
 
     files.check(args.output, columns.foreign)
     given = state_tables.given(args.machine) if args.machine else ()
