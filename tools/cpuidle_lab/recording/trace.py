@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.marks import LINES_MAX, MACHINE, OWN_LINES, REQUEST
 from cpuidle_lab.recording.reader import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
 from cpuidle_lab.recording.stock import Told, left_out, omissions, table_notes, told_of
-from cpuidle_lab.states.table import STATES_MAX, CpuTable, StateTable, check_machine
+from cpuidle_lab.states.table import CpuTable, StateTable, check_machine, states_max
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1
@@ -203,7 +203,7 @@ class Trace:
 def _machine(path: Path, row: dict[str, object]) -> StateTable:
     count = row["states"]
     assert isinstance(count, int)
-    if not 1 <= count <= STATES_MAX:
+    if not 1 <= count <= states_max():
         raise UserError(f"{path}: claims a machine with {count} idle states")
     arrays = {}
     for name in ("exit_latency_ns", "target_residency_ns", "power_mw"):

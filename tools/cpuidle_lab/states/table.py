@@ -12,14 +12,19 @@ from cpuidle_lab.host.marks import MACHINE, NO_REQUEST, POLLING, plain
 # The greatest number of a CPU.
 CPUS_MAX = 65535
 
-# As many idle states as the kernel allows.
-STATES_MAX = constant("CIL_STATE_MAX")
-
 # What is believed of an idle state and of the tick, ns; as in tools/native/periods.h.
 _STATE_TIME_MAX = 2**44
 _TICK_MIN, _TICK_MAX = 100_000, 1_000_000_000
 # The library keeps a power in 32 bits.
 _POWER_MAX_UW = 2**32 - 1
+
+
+def states_max() -> int:
+    """Return how many idle states the kernel allows.
+
+    The headers tell it, and commands on a running machine do without these.
+    """
+    return constant("CIL_STATE_MAX")
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def check_machine(path: Path | str, machine: StateTable) -> None:
         UserError: it has no idle state or too many, or they contradict themselves.
     """
     latencies, residencies = machine.exit_latency_ns, machine.target_residency_ns
-    if not 1 <= machine.count <= STATES_MAX or not (
+    if not 1 <= machine.count <= states_max() or not (
         len(latencies) == len(residencies) == len(machine.power_uw) == machine.count
     ):
         raise UserError(f"{path}: claims a machine with {machine.count} idle states")
