@@ -624,6 +624,22 @@ def test_python_alone_is_enough_for(bare: Path, arguments: list[str], code: int,
     assert not (bare / "build").exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_by_sudo_the_environment_is_made_as_the_trees_owner(bare: Path) -> None:
+    # Other users reach no directory of pytest's.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        shutil.copytree(bare, top := Path(folder) / "top")
+        top.chmod(0o755)
+        (top / "tools/setup.sh").write_text("#!/bin/sh\nid -u\nexit 7\n")
+        subprocess.run(["chown", "-R", "12345:12345", top], check=True)
+        env = {"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+        for by, user in (({}, "0"), ({"SUDO_UID": "12345"}, "12345")):
+            done = subprocess.run([top / "cpuidle-lab", "watch"], env=env | by,
+                                  capture_output=True, text=True, check=False)  # fmt: skip
+            assert (done.returncode, done.stderr.split()[-1]) == (7, user)
+
+
 # Processor time: that of the clock depends on what else the machine does.
 @pytest.mark.parametrize("argument", ["--help", "--version", "doctor"])
 def test_python_alone_answers_within_a_second(bare: Path, argument: str) -> None:

@@ -18,11 +18,14 @@ TOP = Path(__file__).resolve().parents[2]
 
 
 def owner() -> dict[str, Any]:
-    """Return what lets root make the environment as the tree's owner, by sudo for example."""
+    """Return what lets sudo make the environment as the tree's owner."""
     tree = TOP.stat()
-    if os.geteuid() or not tree.st_uid:
+    if os.geteuid() or not tree.st_uid or "SUDO_UID" not in os.environ:
         return {}
-    home = pwd.getpwuid(tree.st_uid).pw_dir
+    try:
+        home = pwd.getpwuid(tree.st_uid).pw_dir
+    except KeyError:  # a user of another machine, whose clone is mounted here
+        home = "/"
     group = {"group": tree.st_gid, "extra_groups": []}
     return {"user": tree.st_uid, "env": {**os.environ, "HOME": home}, **group}
 
