@@ -75,9 +75,12 @@ class Server:
                 raise
             raise ValueError(json.load(error)["error"]) from error
 
-    def values(self, expression: str) -> list[tuple[dict[str, str], float]]:
-        """Return labels and value of each series that an expression has now."""
-        found = self.ask("query", query=expression)["result"]
+    def values(
+        self, expression: str, at_s: float | None = None
+    ) -> list[tuple[dict[str, str], float]]:
+        """Return labels and value of each series that an expression has at a time, or now."""
+        moment = {} if at_s is None else {"time": str(at_s)}
+        found = self.ask("query", query=expression, **moment)["result"]
         return [(item["metric"], float(item["value"][1])) for item in found]
 
 
