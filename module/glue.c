@@ -17,12 +17,12 @@
 #include <linux/sched/clock.h>
 
 #include "base.h"
+#include "emit.h"
 #include "glue.h"
 #include "hints/hints.h"
 #include "shadow.h"
 #include "symbols.h"
 #include "trace.h"
-#include "traced.h"
 #include "tunables.h"
 
 static enum cpuhp_state glue_hotplug;
@@ -58,7 +58,7 @@ static void account_outcome(struct cil_cpu *cpu,
 		r->outcome.index = r->decision.index;
 		r->outcome.poll_time_limit = false;
 	}
-	cil_traced_outcome(cpu);
+	cil_emit_outcome(cpu);
 	cpu->decided = false;
 }
 
@@ -186,12 +186,12 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 	r->query.tick_stopped = static_call(cil_tick_stopped)();
 	r->query.asked = false;
 
-	cil_traced_checkpoint(cpu, set);
+	cil_emit_checkpoint(cpu, set);
 	if (cpu->base)
 		decide_by_base(cpu, drv, dev);
 	else
 		decide_by_policy(cpu, set);
-	cil_traced_decision(cpu);
+	cil_emit_decision(cpu);
 	cil_shadowed(cpu);
 	if (is_restricted(cpu))
 		cil_hints_look_again(r);

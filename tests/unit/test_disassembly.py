@@ -20,7 +20,7 @@ INDIRECT = {
     "account_outcome": "update of a policy",
     "start_afresh": "init of a policy",
     "decide_by_policy": "select of a policy",
-    "cil_emit_outcome": "row_learned of a policy",
+    "__cil_emit_outcome": "row_learned of a policy",
     "decide_one": "init, update, select of a policy, for a shadow",
     "state_show": "dump of a policy",
     # Other functions of the module.
@@ -130,7 +130,7 @@ def test_events_cost_a_patched_branch_when_off(kernel: str) -> None:
     assert set(events) == {"decision", "outcome", "weights"}
 
     lines = functions(kernel)["cil_glue_select"]
-    emitters = [line for line in lines if re.search(r"\tcil_emit_\w+-", line)]
+    emitters = [line for line in lines if re.search(r"\t__cil_emit_\w+-", line)]
     assert len(emitters) == 3, "checkpoint, decision and outcome"
     assert not [line for line in lines if "__tracepoint_" in line], "a flag is read"
 

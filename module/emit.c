@@ -6,8 +6,8 @@
 #include <linux/utsname.h>
 
 #include "bpf/program.h"
+#include "emit.h"
 #include "timers.h"
-#include "traced.h"
 #include "tunables.h"
 
 /* A reader that joins late, or lost events, finds a state again after this time. */
@@ -103,7 +103,7 @@ static void emit_state(const struct cil_cpu *cpu)
 }
 
 /**
- * cil_emit_checkpoint() - if one is due: configuration and the policy's state
+ * __cil_emit_checkpoint() - if one is due: configuration and the policy's state
  * @cpu: the CPU, about to decide number record.seq
  * @set: the tunables in force
  *
@@ -114,7 +114,7 @@ static void emit_state(const struct cil_cpu *cpu)
  *
  * Context: idle task, interrupts off, the decision event is on.
  */
-void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
+void __cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 {
 	/* What is emitted while the trace is paused is lost, and due again. */
 	u32 epoch = atomic_read(&cil_trace_epoch) * 2 + tracing_is_on();
@@ -130,7 +130,7 @@ void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 }
 
 /**
- * cil_emit_decision() - trace the decision just made
+ * __cil_emit_decision() - trace the decision just made
  * @cpu: the CPU
  *
  * Asks for the sleep length where the policy did not, for the record alone:
@@ -138,7 +138,7 @@ void cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
  *
  * Context: idle task, interrupts off, the decision event is on.
  */
-void cil_emit_decision(struct cil_cpu *cpu)
+void __cil_emit_decision(struct cil_cpu *cpu)
 {
 	struct cil_record *r = &cpu->record;
 	unsigned long switches = current->nvcsw + current->nivcsw;
@@ -152,12 +152,12 @@ void cil_emit_decision(struct cil_cpu *cpu)
 }
 
 /**
- * cil_emit_outcome() - trace what became of the last decision
+ * __cil_emit_outcome() - trace what became of the last decision
  * @cpu: the CPU
  *
  * Context: idle task, interrupts off.
  */
-void cil_emit_outcome(struct cil_cpu *cpu)
+void __cil_emit_outcome(struct cil_cpu *cpu)
 {
 	struct cil_record *r = &cpu->record;
 	u16 weights[CIL_STATE_MAX] = {};
