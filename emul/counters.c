@@ -17,7 +17,7 @@
 
 #define EMUL_DEEPEST_COUNTER	7
 
-/* Which counter counts a state; 0: none. */
+/* The counter of a state; 0: none. */
 static int counter_of(const struct cpuidle_state *state)
 {
 	if (state->name[0] != 'C' || !isdigit(state->name[1]))

@@ -180,7 +180,7 @@ int emul_enter_thread(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 }
 
 /*
- * How long to poll: until the shallowest state that is enabled and long enough
+ * Limit of polling: until the shallowest state that is enabled and long enough
  * would have paid. The kernel's own function for this is not exported. As
  * there, the answer is kept in the device: governors may override it, and
  * enabling or disabling a state clears it. A silent machine keeps it for

@@ -167,7 +167,7 @@ static void fill_polling_state(struct cpuidle_state *state)
 	state->enter = emul_enter_poll;
 }
 
-/* Whether a core has several threads. */
+/* A core has several threads. */
 static bool has_siblings(void)
 {
 	int cpu;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What does a longer window cost menu_ng? Drives one history_size over streams
- * of idle periods, to be run under callgrind, which counts the instructions of
+ * Cost of a longer window for menu_ng. Drives one history_size over streams of
+ * idle periods, to be run under callgrind, which counts the instructions of
  * each call of measured_period(): tests/unit/test_menu_window.py.
  */
 #include <math.h>

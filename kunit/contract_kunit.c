@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What every policy owes to its environment while it runs, whatever its
+ * Duties of every policy to its environment while it runs, whatever its
  * algorithm: the contract of governors/common/policy.h. Each property is stated
  * before its case and checked for each governor of the list.
  */

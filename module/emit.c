@@ -40,7 +40,7 @@ static void join_table(const struct cil_cpu *cpu, char *table, size_t size)
 	}
 }
 
-/* Who decides under the gate on this CPU, or as a program in BPF. */
+/* The governor under the gate on this CPU, or the program in BPF. */
 static const char *base_name(const struct cil_cpu *cpu, char *program, size_t size)
 {
 	if (cil_bpf_decides(cpu->own)) {
@@ -69,7 +69,7 @@ static noinline void emit_config(const struct cil_cpu *cpu,
 		     init_utsname()->release);
 }
 
-/* What a program in BPF keeps is read from it. */
+/* The state of a program in BPF is read from the program. */
 static noinline void emit_program_state(const struct cil_cpu *cpu)
 {
 	u32 total = cil_bpf_state_size(cpu->state);
@@ -116,7 +116,7 @@ static void emit_state(const struct cil_cpu *cpu)
  */
 void __cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *set)
 {
-	/* What is emitted while the trace is paused is lost, and due again. */
+	/* A checkpoint emitted while the trace is paused is lost, and due again. */
 	u32 epoch = atomic_read(&cil_trace_epoch) * 2 + tracing_is_on();
 	u64 now_ns = cpu->record.query.now_ns;
 

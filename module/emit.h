@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the glue tells the tracepoints. With the events off, each call is one
+ * From the glue to the tracepoints. With the events off, each call is one
  * static branch that is not taken.
  */
 #ifndef CIL_EMIT_H

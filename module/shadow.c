@@ -7,8 +7,8 @@
  * watches the CPU, so the list in use is never changed but replaced, and freed
  * after a grace period.
  *
- * What a shadow is told is what the decision and outcome events say, no more,
- * so that replay can make its decisions again: see docs/tracing.md.
+ * A shadow's inputs are those of the decision and outcome events, no more, so
+ * that replay can make its decisions again: see docs/tracing.md.
  */
 #include <linux/cpumask.h>
 #include <linux/mutex.h>
@@ -405,7 +405,7 @@ static void show_cpu(struct seq_file *seq, const struct cil_shadow_set *set,
 		*copy = *there;
 	} while (read_seqcount_retry(&there->sequence, sequence));
 
-	/* What was counted for a governor that left, or starts afresh, is void. */
+	/* Counts of a governor that left, or starts afresh, are void. */
 	if (!copy->started || !governor || READ_ONCE(cpu->restart))
 		return;
 	show_row(seq, n, governor->kernel.name, "active", &copy->row[0],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the module knows of its governors and of each CPU: types and data that
- * all other units stand on.
+ * The module's governors and the state of each CPU: types and data that all
+ * other units stand on.
  */
 #ifndef CIL_MODULE_STATE_H
 #define CIL_MODULE_STATE_H

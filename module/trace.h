@@ -24,7 +24,7 @@
 #ifndef CIL_TRACE_ONCE
 #define CIL_TRACE_ONCE
 
-/* What happened to a hint. */
+/* Changes of a hint. */
 #define CIL_HINT_SET			0
 #define CIL_HINT_INHERIT		1
 #define CIL_HINT_MOVE			2

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a program in BPF provides, for the module and for the program.
+ * Interface between the module and a program in BPF, for both of them.
  */
 #ifndef CIL_BPF_H
 #define CIL_BPF_H

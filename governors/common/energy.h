@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an idle period costs in each state.
+ * Cost of an idle period in each state.
  *
  *	cost_k(d) = E_k + P_k * d
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the environment takes for granted of every policy of the list.
+ * Properties of every policy of the list that the environment takes for granted.
  */
 #include <kunit/test.h>
 

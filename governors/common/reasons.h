@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Why a governor chose what it chose: one name for each step of each
- * governor's DOC block that can decide. The trace carries the number, so a
- * released number never changes its meaning: append within a governor's range.
+ * Reasons of decisions: one name for each step of each governor's DOC block that
+ * can decide. The trace carries the number, so a released number never changes
+ * its meaning: append within a governor's range.
  *
  * CIL_REASONS(X) expands X(IDENTIFIER, number, "text shown by traces").
  */

@@ -7,7 +7,7 @@
 
 #include "policy.h"
 
-/* What the weights of a view sum to. */
+/* Sum of the weights of a view. */
 #define CIL_VIEW_ONE	10000
 
 /* Columns that a view may have: one for each state, and one more. */

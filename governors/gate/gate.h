@@ -10,7 +10,7 @@
 /* All tasks here tolerate a late wake-up: the CPU may go deeper than the base. */
 #define CIL_HINT_RELAXED	(-2LL)
 
-/* How a gated CPU idles, in the order of the names in the table of tunables. */
+/* Modes of a gated CPU, in the order of the names in the table of tunables. */
 enum gate_mode {
 	GATE_MODE_CAP,
 	GATE_MODE_POLL,

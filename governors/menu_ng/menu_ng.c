@@ -375,7 +375,7 @@ static void menu_ng_select(void *state, const struct cil_machine *machine,
 	decision->reason = c.reason;
 }
 
-/* How long might the CPU have been idle, the wake-up not counted? */
+/* Estimate of the time that the CPU was idle, the wake-up not counted. */
 static u64 menu_ng_duration(const struct menu_ng *menu,
 			    const struct cil_machine *machine,
 			    const struct menu_ng_tunables *t,

@@ -33,7 +33,7 @@ static void short_intervals_spare_the_question(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, cil_test_env_asked(), 1u);
 }
 
-/* What the timer promises is corrected by what it used to give. */
+/* The time to the timer is corrected by the past share of it spent idle. */
 static void timer_is_corrected(struct kunit *test)
 {
 	struct fixture *f = test->priv;

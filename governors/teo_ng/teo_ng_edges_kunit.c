@@ -132,7 +132,7 @@ static void two_thirds_keep_the_tick(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, decide_on(&machine, &teo, query).stop_tick);
 }
 
-/* What an idle period in one state adds to what is remembered. */
+/* The memory after one more idle period. */
 static struct teo_ng after(struct teo_ng teo, s64 sleep_length_ns, u8 index,
 			   s64 residency_ns, bool tick)
 {

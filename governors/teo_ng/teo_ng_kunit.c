@@ -107,7 +107,7 @@ static void hits_and_intercepts_are_told_apart(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, teo.tick_intercepts, 1024u);
 }
 
-/* What is remembered loses one eighth at every idle period. */
+/* The memory of a bin loses one eighth at every idle period. */
 static void an_eighth_is_forgotten(struct kunit *test)
 {
 	struct teo_ng teo;

@@ -95,7 +95,7 @@
 
 #include "wteo.h"
 
-/* What a wake-up costs beside energy, as if it were energy. */
+/* Cost of a wake-up beside energy, as if it were energy. */
 static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 			u32 index, u32 bias)
 {

@@ -185,7 +185,7 @@ static inline u32 wteo_half_lives(const struct wteo *w,
 	return count;
 }
 
-/* What is left of a row's evidence, to be compared with the row's @next. */
+/* The rest of a row's evidence, to be compared with the row's @next. */
 static inline u32 wteo_evidence(const struct wteo *w,
 				const struct wteo_row *row, u32 now)
 {

@@ -37,7 +37,7 @@ static void the_timer_comes_first(struct kunit *test)
 	}
 }
 
-/* How many of the last 300 of 600 intervals get their column's state. */
+/* Number of the last 300 of 600 intervals that get their column's state. */
 static u32 count_hits(struct bench *b, const u32 *pattern_us, u32 length,
 		      const s64 *timers_ns)
 {
@@ -70,7 +70,7 @@ static void patterns_are_foreseen(struct kunit *test)
 					 timers_ns), 299);
 }
 
-/* What follows a timeout is foreseen by the timer, in any order. */
+/* The length of a wait is foreseen by its timeout, in any order. */
 static void timeouts_tell_what_is_waited_for(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);

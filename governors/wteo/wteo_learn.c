@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What wteo learns from the end of an interval. See wteo.c.
+ * Learning from the end of an interval. See wteo.c.
  */
 #include "wteo.h"
 
@@ -113,7 +113,7 @@ static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
 	return true;
 }
 
-/* What a row knows by now. A half-life counts once, whether it learns then or not. */
+/* A row forgets with time. A half-life counts once, whether it learns then or not. */
 static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 {
 	struct wteo_row *row = &w->heads[slot];

@@ -109,7 +109,7 @@ static void columns_are_in_order(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, column_of(b, 0, 100 * US, CIL_TIME_MAX));
 }
 
-/* What the timer ended counts as never, and nothing that ended before. */
+/* An interval that the timer ended counts as never, none that ended before. */
 static void the_timer_is_never(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
@@ -394,7 +394,7 @@ static void a_row_is_given_up_below_three(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY + 1 - less);
 		KUNIT_EXPECT_EQ(test, b->wteo.learned, less ? 1 : CIL_ROW_NONE);
 	}
-	/* What it knows by now counts. */
+	/* The evidence left by now counts. */
 	set_row(b, 1, 5999, 1000);
 	b->wteo.heads[1].key = KEY + 1;
 	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;

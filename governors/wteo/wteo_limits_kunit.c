@@ -40,7 +40,7 @@ static bool may_be_met(const struct bench *b, const struct cil_query *query)
 	return false;
 }
 
-/* What holds for every decision. */
+/* Properties of every decision. */
 static void check_decision(struct kunit *test, struct bench *b,
 			   const struct step *s, const struct cil_decision *d)
 {

@@ -200,7 +200,7 @@ static void one_in_128_is_known(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, choose(b, 50 * US));
 }
 
-/* What ends with the tick is not late. */
+/* An interval that ends with the tick is not late. */
 static void late_is_beyond_the_tick(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
@@ -253,7 +253,7 @@ static void one_in_128_is_late(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, ask(b, deepest, 0, 100 * MS).stop_tick);
 }
 
-/* What would end after the timer ends with it. */
+/* An interval that would outlast the timer ends with it. */
 static void a_near_timer_ends_all(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
@@ -369,7 +369,7 @@ static void costs_decide_without_a_neighbour(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, ask(b, without, 0, 100 * US).index);
 }
 
-/* What only the timer ends is not over when all else is. */
+/* The column of the timer is not over when all others are. */
 static void the_timer_outlasts_all(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
@@ -408,7 +408,7 @@ static u32 slot_for(struct bench *b, s64 sleep_length_ns)
 	return b->wteo.interval.slot;
 }
 
-/* Which row is taken for the condition, with such keys in its two places? */
+/* The row taken for the condition, with such keys in its two places. */
 static u32 slot_with(struct bench *b, u32 intervals, const u32 *places, u32 key,
 		     u32 other_key)
 {

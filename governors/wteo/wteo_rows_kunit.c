@@ -294,7 +294,7 @@ static void a_busy_tick_ends_the_interval(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, b->wteo.interval.resumed);
 }
 
-/* What is derived from the tunables. */
+/* The values derived from the tunables are those of @from. */
 static bool is_derived(const struct wteo *w, const struct wteo *from)
 {
 	return w->growth == from->growth && w->half_life == from->half_life &&
@@ -322,7 +322,7 @@ static void a_change_counts_as_a_whole(struct kunit *test)
 	}
 }
 
-/* What lies behind the states of a machine in memory does not count. */
+/* Memory behind the states of a machine does not count. */
 static void only_its_states_count(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);

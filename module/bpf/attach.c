@@ -21,7 +21,7 @@
 /* Serialises changes. */
 static DEFINE_MUTEX(bpf_attach_lock);
 
-/* Why no program can be attached; NULL: it can. */
+/* The reason that no program can be attached; NULL: one can. */
 static const char *unavailable = "the module is starting";
 
 static struct cil_governor *governor_of_programs(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How programs in BPF come to the governor bpf and go. A build for a kernel that
+ * Programs in BPF come to the governor bpf and go. A build for a kernel that
  * cannot have it (CIL_BPF=0) has the functions at the end in their place.
  */
 #ifndef CIL_BPF_ATTACH_H

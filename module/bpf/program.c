@@ -115,7 +115,7 @@ static noinline void take_off(const struct cil_bpf_ops *p, const char *why)
 	irq_work_queue(&off_irq_work);
 }
 
-/* Which program decides here; NULL: teo_ng does. */
+/* The program that decides here; NULL: teo_ng does. */
 static const struct cil_bpf_ops *program_of(const struct bpf_state *s)
 {
 	const struct cil_bpf_ops *p = rcu_dereference_sched(cil_bpf_active);

@@ -284,7 +284,7 @@ static void holder_decide(struct cil_holder *holder)
 	holder_rest(holder, step.length_ns);
 }
 
-/* What was seen while the CPU was held before is stale. */
+/* Observations of an earlier hold of the CPU are stale. */
 static void holder_forget(struct cil_holder *holder)
 {
 	holder->hold = (struct evacuate_hold) {

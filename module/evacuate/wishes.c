@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who wants which CPUs to be idle, and the set that follows.
+ * Wishes for CPUs to be idle, and the set that follows from them.
  *
  * There are three kinds of wishes: the values that the administrator sets, the
  * leases of programs, and the state of the cooling device. The smallest

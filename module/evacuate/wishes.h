@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who wants which CPUs to be idle, and the set that follows.
+ * Wishes for CPUs to be idle, and the set that follows from them.
  */
 #ifndef CIL_EVACUATE_WISHES_H
 #define CIL_EVACUATE_WISHES_H

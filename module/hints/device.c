@@ -145,7 +145,7 @@ static long device_ioctl(struct file *file, unsigned int command,
 	case CPUIDLE_LATENCY_GET_TASK:
 	case CPUIDLE_LATENCY_GET_GROUP:
 		ret = copy_in(&arg, user, size) ?: serve(command, &arg);
-		/* What lies behind is 0 already. */
+		/* The rest of a longer structure is 0: copy_in() refuses others. */
 		if (!ret && is_get(command) && copy_to_user(user, &arg, sizeof(arg)))
 			ret = -EFAULT;
 		return ret;

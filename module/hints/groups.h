@@ -11,7 +11,7 @@
 struct cgroup;
 struct cil_user;
 
-/* How many groups have a value. Changed with cil_hints_lock held. */
+/* Number of groups that have a value. Changed with cil_hints_lock held. */
 extern u32 cil_groups_used;
 
 /*

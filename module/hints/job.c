@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the hints have to do in a task of their own: one job, of which parts can
+ * Work of the hints that needs a task of its own: one job, of which parts can
  * be queued from anywhere. The function that does it stands above all that
  * queue it.
  */

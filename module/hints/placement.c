@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which hinted tasks gate a CPU, and until when.
+ * The hinted tasks that gate a CPU, and the end of that time.
  *
  * A task is placed where it runs or waits to run or, asleep, where it last ran.
  * When a CPU decides on an idle state nothing runs or waits there, so it is
@@ -264,7 +264,7 @@ static void look_afresh(int cpu)
 	WRITE_ONCE(per_cpu(cil_placement_noted, cpu), 0);
 }
 
-/* Which tasks ran there is not known; one without a hint may have. */
+/* The last tasks there are not known; one without a hint may have run. */
 static void forget_ran(int cpu)
 {
 	struct cil_hint_cpu *hints = per_cpu_ptr(cil_hint_cpus, cpu);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What each CPU knows of the hinted tasks placed on it.
+ * Record that each CPU keeps of the hinted tasks placed on it.
  */
 #ifndef CIL_PLACEMENT_H
 #define CIL_PLACEMENT_H

@@ -51,7 +51,7 @@ static atomic_t gated;
 static unsigned long detach_due;
 static unsigned long held_until;
 
-/* How often some were attached, and when by an unprivileged request. */
+/* Attachments, and the last one for an unprivileged request, in jiffies. */
 static u32 attachments;
 static unsigned long unprivileged_at;
 static bool unprivileged_before;
@@ -282,7 +282,7 @@ static void hold_attached(bool privileged)
 	unsigned long now = jiffies;
 
 	attachments++;
-	/* What an unprivileged request holds, a privileged one does not shorten. */
+	/* A privileged request does not shorten the hold of an unprivileged one. */
 	if (time_before(held_until, now))
 		held_until = now;
 	if (privileged)

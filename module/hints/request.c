@@ -31,7 +31,7 @@
 #define GROUPS_RESERVED		256
 #define GROUPS_PER_PAYER	(GROUPS_MAX / 4)
 
-/* How often threads that are made meanwhile, or were lost, are looked for. */
+/* Walks that look for threads that are made meanwhile, or were lost. */
 #define PASSES	8
 
 /* Threads for which the lock is held at once: any user's request may be for many. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How the hint of a task changes: by requests, by the scheduler's events, and by
+ * Changes of a task's hint: by requests, by the scheduler's events, and by
  * values of groups.
  *
  * The functions for the scheduler's events run with run-queue locks held.
@@ -41,7 +41,7 @@ struct cil_grant {
 /* Changed by the job with cil_hints_lock held, read with the lock of a hint, too. */
 static u32 settle_round;
 
-/* How often a task could not get what its parent or its group has for it. */
+/* Times that a task could not get the hint of its parent or its group. */
 static DEFINE_PER_CPU(u32, refused);
 
 /**
@@ -62,7 +62,7 @@ u32 cil_hints_refused(void)
 	return sum;
 }
 
-/* What counts: the task's own request, as far as the group lets it go. */
+/* The request in force: the task's own, as far as the group lets it go. */
 static const struct cil_request *hint_effective(const struct cil_hint *hint,
 						const struct cil_group_value *group)
 {
@@ -114,7 +114,7 @@ static void hint_apply(struct cil_hint *hint, const struct cil_grant *grant)
 	cil_hint_trace(hint, grant->what);
 }
 
-/* What a child inherits was charged before. */
+/* An inherited hint was charged before. */
 static bool grant_may_pay(const struct cil_grant *grant)
 {
 	return grant->what == CIL_HINT_INHERIT || !cil_user_is_over(grant->payer);
@@ -453,7 +453,7 @@ static bool charge_for_child(struct cil_hint *hint)
 	return cil_user_charge_more(hint->payer);
 }
 
-/* What a child inherits, with a reference on its level. False: nothing. */
+/* The child's inheritance, with a reference on its level. False: nothing. */
 static bool grant_from_parent(struct task_struct *parent,
 			      const struct task_struct *child,
 			      struct cil_grant *grant)
@@ -502,7 +502,7 @@ void cil_hint_inherit(struct task_struct *parent, struct task_struct *child)
 	cil_level_put(&grant.request);
 }
 
-/* What a task has now that its group has the value @group. False: no hint. */
+/* The task's group has the value @group now. False: the hint is gone. */
 static bool hint_update_group(struct cil_hint *hint,
 			      const struct cil_group_value *group)
 	__must_hold(&cil_bucket_of(hint->task)->lock)

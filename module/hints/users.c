@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How many hints are charged to each uid, and to each user namespace: a user
+ * Count of the hints charged to each uid, and to each user namespace: a user
  * may own many uids in a namespace of its own.
  */
 #include <linux/atomic.h>

@@ -30,14 +30,14 @@ struct evacuate_tunables {
 
 extern const struct cil_tunable evacuate_tunables[EVACUATE_TUNABLE_COUNT];
 
-/* What a holder does next. */
+/* The next step of a holder. */
 enum evacuate_action {
 	EVACUATE_HOLD,
 	EVACUATE_REST,
 	EVACUATE_BACK_OFF,
 };
 
-/* Why a CPU is released for a while; traces show it. */
+/* Reasons to release a CPU for a while; traces show them. */
 enum evacuate_reason {
 	EVACUATE_REASON_NONE,
 	EVACUATE_REASON_WORK,

@@ -4,7 +4,7 @@
 
 #include "../../../governors/common/types.h"
 
-/* Which class of CPUs of a hybrid machine goes first; in the order of the names. */
+/* The class of a hybrid machine's CPUs that goes first; in the order of the names. */
 enum evacuate_first {
 	EVACUATE_PERFORMANCE_FIRST,
 	EVACUATE_EFFICIENT_FIRST,

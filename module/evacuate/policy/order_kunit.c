@@ -250,7 +250,7 @@ static void class_is_within_its_field(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, text_of(8), "6 5 4 3 2 1 0 7");
 }
 
-/* What lies behind the list is not read and not written. */
+/* Memory behind the list is not read and not written. */
 static void the_list_has_an_end(struct kunit *test)
 {
 	static const struct topology two = { 8, 1, 1, 4 };
