@@ -94,14 +94,18 @@ def test_nothing_overslept(found: Sequence[Pair]) -> None:
 
 @pytest.mark.full
 def test_the_rules_of_before_are_seen_if_they_are_put_back(path: Path, tmp_path: Path) -> None:
-    """With them a governor misses its own recording, by 4.5 points."""
+    """With them governors miss their own recordings by some 50 times as much.
+
+    The points themselves are of the recording: where menu_ng meets one interval more or less in its
+    window, its worst error was 2.4 points in one build of the modules, and 0.2 in the next.
+    """
     tree = assumptions.copy_of(tmp_path)
     for change in assumptions.CHANGES:
         if change.name in BEFORE:
             assumptions.apply(change, tree)
-    own, _, beyond = assumptions.errors(tree, [path])
-    assert beyond
-    assert own > targets.OWN_POINTS
+    own, _, _ = assumptions.errors(TOP, [path])
+    before, _, _ = assumptions.errors(tree, [path])
+    assert before > 10 * own
 
 
 def test_ctrl_c_ends_machines(tmp_path: Path) -> None:
