@@ -143,7 +143,7 @@ struct cil_tunable {
 	const char *const *names;
 };
 
-/* Where a policy's readable dump goes; the environment defines it. */
+/* Receiver of a policy's readable dump; the environment defines it. */
 struct cil_sink;
 
 /**

@@ -197,7 +197,7 @@ void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 }
 
 /*
- * Where columns end. An unsorted table has none between a state and a deeper
+ * Ends of the columns. An unsorted table has none between a state and a deeper
  * one that pays sooner.
  */
 static void set_bounds(struct wteo *w, const struct cil_machine *machine)

@@ -233,7 +233,7 @@ static int set_thread(const struct cil_change *change, struct task_struct *threa
 	return ret;
 }
 
-/* Where the walk goes on; the thread that it had come to may be gone. */
+/* The next thread of the walk; the thread that it had come to may be gone. */
 static struct task_struct *thread_to_go_on(struct cil_change *change)
 {
 	if (pid_alive(change->next))

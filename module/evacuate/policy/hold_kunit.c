@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * When a holder holds, rests and releases its CPU: waiting work has its share,
- * pinned work has the CPU, and real-time tasks are not throttled.
+ * A holder holds, rests and releases its CPU: waiting work has its share, pinned
+ * work has the CPU, and real-time tasks are not throttled.
  */
 #include <kunit/test.h>
 
