@@ -126,7 +126,7 @@ static void move_weight(u32 *row, u32 states, u32 column, u32 share)
 	row[column] += rest;
 }
 
-/* What is left of what a row has learned, a share of CIL_ONE. */
+/* The rest of a row's evidence, a share of CIL_ONE. */
 static u32 fresh_share(const struct wteo_rfc *w, u32 choice, u64 now_ns)
 {
 	u64 half_life_ns = w->tunables.half_life_ms * (u64)CIL_NSEC_PER_MSEC;

@@ -207,7 +207,7 @@ static void the_right_state_has_edges(struct kunit *test)
 	}
 }
 
-/* What the governor itself did is no lesson. */
+/* The governor's own doings are no lesson. */
 static void own_doings_teach_nothing(struct kunit *test)
 {
 	struct bench *b = new_bench(test);
