@@ -158,7 +158,7 @@ void idle_state_name(const struct idle_trace *trace, int cpu, int state, char *n
 		snprintf(name, size, "state %d", state);
 }
 
-/* What a number means, as the trace itself says; "" if it does not. */
+/* Meaning of a number, as the trace itself says; "" if it does not. */
 static const char *symbol_of(const struct tep_event *event, const char *field, int64_t value)
 {
 	const struct tep_print_arg *arg;

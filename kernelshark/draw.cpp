@@ -31,7 +31,7 @@ constexpr float bar_height = .7f;
 constexpr int mark_height = 5;
 constexpr int text_height = 18;
 
-/* What a bar stands for: one period, or all those between two pixels. */
+/* Meaning of a bar: one period, or all those between two pixels. */
 struct Run {
 	int first_bin, last_bin;
 	bool is_crowd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a mainline governor needs to be a module: above its source, with
+ * Head of a mainline governor that is built as a module: above its source, with
  * CIL_NAME defined. The lab alone builds that, in the modules' tree
  * (mainline.py). Its init function becomes the module's by itself. Such a
  * module has no exit, so it cannot be removed.

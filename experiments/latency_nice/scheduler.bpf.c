@@ -39,7 +39,7 @@
 #define DSQ_LOCAL_ON	(1ULL << 63 | 1ULL << 62)
 #define ENQ_PREEMPT	(1ULL << 32)
 
-/* What cpuidle_lab_latency_limit() says besides a limit. */
+/* Answer of cpuidle_lab_latency_limit() that is no limit. */
 #define RELAXED		(-2)
 
 /* Only pointers to it are used; libbpf takes no declaration for a kfunc's argument. */

@@ -213,7 +213,7 @@ static bool take_option(struct request *request, int option)
 	}
 }
 
-/* What options and words are, taken together. */
+/* Meaning of options and words, taken together. */
 static bool settle(struct request *request, int argc, char **argv)
 {
 	const bool command = request->target == TARGET_COMMAND && optind < argc;

@@ -273,8 +273,8 @@ static void end_interval(struct cil_periods *p, const struct cil_period *d)
 }
 
 /*
- * What the kernel answered at a decision it would have at the wake-up before it:
- * at the tick, where that woke the CPU.
+ * The kernel's answer at a decision would have been the same at the wake-up
+ * before it: at the tick, where that woke the CPU.
  */
 static void tell_answer(struct cil_periods *p, u64 now_ns, s64 timer_ns)
 {
@@ -603,7 +603,7 @@ const char *cil_periods_config(struct cil_periods *p,
 	return NULL;
 }
 
-/* What lies between the last decision and this one? */
+/* Finds a gap between the last decision and this one, and cuts the interval there. */
 static void compare(struct cil_periods *p, const struct cil_period *last,
 		    struct cil_period *d)
 {

@@ -4,7 +4,7 @@
  * and exogenous intervals; docs/replay.md says what these are.
  *
  * Pure: reads no file, allocates nothing, keeps one period and one interval.
- * What is missing is marked and counted, never filled in.
+ * Missing events and values are marked and counted, never filled in.
  */
 #ifndef CIL_PERIODS_H
 #define CIL_PERIODS_H

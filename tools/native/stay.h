@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How long a CPU was idle: the time in an idle state without the way out of it.
+ * Length of an idle period: the time in an idle state without the way out of it.
  *
  * A table has the worst case of an exit latency, so a residency may be shorter.
  * Such a period is halved, as the kernel's menu does. menu halves periods of up to

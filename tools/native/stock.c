@@ -364,7 +364,7 @@ static void leave_state(struct cil_stock *s, u64 ts)
 	if (e->outcome.residency_ns > s->event_ns)
 		e->outcome.residency_ns -= s->event_ns;
 	e->outcome.ts = ts;
-	/* What ended it was an interrupt, but for a poll. */
+	/* An interrupt ended it, but for a poll. */
 	if (s->idle_ns <= entered_ns &&
 	    !(s->machine.polling >> e->outcome.index & 1))
 		cil_stock_seen(s, ts, KIND_LEFT_STATE);
@@ -513,8 +513,8 @@ const char *cil_stock_tick_stop(struct cil_stock *s, u64 ts)
  * @ts: when
  * @kind: kind of event, below CIL_STOCK_KINDS, not KIND_LEFT_STATE
  *
- * What the kernel takes for the present is the time when the CPU went idle, or
- * was last interrupted. The last event before that is nearest to it.
+ * The kernel's present is the time when the CPU went idle, or was last
+ * interrupted. The last event before that is nearest to it.
  */
 void cil_stock_seen(struct cil_stock *s, u64 ts, u32 kind)
 {

@@ -531,7 +531,7 @@ static void write_chunks(struct reader *r)
 	}
 }
 
-/* What the table of a record is; NO_TABLE where the record holds none. */
+/* The table of a record; NO_TABLE where the record holds none. */
 static u8 table_of(const struct reader *r, const struct tep_record *record)
 {
 	u8 table = NO_TABLE;
@@ -578,7 +578,7 @@ static struct tep_record *next_record(struct reader *r, int cpu)
 	return checked(r, cpu, tracecmd_read_data(r->input, cpu));
 }
 
-/* Which timers were armed on other CPUs? Their events begin again then. */
+/* Notes the timers armed on other CPUs. Their events begin again then. */
 static void scan_others(struct reader *r, int cpu)
 {
 	struct tep_record *record;
@@ -596,7 +596,7 @@ static void scan_others(struct reader *r, int cpu)
 	}
 }
 
-/* What other CPUs did before @ts to the timers of a CPU. */
+/* Takes the changes that other CPUs made to the timers of a CPU before @ts. */
 static void catch_up(struct reader *r, u64 ts)
 {
 	struct tep_record *record;

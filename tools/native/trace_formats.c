@@ -344,7 +344,7 @@ static void use_stock_events(struct reader *r)
 				 event_of(r, TABLE_UNASKED);
 }
 
-/* Which events are the tables made of, and are they in the trace? */
+/* Finds the events that each table is made of, where the trace has them. */
 static void resolve_tables(struct reader *r)
 {
 	bool decided = r->stock.is_on ||

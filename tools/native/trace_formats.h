@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the parts of trace-columns share: which table has which columns, where
- * these are in a record, and the run of the program.
+ * Types and data of all parts of trace-columns: the columns of each table, their
+ * places in a record, and the run of the program.
  *
  * trace_formats.c finds the places, trace_columns.c reads what is there.
  */
@@ -110,7 +110,7 @@ enum {
 	TABLE_COUNT
 };
 
-/* What the tables are made of: trace_formats.c. */
+/* Contents of the tables: trace_formats.c. */
 extern const struct table cil_tables[TABLE_COUNT];
 
 /**

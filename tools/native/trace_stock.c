@@ -4,7 +4,7 @@
  * configurations are made of the kernel's own events (stock.h), and go the way
  * of the module's.
  *
- * What no event tells, the caller does, in options:
+ * Facts that no event tells come from the caller, in options:
  *
  *	--machine=CPUS;TICK_NS;LATENCY_REQ_NS;DISABLED;POLLING;NAME,EXIT_NS,TARGET_NS,POWER_MW;...
  *	--governor=FROM_NS;NUMBER;NAME
@@ -408,7 +408,7 @@ static const char *take_hrtimer(struct reader *r,
 	struct cil_stock *s = &r->stock.state;
 
 	if (is_tick(name)) {
-		/* Whether it is armed again is told after it. */
+		/* A later event tells if it is armed again. */
 		cil_stock_tick(s, record->ts);
 		s->all.tick_due_ns = CIL_NEVER;
 	} else if (!is_emulators(name)) {
@@ -521,7 +521,7 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 	error = cil_stock_tick_told(&r->stock.state);
 	if (error)
 		return error;
-	/* Whether there is more than this event is known at the end only. */
+	/* Only the end of the trace shows if there is more than this event. */
 	error = cil_periods_idle(&r->periods, record->ts, state);
 	if (r->stock.state.away)
 		return error;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What fuzz_files.c writes: made from what files said, from words and names that
- * were met, from numbers near limits, and from inputs that had a new answer.
+ * Inputs that fuzz_files.c writes: made from the contents of files, from words
+ * and names that were met, from numbers near limits, and from inputs that had a
+ * new answer.
  */
 #ifndef FILE_INPUTS_H
 #define FILE_INPUTS_H
@@ -125,7 +126,7 @@ static int put_number(char *text)
 	return sprintf(text, "%u", number);
 }
 
-/* What the file said, or a line of it, with one number replaced. */
+/* The file's contents, or a line of them, with one number replaced. */
 static uint32_t put_number_in(uint32_t file, char *text)
 {
 	const char *said = sample[file];

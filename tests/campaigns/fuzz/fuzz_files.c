@@ -11,11 +11,11 @@
  * is changes when they meet. A file is used through a descriptor of one's own,
  * or through one that all processes share.
  *
- * What is written is made from what the file said when it was read, from words
+ * An input is made from the file's contents when it was read, from words
  * and names that were met anywhere, from numbers near limits, and from inputs
  * that had an answer which the file had not given before.
  *
- * What is drawn depends on the seed and on what the files answer. Prints
+ * The draws depend on the seed and on the answers of the files. Prints
  *
  *	operation NAME RESULT COUNT
  *	input KIND RESULT COUNT

@@ -95,7 +95,7 @@ static s64 take_timer(struct input *in, s64 length_ns)
 	}
 }
 
-/* What the kernel answered later, in columns. */
+/* Later answers of the kernel, in columns. */
 struct answers {
 	u64 at_ns[ANSWERS];
 	s64 timer_ns[ANSWERS];

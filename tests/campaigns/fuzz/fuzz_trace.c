@@ -65,7 +65,7 @@ static void open_once(void)
 	cil_write_schema(&reader);
 }
 
-/* What an event may hold: states, timers, functions, times near to its own. */
+/* Values that an event may hold: states, timers, functions, times near to its own. */
 static u64 take_value(struct input *in, size_t table, u64 ts)
 {
 	switch (take_below(in, table == TABLE_CPU_IDLE ? 4 : 8)) {

@@ -29,7 +29,7 @@ struct input {
 	size_t size;
 };
 
-/* What libFuzzer calls, and driver.c. */
+/* The function that libFuzzer calls, and driver.c. */
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
 static inline void take_bytes(struct input *in, void *to, size_t size)

@@ -147,7 +147,7 @@ static int quiet(int device, int fd, int count, const char *what)
 	CPU_SET(0, &first);
 	if (sched_setaffinity(0, sizeof(first), &first))
 		return say_error();
-	/* What the program itself causes is over. */
+	/* The calls that the program itself causes are over. */
 	usleep(100000);
 	before = calls_of_cpu1();
 	if (before < 0 || ask_often(device, fd, count, what))

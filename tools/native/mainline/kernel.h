@@ -97,7 +97,7 @@ extern __thread long shim_tick_nsec;
 u64 local_clock(void);
 static const bool tick_nohz_enabled = true;
 
-/* What haltpoll wants to know before it registers. */
+/* Condition for haltpoll to register. */
 static inline bool kvm_para_available(void)
 {
 	return true;

@@ -9,7 +9,7 @@ static __thread struct cpuidle_governor *governor;
 static __thread struct cpuidle_driver driver;
 static __thread struct cpuidle_device device;
 
-/* What the functions of the kernel answer during the current call. */
+/* Answers of the kernel's functions during the current call. */
 static __thread struct mainline_inputs now;
 static __thread bool asked, got_tick;
 static __thread u64 clock_ns;

@@ -30,7 +30,7 @@
 #include "outlook.h"
 #include "run.h"
 
-/* How far plans look ahead. */
+/* Horizon of plans. */
 #define TICKS		8
 #define POLLS		16
 

@@ -335,7 +335,7 @@ static void next_answer(struct rp_run *run, struct rp_interval *in)
 }
 
 /*
- * What the kernel answers now: the newest recorded answer. A timer that passed
+ * The kernel's answer now: the newest recorded answer. A timer that passed
  * without ending the interval was moved or cancelled; then the next answer
  * holds, and after the last one the timer that did end the interval. Only what
  * was overdue when it was told is told as such, until the next answer: it is
@@ -458,7 +458,7 @@ void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index)
 	t->state_pj[index] += cost_pj;
 }
 
-/* How an idle period ends: how long it lasts, and the way back. */
+/* End of an idle period: its length, and the way back. */
 struct wake {
 	s64 stay_ns;
 	s64 served_ns;
@@ -514,7 +514,7 @@ static s64 served_in_poll_ns(const struct rp_interval *in)
 	return late_ns > 0 && late_ns <= CIL_GRID_TOLERANCE_NS ? late_ns : 0;
 }
 
-/* What the driver makes of the choice. Returns whether it enters a state. */
+/* The driver may change the decision. Returns whether it enters a state. */
 static bool driver_enters(struct rp_run *run, u32 disabled, u32 *index)
 {
 	struct rp_driver *driver = &run->driver;

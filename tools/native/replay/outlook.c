@@ -2,10 +2,10 @@
 /**
  * DOC: outlook
  *
- * How long will the CPU stay idle? What bayes expects, from what it has learned
- * on one CPU: the intervals that are over, and the timer.
+ * The length of an interval as bayes expects it, from the past of one CPU: the
+ * intervals that are over, and the timer.
  *
- * **What is predicted.** The *length* of an exogenous interval, in bins of an
+ * **The prediction.** It is the *length* of an exogenous interval, in bins of an
  * eighth of an octave. A tick that was kept and a poll that gave up do not end
  * an interval: it goes on with the next decision. The timer that was known
  * does end it, but says only that nothing else came before. So what is learned
@@ -271,7 +271,7 @@ static void ask(struct forecast *f, u32 i)
 	}
 }
 
-/* Who is no better than its parent leaves its weight to it. */
+/* An expert leaves its weight to its parent, as far as it is no better. */
 static void vote(const struct forecast *f, float votes[EXPERTS])
 {
 	u32 i;

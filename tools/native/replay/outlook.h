@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How long an interval is expected to last; outlook.c tells how it is found. */
+/* The expected length of an interval; outlook.c tells how it is found. */
 #ifndef CIL_REPLAY_OUTLOOK_H
 #define CIL_REPLAY_OUTLOOK_H
 

@@ -25,7 +25,7 @@
 /* Interval lengths are counted in classes: four to each power of two. */
 #define RP_LENGTH_CLASSES	256
 
-/* What comes before a point. */
+/* Event before a point. */
 #define RP_GO_ON		0
 #define RP_AFRESH		1
 #define RP_STATE		2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the parts of the replay library share. */
+/* Types and functions that the parts of the replay library share. */
 #ifndef CIL_REPLAY_RUN_H
 #define CIL_REPLAY_RUN_H
 

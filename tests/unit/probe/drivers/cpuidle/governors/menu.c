@@ -5,13 +5,13 @@
 
 #define PROBE_MAX	64
 
-/* How many decisions keep the tick from now on, and the state chosen. */
+/* Number of decisions that keep the tick from now on, and the state chosen. */
 int probe_keep;
 int probe_index;
 
 /*
- * What each decision was told: sleep length, with the tick, the tick stopped, and
- * how long the last idle period was.
+ * Inputs of each decision: sleep length, with the tick, the tick stopped, and
+ * the length of the last idle period.
  */
 int probe_count;
 long long probe_told[PROBE_MAX][4];
