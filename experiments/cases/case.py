@@ -17,7 +17,7 @@ from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Columns
-from cpuidle_lab.recording.synth import US
+from cpuidle_lab.recording.laws import US
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.engine import Run, check_machine

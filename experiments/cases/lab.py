@@ -24,7 +24,7 @@ from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
 from cpuidle_lab.recording import columns
-from cpuidle_lab.recording.synth import FAR_NS, US, S
+from cpuidle_lab.recording.laws import FAR_NS, US, S
 from cpuidle_lab.replay import build, recorded
 from cpuidle_lab.states.table import StateTable
 from experiments.cases import figures, law, mainline

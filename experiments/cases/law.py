@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The intervals of a case: phases of draws, as its YAML describes them.
 
-The same seed gives the same intervals on any machine; see synth.Draw.
+The same seed gives the same intervals on any machine; see recording/draw.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Columns
-from cpuidle_lab.recording.synth import BUSY_MEAN_NS, BUSY_NS, FAR_NS, US, Draw, Floats, S
+from cpuidle_lab.recording.draw import Draw, Floats
+from cpuidle_lab.recording.laws import BUSY_MEAN_NS, BUSY_NS, FAR_NS, US, S
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, fitting
 

@@ -11,7 +11,7 @@ import yaml
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.recording import state_tables
-from cpuidle_lab.recording.synth import US, S
+from cpuidle_lab.recording.laws import US, S
 from cpuidle_lab.states.machine_files import micro, power_fault
 from cpuidle_lab.states.table import StateTable
 from experiments.cases.law import Phase

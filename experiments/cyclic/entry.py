@@ -18,7 +18,7 @@ from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun
 from cpuidle_lab.recording import state_tables
-from cpuidle_lab.recording.synth import US
+from cpuidle_lab.recording.laws import US
 from experiments.bench.gating import energy
 from experiments.bench.gating.energy import account, power_mw
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row

@@ -14,7 +14,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.recording import state_tables
-from cpuidle_lab.recording.synth import US
+from cpuidle_lab.recording.laws import US
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw
 from experiments.evacuate.entry import RECORDS
 from experiments.experiment import ORIGINAL, QUICK, USUAL

@@ -12,6 +12,8 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
+from cpuidle_lab.recording.laws import STREAMS
+from cpuidle_lab.recording.laws import Stream as Law
 from cpuidle_lab.replay.candidates import MAINLINE, Candidate, candidate, parse
 from cpuidle_lab.states.machines import DTS, INTEL_IDLE, PEPC, listed
 from cpuidle_lab.states.table import StateTable, check_machine
@@ -78,17 +80,17 @@ def tables() -> tuple[list[Found], list[str]]:
 
 
 def _regrets(
-    law: synth.Stream, machine: StateTable, count: int, governors: Sequence[Candidate]
+    law: Law, machine: StateTable, count: int, governors: Sequence[Candidate]
 ) -> dict[str, float]:
     stream = synthetic(law, machine, "", count)
     return {who.label: play(stream, who).regret for who in governors}
 
 
-def _key(law: synth.Stream, machine: StateTable, count: int, governors: Sequence[Candidate]) -> str:
+def _key(law: Law, machine: StateTable, count: int, governors: Sequence[Candidate]) -> str:
     """Return the hash of all that the regrets depend on, without making the stream."""
     who = [(one.governor.spec, sources(one.governor.spec),
             one.governor.values(dict(one.settings))) for one in governors]  # fmt: skip
-    made = digest([Path(synth.__file__).read_bytes()])
+    made = digest([synth.code()])
     parts = (_FORMAT, made, law.name, law.parameters, count, SEED, HZ, machine, who)
     return digest([repr(parts)])
 
@@ -172,7 +174,7 @@ def measure(
     governors = [parse(subject, False)[0], *(candidate(label) for label in MAINLINE)]
     found, refused = tables()
     jobs = {
-        (table.kind, table.names, name): (synth.STREAMS[name], table.machine, count, governors)
+        (table.kind, table.names, name): (STREAMS[name], table.machine, count, governors)
         for table in found
         for name in names
     }

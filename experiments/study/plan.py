@@ -10,6 +10,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import Section
 from cpuidle_lab.recording import state_tables, synth
+from cpuidle_lab.recording.laws import STREAMS
 from cpuidle_lab.replay.candidates import OWN_KIND, parse
 from cpuidle_lab.states.machines import emulated_names
 from experiments.memo import Memo, check_sources, sources
@@ -169,7 +170,7 @@ class Plan:
             if name not in known:
                 raise UserError(f"unknown program '{name}'; there are {', '.join(known)}", USAGE)
         wanted = [part for part in PARTS if parts is None or part in parts]
-        names = list(synth.STREAMS) if streams is None else streams
+        names = list(STREAMS) if streams is None else streams
         return cls(subject, wanted, list(found), names, sizes, corpus, everything, lab, chosen)
 
     @cached_property

@@ -261,7 +261,7 @@ def changes(
     """
     kinds = {"switch": (_switches, size.switches), "stale": (_stale, max(10, size.switches // 4))}
     jobs = list(product(kinds, machines, governors))
-    code = b"".join(Path(file).read_bytes() for file in (__file__, synth.__file__))
+    code = Path(__file__).read_bytes() + synth.code()
 
     def key(kind: str, table: str, who: Candidate) -> str:
         values = who.governor.values(dict(who.settings))

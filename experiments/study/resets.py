@@ -14,8 +14,8 @@ from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
-from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.columns import Columns, sliced
+from cpuidle_lab.recording.draw import Draw
 from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.states.linux_source import NEWEST
@@ -68,7 +68,7 @@ def _warm(stream: Stream, who: Candidate, starts: Sequence[int], length: int) ->
 
 def _starts(stream: Stream, resets: int, length: int) -> list[int]:
     """Return random places of a stream, always the same."""
-    places = synth.Draw(SEED, f"resets of {stream.name}").unit(resets)
+    places = Draw(SEED, f"resets of {stream.name}").unit(resets)
     return [int(start) for start in places * (stream.count - length)]
 
 

@@ -18,6 +18,8 @@ from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase, labels
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns, Recording
+from cpuidle_lab.recording.laws import STREAMS, varied
+from cpuidle_lab.recording.laws import Stream as Law
 from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run, fitting
 from cpuidle_lab.states.table import StateTable
@@ -73,7 +75,7 @@ class Stream:
         return total.hexdigest()[:24]
 
 
-def synthetic(law: synth.Stream, machine: StateTable, table: str, count: int) -> Stream:
+def synthetic(law: Law, machine: StateTable, table: str, count: int) -> Stream:
     """Return a stream of synth's on any machine."""
     made = synth.made_from(law, count, SEED, max(machine.exit_latency_ns))
     frame = synth.frame(made)
@@ -82,15 +84,15 @@ def synthetic(law: synth.Stream, machine: StateTable, table: str, count: int) ->
     return Stream(law.name, SYNTH, table, {0: machine}, {0: part}, floor)
 
 
-def laws(names: Sequence[str], variations: int = 0) -> list[synth.Stream]:
+def laws(names: Sequence[str], variations: int = 0) -> list[Law]:
     """Return streams of synth's by name, or so many variations of each."""
-    known = [synth.STREAMS[name] for name in names]
+    known = [STREAMS[name] for name in names]
     if not variations:
         return known
-    return [synth.varied(law, number + 1) for law in known for number in range(variations)]
+    return [varied(law, number + 1) for law in known for number in range(variations)]
 
 
-def suite(tables: Sequence[str], count: int, wanted: Sequence[synth.Stream]) -> list[Stream]:
+def suite(tables: Sequence[str], count: int, wanted: Sequence[Law]) -> list[Stream]:
     """Return streams on the named machines.
 
     Args:

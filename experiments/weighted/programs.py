@@ -17,7 +17,7 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.recording import state_tables
-from cpuidle_lab.recording.synth import US
+from cpuidle_lab.recording.laws import US
 from experiments import added, here
 from experiments.bench.gating import energy
 from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw, seconds

@@ -15,7 +15,7 @@ from cpuidle_lab.evidence.tables import Cell as TableCell
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns
-from cpuidle_lab.recording.synth import MS, US, S
+from cpuidle_lab.recording.laws import MS, STREAMS, US, S
 from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
 from cpuidle_lab.states.table import StateTable
@@ -59,7 +59,7 @@ def split(machine: StateTable, part: Columns, governor: str) -> dict[str, float]
 
 
 def _stream(name: str, machine: StateTable, count: int, seed: int) -> Columns:
-    made = synth.made_from(synth.STREAMS[name], count, seed, max(machine.exit_latency_ns))
+    made = synth.made_from(STREAMS[name], count, seed, max(machine.exit_latency_ns))
     return fitting(columns.in_memory(synth.frame(made)), INTERVAL_TYPES)
 
 
@@ -67,16 +67,16 @@ def _splits(governor: str, seed: int, count: int) -> dict[str, float]:
     """Return the parts of the regret in points, means over all streams of synth."""
     machine = state_tables.find(TABLE, HZ)
     total = dict.fromkeys(("deep", "shallow", "other"), 0.0)
-    for name in synth.STREAMS:
+    for name in STREAMS:
         found = split(machine, _stream(name, machine, count, seed), governor)
         for part in total:
-            total[part] += 100 * found[part] / found["oracle"] / len(synth.STREAMS)
+            total[part] += 100 * found[part] / found["oracle"] / len(STREAMS)
     return total
 
 
 def _key(*parts: object) -> str:
-    files = (__file__, law.__file__, synth.__file__)
-    code = [Path(path).read_text(encoding="utf-8") for path in files]
+    files = (__file__, law.__file__)
+    code = [Path(path).read_text(encoding="utf-8") for path in files] + [synth.code().decode()]
     return digest(["weighted", str(_FORMAT), *map(repr, parts), *code])
 
 

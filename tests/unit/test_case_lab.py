@@ -15,7 +15,7 @@ import pytest
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabRun, programs
-from cpuidle_lab.recording.synth import S
+from cpuidle_lab.recording.laws import S
 from cpuidle_lab.states import linux_source
 from cpuidle_lab.view.terminal import phase
 from experiments import lab as experiments_lab

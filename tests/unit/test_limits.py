@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from cpuidle_lab.recording import columns, state_tables, synth
-from cpuidle_lab.recording.synth import MS, US, Draw, Floats, S
+from cpuidle_lab.recording.draw import Draw, Floats
+from cpuidle_lab.recording.laws import FAR_NS, MS, STREAMS, US, S
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Array, Run
@@ -45,7 +46,7 @@ def stream(name: str, machine: str, count: int) -> Columns:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", synth.STREAMS)
+@pytest.mark.parametrize("name", STREAMS)
 def test_the_oracle_has_exactly_no_regret(name: str, machine: str) -> None:
     chosen = play("oracle", state_tables.find(machine, 250), stream(name, machine, 2000))
     assert chosen["oracle_pj"].all()
@@ -158,7 +159,7 @@ class Closed:
     floor: Callable[[StateTable], tuple[float, float]]
 
 
-FAR = np.full(COUNT, float(synth.FAR_NS))
+FAR = np.full(COUNT, float(FAR_NS))
 
 
 def two_timers(draw: Draw) -> tuple[Floats, Floats]:
@@ -267,14 +268,14 @@ def test_no_governor_is_better_than_bayes_on_the_mean(machine: str) -> None:
     states = state_tables.find(machine, 250)
     means = {
         governor: np.mean(
-            [regret(play(governor, states, stream(name, machine, 8000))) for name in synth.STREAMS]
+            [regret(play(governor, states, stream(name, machine, 8000))) for name in STREAMS]
         )
         for governor in (*OTHERS, "bayes")
     }
     assert min(means, key=lambda governor: means[governor]) == "bayes", means
 
 
-FLOORS = [name for name in synth.STREAMS if synth.make(name, 1, 1).conditional]
+FLOORS = [name for name in STREAMS if synth.make(name, 1, 1).conditional]
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table, verdict
-from cpuidle_lab.recording import state_tables, synth
+from cpuidle_lab.recording import laws, state_tables, synth
 from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
@@ -43,7 +43,7 @@ SKX = state_tables.find("skx", 250)
 
 
 def stream(name: str = "poisson-1ms", count: int = 2000, table: str = "skx") -> Stream:
-    return streams.synthetic(synth.STREAMS[name], state_tables.find(table, 250), table, count)
+    return streams.synthetic(laws.STREAMS[name], state_tables.find(table, 250), table, count)
 
 
 def who(label: str) -> Candidate:
@@ -322,9 +322,7 @@ def test_equal_residencies() -> None:
     odd = robust.equal_residencies(SKX, 7000)
     assert odd.target_residency_ns == (0, 7000, 7000, 7000)
     assert (
-        streams.play(
-            streams.synthetic(synth.STREAMS["bursts"], odd, "odd", 300), who("wteo")
-        ).regret
+        streams.play(streams.synthetic(laws.STREAMS["bursts"], odd, "odd", 300), who("wteo")).regret
         >= 0
     )
 

@@ -14,12 +14,13 @@ import pytest
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.lab.session import MACHINES
-from cpuidle_lab.recording import columns, state_tables, synth
+from cpuidle_lab.recording import columns, draw, laws, state_tables, synth
 from cpuidle_lab.recording.columns import Recording
-from cpuidle_lab.recording.synth import MS, US, Draw
+from cpuidle_lab.recording.draw import Draw
+from cpuidle_lab.recording.laws import MS, US
 from cpuidle_lab.states import machines
 
-NAMES = list(synth.STREAMS)
+NAMES = list(laws.STREAMS)
 TOP = Path(__file__).parents[2]
 
 
@@ -69,9 +70,9 @@ def test_a_state_is_what_it_is() -> None:
 
 def test_logarithm_and_exponential_are_right() -> None:
     x = np.concatenate([Draw(1, "x").unit(1000), [1e-300, 0.5, 0.7071067811865476, 1, 2, 1e300]])
-    assert synth.logarithm(x) == pytest.approx([math.log(v) for v in x], rel=1e-13, abs=1e-15)
+    assert draw.logarithm(x) == pytest.approx([math.log(v) for v in x], rel=1e-13, abs=1e-15)
     y = np.linspace(-50, 50, 1001)
-    assert synth.exponential(y) == pytest.approx([math.exp(v) for v in y], rel=1e-13)
+    assert draw.exponential(y) == pytest.approx([math.exp(v) for v in y], rel=1e-13)
 
 
 def test_laws_have_the_moments_that_they_should() -> None:
@@ -122,9 +123,9 @@ def test_streams_never_change() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_variation_is_of_the_same_kind_with_other_times(name: str) -> None:
-    stream = synth.STREAMS[name]
-    one, two = synth.varied(stream, 1), synth.varied(stream, 2)
-    assert one == synth.varied(stream, 1)
+    stream = laws.STREAMS[name]
+    one, two = laws.varied(stream, 1), laws.varied(stream, 2)
+    assert one == laws.varied(stream, 1)
     assert one.parameters != two.parameters and one.law is stream.law
     for key, value in stream.parameters.items():
         before, after = np.atleast_1d(value), np.atleast_1d(one.parameters[key])
@@ -149,7 +150,7 @@ def test_rows_agree_with_each_other(name: str, tmp_path: Path) -> None:
     assert (np.diff(start) == (length + rows["busy_ns"])[:-1]).all()
     # Whatever was chosen, the CPU is awake and has worked before the next begins.
     deepest = recording.machines[0].exit_latency_ns[-1]
-    assert (rows["busy_ns"] >= deepest + synth.BUSY_NS).all()
+    assert (rows["busy_ns"] >= deepest + laws.BUSY_NS).all()
     assert (rows["flags"] & columns.GAP).all()
     assert ((rows["flags"] & columns.TIMER != 0) == (length == timer)).all()
 
@@ -180,7 +181,7 @@ def test_regimes_last_for_minutes() -> None:
     time_ns = np.cumsum(made.length_ns + made.gap_ns)
     changes = time_ns[1:][np.diff(made.condition) != 0]
     assert len(changes) >= 5
-    assert np.diff(changes) / (60 * synth.S) == pytest.approx(2, rel=0.01)
+    assert np.diff(changes) / (60 * laws.S) == pytest.approx(2, rel=0.01)
 
 
 def test_self_similar_traffic_stays_bursty_on_long_scales() -> None:
@@ -189,7 +190,7 @@ def test_self_similar_traffic_stays_bursty_on_long_scales() -> None:
     def dispersion(name: str) -> float:
         made = synth.make(name, 200_000, 1)
         arrivals = np.cumsum(made.length_ns + made.gap_ns)
-        counts = np.bincount(arrivals // synth.S)[:-1]
+        counts = np.bincount(arrivals // laws.S)[:-1]
         return float(counts.var() / counts.mean())
 
     assert dispersion("poisson-1ms") < 1.5

@@ -21,6 +21,7 @@ import numpy as np
 from cpuidle_lab.figures.blind import Array, is_short, stay_ns
 from cpuidle_lab.recording import state_tables, synth
 from cpuidle_lab.recording.columns import Columns, in_memory
+from cpuidle_lab.recording.laws import STREAMS
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.table import StateTable
@@ -146,7 +147,7 @@ def main() -> None:
     of_true: list[Trial] = []
     of_short: list[Trial] = []
     of_omitted: list[Trial] = []
-    for name, stream in itertools.product(args.machines.split(","), synth.STREAMS):
+    for name, stream in itertools.product(args.machines.split(","), STREAMS):
         machine = state_tables.find(name, HZ)
         made = synth.make(stream, args.count, 1, int(max(FACTORS)) * max(machine.exit_latency_ns))
         chunk = in_memory(synth.frame(made))

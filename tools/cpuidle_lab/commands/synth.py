@@ -47,18 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from cpuidle_lab.recording import synth
+    from cpuidle_lab.recording.laws import STREAMS
 
     if as_json:
         streams = [
             {"name": stream.name, "what": stream.what, "parameters": dict(stream.parameters)}
-            for stream in synth.STREAMS.values()
+            for stream in STREAMS.values()
         ]
         json.dump({"streams": streams}, sys.stdout, indent=2)
         print()
         return
-    width = max(len(name) for name in synth.STREAMS)
-    for stream in synth.STREAMS.values():
+    width = max(len(name) for name in STREAMS)
+    for stream in STREAMS.values():
         print(f"{stream.name:{width}}  {stream.what}")
 
 
@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the streams."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.recording import state_tables, synth
+    from cpuidle_lab.recording.laws import STREAMS
 
     if args.list:
         _list(args.json)
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("name streams, or give --all; --list shows the names", USAGE)
     if args.output is None:
         raise UserError("say with -o where to put the streams", USAGE)
-    names = list(synth.STREAMS) if args.all else list(dict.fromkeys(args.streams))
+    names = list(STREAMS) if args.all else list(dict.fromkeys(args.streams))
     for name in names:
         synth.check(name, args.count, args.seed)
     state_tables.find(args.machine, args.hz)
