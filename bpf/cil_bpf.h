@@ -25,7 +25,7 @@
 #define CIL_CPUS		8
 #endif
 
-/* Bytes for the local arrays of a policy; cpuidle_lab/bpf/blind.py places them. */
+/* Bytes for the local arrays of a policy; cpuidle_lab/bpf/llvm_pass.py places them. */
 #define CIL_FRAME		512
 
 /* Loop turns of init, which runs once. */
@@ -86,7 +86,7 @@ struct {
 struct cil_slot CIL_ARENA cil_slots[CIL_SLOTS];
 struct cil_here CIL_ARENA cil_heres[CIL_CPUS];
 
-/* Always 0, which the verifier does not know: see blind.py. */
+/* Always 0, which the verifier does not know: see llvm_pass.py. */
 u64 cil_zero;
 
 char _license[] SEC("license") = "GPL";
@@ -101,7 +101,7 @@ static __always_inline struct cil_slot *cil_slot(u32 slot)
 	return (struct cil_slot *)&cil_slots[slot % CIL_SLOTS];
 }
 
-/* Where blind.py puts a local array. */
+/* Where llvm_pass.py puts a local array. */
 __attribute__((__noinline__, used)) __hidden void *cil_frame(u32 offset)
 {
 	return (u8 *)cil_here()->frame + offset;

@@ -9,7 +9,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build, live
-from cpuidle_lab.bpf.blind import FRAME, blind
+from cpuidle_lab.bpf.llvm_pass import FRAME, forget_values
 from cpuidle_lab.host.machine import Machine, project_governors
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.replay import library, points
@@ -38,8 +38,8 @@ loop:
 """
 
 
-def test_the_pass_blinds_what_control_flow_merges() -> None:
-    lines = blind(FUNCTION).splitlines()
+def test_the_pass_forgets_values_where_control_flow_merges() -> None:
+    lines = forget_values(FUNCTION).splitlines()
     at = {re.sub(r" = .*", "", line.strip()): number for number, line in enumerate(lines)}
     assert at["%i.raw"] + 1 == at["%j.raw"] < at["%i"] < at["%j"] < at["%next"]
     assert at["%s.raw"] < at["%s"]
@@ -47,12 +47,12 @@ def test_the_pass_blinds_what_control_flow_merges() -> None:
 
 
 def test_the_pass_moves_arrays_and_tables_to_the_arena() -> None:
-    text = blind(FUNCTION)
+    text = forget_values(FUNCTION)
     assert "%x = call ptr @cil_frame(i32 0), !dbg !7" in text
     assert "@table = internal addrspace(1) global [2 x i32]" in text
     assert "ptr addrspacecast (ptr addrspace(1) @table to ptr)" in text
     with pytest.raises(UserError, match="local arrays"):
-        blind(FUNCTION.replace("[4 x i64]", f"[{FRAME} x i64]"))
+        forget_values(FUNCTION.replace("[4 x i64]", f"[{FRAME} x i64]"))
 
 
 @needs_clang

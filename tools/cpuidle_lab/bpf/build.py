@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Builds governors as programs in BPF, and the loader.
 
-A program is made by clang, the pass of blind.py, and llc. Its tunables and its hash are written
+A program is made by clang, the pass of llvm_pass.py, and llc. Its tunables and its hash are written
 into the struct_ops map on the way, so the object file needs nothing beside it.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from cpuidle_lab.base.cache import CACHE, TOP, cached, run_logged
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import FOREIGN, check, marked, scratch, write_whole
-from cpuidle_lab.bpf.blind import blind
+from cpuidle_lab.bpf.llvm_pass import forget_values
 from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.built import LLVM
@@ -219,7 +219,7 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
             command: list[str | Path] = [clang, *flags, "-MD", "-MF", deps, source.absolute()]
             _run([*command, "-o", first], f"compiling {source.name}")
             _run([opt, "-passes=instnamer", "-S", first, "-o", first], "naming values")
-            text = blind(first.read_text())
+            text = forget_values(first.read_text())
             tunables = _tunables(text, named[1])
             text, digest = _finished(text, tunables)
             (made_in / "b.ll").write_text(text)

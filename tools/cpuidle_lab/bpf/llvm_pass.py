@@ -28,8 +28,8 @@ _DEBUG = re.compile(r", !dbg !\d+")
 _ADD = 'asm sideeffect "$0 += $2", "=r,0,r"'
 
 
-def _blinded(name: str, kind: str) -> list[str]:
-    """Return the lines that make a value of its raw form."""
+def _forgotten(name: str, kind: str) -> list[str]:
+    """Return the lines that make a value, unknown to the verifier, of its raw form."""
     if kind == "i64":
         return [f"  {name} = call i64 {_ADD}(i64 {name}.raw, i64 %cil.zero)"]
     return [
@@ -62,8 +62,8 @@ def _tables_moved(text: str) -> str:
     return text
 
 
-def blind(text: str) -> str:
-    """Return LLVM's text of a program with blinded values, and its local arrays in the arena.
+def forget_values(text: str) -> str:
+    """Return LLVM's text of a program with values forgotten, its local arrays in the arena.
 
     Raises:
         UserError: the local arrays of all functions together do not fit.
@@ -98,7 +98,7 @@ def blind(text: str) -> str:
         out.append(line.replace(f"{found[1]} =", f"{found[1]}.raw =", 1))
         # Nothing may stand between two phis.
         after = here.pending if _PHI.match(line) else out
-        after += _blinded(found[1], found[2])
+        after += _forgotten(found[1], found[2])
     if frame > FRAME:
         raise UserError(f"the policy's local arrays have {frame} bytes, and {FRAME} is the most")
     return "\n".join(out)
