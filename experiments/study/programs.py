@@ -17,8 +17,8 @@ from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.base.settings import Setting
-from cpuidle_lab.figures import intervals, metrics
-from cpuidle_lab.figures.metrics import Group
+from cpuidle_lab.figures import analysis
+from cpuidle_lab.figures.group import Group
 from cpuidle_lab.host import energy
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.keys import key_of
@@ -38,10 +38,12 @@ KERNEL = "6.12"
 _WARM = "warm"
 
 # The code that reads the results.
+_FIGURES = ("analysis", "cpu_idle", "decisions", "group", "intervals")
 _READERS = [
     Path(__file__),
     *COLUMNS_CODE,
-    *(Path(str(one.__file__)) for one in (costs, energy, intervals, metrics, phases, trace)),
+    *(Path(analysis.__file__).with_name(f"{name}.py") for name in _FIGURES),
+    *(Path(str(one.__file__)) for one in (costs, energy, phases, trace)),
 ]
 
 # Of each turn; fio leaves the most.
@@ -283,7 +285,7 @@ def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> lis
         recorded = trace.load(result.files / TRACE)
         if not recorded.integrity.complete:
             raise UserError(f"{program.name}: events were lost while it was recorded")
-        return _runs(program, candidates, metrics.analyse(recorded), result.files)
+        return _runs(program, candidates, analysis.analyse(recorded), result.files)
 
 
 def _key(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpuidle_lab.cli import main
-from cpuidle_lab.figures import metrics
-from cpuidle_lab.figures.metrics import Group
+from cpuidle_lab.figures import analysis
+from cpuidle_lab.figures.group import Group
 from cpuidle_lab.host import energy
 from cpuidle_lab.host.energy import EMULATED, MEASURED, PART, PLATFORM, TWIN, Reading, ZoneEnergy
 from cpuidle_lab.recording import trace
@@ -194,7 +194,7 @@ class Recording:
 
     def groups(self, path: Path) -> list[Group]:
         """Return the figures."""
-        return metrics.analyse(trace.load(self.trace.write(path)))
+        return analysis.analyse(trace.load(self.trace.write(path)))
 
 
 def measured(groups: list[Group]) -> list[float | None]:

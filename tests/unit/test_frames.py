@@ -11,8 +11,9 @@ import pytest
 
 import cpuidle_lab
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.figures import frames, metrics
+from cpuidle_lab.figures import analysis, frames
 from cpuidle_lab.figures.frames import Frames
+from cpuidle_lab.figures.group import DECISIONS
 from cpuidle_lab.recording import trace
 from tests.unit import synthetic
 from tests.unit.test_kernelshark import stock
@@ -42,7 +43,7 @@ def test_the_frames_have_the_columns_that_are_promised(recording: Frames, tmp_pa
 
 
 def test_regret_above_and_below_are_those_of_the_report(path: Path, recording: Frames) -> None:
-    groups = [g for g in metrics.analyse(trace.load(path)) if g.source == metrics.DECISIONS]
+    groups = [g for g in analysis.analyse(trace.load(path)) if g.source == DECISIONS]
     plain = [g for g in groups if "hints" not in g.governor and not g.governor.startswith("gate")]
     assert len(plain) >= 9
     # Some have periods within an exit latency, so both kinds occur.

@@ -11,7 +11,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.figures import metrics
+from cpuidle_lab.figures import cpu_idle
 from cpuidle_lab.recording import columns, trace
 from cpuidle_lab.recording.formats import is_foreign, perfetto, text
 from cpuidle_lab.recording.formats.writer import OFFLINE, UNCOUNTED
@@ -45,7 +45,7 @@ def lengths(path: Path, cpu: int) -> list[int]:
     with columns.opened(path) as recording:
         rows = recording.table("interval")
         by_reader = rows.filter(rows["cpu"] == cpu)["length_ns"].to_list()
-    found = metrics.idle_periods(trace.load(path))
+    found = cpu_idle.idle_periods(trace.load(path))
     assert found.filter(found["cpu"] == cpu)["residency"].to_list() == by_reader
     return [length // MS for length in by_reader]
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cpuidle_lab.figures import metrics
-from cpuidle_lab.figures.blind import judge
+from cpuidle_lab.figures import analysis
+from cpuidle_lab.figures.cpu_idle import judge
+from cpuidle_lab.figures.group import DECISIONS
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording import trace as tr
 from tests.unit import synthetic
@@ -109,7 +110,7 @@ def test_periods(tmp_path: Path, stream: list[Decided]) -> None:
 # The report counts the intervals of the recording, each under the governor that began it.
 def test_intervals_as_in_the_report(tmp_path: Path) -> None:
     path = synthetic.demo(tmp_path / "t.dat", length=30_000_000)
-    groups = [g for g in metrics.analyse(tr.load(path)) if g.source == metrics.DECISIONS]
+    groups = [g for g in analysis.analyse(tr.load(path)) if g.source == DECISIONS]
     with co.opened(path) as recording:
         ours = recording.table("interval").filter(pl.col("length_ns") > 0)
     assert ours.height > 1000

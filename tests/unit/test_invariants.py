@@ -16,8 +16,9 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.commands.machines import describe
 from cpuidle_lab.compare.worst import request_us
 from cpuidle_lab.figures import invariants, withheld
+from cpuidle_lab.figures.analysis import analyse
+from cpuidle_lab.figures.group import Group
 from cpuidle_lab.figures.invariants import RULES, Facts, broken
-from cpuidle_lab.figures.metrics import Group, analyse
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording.trace import TIME_MAX, load
 from cpuidle_lab.states.costs import Costs

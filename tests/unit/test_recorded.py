@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.figures import metrics
+from cpuidle_lab.figures import analysis
 from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording import trace
 from cpuidle_lab.replay import engine, recorded
@@ -79,7 +79,7 @@ def test_the_report_says_the_same(tmp_path: Path) -> None:
     lengths = np.random.default_rng(4).integers(200 * US, 20_000 * US, 100).tolist()
     add(trace_, 0, session(lengths, 1, keep=True), free=True)
     recording = made(trace_, tmp_path)
-    (group,) = metrics.analyse(trace.load(tmp_path / "t.dat"))
+    (group,) = analysis.analyse(trace.load(tmp_path / "t.dat"))
     found = recorded.outcome(recording)
     assert found.regret is not None and found.regret > 1
     assert group.values["regret"] == pytest.approx(found.regret)

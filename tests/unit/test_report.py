@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.figures import invariants, metrics, withheld
-from cpuidle_lab.figures.metrics import Group
+from cpuidle_lab.figures import analysis, cpu_idle, invariants, metrics, summary, withheld
+from cpuidle_lab.figures.group import CPU_IDLE, DECISIONS, Group
 from cpuidle_lab.recording import trace
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.report import model, report_page
@@ -30,7 +30,7 @@ def analyse(path: Path, periods: Sequence[Period], machine: StateTable = MACHINE
     builder.config(machine)
     for period in periods:
         builder.add(period)
-    (group,) = metrics.analyse(trace.load(builder.trace.write(path)))
+    (group,) = analysis.analyse(trace.load(builder.trace.write(path)))
     return group
 
 
@@ -389,7 +389,7 @@ def test_inferred_ticks(scratch: Path, period: Period, tick: int) -> None:
 def test_few_intervals_are_not_judged(scratch: Path) -> None:
     few = analyse(scratch, [Period(1, 1000 * US)] * 99)
     assert few.values["regret"] is not None and few.judged_regret is None
-    (line,) = metrics.summarise([few])
+    (line,) = summary.summarise([few])
     assert (line.workloads, line.worst_regret) == (0, None)
 
     enough = analyse(scratch, [Period(1, 1000 * US)] * 100)
@@ -397,14 +397,14 @@ def test_few_intervals_are_not_judged(scratch: Path) -> None:
 
 
 def run(governor: str, workload: str, value: float | None, intervals: int = 1000) -> Group:
-    group = Group(Path("t.dat"), governor, workload, metrics.DECISIONS, 0, 1, MACHINE, EMPTY)
+    group = Group(Path("t.dat"), governor, workload, DECISIONS, 0, 1, MACHINE, EMPTY)
     group.values = dict.fromkeys(metrics.scalars()) | {"regret": value, "intervals": intervals}
     return group
 
 
 # The summary leads with the worst workload, not the mean, and puts the unknown last.
 def test_summary() -> None:
-    lines = metrics.summarise(
+    lines = summary.summarise(
         [
             run("menu", "idle", None),
             run("a", "idle", 1.0),
@@ -443,15 +443,15 @@ def phased(path: Path) -> list[Group]:
     builder.now += 10
     builder.add(Period(1, 10 * US, governor=3, base=1, tick=2, hint=2_000))
     builder.add(Period(1, 10 * US, governor=0))  # left over from another governor
-    return metrics.analyse(trace.load(t.write(path)))
+    return analysis.analyse(trace.load(t.write(path)))
 
 
 def test_phases(scratch: Path) -> None:
     groups = phased(scratch)
     assert [(g.governor, g.workload, g.source) for g in groups] == [
-        ("menu", "idle", metrics.CPU_IDLE),
-        ("gate(menu)", "a=b", metrics.DECISIONS),
-        ("gate(menu) + hints", "idle", metrics.DECISIONS),
+        ("menu", "idle", CPU_IDLE),
+        ("gate(menu)", "a=b", DECISIONS),
+        ("gate(menu) + hints", "idle", DECISIONS),
     ]
     assert [g.values["periods"] for g in groups] == [3, 1, 1]
 
@@ -464,7 +464,7 @@ def test_a_program_in_bpf_is_named_with_its_hash(scratch: Path, marked: bool) ->
         builder.now += 10
     builder.config(governor=4, base="bpf:wteo@0123456789abcdef")
     builder.add(Period(1, 10 * US, governor=4))
-    (group,) = metrics.analyse(trace.load(builder.trace.write(scratch)))
+    (group,) = analysis.analyse(trace.load(builder.trace.write(scratch)))
     assert group.governor == "bpf:wteo@0123456789abcdef"
 
 
@@ -484,7 +484,7 @@ def test_without_markers_the_governor_divides(scratch: Path) -> None:
     builder.config()
     for governor in (0, 0, 2):
         builder.add(Period(1, 10 * US, governor=governor))
-    groups = metrics.analyse(trace.load(builder.trace.write(scratch)))
+    groups = analysis.analyse(trace.load(builder.trace.write(scratch)))
     assert [(g.governor, g.values["decisions"]) for g in groups] == [("teo_ng", 2), ("wteo", 1)]
 
 
@@ -495,7 +495,7 @@ def test_only_cpu_idle(scratch: Path) -> None:
         t.add(0, 10_000 * number, "cpu_idle", state=state, cpu_id=0)
         t.add(0, 10_000 * number + 5_000, "cpu_idle", state=trace.IDLE_EXIT, cpu_id=0)
     t.add(0, 30_000, "cpu_idle", state=1, cpu_id=0)  # its end is missing
-    (group,) = metrics.analyse(trace.load(t.write(scratch)))
+    (group,) = analysis.analyse(trace.load(t.write(scratch)))
     assert group.names == [f"state {k}" for k in range(5)]
     assert group.entries == [0, 1, 0, 0, 1]
     assert group.values["power_mw"] is None
@@ -507,7 +507,7 @@ def test_an_idle_period_across_lost_events_is_left_out(scratch: Path) -> None:
     for cpu, (before_entry, before_exit) in enumerate(((0, 0), (5, 0), (0, 5))):
         t.add(cpu, 1000, "cpu_idle", state=1, cpu_id=cpu, lost=before_entry)
         t.add(cpu, 2000, "cpu_idle", state=trace.IDLE_EXIT, cpu_id=cpu, lost=before_exit)
-    assert metrics.idle_periods(trace.load(t.write(scratch)))["cpu"].to_list() == [0, 1]
+    assert cpu_idle.idle_periods(trace.load(t.write(scratch)))["cpu"].to_list() == [0, 1]
 
 
 def test_impossible_state_in_cpu_idle(scratch: Path) -> None:
@@ -516,7 +516,7 @@ def test_impossible_state_in_cpu_idle(scratch: Path) -> None:
     t.add(0, 5, "cpu_idle", state=trace.IDLE_EXIT, cpu_id=0)
     loaded = trace.load(t.write(scratch))
     with pytest.raises(UserError, match="idle state"):
-        metrics.analyse(loaded)
+        analysis.analyse(loaded)
 
 
 # CPUs of two kinds are each judged by their own states.
@@ -528,7 +528,7 @@ def test_two_kinds_of_cpu(scratch: Path) -> None:
     builder.add(Period(2, 1000 * US))
     builder.trace.add(1, 5_000_000, "decision", seq=1, index=2, latency_req_ns=TIME_MAX, hint_ns=-1)
     builder.trace.add(1, 8_000_000, "outcome", seq=1, index=2, residency_ns=1000 * US)
-    (group,) = metrics.analyse(trace.load(builder.trace.write(scratch)))
+    (group,) = analysis.analyse(trace.load(builder.trace.write(scratch)))
     assert group.values["latency_max_us"] == 300
     assert group.values["latency_p50_us"] == 100
 

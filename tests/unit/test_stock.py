@@ -10,7 +10,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.figures.blind import Blind, facts, judge
+from cpuidle_lab.figures.cpu_idle import Untimed, facts, judge
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event
@@ -614,9 +614,9 @@ def test_compare_replays_a_recording_without_the_module(
 def test_cpu_idle_alone_is_judged_against_the_best_possible(tmp_path: Path) -> None:
     with columns.opened(bare(tmp_path)) as recording:
         assert recording.kind == columns.CPU_IDLE
-        blind = Blind(recording)
-        assert "above 50.0 %, below 0.0 %" in facts(blind, {})
-        (chunk,) = blind.intervals(0, ["length_ns", "timer_ns", "flags"])
+        untimed = Untimed(recording)
+        assert "above 50.0 %, below 0.0 %" in facts(untimed, {})
+        (chunk,) = untimed.intervals(0, ["length_ns", "timer_ns", "flags"])
         assert chunk["length_ns"].tolist() == [1_000_000, 10_000]
         assert (chunk["timer_ns"] == tr.TIME_MAX).all()
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cpuidle_lab.figures.blind import Array, is_short, stay_ns
+from cpuidle_lab.figures.cpu_idle import Array, is_short, stay_ns
 from cpuidle_lab.recording import state_tables, synth
 from cpuidle_lab.recording.columns import Columns, in_memory
 from cpuidle_lab.recording.laws import STREAMS
@@ -90,7 +90,7 @@ def regrets(played: dict[str, Columns], kept: Array | slice = slice(None)) -> di
 
 
 def menus_stay_ns(residency_ns: Array, exit_ns: Array) -> Array:
-    """Return the idle time as menu has it, see blind.stay_ns()."""
+    """Return the idle time as menu has it, see cpu_idle.stay_ns()."""
     found: Array = np.maximum(residency_ns - exit_ns, residency_ns // 2)
     return found
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from cpuidle_lab.base import resampling
 from cpuidle_lab.compare.model import Comparison, Result
 from cpuidle_lab.figures import invariants, metrics, withheld
-from cpuidle_lab.figures.metrics import FEW_INTERVALS, Metric
+from cpuidle_lab.figures.group import FEW_INTERVALS
+from cpuidle_lab.figures.metrics import Metric
 from cpuidle_lab.recording.trace import losses
 from cpuidle_lab.replay.candidates import BAYES, BEST_KIND, BEST_MAINLINE, LIMIT_KIND, OWN_KIND
 

@@ -17,7 +17,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
-from cpuidle_lab.figures.blind import NOTE, Blind, facts
+from cpuidle_lab.figures.cpu_idle import NOTE, Untimed, facts
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import CPU_IDLE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
@@ -248,7 +248,7 @@ def _open(
     if recording.kind == CPU_IDLE and not recording.machines:
         raise UserError(f"{path}: does not tell the idle states; give them with --machine")
     if recording.kind == CPU_IDLE:
-        recording = Blind(recording)
+        recording = Untimed(recording)
     share, names = _denied(recording)
     return Source(
         path,
@@ -330,7 +330,7 @@ def check(result: Result, source: Source) -> list[str]:
 def _remarks(recording: Recording, source: Source) -> list[str]:
     """Return what a reader must know of a recording; without regrets where they are withheld."""
     missing = [*omissions(recording.stock or {}), *name_notes(recording.machines)]
-    if isinstance(recording, Blind):
+    if isinstance(recording, Untimed):
         return [NOTE, facts(recording, source.shares), *missing]
     said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path)
     stock = [stock_line(recording.stock)] if recording.stock else []

@@ -12,8 +12,11 @@ from pathlib import Path
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.figures import metrics
-from cpuidle_lab.figures.intervals import judged
+from cpuidle_lab.figures.analysis import analyse, phases
+from cpuidle_lab.figures.cpu_idle import idle_periods
+from cpuidle_lab.figures.decisions import decisions_of
+from cpuidle_lab.figures.group import DECISIONS as OF_DECISIONS
+from cpuidle_lab.figures.intervals import by_machine, judged, machine_of
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import Trace
@@ -100,7 +103,7 @@ def frames_of(path: Path) -> Frames:
     if path.is_dir():
         raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
     trace = tr.load(path)
-    decided, stays = metrics.decisions_of(trace), metrics.idle_periods(trace)
+    decided, stays = decisions_of(trace), idle_periods(trace)
     if not decided.height and not stays.height:
         raise tr.no_idle_periods(path)
     decisions, intervals = _judged(trace, decided)
@@ -139,13 +142,13 @@ def _state_names(machines: dict[int, StateTable], column: str) -> pl.Expr:
 
 
 def _machines(trace: Trace) -> dict[int, StateTable]:
-    found = {cpu: metrics.machine_of(trace, cpu) for cpu in range(trace.cpus)}
+    found = {cpu: machine_of(trace, cpu) for cpu in range(trace.cpus)}
     return {cpu: machine for cpu, machine in found.items() if machine}
 
 
-def _workloads(phases: list[Phase]) -> pl.Expr:
+def _workloads(parts: list[Phase]) -> pl.Expr:
     name: pl.Expr = pl.lit("")
-    for phase in phases:
+    for phase in parts:
         during = (pl.col("ts") >= phase.start_ns) & (pl.col("ts") < phase.end_ns)
         name = pl.when(during).then(pl.lit(phase.workload)).otherwise(name)
     return name
@@ -156,7 +159,7 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     if not decided.height:
         return pl.DataFrame(schema=DECISIONS), pl.DataFrame(schema=INTERVALS)
     intervals, verdicts = [], []
-    for machine, part in metrics.by_machine(trace, decided):
+    for machine, part in by_machine(trace, decided):
         if machine is None:
             raise UserError(
                 f"{trace.path}: no cpuidle_lab:config event tells the idle states of CPU "
@@ -168,7 +171,7 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     flag = pl.col("flags")
     known = decided.with_columns(
         _named(trace, decided, "reason"),
-        workload=_workloads(metrics.phases(trace)),
+        workload=_workloads(phases(trace)),
         governor=pl.col("label"),
         state=_state_names(_machines(trace), "index"),
         asked=flag & tr.ASKED != 0,
@@ -198,8 +201,8 @@ def _withheld(trace: Trace) -> pl.Series:
     """Return CPU and number of the decisions whose governor has no regret in the report."""
     gone = [
         group.periods.select(pl.struct("cpu", "seq")).to_series()
-        for group in metrics.analyse(trace)
-        if group.source == metrics.DECISIONS and group.values["regret"] is None
+        for group in analyse(trace)
+        if group.source == OF_DECISIONS and group.values["regret"] is None
     ]
     return pl.concat(gone) if gone else pl.Series(dtype=_NUMBER)
 

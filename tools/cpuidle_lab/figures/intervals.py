@@ -5,7 +5,7 @@ A period is a decision with its outcome. What the terms mean is said in metrics.
 ns, powers in mW and energies in pJ (1 mW * 1 ns).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -16,6 +16,25 @@ from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
+
+
+def machine_of(trace: Trace, cpu: int) -> StateTable | None:
+    """Return the idle states of a CPU; where only those of others are known and equal, these."""
+    kinds = set(trace.machines.values())
+    if cpu in trace.machines or len(kinds) != 1:
+        return trace.machines.get(cpu)
+    return next(iter(kinds))
+
+
+def by_machine(
+    trace: Trace, periods: pl.DataFrame
+) -> Iterator[tuple[StateTable | None, pl.DataFrame]]:
+    """Split by the CPUs' idle states; usually there is one kind."""
+    kinds: dict[StateTable | None, list[int]] = {}
+    for cpu in sorted(periods["cpu"].unique()):
+        kinds.setdefault(machine_of(trace, cpu), []).append(cpu)
+    for machine, cpus in kinds.items():
+        yield machine, periods.filter(pl.col("cpu").is_in(cpus))
 
 
 def lookup(column: str, values: Sequence[float]) -> pl.Expr:
@@ -51,13 +70,18 @@ def with_intervals(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_energy(idle: pl.DataFrame, machine: StateTable) -> pl.DataFrame:
-    """Add `cost`, the modelled energy with the exit latency (pJ), and `exit_latency` (ns)."""
+def with_energy(idle: pl.DataFrame, machine: StateTable, index: str = "out_index") -> pl.DataFrame:
+    """Add `cost`, the modelled energy with the exit latency (pJ), and `exit_latency` (ns).
+
+    Args:
+        idle: idle periods, with `residency` in ns.
+        machine: their idle states.
+        index: the column with the number of the state.
+    """
     model = model_of(machine)
     return idle.with_columns(
-        cost=lookup("out_index", model.entry_pj)
-        + lookup("out_index", model.power_mw) * pl.col("residency"),
-        exit_latency=lookup("out_index", machine.exit_latency_ns),
+        cost=lookup(index, model.entry_pj) + lookup(index, model.power_mw) * pl.col("residency"),
+        exit_latency=lookup(index, machine.exit_latency_ns),
     )
 
 

@@ -4,7 +4,8 @@
 import math
 from collections.abc import Callable, Sequence
 
-from cpuidle_lab.figures.metrics import DECISIONS, Group, definitions
+from cpuidle_lab.figures.group import DECISIONS, Group
+from cpuidle_lab.figures.metrics import definitions
 from cpuidle_lab.report.model import BUSY, SLICES, Report, timeline, weights_over_time
 from cpuidle_lab.view.drawing import (
     BUSY_COLOUR,

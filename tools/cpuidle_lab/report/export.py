@@ -9,7 +9,8 @@ from typing import Any
 from cpuidle_lab.base.files import Foreign, headed
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.figures import withheld
-from cpuidle_lab.figures.metrics import Group, definitions, scalars
+from cpuidle_lab.figures.group import Group
+from cpuidle_lab.figures.metrics import definitions, scalars
 from cpuidle_lab.host.energy import ZoneEnergy
 from cpuidle_lab.recording.columns import describe
 from cpuidle_lab.report.charts import latency_points

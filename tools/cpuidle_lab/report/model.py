@@ -9,8 +9,9 @@ import polars as pl
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.crossval import trust
-from cpuidle_lab.figures import metrics
-from cpuidle_lab.figures.metrics import Group, Summary
+from cpuidle_lab.figures import analysis
+from cpuidle_lab.figures.group import DECISIONS, NO_REGRET, Group
+from cpuidle_lab.figures.summary import Summary, summarise
 from cpuidle_lab.host import energy
 from cpuidle_lab.recording import trace
 from cpuidle_lab.recording.trace import Trace
@@ -75,13 +76,13 @@ class Report:
 
     def summaries(self) -> list[Summary]:
         """Return one line for each governor."""
-        return metrics.summarise(self.groups, self.section)
+        return summarise(self.groups, self.section)
 
     def left_out(self) -> list[str]:
         """Return one sentence for each reason that keeps a regret out of the summary."""
         found: dict[str, list[str]] = {}
         for group in self.groups:
-            if group.unjudged not in {"", metrics.NO_REGRET}:
+            if group.unjudged not in {"", NO_REGRET}:
                 found.setdefault(group.unjudged, []).append(self.section(group))
         return [
             f"{', '.join(dict.fromkeys(names))}: {why}, so not in the summary"
@@ -185,7 +186,7 @@ def build(
             traces cannot be parts of one session.
     """
     traces = [_load(path, given) for path in dict.fromkeys(paths)]
-    groups = [group for item in traces for group in metrics.analyse(item)]
+    groups = [group for item in traces for group in analysis.analyse(item)]
     if together:
         _check_together(traces, groups)
         _tell_ways(traces, groups)
@@ -238,7 +239,7 @@ def weights_over_time(
         until its row is first learned. None where the group has no rows.
     """
     events = item.tables["weights"]
-    if not events.height or group.source != metrics.DECISIONS:
+    if not events.height or group.source != DECISIONS:
         return None
     keys = group.periods.select("cpu", "seq")
     mine = events.join(keys, on=["cpu", "seq"], how="semi")

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from html import escape
 
 from cpuidle_lab.crossval import trust
-from cpuidle_lab.figures.metrics import NO_REGRET, Group, definitions, scalars
+from cpuidle_lab.figures.group import NO_REGRET, Group
+from cpuidle_lab.figures.metrics import definitions, scalars
 from cpuidle_lab.recording.trace import Trace, losses
 from cpuidle_lab.report.charts import all_charts, state_colours
 from cpuidle_lab.report.model import Report, known_columns

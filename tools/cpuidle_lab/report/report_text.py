@@ -5,7 +5,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cpuidle_lab.figures.metrics import Group, definitions
+from cpuidle_lab.figures.group import Group
+from cpuidle_lab.figures.metrics import definitions
 from cpuidle_lab.recording.trace import losses
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.view.terminal import console, new_table

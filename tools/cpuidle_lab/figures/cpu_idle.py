@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A recording of power:cpu_idle alone, as a governor that sees no timers would meet it.
+"""Idle periods of which power:cpu_idle alone tells: their figures, and their replay.
 
 Each idle period is an interval: what ended it (a timer, the tick, another CPU) is not known. No
 timer, no latency request and no tick is known either, so the governors are told that there is none.
@@ -10,10 +10,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from cpuidle_lab.figures import withheld
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.figures import invariants, withheld
+from cpuidle_lab.figures.group import (
+    CPU_IDLE,
+    Group,
+    common_values,
+    count_states,
+    facts_of,
+    notes_on_powers,
+    percent,
+    settle,
+    shares_of_trace,
+)
+from cpuidle_lab.figures.intervals import by_machine, with_energy
+from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import UNCERTAIN, UNKNOWN, Columns, Recording
-from cpuidle_lab.recording.trace import TIME_MAX
+from cpuidle_lab.recording.phases import Phase
+from cpuidle_lab.recording.trace import TIME_MAX, Trace
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 
@@ -48,7 +64,7 @@ def stay_ns(residency_ns: Array, exit_ns: Array) -> Array:
     return np.maximum(np.where(short, residency_ns // 2, residency_ns - exit_ns), 1)
 
 
-class Blind(Recording):
+class Untimed(Recording):
     """Stands for a recording whose intervals have no timers, so that governors can be replayed.
 
     Args:
@@ -121,7 +137,7 @@ def _sums(recording: Recording) -> dict[str, float]:
     return found
 
 
-def facts(recording: Blind, shares: Mapping[str, float]) -> str:
+def facts(recording: Untimed, shares: Mapping[str, float]) -> str:
     """Return what the recorded governor came to, in one sentence.
 
     Args:
@@ -138,4 +154,102 @@ def facts(recording: Blind, shares: Mapping[str, float]) -> str:
     return (
         f"the recorded governor, against the best state for each idle period: regret {regret}, "
         f"above {above:.1f} %, below {below:.1f} %"
+    )
+
+
+def idle_periods(trace: Trace) -> pl.DataFrame:
+    """Return the periods that power:cpu_idle tells of: ts, cpu, index, residency.
+
+    One within which events were lost is left out: its exit may be that of a later one.
+    """
+    events = trace.tables["cpu_idle"]
+    if not events.height:
+        return pl.DataFrame()
+    events = events.select("ts", "cpu", "state")
+    # A loss comes before the event at its time, and has no state.
+    lost = trace.tables["lost"].select("ts", "cpu")
+    ordered = pl.concat([lost, events], how="diagonal").sort("cpu", "ts", maintain_order=True)
+    same = pl.col("cpu") == pl.col("cpu").shift(-1)
+    ends = pl.col("state").shift(-1) == tr.IDLE_EXIT
+    length = (pl.col("ts").shift(-1).cast(pl.Int64) - pl.col("ts").cast(pl.Int64)).cast(pl.Float64)
+    return (
+        ordered.with_columns(residency=length)
+        .filter((pl.col("state") != tr.IDLE_EXIT) & same & ends)
+        .select("ts", "cpu", index=pl.col("state"), residency="residency")
+    )
+
+
+def of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> Group:
+    """Return the figures of a phase whose decisions are not recorded.
+
+    Args:
+        trace: the recording.
+        phase: the part of it.
+        label: of the governor.
+        idle: rows of idle_periods() in the phase.
+
+    Raises:
+        UserError: an idle state does not exist.
+    """
+    pieces, kinds = [], []
+    for machine, part in by_machine(trace, idle):
+        kinds.append(machine)
+        if machine is not None:
+            deepest = int(str(part["index"].max() or 0))
+            if deepest >= machine.count:
+                raise UserError(
+                    f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which the "
+                    "machine does not have"
+                )
+            part = with_energy(part, machine, "index")
+        pieces.append(part)
+    known = all(kinds)
+    columns = ["ts", "cpu", "index", "residency"] + (["cost", "exit_latency"] if known else [])
+    rows = pl.concat([piece.select(columns) for piece in pieces])
+    group = Group.of(trace, phase, label, CPU_IDLE, kinds, rows)
+    if int(str(rows["index"].max() or 0)) > 255:
+        raise UserError(f"{trace.path}: a power:cpu_idle event names an impossible idle state")
+    count_states(group, rows, "index")
+    group.values = common_values(group, rows)
+    group.notes = [
+        "only power:cpu_idle events tell of it: reasons and tick wake-ups are unknown "
+        "(cpuidle-lab capture --stock records the figures of a kernel governor)"
+    ]
+    facts = facts_of(group, zip(kinds, pieces, strict=True), rows["index"])
+    # Beside the regret of intervals it would be compared with that.
+    if known and trace.machines and not trace.tables["decision"].height:
+        _judge_idle(group, pieces, kinds, facts)
+    group.shares |= shares_of_trace(trace)
+    settle(group, facts)
+    group.notes += notes_on_powers(kinds)
+    return group
+
+
+def _judge_idle(
+    group: Group,
+    pieces: Sequence[pl.DataFrame],
+    kinds: Sequence[StateTable | None],
+    facts: invariants.Facts,
+) -> None:
+    """Add regret, above and below: each idle period against the best state for it."""
+    found = [
+        judge(machine, part["index"].to_numpy(), part["residency"].to_numpy())
+        for machine, part in zip(kinds, pieces, strict=True) if machine
+    ]  # fmt: skip
+    sums = {name: sum(float(one[name].sum()) for one in found) for name in found[0]}
+    count, length = sum(part.height for part in pieces), sums["length_ns"]
+    group.values |= {
+        "regret": 100 * (sums["cost_pj"] / sums["oracle_pj"] - 1) if sums["oracle_pj"] else None,
+        "power_mw": sums["cost_pj"] / length if length > 0 else None,
+        "oracle_mw": sums["oracle_pj"] / length if length > 0 else None,
+        "above": percent(int(sums["above"]), count),
+        "below": percent(int(sums["below"]), count),
+        "short": percent(int(sums["short"]), count),
+    }
+    group.shares[withheld.SHORT] = group.values["short"] or 0.0
+    facts.regret = group.values["regret"]
+    facts.cost_pj, facts.oracle_pj, facts.length_ns = sums["cost_pj"], sums["oracle_pj"], length
+    group.notes.append(
+        "regret, above and below: each idle period against the best state for it, as if nothing "
+        "but its length counted"
     )
