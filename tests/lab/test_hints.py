@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.recording import columns
-from cpuidle_lab.replay.points import fidelity
+from cpuidle_lab.replay.fidelity import fidelity
 from tests.lab.hints_guest import guest
 from tests.lab.kernels import every_kernel
 

@@ -6,7 +6,8 @@ import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
 from cpuidle_lab.recording import columns
-from cpuidle_lab.replay.points import fidelity, recorded_policies
+from cpuidle_lab.replay.fidelity import fidelity
+from cpuidle_lab.replay.policies import recorded_policies
 
 pytestmark = pytest.mark.lab
 

@@ -9,7 +9,8 @@ import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab
 from cpuidle_lab.recording import columns
-from cpuidle_lab.replay.points import fidelity, recorded_shadows
+from cpuidle_lab.replay.fidelity import fidelity
+from cpuidle_lab.replay.policies import recorded_shadows
 from cpuidle_lab.view.watch import parse_stats
 
 pytestmark = pytest.mark.lab

@@ -7,7 +7,8 @@ import pytest
 
 from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.recording import columns
-from cpuidle_lab.replay.points import fidelity, recorded_policies
+from cpuidle_lab.replay.fidelity import fidelity
+from cpuidle_lab.replay.policies import recorded_policies
 from experiments.weighted.programs import PATCH, with_patch
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]

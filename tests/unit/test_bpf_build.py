@@ -12,7 +12,9 @@ from cpuidle_lab.bpf import build, live
 from cpuidle_lab.bpf.llvm_pass import FRAME, forget_values
 from cpuidle_lab.host.machine import Machine, project_governors
 from cpuidle_lab.host.sysfs import Tree
-from cpuidle_lab.replay import library, points
+from cpuidle_lab.replay import library
+from cpuidle_lab.replay.policies import policy_of
+from cpuidle_lab.replay.tunables import of_program
 
 TOP = Path(__file__).parents[2]
 STATUS = "sys/module/cpuidle_lab/parameters/bpf_status"
@@ -178,15 +180,15 @@ def test_tunables_must_exist_and_fit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_replay_knows_the_policy_of_a_program() -> None:
-    assert points.policy_of("bpf", "bpf:wteo@0123456789abcdef") == "wteo"
-    assert points.policy_of("gate", "bpf:wteo@0123456789abcdef") == "wteo"
-    assert points.policy_of("bpf", "bpf:teo_ng (wteo@0123456789abcdef took too long)") == "teo_ng"
-    assert points.policy_of("gate", "menu") == "menu"
-    assert points.policy_of("wteo", "") == "wteo"
+    assert policy_of("bpf", "bpf:wteo@0123456789abcdef") == "wteo"
+    assert policy_of("gate", "bpf:wteo@0123456789abcdef") == "wteo"
+    assert policy_of("bpf", "bpf:teo_ng (wteo@0123456789abcdef took too long)") == "teo_ng"
+    assert policy_of("gate", "menu") == "menu"
+    assert policy_of("wteo", "") == "wteo"
 
 
 def test_replay_knows_the_tunables_of_a_program() -> None:
     wteo = library.governor("wteo")
     names = [each.name for each in wteo.tunables]
     words = {"budget": "1500", "t0": "16", "t1": "7", "t22": "0"}
-    assert points._of_program(words, wteo) == {names[0]: "16", names[1]: "7"}
+    assert of_program(words, wteo) == {names[0]: "16", names[1]: "7"}

@@ -15,8 +15,9 @@ from cpuidle_lab import cli
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.host.machine import MOVED, project_governors
 from cpuidle_lab.recording import columns
-from cpuidle_lab.replay import points
 from cpuidle_lab.replay.build import FORMER
+from cpuidle_lab.replay.fidelity import fidelity
+from cpuidle_lab.replay.policies import recorded_policies
 from experiments.weighted import programs
 from tests.unit.synthetic import EXIT, NAMES, POWER, TARGET, TICK
 from tests.unit.tracedat import Trace
@@ -72,8 +73,8 @@ def test_replay_repeats_a_recording_of_a_module_that_had_it(
     assert cli.main(["replay", str(path), "--check"]) == 0
     assert f"{NAME}: identical 44 of 44" in capsys.readouterr().out
     with columns.opened(path) as recording:
-        assert points.recorded_policies(recording) == [NAME]
-        found = points.fidelity(recording, NAME)
+        assert recorded_policies(recording) == [NAME]
+        found = fidelity(recording, NAME)
     assert found.reasons == {
         "teo-deepest": 13, "teo-intercepts": 11, "teo-timer-limit": 8, "wteo-sample": 12
     }  # fmt: skip

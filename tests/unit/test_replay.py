@@ -17,7 +17,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Recording, Writer
 from cpuidle_lab.recording.trace import TIME_MAX
-from cpuidle_lab.replay import build, engine, library, points
+from cpuidle_lab.replay import build, engine, fidelity, library, points, tunables
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 from tests.unit.synthetic import Session
@@ -670,9 +670,9 @@ def test_wrong_usage_is_one_sentence(
 
 def test_a_governor_that_breaks_down_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="a state that was recorded in it is damaged"):
-        points.apart(tmp_path, os.abort)
+        fidelity.apart(tmp_path, os.abort)
     with pytest.raises(UserError, match="is no directory of columns"):
-        points.apart(tmp_path, points.fidelity_of, tmp_path, "wteo", 1)
+        fidelity.apart(tmp_path, fidelity.fidelity_of, tmp_path, "wteo", 1)
 
 
 def test_another_governor_starts_afresh_after_each_gap(tmp_path: Path) -> None:
@@ -687,7 +687,7 @@ def test_another_governor_starts_afresh_after_each_gap(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "a")
     for name in ("menu@7.2", "teo_ng"):
         chosen = library.governor(name)
-        decided = points.OtherPoints(recording, 0, chosen, points.Tunables(recording, chosen, {}))
+        decided = points.OtherPoints(recording, 0, chosen, tunables.Tunables(recording, chosen, {}))
         ((found, _),) = decided.chunks()
         assert np.flatnonzero(found["start"] == points.AFRESH).tolist() == [0, 9]
         assert np.count_nonzero(found["start"]) == 2

@@ -8,7 +8,8 @@ from pathlib import Path
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabResult, LabRun, built, images, run_lab
 from cpuidle_lab.recording import columns
-from cpuidle_lab.replay import points
+from cpuidle_lab.replay.fidelity import fidelity
+from cpuidle_lab.replay.policies import recorded_policies
 from tests.campaigns.matrix import builds, foreign
 from tests.campaigns.matrix.table import ABSENT, FAIL, OK, STEPS, UNTRIED, WAYS, Cell, Outcome
 
@@ -207,8 +208,8 @@ def captured(trace: Path) -> Cell:
     """Return whether replay here makes every decision again that the guest recorded."""
     try:
         with columns.opened(trace) as recording:
-            names = points.recorded_policies(recording)
-            found = [points.fidelity(recording, name) for name in names]
+            names = recorded_policies(recording)
+            found = [fidelity(recording, name) for name in names]
     except UserError as error:
         return Cell(FAIL, error.message)
     compared = sum(one.compared for one in found)

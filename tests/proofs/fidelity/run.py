@@ -22,7 +22,8 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
 from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
 from cpuidle_lab.recording import columns  # noqa: E402
-from cpuidle_lab.replay import points  # noqa: E402
+from cpuidle_lab.replay.fidelity import Fidelity, fidelity  # noqa: E402
+from cpuidle_lab.replay.policies import recorded_policies  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.lab.hints_guest import program  # noqa: E402
 
@@ -108,14 +109,14 @@ def record(args: argparse.Namespace, folder: Path) -> Path:
     return result.files / "trace.dat"
 
 
-def judge(trace: Path) -> tuple[list[points.Fidelity], int]:
+def judge(trace: Path) -> tuple[list[Fidelity], int]:
     """Return the result for each governor of a trace, and the number of gaps in it."""
     with columns.opened(trace) as recording:
-        names = points.recorded_policies(recording)
-        return [points.fidelity(recording, name) for name in names], recording.integrity.gaps
+        names = recorded_policies(recording)
+        return [fidelity(recording, name) for name in names], recording.integrity.gaps
 
 
-def shortfalls(found: Sequence[points.Fidelity], least: int) -> list[str]:
+def shortfalls(found: Sequence[Fidelity], least: int) -> list[str]:
     """Return what was met too seldom to prove anything, with its count.
 
     Args:
@@ -132,7 +133,7 @@ def shortfalls(found: Sequence[points.Fidelity], least: int) -> list[str]:
     return [f"{name} {total[name]}" for name in sorted(wanted) if total[name] < least]
 
 
-def show(found: list[points.Fidelity], gaps: int) -> None:
+def show(found: list[Fidelity], gaps: int) -> None:
     """Print the result for people."""
     for one in found:
         print("\n".join(one.lines()))

@@ -49,13 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _agreements(recording: "Recording", chosen: list["Candidate"], args: argparse.Namespace) -> int:
-    from cpuidle_lab.replay import points
+    from cpuidle_lab.replay.agreement import agreement
     from cpuidle_lab.view.terminal import phase
 
     with phase("Replaying", len(chosen) * recording.rows("period")) as count:
-        found = [
-            points.agreement(recording, one.governor, dict(one.settings), count) for one in chosen
-        ]
+        found = [agreement(recording, one.governor, dict(one.settings), count) for one in chosen]
     if args.json:
         print(json.dumps([vars(one) for one in found], indent=2))
         return 0
@@ -71,15 +69,16 @@ def _agreements(recording: "Recording", chosen: list["Candidate"], args: argpars
 
 def _check(recording: "Recording", chosen: list["Candidate"], args: argparse.Namespace) -> int:
     from cpuidle_lab.crossval import trust
-    from cpuidle_lab.replay import points
+    from cpuidle_lab.replay.fidelity import apart, fidelity_of
+    from cpuidle_lab.replay.policies import recorded_policies
     from cpuidle_lab.view.terminal import phase
 
-    names = [one.governor.name for one in chosen] or points.recorded_policies(recording)
+    names = [one.governor.name for one in chosen] or recorded_policies(recording)
     found = []
     with phase("Replaying", len(names)) as count:
         for name in names:
-            told = args.trace, points.fidelity_of, recording.path, name, args.jobs
-            found.append(points.apart(*told))
+            told = args.trace, fidelity_of, recording.path, name, args.jobs
+            found.append(apart(*told))
             count(1)
     own, why = trust.trust(recording, args.trace)
     if args.json:

@@ -24,7 +24,8 @@ from cpuidle_lab.recording.columns import (
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.library import own
-from cpuidle_lab.replay.points import is_program, policy_of, settings_of
+from cpuidle_lab.replay.policies import is_program, policy_of
+from cpuidle_lab.replay.tunables import settings_of
 from cpuidle_lab.states.linux_source import series
 from cpuidle_lab.states.table import StateTable
 

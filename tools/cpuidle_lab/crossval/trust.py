@@ -20,7 +20,7 @@ from cpuidle_lab.recording.columns import TIMER_TICK, TRACE, Recording
 from cpuidle_lab.recording.phases import phases_of
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
-from cpuidle_lab.replay.points import apart
+from cpuidle_lab.replay.fidelity import apart
 
 MEASURED = Path(__file__).parent / "measured.json"
 
