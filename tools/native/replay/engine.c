@@ -509,9 +509,12 @@ static void way_back(const struct rp_interval *in, struct wake *wake)
  */
 static s64 served_in_poll_ns(const struct rp_interval *in)
 {
-	s64 late_ns = (s64)(in->timer_ns - in->end_ns) + POLL_SERVED_NS;
+	s64 due_ns = (s64)(in->timer_ns - in->end_ns);
 
-	return late_ns > 0 && late_ns <= CIL_GRID_TOLERANCE_NS ? late_ns : 0;
+	/* Where there is no timer, it is due at the end of time. */
+	if (due_ns > CIL_GRID_TOLERANCE_NS - POLL_SERVED_NS)
+		return 0;
+	return due_ns > -POLL_SERVED_NS ? due_ns + POLL_SERVED_NS : 0;
 }
 
 /* The driver may change the decision. Returns whether it enters a state. */
