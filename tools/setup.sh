@@ -5,6 +5,7 @@
 #   tools/setup.sh             both of the following
 #   tools/setup.sh packages    the Debian packages that are missing, by apt-get
 #   tools/setup.sh bpf         those that governors in BPF need, which the first does not install
+#   tools/setup.sh fuzz        those that libFuzzer needs, likewise
 #   tools/setup.sh python      build/venv with the versions of tools/requirements.txt
 #
 # Says what it is about to install, and nothing when there is nothing to do.
@@ -55,6 +56,12 @@ bpf_packages="
 clang-19                    governors as programs in BPF
 llvm-19                     the same
 libbpf-dev                  their headers
+"
+
+# For make -C tests/campaigns/fuzz.
+fuzz_packages="
+clang-19                    compiles the fuzz targets
+libclang-rt-19-dev          libFuzzer and the sanitizers
 "
 
 # Exits with one sentence.
@@ -168,10 +175,14 @@ bpf)
 	packages=$bpf_packages
 	install_packages
 	;;
+fuzz)
+	packages=$fuzz_packages
+	install_packages
+	;;
 python) install_python ;;
 all)
 	install_packages
 	install_python
 	;;
-*) die "unknown part '$1'; give packages, bpf, python or nothing" ;;
+*) die "unknown part '$1'; give packages, bpf, fuzz, python or nothing" ;;
 esac

@@ -2,11 +2,13 @@
 /*
  * Stands in for libFuzzer where there is no clang: random inputs from a seed.
  *
- * usage: NAME [-seconds=N] [-seed=N] [-runs=N] [FILE...]
+ * usage: NAME [-seconds=N] [-seed=N] [-runs=N] [-input=FILE] [FILE...]
  *
- * With files: runs each once, as libFuzzer does.
+ * With files: runs each once, as libFuzzer does. -input names a file that holds the
+ * random input that runs, and so the one that failed.
  */
 #include <time.h>
+#include <unistd.h>
 
 #include "input.h"
 
@@ -37,7 +39,13 @@ static int run_file(const char *path)
 	return LLVMFuzzerTestOneInput(data, size);
 }
 
-static void run_random(void)
+static void save(FILE *file, const u8 *data, size_t size)
+{
+	DEMAND(!ftruncate(fileno(file), 0));
+	DEMAND(pwrite(fileno(file), data, size, 0) == (ssize_t)size);
+}
+
+static void run_random(FILE *input)
 {
 	size_t i, size = next_random() % LONGEST;
 	/* Of the exact size, so that a read behind it is seen. */
@@ -49,6 +57,8 @@ static void run_random(void)
 	/* Bytes that are mostly zero reach other places than noise does. */
 	for (i = 0; next_random() % 2 && i < size; i++)
 		data[i] = i % 8 < 2 ? data[i] : 0;
+	if (input)
+		save(input, data, size);
 	LLVMFuzzerTestOneInput(data, size);
 	free(data);
 }
@@ -56,6 +66,7 @@ static void run_random(void)
 int main(int argc, char **argv)
 {
 	unsigned long long seconds = 0, seed = 1, limit = 0, runs = 0;
+	FILE *input = NULL;
 	time_t end;
 	int i, files = 0;
 
@@ -64,6 +75,11 @@ int main(int argc, char **argv)
 		    sscanf(argv[i], "-seed=%llu", &seed) == 1 ||
 		    sscanf(argv[i], "-runs=%llu", &limit) == 1)
 			continue;
+		if (!strncmp(argv[i], "-input=", 7)) {
+			input = fopen(argv[i] + 7, "wb");
+			DEMAND(input);
+			continue;
+		}
 		files++;
 		if (run_file(argv[i]))
 			return 1;
@@ -71,7 +87,7 @@ int main(int argc, char **argv)
 	state = seed * 2654435761u + 1;
 	end = time(NULL) + seconds;
 	while (!files && (limit ? runs < limit : time(NULL) < end)) {
-		run_random();
+		run_random(input);
 		runs++;
 	}
 	printf("%llu runs\n", runs + files);
