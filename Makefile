@@ -92,15 +92,15 @@ $(STORMS): storm-%:
 
 evacuation:	## random changes of the evacuated CPUs under load and hotplug (EVACUATION_ARGS=--help)
 	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/evacuate/run.py $(EVACUATION_ARGS)
+	@$(PYTHON) tests/campaigns/evacuation/run.py $(EVACUATION_ARGS)
 
 faults:	## each allocation fails once, at load, governor switch and hints
 	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/storm/faults.py $(FAULTS_ARGS)
+	@$(PYTHON) tests/campaigns/faults/run.py $(FAULTS_ARGS)
 
 fuzz:	## random operations on every file of the modules in a kernel with checkers
 	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/fuzz/files.py $(FUZZ_ARGS)
+	@$(PYTHON) tests/campaigns/fuzz/run.py $(FUZZ_ARGS)
 
 soak:	## 24 virtual hours under a light load, one under a heavy one: nothing may be lost (SOAK_ARGS)
 	@tools/setup.sh
@@ -118,7 +118,7 @@ coverage:	## which share of the governors' code do their unit tests reach?
 
 mutants:	## would the unit tests notice a wrong comparison in the governors?
 	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/mutation/run.py $(MUTANTS_ARGS)
+	@$(PYTHON) tests/campaigns/mutants/run.py $(MUTANTS_ARGS)
 
 lint:	## ruff, mypy, checkpatch, sparse, kernel-doc, shellcheck, codespell (also in make test)
 	@tools/setup.sh

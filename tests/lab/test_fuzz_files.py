@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.lab import LabResult, programs
-from tests.campaigns.fuzz import files
+from tests.campaigns.fuzz import run as files
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/campaigns/fuzz/files.py"
+RUN = TOP / "tests/campaigns/fuzz/run.py"
 OPERATIONS = 20_000
 
 # Two rows of wteo on a machine with three states, as state/cpuN shows them; the second is wrong.

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from experiments.evacuate import table
-from tests.campaigns.evacuate import run
+from tests.campaigns.evacuation import run
 
 SECOND_NS = 1_000_000_000
 

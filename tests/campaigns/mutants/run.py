@@ -28,7 +28,7 @@ sys.path[:0] = [str(TOP / "tools"), str(TOP)]
 
 from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
 from tests import runner  # noqa: E402
-from tests.campaigns.mutation.mutants import Mutant, find  # noqa: E402
+from tests.campaigns.mutants.mutants import Mutant, find  # noqa: E402
 from tests.logic import logic  # noqa: E402
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")

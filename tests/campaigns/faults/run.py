@@ -23,7 +23,7 @@ from tests.lab.hints_guest import program  # noqa: E402
 SCRIPT = Path(__file__).parent / "faults.sh"
 FAILNTH = programs.Program(
     "failnth",
-    "tests/campaigns/storm/failnth.c",
+    "tests/campaigns/faults/failnth.c",
     ("tests/lab/hints/call.h", "module/uapi/cpuidle_latency.h"),
 )
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaigns.mutation import run as script
-from tests.campaigns.mutation.mutants import Mutant, find
+from tests.campaigns.mutants import run as script
+from tests.campaigns.mutants.mutants import Mutant, find
 
 HERE = Path(__file__).resolve().parent
 
