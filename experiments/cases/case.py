@@ -23,11 +23,11 @@ from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.engine import Run, check_machine
 from cpuidle_lab.states.table import StateTable
 from experiments import experiment
+from experiments.boots import sources as sources_of_boots
 from experiments.cases import figures, lab, law
 from experiments.cases.figures import Played, played
 from experiments.cases.schema import Cell, Description, Figure, Stream, read
 from experiments.experiment import NOT_BOOTED, Request, Result, Row
-from experiments.lab import sources as sources_of_boots
 from experiments.memo import Memo, sources
 
 FOLDER = Path(__file__).parent

@@ -27,11 +27,11 @@ from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.laws import FAR_NS, US, S
 from cpuidle_lab.replay import build, recorded
 from cpuidle_lab.states.table import StateTable
+from experiments.boots import boots
 from experiments.cases import figures, law, mainline
 from experiments.cases.figures import Played
 from experiments.cases.schema import Cell, Description
 from experiments.experiment import Request
-from experiments.lab import boots
 from experiments.memo import Memo
 
 PLAYER = programs.Program("player", "experiments/cases/player.c")

@@ -79,8 +79,7 @@ def _output(args: argparse.Namespace) -> Path:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, write, print."""
-    from experiments.bench import gate, switches
-    from experiments.bench.gating import gate_text, guest, judgement
+    from experiments.gate import decisions, gate_text, guest, judgement, switches
 
     output = _output(args)
     sizes, seconds = (guest.QUICK, QUICK_S) if args.quick else (guest.FULL, FULL_S)
@@ -91,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         "start": _now(),
     }
     load = os.getloadavg()[0]
-    costs = gate.measure(seconds)
+    costs = decisions.measure(seconds)
     parts = {
         "gating": judgement.measure(sizes, costs["cases"]),
         "gate": costs,

@@ -213,12 +213,12 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     from cpuidle_lab.base.waiting import InterruptedSession
     from cpuidle_lab.host.machine import Machine
     from cpuidle_lab.view.terminal import phase
-    from experiments import here, lab, pages
+    from experiments import boots, here, pages
     from experiments.experiment import as_json, kernels
     from experiments.memo import Memo
 
     request, folder = _request(args), _folder(args)
-    room = lab.refusals(request)
+    room = boots.refusals(request)
     choice = ["it has no choice of --kernel"] if request.kernel else []
     machine = Machine()
     lacking = {
@@ -236,7 +236,7 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     # What root would keep, its owner could not add to later.
     with nullcontext() if request.here else Memo() as memo:
         if memo is not None and request.lab and len(able) > 1:
-            lab.boot_together(able, request, memo, phase)
+            boots.boot_together(able, request, memo, phase)
         for one in able:
             if memo is None:
                 assert isinstance(one, here.Portable)

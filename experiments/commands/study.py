@@ -19,7 +19,7 @@ from cpuidle_lab.base.version import __version__
 
 if TYPE_CHECKING:
     from cpuidle_lab.evidence.tables import Section
-    from experiments.study.plan import Plan
+    from experiments.wteo.plan import Plan
 
 NAME = "study"
 HELP = "measure each promise of a governor, and write the page of evidence"
@@ -159,8 +159,8 @@ def run(args: argparse.Namespace) -> int:
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.view.terminal import phase
     from experiments.memo import Memo
-    from experiments.study import page
-    from experiments.study.plan import Plan, measure
+    from experiments.wteo import page
+    from experiments.wteo.plan import Plan, measure
 
     start = _now()
     plan = Plan.of(

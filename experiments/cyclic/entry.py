@@ -19,11 +19,11 @@ from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.laws import US
-from experiments.bench.gating import energy
-from experiments.bench.gating.energy import account, power_mw
+from experiments import energy
+from experiments.boots import NOT_BOOTED, boots, limit_s, sources
+from experiments.energy import account, power_mw
 from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
 from experiments.here import Load
-from experiments.lab import NOT_BOOTED, boots, limit_s, sources
 from experiments.memo import Memo
 
 # Nearest to the post's i7-3770 among the tables that the emulator has.

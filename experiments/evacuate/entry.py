@@ -13,9 +13,9 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
+from experiments.boots import NOT_BOOTED, boots, limit_s, sources
 from experiments.evacuate.table import CPUS, METHODS, PERCENTAGES, REPORTED, Change, Found, read
 from experiments.experiment import ORIGINAL, Request, Result, Row
-from experiments.lab import NOT_BOOTED, boots, limit_s, sources
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ from cpuidle_lab.bpf import build
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.laws import US
-from experiments.bench.gating.energy import BUSY, OFFLINE, account, power_mw
+from experiments.energy import BUSY, OFFLINE, account, power_mw
 from experiments.evacuate.entry import RECORDS
 from experiments.experiment import ORIGINAL, QUICK, USUAL
 

@@ -14,9 +14,9 @@ from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import corpus
-from experiments.bench.gating import energy
+from experiments import energy
+from experiments.boots import NOT_BOOTED, boots
 from experiments.experiment import Request, Result, Row
-from experiments.lab import NOT_BOOTED, boots
 from experiments.latency_nice import cells
 from experiments.latency_nice.cells import CONDITIONS, DEEP, KERNELS, LOADS, STOCK, name_of
 from experiments.memo import Memo

@@ -9,7 +9,7 @@ from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.fidelity import fidelity
 from cpuidle_lab.replay.policies import recorded_policies
-from experiments.weighted.programs import PATCH, with_patch
+from experiments.weighted_teo.programs import PATCH, with_patch
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 

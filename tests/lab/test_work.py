@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from cpuidle_lab.lab import LabRun, programs, run_lab
-from experiments.bench.gating.energy import BUSY, account
+from experiments.energy import BUSY, account
 from experiments.evacuate.entry import RECORDS
 
 SCRIPT = """

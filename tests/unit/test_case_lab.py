@@ -18,7 +18,7 @@ from cpuidle_lab.lab import LabRun, programs
 from cpuidle_lab.recording.laws import S
 from cpuidle_lab.states import linux_source
 from cpuidle_lab.view.terminal import phase
-from experiments import lab as experiments_lab
+from experiments import boots
 from experiments.cases import lab, mainline, schema
 from experiments.cases.case import FOLDER, IN_LAB, Case, stream_of
 from experiments.cases.figures import Played
@@ -195,9 +195,7 @@ def test_the_trace_has_room_for_the_intervals_that_are_left_out() -> None:
 
 def test_words_of_the_kernel_are_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cpuidle_lab.lab.emulator.version", lambda: "1")
-    keys = {
-        experiments_lab.key_of(LabRun("", options=words), []) for words in ((), ("nohz_full=1",))
-    }
+    keys = {boots.key_of(LabRun("", options=words), []) for words in ((), ("nohz_full=1",))}
     assert len(keys) == 2
 
 
@@ -211,9 +209,9 @@ def test_what_was_edited_while_it_ran_is_not_kept(
         code.write_text("after")
         return SimpleNamespace(check=lambda: None)
 
-    monkeypatch.setattr(experiments_lab, "run_lab", edit)
+    monkeypatch.setattr(boots, "run_lab", edit)
     with pytest.raises(UserError, match="changed while they ran"):
-        experiments_lab.cell(LabRun(""), [code], lambda _: 1, "x").work()
+        boots.cell(LabRun(""), [code], lambda _: 1, "x").work()
 
 
 def known() -> dict[str, Any]:

@@ -27,7 +27,7 @@ from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.linux_source import GOVERNORS
 from cpuidle_lab.view.terminal import phase
-from experiments import experiment, lab, pages
+from experiments import boots, experiment, pages
 from experiments.cases import bisect, law, schema
 from experiments.cases.bisect import Step, changes
 from experiments.cases.case import FOLDER, IN_LAB, Case, cases, kernel_is_there, play, stream_of
@@ -45,7 +45,7 @@ from experiments.experiment import (
     as_json,
 )
 from experiments.memo import Memo
-from experiments.weighted import replayed
+from experiments.weighted_teo import replayed
 from tests.unit.small_case import GOOD
 
 CASES = [case.path.stem for case in cases()]
@@ -131,15 +131,15 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
         plan = [
             partial(experiment.Cell, f"{name}{n}", partial(boot, f"{name}{n}")) for n in (1, 2, 3)
         ]
-        told.append(lab.figures(plan, [], True, memo, phase, name))
+        told.append(boots.figures(plan, [], True, memo, phase, name))
         return Result()
 
-    monkeypatch.setattr(lab, "at_once", lambda: 1)
+    monkeypatch.setattr(boots, "at_once", lambda: 1)
     some: list[Any] = [SimpleNamespace(measure=partial(measure, name)) for name in "ab"]
     request = Request(lab=True)
     with Memo(tmp_path / "memo.db") as memo:
         memo.put("a2", "known")
-        lab.boot_together(some, request, memo, phase)
+        boots.boot_together(some, request, memo, phase)
         for one in some:
             one.measure(request, memo, phase)
     names = ["a1", "a3", "b1", "b2", "b3"]

@@ -18,7 +18,7 @@ from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.build import FORMER
 from cpuidle_lab.replay.fidelity import fidelity
 from cpuidle_lab.replay.policies import recorded_policies
-from experiments.weighted import programs
+from experiments.weighted_teo import programs
 from tests.unit.synthetic import EXIT, NAMES, POWER, TARGET, TICK
 from tests.unit.tracedat import Trace
 

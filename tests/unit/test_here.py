@@ -16,7 +16,7 @@ from experiments import here
 from experiments.cyclic.entry import EXPERIMENT as CYCLIC
 from experiments.experiment import QUICK, Request
 from experiments.pages import FOLDER
-from experiments.weighted.entry import EXPERIMENT as WEIGHTED
+from experiments.weighted_teo.entry import EXPERIMENT as WEIGHTED
 from tests.unit import command, recorded
 
 GOVERNOR = f"{CPUIDLE}/current_governor"

@@ -14,7 +14,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import programs as built
 from cpuidle_lab.recording import state_tables
 from experiments.experiment import AGREES, DIFFERS, ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL
-from experiments.weighted import programs
+from experiments.weighted_teo import programs
 
 HEAD = "cpu state power_mw entry_nj time_ns entries\n"
 MINUTE_NS = 60 * 10**9

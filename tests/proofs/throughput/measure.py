@@ -17,7 +17,7 @@ from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, counterfactual
 from cpuidle_lab.replay.library import Governor, governor
 from cpuidle_lab.states.table import StateTable
-from experiments.study.streams import HZ, SEED, shortened
+from experiments.wteo.streams import HZ, SEED, shortened
 from tests.proofs.throughput.reader import reader_speed
 from tests.unit import synthetic, tracedat
 

@@ -10,7 +10,7 @@ from cpuidle_lab.recording import state_tables
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
-from experiments.study.streams import shortened
+from experiments.wteo.streams import shortened
 from tests.proofs.throughput import measure, run
 
 EVENTS, INTERVALS = 3000, 25_000

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What latency hints are worth and cost.
+
+guest.py runs programs in the lab, wakes.py reads what the guest left, judgement.py judges it.
+decisions.py counts what the gate adds to a decision, switches.py what hints add to a switch.
+"""

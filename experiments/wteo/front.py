@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Target 2: energy against wake-up latency, as a tunable trades one for the other."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+
+from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.evidence.plots import Line, Plot
+from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, verdict
+from cpuidle_lab.replay.candidates import MAINLINE, Candidate, parse
+from cpuidle_lab.replay.library import TunableInfo
+from experiments.memo import Memo
+from experiments.wteo.streams import (
+    AS_TOLD,
+    SYNTH,
+    Figures,
+    Stream,
+    grouped,
+    latency_of,
+    play_all,
+)
+
+PART = "front"
+TITLE = "Energy against wake-up latency"
+
+BIAS = "latency_bias"
+
+# How many values of the tunable are tried, evenly by their logarithm.
+_VALUES = 12
+
+# Differences that mean nothing.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class Point:
+    """A governor on all streams of a table.
+
+    Attributes:
+        label: of the governor.
+        regret: mean, %.
+        mean_us, p99_us: of the modelled wake-up latency, each stream counting the same.
+    """
+
+    label: str
+    regret: float
+    mean_us: float
+    p99_us: float
+
+    def dominates(self, other: "Point") -> bool:
+        """Tell whether nothing is worse than the other's, and something better."""
+        mine = (self.regret, self.mean_us, self.p99_us)
+        pairs = list(zip(mine, (other.regret, other.mean_us, other.p99_us), strict=True))
+        return all(a <= b + _SAME for a, b in pairs) and any(a < b - _SAME for a, b in pairs)
+
+
+def values_of(tunable: TunableInfo) -> list[int]:
+    """Return what is tried of a tunable: its bounds, its default, and powers between them."""
+    top = max(tunable.max, 1)
+    steps = {round(top ** (n / (_VALUES - 1))) for n in range(_VALUES)}
+    tried = {tunable.min, tunable.default, tunable.max, *steps}
+    return sorted(value for value in tried if tunable.min <= value <= tunable.max)
+
+
+def point(label: str, figures: Sequence[Figures]) -> Point:
+    """Return the means of a governor over some streams."""
+    return Point(
+        label,
+        fmean(one.regret for one in figures),
+        fmean(one.mean_latency_us for one in figures),
+        latency_of(figures, 0.99),
+    )
+
+
+def _candidates(subject: str) -> tuple[list[Candidate], bool]:
+    mine = parse(subject, False)[0]
+    tunable = next((one for one in mine.governor.tunables if one.name == BIAS), None)
+    labels = [subject] if tunable is None else [f"{subject}:{BIAS}={n}" for n in values_of(tunable)]
+    return [parse(label, False)[0] for label in (*labels, *MAINLINE)], tunable is not None
+
+
+def _judge(section: Section, where: str, points: Sequence[Point]) -> None:
+    by_label = {one.label: one for one in points}
+    theirs = [by_label[label] for label in MAINLINE]
+    mine = [one for one in points if one.label not in MAINLINE]
+    for other in theirs:
+        better = [one.label for one in mine if one.dominates(other)]
+        beaten = [one.label for one in mine if other.dominates(one)]
+        promise = f"{where}: a setting is better than {other.label} in energy and both latencies"
+        figures = better[0] if better else "none is"
+        section.verdicts.append(verdict(bool(better), promise, figures))
+        promise = f"{where}: no setting is worse than {other.label} in energy and both latencies"
+        figures = ", ".join(beaten) or "none is"
+        section.verdicts.append(verdict(not beaten, promise, figures))
+
+
+def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
+    """Measure the front.
+
+    Args:
+        subject: the governor that is judged.
+        streams: the suite and the corpus.
+        memo: where figures are kept.
+        phase: shows progress.
+    """
+    section = Section(PART, TITLE)
+    governors, available = _candidates(subject)
+    if not available:
+        section.verdicts.append(Verdict(ABSENT, f"{subject} has no tunable {BIAS}", ""))
+    jobs = [(stream, who, AS_TOLD) for who in governors for stream in streams]
+    figures = dict(
+        zip(
+            ((who.label, stream) for stream, who, _ in jobs),
+            play_all(jobs, memo, phase, "Energy and latency"),
+            strict=True,
+        )
+    )
+    rows: list[list[Cell]] = []
+    data = []
+    for group, table, mine in grouped(streams):
+        where = table if group == SYNTH else "corpus"
+        points = [point(w.label, [figures[w.label, s] for s in mine]) for w in governors]
+        rows += [[where, one.label, one.regret, one.mean_us, one.p99_us] for one in points]
+        data += [{"table": where, **asdict(one)} for one in points]
+        lines = [
+            Line(subject, [(p.mean_us, p.regret) for p in points if p.label not in MAINLINE]),
+            *(Line(p.label, [(p.mean_us, p.regret)]) for p in points if p.label in MAINLINE),
+        ]
+        title = f"Energy against mean wake-up latency, {where}"
+        section.plots.append(
+            Plot(f"front-{where}", title, "mean wake-up latency, us", "regret, %", lines)
+        )
+        if available:
+            _judge(section, where, points)
+    heads = ("states", "governor", "mean regret %", "mean latency us", "p99 latency us")
+    note = (
+        "Means over all streams of a table, each counting the same; latency is the exit latency of "
+        f"the state that the CPU is woken from. {BIAS}: what a microsecond of it is worth."
+    )
+    section.tables.append(Table("Energy and wake-up latency", heads, rows, 1, note))
+    section.data["points"] = data
+    return section

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Programs in the lab: one boot for each, in which every governor has its turns.
+
+Every seed is a round in which each governor runs the same commands, in an order that rotates from
+round to round. A governor can have several turns, with other tunables in each. Before the first
+there is a run that is not judged, so that no turn pays for caches that were still cold.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import scratch
+from cpuidle_lab.base.settings import Setting
+from cpuidle_lab.figures import analysis
+from cpuidle_lab.figures.group import Group
+from cpuidle_lab.host import energy
+from cpuidle_lab.lab import LabRun, run_lab, workloads
+from cpuidle_lab.lab.keys import key_of
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session
+from cpuidle_lab.lab.workloads import Workload
+from cpuidle_lab.recording import phases, trace
+from cpuidle_lab.replay.candidates import Candidate
+from cpuidle_lab.states import costs
+from experiments.experiment import Cell, checked
+from experiments.wteo.streams import COLUMNS_CODE
+
+# As mainline's teo and menu decide.
+TEO, MENU = "teo_ng", "menu_ng"
+
+KERNEL = "6.12"
+
+_WARM = "warm"
+
+# The code that reads the results.
+_FIGURES = ("analysis", "cpu_idle", "decisions", "group", "intervals")
+_READERS = [
+    Path(__file__),
+    *COLUMNS_CODE,
+    *(Path(analysis.__file__).with_name(f"{name}.py") for name in _FIGURES),
+    *(Path(str(one.__file__)) for one in (costs, energy, phases, trace)),
+]
+
+# Of each turn; fio leaves the most.
+_TRACE_MIB = 6
+
+# What tells the regret, and no more: `weights`, which one governor has, costs time of its programs.
+_EVENTS = tuple(f"{OUR_EVENTS}:{name}" for name in ("config", "state", "decision", "outcome"))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured.
+
+    Attributes:
+        seeds: rounds of each program.
+        seconds: of each run, for programs that take a time.
+    """
+
+    seeds: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and what it gets done.
+
+    Attributes:
+        workload: how it is run.
+        machine: on which idle states.
+        work: finds numbers in its output that say what it got done.
+        less_is_more: the numbers are times.
+
+    Without `work`, the same work is done each time, and its time tells.
+    """
+
+    workload: Workload
+    machine: str
+    work: str = ""
+    less_is_more: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the workload."""
+        return self.workload.name
+
+    def throughput(self, output: str, seconds: float) -> float | None:
+        """Return what got done in each second, in units of the program's own.
+
+        Args:
+            output: what it printed.
+            seconds: how long it took.
+
+        Returns:
+            None if the output does not tell.
+        """
+        if not self.work:
+            return 1 / seconds if seconds > 0 else None
+        total = self._total(output)
+        if not total:
+            return None
+        return 1 / total if self.less_is_more else total / seconds
+
+    def amount(self, output: str) -> float:
+        """Return how much got done in all, in units of the program's own."""
+        return 1.0 if not self.work or self.less_is_more else self._total(output)
+
+    def _total(self, output: str) -> float:
+        return sum(float(number) for number in re.findall(self.work, output))
+
+
+_STRESS = Workload(
+    "stress-mix",
+    "jittered timers and a pair that wakes each other, with a CPU 10 % busy",
+    "stress-ng --metrics-brief --seed SEED --timeout DURATION --timer 1 --timer-freq 300 "
+    "--timer-rand --switch 1 --switch-freq 500 --cpu 1 --cpu-load 10 --cpu-load-slice 4 "
+    "--cpu-method loop",
+)
+_SHELL = Workload(
+    "shell-jobs",
+    "a small job of find, sort and gzip every 50 ms, as scripts do",
+    "for i in $(seq $((10 * DURATION))); do find /bin /lab | sort | gzip >/dev/null; "
+    "usleep 50000; done",
+)
+
+# It prints its time in milliseconds, so bursts as short as those of the corpus tell nothing.
+_HACKBENCH = Workload(
+    "hackbench-long",
+    "longer bursts: 8 processes pass messages through pipes, three times a second",
+    "for i in $(seq $((3 * DURATION))); do hackbench --pipe --groups 1 --fds 4 --loops 600; "
+    "usleep 200000; done",
+)
+
+PROGRAMS = (
+    Program(workloads.find("cyclictest-1700us"), "skx", r"C:\s*(\d+)"),
+    Program(_HACKBENCH, "icx", r"Time: ([\d.]+)", True),
+    Program(_STRESS, "gnr", r"metrc: \[\d+\] (?:timer|switch|cpu) +(\d+)"),
+    Program(_SHELL, "skl"),
+    Program(workloads.find("pgbench-1"), "skx", r"transactions actually processed: (\d+)"),
+    Program(workloads.find("fio-1"), "spr", r"issued rwts: total=(\d+)"),
+    Program(workloads.find("nginx-wrk"), "skl", r"(\d+) requests in"),
+    Program(workloads.find("redis"), "power9"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A program under a governor, once.
+
+    Attributes:
+        program: name.
+        machine: idle states.
+        governor: who decided, with its tunables.
+        seed: of the round.
+        regret: recorded regret, %; None if there were too few intervals.
+        energy_mj: that the emulated machine took, busy time included.
+        seconds: how long it took.
+        throughput: as of Program.throughput().
+        amount: as of Program.amount().
+        p99_us: p99 of the modelled wake-up latency.
+    """
+
+    program: str
+    machine: str
+    governor: str
+    seed: int
+    regret: float | None
+    energy_mj: float
+    seconds: float
+    throughput: float
+    amount: float
+    p99_us: float | None
+
+
+def _tunables(candidate: Candidate, candidates: Sequence[Candidate]) -> list[Setting]:
+    """Return what is set before a turn: also what only other turns of the governor move."""
+    name = candidate.governor.spec
+    moved = {key for one in candidates if one.governor.spec == name for key, _ in one.settings}
+    values = {one.name: str(one.default) for one in candidate.governor.tunables}
+    values.update(candidate.settings)
+    return [Setting(name, key, values[key]) for key in sorted(moved)]
+
+
+def _workload(seed: int, turn: int) -> str:
+    return f"{seed}-{turn}"
+
+
+def rounds(program: Program, candidates: Sequence[Candidate], size: Size) -> list[Phase]:
+    """Return all runs of a program in one boot, the first of them to warm up."""
+    setup = program.workload.setup
+    found = [Phase(MENU, _WARM, program.workload.shell(1, 1), setup=setup)]
+    turns = list(enumerate(candidates))
+    for seed in range(1, size.seeds + 1):
+        # Each round meets the tick at another point.
+        command = f"usleep $(({seed} * 7919 % 4000 + 1000)); "
+        command += program.workload.shell(size.seconds, seed)
+        first = seed % len(turns)
+        for turn, candidate in (*turns[first:], *turns[:first]):
+            tunables = _tunables(candidate, candidates)
+            name = candidate.governor.spec
+            found.append(Phase(name, _workload(seed, turn), command, tunables, setup))
+    return found
+
+
+def _runs(
+    program: Program, candidates: Sequence[Candidate], groups: Sequence[Group], outputs: Path
+) -> list[Run]:
+    found = []
+    for group in groups:
+        if group.workload == _WARM or not group.workload:
+            continue
+        seed, turn = map(int, group.workload.split("-"))
+        seconds = (group.end_ns - group.start_ns) / 1e9
+        printed = (outputs / group.governor / group.workload).read_text(errors="replace")
+        throughput = program.throughput(printed, seconds)
+        if throughput is None:
+            raise UserError(f"{program.name}: its output does not say what it got done")
+        energy_mj = group.values.get("emulated_mj")
+        if energy_mj is None:
+            raise UserError(f"{program.name}: the trace does not say what energy it took")
+        found.append(
+            Run(
+                program.name,
+                program.machine,
+                candidates[turn].label,
+                seed,
+                group.judged_regret,
+                energy_mj,
+                seconds,
+                throughput,
+                program.amount(printed),
+                group.values.get("latency_p99_us"),
+            )
+        )
+    return found
+
+
+def _lab_run(
+    program: Program,
+    candidates: Sequence[Candidate],
+    size: Size,
+    changes: Mapping[str, str],
+) -> LabRun:
+    turns = rounds(program, candidates, size)
+    return LabRun(
+        Session(program.machine, turns, _EVENTS, _TRACE_MIB * (len(turns) - 1)).script(),
+        kernel=KERNEL,
+        files=workloads.files([program.workload]),
+        real_time=False,
+        time_limit_s=1800,
+        changes=changes,
+    )
+
+
+def cell(
+    program: Program,
+    candidates: Sequence[Candidate],
+    size: Size,
+    changes: Mapping[str, str] = MappingProxyType({}),
+) -> Cell:
+    """Return the boot for a program as a part of a plan; it yields the attributes of its Runs.
+
+    Args:
+        program: what runs.
+        candidates: under which governors.
+        size: how much.
+        changes: of the modules' sources, as of LabRun.
+    """
+    run = _lab_run(program, candidates, size, changes)
+
+    def work() -> list[dict[str, Any]]:
+        return [vars(one) for one in _boot(program, candidates, run)]
+
+    return checked(lambda: _key(program, candidates, run), work)
+
+
+def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list[Run]:
+    with scratch(TOP / "build") as folder:
+        result = run_lab(run, folder / "results", f"Lab: {program.name}").check()
+        recorded = trace.load(result.files / TRACE)
+        if not recorded.integrity.complete:
+            raise UserError(f"{program.name}: events were lost while it was recorded")
+        return _runs(program, candidates, analysis.analyse(recorded), result.files)
+
+
+def _key(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
+    """Return a hash of all that the runs depend on."""
+    code = [path.read_bytes() for path in _READERS]
+    labels = [candidate.label for candidate in candidates]
+    return digest(["kernel", key_of(run), repr(program), *labels, *code])

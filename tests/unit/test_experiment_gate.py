@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`bench gate`: who was woken from what, what it cost, and which targets are met.
+
+The guest's part runs in tests/lab/test_experiment_gate.py.
+"""
+
+import contextlib
+import io
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.cli import main
+from cpuidle_lab.states.table import StateTable
+from experiments import energy
+from experiments.commands import bench
+from experiments.energy import Slot
+from experiments.gate import decisions, entry, gate_text, guest, judgement, switches, wakes
+from experiments.gate.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
+from experiments.gate.wakes import Period, Wake
+
+SKX = StateTable(
+    names=("POLL", "C1", "C1E", "C6"),
+    exit_latency_ns=(0, 2000, 10_000, 133_000),
+    target_residency_ns=(0, 2000, 20_000, 600_000),
+    power_uw=(4_000_000, 1_400_000, 900_000, 100_000),
+    polling=(True, False, False, False),
+    tick_ns=4_000_000,
+)
+
+WAKE_1, PGBENCH_1, PGBENCH_44 = (
+    next(work for work in WORKS if work.name == name)
+    for name in ("wake-1", "pgbench-1", "pgbench-44")
+)
+
+HEADER = """\
+# tracer: nop
+#
+# entries-in-buffer/entries-written: {0}/{0}   #P:8
+#
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+"""
+LINE = (
+    "  <idle>-0   [004] dNh4.   {at}: sched_wakeup: "
+    "comm=postgres pid={pid} prio=120 target_cpu={cpu}\n"
+)
+
+
+def text(*lines: tuple[str, int, str]) -> str:
+    """Return the kernel's text of wake-ups: time, task, CPU."""
+    body = "".join(LINE.format(at=at, pid=pid, cpu=cpu) for at, pid, cpu in lines)
+    return HEADER.format(len(lines)) + body
+
+
+# ---- Wake-ups and idle periods ----
+
+
+def test_wake_ups_are_read_without_those_of_others() -> None:
+    found = wakes.wakes(
+        text(("6.760609", 212, "004"), ("6.760758", 9, "000"), ("17.000001", 211, "011")), [9]
+    )
+    assert found == [Wake(6_760_609_000, 4, 212), Wake(17_000_001_000, 11, 211)]
+
+
+def test_lost_and_unknown_wake_ups_are_no_result() -> None:
+    lost = text(("1.000000", 5, "001")).replace("1/1", "1/3")
+    with pytest.raises(UserError, match="lost"):
+        wakes.wakes(lost, [])
+    with pytest.raises(UserError, match="hold the line 'CPU:3"):
+        wakes.wakes(HEADER.format(1) + " CPU:3 [LOST 17 EVENTS]\n", [])
+
+
+def period(start: int, end: int, cpu: int = 0, index: int = 3, hint_ns: int = -1) -> Period:
+    return Period(start, end, cpu, index, hint_ns, "base-governor")
+
+
+def test_a_wake_up_belongs_to_the_idle_period_that_it_ends() -> None:
+    idle = [period(10_000, 50_000), period(60_000, 90_000), period(20_000, 80_000, cpu=2)]
+    cases = [
+        (Wake(9_000, 0, 1), None),  # before the first
+        (Wake(12_000, 0, 1), idle[0]),
+        (Wake(50_000, 0, 1), idle[0]),
+        (Wake(55_000, 0, 1), None),  # busy between two
+        (Wake(70_000, 0, 1), idle[1]),
+        (Wake(70_000, 2, 1), idle[2]),
+        (Wake(91_000, 0, 1), None),
+        (Wake(70_000, 1, 1), None),  # of that CPU nothing is known
+    ]
+    assert wakes.met([wake for wake, _ in cases], idle) == cases
+
+
+def test_times_that_were_cut_do_not_move_a_wake_up_before_its_period() -> None:
+    """Decided at 10.7 us, woken at 10.9: the text says 10."""
+    idle = [period(10_700, 50_000)]
+    assert wakes.met([Wake(10_000, 0, 1)], idle)[0][1] == idle[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([7], (7, 7, 7)),
+        ([3, 1, 2], (2, 3, 3)),
+        (list(range(1, 101)), (50, 99, 100)),
+        (list(range(200, 0, -1)), (100, 198, 200)),
+    ],
+)
+def test_quantiles(values: list[int], expected: tuple[int, int, int]) -> None:
+    assert tuple(judgement.quantiles(values).values()) == expected
+
+
+def test_no_latency_is_no_result() -> None:
+    with pytest.raises(UserError, match="no latency"):
+        judgement.quantiles([])
+
+
+# ---- Energy ----
+
+ACCOUNT = """\
+cpu  state            power_mw     entry_nj          time_ns      entries        energy_uj
+0    POLL                 4000            0       {poll}           10                0
+0    C1                   1400         5200                0            0                0
+0    C1E                   900        15200        100000000           18                0
+0    C6                    100       495200       {deep}          {entries}                0
+0    busy                 4000            0       1000000000         1000                0
+0    offline                 0            0            {off}            0                0
+"""
+
+
+def account(poll: int, deep: int, entries: int, off: int = 21410) -> str:
+    return ACCOUNT.format(poll=poll, deep=deep, entries=entries, off=off)
+
+
+def test_the_account_is_the_difference_of_two_readings() -> None:
+    slots = energy.account(account(10, 20, 3), account(15, 30, 7, 99_999))
+    assert Slot(0, "C6", 100, 495200, 10, 4) in slots
+    assert Slot(0, "POLL", 4000, 0, 5, 0) in slots
+    assert energy.seconds(slots) == pytest.approx(15e-9)  # offline is no time
+    with pytest.raises(UserError, match="fit"):
+        energy.account(account(1, 2, 3), ACCOUNT.partition("\n")[0])
+
+
+def test_power_is_that_of_the_module_and_follows_the_busy_power() -> None:
+    """One second in POLL, 9 in C6 with 100 entries, by hand."""
+    slots = energy.account(account(0, 0, 0), account(10**9, 9 * 10**9, 100, off=10**9))
+    entries_mj = 100 * 495_200e-6
+    assert energy.power_mw(slots, SKX) == pytest.approx((4000 + 9 * 100 + entries_mj) / 10)
+    # Half: POLL 2000 mW; entering C1 costs 0.6 W x 2 us = 1.2 uJ in place of 5.2.
+    half_mj = 2000 + 9 * 100 + 100 * 491_200e-6
+    assert energy.power_mw(slots, SKX, 0.5) == pytest.approx(half_mj / 10)
+    double_mj = 8000 + 9 * 100 + 100 * 503_200e-6
+    assert energy.power_mw(slots, SKX, 2) == pytest.approx(double_mj / 10)
+
+
+def test_no_state_draws_more_than_a_busy_cpu() -> None:
+    empty = account(0, 0, 0)
+    slots = energy.account(empty, empty.replace("5200                0", "5200 1000000000"))
+    slots = [*slots, Slot(0, "busy", 4000, 0, 10**9, 0)]
+    assert energy.power_mw(slots, SKX, 0.25) == pytest.approx(1000)
+
+
+# ---- Targets ----
+
+
+def cell(
+    exit_ns: tuple[int, int, int], power: float, p50_ns: int = 20_000, condition: str = OURS
+) -> dict[str, Any]:
+    """Return the figures of a cell; power in mW at each busy power."""
+    return {
+        "condition": condition,
+        "hinted_tasks": 5,
+        "wakeups": 411,
+        "from_idle": 400,
+        "exit_ns": dict(zip(("p50", "p99", "max"), exit_ns, strict=True)),
+        "end_to_end_ns": {"mean": p50_ns * 1.1, "p50": p50_ns, "p99": 2 * p50_ns, "max": 10**6},
+        "transactions": 202,
+        "seconds": 10.0,
+        "power_mw": {"1": power, "0.5": power / 2, "2": 2 * power},
+        "worst": [
+            {
+                "time_s": 6.760609,
+                "cpu": 4,
+                "pid": 212,
+                "state": "C6",
+                "exit_ns": exit_ns[2],
+                "hint_ns": -1,
+                "reason": "base-governor",
+            }
+        ],
+        "costly": [
+            {
+                "state": "C1",
+                "hint_ns": 2000,
+                "reason": "hint-clamp",
+                "decisions": 4181,
+                "time_ns": 15_029_197_980,
+            }
+        ],
+        "published": None,
+    }
+
+
+def cells(ours: tuple[int, int, int], power: float) -> dict[str, dict[str, Any]]:
+    """Return the cells of a workload: menu draws 1 W, performance mode 31 W."""
+    return {
+        MENU: cell((133_000,) * 3, 1000, 150_000, MENU),
+        PERFORMANCE: cell((0, 0, 0), 31_000, 20_000, PERFORMANCE),
+        RFC: cell((0, 0, 0), 20_000, 20_000, RFC),
+        OURS: cell(ours, power),
+    }
+
+
+@pytest.mark.parametrize(
+    ("exits", "met"),
+    [
+        ((0, 0, 0), [True, True]),
+        ((2000, 4000, 20_000), [True, True]),
+        ((2000, 4001, 20_001), [False, False]),
+        ((0, 0, 133_000), [True, False]),
+    ],
+)
+def test_latency_is_judged_against_performance_mode(
+    exits: tuple[int, int, int], met: list[bool]
+) -> None:
+    """Beside 20 us without idle states, 4 us of exit latency are the 1.2-fold."""
+    found = judgement.targets(WAKE_1, cells(exits, 1000))
+    assert [each["met"] for each in found] == met
+
+
+def test_every_wake_up_of_a_transaction_counts_and_so_does_the_gate() -> None:
+    ours = cells((1000, 1000, 1000), 1000)
+    value = judgement.targets(PGBENCH_1, ours)[0]["value"]
+    assert value == pytest.approx((20_000 + 3 * 1000) / 20_000)
+    value = judgement.targets(PGBENCH_1, ours, added_ns=100)[0]["value"]
+    assert value == pytest.approx((20_000 + 3 * 1100) / 20_000)
+
+
+@pytest.mark.parametrize(
+    ("work", "power", "met"),
+    [
+        (PGBENCH_1, 16_000, True),
+        (PGBENCH_1, 16_001, False),
+        (PGBENCH_44, 11_000, True),
+        (PGBENCH_44, 11_001, False),
+    ],
+)
+def test_extra_energy_is_judged_at_three_busy_powers(
+    work: guest.Work, power: float, met: bool
+) -> None:
+    found = [
+        each for each in judgement.targets(work, cells((0, 0, 0), power))
+        if "energy" in each["target"]
+    ]  # fmt: skip
+    assert len(found) == 3
+    assert {each["met"] for each in found} == {met}
+
+
+def test_the_gate_is_judged_as_it_comes() -> None:
+    both = cells((0, 0, 0), 1000) | {FIXED: cell((0, 133_000, 133_000), 40_000)}
+    found = judgement.targets(PGBENCH_1, both)
+    assert [each["met"] for each in found] == [True] * 5
+
+
+def test_wakebench_has_no_energy_target() -> None:
+    found = judgement.targets(WAKE_1, cells((0, 0, 0), 40_000))
+    assert not any("energy" in each["target"] for each in found)
+
+
+def test_where_performance_mode_costs_nothing_extra_nothing_is_said() -> None:
+    assert judgement.extra_share(10, 10, 12) is None
+    assert judgement.extra_share(10, 8, 9) is None
+    assert judgement.extra_share(10, 20, 15) == 0.5
+    assert judgement._target("x", None, 0.5)["met"] is None
+
+
+def test_published_changes_are_those_of_the_watts() -> None:
+    one, many = (judgement.PUBLISHED[name, RFC] for name in ("pgbench-1", "pgbench-44"))
+    assert (round(one.latency, 2), round(one.power, 2)) == (-0.82, 1.83)
+    assert (round(many.latency, 2), round(many.power, 2)) == (-0.41, 0.12)
+
+
+# ---- What the guest is told ----
+
+
+def test_every_cell_is_run_and_set_up_by_itself() -> None:
+    script = guest.script("skx", guest.FULL)
+    recorded = [line.split() for line in script.splitlines() if line.startswith("record ")]
+    assert [words[1] for words in recorded] == [
+        f"{work.name}.{condition.name}" for work in WORKS for condition in CONDITIONS
+    ]
+    assert len(recorded) == len(CONDITIONS) * len(WORKS)
+    steps = "wait $work", "trace-cmd stop", "all_states 0\n", "trace-cmd extract", "\nrecord "
+    places = [script.index(step) for step in steps]
+    assert places == sorted(places)
+    assert script.count("all_states 1\n") == len(WORKS)
+    assert script.count("hint='-n -20'") == len(WORKS)
+    assert script.count("hint='-l 2us'") == 4
+    assert script.count("hint='-l 10us'") == 4
+    assert script.count("gate cap $linger_ms $linger_max_ms\n") == len(recorded)
+    assert script.count("gate cap $linger_ms 0\n") == len(WORKS)
+    assert script.index("\nrecord wake-4") < script.index("postgres_start")
+    assert not re.search(r"\b(SECONDS|SEED|LOG|LIMIT)\b", script)
+
+
+def test_the_script_is_one_for_a_shell() -> None:
+    subprocess.run(["sh", "-n"], input=guest.script("power9", guest.FULL), text=True, check=True)
+
+
+# ---- What it costs ----
+
+DURATION = "".join(f" 0)   {n}.000 us    |  cil_glue_select();\n" for n in (1, 2))
+CASES = decisions.figures([DURATION] * len(decisions.CASES))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "micros", "met"),
+    [(0, "2.025", [True, True]), (0, "2.026", [False, True]), (10_000, "2.100", [True, False]),
+     (1, "1.800", [True, False])],
+)  # fmt: skip
+def test_costs_are_judged(tasks: int, micros: str, met: list[bool]) -> None:
+    """Means: 2000 instructions, or, where a case differs, as much as is said."""
+    same = " 0)   2.000 us    |  cil_glue_select();\n"
+    traces = []
+    for case in decisions.CASES:
+        taken = micros if (case.governor, case.tasks) == ("gate", tasks) else "2.000"
+        taken = "9.000" if case.limits > 1 else taken  # not what is judged
+        traces.append(same.replace("2.000", taken))
+    found = decisions.figures(traces)
+    assert [each["met"] for each in judgement.cost_targets(found)] == met
+
+
+# ---- What a switch costs ----
+
+# Instructions and switches of a round trip, as the guest says them; one row is beyond its target.
+SWITCHES = {case.name: "5700.0 1.000" for case in switches.CASES}
+SWITCHES |= dict.fromkeys(("inside", "not-members", "members"), "6100.0 1.000")
+SWITCHES |= {"across": "6150.0 1.000", "alike": "6280.0 1.000"}
+SWITCHES |= {"other": "5740.0 1.000", "quota": "6261.0 1.000"}
+
+
+def test_a_switch_is_compared_with_one_in_the_same_cgroup() -> None:
+    added = {case["case"]: case["added"] for case in switches.figures(SWITCHES)}
+    assert added == {"no-module": 0, "inside": 0, "across": 0, "no-hint": 0, "other": 40,
+                     "relaxed": 0, "crowded": 0, "hinted": 0, "groups": 0, "not-members": 0,
+                     "alike": 130, "members": 0, "quota": 161}  # fmt: skip
+
+
+def test_a_case_counts_by_the_least_of_its_runs() -> None:
+    text = "a: 5712.0 1.000\nKilled\na: 5700.0 1.000\na: 11000.0 1.000\nb: 5712.0 1.000\n"
+    assert switches.least(text) == {"a": "5700.0 1.000", "b": "5712.0 1.000"}
+
+
+# ---- Output ----
+
+
+def parts(exits: tuple[int, int, int], power: float) -> dict[str, Any]:
+    works = []
+    for work in (WAKE_1, PGBENCH_1):
+        found = cells(exits, power)
+        works.append(
+            {"title": work.title, "limit_us": work.limit_us, "cells": found,
+             "targets": judgement.targets(work, found)}
+        )  # fmt: skip
+    costs = {"kernel": "6.12", "machine": "skx", "base": "wteo", "workload": "w", "cases": CASES}
+    gating_part = {
+        "cpus": 8,
+        "machines": [{"machine": "skx", "works": works}],
+        "cost_targets": judgement.cost_targets(CASES),
+    }
+    switching = {"kernel": "6.12", "rounds": 8, "cases": switches.figures(SWITCHES)}
+    return {"gating": gating_part, "gate": costs, "switches": switching}
+
+
+def test_a_target_that_is_met_needs_no_explanation(capsys: pytest.CaptureFixture[str]) -> None:
+    gate_text.show(parts((0, 0, 0), 2000))
+    out = capsys.readouterr().out
+    assert "17 of 18 targets met, 1 missed" in out
+    assert "MISSED" not in out
+    assert "Decisions" not in out
+    rows = [[word.strip() for word in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert ["members, quota used up", "6,261.0", "+161.0", "160"] in rows
+    assert ["no module", "5,700.0", "+0.0", ""] in rows
+
+
+def test_the_decisions_that_missed_a_target_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    gate_text.show(parts((2000, 133_000, 133_000), 30_000))
+    out = capsys.readouterr().out
+    assert "10 of 18 targets met, 8 missed" in out
+    rows = [[word.strip() for word in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert ["6.760609", "4", "212", "C6", "133", "none", "base-governor"] in rows
+    assert ["C1", "2", "hint-clamp", "4,181", "15.03"] in rows
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Return the exit code of `cpuidle-lab bench`, what it printed, and its complaints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(["bench", *arguments])
+        except SystemExit as error:
+            code = int(str(error.code))
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Any]]:
+    """Answer for the lab; return with what it was called."""
+    asked: list[Any] = []
+    answer = parts((0, 0, 0), 2000)
+
+    def measure(sizes: guest.Sizes, cases: list[dict[str, Any]]) -> dict[str, Any]:
+        asked.append((sizes, cases))
+        return dict(answer["gating"])
+
+    monkeypatch.setattr(decisions, "measure", lambda _: answer["gate"])
+    monkeypatch.setattr(switches, "measure", lambda: answer["switches"])
+    monkeypatch.setattr(judgement, "measure", measure)
+    monkeypatch.setattr(bench, "FOLDER", tmp_path / "bench")
+    return lambda: asked
+
+
+def test_one_envelope_and_both_parts(lab: Callable[[], list[Any]], tmp_path: Path) -> None:
+    code, out, _ = run("gate", "--quick", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert {"command", "version", "kernel", "start", "end", "sizes"} <= found.keys()
+    assert list(found["parts"]) == ["gating", "gate", "switches"]
+    assert json.loads((tmp_path / "bench" / "gate.json").read_text()) == found
+    assert lab() == [(guest.QUICK, CASES)]
+
+
+def test_tables_and_where_the_json_is(lab: Callable[[], list[Any]], tmp_path: Path) -> None:
+    code, out, _ = run("gate", "-o", str(tmp_path / "mine.json"))
+    assert code == 0
+    assert "menu, no idle states" in out
+    assert "10,000 hinted tasks" in out
+    assert out.endswith(f"written: {tmp_path}/mine.json\n")
+    assert lab()[0][0] == guest.FULL
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["gate", "--only", "reader"], "unrecognized arguments: --only"),
+        (["menu"], "invalid choice: 'menu'"),
+        (["gate", "-o", "/nowhere/x"], "/nowhere: no such directory"),
+        (["gate", "-o", "/"], "/ is a directory"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_runs(
+    words: list[str], sentence: str, lab: Callable[[], list[Any]]
+) -> None:
+    code, out, err = run(*words)
+    assert code in (1, 2)
+    assert (out, lab()) == ("", [])
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+# ---- What a decision costs ----
+
+
+def test_durations_are_read_from_the_tracer() -> None:
+    text = """\
+# tracer: function_graph
+#
+# CPU  DURATION                  FUNCTION CALLS
+ 0)   3.158 us    |  cil_glue_select [cpuidle_lab]();
+ 0) + 12.000 us   |  cil_glue_select [cpuidle_lab]();
+ ------------------------------------------
+ 0)    <idle>-0    =>  cyclict-90
+ ------------------------------------------
+ 0)   0.931 us    |  menu_select();
+"""
+    assert decisions.durations(text) == [3158, 12000, 931]
+    with pytest.raises(UserError, match="of 4 calls of select in the guest, 3 were timed"):
+        decisions.durations(text + " 0)               |  cil_glue_select [cpuidle_lab]() {\n")
+    with pytest.raises(UserError, match="of 0 calls"):
+        decisions.durations("# tracer: function_graph\n")
+
+
+def test_what_gate_adds_is_beyond_its_base() -> None:
+    line = " 0)   {}.{} us    |  cil_glue_select [cpuidle_lab]();\n"
+    traces = [line.format(n, "000") + line.format(n, "100") for n in range(len(decisions.CASES))]
+    cases = {case["case"]: case for case in decisions.figures(traces)}
+    assert cases["wteo without gate"]["added"] is None
+    assert cases["wteo without gate"]["mean"] == 2050
+    assert cases["gate over wteo, no hint"]["added"] == 1000
+    assert cases["gate over wteo, 100 hinted tasks"]["added"] == 3000
+    assert cases["gate over wteo, 100 hinted tasks"]["max"] == 5100
+
+
+@pytest.mark.lab
+@pytest.mark.full
+def test_gate_is_cheap_in_the_lab() -> None:
+    found = decisions.measure(seconds=1)
+    cases = {(case["governor"], case["hinted_tasks"], case["limits"]): case
+             for case in found["cases"]}  # fmt: skip
+    assert len(cases) == len(decisions.CASES)
+    assert min(case["decisions"] for case in cases.values()) > 300
+    base = cases["wteo", 0, 0]["mean"]
+    # What else differs between two runs of a program is far less than a hundredth.
+    assert abs(cases["gate", 0, 0]["added"]) < base / 50
+    hinted = [case["added"] for case in cases.values() if case["hinted_tasks"]]
+    assert min(hinted) > 25  # they are in force
+    assert max(hinted) - min(hinted) < base / 50
+
+
+def test_what_was_measured_depends_on_the_guests_programs() -> None:
+    assert {(TOP / one.source).read_bytes() for one in guest.PROGRAMS} <= set(entry._code())
