@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpuidle_lab.ab import circumstances
+from cpuidle_lab.base.findings import FAIL, OK, WARN, Finding
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import doctor
-from cpuidle_lab.commands.doctor import FAIL, OK, WARN, Finding
+from cpuidle_lab.host import doctor
 from cpuidle_lab.host.machine import Machine, parse_version
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import recorded

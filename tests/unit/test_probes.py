@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.cli import main
-from cpuidle_lab.commands import doctor
-from cpuidle_lab.host import capture_script
+from cpuidle_lab.host import capture_script, doctor
 from cpuidle_lab.host.machine import TRACEFS
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
