@@ -650,7 +650,7 @@ def test_python_alone_answers_within_a_second(bare: Path, argument: str) -> None
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
 
 
-@pytest.mark.parametrize("arguments", [["report", "x"], ["doctor", "--trace", "x"], ["watch"]])
+@pytest.mark.parametrize("arguments", [["report", "x"], ["watch"]])
 def test_other_commands_make_the_environment(bare: Path, arguments: list[str]) -> None:
     done = called(bare, *arguments)
     assert (done.returncode, done.stderr) == (7, "setup.sh python\n"), done
@@ -680,6 +680,21 @@ def test_an_unknown_option_shows_the_usage_of_its_command(
         said = capsys.readouterr().err
         assert (end.value.code, said.startswith("usage: cpuidle-lab columns ")) == (2, True)
         assert ("did you mean" in said) == bool(meant) and meant in said
+
+
+@pytest.mark.parametrize("gone", cli.SUCCESSORS)
+def test_what_has_gone_names_its_successor(gone: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, *options = gone.split()
+    assert main([command, "x", *(f"{option}=x" for option in options), "--help"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and cli.SUCCESSORS[gone] in said.err
+    assert said.err.count("\n") == 1
+    # The successor is a command with these options.
+    name, *words = cli.SUCCESSORS[gone].split()
+    (parser,) = (one for one in cli.discover() if name == one.NAME)
+    parsed = cli.Parser()
+    parser.add_arguments(parsed)
+    parsed.parse_args([word for word in words if word.startswith("--") or word.isupper()])
 
 
 FOLDERS = ("tools", "tests", "packaging")

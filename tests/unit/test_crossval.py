@@ -569,15 +569,16 @@ def test_replay_checks_energy_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], doubt: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The decisions are the same. Toy governors made the outcomes, so energy differs."""
+    """Toy governors made the outcomes, so energy differs; they recorded no state to begin with."""
     monkeypatch.setattr(trust, "DOUBT", doubt)
     path = record(tmp_path / "a.dat", *BOTH)
-    assert main(["replay", str(path), "--check", "--json"]) == (doubt < 1)
+    assert main(["replay", str(path), "--check", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert all(one["identical"] == one["compared"] for one in told["decisions"])
+    assert told["not_checked"] == "no decision of teo_ng, wteo follows a recorded state"
+    assert all(one["compared"] == 0 for one in told["decisions"])
     assert len(told["energy"]) == 2
     assert any(one["doubtful"] for one in told["energy"]) == (doubt < 1)
-    assert main(["replay", str(path), "--check"]) == (doubt < 1)
+    assert main(["replay", str(path), "--check"]) == 1
     assert ("WARNING" in capsys.readouterr().out) == (doubt < 1)
 
 
@@ -605,17 +606,17 @@ def test_report_and_compare_say_the_same_of_each_governor(
         assert re.search(rf"{name}[^;]*against {regret:.2f} %", notes), notes
 
 
-def test_doctor_examines_a_recording(
+def test_the_check_begins_with_the_gaps_of_a_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = record(tmp_path / "a.dat", *BOTH)
 
     def found() -> dict[str, dict[str, str]]:
-        main(["doctor", "--trace", str(path), "--json"])
+        main(["replay", "--check", str(path), "--json"])
         return {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
 
     before = found()
-    assert {"events", "complete", "overslept", "tick", "replay"} <= set(before)
+    assert list(before) == ["events", "complete", "overslept", "tick"]
     assert before["overslept"]["status"] == "ok"
     monkeypatch.setattr(trust, "overslept_share", lambda _: 0.11)
     assert found()["overslept"]["status"] == "warn"

@@ -14,12 +14,13 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.host.marks import MARK
-from cpuidle_lab.recording import columns, reader
+from cpuidle_lab.recording import columns, reader, synth
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats import as_trace, is_foreign, perfetto, text, writer
 from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event, Writer
 from cpuidle_lab.recording.phases import phases_of
-from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, periods
+from tests.unit import test_former
+from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, bare, periods
 from tests.unit.tracedat import Trace
 
 MARKERS = 1_000_000
@@ -319,7 +320,7 @@ def test_events_of_timers_and_probes_that_are_not_used_are_named(
     said = "the recording has events that are not used: hrtimer_start,kprobe_event,tick_stop"
     assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
     assert f"{said}\n" in capsys.readouterr().out
-    assert main(["doctor", "--trace", str(path)]) == 0
+    assert main(["replay", "--check", str(path)]) == 1
     assert said in capsys.readouterr().out
     words = ["compare", str(path), "--machine", "skx", "--governors", "teo_ng", "--no-mainline",
              "--no-instructions", "--json"]  # fmt: skip
@@ -469,3 +470,54 @@ def test_a_time_to_the_tick_that_a_text_lacks_is_rebuilt(
 def test_no_two_events_have_one_number() -> None:
     numbers = [number for _, number, _ in writer.EVENTS.values()]
     assert len(set(numbers)) == len(numbers)
+
+
+# ---- replay --check takes each kind, and says which of them has decisions ----
+
+WAYS = {
+    "module": (0, "ok", "decisions of the module", ""),
+    "probes": (1, "ok", "recorded without the module, by probes", "without the module"),
+    "trace.dat": (1, "warn", "power:cpu_idle events alone", "power:cpu_idle events alone"),
+    "text": (1, "warn", "power:cpu_idle events alone", "power:cpu_idle events alone"),
+    "perfetto": (1, "warn", "power:cpu_idle events alone", "power:cpu_idle events alone"),
+    "columns": (1, "warn", "power:cpu_idle events alone", "power:cpu_idle events alone"),
+    "stream": (1, "ok", "a synthetic stream", "a synthetic stream"),
+}
+
+
+def of_kind(kind: str, folder: Path) -> Path:
+    """Write a recording of a kind of WAYS."""
+    path = folder / kind
+    if kind == "module":
+        return test_former.recorded(path)
+    if kind == "stream":
+        synth.write("bursts", path, machine_name="skx", hz=250, count=100, seed=1)
+    elif kind == "probes":
+        kernel = Kernel()
+        for _ in range(9):
+            kernel.idle(1, 300_000, sleep=MS, delta=MS)
+        kernel.write(path)
+    elif kind == "columns":
+        columns.write(bare(folder), path)
+    elif kind == "trace.dat":
+        return bare(folder)
+    else:
+        path.write_bytes(TEXT.replace(b"[001]", b"[000]") if kind == "text" else a_bundle())
+    return path
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_the_check_of_any_kind_has_findings_and_a_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    code, status, events, reason = WAYS[kind]
+    path = str(of_kind(kind, tmp_path))
+    assert main(["replay", "--check", path]) == code
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.split()[:2] == [status, "events"] and events in first
+    said = [line for line in rest if line.startswith("cannot be checked: ")]
+    assert [reason in line for line in said] == ([True] if reason else [])
+    assert main(["replay", "--check", path, "--json"]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert events in told["findings"][0]["found"]
+    assert bool(told["not_checked"]) == bool(reason) == (not told["decisions"])

@@ -13,6 +13,7 @@ import pytest
 
 from cpuidle_lab import cli
 from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.crossval import trust
 from cpuidle_lab.host.machine import MOVED, project_governors
 from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.build import FORMER
@@ -67,11 +68,14 @@ def recorded(path: Path) -> Path:
 
 
 def test_replay_repeats_a_recording_of_a_module_that_had_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = recorded(tmp_path / "old.dat")
     assert cli.main(["replay", str(path), "--check"]) == 0
     assert f"{NAME}: identical 44 of 44" in capsys.readouterr().out
+    with monkeypatch.context() as patch:
+        patch.setattr(trust, "DOUBT", -1)
+        assert cli.main(["replay", str(path), "--check"]) == 1
     with columns.opened(path) as recording:
         assert recorded_policies(recording) == [NAME]
         found = fidelity(recording, NAME)

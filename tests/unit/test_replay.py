@@ -653,7 +653,6 @@ def test_bad_tunables_are_named(
         (["--check", "--governors", "wteo:learning_rate=9"], "leave them out"),
         (["--check", "--governors", "wteo,,menu_ng"], "a name is missing"),
         (["--check", "--jobs", "0"], "must be above 0"),
-        (["--check"], "holds no decisions of the project's governors"),
         (["--governors", "wteo", "--same-points"], "holds no decisions"),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_cpu_without_idle_states_is_named_and_counted(
         assert recording.cpus == [1 - gone]
         assert recording.kind == (columns.TRACE if probes else columns.CPU_IDLE)
         assert recording.stock and recording.stock["left_out"] == {str(gone): 4}
-    assert main(["doctor", "--trace", str(path)]) == 0
+    assert main(["replay", "--check", str(path)]) == 1
     assert said in capsys.readouterr().out
     assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
     assert said in capsys.readouterr().out

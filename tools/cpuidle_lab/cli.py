@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import commands
-from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, UserError
+from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, USAGE, UserError
 from cpuidle_lab.base.files import inputs
 from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.base.version import __version__
@@ -47,6 +47,10 @@ GROUPS = (
     ("governors", ("new", "bpf")),
     ("the project's promises, in the tree only", ("experiment", "study", "bench")),
 )
+
+
+# Commands, and options of one, that have gone, with their successors, for one release.
+SUCCESSORS = {"doctor --trace": "replay --check TRACE"}
 
 
 class Command(Protocol):
@@ -155,10 +159,24 @@ def listing(found: Sequence[Command]) -> str:
     return "\n".join([*lines, *ENDINGS])
 
 
+def refuse_gone(words: Sequence[str]) -> None:
+    """Name the successor of a command, or of an option, that has gone.
+
+    Raises:
+        UserError: the command line has one.
+    """
+    named = {word.partition("=")[0] for word in words}
+    for gone, successor in SUCCESSORS.items():
+        command, *options = gone.split()
+        if words[:1] == [command] and named.issuperset(options):
+            raise UserError(f"{gone} is now: cpuidle-lab {successor}", USAGE)
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Return the parsed command line, or exit with the usage of the subcommand."""
     words = sys.argv[1:] if argv is None else argv
     Parser.words = words
+    refuse_gone(words)
     args, unknown = build_parser(*words[:1]).parse_known_args(words)
     if unknown:
         args.parser.refuse(unknown)

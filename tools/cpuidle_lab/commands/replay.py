@@ -20,22 +20,23 @@ examples:
   cpuidle-lab replay trace.dat --same-points --governors menu_ng,wteo:learning_rate=80
 
 Governors are those of the project, the limits (oracle, bayes), and the kernel's own, compiled from
-Debian's linux-source package or a kernel tree: menu, teo, ladder, haltpoll @ SERIES or PATH. A
-recording is a trace.dat with cpuidle_lab events, or its directory of columns.
+Debian's linux-source package or a kernel tree: menu, teo, ladder, haltpoll @ SERIES or PATH.
 
 Both ways decide at the points of the recording, with its inputs, and learn from its outcomes.
---check also plays the recording with the governors that made it, from the state that they began
-with. It fails if their energy differs from the recorded one by more than 1 %. `cpuidle-lab compare`
-predicts what follows from the choices of other governors. docs/replay.md has more.
+--check takes any recording, and names its gaps first. It also plays the recording with the
+governors that made it, from the state that they began with. It fails if their energy differs from
+the recorded one by more than 1 %, and where there are no decisions of the module. `cpuidle-lab
+compare` predicts the effect of the choices of other governors. docs/replay.md has more.
 
-exit codes: 0 done, 1 the recording cannot be replayed or --check found a difference, 2 wrong usage
+exit codes: 0 done, 1 the recording cannot be replayed or checked, or --check found a difference,
+2 wrong usage
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
-    add("trace", type=Path, metavar="TRACE", help="trace.dat, or a directory of columns")
+    add("trace", type=Path, metavar="TRACE", help="recording; docs/stock.md has the formats")
     way = parser.add_mutually_exclusive_group(required=True).add_argument
     way("--check", action="store_true", help="make the recorded decisions again and compare them")
     way("--same-points", action="store_true", help="let --governors decide at these points instead")
@@ -68,30 +69,11 @@ def _agreements(recording: "Recording", chosen: list["Candidate"], args: argpars
 
 
 def _check(recording: "Recording", chosen: list["Candidate"], args: argparse.Namespace) -> int:
-    from cpuidle_lab.crossval import trust
-    from cpuidle_lab.replay.fidelity import apart, fidelity_of
-    from cpuidle_lab.replay.policies import recorded_policies
-    from cpuidle_lab.view.terminal import phase
+    from cpuidle_lab.crossval.examination import examine
 
-    names = [one.governor.name for one in chosen] or recorded_policies(recording)
-    found = []
-    with phase("Replaying", len(names)) as count:
-        for name in names:
-            told = args.trace, fidelity_of, recording.path, name, args.jobs
-            found.append(apart(*told))
-            count(1)
-    own, why = trust.trust(recording, args.trace)
-    if args.json:
-        decisions = [one.as_json() for one in found]
-        energy = [vars(each) | {"doubtful": each.doubtful} for each in own]
-        result = {"decisions": decisions, "energy": energy, "energy_not_compared": why}
-        print(json.dumps(result, indent=2))
-    else:
-        lines = [line for one in found for line in one.lines()] + [each.line() for each in own]
-        print("\n".join([*lines, *([f"energy was not compared: {why}"] if why else [])]))
-    if any(each.doubtful for each in own):
-        return FAILURE
-    return 0 if all(one.identical == one.compared for one in found) else 1
+    found = examine(recording, args.trace, [one.governor.name for one in chosen], args.jobs)
+    print(json.dumps(found.as_json(), indent=2) if args.json else found.text())
+    return 0 if found.passed else FAILURE
 
 
 def run(args: argparse.Namespace) -> int:
