@@ -614,7 +614,7 @@ def called(
         (["report", "--jsn", "x"], 2, "did you mean '--json'?"),
         (["repoort", "x"], 2, "did you mean 'report'?"),
         (["report", "--jso", "x"], 2, "did you mean '--json'?"),
-        (["columns", "x", "--ouput", "y"], 2, "--ouput is unknown; did you mean '--output'?"),
+        (["export", "x", "--perfeto", "y"], 2, "--perfeto is unknown; did you mean '--perfetto'?"),
     ],
 )
 def test_python_alone_is_enough_for(bare: Path, arguments: list[str], code: int, said: str) -> None:
@@ -676,9 +676,9 @@ def test_an_unknown_option_shows_the_usage_of_its_command(
 ) -> None:
     for word, meant in (("--jso", "--json"), ("--jsson", "--json"), ("--zzz", "")):
         with pytest.raises(SystemExit) as end:
-            main(["columns", "trace.dat", "-o", "x", word, "--nothing"])
+            main(["export", "trace.dat", "--parquet", "x", word, "--nothing"])
         said = capsys.readouterr().err
-        assert (end.value.code, said.startswith("usage: cpuidle-lab columns ")) == (2, True)
+        assert (end.value.code, said.startswith("usage: cpuidle-lab export ")) == (2, True)
         assert ("did you mean" in said) == bool(meant) and meant in said
 
 

@@ -573,16 +573,18 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = Trace()
     add(trace, 0, [Decided(seq=s, now=s * 10**6, residency=500) for s in (1, 2, 4)])
     path, out = trace.write(tmp_path / "t.dat"), tmp_path / "c"
-    assert cli.main(["columns", str(path), "-o", str(out)]) == 0
+    assert cli.main(["export", str(path), "--parquet", str(out)]) == 0
     text = capsys.readouterr().out
     assert "1 decisions in 1 gaps" in text and "period" in text and str(out) in text
-    assert cli.main(["columns", str(path), "-o", str(out), "--json"]) == 0
+    assert cli.main(["export", str(path), "--parquet", str(out), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["rows"]["period"] == 3 and found["integrity"]["gaps"] == 1
     assert found["integrity"]["events"] == 7
-    assert cli.main(["columns", str(path), "-o", str(tmp_path)]) == 2
+    assert cli.main(["export", str(path), "--parquet", str(tmp_path)]) == 2
     assert "holds c/config" in capsys.readouterr().err
-    assert cli.main(["columns", str(tmp_path / "no"), "-o", str(tmp_path / "d")]) == 1
+    assert cli.main(["export", str(path), "--parquet", str(out), "--force"]) == 2
+    assert "--force goes with --perfetto" in capsys.readouterr().err
+    assert cli.main(["export", str(tmp_path / "no"), "--parquet", str(tmp_path / "d")]) == 1
     assert not (tmp_path / "d").exists()
 
 

@@ -463,7 +463,7 @@ def test_the_command_refuses_what_differs_or_is_incomplete(
     for number, phase in enumerate(BOTH):
         folders.append(tmp_path / str(number))
         trace = record(tmp_path / f"{number}.dat", phase)
-        assert main(["columns", str(trace), "-o", str(folders[-1])]) == 0
+        assert main(["export", str(trace), "--parquet", str(folders[-1])]) == 0
     capsys.readouterr()
     meta = json.loads((folders[1] / "meta.json").read_text())
     for key, value in change.items():

@@ -192,7 +192,7 @@ def test_a_huge_number_in_a_text_is_passed_over(
 ) -> None:
     path = tmp_path / "x"
     path.write_bytes(line.encode() + b"\n" + TEXT.replace(b"[001]", b"[000]"))
-    assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert main(["export", str(path), "--parquet", str(tmp_path / "out")]) == 0
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -318,7 +318,7 @@ def test_events_of_timers_and_probes_that_are_not_used_are_named(
         )
     )  # fmt: skip
     said = "the recording has events that are not used: hrtimer_start,kprobe_event,tick_stop"
-    assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert main(["export", str(path), "--parquet", str(tmp_path / "out")]) == 0
     assert f"{said}\n" in capsys.readouterr().out
     assert main(["replay", "--check", str(path)]) == 1
     assert said in capsys.readouterr().out

@@ -97,7 +97,7 @@ def test_every_command_names_a_loss(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["report", str(path), "--json", "-o", str(tmp_path / "r.html")]) == 0
     (told,) = json.loads(capsys.readouterr().out)["traces"]
     assert told["integrity"]["lost_known"] == 1740
-    assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert main(["export", str(path), "--parquet", str(tmp_path / "out")]) == 0
     assert "1740 events lost by the kernel" in capsys.readouterr().out
     assert main(["replay", "--check", str(path)]) == 1
     assert "events were lost" in capsys.readouterr().out
@@ -258,7 +258,7 @@ COMMANDS = {
         "--no-mainline",
         "--no-instructions",
     ],
-    "columns": ["--json", "-o", "{out}"],
+    "export": ["--json", "--parquet", "{out}"],
 }
 
 

@@ -237,14 +237,14 @@ def test_the_reason_why_a_regret_is_not_in_the_summary_is_true(
     assert found["notes"] == ["recording: " + TIMERLESS]
 
 
-@pytest.mark.parametrize("command", ["report", "columns"])
+@pytest.mark.parametrize("command", [["report", "-o"], ["export", "--parquet"]])
 def test_a_recording_without_a_whole_idle_period_is_refused_in_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
     kernel = Kernel()
     kernel.add(1000, "cpu_idle", state=1, cpu_id=0)
     path = kernel.write(tmp_path / "one.dat")
-    assert main([command, str(path), "-o", str(tmp_path / "out")]) == 1
+    assert main([*command, str(tmp_path / "out"), str(path)]) == 1
     assert "holds no idle periods" in capsys.readouterr().err
     with pytest.raises(UserError, match="holds no idle periods"):
         analyse(load(path))

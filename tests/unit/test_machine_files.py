@@ -266,7 +266,7 @@ def test_columns_take_ranges_too(
     given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(tmp_path / "out")
-    assert main(["columns", given["trace"], "-o", out]) == 0
+    assert main(["export", given["trace"], "--parquet", out]) == 0
     assert main([COMPARE[0], out, "--machine", f"0={given['little']}", *COMPARE[1:]]) == 1
     assert "no table has CPU 2" in capsys.readouterr().err
     with columns.opened(Path(out), state_tables.given(given["both"])) as recording:

@@ -145,6 +145,9 @@ def test_a_stock_recording_has_slices_alone(tmp_path: Path) -> None:
     found = tracks(packets(target))
     assert {name: len(events) for name, events in found.items() if events} == {"CPU 0 idle": 100}
     assert found["CPU 0 idle"][2].track_event.name == "state 1"
+    words = ["--perfetto", str(target), "--force", "--machine", "skx", str(tmp_path / "trace.dat")]
+    assert main(["export", *words]) == 0
+    assert tracks(packets(target))["CPU 0 idle"][2].track_event.name == "C1"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> str:

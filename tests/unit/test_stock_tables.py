@@ -26,14 +26,14 @@ COMPARE = ["--governors", "teo_ng", "--no-mainline", "--no-instructions", "--jso
 # ---- Given by the user ----
 
 
-@pytest.mark.parametrize("command", ["columns", "compare", "report"])
+@pytest.mark.parametrize("command", ["export", "compare", "report"])
 def test_a_machine_is_refused_where_the_module_recorded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     session = Session()
     session.phase("wteo", "bursts", 8_000_000)
     path = session.trace.write(tmp_path / "own.dat")
-    more = ["-o", str(tmp_path / "out")] if command == "columns" else ["--json"]
+    more = ["--parquet", str(tmp_path / "out")] if command == "export" else ["--json"]
     assert main([command, str(path), "--machine", "icx", *more]) == 1
     words = capsys.readouterr().err.splitlines()[-1]
     assert words.startswith("cpuidle-lab: error: ")
@@ -68,7 +68,7 @@ def test_a_machine_stands_in_for_a_line_that_cannot_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bare(tmp_path, ("stock machine cpus=0 states=POLL", KERNEL))
-    words = ["columns", str(path), "-o", str(tmp_path / "out")]
+    words = ["export", str(path), "--parquet", str(tmp_path / "out")]
     assert main(words) == 1
     assert "give the idle states with --machine" in capsys.readouterr().err
     assert main([*words, "--machine", "skx"]) == 0
@@ -109,7 +109,7 @@ def test_a_cpu_without_idle_states_is_named_and_counted(
         assert recording.stock and recording.stock["left_out"] == {str(gone): 4}
     assert main(["replay", "--check", str(path)]) == 1
     assert said in capsys.readouterr().out
-    assert main(["columns", str(path), "-o", str(tmp_path / "out")]) == 0
+    assert main(["export", str(path), "--parquet", str(tmp_path / "out")]) == 0
     assert said in capsys.readouterr().out
     assert main(["compare", str(path), *COMPARE]) == 0
     assert said in json.dumps(json.loads(capsys.readouterr().out))

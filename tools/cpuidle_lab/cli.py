@@ -27,7 +27,7 @@ from cpuidle_lab.base.waiting import InterruptedSession, Terminated, sigterm_int
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 
 # Options that say where something is written.
-OUTPUTS = frozenset({"output", "csv", "page", "perfetto", "openmetrics", "directory"})
+OUTPUTS = frozenset({"output", "csv", "page", "parquet", "perfetto", "openmetrics", "directory"})
 
 # Below the list of commands.
 ENDINGS = (
@@ -41,7 +41,7 @@ GROUPS = (
     ("a machine", ("doctor", "calibrate", "capture", "watch", "ab", "evacuate")),
     (
         "recordings",
-        ("report", "compare", "replay", "crossval", "tune", "columns", "export", "machines"),
+        ("report", "compare", "replay", "crossval", "tune", "export", "machines"),
     ),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf")),
@@ -50,7 +50,10 @@ GROUPS = (
 
 
 # Commands, and options of one, that have gone, with their successors, for one release.
-SUCCESSORS = {"doctor --trace": "replay --check TRACE"}
+SUCCESSORS = {
+    "columns": "export --parquet DIR TRACE",
+    "doctor --trace": "replay --check TRACE",
+}
 
 
 class Command(Protocol):

@@ -5,7 +5,7 @@ Numbers of governors, reasons and states are replaced by their names. Times are 
 of the trace, energies in pJ (1 mW * 1 ns) by the energy model of metrics.yaml.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.costs import model_of
-from cpuidle_lab.states.table import StateTable
+from cpuidle_lab.states.table import CpuTable, StateTable
 
 # CPU and number of a decision.
 _NUMBER = pl.Struct({"cpu": pl.UInt16(), "seq": pl.UInt64()})
@@ -94,15 +94,19 @@ class Frames:
         )
 
 
-def frames_of(path: Path) -> Frames:
+def frames_of(path: Path, given: Sequence[CpuTable] = ()) -> Frames:
     """Return a trace.dat as frames.
+
+    Args:
+        path: of the trace.
+        given: idle states of a recording without the module, in place of its own.
 
     Raises:
         UserError: the file cannot be read, is damaged, contradicts itself or holds no idle period.
     """
     if path.is_dir():
         raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
-    trace = tr.load(path)
+    trace = tr.load(path, told=tr.told_with(path, given) if given else None)
     decided, stays = decisions_of(trace), idle_periods(trace)
     if not decided.height and not stays.height:
         raise tr.no_idle_periods(path)

@@ -15,6 +15,7 @@ checks     types, bounds and order of their values
 writer     writes a directory
 recording  reads one
 convert    makes one of a trace
+summary    says what one holds
 """
 
 from cpuidle_lab.recording.columns.convert import opened, write

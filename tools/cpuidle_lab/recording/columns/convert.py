@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Directories of columns from traces."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -84,7 +84,6 @@ class _Collected:
 def write(
     trace: Path,
     target: Path,
-    progress: Callable[[int], None] | None = None,
     told: Told | None = None,
 ) -> None:
     """Turn a trace.dat into a directory of columns.
@@ -92,7 +91,6 @@ def write(
     Args:
         trace: the trace.
         target: the directory, as for Writer.
-        progress: called from time to time with the number of rows written so far.
         told: facts of a recording without the module; None: those that it tells itself.
 
     Raises:
@@ -102,7 +100,6 @@ def write(
     check(target, foreign)
     told = told or tr.told_by(trace)
     found = _Collected(trace, told)
-    rows = 0
     with Writer(target, {}) as writer:
         for piece in reader.read_chunks(trace, READ, told):
             if isinstance(piece, reader.Schema):
@@ -112,9 +109,6 @@ def write(
                 if found.leaves_out(piece.table, piece.frame):
                     continue
                 writer.add(piece.table, piece.frame)
-                rows += piece.frame.height
-                if progress:
-                    progress(rows)
             else:
                 kind = _kind(found, writer, piece)
                 writer.meta |= found.meta(kind, piece)
@@ -185,7 +179,7 @@ def opened(path: Path, given: Sequence[CpuTable] = ()) -> Iterator[Recording]:
     with scratch() as folder:
         target = folder / "columns"
         told = tr.told_with(path, given) if given else None
-        write(path, target, told=told)
+        write(path, target, told)
         try:
             yield Recording(target)
         except UserError as error:
