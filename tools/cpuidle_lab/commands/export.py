@@ -33,7 +33,7 @@ DIR is something else
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
-        "trace", type=Path, metavar="TRACE", help="recording; docs/stock.md has the formats"
+        "trace", type=Path, metavar="TRACE", help="recording; docs/formats.md has the formats"
     )
     form = parser.add_mutually_exclusive_group(required=True).add_argument
     form("--perfetto", type=Path, metavar="FILE", help="the file to be written")

@@ -36,7 +36,7 @@ exit codes: 0 done, 1 the recording cannot be replayed or checked, or --check fo
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
-    add("trace", type=Path, metavar="TRACE", help="recording; docs/stock.md has the formats")
+    add("trace", type=Path, metavar="TRACE", help="recording; docs/formats.md has the formats")
     way = parser.add_mutually_exclusive_group(required=True).add_argument
     way("--check", action="store_true", help="make the recorded decisions again and compare them")
     way("--same-points", action="store_true", help="let --governors decide at these points instead")

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
         "traces", nargs="+", type=Path, metavar="TRACE",
-        help="recording; docs/stock.md has the formats",
+        help="recording; docs/formats.md has the formats",
     )  # fmt: skip
     parser.add_argument(
         "--together", action="store_true",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""State tables by the name of a machine, from all that tells them: docs/stock.md.
+"""State tables by the name of a machine, from all that tells them: docs/machines.md.
 
 A machine is named by one of
 

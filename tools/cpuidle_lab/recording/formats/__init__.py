@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Recordings in other formats than trace.dat: docs/stock.md.
+"""Recordings in other formats than trace.dat: docs/formats.md.
 
 Each small reader yields events; `writer` makes a trace.dat of them, in memory bounded by a page for
 each CPU, and the one reader of trace.dat does the rest.
