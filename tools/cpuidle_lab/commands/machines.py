@@ -28,7 +28,7 @@ examples:
   cpuidle-lab machines --json | jq '.machines[] | select(.states | length > 5) | .name'
 
 The kernel's tables come from Debian's linux-source package, which is downloaded once (150 MB).
-Powers that a machine does not tell are derived from its target residencies; docs/machines.md says how.
+Powers that a machine does not tell are derived from its target residencies: docs/machines.md.
 
 exit codes: 0 done, 1 a machine cannot be read, 2 wrong usage
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Machine files: idle states in YAML, of all CPUs or by range of CPUs. docs/machines.md has the keys.
+"""Machine files: idle states in YAML, of all CPUs or by range of CPUs: docs/machines.md.
 
 Values are taken as they stand in the text, not as YAML reads them: a state may be named OFF, which
 is a boolean there, and 010 is refused, not 8.
