@@ -5,6 +5,7 @@ The recordings here are made by toy governors under the names of real ones, so p
 wrong on purpose; tests/lab/test_crossval.py has real ones.
 """
 
+import itertools
 import json
 import re
 from collections import Counter
@@ -22,14 +23,16 @@ import pytest
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.crossval import misses, moved, pairs, parts, plan, targets, trust
+from cpuidle_lab.crossval import misses, moved, own, pairs, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.figures import withheld
 from cpuidle_lab.lab import keys as keys_of_runs
 from cpuidle_lab.lab.session import TRACE
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.phases import Phase
+from cpuidle_lab.replay.engine import Run
 from tests.proofs.crossval import assumptions
+from tests.unit import test_former
 from tests.unit.kernel_events import Kernel
 from tests.unit.synthetic import BASES, Session
 
@@ -143,11 +146,41 @@ def test_without_the_module_each_phase_begins_afresh(tmp_path: Path) -> None:
     path = kernel.write(tmp_path / "a.dat")
     found = read(path)
     assert [part.recorder.label for part in found] == ["teo_ng", "wteo", "wteo"]
-    assert all(part.count > 0 and not len(part.before[0]["flags"]) for part in found)
+    assert all(part.count > 0 and not len(part.before[0].columns()["flags"]) for part in found)
     with columns.opened(path) as recording, pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "phases_of", lambda *_: [])
         with pytest.raises(UserError, match="several governors"):
-            parts.whole(recording, path)
+            list(parts.whole(recording, path))
+
+
+def test_replay_goes_on_where_a_phase_has_the_state_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recording with one state and many phases: each interval is played once, with one result."""
+    path = test_former.recorded(tmp_path / "a.dat")
+    with columns.opened(path) as recording:
+        times = pl.concat(recording.checked_frames("period", 0))["ts"].to_list()
+    ends = times[:: len(times) // 20]
+    phases = [
+        Phase("wteo_rfc", f"load {n}", *span) for n, span in enumerate(itertools.pairwise(ends))
+    ]
+    monkeypatch.setattr(parts, "phases_of", lambda *_: phases)
+    found = read(path)
+    assert len(found) >= 20
+    wanted = [own.play(part, part, restore=True) for part in found]
+    played: list[int] = []
+    plain = Run.play
+
+    def counting(run: Run, chunk: Any, choices: bool) -> Any:
+        played.append(len(chunk["flags"]))
+        return plain(run, chunk, choices)
+
+    with monkeypatch.context() as patch, own.Replay() as replay:
+        patch.setattr(Run, "play", counting)
+        once = [replay.play(part) for part in found]
+    assert [one.cost_pj for one in once] == [one.cost_pj for one in wanted]
+    assert [list(one.reasons) for one in once] == [list(one.reasons) for one in wanted]
+    assert sum(played) <= len(times)
 
 
 def test_a_recording_without_phases_is_refused(tmp_path: Path) -> None:

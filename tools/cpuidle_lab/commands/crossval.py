@@ -13,7 +13,10 @@ from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.base.files import claimed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cpuidle_lab.crossval.parts import Part
+    from cpuidle_lab.crossval.plan import Boot
 
 NAME = "crossval"
 HELP = "compare the regret that replay predicts with the regret of the kernel's recordings"
@@ -50,13 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print the results as JSON")
 
 
-def recordings(args: argparse.Namespace) -> list["Part"]:
+def recordings(args: argparse.Namespace, boots: "Sequence[Boot]") -> list["Part"]:
     """Return all phases, recorded now or given.
+
+    Args:
+        args: the command's options.
+        boots: to be recorded, with --record.
 
     Raises:
         UserError: a recording cannot be made or used.
     """
-    from cpuidle_lab.crossval import parts, plan
+    from cpuidle_lab.crossval import parts
     from cpuidle_lab.lab.parallel import side_by_side
     from cpuidle_lab.recording import columns
 
@@ -64,7 +71,6 @@ def recordings(args: argparse.Namespace) -> list["Part"]:
     if args.record:
         folder = (args.output or DEFAULT_OUTPUT) / "traces"
         folder.mkdir(parents=True, exist_ok=True)
-        boots = list(plan.boots(full=args.full, only=args.only, seeds=args.seeds))
         paths = side_by_side([partial(boot.record, folder) for boot in boots])
     found = []
     for path in dict.fromkeys(paths):
@@ -84,9 +90,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--only, --seeds and --full go with --record", USAGE)
     if args.seeds is not None and args.seeds <= 0:
         raise UserError("--seeds must be above 0", USAGE)
+    boots = list(plan.boots(full=args.full, only=args.only, seeds=args.seeds))
     output = args.output or (DEFAULT_OUTPUT if args.record else None)
     with claimed(output) if output else nullcontext():
-        found = recordings(args)
+        found = recordings(args, boots)
         pairs.check(found)
         with phase("Replaying", pairs.count(found)) as done:
             judged = pairs.pairs(found, done)

@@ -30,6 +30,51 @@ from cpuidle_lab.states.linux_source import series
 from cpuidle_lab.states.table import StateTable
 
 
+def _between(frame: pl.DataFrame, column: str, first: int, end: int) -> pl.DataFrame:
+    """Return the rows whose value is in [first, end): a view, since the column is sorted."""
+    start, stop = (int(frame[column].search_sorted(value, "left")) for value in (first, end))
+    return frame[start : max(start, stop)]
+
+
+_SEQ_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Before:
+    """The intervals of a CPU from a recorded state to a phase.
+
+    Attributes:
+        intervals: all of the CPU; its phases share them.
+        start: number of the decision before which the state was recorded.
+        end: number of the phase's first decision.
+        state: that state, as its bytes; nothing where the governor is the kernel's.
+    """
+
+    intervals: pl.DataFrame
+    start: int
+    end: int
+    state: bytes
+
+    def columns(self, start: int | None = None) -> Columns:
+        """Return them in memory: all, or those from a decision on."""
+        first = self.start if start is None else start
+        return in_memory(_between(self.intervals, "first_seq", first, self.end))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The tables of a CPU, all of a recording; in the order of `seq`.
+
+    Attributes:
+        intervals, periods, config, state: as in a directory of columns.
+    """
+
+    intervals: pl.DataFrame
+    periods: pl.DataFrame
+    config: pl.DataFrame
+    state: pl.DataFrame
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """A phase of a recording, which replay takes for a recording.
@@ -44,7 +89,6 @@ class Part:
         kept: by CPU, its intervals and its periods in memory.
         before: by CPU, the intervals from the last recorded state to the phase; none without the
             module.
-        states: by CPU, that state, as its bytes; nothing where the governor is the kernel's.
     """
 
     path: Path
@@ -54,8 +98,7 @@ class Part:
     machines: dict[int, StateTable]
     seconds: float
     kept: dict[int, tuple[Columns, Columns]]
-    before: dict[int, Columns]
-    states: dict[int, bytes]
+    before: dict[int, Before]
 
     @property
     def cpus(self) -> list[int]:
@@ -119,14 +162,7 @@ def parts(recording: Recording, path: Path, *, hints: bool = False) -> list[Part
     Raises:
         UserError: it has no phases, lost events, or used hints.
     """
-    if recording.kind != TRACE:
-        raise UserError(f"{path}: holds no decisions, only power:cpu_idle events")
-    if not recording.integrity.complete:
-        raise UserError(f"{path}: events were lost while it was recorded")
-    frames = {cpu: _frames(recording, cpu) for cpu in recording.cpus}
-    last = max(int(str(periods["ts"].max())) for _, periods in frames.values())
-    wanted = phases_of(recording.table("marker"), last + 1)
-    found = [part for one in wanted if (part := _part(recording, path, one, frames, hints))]
+    found = list(_parts(recording, path, _rows(recording), hints))
     if not found:
         raise UserError(
             f"{path}: has no phases (markers 'phase governor=NAME workload=NAME', as the "
@@ -135,64 +171,84 @@ def parts(recording: Recording, path: Path, *, hints: bool = False) -> list[Part
     return found
 
 
-def whole(recording: Recording, path: Path) -> list[Part]:
-    """Return the phases of a recording; without phases, all of it.
+def whole(recording: Recording, path: Path) -> Iterator[Part]:
+    """Yield the phases of a recording; without phases, all of it.
 
     Raises:
         UserError: as parts(), or several governors decided and nothing says when.
     """
-    frames = {cpu: _frames(recording, cpu) for cpu in recording.cpus}
-    last = max((int(str(periods["ts"].max() or 0)) for _, periods in frames.values()), default=0)
+    rows = _rows(recording)
+    last = _last_ns(rows)
     if phases_of(recording.table("marker"), last + 1):
-        return parts(recording, path)
+        yield from _parts(recording, path, rows, hints=False)
+        return
     configs = recording.table("config").select("governor", "base", "tunables").n_unique()
-    governors = {n for _, periods in frames.values() for n in periods["governor"].unique()}
+    governors = {n for one in rows.values() for n in one.periods["governor"].unique()}
     if configs != 1 or len(governors) > 1:
         raise UserError(f"{path}: has several governors, or tunables, and no phases")
-    part = _part(recording, path, Phase(None, "", 0, last + 1), frames, hints=False)
-    return [part] if part else []
+    part = _part(recording, path, Phase(None, "", 0, last + 1), rows, hints=False)
+    if part:
+        yield part
 
 
-def _frames(recording: Recording, cpu: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _parts(recording: Recording, path: Path, rows: dict[int, _Rows], hints: bool) -> Iterator[Part]:
+    if recording.kind != TRACE:
+        raise UserError(f"{path}: holds no decisions, only power:cpu_idle events")
+    if not recording.integrity.complete:
+        raise UserError(f"{path}: events were lost while it was recorded")
+    for phase in phases_of(recording.table("marker"), _last_ns(rows) + 1):
+        if part := _part(recording, path, phase, rows, hints):
+            yield part
+
+
+def _rows(recording: Recording) -> dict[int, _Rows]:
+    config, state = (recording.table(name).sort("seq") for name in ("config", "state"))
+    return {
+        cpu: _Rows(
+            _intervals(recording, cpu),
+            pl.concat([pl.DataFrame(schema=PERIOD), *recording.checked_frames("period", cpu)]),
+            config.filter(pl.col("cpu") == cpu),
+            state.filter(pl.col("cpu") == cpu),
+        )
+        for cpu in recording.cpus
+    }
+
+
+def _last_ns(rows: dict[int, _Rows]) -> int:
+    return max((int(str(one.periods["ts"].max() or 0)) for one in rows.values()), default=0)
+
+
+def _intervals(recording: Recording, cpu: int) -> pl.DataFrame:
     intervals = pl.concat(
         [pl.DataFrame(schema=INTERVAL), *recording.checked_frames("interval", cpu)]
     )
     phase = pl.when(pl.col("tick_phase_ns") >= 0).then("tick_phase_ns")
-    intervals = intervals.with_columns(tick_phase_ns=phase.backward_fill().fill_null(-1))
-    periods = pl.concat([pl.DataFrame(schema=PERIOD), *recording.checked_frames("period", cpu)])
-    return intervals, periods
+    return intervals.with_columns(tick_phase_ns=phase.backward_fill().fill_null(-1))
 
 
 def _part(
-    recording: Recording,
-    path: Path,
-    phase: Phase,
-    frames: dict[int, tuple[pl.DataFrame, pl.DataFrame]],
-    hints: bool,
+    recording: Recording, path: Path, phase: Phase, rows: dict[int, _Rows], hints: bool
 ) -> Part | None:
     kept: dict[int, tuple[Columns, Columns]] = {}
-    before: dict[int, Columns] = {}
-    states: dict[int, bytes] = {}
+    before: dict[int, Before] = {}
     recorder: Candidate | None = None
-    for cpu, (intervals, periods) in frames.items():
-        mine = periods.filter((pl.col("ts") >= phase.start_ns) & (pl.col("ts") < phase.end_ns))
+    for cpu, one in rows.items():
+        mine = _between(one.periods, "ts", phase.start_ns, phase.end_ns)
         if not mine.height:
             continue
         if not hints and (mine["hint_ns"] >= 0).any():
             raise UserError(f"{path}: {phase.workload} ran with latency hints")
-        first, end = (int(str(value)) for value in (mine["seq"].min(), mine["seq"].max()))
-        if _governors(recording, cpu, mine) > 1:
+        first, last = int(mine["seq"][0]), int(mine["seq"][-1])
+        start = first if recording.stock is not None else _checkpoint(one, first)
+        if _governors(recording, one, mine, start) > 1:
             raise UserError(f"{path}: the governor changed while {phase.workload} ran")
-        inside = intervals.filter(pl.col("first_seq").is_between(first, end))
+        inside = _between(one.intervals, "first_seq", first, last + 1)
         if not inside.height:
             continue
-        placed = periods.filter(pl.col("interval").is_in(inside["first_seq"].implode()))
-        columns = in_memory(inside)
-        kept[cpu] = columns, in_memory(placed)
-        recorder = recorder or _recorder(recording, cpu, mine)
-        start = _checkpoint(recording, cpu, first)
-        before[cpu] = in_memory(intervals.filter(pl.col("first_seq").is_between(start, first - 1)))
-        states[cpu] = _state(recording, cpu, start)
+        kept[cpu] = in_memory(inside), in_memory(_placed(one, inside["first_seq"]))
+        recorder = recorder or _recorder(recording, one, mine)
+        pieces = _between(one.state, "seq", start, start + 1).sort("offset")
+        before[cpu] = Before(one.intervals, start, first, b"".join(pieces["data"].to_list()))
     if recorder is None:
         return None
     return Part(
@@ -204,43 +260,38 @@ def _part(
         (phase.end_ns - phase.start_ns) / 1e9,
         kept,
         before,
-        states,
     )
 
 
-def _checkpoint(recording: Recording, cpu: int, seq: int) -> int:
+def _placed(rows: _Rows, intervals: pl.Series) -> pl.DataFrame:
+    """Return the decisions that were made in some intervals, given by their first decisions."""
+    later = rows.intervals["first_seq"].search_sorted(intervals[-1], "right")
+    end = rows.intervals["first_seq"][later] if later < rows.intervals.height else _SEQ_MAX
+    near = _between(rows.periods, "seq", intervals[0], end)
+    return near.filter(pl.col("interval").is_in(intervals.implode()))
+
+
+def _checkpoint(rows: _Rows, seq: int) -> int:
     """Return the number of the last decision, up to one, before which the state was recorded.
 
     Without the module no state is, and the configuration tells the first governor alone.
     """
-    if recording.stock is not None:
-        return seq
-    config = recording.table("config").filter((pl.col("cpu") == cpu) & (pl.col("seq") <= seq))
-    return int(str(config["seq"].max())) if config.height else seq
+    config = _between(rows.config, "seq", 0, seq + 1)
+    return int(config["seq"][-1]) if config.height else seq
 
 
-def _governors(recording: Recording, cpu: int, mine: pl.DataFrame) -> int:
+def _governors(recording: Recording, rows: _Rows, mine: pl.DataFrame, start: int) -> int:
     """Return how many governors, bases and programs made the decisions `mine` of a CPU."""
     if recording.stock is not None:
         return mine["governor"].n_unique()
-    first, end = (int(str(value)) for value in (mine["seq"].min(), mine["seq"].max()))
-    start = _checkpoint(recording, cpu, first)
-    config = recording.table("config").filter(
-        (pl.col("cpu") == cpu) & pl.col("seq").is_between(start, end)
-    )
+    config = _between(rows.config, "seq", start, int(mine["seq"][-1]) + 1)
     return config.select("governor", "base").n_unique()
 
 
-def _state(recording: Recording, cpu: int, seq: int) -> bytes:
-    pieces = recording.table("state").filter((pl.col("cpu") == cpu) & (pl.col("seq") == seq))
-    return b"".join(pieces.sort("offset")["data"].to_list())
-
-
-def _recorder(recording: Recording, cpu: int, mine: pl.DataFrame) -> Candidate:
+def _recorder(recording: Recording, rows: _Rows, mine: pl.DataFrame) -> Candidate:
     """Return the governor, with its tunables, that made the decisions `mine` of a CPU."""
     seq, number = mine.select("seq", "governor").row(0)
-    config = recording.table("config").filter((pl.col("cpu") == cpu) & (pl.col("seq") <= seq))
-    row = config.sort("seq").row(-1, named=True)
+    row = _between(rows.config, "seq", 0, seq + 1).row(-1, named=True)
     base = str(row["base"])
     name = policy_of(recording.name_of("decision", "governor", number), base)
     # A governor of the kernel: under the gate, or recorded without the module. One that the lab

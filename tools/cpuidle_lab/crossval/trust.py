@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.crossval.own import play
+from cpuidle_lab.crossval.own import Replay
 from cpuidle_lab.crossval.parts import overslept, whole
 from cpuidle_lab.recording.columns import TIMER_TICK, TRACE, Recording
 from cpuidle_lab.recording.phases import phases_of
@@ -111,9 +111,10 @@ class Trust:
 def trust_of(columns: Path, path: Path) -> list[Trust]:
     """Return one Trust for each governor that recorded, of a directory of columns."""
     found: dict[str, list[tuple[Outcome, Outcome, str]]] = {}
-    for part in whole(Recording(columns), path):
-        both = recorded.outcome(part), play(part, part, restore=True)
-        found.setdefault(part.recorder.label, []).append((*both, part.workload))
+    with Replay() as replay:
+        for part in whole(Recording(columns), path):
+            both = recorded.outcome(part), replay.play(part)
+            found.setdefault(part.recorder.label, []).append((*both, part.workload))
     return [Trust.of(label, phases) for label, phases in found.items()]
 
 

@@ -65,7 +65,7 @@ _BOUNDS = {
 }
 
 # Columns that never decrease from row to row.
-_SORTED = ("start_ns", "seq", "first_seq")
+_SORTED = ("ts", "start_ns", "seq", "first_seq")
 
 # Idle states, which the machine must have, and what stands for none.
 _INDICES = ("index", "last_index", "out_index")
