@@ -57,7 +57,7 @@ SUCCESSORS = {
 
 
 class Command(Protocol):
-    """What a module in commands/ provides.
+    """Interface of a module in commands/.
 
     A module may have packages(args), too: the Python packages that such a call needs. Without it,
     each call needs all of tools/requirements.txt.
@@ -206,7 +206,7 @@ def named_inputs(args: argparse.Namespace) -> Iterator[Path]:
 def describe_os_error(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
-        # What went wrong with each of several files; the first will do.
+        # The error of each of several files; the first will do.
         _, target, reason = error.args[0][0]
         if found := re.match(r"\[Errno (\d+)\] (.*?): '", reason):
             error = OSError(int(found[1]), found[2], target)

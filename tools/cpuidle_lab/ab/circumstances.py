@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What else decides on energy and speed: frequency, turbo, SMT, microcode, temperature.
+"""Circumstances of energy and speed: frequency, turbo, SMT, microcode, temperature.
 
 All of it is stated beside a result, nothing is changed. Needs the standard library only.
 """
@@ -29,7 +29,7 @@ _AUTONOMOUS = ("intel_pstate", "amd-pstate-epp")
 
 @dataclass(frozen=True)
 class Frequency:
-    """What the kernel's frequency policies with the same settings have in common.
+    """Frequency policies of the kernel that have the same settings.
 
     Attributes:
         cpus: number of policies.
@@ -46,7 +46,7 @@ class Frequency:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the frequency does not follow the load, as far as the kernel decides on it."""
+        """The frequency does not follow the load, as far as the kernel decides on it."""
         if self.min_khz is not None and self.min_khz == self.max_khz:
             return True
         if self.governor == "powersave" and self.driver in _AUTONOMOUS:

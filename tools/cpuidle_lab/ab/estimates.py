@@ -69,7 +69,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a session says.
+    """Estimates and comparisons of a session.
 
     Attributes:
         figures: those that at least one complete round has for every governor.

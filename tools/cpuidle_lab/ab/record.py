@@ -24,7 +24,7 @@ _LARGEST = 1 << 28
 
 @dataclass(frozen=True)
 class StateTime:
-    """What one idle state counted during a run, all CPUs together.
+    """Counts of one idle state during a run, all CPUs together.
 
     Attributes:
         name: of the state.
@@ -76,7 +76,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Session:
-    """What a file holds.
+    """Contents of a file.
 
     Attributes:
         head: its first line: command line, version, kernel, start, plan, order and warnings.

@@ -44,7 +44,7 @@ _LONGEST_LINE = 200
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure.
+    """Plan of a measurement.
 
     Attributes:
         governors: at least two; the first is what the others are compared with.
@@ -140,7 +140,7 @@ def draw_order(governors: tuple[str, ...], rounds: int, seed: int) -> list[list[
     return order[:rounds]
 
 
-# What is measured.
+# The measurement.
 
 
 def _number(tree: Tree, name: str) -> int | None:

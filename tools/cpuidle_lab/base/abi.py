@@ -25,7 +25,7 @@ HEADERS = (
     "tools/native/replay/replay.h",
 )
 
-# What a member may be made of, by its name in the headers: as Python has it, and as plain C has it.
+# Types of members, by their names in the headers: as Python has them, and as plain C has them.
 _SCALARS: dict[str, tuple[Any, str]] = {
     "bool": (ctypes.c_bool, "_Bool"),
     "char": (ctypes.c_char, "char"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tools raise when the reason lies outside of them."""
+"""Errors whose reason lies outside of the tools."""
 
 FAILURE = 1
 USAGE = 2

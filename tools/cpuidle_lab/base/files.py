@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What commands write: each output is there in full or not at all, and no other file is lost.
+"""Outputs of commands: each is there in full or not at all, and no other file is lost.
 
 Each output is made in a scratch directory, and renamed to its place. A scratch directory has a lock
 as long as its process lives, so the next process removes what a killed one has left.
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
 
-# How the names of scratch directories begin, and what is in those of an output.
+# Beginning of the names of scratch directories, and the entries of one that holds an output.
 SCRATCH = ".cpuidle-lab-"
 NEW, OLD = "new", "old"
 ALL = "all"

@@ -27,7 +27,7 @@ _ROUNDING = 1e-12
 
 
 class Kind(StrEnum):
-    """How the values of two governors are compared."""
+    """Ways to compare the values of two governors."""
 
     RATIO = "ratio"
     DIFFERENCE = "difference"

@@ -37,7 +37,7 @@ _INSTALL = f"apt install clang-{LLVM} llvm-{LLVM} libbpf-dev (or tools/setup.sh 
 
 _INSTALLED = Path("/usr/lib/cpuidle-lab/cil-bpf")
 
-# What the loader is linked from, of the release that the lab's guest is made of.
+# Packages that the loader is linked from, of the release that the lab's guest is made of.
 _LOADER_PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev", "libzstd-dev", "libc6-dev")
 _LOADER_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static")
 _LOADER_LIBRARIES = ("-lbpf", "-lelf", "-lz", "-lzstd")
@@ -229,7 +229,7 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
             program = Program(named[1], folder / f"{named[1]}.bpf.o", digest, tunables,
                               _dependencies(deps))  # fmt: skip
             told = {"name": named[1], "hash": digest, "tunables": [asdict(t) for t in tunables]}
-            # What describes an object tells that it is ours, so the object comes first.
+            # The description of an object tells that it is ours, so the object comes first.
             write_whole(
                 program.path, made.read_bytes(), lambda _: "" if about.is_file() else FOREIGN
             )

@@ -44,7 +44,7 @@ def _is_debug(line: str) -> bool:
 
 
 class _Function:
-    """What the pass remembers within a function."""
+    """Memory of the pass within a function."""
 
     def __init__(self, starts: bool) -> None:
         self.starts = starts

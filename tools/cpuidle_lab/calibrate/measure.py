@@ -33,7 +33,7 @@ class Waits(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured.
+    """Extent of a measurement.
 
     Attributes:
         wakeups: wake-ups of each series of latencies.

@@ -49,7 +49,7 @@ def mean_of(values: Sequence[float]) -> Value:
 
 @dataclass(frozen=True)
 class Stretch:
-    """What was counted over a stretch of time, on all CPUs together.
+    """Counts over a stretch of time, of all CPUs together.
 
     Attributes:
         energy_nj: growth of the energy counter.
@@ -131,7 +131,7 @@ class State:
 
     @property
     def entered(self) -> bool:
-        """Whether the CPUs were in this state while it alone was enabled."""
+        """The CPUs were in this state while it alone was enabled."""
         return self.share >= ENOUGH and self.demoted is None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a calibration found: as text, JSON, a page, and a machine file."""
+"""Results of a calibration: as text, JSON, a page, and a machine file."""
 
 import json
 import math
@@ -17,7 +17,7 @@ NEVER_US = 1_000_000
 # The least power that a machine file can have.
 _LEAST_MW = 0.001
 
-# How a machine file begins.
+# Beginning of a machine file.
 MACHINE_MARK = "# Idle states as measured by cpuidle-lab calibrate"
 
 HEAD = (

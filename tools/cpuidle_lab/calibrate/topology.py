@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which CPUs take part: the measured one, one of another core, one of another package."""
+"""CPUs that take part: the measured one, one of another core, one of another package."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -174,7 +174,7 @@ def plan_of(args: argparse.Namespace) -> Plan:
     )
 
 
-# What comes out.
+# The output.
 
 
 def as_json(session: Session) -> dict[str, Any]:

@@ -36,7 +36,7 @@ exit codes: 0 created, 1 nothing was changed, 2 wrong usage
 
 TOP = Path(__file__).resolve().parents[3]
 
-# What a source tree is made of, and its name by default.
+# Contents of a source tree, and its name by default.
 SOURCES = (
     "Kbuild", "VERSION", "bpf", "cpuidle-lab", "dkms.conf", "emul", "governors", "kunit", "module",
     "tools",
@@ -49,8 +49,8 @@ PROGRAM = Path(__file__).parents[1] / "templates" / "skeleton.bpf.c"
 # The kernel compares and shows this many characters.
 _LONGEST_NAME = 15
 
-# What a governor must not be called: names of the kernel's governors, of what
-# lies beside governors in this tree and in debugfs, and words of C.
+# Names that a governor must not have: those of the kernel's governors, those of
+# files beside governors in this tree and in debugfs, and words of C.
 _KERNEL_GOVERNORS = frozenset({"menu", "teo", "ladder", "haltpoll", "none"})
 _OURS = frozenset({"common", "gate", "kunit", "skeleton", "symbols", "version", "hints"})
 _OUR_PREFIXES = ("cil_", "kunit_")
@@ -107,7 +107,7 @@ def check_name(name: str, taken: list[str]) -> None:
         raise UserError(f"'{name}' has another meaning in this project", USAGE)
 
 
-# What is appended to the lists.
+# Entries that are appended to the lists.
 
 
 def _tabs_to(text: str, column: int) -> str:

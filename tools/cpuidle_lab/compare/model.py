@@ -128,7 +128,7 @@ class Comparison:
 
     @property
     def broken(self) -> bool:
-        """Whether a figure contradicts a rule."""
+        """A figure contradicts a rule."""
         return any(result.broken for result in self.results.values())
 
     def of_trace(self, trace: str) -> list[Result]:
@@ -164,7 +164,7 @@ class _StoppedError(Exception):
 
 @dataclass
 class _Work:
-    """What all replays of a command share."""
+    """State shared by all replays of a command."""
 
     candidates: list[Candidate]
     bad: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the numbers of reasons mean."""
+"""Meanings of the numbers of reasons."""
 
 import re
 from functools import cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Why a governor's replay misses its own recording: the intervals that make the error."""
+"""Intervals that make the error of a governor's replay on its own recording."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

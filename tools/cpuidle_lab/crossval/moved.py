@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How far the intervals themselves differ between two recordings of one workload.
+"""Difference of the intervals themselves between two recordings of one workload.
 
 Replay keeps the intervals of a recording. Where another governor's recording has other intervals,
 the workload answered the governor, and no replay on the first recording can know it. Intervals are
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from cpuidle_lab.crossval.parts import Part, has_regret
 from cpuidle_lab.recording.columns import TICKED, TIMER
 
-# What ended an interval: the CPU's own timer, the tick, another CPU or a device.
+# Ends of an interval: the CPU's own timer, the tick, another CPU or a device.
 ENDS = ("timer", "tick", "other")
 
 # Step k: from 2^(k / 8) to 2^((k + 1) / 8) us. Step 0 takes shorter ones, too.
@@ -28,7 +28,7 @@ Shares = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Moved:
-    """How the intervals of A's recordings differ from those of B's.
+    """Difference of the intervals of A's recordings from those of B's.
 
     Attributes:
         percent: of the intervals; mean over the seeds.

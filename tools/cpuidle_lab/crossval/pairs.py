@@ -31,7 +31,7 @@ LEAST_INTERVALS = 200
 
 @dataclass(frozen=True)
 class Figures:
-    """What a governor came to, or would have.
+    """Figures of a governor, recorded or predicted.
 
     Attributes:
         regret: idle-energy regret, %.
@@ -109,7 +109,7 @@ class Pair:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What its recordings have in common."""
+        """Workload, machine and kernel, which its recordings have in common."""
         return self.workload, self.machine, self.kernel
 
     @property
@@ -120,7 +120,7 @@ class Pair:
 
     @property
     def own(self) -> bool:
-        """Whether B is A."""
+        """B is A."""
         return self.recorded == self.replayed
 
     @property
@@ -140,7 +140,7 @@ class Pair:
 
     @property
     def size(self) -> float:
-        """How large the error is, points.
+        """Size of the error, points.
 
         On its own recordings the mean over the seeds: two errors do not make up for each other.
         """

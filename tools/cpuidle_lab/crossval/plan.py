@@ -19,7 +19,7 @@ from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.run import LabRun, run_lab
 from cpuidle_lab.lab.session import TRACE, Phase, Session
 
-# Who records: the kernel's own menu through the gate, and the module's.
+# Governors that record: the kernel's own menu through the gate, and the module's.
 GOVERNORS: dict[str, tuple[Setting, ...]] = {
     "gate": (Setting("gate", "base", "menu"),),
     "menu_ng": (),

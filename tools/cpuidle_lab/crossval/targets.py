@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How near predictions must come to the facts, and whether they do."""
+"""Limits of the distance between predictions and facts, and their verdicts."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ class Difference:
 
     @property
     def right(self) -> bool:
-        """Whether the sign is right."""
+        """The sign is right."""
         return self.predicted * self.real > 0
 
 
@@ -71,7 +71,7 @@ def differences(pairs: Sequence[Pair]) -> list[Difference]:
         if pair.own or mine is None or theirs is None:
             continue
         real = theirs.real_regret - mine.real_regret
-        # What the seeds alone make of it is no real difference.
+        # A difference that seeds alone make is not real.
         if abs(real) > max(DIFFER_POINTS, mine.spread, theirs.spread):
             found.append(
                 Difference(*pair.key, pair.recorded, pair.replayed,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What judged measurements have in common: tables, verdicts on promises, sections, plots, pages."""
+"""Common parts of judged measurements: tables, verdicts on promises, sections, plots, pages."""

@@ -57,7 +57,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be said of a promise.
+    """Verdict on a promise.
 
     Attributes:
         state: HELD, MISSED, or why there is no figure.
@@ -78,7 +78,7 @@ HELD, MISSED, OPEN, ABSENT = "held", "MISSED", "not measured", "not available"
 
 @dataclass
 class Section:
-    """What one part of a measurement found.
+    """Findings of one part of a measurement.
 
     Attributes:
         part: its name on the command line.

@@ -105,7 +105,7 @@ class Group:
 
     @property
     def unjudged(self) -> str:
-        """Why there is no regret in the summary, "" if there is one."""
+        """Reason that the summary has no regret, "" if it has one."""
         if self.source == CPU_IDLE:
             return "of power:cpu_idle alone exogenous intervals are not known"
         if self.broken or self.values["regret"] is None:

@@ -43,7 +43,7 @@ def lookup(column: str, values: Sequence[float]) -> pl.Expr:
     return pl.col(column).replace_strict(table, default=None, return_dtype=pl.Float64)
 
 
-# What the reader says of each period, beside the events.
+# Columns that the reader adds to each period, beside the events.
 MADE = ("by_tick", "overslept", "interval")
 
 

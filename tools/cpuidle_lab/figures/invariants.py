@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What holds for every result of `report` and `compare`.
+"""Rules for every result of `report` and `compare`.
 
 A result that breaks a rule is wrong, whatever the reason: its row shows "?" and the rule.
 """

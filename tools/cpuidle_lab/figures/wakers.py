@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What woke the CPUs: the interrupt or timer that ended each idle period, where a trace names it.
+"""Wakers of the CPUs: the interrupt or timer that ended each idle period, where a trace names it.
 
 Record with `-e irq -e timer -e irq_vectors` beside `-e cpuidle_lab`. A CPU that is idle handles
 nothing until something wakes it, so the first such event on it after a decision, and before the

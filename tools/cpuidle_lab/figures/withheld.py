@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a regret leaves out or guesses, and the share from which on there is none.
+"""Parts that a regret leaves out or guesses, and the share from which on it is withheld.
 
 The limits are measured: docs/measured/replay.md.
 """

@@ -52,7 +52,7 @@ _START_POLL_S = 0.05
 
 @dataclass(frozen=True)
 class Plan:
-    """What to record.
+    """Plan of a recording.
 
     Attributes:
         output: the trace file.
@@ -76,12 +76,12 @@ class Plan:
 
     @property
     def takes(self) -> files.Foreign:
-        """What tells whether an existing file may be replaced."""
+        """Test for a file that must not be replaced."""
         return files.unless_forced(files.marked(files.TRACE), self.force)
 
     @property
     def is_open_ended(self) -> bool:
-        """Whether Ctrl-C is the regular end."""
+        """Ctrl-C is the regular end."""
         return self.duration_s is None and not self.command
 
 
@@ -337,7 +337,7 @@ def _end_phase(machine: Machine) -> set[str]:
 
 @dataclass(frozen=True)
 class Result:
-    """What a session brought.
+    """Result of a session.
 
     Attributes:
         exit_code: the workload's; 0 without one.

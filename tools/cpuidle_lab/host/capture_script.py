@@ -42,7 +42,7 @@ if [ $way = probes ]; then
 	probe p:$group/cil_stop_tick tick_nohz_idle_stop_tick
 	probe p:$group/cil_retain_tick tick_nohz_idle_retain_tick
 	probe p:$group/cil_idle_exit tick_nohz_idle_exit
-	# What the kernel measured: last_residency_ns and poll_time_limit of cpuidle_device.
+	# Measured by the kernel: last_residency_ns and poll_time_limit of cpuidle_device.
 	probe p:$group/cil_reflect cpuidle_reflect "res=+24(\$arg1):u64 bits=+0(\$arg1):u32" \
 		2>/dev/null
 	probed="-e $group"
@@ -51,7 +51,7 @@ else
 	echo "the kernel has no kprobe_events: recorded by events only" >&2
 fi
 
-# What the events do not tell: idle states, tick, latency request, kernel, governor. The first two
+# Facts beside the events: idle states, tick, latency request, kernel, governor. The first two
 # and the requests are written once more at the end, since they may have changed.
 config=/boot/config-$(uname -r)
 hz=$({ cat "$config" || zcat /proc/config.gz; } 2>/dev/null | sed -n 's/^CONFIG_HZ=//p')

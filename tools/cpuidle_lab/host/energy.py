@@ -18,7 +18,7 @@ from cpuidle_lab.host.sysfs import Tree
 
 POWERCAP = "/sys/class/powercap"
 
-# What a zone is to the sum: the first two are added, each to a sum of its own.
+# Roles of a zone in the sum: the first two are added, each to a sum of its own.
 MEASURED = "measured"
 EMULATED = "emulated"
 PART = "part of another zone"
@@ -97,7 +97,7 @@ def read_zones(tree: Tree) -> tuple[list[Reading], list[str]]:
 
 @dataclass(frozen=True)
 class ZoneEnergy:
-    """What a zone spent in a phase.
+    """Energy of a zone in a phase.
 
     Attributes:
         zone: name in sysfs.

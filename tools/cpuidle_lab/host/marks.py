@@ -36,7 +36,7 @@ POLLING = ("POLL", "snooze")
 # No latency request, as PM QoS has it.
 NO_REQUEST = -1
 
-# How the events of a recording tell the figures of a governor.
+# Ways in which the events of a recording tell the figures of a governor.
 PROBES, EVENTS, CPU_IDLE = "probes", "events", "cpu_idle"
 
 

@@ -29,7 +29,7 @@ FUNCTIONS = (
     ("cil_idle_exit", "tick_nohz_idle_exit"),
 )
 
-# What the kernel itself measured: dev->last_residency_ns, and dev->poll_time_limit as bit 2 (of a
+# Measured by the kernel itself: dev->last_residency_ns, and dev->poll_time_limit as bit 2 (of a
 # big-endian machine bit 29). The reader leaves out what contradicts power:cpu_idle.
 REFLECT = "cil_reflect cpuidle_reflect res=+24($arg1):u64 bits=+0($arg1):u32"
 
@@ -57,7 +57,7 @@ KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("power:dev_pm_qos_remove_request", _OF_CPU),
     SWITCH,
 )
-# What else is of use where there are no probes: when the clock's device will fire.
+# Event that helps where there are no probes: the next expiry of the clock's device.
 DEVICE = ("timer:hrtimer_rearm", "")
 
 
@@ -79,7 +79,7 @@ def lines(group: str, with_delta: bool) -> list[str]:
 
 @dataclass(frozen=True)
 class Way:
-    """How a recording is made.
+    """Way to make a recording.
 
     Attributes:
         name: stock.PROBES, EVENTS or CPU_IDLE.

@@ -67,7 +67,7 @@ class Tree:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether this is not the running machine."""
+        """The machine is a recorded one, not the running one."""
         return self.root != Path("/")
 
     def path(self, name: str) -> Path:

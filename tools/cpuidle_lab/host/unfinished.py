@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a session that is killed leaves behind: noted by it, mended by the next one.
+"""Changes that a killed session leaves behind: noted by it, mended by the next one.
 
 The note of a session is /run/cpuidle-lab-capture-PID. Its lines are the directory of the unfinished
 trace and the trace clock as it was, "" where the session leaves that alone.

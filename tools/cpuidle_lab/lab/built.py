@@ -28,7 +28,7 @@ FLAVOURS = (
     *FURTHER,
 )
 
-# What building a kernel needs, by package.
+# Programs that the build of a kernel needs, by package.
 TOOLS = {
     "bison": "bison",
     "flex": "flex",
@@ -46,7 +46,7 @@ ELF_HEADER = Path("/usr/include/libelf.h")
 
 # Half of the source, and of no use here.
 NOT_UNPACKED = "linux-source-*/drivers/gpu/drm/amd/include"
-# What only linking the kernel needs.
+# Files that only the link of the kernel needs.
 NOT_KEPT = ("vmlinux.*", ".tmp_vmlinux*")
 INDEXES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 

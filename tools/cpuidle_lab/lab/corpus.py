@@ -29,7 +29,7 @@ MANIFEST = "corpus.json"
 MANIFEST_VERSION = 1
 TIME_LIMIT_S = 600
 
-# What a trace was made with, besides its recipe; the words that messages use.
+# Things that a trace was made with, besides its recipe; the words that messages use.
 INGREDIENTS = {
     "kernel": "another kernel",
     "modules": "other sources of the modules",
@@ -40,7 +40,7 @@ INGREDIENTS = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a trace is made.
+    """Recipe of a trace.
 
     Attributes:
         machine: state table of the emulated machine.
@@ -125,7 +125,7 @@ def choose(names: Sequence[str]) -> list[Recipe]:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the manifest says of a trace.
+    """Entry of the manifest on a trace.
 
     Attributes:
         recipe: the recipe's fields.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the lab's machine boots: a kernel of Debian, a small root, and our modules.
+"""Images that the lab's machine boots: a kernel of Debian, a small root, and our modules.
 
 Everything comes from Debian's archive by the machine's own mirror, and is kept in build/cache
 by a hash of what it is made of.
@@ -65,7 +65,7 @@ RUNTIME_PROGRAMS = {
     "trace-cmd": ("usr/bin/trace-cmd",),
 }
 
-# What some workloads need beyond these, by package; a name that ends in a slash is a folder.
+# Further programs that some workloads need, by package; a name that ends in a slash is a folder.
 # Kept apart from the programs above, and a boot carries only what its workload asks for: the
 # root is unpacked in virtual time and stays in the guest's memory, and it is small for all
 # who need none of this.
@@ -117,7 +117,7 @@ KERNEL_MODULES = ("virtio_blk", "virtio_pci", "null_blk", "cpuidle-haltpoll")
 
 DKMS_SCRIPT = Path(__file__).parent / "dkms-build.sh"
 
-# What DKMS builds from, relative to the top of the tree.
+# Sources for DKMS, relative to the top of the tree.
 SOURCE_FILES = ("dkms.conf", "Kbuild", "VERSION")
 SOURCE_FOLDERS = ("module", "governors", "emul")
 SOURCE_SUFFIXES = (".c", ".h", ".mk")

@@ -40,7 +40,7 @@ PANIC = re.compile(r"Kernel panic - not syncing: .*|Oops: .*|BUG: .*")
 # An int3 that the kernel does not know of, and the code around it: the byte before the marked one.
 BREAKPOINT = re.compile(r"Oops: int3: .*?\bCode: [^<]*?([0-9a-f]{2}) <", re.DOTALL)
 INT3 = "cc"
-# How often a machine is booted that QEMU ends by stale code.
+# Boots of a machine that QEMU ends by stale code.
 BOOTS = 3
 # At the end of a console, and from the first line of a fault on: its registers and calls.
 CONSOLE_LINES_SHOWN = 8
@@ -58,13 +58,13 @@ START_LIMIT_S = 20
 # wake-up is late by half of that. An idle second then costs a fifth of a second here.
 TURN_US = 100
 
-# How QEMU names the thread that runs all CPUs in turns.
+# QEMU's name for the thread that runs all CPUs in turns.
 CPUS_THREAD = "/TCG"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What is booted, on what.
+    """Machine to boot, with its kernel and devices.
 
     Attributes:
         kernel: the kernel's image.

@@ -17,7 +17,7 @@ from cpuidle_lab.lab.machine import end_machines, host_cpus
 
 T = TypeVar("T")
 
-# How late an interruption is seen, s.
+# Greatest delay until an interruption is seen, s.
 _LOOK_S = 0.5
 
 # Memory of one machine: the largest guest has 3 GiB, and QEMU needs some, too.

@@ -80,7 +80,7 @@ class LabRun:
 
 @dataclass(frozen=True)
 class LabResult:
-    """What came back.
+    """Result of a run.
 
     Attributes:
         status: the script's exit status.

@@ -25,10 +25,10 @@ GIVEN_MOST = GIVEN_BYTES - PAGE
 # Files of a saved machine. EVENTS has the lines of EVENT, while it boots.
 STATE, MEMORY, EVENTS = "state", "memory", "events"
 EVENT = "runstate_set"
-# How long QEMU may take to save or load a machine, and how often a boot is looked at.
+# Limit for QEMU to save or load a machine, and the time between two looks at a boot.
 LIMIT_S = 60
 BOOT_POLL_S = 0.2
-# What QEMU calls a machine that pvpanic has stopped, and a migration that is done.
+# QEMU's words for a machine that pvpanic has stopped, and for a migration that is done.
 STOPPED = "(guest-panicked)"
 DONE = "Migration status: completed"
 # A machine that was loaded would announce itself to networks, five times in a second of the host's.

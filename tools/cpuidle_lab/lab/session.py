@@ -129,7 +129,7 @@ class Phase:
                 f"tune {each.governor} {each.name} {shlex.quote(each.value)}"
                 for each in self.tunables
             ),
-            # What was learned in another phase must not count in this one.
+            # Knowledge of another phase must not count in this one.
             f"afresh {name}",
             f"phase {shlex.quote(self.workload)} sh -c {shlex.quote(self.command)}",
         ]

@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Idle:
-    """What wakes the CPU.
+    """Wake-ups of the CPU.
 
     Attributes:
         device_ns: (n,) time until a wake-up that is not known beforehand; may be infinite.
@@ -201,7 +201,7 @@ def _self_similar(draw: Draw, count: int, *, sources: int, **source: float) -> I
         merged = np.sort(np.concatenate(arrivals))
         work = BUSY_NS + BUSY_MEAN_NS
         gaps = np.diff(merged[merged <= horizon]) - work
-        # What comes while the CPU is at work does not wake it.
+        # An arrival while the CPU is at work wakes nothing.
         gaps = gaps[gaps > 0]
         if len(gaps) >= count:
             return Idle(gaps[:count], conditional=False)

@@ -98,7 +98,7 @@ class Column:
 
 @dataclass
 class Schema:
-    """What the trace can hold.
+    """Tables and symbols of a trace.
 
     Attributes:
         cpus: number of CPUs.
@@ -113,7 +113,7 @@ class Schema:
 
 @dataclass(frozen=True)
 class Ending:
-    """What a reading came to. All but `events` are known only if periods or intervals were read.
+    """Counts of a reading. All but `events` are known only if periods or intervals were read.
 
     Attributes:
         events: events read, those of tables not asked for included.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the recording of an unmodified kernel must tell beside its events: docs/stock.md.
+"""Facts that the recording of an unmodified kernel tells beside its events: docs/stock.md.
 
 host/marks.py has the lines from which the reader learns the idle states, the tick, the latency
 request and the kernel. One that cannot be read is a `UserError`: a wrong table makes every figure
@@ -48,7 +48,7 @@ def _option(table: CpuTable) -> str:
 
 @dataclass
 class Told:
-    """What is known of a recording beside its events.
+    """Facts that are known of a recording beside its events.
 
     Attributes:
         tables: idle states, as the recording tells; the last that has a CPU counts.

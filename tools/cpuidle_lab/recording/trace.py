@@ -89,7 +89,7 @@ def _own_lines(path: Path, tables: Iterable[str]) -> list[tuple[int, str]] | Non
 
 @dataclass(frozen=True)
 class Integrity:
-    """What is missing from a trace.
+    """Missing parts of a trace.
 
     Attributes:
         events: events read from the file, of any kind.
@@ -115,7 +115,7 @@ class Integrity:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that was recorded is known to be missing."""
+        """Nothing that was recorded is known to be missing."""
         return not (
             self.lost_known
             or self.lost_unknown

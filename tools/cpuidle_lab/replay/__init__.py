@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What governors would have done: exact replay, counterfactuals, and the limits."""
+"""Decisions that governors would have made: exact replay, counterfactuals, and the limits."""

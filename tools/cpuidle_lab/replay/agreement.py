@@ -16,7 +16,7 @@ from cpuidle_lab.replay.tunables import Tunables
 
 @dataclass
 class Agreement:
-    """How another governor's decisions compare with the recorded ones, at the same points.
+    """Comparison of another governor's decisions with the recorded ones, at the same points.
 
     Attributes:
         governor: as given.

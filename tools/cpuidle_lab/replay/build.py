@@ -37,7 +37,7 @@ _DRIVERS = [
 
 @dataclass(frozen=True)
 class Product:
-    """What is linked from governors.
+    """Library or program that is linked from governors.
 
     Attributes:
         file: its name.

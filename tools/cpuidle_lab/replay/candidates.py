@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which governors are compared: "wteo,teo@6.12,wteo:learning_rate=50:half_life_ms=500"."""
+"""Governors to be compared: "wteo,teo@6.12,wteo:learning_rate=50:half_life_ms=500"."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.replay.library import LIMITS, Governor, governor
 from cpuidle_lab.states.linux_source import NEWEST
 
-# What everything is measured against.
+# References of every comparison.
 ORACLE, BAYES = LIMITS
 MAINLINE = (f"menu@{NEWEST}", f"teo@{NEWEST}")
 BEST_MAINLINE = "best mainline"
@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def kind(self) -> str:
-        """Whose it is: the project's, a kernel's, or no kernel could run it."""
+        """Origin: the project's, a kernel's, or a limit that no kernel could run."""
         if self.governor.spec in LIMITS:
             return LIMIT_KIND
         return MAINLINE_KIND if "@" in self.governor.spec else OWN_KIND

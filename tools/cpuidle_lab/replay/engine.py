@@ -185,7 +185,7 @@ def check_machine(name: str, machine: StateTable) -> None:
 
 @dataclass
 class Outcome:
-    """What a governor would have come to.
+    """Result that a governor would have had.
 
     Attributes:
         governor: as given.

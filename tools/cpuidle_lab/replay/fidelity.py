@@ -54,7 +54,7 @@ class Difference:
 
 @dataclass
 class Fidelity:
-    """How far a governor's replay agrees with its recording.
+    """Agreement of a governor's replay with its recording.
 
     Attributes:
         governor: whose decisions they are; "base" are a kernel governor's under the gate.

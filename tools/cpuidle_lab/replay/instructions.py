@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a decision costs: instructions of select and update, counted by valgrind.
+"""Cost of a decision: instructions of select and update, counted by valgrind.
 
 A program (tools/native/count) plays some intervals of a recording, and valgrind's callgrind counts
 what runs inside of the governor, and nothing else: not the replay, and not what makes a governor of

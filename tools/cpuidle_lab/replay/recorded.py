@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What recorded idle periods came to, charged as replayed ones are: by the same code.
+"""Figures of recorded idle periods, charged as replayed ones are: by the same code.
 
 Energies are in pJ (1 mW * 1 ns), times in ns.
 """
@@ -39,7 +39,7 @@ _STAYS = {name: _OTHERWISE.get(name, name) for name in STAY_TYPES}
 
 
 class Source(Protocol):
-    """What can be judged: a recording, or a part of one."""
+    """Recording, or a part of one, that can be judged."""
 
     @property
     def path(self) -> Path:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a report is about: traces, their groups, and how people tell them apart."""
+"""Contents of a report: traces, their groups, and how people tell them apart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ class Report:
 
     @property
     def broken(self) -> bool:
-        """Whether a figure contradicts a rule."""
+        """A figure contradicts a rule."""
         return any(group.broken for group in self.groups)
 
     def energy_sources(self) -> list[str]:

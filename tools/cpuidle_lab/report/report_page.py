@@ -28,7 +28,7 @@ from cpuidle_lab.view.html_page import render as page
 COMMAND = "report"
 GENERATOR = generator(COMMAND)
 
-# What is better when it is lower, and so has a best one worth marking.
+# Figures that are better when they are lower, and so have a best one worth marking.
 _LOWER_IS_BETTER = ("regret", "power_mw", "latency_p99_us")
 
 # The figures of the tables, in this order; the rest is in the JSON.

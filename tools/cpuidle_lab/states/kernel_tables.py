@@ -26,7 +26,7 @@ State = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class Tables:
-    """What a kernel's sources state.
+    """State tables of a kernel's sources.
 
     Attributes:
         package_version: of the package that they are from.

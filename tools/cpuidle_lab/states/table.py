@@ -12,7 +12,7 @@ from cpuidle_lab.host.marks import MACHINE, NO_REQUEST, POLLING, plain
 # The greatest number of a CPU.
 CPUS_MAX = 65535
 
-# What is believed of an idle state and of the tick, ns; as in tools/native/periods.h.
+# Limits of belief for times of an idle state and of the tick, ns; as in tools/native/periods.h.
 _STATE_TIME_MAX = 2**44
 _TICK_MIN, _TICK_MAX = 100_000, 1_000_000_000
 # The library keeps a power in 32 bits.

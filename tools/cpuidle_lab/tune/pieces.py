@@ -167,7 +167,7 @@ def spread(recording: Recording, path: Path, folder: Path) -> Piece:
 
 @dataclass(frozen=True)
 class Split:
-    """What the search sees, and what it does not.
+    """Pieces that the search sees, and pieces that it does not.
 
     Attributes:
         search: what is searched on.
@@ -224,7 +224,7 @@ def gather(
 
 @dataclass(frozen=True)
 class Figures:
-    """What a governor comes to on some pieces, each of which counts the same.
+    """Figures of a governor on some pieces, each of which counts the same.
 
     Attributes:
         regret: mean idle-energy regret against the oracle, percent.

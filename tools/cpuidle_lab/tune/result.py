@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a search came to: the Pareto front, one point of it, and how held-out traces judge it."""
+"""Result of a search: the Pareto front, one point of it, and its verdict by held-out traces."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -67,7 +67,7 @@ def _knee(points: Sequence[Point]) -> Point:
     return min(points, key=distance)
 
 
-# How one point of a front, by rising regret, is picked; the text is the help.
+# Ways to pick one point of a front, by rising regret; the text is the help.
 PICKS: dict[str, tuple[Callable[[Sequence[Point]], Point], str]] = {
     "knee": (
         _knee,
@@ -81,7 +81,7 @@ PICKS: dict[str, tuple[Callable[[Sequence[Point]], Point], str]] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the held-out traces judge the picked point against the default values.
+    """Verdict of the held-out traces on the picked point, against the default values.
 
     Attributes:
         better: less in one figure, and not more in the other.
@@ -175,7 +175,7 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """How it does on the held-out traces."""
+        """Its verdict by the held-out traces."""
         return judge(self.choice.held_out, self.references[0].held_out)
 
     def changes(self) -> dict[str, str]:

@@ -39,7 +39,7 @@ GRACE_S = 60
 # Seconds that a database, or another process that is making its tables, is waited for.
 WAIT_S = 60
 
-# How the databases say that another process has just made the same table or its first row.
+# Words of the databases for a table, or its first row, that another process has just made.
 _MADE_AT_ONCE = re.compile("already exists|duplicate|unique", re.IGNORECASE)
 
 # Seconds between looks at how far the search is.
@@ -224,7 +224,7 @@ class Stopped(Exception):  # noqa: N818 - nothing went wrong
 
 
 class _Worker:
-    """What one process does.
+    """Work of one process.
 
     Its parent's end of `line` says when to stop: by a word, or by being closed as its process ends.
     No lock is shared with other processes, since one that is killed would never let go of it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is searched: ranges of declared tunables, as Optuna's distributions."""
+"""Space of a search: ranges of declared tunables, as Optuna's distributions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Range:
 
     @property
     def log(self) -> bool:
-        """Whether ratios count, not differences."""
+        """Ratios count, not differences."""
         return not self.tunable.names and self.high + 1 >= LOG_FACTOR * max(1, self.low)
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What charts are drawn with: colours, axes, grids of panels, bars.
+"""Elements of charts: colours, axes, grids of panels, bars.
 
 Colours of text, axes and grid are left to the page, which knows light and dark.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a machine counts, as metrics in the text format of Prometheus.
+"""Counters of a machine, as metrics in the text format of Prometheus.
 
 Every figure is there for each CPU (`cpuidle_lab_cpu_...`) and for the machine (`cpuidle_lab_...`).
 All but ratios are counters of the kernel or the module, so Prometheus computes the rates, and

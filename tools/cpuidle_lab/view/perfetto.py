@@ -32,7 +32,7 @@ _KINDS = 4
 _ROOT = int.from_bytes(b"cpuidle")
 MARK = TrackDescriptor(uuid=_ROOT).SerializeToString()
 
-# What is an input of a decision, or the decision; the rest is its outcome.
+# Inputs of a decision, and the decision; the rest is its outcome.
 ARGUMENTS = tuple(DECISIONS)[: tuple(DECISIONS).index("entered")]
 OUTCOME = ("residency_ns", "ended_by_tick", "ideal", "above", "below")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `cpuidle-lab watch` looks at: two looks at a machine, and what lies between them.
+"""Data of `cpuidle-lab watch`: two looks at a machine, and the changes between them.
 
 Nothing here wakes a CPU: the kernel and the module count by themselves. A CPU's idle time is
 counted when it wakes up, so a long sleep shows late.
@@ -28,7 +28,7 @@ _CPUS = "/sys/devices/system/cpu"
 
 @dataclass(frozen=True)
 class StateCount:
-    """What the kernel has counted for one idle state of one CPU.
+    """Counts of the kernel for one idle state of one CPU.
 
     Attributes:
         name: of the state.
@@ -241,7 +241,7 @@ def _cpu_view(before: Look, now: Look, cpu: int, seconds: float) -> CpuView:
         old = [StateCount(count.name, 0, 0) for count in counts]
     pairs = list(zip(counts, old, strict=True))
     entered = sum(_since(new.usage, count.usage) for new, count in pairs)
-    # What was slept before the last look may be counted in this one.
+    # Sleep before the last look may be counted in this one.
     idle = {
         new.name: min(1.0, _since(new.time_us, count.time_us) / 1e6 / seconds)
         for new, count in pairs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is missing between the events of a CPU, as a format says it."""
+"""Events missing between those of a CPU, as a format says it."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -28,7 +28,7 @@ _LINE = re.compile(
     r"\[(\d{1,4})\]\s+(?:[^\s\d:]\S{2,9}\s+|\S{4,9}\s+(?=\d+\.))?(\d{1,12})\.(\d{6}|\d{9}):\s+"
     r"(?:\d+\s+)?(?:(\w+):)?(\w+):\s*(.*)$"
 )
-# How the line of an event begins, and where it may have been broken before it has a name.
+# Beginning of an event's line, and places where it may have been broken before its name.
 _HEAD = re.compile(r"^(?:[^\[]*[-\s])?\d{1,9}\s+(?:\([-\s\d]{4,8}\)\s+)?\[(\d{1,4})\](?=\s|$)")
 _CUT = re.compile(r"^[^\[]*\[(\d{1,4})\](?:\s+[^\s:]{3,10})?(?:\s+\d{1,12}\.\d{6,9}:)?\s*$")
 _QUOTED = re.compile(r"^(?:>\s?)+")
@@ -164,7 +164,7 @@ def _event(found: re.Match[str], holes: Holes) -> Event | None:
     if name == "print":
         text = re.sub(r"^(?:0x)?[0-9a-f]{6,}:?\s+|^tracing_mark_write:\s*", "", rest).strip()
         return Event(cpu, ts, name, text=text)
-    # What follows the fields of an event is none of them.
+    # Text behind the fields of an event is none of them.
     pairs = dict(reversed(_PAIR.findall(rest)))
     values = _values(name, rest, pairs)
     if name == "cpu_idle" and "state" not in values:
