@@ -62,7 +62,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Second:
-    """What the pinned task measured in one second, in ns.
+    """Times that the pinned task measured in one second, in ns.
 
     Attributes:
         run: in which it ran.
@@ -87,7 +87,7 @@ class Second:
 
 @dataclass(frozen=True)
 class Result:
-    """What the changes came to.
+    """Result of the changes.
 
     Attributes:
         failure: one sentence, empty if all is well.

@@ -4,7 +4,7 @@
 # after each of them.
 # shellcheck shell=sh disable=SC2154
 
-# What is walked, but for the folder of the events.
+# The folders to be walked, but for that of the events.
 roots() {
 	ls -d $knobs /sys/kernel/debug/cpuidle_emul /sys/module/cpuidle_lab/parameters \
 		/sys/module/cpuidle_emul/parameters /sys/devices/virtual/powercap/cpuidle-emul \

@@ -67,7 +67,7 @@ exit code: 0 if nothing was reported, 1 if something was or the run failed, 2 us
 
 @dataclass
 class File:
-    """What was done to a file.
+    """Counts of the operations on a file.
 
     Attributes:
         mode: permissions, as an octal number says.
@@ -84,7 +84,7 @@ class File:
 
 @dataclass
 class Answers:
-    """What the files said.
+    """Answers of all files.
 
     Attributes:
         operations: number of calls by name, then by result ("ok" or an error's name).

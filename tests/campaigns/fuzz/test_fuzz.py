@@ -81,7 +81,7 @@ def test_nothing_is_found(target: str, tmp_path: Path) -> None:
     assert done.stdout == f"{RUNS[target]} runs\n"
 
 
-# What is broken is found.
+# A broken target is found.
 @pytest.mark.full
 @pytest.mark.parametrize("target", FAULTS)
 def test_a_fault_is_found(target: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 # make's arguments for each way.
 ARGUMENTS = {"build": "", "W=1": "W=1", "clang": "LLVM=1", "sparse": "C=2"}
 
-# What is needed to build, by Debian's release: the compilers of its kernels, and libraries of the
+# Packages needed to build, by Debian's release: the compilers of its kernels, and libraries of the
 # programs that come with their headers.
 PACKAGES = {
     "bookworm": (

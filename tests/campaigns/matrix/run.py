@@ -23,7 +23,7 @@ from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
 from tests import runner  # noqa: E402
 from tests.campaigns.matrix import rows, table  # noqa: E402
 
-# What a row's result depends on.
+# Sources that a row's result depends on.
 TRIED = ("Kbuild", "VERSION", "module", "governors", "emul", "tests/campaigns/matrix")
 
 EPILOG = """\

@@ -28,7 +28,7 @@ COLUMNS = ("row", "kernel", "idle states", *WAYS, *STEPS, "run")
 
 @dataclass(frozen=True)
 class Cell:
-    """What became of one step.
+    """Result of one step.
 
     Attributes:
         word: one of OK, FAIL, ABSENT, UNTRIED.
@@ -41,7 +41,7 @@ class Cell:
 
 @dataclass
 class Outcome:
-    """What became of one row.
+    """Result of one row.
 
     Attributes:
         row: its name.

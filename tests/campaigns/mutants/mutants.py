@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# What takes an operator's place: the edge moved by one, and the opposite.
+# Replacements of an operator: the edge moved by one, and the opposite.
 OPERATORS = {
     "<": ("<=", ">="),
     "<=": ("<", ">"),
@@ -21,11 +21,11 @@ OPERATORS = {
 # Longer ones first, so that a part of one is never taken for another.
 OPERATOR = re.compile(r"<<=|>>=|->|<<|>>|" + "|".join(sorted(OPERATORS, key=len, reverse=True)))
 NUMBER = re.compile(r"\b(?:0[xX][0-9a-fA-F]+|[0-9]+)(?=[uUlL]*\b)")
-# What holds no code: comments, strings, characters.
+# Text that holds no code: comments, strings, characters.
 BLANK = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 NAMED_NUMBER = re.compile(r"#define[ \t]+\w+[ \t]")
-# What is true or does not compile.
+# Assertions, which are true or do not compile.
 ASSERTION = re.compile(r"\bstatic_assert\((?:[^;])*;")
 # The lesser or the greater of two, where an equal one is as good: a ? : or an assignment.
 OPERAND = r"\w+(?:->\w+|\.\w+|\[[^\]]*\])*"

@@ -38,7 +38,7 @@ NEEDED_PERCENT = 90.0
 # Processor time: the cases take a fraction of a second, a loop without end takes this.
 LIMIT_S = 5
 JOBS = 2
-# How the cases are built: quickly, and what survives that, under the sanitizers.
+# Builds of the cases: a quick one, and one under the sanitizers for survivors of that.
 MODES = ("fast", "asan")
 
 KILLED, SURVIVED, UNBUILDABLE = "killed", "survived", "unbuildable"
@@ -56,7 +56,7 @@ exit code: 0 if at least 90 % are killed and survivors.toml is right, 1 if not, 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a mutant.
+    """Fate of a mutant.
 
     Attributes:
         mutant: the change.

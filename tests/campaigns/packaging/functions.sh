@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# What the rounds in a clean root have in common: . /shared/functions.sh
+# Functions of all rounds in a clean root: . /shared/functions.sh
 # shellcheck shell=sh
 
 # snapshot FILE: every file, with its hash, every link, every directory. Left out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What must be true of a segment of a soak, and what it came to. Each bound has a reason here."""
+"""Conditions for a segment of a soak, and its verdict. Each bound has a reason here."""
 
 import json
 import re
@@ -41,7 +41,7 @@ WTEO_SUM = 10000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a segment came to.
+    """Verdict on a segment.
 
     Attributes:
         name: of the segment.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a soak is made of: operations drawn from a seed, and who decides in which segment."""
+"""Parts of a soak: operations drawn from a seed, and the governor of each segment."""
 
 from random import Random
 

@@ -50,7 +50,7 @@ class Account:
 
 @dataclass
 class Sample:
-    """What was written at one time.
+    """Values that were written at one time.
 
     Attributes:
         operations: served by the modules so far.

@@ -337,7 +337,7 @@ check() {
 }
 
 begin() {
-	# What comes before an oops is in the log if the machine goes on.
+	# Messages before an oops are in the log if the machine goes on.
 	echo 0 >/proc/sys/kernel/panic_on_oops
 	echo on >/proc/sys/kernel/printk_devkmsg
 	mount -t cgroup2 none $groups

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a storm is made of: rounds of random operations, the same for the same seed."""
+"""Parts of a storm: rounds of random operations, the same for the same seed."""
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ FILE = "module/debugfs.c"
 READ = "\tseq_puts(seq, CIL_VERSION);\n"
 HEAD = "static int version_show("
 
-# What is done at a read, and what that needs before the function.
+# Faults at a read, and the code that each needs before the function.
 FAULTS = {
     "use-after-free": (
         "\tchar *gone = kmalloc(64, GFP_KERNEL);\n\n"

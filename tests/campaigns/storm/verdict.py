@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What in a guest's log is a report, and which operations came before it."""
+"""The first report in a guest's log, and the operations before it."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ OPTIONS = ("log_buf_len=64M", "rcupdate.rcu_cpu_stall_timeout=120", "watchdog_th
 # For the guest: what is left when both modules have gone.
 LEFT = Path(__file__).with_name("left.sh").read_text()
 
-# What is logged as a warning and is none: foreign modules, refused parameters, a starved host, on
+# Warnings in the log that are none: foreign modules, refused parameters, a starved host, on
 # which the firmware's loops give up, too, when the disk resumes, and interrupts for all CPUs, which
 # QEMU gives to one that is just starting, too.
 EXPECTED = (
@@ -28,7 +28,7 @@ EXPECTED = (
     r"|APIC: Stale IRR: "
     r"|AE_AML_LOOP_TIMEOUT|derive routing for PCI INT A|PCI INT A: no GSI"
 )
-# What the checkers say, where any other warning is expected because memory is refused.
+# Words of the checkers, where any other warning is expected because memory is refused.
 SPLAT = re.compile(r"WARNING: |BUG: |INFO: |UBSAN: |ODEBUG: |Oops: |corruption|general protection")
 OPERATION = re.compile(r"^<\d+>\[.*?\] storm: (.*)")
 LINE = re.compile(r"^<(\d+)>(.*)")
@@ -43,7 +43,7 @@ OPERATIONS_SHOWN = 12
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a storm came to.
+    """Verdict on a storm.
 
     Attributes:
         failure: one sentence, empty if all is well.
