@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests of hints share: programs for the guest, and functions of its shell."""
+"""Common parts of the tests of hints: programs for the guest, and functions of its shell."""
 
 import subprocess
 import tempfile
@@ -10,7 +10,7 @@ from cpuidle_lab.lab import LabResult, LabRun, run_lab
 
 SOURCES = Path(__file__).resolve().parent / "hints"
 
-# What the kernel says of a foreign module, of a task whose only CPU goes, and of a busy host.
+# Messages of the kernel about a foreign module, of a task whose only CPU goes, and of a busy host.
 FOREIGN = (
     "out-of-tree module",
     "module verification failed",

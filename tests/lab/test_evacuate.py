@@ -14,7 +14,7 @@ from cpuidle_lab.lab import LabResult, LabRun, run_lab
 TOP = Path(__file__).resolve().parents[2]
 PACKAGE = TOP / "tools" / "cpuidle_lab"
 
-# What the kernel says of a foreign module, of a crowded host, and of a value refused at load.
+# Messages of the kernel about a foreign module, a crowded host, and a value refused at load.
 FOREIGN = (
     "out-of-tree module",
     "module verification failed",

@@ -89,7 +89,7 @@ def test_bad_hints_are_refused(tmp_path: Path) -> None:
     said = guest(
         tmp_path,
         """
-        # What is written, and the error that it must give.
+        # Writes a text, which must give the error.
         try() {
             error=$(sh -c 'echo "$1" >"$2"' - "$1" $hints 2>&1)
             case "$error" in *"$2") ;; *) fail "'$1' gives '$error', not '$2'" ;; esac

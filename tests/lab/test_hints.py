@@ -39,7 +39,7 @@ def test_interface_and_privileges(kernel: str, tmp_path: Path) -> None:
         expect ok hint $pid set none
         expect none hint $pid get
 
-        # What is not right changes nothing.
+        # A wrong value changes nothing.
         for wrong in 20 -21 9223372036854775807ns; do
             expect EINVAL hint $pid set $wrong
         done
@@ -542,7 +542,7 @@ def test_a_task_lingers_as_it_is_used_to_sleep(tmp_path: Path) -> None:
         lingers 300 30
         """,
     )
-    # What is not known is taken for the longest: 1 s, less an eighth of the time slept.
+    # An unknown length is taken for the longest: 1 s, less an eighth of the time slept.
     assert 3_500_000 < int(said["50-2"]) < 4_010_000
     assert 150_000 < int(said["50-400"]) < 450_000
     assert 1_150_000 < int(said["300-30"]) < 1_400_000

@@ -42,13 +42,13 @@ NOTHING_TO_DO = """
 attachments() { sed -n 's/^# attachments: //p' $hints; }
 governor gate
 echo "none: $(nobody hint 1000 repeat none)"
-# What the kernel does after the change of governors is over.
+# The kernel's work after the change of governors is over.
 usleep 2000000
 echo "none.interrupts: $(nobody hint 1000 quiet none)"
 echo "none.attachments: $(attachments)"
 echo "none.attached: $(tail -n 1 $hints)"
 
-# What is stored acts only while gate is current, and if it asks for other than the default.
+# A stored hint acts only while gate is current, and if it differs from the default.
 governor menu_ng
 sleep 1000 & pid=$!
 hint $pid set -20 >/dev/null
@@ -218,7 +218,7 @@ agrees "a change of user that no probe saw"
 kill $unseen $stays
 """
 
-# How long one of root's requests takes, in ns (mean, median, longest): alone, and beside 40
+# Time of one of root's requests, in ns (mean, median, longest): alone, and beside 40
 # processes of another user. Half of them have new hints settled all the time, half change theirs.
 # SCHED_FIFO leaves the locks as the only thing to wait for. Between requests the others run, so
 # that some request meets a holder of the lock that was preempted.
@@ -329,7 +329,7 @@ for task in $(ls /proc/$many/task); do
 done
 echo "limits: $(sort -u /tmp/limits | tr '\\n' ' ')"
 expect ok hint $mine set 77777ns
-# What root has, or had, of the reserve is not a user's by asking for the same.
+# A level that root has, or had, from the reserve is not a user's by asking for the same.
 expect ENOSPC hint 1001 as hint thread:$task set 77777ns
 expect ok hint $mine set none
 expect ENOSPC hint 1001 as hint thread:$task set 77777ns

@@ -14,7 +14,7 @@ from cpuidle_lab.lab import LabRun, built, run_lab
 TOP = Path(__file__).resolve().parents[2]
 FLAVOUR = "debug"
 pytestmark = [pytest.mark.lab, pytest.mark.full, pytest.mark.own_kernel(FLAVOUR)]
-# What a kernel says about any module that is not its own, and about any tests.
+# Messages of a kernel about any module that is not its own, and about any tests.
 EXPECTED = ("loading out-of-tree module taints kernel", "module verification failed", "kunit")
 
 SCRIPT = """

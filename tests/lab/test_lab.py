@@ -132,7 +132,7 @@ def test_an_early_end_is_reported_with_the_last_words(tmp_path: Path) -> None:
 
 
 def test_a_log_without_its_beginning_is_no_log(tmp_path: Path) -> None:
-    """What the kernel's buffer did not hold may have been a warning."""
+    """Messages that the kernel's buffer did not hold may have been warnings."""
     for name, text in (("status", "0"), ("output", ""), ("uptime", "1.0")):
         (tmp_path / name).write_text(text)
     (tmp_path / "dmesg").write_text(f"<6>[ 1.0] {SCRIPT_BEGINS}\n<4>[ 2.0] WARNING: x\n")

@@ -122,7 +122,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was traced on a machine."""
+    """Events that were traced on a machine."""
 
     decisions: dict[tuple[str, str], Line]
     outcomes: dict[tuple[str, str], Line]
@@ -227,7 +227,7 @@ def test_every_governor_reaches_the_deepest_of_ten_states(session: LabResult) ->
         assert (len(group.names), group.names[9]) == (10, "C9")
         # One of two CPUs rests there.
         assert group.residency_ns[9] > 100_000_000, group.governor
-        # How large it is depends on the host's time: some dozen intervals in a second.
+        # Its size depends on the host's time: some dozen intervals in a second.
         regret = group.values["regret"]
         assert regret is not None and regret >= 0, group.governor
 

@@ -16,7 +16,7 @@ OURS = ["teo_ng", "menu_ng", "wteo", "gate"]
 # Only where the kernel can have it.
 PROGRAMS = "bpf"
 
-# What the kernel itself says about any module from outside its tree.
+# Messages of the kernel itself about any module from outside its tree.
 TAINT = ("loading out-of-tree module taints kernel", "module verification failed")
 
 # A guest in real time says this if the host did not run it for a while.

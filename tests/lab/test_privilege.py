@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a user without privileges can do with each file of the modules: next to nothing.
+"""Rights of a user without privileges at each file of the modules: next to none.
 
 Who may ask for which hint through the device is in test_hints.py; here is who may open what, and
 what CAP_SYS_NICE alone is worth.
@@ -18,7 +18,7 @@ from tests.lab.hints_guest import FUNCTIONS, program
 TOP = Path(__file__).resolve().parents[2]
 DOCUMENT = TOP / "docs/security.md"
 
-# What everybody may do with a file: r(ead), w(rite) or nothing (-); the first pattern counts.
+# Rights of everybody at a file: r(ead), w(rite) or none (-); the first pattern counts.
 RIGHTS = {
     "/dev/cpuidle_latency": "rw",
     "/sys/kernel/debug/cpuidle_lab/*": "-",
@@ -36,7 +36,7 @@ RIGHTS = {
     "/sys/devices/system/cpu/cpuidle/*": "r",
 }
 
-# Who looks, and how: debugfs and tracefs as they are mounted, and open to everybody, so that the
+# Ways to look: debugfs and tracefs as they are mounted, and open to everybody, so that the
 # modes of the files themselves count.
 LOOKS = ("closed", "closed-namespace", "open", "open-namespace")
 

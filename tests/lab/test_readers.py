@@ -65,5 +65,5 @@ def test_each_reader_replays_from_its_first_checkpoint(session: LabResult, name:
         missed = decisions_before(recording, PERIOD_NS)
     assert found.identical == found.compared, found.first
     assert found.compared > 2_000
-    # What it recorded before it asked: the shell's own decisions.
+    # Decisions recorded before it asked: the shell's own.
     assert found.unknowable <= (10 if name == "asks" else missed)

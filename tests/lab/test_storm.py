@@ -186,5 +186,5 @@ def test_a_fault_is_found(fault: str, said: str, further: str) -> None:
     command = [sys.executable, str(RUN), "--rounds", "1", "--seed", "0", "--sabotage", fault]
     done = subprocess.run([*command, *further.split()], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    # What is said on the console, too, ends the storm as an error.
+    # A message that is on the console, too, ends the storm as an error.
     assert said in done.stdout + done.stderr
