@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What all tests start from, and the two tiers of them.
+"""Common start of all tests, and the two tiers of them.
 
 Tests marked `full` run only with --full, or if they are named on the command line. With --slice
 some of them run, and no others: see tests/long.py.
@@ -27,7 +27,7 @@ SENT: dict[int, Any] = {
     signal.SIGQUIT: signal.SIG_DFL,
 }
 
-# Whose tests boot machines.
+# The folder of the tests that boot machines.
 MACHINES = "tests/lab/"
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How many lines and branches of a source a run reached, by gcov."""
+"""Number of a source's lines and branches that a run reached, by gcov."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Missed:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What was reached of one source.
+    """Coverage of one source.
 
     Attributes:
         source: name of the file.

@@ -23,7 +23,7 @@ SHARE_S = LIMIT_S / 2
 # A test that still runs then is cut off: with a cache that is empty a slice takes longer.
 CUT_S = 780.0
 
-# How old a commit has to be for its files not to count as changed, before the newest commit.
+# Age before the newest commit from which on the files of a commit do not count as changed.
 CHANGED_S = 4 * 3600
 
 

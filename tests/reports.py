@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What pytest's report says besides verdicts: the state of the host, and the time by part."""
+"""Lines of pytest's report besides verdicts: the state of the host, and the time by part."""
 
 import os
 import re

@@ -66,12 +66,12 @@ class Decided:
 
     @property
     def usable(self) -> bool:
-        """Whether it is known what became of it."""
+        """Its outcome is known."""
         return self.kind is not None
 
     @property
     def short(self) -> bool:
-        """Whether the period was no longer than the exit latency of its state."""
+        """The period was no longer than the exit latency of its state."""
         return 0 < EXIT[self.entered] >= self.residency
 
     @property
@@ -81,12 +81,12 @@ class Decided:
 
     @property
     def stopped(self) -> bool:
-        """Whether the tick was stopped already."""
+        """The tick was stopped already."""
         return bool(self.flags & tr.TICK_STOPPED)
 
     @property
     def overslept(self) -> bool:
-        """Whether the CPU was to be woken by itself long before."""
+        """The CPU was to be woken by itself long before."""
         due = self.sleep if self.stop_tick or self.stopped else self.delta
         if self.kind != 0 or self.entered == POLLING or due >= 2**50:
             return False
@@ -103,7 +103,7 @@ def near(at: int, grid: int) -> bool:
 
 
 class Story:
-    """What the decisions of a CPU tell, each from itself and those beside it."""
+    """Story that the decisions of a CPU tell, each from itself and those beside it."""
 
     def __init__(self, decided: list[Decided]) -> None:
         self.decided = decided
@@ -281,7 +281,7 @@ def plainly(decided: list[Decided]) -> list[dict[str, Any]]:
     for number, group in enumerate(groups):
         first, last = decided[group[0]], decided[group[-1]]
         length, awake, flags = story.end(group)
-        # What lies between the last interval and this one, and between this one and the next?
+        # Is the gap between the last interval and this one known, and the one before the next?
         earlier = groups[number - 1][-1] if number else -1
         known_before = number > 0 and not any(map(story.apart, range(earlier + 1, group[0] + 1)))
         after = groups[number + 1][0] if number + 1 < len(groups) else len(decided)

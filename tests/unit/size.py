@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""How large each governor is: lines of code and comment, its description, its tunables.
+"""Size of each governor: lines of code and comment, its description, its tunables.
 
 Examples:
   make size                 all governors

@@ -21,7 +21,7 @@ POWER = (1000, 450, 300, 60)
 
 NUMBER = {"teo_ng": 0, "menu_ng": 1, "wteo": 2, "gate": 3, "bpf": 4}
 
-# What decides under these: the base, or the program in BPF.
+# Policies that decide under these: the base, or the program in BPF.
 BASES = {"gate": "menu", "bpf": "bpf:wteo@0123456789abcdef"}
 
 # Columns of an interval that have one number a row.
@@ -36,7 +36,7 @@ WORKLOADS: dict[str, Law] = {
     "bursts": lambda r: r.choice([8e3, 15e3, 3e6]) * r.uniform(0.8, 1.2),
 }
 
-# How far each toy governor's guess of the interval is off, as the sigma of a lognormal law.
+# Error of each toy governor's guess of the interval, as the sigma of a lognormal law.
 SKILL = {"teo_ng": 0.9, "menu_ng": 1.4, "wteo": 0.35, "gate": 1.4, "bpf": 0.35, "menu": 1.4}
 
 

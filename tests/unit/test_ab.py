@@ -95,7 +95,7 @@ def result(root: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> A
     return json.loads(capsys.readouterr().out)
 
 
-# What a session does.
+# The session.
 
 
 def test_every_governor_has_a_turn_in_every_round_after_one_to_warm_up(root: Path) -> None:
@@ -238,7 +238,7 @@ def test_an_odd_number_of_rounds_is_balanced_within_one() -> None:
         assert sorted(first.values()) == [5, 6]
 
 
-# What comes out.
+# The output.
 
 
 def test_a_difference_is_found_and_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -510,7 +510,7 @@ def test_a_metric_that_is_not_there_ends_it(
     assert contents(root) == before
 
 
-# What is refused before anything is changed.
+# Refusals before anything is changed.
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What Python reads from the headers of the replay library is what the compiler has."""
+"""Python reads the same from the headers of the replay library as the compiler."""
 
 import shutil
 import subprocess

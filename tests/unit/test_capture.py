@@ -52,7 +52,7 @@ def contents(root: Path) -> dict[str, str]:
     return command.contents(root, {"notes", "recorded-arguments", "reset", "trace_marker"})
 
 
-# What a session does.
+# The session.
 
 
 def test_records_a_workload_and_leaves_the_machine_as_it_was(root: Path) -> None:
@@ -407,7 +407,7 @@ def test_events_left_on_by_a_dead_recorder_are_turned_off(
     assert "events/enable=0" in log.writes
 
 
-# What is refused before anything is changed.
+# Refusals before anything is changed.
 
 
 def remove(root: Path, name: str) -> None:

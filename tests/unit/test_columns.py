@@ -437,7 +437,7 @@ def answered(counts: list[int], first: int = 0) -> dict[str, Any]:
     }
 
 
-# What is played counts the answers of each interval: one too many would be another memory's.
+# Replay counts the answers of each interval: one too many would be of foreign memory.
 @pytest.mark.parametrize(
     ("changes", "word"),
     [

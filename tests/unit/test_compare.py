@@ -486,7 +486,7 @@ def test_instructions_are_the_governors_own_and_repeatable(traces: list[Path]) -
     # It asks TEO, and then it draws.
     assert count("wteo_rfc", 500, history_size=0) > 1.1 * teo
     assert count("menu_ng", 500, history_size=128) > 1.1 * count("menu_ng", 500)
-    # What is around the governor is not counted, neither the program's start nor the replay.
+    # Code around the governor is not counted, neither the program's start nor the replay.
     assert count("teo_ng", 20) < 1000
     assert 0.5 < count("teo@7.2", 500) / teo < 1.5
 

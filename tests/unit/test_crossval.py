@@ -579,7 +579,7 @@ def test_pages_state_the_error_of_the_workload(
 
 
 def test_each_workload_of_the_lab_was_measured() -> None:
-    """What reports quote is the table of docs/measured/crossval.md."""
+    """Reports quote the table of docs/measured/crossval.md."""
     from cpuidle_lab.lab.workloads import WORKLOADS
 
     known = trust.measured()

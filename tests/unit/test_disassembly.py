@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the compiler made of the module: no indirect branch into the kernel, no cost untraced."""
+"""Machine code of the module: no indirect branch into the kernel, no cost untraced."""
 
 import re
 import subprocess

@@ -505,7 +505,7 @@ def test_gate_is_cheap_in_the_lab() -> None:
     assert len(cases) == len(decisions.CASES)
     assert min(case["decisions"] for case in cases.values()) > 300
     base = cases["wteo", 0, 0]["mean"]
-    # What else differs between two runs of a program is far less than a hundredth.
+    # Other differences between two runs of a program are far less than a hundredth.
     assert abs(cases["gate", 0, 0]["added"]) < base / 50
     hinted = [case["added"] for case in cases.values() if case["hinted_tasks"]]
     assert min(hinted) > 25  # they are in force

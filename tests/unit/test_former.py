@@ -26,7 +26,7 @@ from tests.unit.tracedat import Trace
 NAME, NUMBER = "wteo_rfc", 3
 # 44 idle periods of CPU 1 in the lab, recorded at 4327bd0, whose module had the governor.
 ROWS = Path(__file__).parent / "recordings/wteo_rfc.tsv"
-# What the CPU's governor knew before the first of them.
+# State of the CPU's governor before the first of them.
 FRESH = "c-muNpbyBO8u@qGL}!H*Ae#e-6J9YeFaqhcv@|vjBz6A@0EYiGbE3nj+QFk10E|&8O8"
 
 

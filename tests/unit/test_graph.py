@@ -37,7 +37,7 @@ WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 
 INLINE = re.compile(r"^static (?:__always_)?inline [\w\s*]*?\b(\w+)\(", re.MULTILINE)
 
-# What a header gives others, besides what the source behind it defines.
+# Definitions that a header has for others, besides those of the source behind it.
 IN_HEADERS = (
     # Each header of events has its own TRACE_SYSTEM.
     re.compile(r"^#define\s+(?!TRACE_)(\w+)", re.MULTILINE),
@@ -52,7 +52,7 @@ DEFINITIONS = (
     re.compile(r"^DEFINE_(?:MUTEX|STATIC_KEY_FALSE|STATIC_CALL)\((\w+)", re.MULTILINE),
 )
 # Functions, data, pointers to functions, and data that a macro defines.
-# What a header declares: the header of a wing does for sources of the wing.
+# Declarations of a header: the header of a wing declares for sources of the wing.
 DECLARED = re.compile(r"^(?!static\b)\w[\w\s*]*?\b(\w+)\([^;{}]*\);", re.MULTILINE)
 STATIC = (
     re.compile(r"^static (?!inline\b)[\w\s*]*?\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE),

@@ -57,7 +57,7 @@ def written(path: Path, content: str) -> Path:
     return path
 
 
-# What is lost: events that are counted, places without a number; of CPU 1, or of all.
+# Losses: events that are counted, places without a number; of CPU 1, or of all.
 WORDINGS = {
     "CPU:1 [LOST 1740 EVENTS]": (1740, 0, False),
     "CPU:1 [LOST EVENTS]": (0, 1, False),
@@ -234,7 +234,7 @@ def test_lines_of_all_events_are_put_together(tmp_path: Path, seed: int) -> None
 
 
 # The CPU in brackets is the CPU, whether the field is there or not.
-# What follows on a line of its own tells nothing that the event has told.
+# Text on a line of its own tells nothing that the event has told.
 @pytest.mark.parametrize(
     "rest", ["", " cpu_id=0", "\ncpu_id=1", " \n cpu_id=1", f"\nstate={EXIT}", "\nRegards"]
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What holds for every result, and the shares from which on there is no regret."""
+"""Rules for every result, and the shares from which on there is no regret."""
 
 import json
 from collections.abc import Sequence

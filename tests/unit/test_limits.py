@@ -287,7 +287,7 @@ def test_bayes_is_not_above_the_floor_of_a_one_shot_choice(name: str, machine: s
     assert floor is not None
     chosen = play("bayes", states, stream(name, machine, count))
     last = {column: found[count // 2 :] for column, found in chosen.items()}
-    # What it has to learn first, and relearn after each change, takes part of the stream.
+    # Learning at first, and again after each change, takes part of the stream.
     slow = {"bursts": 1.25, "regimes-60": 1.15, "regimes-500": 1.06, "drift": 1.05}
     assert 1 + regret(last) / 100 <= slow.get(name, 1.03) * (1 + floor / 100)
 

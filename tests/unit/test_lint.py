@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `make lint` runs beside test_style.py: each tool has nothing to say about the tree."""
+"""Tools that `make lint` runs beside test_style.py: none has anything to say about the tree."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ SERIES = "6.12"
 # A complaint about a file of the tree, not about a header of Debian's.
 COMPLAINT = re.compile(r"\b(?:module|governors|emul)/\S+:\d+:.*\b(?:warning|error):.*")
 
-# What shellcheck's warnings are waived for, by script. The guests' shell is busybox; their scripts
+# Waived warnings of shellcheck, by script. The guests' shell is busybox; their scripts
 # pass numbers, and words that are meant to be split.
 SHELL_WAIVED = {
     "tests/campaigns/evacuation/guest.sh": "SC2145",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a longer window costs menu_ng, in instructions.
+"""Cost of a longer window for menu_ng, in instructions.
 
 Callgrind counts every select + update of kunit/bench_menu.c. Run as a program,
 this file prints the table for all window sizes; as a test it demands that 128

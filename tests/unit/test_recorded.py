@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What was recorded is charged as what is played."""
+"""Recorded idle periods are charged as replayed ones are."""
 
 from pathlib import Path
 

@@ -507,7 +507,7 @@ def test_a_timer_that_ends_a_poll_is_served_within_it(recorder: int, longer: int
         assert probe.residencies == [*served, 5_000, 5_000]
 
 
-# What wakes the CPU is done within the poll: the interval ends up to 10 us after the limit of 20.
+# The waker's work is done within the poll: the interval ends up to 10 us after the limit of 20.
 @pytest.mark.parametrize(("length", "polls"), [(30_000, 0), (30_001, 1)])
 def test_a_poll_that_was_woken_outlasts_its_limit(length: int, polls: int) -> None:
     assert asked(length, 10 * MS, [], on=SKX)[1].polls == polls

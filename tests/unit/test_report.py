@@ -109,7 +109,7 @@ def test_own_wakeups_are_merged(scratch: Path, again: dict[str, int]) -> None:
     assert group.values["regret"] == pytest.approx(100 * (402.4 / 281.2 - 1))
 
 
-# What the tick found to do ended the interval, though the tick is what woke the CPU.
+# Work that the tick found ended the interval, though the tick is what woke the CPU.
 @pytest.mark.parametrize("again", [{"tick": 1, "stop_tick": 0}, {"poll": 1}])
 def test_no_merging_where_another_task_ran(scratch: Path, again: dict[str, int]) -> None:
     first = replace(Period(1, 402 * US), **again)

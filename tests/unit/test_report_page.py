@@ -116,7 +116,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     assert "fewer than 100 idle intervals, so not in the summary" in text
 
 
-# What was changed while recording is part of the report.
+# A change while recording is part of the report.
 def test_changes_are_shown(scratch: Path) -> None:
     builder = Builder()
     builder.config()

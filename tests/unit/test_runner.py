@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How the programs of the tests begin and end."""
+"""Start and end of the programs of the tests."""
 
 import signal
 from collections.abc import Callable

@@ -114,7 +114,7 @@ def test_a_unit_that_would_have_no_cpu(host: Host) -> None:
 def test_a_unit_that_does_not_follow(
     host: Host, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
 ) -> None:
-    """What was changed before it is changed back."""
+    """The units changed before the one that fails are changed back."""
     monkeypatch.setattr(slices, "_TAKES_EFFECT_S", 0.05)
     (host.state / f"user.slice.{fault}").touch()
     with pytest.raises(UserError, match=said), slices.without(host.tree, [7]):

@@ -194,7 +194,7 @@ def test_each_way_records_its_events_and_says_itself(root: Path, way: str) -> No
     assert len(kernel) == 1 and kernel[0].endswith(f" way={way}")
     told = [mark.split()[0] for mark in tree.marks]
     assert told[0] == "stock" and told.index("phase") > told.index("stock")
-    # What may have changed is written once more.
+    # Values that may have changed are written once more.
     begin = [mark for mark in tree.marks if mark.startswith("stock machine ")]
     end = [mark for mark in tree.marks if mark.startswith("stock end ")]
     assert end and [line.replace("stock end", "stock machine") for line in end] == begin

@@ -26,7 +26,7 @@ from tests.unit.tracedat import Event, Field
 
 STATES = "POLL:0:0:1000,C1:2:2:450,C1E:10:20:300,C6:133:600:60"
 
-# What the reader may allocate; it maps a page of the file for each CPU.
+# Memory that the reader may allocate; it maps a page of the file for each CPU.
 MEMORY = 32 << 20
 
 

@@ -101,7 +101,7 @@ def test_fields(tmp_path: Path, order: str) -> None:
     }
 
 
-# What the trace says of its numbers is used, and numbers it does not name are shown as such.
+# Names that the trace gives to numbers are used; numbers without a name are shown as such.
 def test_symbols(tmp_path: Path) -> None:
     trace = tr.load(small(tmp_path / "t.dat"))
     for number, name in GOVERNORS.items():

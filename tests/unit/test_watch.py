@@ -85,7 +85,7 @@ def build_arguments(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-# What is read.
+# Reading.
 
 
 def test_stats_are_read_and_foreign_lines_left_out() -> None:
@@ -132,7 +132,7 @@ def test_hints_are_shown_where_the_gate_heeds_them(root: Path) -> None:
     assert (seen.base, seen.limits_us) == ("menu", {0: 20, 2: 2000})
 
 
-# What is made of it.
+# Figures made of it.
 
 
 def sample(when_s: float, counts: list[tuple[int, int]], tallies: str = "") -> Look:
@@ -260,7 +260,7 @@ def test_the_gate_names_its_base(root: Path, capsys: pytest.CaptureFixture[str])
     assert re.search(r"\| +0 \|.*\| +20\|", out)
 
 
-# What is missing.
+# Missing values.
 
 
 def note(capsys: pytest.CaptureFixture[str]) -> str:
