@@ -35,7 +35,7 @@ BUILD_PACKAGES = (
 LINT_RELEASE = "trixie"
 LINT_PACKAGES = ("lintian",)
 
-# What the packages depend on, installed beforehand since the roots have no network.
+# Dependencies of the packages, installed beforehand since the roots have no network.
 USER_PACKAGES = ("dkms", "xz-utils", "kmod", "python3", "python3-rich", "python3-venv")
 
 # Not part of a release of the sources.
