@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What experiments in the lab have in common: hashes of a boot, and cells that were not booted."""
+"""Common parts of experiments in the lab: hashes of a boot, and cells that were not booted."""
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -31,7 +31,7 @@ UNJUDGED = "figures only"
 # Ours is of something else than the original's; the page says of what.
 UNLIKE = "not comparable"
 
-# How much is measured.
+# Scales of a measurement.
 QUICK, USUAL, ORIGINAL = "quick", "usual", "original"
 
 # Every run has so many seeds, unless the command says otherwise.
@@ -93,7 +93,7 @@ class Row:
 
     @property
     def measured(self) -> bool:
-        """Whether there is a figure, or a verdict on a promise."""
+        """It has a figure, or a verdict on a promise."""
         return bool(self.ours) or self.state not in ("", ABSENT)
 
     @property
@@ -129,7 +129,7 @@ def number(value: float) -> str:
 
 @dataclass
 class Result:
-    """What an experiment found.
+    """Result of an experiment.
 
     Attributes:
         rows: the original's figures beside ours.
@@ -170,7 +170,7 @@ class Experiment(Protocol):
 
     @property
     def claim(self) -> str:
-        """What the original says, in a sentence."""
+        """Claim of the original, in a sentence."""
 
     @property
     def source(self) -> str:
@@ -178,11 +178,11 @@ class Experiment(Protocol):
 
     @property
     def question(self) -> str:
-        """What is measured; Markdown."""
+        """Subject of the measurement; Markdown."""
 
     @property
     def in_lab(self) -> bool:
-        """Whether it boots the lab."""
+        """It boots the lab."""
 
     def refusals(self, request: Request) -> list[str]:
         """Return what is missing, as sentences; nothing may have started."""

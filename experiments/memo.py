@@ -34,7 +34,7 @@ _SHIM = build.NATIVE / "mainline"
 # Figures are kept so often, in s.
 _KEEP_S = 1.0
 
-# What drives every governor.
+# Sources that drive every governor.
 _ENGINE = [_REPLAY / name for name in ("engine.c", "play.c")]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

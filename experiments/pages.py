@@ -90,7 +90,7 @@ def render(
     return "\n\n".join(wrapped(part) for part in parts if part) + "\n"
 
 
-# What is not text to be filled: code, tables, headings, numbered lists, pictures, comments.
+# Lines that are no text to be filled: code, tables, headings, numbered lists, pictures, comments.
 _AS_IT_IS = re.compile(r"    |\||#|!|<|\d\. ")
 
 

@@ -38,7 +38,7 @@ _FORMAT = 1
 # Behind the label of a cell that was booted.
 IN_LAB = ", in the lab"
 
-# What a cell came to for each seed, or why there is nothing.
+# Figures of a cell for each seed, or the reason that there are none.
 Found = list[Played] | str
 
 
@@ -107,12 +107,12 @@ class Case:
 
     @cached_property
     def described(self) -> Description:
-        """What the file says."""
+        """Contents of the file, checked."""
         return read(self.path)
 
     @property
     def in_lab(self) -> bool:
-        """Whether a cell is booted, too."""
+        """At least one cell is booted, too."""
         case = self.described
         return any(isinstance(lab.place_of(case, cell), lab.Place) for cell in case.cells)
 
@@ -128,17 +128,17 @@ class Case:
 
     @property
     def claim(self) -> str:
-        """What the original says."""
+        """Claim of the original."""
         return self.described.claim
 
     @property
     def source(self) -> str:
-        """Where it says so."""
+        """Source of the claim."""
         return self.described.source
 
     @property
     def question(self) -> str:
-        """What is measured."""
+        """Subject of the measurement."""
         return self.described.question
 
     def refusals(self, _: Request) -> list[str]:
@@ -155,7 +155,7 @@ class Case:
         # A governor that replay cannot have, the lab cannot have either.
         without = [n for n, found in enumerate(replayed) if isinstance(found, str)]
         booted = lab.measure(replace(case, cells=tuple(chosen)), without, request, memo, phase)
-        # What was replayed stands above what was booted, cell by cell.
+        # Replayed figures stand above booted ones, cell by cell.
         both = [
             [(cell, "", found)] + ([(cell, IN_LAB, booted[n] or NOT_BOOTED)] if n in booted else [])
             for n, (cell, found) in enumerate(zip(case.cells, replayed, strict=True))

@@ -13,7 +13,7 @@ from experiments.cases.schema import Figure
 
 @dataclass(frozen=True)
 class Played:
-    """What a governor came to on a stream; times in ns, energies in pJ, by state where a list.
+    """Result of a governor on a stream; times in ns, energies in pJ, by state where a list.
 
     Attributes:
         idle_ns: length of the intervals.

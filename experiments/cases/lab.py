@@ -35,7 +35,7 @@ from experiments.experiment import Request
 from experiments.memo import Memo
 
 PLAYER = programs.Program("player", "experiments/cases/player.c")
-# What plans the boots, and what reads their results.
+# Code that plans the boots, and code that reads their results.
 CODE = [
     *(Path(str(one.__file__)) for one in (law, figures, phases, recorded)),
     Path(__file__),
@@ -67,7 +67,7 @@ _LIMIT_S = 1800
 
 @dataclass(frozen=True)
 class Place:
-    """How a cell is set up in the guest.
+    """Place of a cell in the guest.
 
     Attributes:
         kernel: series of the guest's.

@@ -22,7 +22,7 @@ from cpuidle_lab.replay.engine import INTERVAL_TYPES, fitting
 
 COUNT_MAX = 2_000_000
 
-# What ends no interval: it lies behind every timer.
+# Time that ends no interval: it lies behind every timer.
 NEVER = float("inf")
 
 Times = float | Mapping[str, Any] | None
@@ -163,7 +163,7 @@ def intervals(
     spent = length + busy + slack_ns
     flags = np.where(length == timer, columns.GAP | columns.TIMER, columns.GAP)
     if tick_stopped:
-        # What came before the first is not known, but that the tick was stopped is.
+        # Of the time before the first only the stopped tick is known.
         flags = flags & ~columns.GAP | columns.CONTINUED
         flags[0] |= columns.GAP
     frame = pl.DataFrame(

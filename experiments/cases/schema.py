@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a case's YAML file says, checked."""
+"""Contents of a case's YAML file, checked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -21,7 +21,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Stream:
-    """What is played.
+    """Intervals that are played.
 
     Attributes:
         phases: kinds of intervals, in their order.
@@ -38,7 +38,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Figure:
-    """What is measured: see figures.py.
+    """Figure that is measured: see figures.py.
 
     Attributes:
         kind: a name of figures.KINDS.
@@ -80,7 +80,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Bisect:
-    """How the kernel is found at which the figure changes.
+    """Search for the kernel at which the figure changes.
 
     Attributes:
         governor: of the kernel: "teo".

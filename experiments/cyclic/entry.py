@@ -30,7 +30,7 @@ from experiments.memo import Memo
 TABLE = "skl"
 HZ = 250
 
-# What plans the boots and reads their results.
+# Code that plans the boots and reads their results.
 CODE = [Path(__file__), Path(energy.__file__)]
 
 GOVERNORS = ("menu", "ladder", "menu_ng", "teo_ng", "wteo")

@@ -19,7 +19,7 @@ from experiments.experiment import ORIGINAL, Request, Result, Row
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
-# What plans the boots and reads their results.
+# Code that plans the boots and reads their results.
 CODE = [Path(__file__), HERE / "table.py", HERE / "guest.sh"]
 RECORDS = programs.Program("records", "experiments/evacuate/records.c")
 

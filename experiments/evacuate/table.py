@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Change:
-    """What a trace tells of one evacuation; times in ms after the first write began.
+    """One evacuation, as a trace tells it; times in ms after the first write began.
 
     Attributes:
         written_ms: the last write returned.

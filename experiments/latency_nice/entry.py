@@ -52,7 +52,7 @@ class Claim:
     agrees: tuple[float, float] | None = None
 
 
-# What decides the figures besides the modules.
+# Sources that decide the figures besides the modules.
 PLAN = ("cells.py", "guest.sh", "scheduler.bpf.c")
 
 LESS, MORE = (0.0, 0.999), (1.001, 1e9)

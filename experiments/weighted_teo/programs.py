@@ -25,7 +25,7 @@ from experiments.experiment import ORIGINAL, QUICK, SEEDS, UNLIKE, USUAL, Reques
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
-# What plans the boots and reads their results.
+# Code that plans the boots and reads their results.
 CODE = [Path(__file__), Path(energy.__file__)]
 EBIZZY = programs.Program("ebizzy", "experiments/weighted_teo/ebizzy.c")
 
@@ -52,7 +52,7 @@ LENGTHS_S: Mapping[str, Mapping[str, float]] = {
 MESSAGES = {QUICK: (100,), ORIGINAL: (100, 1000, 10_000, 100_000, 1_000_000)}
 USUAL_MESSAGES = (100,)
 
-# What Doug Smythies reported of TEO and of the patch ("wtteo") on his machine: idle entries a
+# Report of Doug Smythies on TEO and the patch ("wtteo") on his machine: idle entries a
 # minute by state, and of each CPU a second.
 SMYTHIES = {
     TEO: ((4.19, 29.26, 46.71, 7.42, 1124.55), 2.525),
@@ -285,7 +285,7 @@ def _read_idle(governors: Sequence[str], result: LabResult) -> dict[str, Any]:
     return {governor: _slots(result.files, f"{governor}.idle") for governor in governors}
 
 
-# How far a ratio of the patch to TEO may be from the thread's.
+# Greatest distance of a ratio of the patch to TEO from the thread's.
 NEAR = 0.1
 
 
