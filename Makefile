@@ -10,7 +10,7 @@ PYTHON := build/venv/bin/python
 PYTEST := $(PYTHON) -m pytest -n 2
 PYTHON_SOURCES := tools experiments tests packaging conftest.py
 STORMS := storm-debug storm-kcfi storm-kcsan storm-rt storm-stock
-# What pytest has short forms of only; conftest.py names them where they are left out.
+# Targets of which pytest has only short forms; conftest.py names them where they are left out.
 LONG := bpf mutants faults fuzz matrix $(STORMS) soak
 
 help:	## show this list

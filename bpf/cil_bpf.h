@@ -125,7 +125,7 @@ static __always_inline bool cil_turn(u32 *turns)
 	return true;
 }
 
-/* What a policy is given by its environment. */
+/* Functions that a policy's environment provides. */
 __hidden void cil_env_sleep_length(struct cil_query *query)
 {
 	query->sleep_length_ns = cil_bpf_sleep_length();

@@ -38,14 +38,14 @@
 #define ARENA_AT     (1ULL << 32)
 #endif
 
-/* How lines of the module begin in the kernel's log. */
+/* Beginning of the module's lines in the kernel's log. */
 #define MODULE_LINE  "cpuidle_lab: bpf: "
 #define LEVEL_ERROR  3
 
 static char said_last[512];
 static char verifier_log[LOG_SIZE];
 
-/* What the kernel logged since the last load began. */
+/* The kernel's log since the last load began. */
 static int kernel_log = -1;
 
 static double now_s(void)

@@ -12,7 +12,7 @@ BUSY, OFFLINE = "busy", "offline"
 
 @dataclass(frozen=True)
 class Slot:
-    """What one CPU did in one idle state, or busy, or offline: figures of the energy account."""
+    """Part of a CPU's time in one idle state, busy, or offline: figures of the energy account."""
 
     cpu: int
     state: str

@@ -10,7 +10,7 @@ import yaml
 
 @dataclass(frozen=True)
 class Metric:
-    """What a figure means.
+    """Meaning of a figure.
 
     Attributes:
         title: name for people.

@@ -31,7 +31,7 @@ FRESH = abi.constant("CIL_SHADOW_FRESH")
 POINT_TYPES = abi.columns("rp_points")
 ANSWER_TYPES = abi.columns("rp_answers")
 
-# What must be the same: how the recording calls it, and the replay.
+# Fields that must be the same, by their names in recording and replay.
 COMPARED = ("index", "stop_tick", "reason", "row")
 
 

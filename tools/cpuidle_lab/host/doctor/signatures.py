@@ -37,7 +37,7 @@ def _dkms_key_is_enrolled(machine: Machine) -> bool:
 
 
 def _dkms_key_is_pending(machine: Machine) -> bool:
-    # What mokutil --import leaves for the next boot.
+    # File that mokutil --import leaves for the next boot.
     certificate = machine.tree.read_bytes(_DKMS_CERTIFICATE)
     pending = machine.tree.read_bytes(f"{_EFIVARS}/MokNew-{_SHIM_VARIABLE}")
     return bool(certificate and pending and certificate in pending)

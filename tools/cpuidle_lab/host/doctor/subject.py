@@ -17,7 +17,7 @@ class Subject:
 
     @property
     def is_running(self) -> bool:
-        """Whether the kernel examined is the one that runs."""
+        """The kernel examined is the one that runs."""
         return self.kernel == self.machine.kernel()
 
 
