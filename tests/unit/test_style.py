@@ -3,7 +3,8 @@
 
 Of other C code it sees the newest change: what is not committed, with the last commit. Documents
 keep to a width; their links lead somewhere. All texts keep to the first rule of words in
-CONTRIBUTING.md, and documents and comments of that code to the length of the third.
+CONTRIBUTING.md, comments begin with no clause of the second, and documents and comments of that
+code keep to the length of the third.
 """
 
 import re
@@ -156,6 +157,48 @@ def test_texts_name_components_not_people() -> None:
         lines = enumerate(text.splitlines(), start=1)
         found += [f"{path}:{n}: {line}" for n, line in lines if PEOPLE.search(line)]
     assert found == []
+
+
+COMMENTED = ("*.c", "*.h", "*.cpp", "*.py", "*.sh", "*Makefile", "Kbuild", ".ci/run")
+CLAUSE = re.compile(
+    r'^\s*(?:/\*\*?|\*|//|#|""")\s*(?:What|How|Which|Who|Whose|Why|Whether)\b', re.MULTILINE
+)
+# Work is still going on there.
+CLAUSES_LEFT = (
+    "experiments/commands/",
+    "experiments/gate/",
+    "experiments/wteo/",
+    "tests/proofs/",
+    "tools/cpuidle_lab/report/charts.py",
+)
+
+
+def clauses(text: str) -> list[int]:
+    """Return the lines at which a comment or docstring begins with a clause."""
+    return [text.count("\n", 0, found.end()) + 1 for found in CLAUSE.finditer(text)]
+
+
+def test_comments_begin_with_a_noun() -> None:
+    """Comments and docstrings keep to the second rule of words, where they begin."""
+    found = []
+    for path in git("ls-files", *COMMENTED).splitlines():
+        if not path.startswith(CLAUSES_LEFT) and (TOP / path).is_file():
+            found += [f"{path}:{line}" for line in clauses((TOP / path).read_text())]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("/* What a CPU does. */\nint x;\n\t// Which CPU.", [1, 3]),
+        ("/**\n * x() - how long\n *\n * How long it takes.\n */", [4]),
+        ('"""Why it fails."""\n\n# Whether it fails.\nHow = "What"', [1, 3]),
+        ("/* Work of a CPU. */\n# However, when nothing\n# Whatever comes", []),
+        ("x = 1  # what it is\n", []),
+    ],
+)
+def test_a_clause_is_found(text: str, lines: list[int]) -> None:
+    assert clauses(text) == lines
 
 
 MOST_WORDS = 25
