@@ -3,6 +3,9 @@
 
 VERSION := $(shell cat VERSION)
 KDIR ?= /lib/modules/$(shell uname -r)/build
+# A kernel that clang built takes modules that clang built.
+IS_CLANG = $(shell grep -s '^CONFIG_CC_IS_CLANG=y' $(KDIR)/include/config/auto.conf)
+CLANG = $(if $(LLVM),,$(if $(IS_CLANG),LLVM=1))
 DKMS_SOURCES = $(DESTDIR)/usr/src/cpuidle-lab-$(VERSION)
 
 LAB := ./cpuidle-lab
@@ -125,10 +128,10 @@ lint:	## ruff, mypy, checkpatch, sparse, kernel-doc, shellcheck, codespell (also
 	@$(PYTEST) -q tests/unit/test_lint.py tests/unit/test_style.py $(LINT_ARGS)
 
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules
 
 kunit-modules:	## build cpuidle_lab_kunit.ko for a kernel with KUnit (KDIR=)
-	$(MAKE) -C $(KDIR) M=$(CURDIR) CIL_KUNIT=1 modules
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) CIL_KUNIT=1 modules
 
 latnice:	## build the tool for latency hints, build/latnice/latnice
 	$(MAKE) -C tools/latnice

@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cpuidle_lab.base.findings import FAIL, OK, WARN, Finding
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.cli import main
 from cpuidle_lab.host import doctor
+from cpuidle_lab.host.doctor.kernel import NEEDED, NEEDED_ON_X86
 from cpuidle_lab.host.machine import Machine, parse_version
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import recorded
@@ -80,7 +82,7 @@ def test_whatever_is_not_ok_has_a_remedy(name: str, tmp_path: Path) -> None:
     ("name", "check", "words"),
     [
         ("debian12-bare", "headers", "apt install linux-headers-6.1.0-50-amd64"),
-        ("debian11", "headers", "apt install --reinstall linux-headers-5.10.0-own"),
+        ("debian11", "headers", "install the headers that were made with this kernel"),
         ("debian11", "kernel", "boot Linux 6.1 or newer"),
         ("debian12-bare", "trace-cmd", "apt install trace-cmd"),
         ("debian11", "trace-cmd", "install a newer trace-cmd"),
@@ -318,6 +320,107 @@ def test_only_x86_builds_the_emulated_machine(tmp_path: Path) -> None:
     assert findings["CONFIG_POWERCAP"].status == FAIL
     config.write_text(f"{config.read_text()}CONFIG_ARM64=y\n")
     assert "CONFIG_POWERCAP" not in {f.check for f in doctor.examine(Machine(Tree(tmp_path)))}
+
+
+def changed(root: Path, option: str, *more: str) -> dict[str, Finding]:
+    """Return the findings of debian13 without an option, and with others."""
+    recorded.unfold("debian13", root)
+    config = root / "boot/config-6.12.107+deb13-amd64"
+    lines = [line for line in config.read_text().splitlines() if line != f"{option}=y"]
+    config.write_text("\n".join([*lines, *more, ""]))
+    return {finding.check: finding for finding in doctor.examine(Machine(Tree(root)))}
+
+
+@pytest.mark.parametrize("option", ["CONFIG_MODULES", *NEEDED, *NEEDED_ON_X86])
+def test_each_option_that_the_module_needs_is_checked(option: str, tmp_path: Path) -> None:
+    assert statuses(changed(tmp_path, option), FAIL) == {option}
+
+
+def test_a_kernel_that_clang_built_needs_clang(tmp_path: Path) -> None:
+    text = 'CONFIG_CC_VERSION_TEXT="clang version 22.1.8"'
+    found = changed(tmp_path, "", "CONFIG_CC_IS_CLANG=y", text)["compiler"]
+    assert (found.status, found.remedy) == (FAIL, "sudo apt install clang lld llvm")
+    assert "clang version 22.1.8 built the kernel" in found.found and "LLVM=1" in found.found
+    for name in ("clang", "ld.lld"):
+        (tmp_path / "usr/bin" / name).write_text("")
+    assert changed(tmp_path, "", "CONFIG_CC_IS_CLANG=y")["compiler"].status == OK
+
+
+@pytest.mark.parametrize(
+    ("symbols", "status"),
+    [(None, WARN), ("printk", FAIL), ("register_kprobe unregister_kprobe", WARN)],
+)
+def test_a_kernel_that_trims_its_exports_is_named(
+    symbols: str | None, status: str, tmp_path: Path
+) -> None:
+    if symbols is not None:
+        path = tmp_path / "lib/modules/6.12.107+deb13-amd64/build/Module.symvers"
+        path.parent.mkdir(parents=True)
+        lines = [f"0x0\t{name}\tvmlinux\tEXPORT_SYMBOL_GPL\t\n" for name in symbols.split()]
+        path.write_text("".join(lines))
+    found = changed(tmp_path, "", "CONFIG_TRIM_UNUSED_KSYMS=y")
+    assert found["exports"].status == status
+    assert ("register_kprobe" in found["exports"].found) == (status == FAIL)
+
+
+@pytest.mark.parametrize(
+    ("release", "known"),
+    [
+        ("6.12.108+deb13-amd64", True), ("6.1.0-50-cloud-amd64", True), ("6.12.9+bpo-arm64", True),
+        ("6.12.9+deb13-arm64-16k", True), ("6.8.0-45-generic", True), ("6.18.9-2-cachyos", False),
+        ("6.18.3-gentoo", False), ("6.12.30-rt", False), ("6.17.1-300.fc43.x86_64", False),
+    ],
+)  # fmt: skip
+def test_only_packages_that_exist_are_advised(release: str, known: bool, tmp_path: Path) -> None:
+    remedy = examine("debian13", tmp_path, release)["headers"].remedy
+    assert (f"linux-headers-{release}" in remedy) == known
+    (tmp_path / "usr/bin/apt").unlink()
+    remedies = [one.remedy for one in doctor.examine(Machine(Tree(tmp_path)), release)]
+    assert "apt" not in " ".join(remedies).split()
+
+
+def states(root: Path, cpu: int, texts: list[tuple[str, int]]) -> None:
+    """Give a CPU idle states by description and whether they are disabled."""
+    for k, (text, disabled) in enumerate(texts):
+        folder = root / f"sys/devices/system/cpu/cpu{cpu}/cpuidle/state{k}"
+        folder.mkdir(parents=True, exist_ok=True)
+        values = {"name": f"S{k}", "desc": text, "latency": k, "residency": k}
+        for key, value in (values | {"disable": int(disabled)}).items():
+            (folder / key).write_text(f"{value}\n")
+
+
+@pytest.mark.parametrize(
+    ("driver", "texts", "shown"),
+    [
+        ("intel_idle", ["CPUIDLE CORE POLL IDLE", "MWAIT 0x01", "MWAIT 0x20"], "MWAIT for S1 S2"),
+        ("acpi_idle", ["CPUIDLE CORE POLL IDLE", "ACPI FFH MWAIT 0x0", "ACPI IOPORT 0x414"],
+         "MWAIT for S1, IOPORT for S2"),
+        ("acpi_idle", ["CPUIDLE CORE POLL IDLE", "ACPI HLT"], "HLT for S1"),
+        ("psci_idle", ["ARM WFI", "cpu-sleep-0", "cluster-sleep-0"], "WFI for S0, PSCI for S1 S2"),
+        ("haltpoll", ["CPUIDLE CORE POLL IDLE", "default idle"], None),
+    ],
+)  # fmt: skip
+def test_the_entry_method_is_shown_where_sysfs_has_it(
+    driver: str, texts: list[str], shown: str | None, tmp_path: Path
+) -> None:
+    recorded.unfold("debian13", tmp_path)
+    cpus = tmp_path / "sys/devices/system/cpu"
+    shutil.rmtree(cpus / "cpu0/cpuidle")
+    (cpus / "cpuidle/current_driver").write_text(f"{driver}\n")
+    states(tmp_path, 0, [(text, 0) for text in texts])
+    found = {one.check: one.found for one in doctor.examine(Machine(Tree(tmp_path)))}
+    assert found.get("entry method") == shown
+
+
+def test_states_that_are_disabled_on_some_cpus_warn(tmp_path: Path) -> None:
+    recorded.unfold("debian13", tmp_path)
+    shutil.rmtree(tmp_path / "sys/devices/system/cpu/cpu0/cpuidle")
+    for cpu in range(4):
+        states(tmp_path, cpu, [("MWAIT 0x00", 0), ("MWAIT 0x20", cpu > 1), ("MWAIT 0x60", cpu > 1)])
+    findings = {one.check: one for one in doctor.examine(Machine(Tree(tmp_path)))}
+    found = findings["disabled states"]
+    assert (found.status, found.found) == (WARN, "CPU 2-3: S1, S2")
+    assert "cpuN/cpuidle/stateK/disable" in found.remedy
 
 
 def test_the_running_kernels_configuration_says_nothing_about_others(tmp_path: Path) -> None:

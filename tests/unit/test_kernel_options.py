@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.host.doctor import kernel as doctor
+
 TOP = Path(__file__).resolve().parents[2]
 VERSION = 6 << 16 | 12 << 8
 
@@ -61,8 +63,31 @@ def test_hints_alone_need_groups_and_inheritance(tmp_path: Path) -> None:
     assert errors(tmp_path, header, options, "-DCIL_HINTS=0") == []
 
 
-def test_dkms_excludes_such_kernels() -> None:
-    """DKMS builds both modules, with hints."""
-    configuration = (TOP / "dkms.conf").read_text()
-    for option in {*NEEDED["module/compat/compat.h"], *NEEDED["emul/compat.h"]}:
-        assert f"CONFIG_{option}" in configuration, option
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64", "ppc64le"])
+def test_dkms_and_doctor_demand_the_same(arch: str) -> None:
+    """DKMS builds both modules, with hints; other machines than x86 have no emulated one."""
+    done = subprocess.run(
+        ["bash", "-ec", '. ./dkms.conf; echo "$BUILD_EXCLUSIVE_CONFIG"'],
+        cwd=TOP, env={"arch": arch}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    on_x86 = arch == "x86_64"
+    headers = list(NEEDED)[: 1 + on_x86]
+    demanded = {f"CONFIG_{option}" for header in headers for option in NEEDED[header]}
+    assert set(done.stdout.split()) == demanded
+    assert {*doctor.NEEDED, *(doctor.NEEDED_ON_X86 if on_x86 else ())} == demanded
+
+
+@pytest.mark.parametrize("target", ["modules", "kunit-modules"])
+@pytest.mark.parametrize(
+    ("compiler", "given", "llvm"), [("GCC", [], False), ("CLANG", [], True),
+                                    ("CLANG", ["LLVM=-19"], False)],
+)  # fmt: skip
+def test_make_builds_with_the_compiler_of_the_kernel(
+    target: str, compiler: str, given: list[str], llvm: bool, tmp_path: Path
+) -> None:
+    options = tmp_path / "include/config/auto.conf"
+    options.parent.mkdir(parents=True)
+    options.write_text(f"CONFIG_CC_IS_{compiler}=y\n")
+    command = ["make", "-s", "-C", str(TOP), target, f"KDIR={tmp_path}", "MAKE=echo", *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ("LLVM=1" in done.stdout.split()) == llvm, done.stdout

@@ -11,7 +11,8 @@ from pathlib import Path
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.sysfs import Tree, why
 
-CPUIDLE = "/sys/devices/system/cpu/cpuidle"
+CPUS = "/sys/devices/system/cpu"
+CPUIDLE = f"{CPUS}/cpuidle"
 CURRENT_GOVERNOR = f"{CPUIDLE}/current_governor"
 MODULE = "/sys/module/cpuidle_lab"
 DEBUGFS = "/sys/kernel/debug"
@@ -54,12 +55,14 @@ class IdleState:
         exit_latency_us: worst case from the wake-up to the first instruction.
         target_residency_us: shortest stay that pays.
         disabled: whether it is disabled.
+        description: the driver's, such as "MWAIT 0x20".
     """
 
     name: str
     exit_latency_us: int
     target_residency_us: int
     disabled: bool
+    description: str = ""
 
     def __str__(self) -> str:
         off = " (disabled)" if self.disabled else ""
@@ -84,7 +87,8 @@ class Machine:
         Args:
             kernel: its release. A kernel that is not the running one is known by files only.
         """
-        for name in (f"/boot/config-{kernel}", f"/lib/modules/{kernel}/config"):
+        modules = f"/lib/modules/{kernel}"
+        for name in (f"/boot/config-{kernel}", f"{modules}/config", f"{modules}/build/.config"):
             text = self.tree.read(name)
             if text is not None:
                 return _parse_config(text)
@@ -144,11 +148,11 @@ class Machine:
 
     def idle_states(self) -> dict[tuple[IdleState, ...], list[int]]:
         """Return the idle states, shallowest first, with the CPUs that have them."""
-        names = self.tree.names("/sys/devices/system/cpu")
+        names = self.tree.names(CPUS)
         cpus = sorted(int(name[3:]) for name in names if re.fullmatch(r"cpu\d+", name))
         kinds: dict[tuple[IdleState, ...], list[int]] = {}
         for cpu in cpus:
-            if states := self._idle_states(f"/sys/devices/system/cpu/cpu{cpu}/cpuidle"):
+            if states := self._idle_states(f"{CPUS}/cpu{cpu}/cpuidle"):
                 kinds.setdefault(states, []).append(cpu)
         return kinds
 
@@ -170,6 +174,7 @@ class Machine:
             exit_latency_us=number("latency"),
             target_residency_us=number("residency"),
             disabled=number("disable") != 0,
+            description=self.tree.read(f"{directory}/desc") or "",
         )
 
     # Our module.

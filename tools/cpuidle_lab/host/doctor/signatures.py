@@ -6,22 +6,21 @@ from collections.abc import Iterator
 
 from cpuidle_lab.base.findings import FAIL, OK, WARN, Finding
 from cpuidle_lab.base.version import __version__
-from cpuidle_lab.host.doctor.subject import Check, Subject
+from cpuidle_lab.host.doctor.subject import Check, Subject, install
 from cpuidle_lab.host.machine import MODULE, Machine
 
 _GLOBAL_VARIABLE = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _SHIM_VARIABLE = "605dab50-e046-4300-abb6-3dd810dd8b23"
+# Variables of the shim: keys that are enrolled, and those that mokutil leaves for the next boot.
+_ENROLLED, _PENDING = "MokListRT", "MokNew"
 _EFIVARS = "/sys/firmware/efi/efivars"
 _DKMS_CERTIFICATE = "/var/lib/dkms/mok.pub"
 _SIGNATURE = b"~Module signature appended~\n"  # how a signed module ends
 
 DKMS_INSTALL = f"sudo dkms install cpuidle-lab/{__version__}"
 # A build makes the key where there is none yet, and signs; an install alone does neither.
-_SIGN = (
-    f"sudo apt install mokutil openssl; sudo dkms build --force cpuidle-lab/{__version__}; "
-    f"{DKMS_INSTALL} --force"
-)
-_ENROL = f"{_SIGN}; sudo mokutil --import {_DKMS_CERTIFICATE}; reboot and choose 'Enroll MOK'"
+_SIGN = f"sudo dkms build --force cpuidle-lab/{__version__}; {DKMS_INSTALL} --force"
+_ENROL = f"sudo mokutil --import {_DKMS_CERTIFICATE}; reboot and choose 'Enroll MOK'"
 
 
 def _efi_byte(machine: Machine, name: str) -> int:
@@ -30,17 +29,11 @@ def _efi_byte(machine: Machine, name: str) -> int:
     return data[4] if len(data) > 4 else 0
 
 
-def _dkms_key_is_enrolled(machine: Machine) -> bool:
+def _dkms_key_is_in(machine: Machine, variable: str) -> bool:
+    """Return whether an EFI variable of the shim holds the key of DKMS."""
     certificate = machine.tree.read_bytes(_DKMS_CERTIFICATE)
-    enrolled = machine.tree.read_bytes(f"{_EFIVARS}/MokListRT-{_SHIM_VARIABLE}")
-    return bool(certificate and enrolled and certificate in enrolled)
-
-
-def _dkms_key_is_pending(machine: Machine) -> bool:
-    # File that mokutil --import leaves for the next boot.
-    certificate = machine.tree.read_bytes(_DKMS_CERTIFICATE)
-    pending = machine.tree.read_bytes(f"{_EFIVARS}/MokNew-{_SHIM_VARIABLE}")
-    return bool(certificate and pending and certificate in pending)
+    keys = machine.tree.read_bytes(f"{_EFIVARS}/{variable}-{_SHIM_VARIABLE}")
+    return bool(certificate and keys and certificate in keys)
 
 
 def installed_module(subject: Subject) -> str | None:
@@ -67,7 +60,7 @@ def _is_unsigned(subject: Subject) -> bool:
 
 def _demands_for_signatures(subject: Subject) -> list[str]:
     machine = subject.machine
-    config = machine.kernel_config(subject.kernel) or {}
+    config = subject.config or {}
     demands = (
         (_efi_byte(machine, "SecureBoot") == 1, "Secure Boot is on"),
         (
@@ -81,40 +74,31 @@ def _demands_for_signatures(subject: Subject) -> list[str]:
 
 
 def _signatures(subject: Subject) -> Iterator[Finding]:
+    demands = ", ".join(_demands_for_signatures(subject))
+    status, found, remedy = (
+        _judged(subject) if demands else (OK, "unsigned modules may be loaded", "")
+    )
+    yield Finding("signatures", status, f"{demands}; {found}" if demands else found, remedy)
+
+
+def _judged(subject: Subject) -> tuple[str, str, str]:
+    """Return status, text and remedy where signatures are demanded."""
     machine = subject.machine
-    reasons = _demands_for_signatures(subject)
-    if not reasons:
-        yield Finding("signatures", OK, "unsigned modules may be loaded")
-    elif machine.tree.exists(MODULE):
-        yield Finding("signatures", OK, f"{', '.join(reasons)}; the module is loaded all the same")
-    elif _dkms_key_is_enrolled(machine):
-        found = f"{', '.join(reasons)}; the key of DKMS is enrolled"
+    sign = f"{install(subject, 'mokutil', 'openssl')}; {_SIGN}"
+    if machine.tree.exists(MODULE):
+        return OK, "the module is loaded all the same", ""
+    if _dkms_key_is_in(machine, _ENROLLED):
+        found = "the key of DKMS is enrolled"
         if _is_unsigned(subject):
-            found += ", but the installed module is not signed"
-            yield Finding("signatures", FAIL, found, _SIGN)
-        else:
-            yield Finding("signatures", OK, found)
-    elif machine.tree.exists(_DKMS_CERTIFICATE) and not machine.tree.read_bytes(_DKMS_CERTIFICATE):
-        yield Finding(
-            "signatures",
-            WARN,
-            f"{', '.join(reasons)}; only root can tell whether the key of DKMS is enrolled",
-            "sudo cpuidle-lab doctor",
-        )
-    elif _dkms_key_is_pending(machine):
-        yield Finding(
-            "signatures",
-            FAIL,
-            f"{', '.join(reasons)}; the key of DKMS waits to be enrolled",
-            "reboot and choose 'Enroll MOK'",
-        )
-    else:
-        yield Finding(
-            "signatures",
-            FAIL,
-            f"{', '.join(reasons)}; no key of DKMS is enrolled, so the module will be refused",
-            _ENROL,
-        )
+            return FAIL, f"{found}, but the installed module is not signed", sign
+        return OK, found, ""
+    if machine.tree.exists(_DKMS_CERTIFICATE) and not machine.tree.read_bytes(_DKMS_CERTIFICATE):
+        found = "only root can tell whether the key of DKMS is enrolled"
+        return WARN, found, "sudo cpuidle-lab doctor"
+    if _dkms_key_is_in(machine, _PENDING):
+        return FAIL, "the key of DKMS waits to be enrolled", "reboot and choose 'Enroll MOK'"
+    found = "no key of DKMS is enrolled, so the module will be refused"
+    return FAIL, found, f"{sign}; {_ENROL}"
 
 
 def _lockdown(subject: Subject) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from cpuidle_lab.base.findings import Finding
 from cpuidle_lab.host.machine import Machine
@@ -19,6 +20,24 @@ class Subject:
     def is_running(self) -> bool:
         """The kernel examined is the one that runs."""
         return self.kernel == self.machine.kernel()
+
+    @cached_property
+    def config(self) -> dict[str, str] | None:
+        """Options of the kernel, CONFIG_NAME to value; None if unknown."""
+        return self.machine.kernel_config(self.kernel)
+
+    @cached_property
+    def exported(self) -> str | None:
+        """The table of the symbols that the kernel exports; None without its headers."""
+        return self.machine.tree.read(f"/lib/modules/{self.kernel}/build/Module.symvers")
+
+
+def install(subject: Subject, *packages: str) -> str:
+    """Return the remedy for missing packages: a command where apt is, else a sentence."""
+    if subject.machine.tool("apt"):
+        return f"sudo apt install {' '.join(packages)}"
+    names = ", ".join(name for name in packages if not name.startswith("-"))
+    return f"install {names} with the package manager of this system"
 
 
 Check = Callable[[Subject], Iterator[Finding]]

@@ -8,7 +8,7 @@ from cpuidle_lab.base.findings import OK, WARN, Finding
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.host import energy
 from cpuidle_lab.host.doctor.signatures import DKMS_INSTALL, installed_module
-from cpuidle_lab.host.doctor.subject import Check, Subject
+from cpuidle_lab.host.doctor.subject import Check, Subject, install
 from cpuidle_lab.host.machine import DEBUGFS, TRACEFS, trace_cmd_is_usable
 
 
@@ -21,11 +21,11 @@ def _tools(subject: Subject) -> Iterator[Finding]:
             "dkms",
             WARN,
             "not installed: the module is not rebuilt for a new kernel",
-            "sudo apt install dkms",
+            install(subject, "dkms"),
         )
     version = machine.tool_version("trace-cmd")
     if version is None:
-        yield Finding("trace-cmd", WARN, "not installed: no capture", "sudo apt install trace-cmd")
+        yield Finding("trace-cmd", WARN, "not installed: no capture", install(subject, "trace-cmd"))
     elif not trace_cmd_is_usable(version):
         yield Finding(
             "trace-cmd",
