@@ -331,6 +331,6 @@ def shortened(states: StateTable, count: int) -> StateTable:
 
 
 def corpus_files(folder: Path) -> list[Path]:
-    """Return the recordings of a directory: traces and directories of columns, by name."""
+    """Return the recordings of a directory: traces and Parquet directories, by name."""
     found = [*folder.glob("*.trace.dat"), *(p for p in folder.glob("*") if columns.is_recording(p))]
     return sorted(found)

@@ -545,8 +545,8 @@ def test_bad_meta(columns: Path) -> None:
     )
     lying("not sorted", machines={"0": {**co.describe(MACHINE), "target_residency_ns": [0, 9, 3]}})
     meta.unlink()
-    refused(lambda: co.Recording(columns), "no directory of columns")
-    refused(lambda: co.Recording(columns / "absent"), "no directory of columns")
+    refused(lambda: co.Recording(columns), "no Parquet directory")
+    refused(lambda: co.Recording(columns / "absent"), "no Parquet directory")
 
 
 # A directory and a trace open alike; nothing of the second one's columns stays.

@@ -153,7 +153,7 @@ def unreadable(folder: Path) -> dict[str, Path]:
     return {
         "no such": folder / "missing.dat",
         "garbage.dat": folder / "garbage.dat",
-        "is no directory of columns": folder / "empty",
+        "is no Parquet directory": folder / "empty",
         "holds no idle interval": write(folder / "none", "periodic", 0),
         "has only power:cpu_idle": write(folder / "idle", "periodic", flags=columns.UNKNOWN),
     }
@@ -161,7 +161,7 @@ def unreadable(folder: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize(
     "kind",
-    ["no such", "garbage.dat", "is no directory of columns", "holds no idle interval",
+    ["no such", "garbage.dat", "is no Parquet directory", "holds no idle interval",
      "has only power:cpu_idle"],
 )  # fmt: skip
 def test_what_cannot_be_replayed_is_named_and_nothing_is_written(

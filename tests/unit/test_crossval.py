@@ -491,7 +491,7 @@ def test_the_command_refuses_what_differs_or_is_incomplete(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Two phases of one session each, as directories of columns; the second one is changed."""
+    """Two phases of one session each, as Parquet directories; the second one is changed."""
     folders = []
     for number, phase in enumerate(BOTH):
         folders.append(tmp_path / str(number))

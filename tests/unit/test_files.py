@@ -142,7 +142,7 @@ def test_columns_with_something_else_are_not_replaced(tmp_path: Path) -> None:
     assert "holds interval/notes" in no_columns(folder)
     (folder / "interval" / "notes").unlink()
     (folder / "meta.json").write_text('{"mine": 1}')
-    assert "has no meta.json of columns" in no_columns(folder)
+    assert "has no meta.json of a recording" in no_columns(folder)
 
 
 def test_results_with_something_else_are_not_replaced(tmp_path: Path) -> None:

@@ -670,7 +670,7 @@ def test_wrong_usage_is_one_sentence(
 def test_a_governor_that_breaks_down_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="a state that was recorded in it is damaged"):
         fidelity.apart(tmp_path, os.abort)
-    with pytest.raises(UserError, match="is no directory of columns"):
+    with pytest.raises(UserError, match="is no Parquet directory"):
         fidelity.apart(tmp_path, fidelity.fidelity_of, tmp_path, "wteo", 1)
 
 

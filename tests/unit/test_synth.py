@@ -312,7 +312,7 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFi
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
     assert main(["synth", "bursts", "-o", str(tmp_path)]) == 2
-    assert "holds thesis.txt, which is no part of columns" in capsys.readouterr().err
+    assert "holds thesis.txt, which is no part of a recording" in capsys.readouterr().err
     assert [path.name for path in tmp_path.rglob("*")] == ["bursts", "thesis.txt"]
 
 

@@ -23,7 +23,7 @@ examples:
   cpuidle-lab compare *.dat --csv tables/       governors.csv: a row for each on each recording
 
 TRACE is a trace.dat of trace-cmd with the cpuidle_lab events or made by capture --stock, or a
-directory of columns. Of power:cpu_idle alone, governors are replayed without timers. The table
+Parquet directory. Of power:cpu_idle alone, governors are replayed without timers. The table
 also shows the newest kernel's menu and teo, the better of them on each recording (best mainline),
 bayes (an estimate of the floor, from past and timers) and the oracle. docs/compare.md explains the
 result.
@@ -43,7 +43,7 @@ def _natural(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument(
-        "traces", nargs="+", type=Path, metavar="TRACE", help="trace.dat, or directory of columns"
+        "traces", nargs="+", type=Path, metavar="TRACE", help="trace.dat, or Parquet directory"
     )
     parser.add_argument(
         "--governors",

@@ -43,7 +43,7 @@ DEFAULT_OUTPUT = TOP / "build" / "crossval"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
-    add("traces", nargs="*", type=Path, metavar="TRACE", help="trace.dat, or directory of columns")
+    add("traces", nargs="*", type=Path, metavar="TRACE", help="trace.dat, or Parquet directory")
     add("--record", action="store_true", help="make the recordings in the lab")
     add("--only", nargs="+", default=[], metavar="WORKLOAD", help="with --record: these alone")
     add("--seeds", type=int, metavar="N", help="with --record: how many (default: 5; --full: 3)")

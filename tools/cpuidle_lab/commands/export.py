@@ -14,9 +14,9 @@ EPILOG = """\
 examples:
   cpuidle-lab export --perfetto idle.pftrace trace.dat
                                 open the file with the viewer of Perfetto
-  cpuidle-lab export --parquet trace.columns trace.dat
+  cpuidle-lab export --parquet trace.parquet trace.dat
                                 each command that takes a recording takes this directory
-  python3 -c 'import polars; print(polars.read_parquet("trace.columns/interval/*.parquet"))'
+  python3 -c 'import polars; print(polars.read_parquet("trace.parquet/interval/*.parquet"))'
 
 For Perfetto each CPU has a track of its idle periods, one of its decisions with all inputs, and its
 regret as a counter (docs/viewers.md). KernelShark opens the trace.dat itself, with the plugin of

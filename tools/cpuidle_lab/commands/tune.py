@@ -21,7 +21,7 @@ examples:
   cpuidle-lab tune *.dat --governor wteo --storage mysql+pymysql://me@host/tune
                                 the same on any number of machines, which share the trials
 
-A trace is a trace.dat or a directory of columns. Each setting is replayed on every trace that is
+A trace is a trace.dat or a Parquet directory. Each setting is replayed on every trace that is
 not held out. The two goals are the mean regret against the oracle and the mean 99th percentile of
 the modelled wake-up latency. Held-out traces are replayed only with the points of the front.
 

@@ -109,7 +109,7 @@ class Trust:
 
 
 def trust_of(columns: Path, path: Path) -> list[Trust]:
-    """Return one Trust for each governor that recorded, of a directory of columns."""
+    """Return one Trust for each governor that recorded, of a Parquet directory."""
     found: dict[str, list[tuple[Outcome, Outcome, str]]] = {}
     with Replay() as replay:
         for part in whole(Recording(columns), path):

@@ -214,7 +214,7 @@ def apart(path: Path, function: Callable[..., Returned], *arguments: object) -> 
 
 
 def fidelity_of(path: Path, name: str, jobs: int | None) -> Fidelity:
-    """Return fidelity() of a directory of columns."""
+    """Return fidelity() of a Parquet directory."""
     return fidelity(Recording(path), name, jobs=jobs)
 
 

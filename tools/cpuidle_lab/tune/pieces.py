@@ -186,7 +186,7 @@ def gather(
     """Read recordings and part them.
 
     Args:
-        traces: recordings: trace.dat or directories of columns.
+        traces: recordings: trace.dat or Parquet directories.
         hold_out: more, which judge. Where there are none, a share of `traces` does, chosen by
             `seed`; a single trace is cut in time.
         share: of the traces, or of the time of a single one, that is held out; above 0, below 1.

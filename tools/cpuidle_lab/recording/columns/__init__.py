@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Recordings as directories of columns (Parquet), read and written piece by piece.
+"""Recordings as Parquet directories, read and written piece by piece.
 
     DIR/meta.json               the source, its machines, and counts of missing events
     DIR/interval/00000.parquet  exogenous intervals: INTERVAL

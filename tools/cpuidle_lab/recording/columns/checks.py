@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Types, bounds and order of the values in a directory of columns. Replay relies on them."""
+"""Types, bounds and order of the values in a Parquet directory. Replay relies on them."""
 
 from pathlib import Path
 

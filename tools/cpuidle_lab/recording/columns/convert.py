@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Directories of columns from traces."""
+"""Parquet directories from traces."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -86,7 +86,7 @@ def write(
     target: Path,
     told: Told | None = None,
 ) -> None:
-    """Turn a trace.dat into a directory of columns.
+    """Turn a trace.dat into a Parquet directory.
 
     Args:
         trace: the trace.
@@ -136,7 +136,7 @@ def _kind(found: _Collected, writer: Writer, ending: reader.Ending) -> str:
 
 
 def _give(recording: Recording, given: Sequence[CpuTable]) -> None:
-    """Give idle states to the CPUs of columns.
+    """Give idle states to the CPUs of a Parquet directory.
 
     Raises:
         UserError: a CPU has none then.
@@ -148,7 +148,7 @@ def _give(recording: Recording, given: Sequence[CpuTable]) -> None:
     if bare := [cpu for cpu in recording.cpus if cpu not in recording.machines]:
         raise UserError(
             f"{recording.path}: no table has CPU {cpu_list(bare)}; --machine RANGE=MACHINE,... "
-            "must name each CPU of columns"
+            "must name each CPU of a Parquet directory"
         )
     notes = table_notes(told, recording.cpus)
     recording.stock = {**(recording.stock or {}), "notes": notes}
@@ -156,9 +156,9 @@ def _give(recording: Recording, given: Sequence[CpuTable]) -> None:
 
 @contextmanager
 def opened(path: Path, given: Sequence[CpuTable] = ()) -> Iterator[Recording]:
-    """Open a recording, be it a directory of columns or a trace.dat.
+    """Open a recording, be it a Parquet directory or a trace.dat.
 
-    A trace.dat is turned into columns in a temporary directory, for the time of the context.
+    A trace.dat is turned into one in a temporary directory, for the time of the context.
 
     Args:
         path: the recording.

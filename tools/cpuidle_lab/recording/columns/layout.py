@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of a directory of columns, and rows in memory."""
+"""The tables of a Parquet directory, and rows in memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

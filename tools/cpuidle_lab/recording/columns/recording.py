@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reading a directory of columns piece by piece."""
+"""Reading a Parquet directory piece by piece."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ def _machine(where: Path, text: Mapping[str, Any]) -> StateTable:
 
 
 class Recording:
-    """A directory of columns, read piece by piece.
+    """A Parquet directory, read piece by piece.
 
     Attributes:
         path: the directory.
@@ -67,14 +67,14 @@ class Recording:
         try:
             meta = json.loads((path / META).read_text())
         except (FileNotFoundError, NotADirectoryError):
-            raise UserError(f"{path}: is no directory of columns: it has no {META}") from None
+            raise UserError(f"{path}: is no Parquet directory: it has no {META}") from None
         except ValueError:
             raise UserError(f"{path / META}: is damaged: it is not JSON") from None
         if not isinstance(meta, dict) or "format" not in meta:
-            raise UserError(f"{path}: is no directory of columns: {META} names no format")
+            raise UserError(f"{path}: is no Parquet directory: {META} names no format")
         if meta["format"] != FORMAT:
             raise UserError(
-                f"{path}: its columns have the format {meta['format']}, this program reads "
+                f"{path}: its tables have the format {meta['format']}, this program reads "
                 f"{FORMAT}; make it again from the trace"
             )
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Summary of a directory of columns: rows of each table, and missing events."""
+"""Summary of a Parquet directory: rows of each table, and missing events."""
 
 from collections.abc import Iterator
 from dataclasses import asdict

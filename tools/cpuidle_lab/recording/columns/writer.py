@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Writing a directory of columns, whole or not at all."""
+"""Writing a Parquet directory, whole or not at all."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Part:
 
 
 class Writer:
-    """Writes a directory of columns, in memory bounded by a part.
+    """Writes a Parquet directory, in memory bounded by a part.
 
     Use it in a `with` statement: where that is left by an exception, nothing stays.
 
@@ -156,20 +156,20 @@ class Writer:
 
 
 def is_recording(path: Path) -> bool:
-    """Tell whether a path is a directory of columns."""
+    """Tell whether a path is a Parquet directory."""
     return (path / META).is_file()
 
 
 def foreign(target: Path) -> str:
     """Tell why a directory must not be replaced by columns; "" if it may be."""
     if not target.is_dir():
-        return "exists and is not a directory of columns"
+        return "exists and is not a Parquet directory"
     found = sorted(path.relative_to(target) for path in target.rglob("*") if not path.is_dir())
     other = [path for path in found if path != Path(META) and not _PART.fullmatch(str(path))]
     if other:
-        return f"holds {other[0]}, which is no part of columns"
+        return f"holds {other[0]}, which is no part of a recording"
     with suppress(OSError, ValueError):
         found = (
             [] if {"format", "parts"} <= json.loads((target / META).read_text()).keys() else found
         )
-    return f"has no {META} of columns" if found else ""
+    return f"has no {META} of a recording" if found else ""
