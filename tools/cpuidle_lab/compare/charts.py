@@ -62,12 +62,6 @@ def _panels(comparison: Comparison) -> list[tuple[str, list[list[Result]]]]:
     return [("mean of all recordings", every), *(alone if len(sources) <= _PANELS else [])]
 
 
-def _legend_entry(name: str, seen: set[str]) -> Trace:
-    entry = {"name": safe(name), "legendgroup": safe(name), "showlegend": name not in seen}
-    seen.add(name)
-    return entry
-
-
 def _energies(comparison: Comparison) -> list[tuple[str, dict[str, tuple[float, float]]]]:
     """Return for each panel a governor's p99 latency in us, and its energy in % of the oracle's."""
     panels: list[tuple[str, dict[str, tuple[float, float]]]] = []
@@ -97,13 +91,6 @@ def _energies(comparison: Comparison) -> list[tuple[str, dict[str, tuple[float, 
     return [(title, points) for title, points in panels if points]
 
 
-def _place(latency_us: float, latencies: Sequence[float], number: int) -> float:
-    """Return where on the axis to put one of several points of the same latency."""
-    equal = [n for n, other in enumerate(latencies) if other == latency_us]
-    shift = equal.index(number) - (len(equal) - 1) / 2
-    return float(max(latency_us, drawing.LEAST_US) * drawing.SIDEWAYS**shift)
-
-
 def _steps(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
     """Return the border of what the front's points beat: to the right of and above them."""
     ordered = sorted({points[n] for n in front(points)})
@@ -122,7 +109,6 @@ def pareto(comparison: Comparison) -> Chart:
     seen: set[str] = set()
     most = 1.0
     for n, (_, points) in enumerate(panels):
-        axes = {"xaxis": drawing.axis_name(n, "x"), "yaxis": drawing.axis_name(n, "y")}
         real = [point for name, point in points.items() if kinds[name] != LIMIT_KIND]
         energies = [energy for _, energy in points.values()]
         low, high = min(energies), max(energies)
@@ -138,25 +124,25 @@ def pareto(comparison: Comparison) -> Chart:
                     "y": ys,
                     "line": {"shape": "hv", "width": 1.5, "dash": "dot", "color": "#888888"},
                     "hoverinfo": "skip",
-                    **axes,
-                    **_legend_entry("Pareto front", seen),
+                    **drawing.axes(n),
+                    **drawing.legend_entry("Pareto front", seen),
                 }
             )
-        latencies = [latency for latency, _ in points.values()]
-        for number, (name, (latency, energy)) in enumerate(points.items()):
+        places = drawing.beside([latency for latency, _ in points.values()])
+        for place, (name, (latency, energy)) in zip(places, points.items(), strict=True):
             most = max(most, latency)
             colour, symbol = styles[name]
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "x": [_place(latency, latencies, number)],
+                    "x": [place],
                     "y": [energy],
                     "marker": {"color": colour, "symbol": symbol, "size": 13},
                     "hovertemplate": f"<b>{safe(name)}</b><br>energy {energy:.1f} % of the "
                     f"oracle's<br>p99 wake-up latency {latency:g} us<extra></extra>",
-                    **axes,
-                    **_legend_entry(name, seen),
+                    **drawing.axes(n),
+                    **drawing.legend_entry(name, seen),
                 }
             )
     drawing.each_axis(layout, "x", drawing.latency_ticks(most))
@@ -240,9 +226,8 @@ def length(comparison: Comparison) -> Chart:
                     },
                     "hovertemplate": f"<b>{safe(name)}</b><br>intervals from %{{x:.3g}} us: "
                     "%{y:.2f} % of the oracle's energy<extra></extra>",
-                    "xaxis": drawing.axis_name(n, "x"),
-                    "yaxis": drawing.axis_name(n, "y"),
-                    **_legend_entry(name, seen),
+                    **drawing.axes(n),
+                    **drawing.legend_entry(name, seen),
                 }
             )
     reach = {"range": [np.log10(min(used)), np.log10(max(used))]} if used else {}

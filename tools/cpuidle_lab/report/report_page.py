@@ -8,7 +8,8 @@ from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures.group import NO_REGRET, Group
 from cpuidle_lab.figures.metrics import definitions, scalars
 from cpuidle_lab.recording.trace import Trace, losses
-from cpuidle_lab.report.charts import all_charts, state_colours
+from cpuidle_lab.report.bars import state_colours
+from cpuidle_lab.report.charts import all_charts
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view.html_page import (

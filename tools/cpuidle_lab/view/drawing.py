@@ -142,6 +142,53 @@ def grid_of_panels(
     return layout
 
 
+def axes(number: int) -> Trace:
+    """Return what puts a trace into the n-th panel."""
+    return {"xaxis": axis_name(number, "x"), "yaxis": axis_name(number, "y")}
+
+
+def legend_entry(name: str, seen: set[str]) -> Trace:
+    """Return what makes traces of one name share an entry of the legend.
+
+    Args:
+        name: as shown.
+        seen: the names that have an entry; this one is added.
+    """
+    entry = {"name": safe(name), "legendgroup": safe(name), "showlegend": name not in seen}
+    seen.add(name)
+    return entry
+
+
+def beside(latencies_us: Sequence[float]) -> list[float]:
+    """Return the places of points on the axis of latencies, those of equal latency side by side."""
+    places = []
+    for n, latency_us in enumerate(latencies_us):
+        equal = [other for other, value in enumerate(latencies_us) if value == latency_us]
+        shift = equal.index(n) - (len(equal) - 1) / 2
+        places.append(float(max(latency_us, LEAST_US) * SIDEWAYS**shift))
+    return places
+
+
+def stack_panels(layout: Layout, heights_px: Sequence[int], usable_px: int, gap_px: int) -> None:
+    """Put panels of unlike heights below each other, with the legend above them.
+
+    Args:
+        layout: a grid of one column.
+        heights_px: of the panels, without their titles.
+        usable_px: height of all of it.
+        gap_px: below each panel.
+    """
+    top = 1.0
+    for n, height_px in enumerate(heights_px):
+        high = top - 24 / usable_px
+        layout["annotations"][n]["y"] = high
+        low = high - height_px / usable_px
+        layout[axis_key(n, "y")]["domain"] = [max(0.0, low), max(0.0, high)]
+        top = low - gap_px / usable_px
+    layout["margin"] = {"t": 40, "b": 52}
+    layout["legend"] = {"orientation": "h", "y": 1 + 8 / usable_px, "yanchor": "bottom", "x": 0}
+
+
 def each_axis(layout: Layout, letter: str, settings: Layout) -> None:
     """Update the settings of all x or all y axes."""
     for key, axis in layout.items():
