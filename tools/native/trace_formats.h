@@ -3,7 +3,7 @@
  * Types and data of all parts of trace-columns: the columns of each table, their
  * places in a record, and the run of the program.
  *
- * trace_formats.c finds the places, trace_columns.c reads what is there.
+ * trace_formats.c finds the places, trace_records.c reads what is there.
  */
 #ifndef CIL_TRACE_FORMATS_H
 #define CIL_TRACE_FORMATS_H
@@ -283,7 +283,10 @@ void cil_prepare_tables(struct reader *r);
 void cil_write_schema(struct reader *r);
 bool cil_is_made(const struct reader *r, size_t table);
 
-/* trace_columns.c, for trace_stock.c */
+/* trace_records.c */
+void cil_begin_periods(struct reader *r, int cpu);
+void cil_take_record(struct reader *r, const struct tep_record *record, int cpu);
+u8 cil_table_of(const struct reader *r, const struct tep_record *record);
 void cil_put_members(struct reader *r, size_t table, u64 ts, const void *from);
 u64 cil_read_field(const struct reader *r, size_t table, size_t column,
 		   const struct tep_record *record);

@@ -119,7 +119,7 @@ static void take_header(struct input *in, u8 *data, size_t size, u64 ts)
 /* A recording without the module is read twice, and other CPUs beside the first. */
 static void give(const struct tep_record *record, bool scans, bool other)
 {
-	u8 table = table_of(&reader, record);
+	u8 table = cil_table_of(&reader, record);
 
 	if (scans && other)
 		cil_stock_scan_other(&reader, table, record);
@@ -128,7 +128,7 @@ static void give(const struct tep_record *record, bool scans, bool other)
 	else if (other)
 		cil_stock_other(&reader, table, record);
 	else
-		take_record(&reader, record, 0);
+		cil_take_record(&reader, record, 0);
 }
 
 static void feed(struct input *in, bool scans)
@@ -175,15 +175,12 @@ static void read_input(struct input *in)
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
-	static const struct cil_period_sink sink = {
-		put_period, put_answer, put_interval, put_idle, &reader,
-	};
 	struct input in = { data, size };
 
 	open_once();
 	memset(&reader.counts, 0, sizeof(reader.counts));
 	reader.answers_size = 0;
-	cil_periods_begin(&reader.periods, 0, &sink, &reader.counts);
+	cil_begin_periods(&reader, 0);
 	reader.swap = take_u8(&in) & 1;
 	if (!setjmp(given_up))
 		read_input(&in);

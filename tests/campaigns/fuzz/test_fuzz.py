@@ -32,7 +32,7 @@ FAULTS = {
     ),
     "stock": ("tools/native/stock.c", "\ts->has_open = false;", "\t;"),
     "trace": (
-        "tools/native/trace_columns.c",
+        "tools/native/trace_records.c",
         "if ((size_t)record->size < r->least[table])",
         "if (false)",
     ),
