@@ -12,12 +12,16 @@ LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
 PYTEST := $(PYTHON) -m pytest -n 2
 PYTHON_SOURCES := tools experiments tests packaging conftest.py
+# Proofs and campaigns, by the names of their folders.
+PROOFS := $(notdir $(patsubst %/run.py,%,$(wildcard tests/proofs/*/run.py tests/campaigns/*/run.py)))
+DASHBOARD_ARGS = --record --screenshot docs/dashboard.png
 STORMS := storm-debug storm-kcfi storm-kcsan storm-rt storm-stock
 # Targets of which pytest has only short forms; conftest.py names them where they are left out.
 LONG := bpf mutants faults fuzz matrix $(STORMS) soak
 
 help:	## show this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -n 's/^\([a-z%-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | \
+		sed 's/%/NAME/' | expand -t 24
 
 demo:	## boot a Debian kernel in virtual time, compare the governors, write a report
 	@tools/setup.sh
@@ -40,31 +44,15 @@ crossval:	## what replay predicts beside what the kernel then does, every worklo
 	@tools/setup.sh
 	@CPUIDLE_LAB_ALL_CPUS=1 $(LAB) crossval --record $(CROSSVAL_ARGS)
 
-equality:	## 10 million idle periods: the same decisions as mainline's teo and menu?
+proof-%:	## one of the proofs and campaigns of docs/proofs.md; storm: STORM_ARGS=--help
 	@tools/setup.sh
-	@$(PYTHON) tests/proofs/equality/run.py $(EQUALITY_ARGS)
+	@$(if $(filter bpf,$*),tools/setup.sh bpf)
+	@$(LAB) experiment $* $(or $($(shell echo $* | tr a-z A-Z)_ARGS),--record)
 
-stock:	## how near a recording without the module comes to one with it, every workload
-	@tools/setup.sh
-	@$(PYTHON) tests/proofs/stock/run.py $(STOCK_ARGS)
+$(PROOFS): %: proof-%
 
-fidelity:	## a million decisions in the lab: does replay make them again, all of them?
-	@tools/setup.sh
-	@$(PYTHON) tests/proofs/fidelity/run.py $(FIDELITY_ARGS)
-
-bpf:	## governors as programs in BPF beside native ones, hostile programs (BPF_ARGS=--help)
-	@tools/setup.sh
-	@tools/setup.sh bpf
-	@$(PYTHON) tests/proofs/bpf/run.py $(BPF_ARGS)
-
-calibrate:	## emulated machines with hidden figures: does calibrate find them?
-	@tools/setup.sh
-	@$(PYTHON) tests/proofs/calibrate/run.py $(CALIBRATE_ARGS)
-
-dashboard:	## the panels of docs/grafana.json, answered by Prometheus: docs/dashboard.png
-	@tools/setup.sh
-	@$(PYTHON) tests/proofs/dashboard/run.py -o build/dashboard.html \
-		--screenshot docs/dashboard.png
+$(STORMS): storm-%:
+	@$(MAKE) --no-print-directory proof-storm STORM_ARGS="--flavour $* --record"
 
 bench-gate:	## the worth of latency hints: latency and modelled energy in the lab
 	@tools/setup.sh
@@ -74,54 +62,14 @@ experiments:	## what others have reported, replayed and in the lab, their figure
 	@tools/setup.sh
 	@$(LAB) experiment --all --lab $(EXPERIMENT_ARGS)
 
-determinism:	## the same lab run twice: bit-identical traces?
-	@tools/setup.sh
-	@$(PYTHON) tests/proofs/determinism/run.py $(DETERMINISM_ARGS)
-
-throughput:	## events a second of the trace reader, idle periods a second of replay
-	@tools/setup.sh
-	@$(PYTHON) tests/proofs/throughput/run.py $(THROUGHPUT_ARGS)
-
-matrix:	## every kernel and architecture: build, load, switch, tune, hints, capture, unload
-	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/matrix/run.py $(MATRIX_ARGS)
-
-storm:	## random operations on both modules in kernels with checkers (STORM_ARGS=--help)
-	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/storm/run.py $(STORM_ARGS)
-
-$(STORMS): storm-%:
-	@$(MAKE) --no-print-directory storm STORM_ARGS="--flavour $*"
-
-evacuation:	## random changes of the evacuated CPUs under load and hotplug (EVACUATION_ARGS=--help)
-	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/evacuation/run.py $(EVACUATION_ARGS)
-
-faults:	## each allocation fails once, at load, governor switch and hints
-	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/faults/run.py $(FAULTS_ARGS)
-
-fuzz:	## random operations on every file of the modules in a kernel with checkers
-	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/fuzz/run.py $(FUZZ_ARGS)
-
-soak:	## 24 virtual hours under a light load, one under a heavy one: nothing may be lost (SOAK_ARGS)
-	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/soak/run.py $(SOAK_ARGS)
-
 tunables-doc:	## write docs/tunables.md from the governors' source
 	@$(PYTHON) tests/unit/tunables.py
 
+proofs-doc:
+	@PYTHONPATH=tools $(PYTHON) -m experiments.proofs
+
 size:	## how large each governor is, and what it may be
 	@python3 tests/unit/size.py
-
-coverage:	## which share of the governors' code do their unit tests reach?
-	@tools/setup.sh
-	@$(PYTHON) tests/unit/unit_coverage.py $(COVERAGE_ARGS)
-
-mutants:	## would the unit tests notice a wrong comparison in the governors?
-	@tools/setup.sh
-	@$(PYTHON) tests/campaigns/mutants/run.py $(MUTANTS_ARGS)
 
 lint:	## ruff, mypy, checkpatch, sparse, kernel-doc, shellcheck, codespell (also in make test)
 	@tools/setup.sh
@@ -156,7 +104,6 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full crossval equality fidelity bpf calibrate dashboard bench-gate \
-	determinism throughput matrix storm $(STORMS) evacuation faults fuzz soak tunables-doc size \
-	coverage mutants lint \
-	modules kunit-modules latnice kernelshark deb dkms-roots dkms-sources clean stock experiments
+.PHONY: help demo test test-full test-slice crossval bench-gate experiments $(PROOFS) $(STORMS) \
+	tunables-doc proofs-doc size lint modules kunit-modules latnice kernelshark deb \
+	dkms-roots dkms-sources clean

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from cpuidle_lab.lab.machine import ALL_CPUS
+from experiments import proofs
 from tests import long, reports
 
 # Sent to commands by tests; a command that inherits that they are ignored would ignore them.
@@ -169,6 +170,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if config.getoption("--record") and not hasattr(config, "workerinput"):
         seconds, verdicts = config.stash[SECONDS], config.stash[VERDICTS]
         long.save(long.rows_of(seconds, verdicts))
+        proofs.write_page()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -19,6 +19,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import ABSENT, MISSED, Section
+from experiments import proofs
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
@@ -218,7 +219,9 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
     known = found()
     for name in names:
         if name not in known:
-            near = did_you_mean(name, list(known)) or "; `experiment --list` shows all"
+            near = (
+                did_you_mean(name, [*known, *proofs.found()]) or "; `experiment --list` shows all"
+            )
             raise UserError(f"unknown experiment '{name}'{near}", USAGE)
     return [known[name] for name in dict.fromkeys(names)]
 

@@ -69,14 +69,19 @@ def git(*words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def commit() -> str:
+    """Return the commit that is there, with + if files differ from it, those of records apart."""
+    records = (":!tests/long.tsv", ":!docs/proofs", ":!docs/proofs.md")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *records)
+    return (git("rev-parse", "--short", "HEAD") or "no commit") + ("+" if changed else "")
+
+
 def rows_of(seconds: Mapping[str, float], verdicts: Mapping[str, str]) -> list[Row]:
     """Return the rows of tests that ran now."""
-    commit = git("rev-parse", "--short", "HEAD")
-    if git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!tests/long.tsv"):
-        commit += "+"
+    now = commit()
     today = date.today().isoformat()
     return [
-        Row(test, verdicts[test], round(seconds[test], 1), commit, today)
+        Row(test, verdicts[test], round(seconds[test], 1), now, today)
         for test in seconds
         if verdicts[test] != "late"
     ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+from experiments import proofs
 
 if TYPE_CHECKING:
     from experiments.experiment import Experiment, Request, Result
@@ -29,6 +30,7 @@ examples:
   cpuidle-lab experiment cede --bisect --tree mine=~/linux --commits v6.18..v6.19
   sudo cpuidle-lab experiment cyclic --here    on this machine; needs two governors and root
   cpuidle-lab experiment --all --quick --json | jq '.[] | {name, state}'
+  cpuidle-lab experiment equality --help       a proof or campaign: it has options of its own
 
 Regressions are replayed with the governors of Debian's linux-source packages (6.1, 6.12, 7.2, 7.3)
 and of the kernel trees that are given. Experiments that boot machines run with --lab only; without
@@ -48,12 +50,16 @@ def _positive(text: str) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's options."""
+    """Declare the command's options, or those of the proof that is named."""
+    words = getattr(parser, "words", ())[1:]
+    if name := proofs.named(words):
+        proofs.add_arguments(name, words, parser)
+        return
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="of the experiments")
     what = parser.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true", help="list the experiments")
-    what("--all", action="store_true", help="run each of them")
+    what("--all", action="store_true", help="run each of them, without proofs and campaigns")
     what("--bisect", action="store_true", help="name the kernel at which the figure changes")
     size = parser.add_mutually_exclusive_group().add_argument
     size("--quick", action="store_true", help="small sizes and one seed")
@@ -108,11 +114,16 @@ def _list(as_json: bool) -> int:
             {"name": one.name, "title": one.title, "claim": one.claim, "lab": one.in_lab}
             for one in everything
         ]
+        told += [
+            {"name": name, "title": proofs.promise(name), "kind": proofs.kind(name)}
+            for name in proofs.found()
+        ]
         print(json.dumps(told, indent=2))
         return 0
     out = console()
     heads = [("experiment", False), ("", False), ("title", False)]
     rows = [[one.name, "lab" if one.in_lab else "", one.title] for one in everything]
+    rows += [[name, proofs.kind(name), proofs.promise(name)] for name in proofs.found()]
     out.print(grid(out, "", heads, rows))
     return 0
 
@@ -275,7 +286,9 @@ def _written(
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, bisect, or measure and write the pages."""
+    """List, bisect, or measure and write the pages; or run a proof."""
+    if "proof" in args:
+        return proofs.run(args)
     from experiments.experiment import chosen, found
 
     if args.list:

@@ -4,7 +4,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from cpuidle_lab.bpf import build
 from cpuidle_lab.lab import LabResult, LabRun, images, run_lab
 from tests.lab.guest_python import PYTHON, command_files
 from tests.lab.hints_guest import program
+from tests.unit import command
 
 pytestmark = [
     pytest.mark.lab,
@@ -22,7 +22,6 @@ pytestmark = [
 ]
 
 TOP = Path(__file__).parents[2]
-PROOF = TOP / "tests/proofs/bpf/run.py"
 
 FUNCTIONS = f"""
 . /lab/functions
@@ -289,8 +288,7 @@ def test_a_kernel_without_such_programs_has_all_else(tmp_path: Path) -> None:
 
 
 def prove(*arguments: str) -> dict[str, Any]:
-    command = [sys.executable, str(PROOF), "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = command.run("experiment", "bpf", "--json", *arguments)
     assert done.stdout, done.stderr
     return dict(json.loads(done.stdout))
 

@@ -5,15 +5,12 @@
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/proofs/fidelity/run.py"
+from tests.unit import command
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
@@ -21,9 +18,7 @@ GOVERNORS = {"teo_ng", "menu_ng", "wteo", "base"}
 
 
 def fidelity(*arguments: str) -> tuple[int, dict[str, Any]]:
-    done = subprocess.run(
-        [sys.executable, str(RUN), "--json", *arguments], capture_output=True, text=True
-    )
+    done = command.run("experiment", "fidelity", "--json", *arguments)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -3,16 +3,15 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.lab import LabResult, programs
 from tests.campaigns.fuzz import run as files
+from tests.unit import command
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/campaigns/fuzz/run.py"
 OPERATIONS = 20_000
 
 # Two rows of wteo on a machine with three states, as state/cpuN shows them; the second is wrong.
@@ -31,8 +30,7 @@ bin | 1 2 3
 
 def run(*arguments: str) -> tuple[int, dict[str, object]]:
     """Run the fuzzer in the lab; return its exit code and its result."""
-    command = [sys.executable, str(RUN), "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = command.run("experiment", "fuzz", "--json", *arguments)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -1,56 +1,70 @@
 # SPDX-License-Identifier: GPL-2.0
 """The matrix: its table says what was run and nothing else, and its rows can fail."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.cli import main
 from cpuidle_lab.lab import LabResult, images
-from tests.campaigns.matrix import builds, rows, run, table
+from experiments import proofs
+from tests import long
+from tests.campaigns.matrix import builds, rows, table
 from tests.campaigns.matrix.table import FAIL, OK, Cell, Outcome
 
-TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/campaigns/matrix/run.py"
 ORDER = ("first", "second", "third")
 
 
 def passed(row: str) -> Outcome:
     cells = {step: Cell(OK) for step in (*table.WAYS, *table.STEPS)}
-    return Outcome(row, "6.12.1", "`driver`: C1, C2", cells)
+    return Outcome(row, "6.12.1", "`driver`: C1, C2", cells=cells)
 
 
-def document(folder: Path) -> Path:
-    path = folder / "README.md"
-    path.write_text(f"before\n{table.BEGIN}\n{table.END}\nafter\n")
-    return path
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the place of a record and a page of their own."""
+    monkeypatch.setattr(proofs, "MATRIX", tmp_path / "matrix.json")
+    monkeypatch.setattr(proofs, "RUNS", tmp_path / "runs.json")
+    monkeypatch.setattr(proofs, "PAGE", tmp_path / "proofs.md")
+    return tmp_path / "matrix.json"
+
+
+def matrix(*arguments: str) -> int:
+    return main(["experiment", "matrix", "--record", *arguments])
 
 
 def lines_of(path: Path) -> list[str]:
-    return table.section(path)[1].splitlines()
+    return table.markdown(proofs.read(path)).splitlines()
 
 
-def test_rows_that_are_not_run_keep_what_they_said(tmp_path: Path) -> None:
-    path = document(tmp_path)
+def test_rows_that_are_not_run_keep_what_they_said(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failed = passed("first")
     failed.cells["tune"] = Cell(FAIL, "a | b\nsecond line")
-    table.write(path, ORDER, failed, "2026-01-01 abc")
-    before = lines_of(path)
-    assert before[2].endswith("| 2026-01-01 abc |")
+    outcomes = [failed, passed("second"), passed("first")]
+    monkeypatch.setattr(rows, "ROWS", dict.fromkeys(ORDER))
+    monkeypatch.setattr(rows, "run", lambda *_: outcomes.pop(0))
+    assert matrix("--only", "first") == 1
+    before = lines_of(record)
+    assert f" {FAIL} " in before[2] and before[2].endswith(f" {long.commit()} |")
     assert before[-1] == f"- first, tune, {FAIL}: a / b"
-    table.write(path, ORDER, passed("second"), "2026-01-02 def")
-    after = lines_of(path)
+    assert matrix("--only", "second") == 0
+    after = lines_of(record)
     assert after[2] == before[2]
-    assert after[3].endswith("| 2026-01-02 def |")
+    assert table.UNTRIED not in after[3]
     assert after[4].count(table.UNTRIED) == len(table.WAYS) + len(table.STEPS)
     assert after[4].endswith("| never |")
     assert after[-1] == before[-1]
-    table.write(path, ORDER, passed("first"), "2026-01-03 fed")
-    assert not any(line.startswith("- first") for line in lines_of(path))
-    assert path.read_text().startswith("before\n")
-    assert path.read_text().endswith("\nafter\n")
+    assert matrix("--only", "first") == 0
+    assert not any(line.startswith("- first") for line in lines_of(record))
+    monkeypatch.setattr(rows, "ROWS", {"second": None})
+    outcomes.append(passed("second"))
+    assert matrix() == 0
+    assert not any("first" in line for line in lines_of(record))
+    assert lines_of(record)[2] in proofs.PAGE.read_text()
 
 
 def test_a_reason_names_no_place_of_this_machine() -> None:
@@ -58,32 +72,16 @@ def test_a_reason_names_no_place_of_this_machine() -> None:
     assert said == "cannot fetch … (log: build/log)"
 
 
-def test_a_row_that_cannot_be_tried_leaves_the_document_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_row_that_cannot_be_tried_leaves_the_record_alone(
+    record: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def no_archive(*_: object) -> Outcome:
         raise UserError("Debian's archive cannot be used")
 
     monkeypatch.setattr(rows, "run", no_archive)
-    path = document(tmp_path)
-    assert run.main(["--only", "x86-64 7.2", "--output", str(path)]) == 1
-    assert lines_of(path) == []
+    assert matrix("--only", "x86-64 7.2") == 1
+    assert not record.exists()
     assert "was not tried: Debian's archive" in capsys.readouterr().err
-
-
-def test_a_row_that_is_no_longer_there_goes(tmp_path: Path) -> None:
-    path = document(tmp_path)
-    table.write(path, ORDER, passed("first"), "2026-01-01 abc")
-    table.write(path, ("second",), passed("second"), "2026-01-02 def")
-    assert not any("first" in line for line in lines_of(path))
-
-
-def test_a_document_without_a_section_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "README.md"
-    path.write_text("nothing here\n")
-    with pytest.raises(UserError, match="no section"):
-        table.write(path, ORDER, passed("first"), "2026-01-01 abc")
-    assert path.read_text() == "nothing here\n"
 
 
 def test_a_step_that_was_not_run_is_no_success() -> None:
@@ -131,26 +129,17 @@ def test_every_kernel_of_the_lab_has_a_row() -> None:
     assert {f"x86-64 {series}" for series in images.FLAVOURS} <= set(rows.ROWS)
 
 
-def test_an_unknown_row_is_a_usage_error() -> None:
-    done = subprocess.run(
-        [sys.executable, RUN, "--only", "PDP-11"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert "unknown row 'PDP-11'" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_an_unknown_row_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        matrix("--only", "PDP-11")
+    assert end.value.code == 2
+    assert "invalid choice: 'PDP-11'" in capsys.readouterr().err
 
 
 @pytest.mark.full
 @pytest.mark.lab
-def test_one_row(tmp_path: Path) -> None:
-    path = document(tmp_path)
-    done = subprocess.run(
-        [sys.executable, RUN, "--only", "arm64 6.12", "--output", path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (line,) = (line for line in lines_of(path) if line.startswith("| arm64 6.12 |"))
+def test_one_row(record: Path) -> None:
+    assert matrix("--only", "arm64 6.12") == 0
+    (line,) = (line for line in lines_of(record) if line.startswith("| arm64 6.12 |"))
     assert "psci_idle" in line
     assert line.count(f"| {OK} ") == len(table.WAYS) - 1 + len(table.STEPS)

@@ -5,8 +5,6 @@ import json
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from cpuidle_lab.cli import main
 from tests.campaigns.soak import judge, plan, run
 from tests.campaigns.soak.samples import Account, Record, Sample, Slot, parse
+from tests.unit import command
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/campaigns/soak/run.py"
+WORDS = ("experiment", "soak")
 HOUR = 3600 * 10**9
 
 WTEO = """\
@@ -113,8 +113,7 @@ def segment() -> list[Sample]:
 
 def soak(*arguments: str) -> tuple[int, list[dict[str, object]]]:
     """Run a soak; return its exit code and what its segments came to."""
-    command = [sys.executable, str(RUN), "--json", "--loaded-hours", "0", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = command.run("experiment", "soak", "--json", "--loaded-hours", "0", *arguments)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -143,7 +142,7 @@ def test_all_governors_have_segments(monkeypatch: pytest.MonkeyPatch) -> None:
         return VERDICT
 
     monkeypatch.setattr(run, "soak", soak)
-    assert run.main([]) == 0
+    assert main([*WORDS]) == 0
     assert sum(one.hours for one in seen if not one.loaded) == 24
     assert sum(one.hours for one in seen if one.loaded) == 1
     assert {one.governor for one in seen} == set(plan.OURS)
@@ -152,9 +151,7 @@ def test_all_governors_have_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("wrong", [["--hours", "-1"], ["--load", "0"], ["--segment-hours", "0"]])
 def test_what_makes_no_sense_is_refused(wrong: list[str]) -> None:
-    with pytest.raises(SystemExit) as error:
-        run.main(wrong)
-    assert error.value.code == 2
+    assert main([*WORDS, *wrong]) == 2
 
 
 # -- memory -------------------------------------------------------------------
@@ -373,14 +370,14 @@ def boots(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 def test_a_soak_goes_on_where_it_was_stopped(boots: list[Path], tmp_path: Path) -> None:
-    arguments = ["--hours", "12", "--output", str(tmp_path)]
-    assert run.main(arguments) == 130
+    arguments = [*WORDS, "--hours", "12", "--output", str(tmp_path)]
+    assert main(arguments) == 130
     assert [folder.name for folder in boots] == ["segment-00-key", "segment-01-key"]
     assert not (boots[1] / run.DONE).exists()
     boots.append(tmp_path)  # so that the next one is not stopped
-    assert run.main(arguments) == 0
+    assert main(arguments) == 0
     assert [folder.name[:10] for folder in boots[3:]] == ["segment-01", "segment-02", "loaded-00-"]
-    assert run.main(arguments) == 0
+    assert main(arguments) == 0
     assert len(boots) == 6
 
 
@@ -388,7 +385,7 @@ def test_a_segment_that_failed_fails_the_soak(
     boots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge, "judge", lambda folder: replace(VERDICT, failures=["lost"]))
-    assert run.main(["--hours", "1", "--loaded-hours", "0", "--output", str(tmp_path)]) == 1
+    assert main([*WORDS, "--hours", "1", "--loaded-hours", "0", "--output", str(tmp_path)]) == 1
 
 
 # -- short ones ---------------------------------------------------------------
@@ -411,12 +408,11 @@ def test_a_short_soak_loses_nothing_and_is_kept(tmp_path: Path) -> None:
 @pytest.mark.lab
 @pytest.mark.full
 def test_a_soak_that_is_stopped_leaves_nothing_half_done(tmp_path: Path) -> None:
-    command = [sys.executable, str(RUN), "--hours", "1", "--output", str(tmp_path)]
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdout=quiet, stderr=quiet)
+    process = command.start(*WORDS, "--hours", "1", "--output", str(tmp_path))
     time.sleep(15)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    process.communicate(timeout=60)
+    assert process.returncode == 130
     assert list(tmp_path.iterdir()) == []
 
 

@@ -4,25 +4,23 @@
 import argparse
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.cli import main
 from cpuidle_lab.lab import built
 from tests.campaigns.storm import operations, run, sabotage, verdict
+from tests.unit import command
 
 TOP = Path(__file__).resolve().parents[2]
-RUN = TOP / "tests/campaigns/storm/run.py"
 ROUNDS = 25
 
 
 def storm(*arguments: str) -> tuple[int, dict[str, object]]:
     """Run a storm; return its exit code and its result."""
-    command = [sys.executable, str(RUN), "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = command.run("experiment", "storm", "--json", *arguments)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -36,7 +34,7 @@ def test_a_machine_that_has_not_begun_is_one_sentence(
         raise UserError("the kernel cannot be built")
 
     monkeypatch.setattr(run, "run_lab", boot)
-    assert run.main(["--rounds", "1", "--seed", "3"]) == 1
+    assert main(["experiment", "storm", "--rounds", "1", "--seed", "3"]) == 1
     assert "the kernel cannot be built" in capsys.readouterr().err
 
 
@@ -50,7 +48,7 @@ def test_a_storm_in_which_no_program_was_attached_fails(
     found = verdict.Verdict("", [], [], 0, 3, {"program": (7, attached)})
     monkeypatch.setattr(run, "run_lab", lambda *_: None)
     monkeypatch.setattr(verdict, "judge", lambda _: found)
-    assert run.main(["--rounds", "1", "--seed", "3"]) == code
+    assert main(["experiment", "storm", "--rounds", "1", "--seed", "3"]) == code
     assert ("no program could be attached" in capsys.readouterr().out) == bool(code)
 
 
@@ -68,8 +66,7 @@ def test_what_is_drawn_can_be_chosen() -> None:
         for one in each
     }
     assert drawn == {"table", "cpu"}
-    with pytest.raises(SystemExit):
-        run.main(["--only", "program", "--rounds", "1"])
+    assert main(["experiment", "storm", "--only", "program", "--rounds", "1"]) == 2
 
 
 def test_a_storm_of_a_change_swaps_tables() -> None:
@@ -183,8 +180,8 @@ def test_a_storm_leaves_no_report() -> None:
 def test_a_fault_is_found(fault: str, said: str, further: str) -> None:
     """Each kind of checker speaks up when the file `version` is read."""
     assert fault in sabotage.FAULTS
-    command = [sys.executable, str(RUN), "--rounds", "1", "--seed", "0", "--sabotage", fault]
-    done = subprocess.run([*command, *further.split()], capture_output=True, text=True, check=False)
+    words = ["--rounds", "1", "--seed", "0", "--sabotage", fault, *further.split()]
+    done = command.run("experiment", "storm", *words)
     assert done.returncode == 1
     # A message that is on the console, too, ends the storm as an error.
     assert said in done.stdout + done.stderr

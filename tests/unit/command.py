@@ -32,6 +32,17 @@ def start(
     )
 
 
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run `cpuidle-lab` with arguments to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "cpuidle_lab", *arguments],
+        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
     """Wait until a condition holds, or fail."""
     deadline = time.monotonic() + seconds

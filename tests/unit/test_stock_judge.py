@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.crossval import pairs as crossval
 from cpuidle_lab.crossval import parts
 from cpuidle_lab.crossval.parts import Part
@@ -127,7 +128,7 @@ def test_stays_are_above_or_below_as_the_kernel_counts_them() -> None:
 
 
 def test_each_way_of_recording_stands_with_its_costs_in_the_document() -> None:
-    text = (run.TOP / "docs/measured/stock.md").read_text()
+    text = (TOP / "docs/measured/stock.md").read_text()
     rows = {tuple(line.split(" | ")[:2]) for line in text.splitlines() if line.startswith("| ")}
     wanted = {(f"| {name}", way) for name in costs.WORKLOADS for way in costs.WAYS}
     assert wanted <= rows

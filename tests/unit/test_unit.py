@@ -16,7 +16,7 @@ import pytest
 
 from tests.gcov import Coverage
 from tests.logic import EVACUATION, logic
-from tests.unit import unit_coverage
+from tests.proofs.coverage import run as coverage
 
 TOP = Path(__file__).resolve().parents[2]
 BUILD = TOP / "build" / "unit"
@@ -61,24 +61,24 @@ def test_every_governor_has_cases() -> None:
 
 def test_coverage(capsys: pytest.CaptureFixture[str]) -> None:
     """The cases reach nearly every line and branch; what they reach is printed."""
-    found = unit_coverage.measure()
+    found = coverage.measure()
     with capsys.disabled():
-        print(f"\n{unit_coverage.table(found)}")
+        print(f"\n{coverage.table(found)}")
     # Headers count where they hold code.
     sources = {str(source.relative_to(TOP)) for source in SOURCES}
     assert sources | {"governors/common/fixed.h"} <= found.keys()
-    assert not unit_coverage.low(found)
+    assert not coverage.low(found)
 
 
 def test_low_coverage_is_noticed() -> None:
     """A share below its limit is named, of one source as of all."""
     poor = Coverage("poor.c", 100, 94, 100, 91, [], [])
     good = Coverage("good.c", 100, 96, 100, 90, [], [])
-    assert unit_coverage.low({"good.c": good}) == []
-    assert unit_coverage.low({"good.c": good, "poor.c": poor}) == [
+    assert coverage.low({"good.c": good}) == []
+    assert coverage.low({"good.c": good, "poor.c": poor}) == [
         "poor.c: 94.0 % of the lines, 91.0 % of the branches"
     ]
-    assert unit_coverage.total({"good.c": good, "poor.c": poor}) == (95.0, 90.5)
+    assert coverage.total({"good.c": good, "poor.c": poor}) == (95.0, 90.5)
 
 
 # The runner itself: a runner that cannot fail would make every test above void.

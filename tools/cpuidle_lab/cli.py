@@ -227,7 +227,12 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
             this is the environment.
     """
     try:
-        args = parse(argv)
+        try:
+            args = parse(argv)
+        except ModuleNotFoundError:  # the program of a proof declares its options
+            if enter:
+                enter()
+            raise
         if enter and not is_enough(args):
             enter()
         with sigterm_interrupts(), inputs(named_inputs(args)):

@@ -1,18 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Change the evacuated CPUs at random under load: no line in the log, all CPUs back at the end.
+"""Random changes of the evacuated CPUs under load: no line in the log, all CPUs back at the end.
 
 Boots a kernel with checkers and four CPUs. Values right and wrong, leases and the cooling device
 change the set of CPUs while others go offline and come back. A task that is pinned to one CPU
-measures its share of that CPU. What is drawn depends on the seed alone.
+measures its share of that CPU. All draws depend on the seed alone.
 """
 
 import argparse
 import json
-import random
 import shlex
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.campaigns.storm import options, sabotage, verdict  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from tests.campaigns.storm import options, sabotage, verdict
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -37,14 +32,10 @@ TAKEN_BY_OTHERS_PCT = 5
 # Share of a second from which on the CPU counts as evacuated.
 HELD_PCT = 5
 
-EPILOG = """\
-examples:
-  run.py                                 1000 changes on the kernel 'debug'
-  run.py --flavour rt --changes 200 --seed 7
-                                         fewer; the same seed draws the same changes
-
-exit code: 0 if nothing was reported and the pinned task had its share, 1 otherwise, 2 usage
-"""
+EXAMPLES = {
+    "": "1000 changes on the kernel 'debug'",
+    "--flavour rt --changes 200 --seed 7": "fewer; the same seed draws the same changes",
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Second:
-    """Times that the pinned task measured in one second, in ns.
+    """Times of the pinned task in one second, in ns.
 
     Attributes:
         run: in which it ran.
@@ -87,7 +78,7 @@ class Second:
 
 @dataclass(frozen=True)
 class Result:
-    """Result of the changes.
+    """The counts and the verdict of all changes.
 
     Attributes:
         failure: one sentence, empty if all is well.
@@ -266,9 +257,21 @@ def show(found: Result, args: argparse.Namespace) -> None:
     print("\n".join(f"    {line}" for line in found.report))
 
 
-def work(args: argparse.Namespace) -> int:
-    """Run the changes, show, return the exit code."""
-    print(f"seed {args.seed}", file=sys.stderr, flush=True)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    options.add(parser, cpus=4, limit_s=3600)
+    parser.add_argument("--changes", type=int, default=1000, help="to make (default: 1000)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Change the set of CPUs at random, judge, show; return the exit code.
+
+    Raises:
+        UserError: an option is out of range, or the guest's kernel died.
+    """
+    if args.changes < 1 or args.cpus < 3:
+        raise UserError("at least 1 change and 3 CPUs", USAGE)
+    options.choose_seed(args)
     title = "" if args.json else f"{args.changes} changes on '{args.flavour}'"
     with tempfile.TemporaryDirectory(prefix="evacuation-", dir=TOP / "build") as scratch:
         folder = args.output or Path(scratch)
@@ -281,19 +284,3 @@ def work(args: argparse.Namespace) -> int:
     else:
         show(found, args)
     return 1 if found.failure else 0
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Change the set of CPUs at random and judge what came of it."""
-    parser = runner.parser(__doc__, EPILOG)
-    parser.add_argument("--changes", type=int, default=1000, help="to make (default: 1000)")
-    options.add(parser, cpus=4, limit_s=3600)
-    args = parser.parse_args(argv)
-    if args.changes < 1 or args.cpus < 3:
-        parser.error("at least 1 change and 3 CPUs")
-    args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
-    return runner.run("evacuation", lambda: work(args))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,24 +1,19 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Let each allocation of a call fail, one after the other: at load, switch and hints.
+"""Each allocation of a call fails once, at load, switch, tunables and hints: clean errors alone.
 
 Boots the kernel with checkers. Every call must either succeed or fail with a clean error, after
 which nothing of it is left: no file, no governor, no hint, no memory.
 """
 
 import argparse
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.campaigns.storm import sabotage, verdict  # noqa: E402
-from tests.lab.hints_guest import program  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab
+from experiments import proofs
+from tests.campaigns.storm import sabotage, verdict
+from tests.lab.hints_guest import program
 
 SCRIPT = Path(__file__).parent / "faults.sh"
 FAILNTH = programs.Program(
@@ -27,13 +22,7 @@ FAILNTH = programs.Program(
     ("tests/lab/hints/call.h", "module/uapi/cpuidle_latency.h"),
 )
 
-EPILOG = """\
-examples:
-  faults.py
-  faults.py -o build/faults          leaves the guest's files and log there
-
-exit code: 0 if all errors were clean, 1 if not, 2 usage
-"""
+EXAMPLES = {"": "", "-o build/faults": "leaves the guest's files and log there"}
 
 
 def inject(folder: Path, fault: str, limit_s: float, title: str) -> LabResult:
@@ -61,19 +50,13 @@ def inject(folder: Path, fault: str, limit_s: float, title: str) -> LabResult:
     return run_lab(run, folder, title)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Inject faults and judge."""
-    parser = runner.parser(__doc__, EPILOG)
-    add = parser.add_argument
-    add("--time-limit", type=float, default=3600, metavar="S", help="for the guest (default: 3600)")
-    add("--sabotage", default="", choices=("", *sabotage.FAULTS), help="put this fault in")
-    add("-o", "--output", type=Path, metavar="DIR", help="keep the guest's files and log here")
-    args = parser.parse_args(argv)
-    return runner.run("faults", lambda: work(args))
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, time_limit=3600, output=None, sabotage="")
 
 
-def work(args: argparse.Namespace) -> int:
-    """Inject, show, return the exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Inject, show; return the exit code."""
     with tempfile.TemporaryDirectory(prefix="faults-", dir=TOP / "build") as scratch:
         folder = args.output or Path(scratch) / "lab"
         result = inject(folder, args.sabotage, args.time_limit, "Failing allocations")
@@ -82,7 +65,3 @@ def work(args: argparse.Namespace) -> int:
     if found.failure:
         print("\n".join([found.failure, *(f"    {line}" for line in found.report)]))
     return 1 if found.failure else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Random calls on every file of both modules, in a kernel with checkers.
+"""Random calls of several processes on every file of the modules: no checker reports anything.
 
 Boots the kernel and lets several processes at once use all files below the modules' folders in
 debugfs, their parameters, the powercap zone, the device, and the folder of the trace events: open,
@@ -14,19 +13,16 @@ import json
 import random
 import re
 import shlex
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.campaigns.storm import options, sabotage, verdict  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.lab import LabResult, LabRun, programs, run_lab
+from tests.campaigns.storm import options, sabotage, verdict
 
 FUZZER = programs.Program(
     "fuzz_files",
@@ -54,15 +50,12 @@ REFUSALS = (
 )
 ONLY = re.compile(rf"^(?!.*(?:{REFUSALS}))")
 
-EPILOG = """\
-examples:
-  files.py                                   a million operations on the kernel 'debug'
-  files.py --operations 50000 --seed 7       fewer; a seed draws the same again
-  files.py --flavour stock --kernel 7.2      another kernel
-  files.py --operations 5000 --sabotage use-after-free    a fault must be found out
-
-exit code: 0 if nothing was reported, 1 if something was or the run failed, 2 usage
-"""
+EXAMPLES = {
+    "": "a million operations on the kernel 'debug'",
+    "--operations 50000 --seed 7": "fewer; a seed draws the same again",
+    "--flavour stock --kernel 7.2": "another kernel",
+    "--operations 5000 --sabotage use-after-free": "a fault must be found out",
+}
 
 
 @dataclass
@@ -84,7 +77,7 @@ class File:
 
 @dataclass
 class Answers:
-    """Answers of all files.
+    """Answers of the files.
 
     Attributes:
         operations: number of calls by name, then by result ("ok" or an error's name).
@@ -217,25 +210,25 @@ def show(found: verdict.Verdict, answers: Answers, args: argparse.Namespace, wal
         print("\n".join(f"    {line}" for line in found.report))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Fuzz the files and judge what came of it."""
-    parser = runner.parser(__doc__, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    options.add(parser, cpus=2, limit_s=7200)
     add = parser.add_argument
     add("--operations", type=int, default=1_000_000, help="of all processes (default: a million)")
     add("--processes", type=int, default=4, help="at once, 1 to 16 (default: %(default)s)")
-    options.add(parser, cpus=2, limit_s=7200)
-    args = parser.parse_args(argv)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fuzz the files, show; return the exit code.
+
+    Raises:
+        UserError: an option is out of range, or the guest's kernel died.
+    """
     if not 1 <= args.processes <= 16:
-        parser.error("1 to 16 processes")
+        raise UserError("1 to 16 processes", USAGE)
     if args.operations < LEAST or args.operations % args.processes:
-        parser.error(f"at least {LEAST} operations, and a multiple of the processes")
-    args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
-    return runner.run("fuzz", lambda: work(args))
-
-
-def work(args: argparse.Namespace) -> int:
-    """Fuzz, show, return the exit code."""
-    print(f"seed {args.seed}", file=sys.stderr, flush=True)
+        raise UserError(f"at least {LEAST} operations, and a multiple of the processes", USAGE)
+    options.choose_seed(args)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=TOP / "build") as folder:
         found, answers, result = fuzz(args, args.output or Path(folder))
     if args.json:
@@ -245,7 +238,3 @@ def work(args: argparse.Namespace) -> int:
     else:
         show(found, answers, args, result.wall_s)
     return 1 if found.failure else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Show that the governors' test cases would notice a wrong comparison.
+"""The governors' unit tests notice a wrong comparison, operator or number.
 
 Changes each comparison, each logical operator and each named number of the governors' code, one
 at a time, builds the userspace cases and runs them, at last under the sanitizers. A change that
@@ -13,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import tomllib
@@ -23,13 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import local
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.campaigns.mutants.mutants import Mutant, find  # noqa: E402
-from tests.logic import logic  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
+from experiments import proofs
+from tests.campaigns.mutants.mutants import Mutant, find
+from tests.logic import logic
 
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 BUILD = TOP / "build/mutation"
@@ -38,25 +34,21 @@ NEEDED_PERCENT = 90.0
 # Processor time: the cases take a fraction of a second, a loop without end takes this.
 LIMIT_S = 5
 JOBS = 2
-# Builds of the cases: a quick one, and one under the sanitizers for survivors of that.
+# Builds of the cases: quickly, and what survives that, under the sanitizers.
 MODES = ("fast", "asan")
 
 KILLED, SURVIVED, UNBUILDABLE = "killed", "survived", "unbuildable"
 
-EPILOG = """\
-examples:
-  run.py                                       all of them
-  run.py --only governors/gate/gate.c          one file
-  run.py --list | wc -l                        how many there are
-  run.py --json > mutants.json
-
-exit code: 0 if at least 90 % are killed and survivors.toml is right, 1 if not, 2 usage
-"""
+EXAMPLES = {
+    "": "all of them",
+    "--only governors/gate/gate.c": "one file",
+    "--list": "print the mutants",
+}
 
 
 @dataclass(frozen=True)
 class Result:
-    """Fate of a mutant.
+    """The fate of a mutant.
 
     Attributes:
         mutant: the change.
@@ -124,13 +116,11 @@ class Copy:
         return Result(mutant, SURVIVED, "")
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = runner.parser(__doc__, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, json=False)
     parser.add_argument("--only", metavar="FILE", help="change this source only")
     parser.add_argument("--list", action="store_true", help="only list the mutants")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser.parse_args(argv)
 
 
 def sources(only: str | None) -> list[str]:
@@ -257,8 +247,9 @@ def as_json(results: Sequence[Result], wrong: Sequence[str]) -> str:
     )
 
 
-def work(args: argparse.Namespace) -> int:
-    """Do what the command line says; return the exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Change the sources, run the cases; return the exit code."""
+    os.nice(10)  # others may have the machine first
     chosen = sources(args.only)
     mutants = [m for path in chosen for m in find(path, (TOP / path).read_text(encoding="utf-8"))]
     if args.list:
@@ -279,14 +270,3 @@ def work(args: argparse.Namespace) -> int:
     else:
         report(results, wrong, time.monotonic() - began)
     return 1 if wrong else 0
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run; return the exit code."""
-    args = parse(argv)
-    os.nice(10)  # others may have the machine first
-    return runner.run("mutants", lambda: work(args))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

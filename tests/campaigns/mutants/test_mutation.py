@@ -2,14 +2,13 @@
 """The mutants: what is changed, what is said of them, and that the cases kill them."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.campaigns.mutants import run as script
 from tests.campaigns.mutants.mutants import Mutant, find
+from tests.unit import command
 
 HERE = Path(__file__).resolve().parent
 
@@ -140,9 +139,7 @@ def test_nine_in_ten_must_be_killed() -> None:
     [(["--only", "README.md"], 2, "README.md is no source of a governor"), (["--x"], 2, "usage")],
 )
 def test_bad_input_gets_one_sentence(arguments: list[str], code: int, text: str) -> None:
-    done = subprocess.run(
-        [sys.executable, HERE / "run.py", *arguments], capture_output=True, text=True
-    )
+    done = command.run("experiment", "mutants", *arguments)
     assert done.returncode == code
     assert text in done.stderr
     assert "Traceback" not in done.stderr
@@ -150,9 +147,7 @@ def test_bad_input_gets_one_sentence(arguments: list[str], code: int, text: str)
 
 @pytest.mark.full
 def test_the_cases_kill_the_mutants() -> None:
-    done = subprocess.run(
-        [sys.executable, HERE / "run.py", "--json"], capture_output=True, text=True
-    )
+    done = command.run("experiment", "mutants", "--json")
     assert done.stdout, done.stderr
     said = json.loads(done.stdout)
     assert said["wrong"] == []

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Soak the modules in a stock kernel: hours of virtual time, in which nothing may be lost.
+"""24 virtual hours under a light load, one under a heavy one: nothing leaks, drifts or is lost.
 
 Boots a segment of some hours after the other under a light mixed load, and an hour under a heavy
 one. Memory must stay flat, what the governors have learned must stay within its bounds, and the
@@ -14,37 +13,29 @@ import json
 import math
 import shlex
 import shutil
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.base.cache import digest  # noqa: E402
-from cpuidle_lab.base.files import marked, write_whole  # noqa: E402
-from cpuidle_lab.lab import LabRun, built, images, programs, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.campaigns.soak import judge, plan  # noqa: E402
-from tests.campaigns.storm import sabotage  # noqa: E402
-from tests.lab.hints_guest import program  # noqa: E402
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import marked, write_whole
+from cpuidle_lab.lab import LabRun, built, images, programs, run_lab
+from experiments import proofs
+from tests.campaigns.soak import judge, plan
+from tests.campaigns.storm import sabotage
+from tests.lab.hints_guest import program
 
 GUEST = Path(__file__).parent / "guest.sh"
 OPTIONS = ("slab_nomerge",)  # each cache under its own name
 SAMPLES = 24  # of a segment, beside the one at its begin
 DONE = "soak.json"  # in the folder of a segment that is finished
 
-EPILOG = """\
-examples:
-  run.py                                  24 hours at 0.5 %, and one loaded hour
-  run.py --hours 1 --loaded-hours 0       a short one
-  run.py --seed 7 -o build/soak-7         other operations, kept elsewhere
-  run.py --hours 1 --loaded-hours 0 --sabotage leak
-                                          a module that leaks must be found out
-
-exit code: 0 if all is well, 1 if something was lost or a segment failed, 2 usage
-"""
+EXAMPLES = {
+    "": "24 hours at 0.5 %, and one loaded hour",
+    "--hours 1 --loaded-hours 0": "a short one",
+    "--seed 7 -o build/soak-7": "other operations, kept elsewhere",
+    "--hours 1 --loaded-hours 0 --sabotage leak": "a module that leaks must be found out",
+}
 
 
 @dataclass(frozen=True)
@@ -159,32 +150,28 @@ def soak(segment: Segment, args: argparse.Namespace) -> judge.Verdict:
     return judge.judge(folder)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a soak and judge it."""
-    parser = runner.parser(__doc__, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, seed=1, kernel="6.12", time_limit=3600, sabotage="", json=False,
+                  output=TOP / "build" / "soak")  # fmt: skip
     add = parser.add_argument
     add("--hours", type=float, default=24, help="of virtual time (default: %(default)g)")
     add("--segment-hours", type=float, default=4, help="of one boot (default: %(default)g)")
     add("--load", type=float, default=0.5, help="in percent of all CPUs (default: %(default)g)")
     add("--loaded-hours", type=float, default=1, help="hours beside (default: %(default)g)")
     add("--loaded-load", type=float, default=35, help="load in them (default: %(default)g)")
-    add("--seed", type=int, default=1, help="of what is drawn (default: %(default)s)")
-    add("--kernel", default="6.12", help="series (default: %(default)s)")
-    add("--time-limit", type=float, default=3600, metavar="S", help="of a boot (default: 3600)")
-    add("--sabotage", default="", choices=("", *sabotage.FAULTS), help="put this fault in")
-    add("-o", "--output", type=Path, default=TOP / "build" / "soak", metavar="DIR",
-        help="where segments are kept (default: build/soak)")  # fmt: skip
-    add("--json", action="store_true", help="print the result as JSON")
-    args = parser.parse_args(argv)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Soak, show; return the exit code.
+
+    Raises:
+        UserError: an option is out of range, or a segment cannot be booted.
+    """
     if args.hours < 0 or args.loaded_hours < 0 or args.segment_hours <= 0:
-        parser.error("hours are positive numbers")
+        raise UserError("hours are positive numbers", USAGE)
     if not 0.01 <= args.load <= 90 or not 0.01 <= args.loaded_load <= 90:
-        parser.error("a load is 0.01 to 90 percent")
-    return runner.run("soak", lambda: work(args))
-
-
-def work(args: argparse.Namespace) -> int:
-    """Soak, show, return the exit code."""
+        raise UserError("a load is 0.01 to 90 percent", USAGE)
     verdicts = []
     for segment in segments(args):
         verdict = soak(segment, args)
@@ -196,7 +183,3 @@ def work(args: argparse.Namespace) -> int:
     else:
         print(judge.summary(verdicts))
     return 1 if any(verdict.failures for verdict in verdicts) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,37 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Options of the programs that do at random what they can to the modules in a guest."""
+"""Options of the campaigns that use the modules at random in a guest."""
 
 import argparse
-from pathlib import Path
+import random
+import sys
 
 from cpuidle_lab.lab import built
-from tests.campaigns.storm import sabotage
+from experiments import proofs
 
 _STOCK = "stock"
 
 
-def add(parser: argparse.ArgumentParser, cpus: int, limit_s: int) -> None:
-    """Add what is drawn from, where it runs and what is told of it.
+def add(parser: argparse.ArgumentParser, cpus: int, limit_s: float) -> None:
+    """Declare the seed, the guest and the outputs.
 
     Args:
-        parser: of the program.
+        parser: of the campaign.
         cpus: of the machine, as a default.
         limit_s: for the guest, in seconds, as a default.
     """
-    option = parser.add_argument
+    proofs.shared(parser, seed=None, kernel="6.12", cpus=cpus, time_limit=limit_s, output=None,
+                  json=False, sabotage="")  # fmt: skip
     flavours = (*built.FLAVOURS, _STOCK)
-    option("--seed", type=int, help="of what is drawn (default: a new one, printed)")
-    option("--flavour", choices=flavours, default="debug", help="(default: %(default)s)")
-    option("--kernel", default="6.12", help="series of the stock kernel (default: %(default)s)")
-    option("--cpus", type=int, default=cpus, help="of the machine (default: %(default)s)")
-    option("--time-limit", type=float, default=limit_s, metavar="S",
-           help="for the guest (default: %(default)s)")  # fmt: skip
-    option("--sabotage", default="", choices=("", *sabotage.FAULTS),
-           help="put this fault into the module")  # fmt: skip
-    option("-o", "--output", type=Path, metavar="DIR", help="keep the guest's files and log here")
-    option("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--flavour", choices=flavours, default="debug",
+                        help="of the kernel; stock: --kernel (default: %(default)s)")  # fmt: skip
 
 
 def kernel(args: argparse.Namespace) -> str:
     """Return what the lab boots."""
     return str(args.kernel if args.flavour == _STOCK else args.flavour)
+
+
+def choose_seed(args: argparse.Namespace) -> None:
+    """Choose a seed if none was given, and print it."""
+    args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
+    print(f"seed {args.seed}", file=sys.stderr, flush=True)

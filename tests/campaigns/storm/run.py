@@ -1,49 +1,40 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Storm the modules in a kernel with checkers: nothing may be reported, nothing left.
+"""Random operations on both modules at once: no checker reports anything, nothing is left.
 
 Boots the kernel with four CPUs under a load of its own and runs rounds of random operations, up
 to four at once: loading and unloading both modules, governors, bases, tunables right and wrong,
 resets, shadows, hints of tasks and groups, CPU hotplug, suspend, tracing. After each round the
-counts of hints are compared with a recount. What is drawn depends on the seed alone.
+counts of hints are compared with a recount. All draws depend on the seed alone.
 """
 
 import argparse
 import json
-import random
 import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.base.errors import UserError  # noqa: E402
-from cpuidle_lab.bpf import build  # noqa: E402
-from cpuidle_lab.lab import LabRun, programs, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.campaigns.storm import operations, options, sabotage, verdict  # noqa: E402
-from tests.lab.hints_guest import program  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.bpf import build
+from cpuidle_lab.lab import LabRun, programs, run_lab
+from tests.campaigns.storm import operations, options, sabotage, verdict
+from tests.lab.hints_guest import program
 
 GUEST = Path(__file__).parent / "guest.sh"
 # A storm that gets nowhere must end.
 BOOTS = 20
 
-EPILOG = """\
-examples:
-  run.py                                     1000 rounds on the kernel 'debug'
-  run.py --rounds 100 --seed 7               fewer; the same seed draws the same operations
-  run.py --flavour stock --programs          programs in BPF, too
-  run.py --flavour kcsan                     data races
-  run.py --flavour debug-7.2 --only table    idle states that change in use, on Linux 7.2
-  run.py --rounds 50 --sabotage leak         a module with a fault must be found out
-
-exit code: 0 if nothing was reported, 1 if something was or the storm failed, 2 usage
-"""
+EXAMPLES = {
+    "": "1000 rounds on the kernel 'debug'",
+    "--rounds 100 --seed 7": "fewer; the same seed draws the same operations",
+    "--flavour stock --programs": "programs in BPF, too",
+    "--flavour kcsan": "data races",
+    "--flavour debug-7.2 --only table": "idle states that change in use, on Linux 7.2",
+    "--rounds 50 --sabotage leak": "a module with a fault must be found out",
+}
 
 
 def script(args: argparse.Namespace, before: int) -> str:
@@ -137,31 +128,28 @@ def show(found: verdict.Verdict, args: argparse.Namespace, wall_s: float) -> Non
     print("\n".join(f"    {line}" for line in found.before))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a storm and judge it."""
-    parser = runner.parser(__doc__, EPILOG)
-    parser.add_argument("--rounds", type=int, default=1000, help="of operations (default: 1000)")
-    parser.add_argument(
-        "--programs", action="store_true", help="attach programs in BPF (a kernel with BTF)"
-    )
-    parser.add_argument(
-        "--only", nargs="+", choices=operations.NAMES, default=operations.NAMES,
-        metavar="OPERATION", help="draw these operations alone (default: all)",
-    )  # fmt: skip
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
     options.add(parser, cpus=4, limit_s=3600)
-    args = parser.parse_args(argv)
+    add = parser.add_argument
+    add("--rounds", type=int, default=1000, help="of operations (default: %(default)s)")
+    add("--programs", action="store_true", help="attach programs in BPF (a kernel with BTF)")
+    add("--only", nargs="+", choices=operations.NAMES, default=operations.NAMES,
+        metavar="OPERATION", help="draw these operations alone (default: all)")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the storm, show; return the exit code.
+
+    Raises:
+        UserError: an option is out of range, or the guest's kernel died.
+    """
     if args.rounds < 1 or args.cpus < 2:
-        parser.error("at least 1 round and 2 CPUs")
+        raise UserError("a storm has at least 1 round and 2 CPUs", USAGE)
     drawn = {one.name for one in operations.OPERATIONS}
     if not args.programs and not drawn & set(args.only):
-        parser.error(f"{' '.join(args.only)}: --programs is needed")
-    args.seed = random.randrange(1 << 31) if args.seed is None else args.seed
-    return runner.run("storm", lambda: work(args))
-
-
-def work(args: argparse.Namespace) -> int:
-    """Run the storm, show, return the exit code."""
-    print(f"seed {args.seed}", file=sys.stderr, flush=True)
+        raise UserError(f"{' '.join(args.only)}: --programs is needed", USAGE)
+    options.choose_seed(args)
     with tempfile.TemporaryDirectory(prefix="storm-", dir=TOP / "build") as folder:
         found, wall_s = storm(args, args.output or Path(folder))
     if args.json:
@@ -170,7 +158,3 @@ def work(args: argparse.Namespace) -> int:
     else:
         show(found, args, wall_s)
     return 1 if found.failure else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

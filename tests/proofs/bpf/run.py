@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Show that a governor decides in BPF as it does natively, and that no program harms the kernel.
+"""A governor decides in BPF as it does natively, and no program harms the kernel.
 
 In a kernel, beside each other on random and adversarial idle periods: index, stop_tick, row,
 reason, the question for the timer, and the whole state. In the idle loop, with the native twin as a
@@ -11,35 +10,29 @@ import argparse
 import json
 import re
 import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.bpf import build  # noqa: E402
-from cpuidle_lab.lab import LabResult, LabRun, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.lab.extra import extra_module  # noqa: E402
-from tests.lab.hints_guest import program  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.bpf import build
+from cpuidle_lab.lab import LabResult, LabRun, run_lab
+from experiments import proofs
+from tests.lab.extra import extra_module
+from tests.lab.hints_guest import program
 
 HERE = Path(__file__).parent
 HOSTILE = HERE / "hostile"
 # A slow init is so long at least; no other part of a select comes near, nor a pause of the guest.
 INIT_MS = 100
-EPILOG = """\
-examples:
-  run.py                            a million idle periods for each governor
-  run.py --periods 20000 --rounds 1  the short form
-  run.py --kernel 7.2 --cpus 4
-  run.py --kernel rt                a kernel of the storms
-  run.py --virtual --periods 20000  counts instructions: a nanosecond of virtual time each
-
-exit code: 0 if nothing differs, 1 if something does, 2 usage
-"""
+EXAMPLES = {
+    "": "a million idle periods for each governor",
+    "--periods 20000 --rounds 1": "the short form",
+    "--kernel 7.2 --cpus 4": "",
+    "--kernel rt": "a kernel of the storms",
+    "--virtual --periods 20000": "counts instructions: a nanosecond of virtual time each",
+}
 
 
 def prover() -> dict[str, str]:
@@ -84,7 +77,7 @@ def boot(args: argparse.Namespace) -> tuple[LabResult, dict[str, float]]:
         "counted": "yes" if args.virtual else "no",
     }
     head = "\n".join(f"{key}={shlex.quote(value)}" for key, value in named.items())
-    run = LabRun(
+    plan = LabRun(
         script=f"{head}\n{(HERE / 'guest.sh').read_text()}",
         kernel=args.kernel,
         cpus=args.cpus,
@@ -96,7 +89,7 @@ def boot(args: argparse.Namespace) -> tuple[LabResult, dict[str, float]]:
     )
     title = f"Comparing programs in BPF with native governors on {args.kernel}"
     with tempfile.TemporaryDirectory() as name:
-        return run_lab(run, args.output or Path(name) / "lab", title), took
+        return run_lab(plan, args.output or Path(name) / "lab", title), took
 
 
 def edits(output: str, took: dict[str, float]) -> dict[str, dict[str, float]]:
@@ -189,35 +182,19 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = runner.parser(__doc__, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, seed=1, kernel="6.12", cpus=2, time_limit=1800, output=None, json=False)
     add = parser.add_argument
-    add("--periods", type=int, default=1_000_000, help="for each governor (default: %(default)s)")
-    add("--seed", type=int, default=1, help="of the periods (default: %(default)s)")
+    add("--periods", type=int, default=1_000_000, metavar="N",
+        help="for each governor (default: %(default)s)")  # fmt: skip
     add("--rounds", type=int, default=10, help="of the storm (default: %(default)s)")
-    add(
-        "--kernel",
-        default="6.12",
-        help="a series, or a flavour of the storms (default: %(default)s)",
-    )
-    add("--cpus", type=int, default=2, help="default: %(default)s")
     add("--virtual", action="store_true",
         help="compare alone, in virtual time, where a ns is an instruction")  # fmt: skip
-    add("--time-limit", type=float, default=1800, metavar="S", help="default: %(default)s")
-    add("-o", "--output", type=Path, help="keep what the guest said in this folder")
-    add("--json", action="store_true", help="print the result as JSON")
-    return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prove it; return the exit code."""
-    args = parse(argv)
-    return runner.run("bpf", lambda: work(args))
-
-
-def work(args: argparse.Namespace) -> int:
-    """Boot, compare, report."""
+def run(args: argparse.Namespace) -> int:
+    """Boot, compare, report; return the exit code."""
     result, took = boot(args)
     found, live = faults(result, args.virtual), edits(result.output, took)
     if args.json:
@@ -230,7 +207,3 @@ def work(args: argparse.Namespace) -> int:
             print(f"{name}: built in {seconds['build_s']} s, replaced in {seconds['replace_s']} s")
         print("\n".join(found) or "nothing differs")
     return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,34 +1,26 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Calibrate emulated machines whose figures differ from their drivers' tables; judge each line.
+"""Calibrate finds the hidden figures of emulated machines, within its limits.
 
-The emulator's parameter `real` holds the figures. Calibrate sees sysfs and the energy counter.
+The emulator's parameter `real` holds the figures, the drivers' tables state others. Calibrate sees
+sysfs and the energy counter.
 """
 
+import argparse
 import itertools
 import json
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import FAILURE
+from cpuidle_lab.lab import LabRun, run_lab
+from experiments import proofs
+from tests.proofs.calibrate import guest
 
-from cpuidle_lab.base.errors import FAILURE  # noqa: E402
-from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.proofs.calibrate import guest  # noqa: E402
-
-EPILOG = """\
-examples:
-  run.py
-  run.py --output build/calibrate
-
-exit codes: 0 every figure is within its limit, 1 one is not, 2 wrong usage
-"""
+EXAMPLES = {"": "", "--output build/calibrate": ""}
 
 POWER, BREAK_EVEN, LATENCY, LATENCY_US = 0.05, 0.10, 0.05, 2.0
 
@@ -179,15 +171,12 @@ def calibrate(where: Path) -> int:
     return 0 if good else FAILURE
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the lab; return the exit code."""
-    parser = runner.parser(__doc__, EPILOG)
-    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="keep what was measured")
-    args = parser.parse_args(argv)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, output=None)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the lab and judge; return the exit code."""
     with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="calibrate-") as directory:
-        where = args.output or Path(directory) / "results"
-        return runner.run("calibrate", lambda: calibrate(where))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return calibrate(args.output or Path(directory) / "results")

@@ -1,44 +1,34 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Draw the panels of docs/grafana.json with data of the lab that went through Prometheus.
+"""Prometheus answers the panels of docs/grafana.json, which are drawn with data of the lab.
 
 `watch --openmetrics` writes its file in the lab, once a second. node_exporter reads the same files
 in the same rhythm, Prometheus scrapes them and answers the queries of the panels. The page is drawn
 with plotly: it is no picture of Grafana.
 """
 
+import argparse
 import html
 import json
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
+import plotly
 
-import plotly  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import headed, write_whole
+from cpuidle_lab.lab import LabRun, run_lab
+from experiments import proofs
+from tests.lab.guest_python import PYTHON, command_files
+from tests.unit import prometheus
+from tests.unit.prometheus import Server
 
-from cpuidle_lab.base.errors import UserError  # noqa: E402
-from cpuidle_lab.base.files import headed, write_whole  # noqa: E402
-from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.lab.guest_python import PYTHON, command_files  # noqa: E402
-from tests.unit import prometheus  # noqa: E402
-from tests.unit.prometheus import Server  # noqa: E402
-
-EPILOG = """\
-examples:
-  run.py -o dashboard.html
-  run.py -o dashboard.html --screenshot docs/dashboard.png       needs chromium
-
-exit codes: 0 done, 1 something failed, 2 wrong usage
-"""
+EXAMPLES = {"": "", "--screenshot docs/dashboard.png": "needs chromium"}
 
 SECONDS = 60
 
@@ -69,8 +59,8 @@ section{background:#fff;border:1px solid #ddd;padding:4px}h2{font-size:13px;marg
 
 def record(folder: Path) -> list[str]:
     """Return what watch wrote in the lab, second by second."""
-    run = LabRun(script=SCRIPT, files=command_files(), real_time=False)
-    result = run_lab(run, folder / "lab").check()
+    boot = LabRun(script=SCRIPT, files=command_files(), real_time=False)
+    result = run_lab(boot, folder / "lab").check()
     return [path.read_text() for path in sorted((result.files / "prom").iterdir())]
 
 
@@ -142,12 +132,13 @@ def page(sections: list[str]) -> str:
     )
 
 
-def draw(output: Path, screenshot: Path | None) -> int:
+def run(args: argparse.Namespace) -> int:
     """Record, replay and draw; return the exit code.
 
     Raises:
         UserError: the lab fails, Prometheus cannot be had, or there is no Chromium.
     """
+    output, screenshot = args.output, args.screenshot
     if screenshot and not shutil.which("chromium"):
         raise UserError("chromium, which takes the screenshot, is missing: apt install chromium")
     with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="dashboard-") as directory:
@@ -169,14 +160,7 @@ def draw(output: Path, screenshot: Path | None) -> int:
     return 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Draw the dashboard; return the exit code."""
-    parser = runner.parser(__doc__, EPILOG)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--screenshot", type=Path, metavar="FILE")
-    args = parser.parse_args(argv)
-    return runner.run("dashboard", lambda: draw(args.output, args.screenshot))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, output=TOP / "build" / "dashboard.html")
+    parser.add_argument("--screenshot", type=Path, metavar="FILE", help="draw a picture, too")

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Prove that our governors decide exactly as the kernel's own teo.c and menu.c do.
+"""`teo_ng` and `menu_ng` decide as mainline's unmodified `teo.c` and `menu.c`: state and tick.
 
 Compiles the kernel's unmodified sources in userspace, drives them and our governors with the
 same stream of random and adversarial idle periods, and compares every decision: the idle state,
@@ -9,22 +8,18 @@ whether the tick may be stopped, and whether the sleep length was asked for.
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.base.errors import USAGE, UserError  # noqa: E402
-from cpuidle_lab.states.linux_source import NEWEST, fetch  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.gcov import read  # noqa: E402
-from tests.proofs.equality.compare import Comparison, Verdict  # noqa: E402
-from tests.proofs.equality.harness import (  # noqa: E402
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.states.linux_source import NEWEST, fetch
+from experiments import proofs
+from tests.gcov import read
+from tests.proofs.equality.compare import Comparison, Verdict
+from tests.proofs.equality.harness import (
     BUILD,
     CLAIMS,
     COVERAGE,
@@ -33,7 +28,7 @@ from tests.proofs.equality.harness import (  # noqa: E402
     Build,
     Kind,
 )
-from tests.proofs.equality.mutants import run_mutants  # noqa: E402
+from tests.proofs.equality.mutants import run_mutants
 
 PERIODS = 10_000_000
 # Most mutants are found within hundreds of periods.
@@ -41,42 +36,30 @@ MUTANT_PERIODS = 2_000_000
 COVERAGE_PERIODS = 3_000_000
 COVERAGE_NEEDED = 95.0
 
-EPILOG = """\
-examples:
-  run.py                                   ten million idle periods each
-  run.py --seed 7 --periods 100000000      more of them, others
-  run.py --teo ~/linux/drivers/cpuidle/governors/teo.c --only teo
-  run.py --mutants                         is a change of the kernel's source noticed?
-  run.py --coverage                        which of its branches are reached?
-
-exit code: 0 if everything is identical (each mutant noticed, coverage reached), 1 if not, 2 usage
-"""
+EXAMPLES = {
+    "": "ten million idle periods each",
+    "--seed 7 --periods 100000000": "more of them, others",
+    "--teo ~/linux/drivers/cpuidle/governors/teo.c --only teo": "another source",
+    "--mutants": "is a change of the kernel's source noticed?",
+    "--coverage": "which of its branches are reached?",
+}
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = runner.parser(__doc__, EPILOG)
-    parser.add_argument("--seed", type=int, default=1, help="of the stream (default: 1)")
-    parser.add_argument("--periods", type=int, help=f"idle periods (default: {PERIODS})")
-    parser.add_argument("--kernel", default=NEWEST, help="version (default: %(default)s)")
-    parser.add_argument("--teo", type=Path, metavar="PATH", help="teo.c (default: Debian's)")
-    parser.add_argument("--menu", type=Path, metavar="PATH", help="menu.c (default: Debian's)")
-    parser.add_argument(
-        "--only", choices=sorted(CLAIMS), help="compare with this governor of the kernel only"
-    )
-    parser.add_argument("--governors", metavar="LIST", help="compare only these of the project")
-    parser.add_argument("--counts", action="store_true", help="say what the stream consisted of")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--mutants", action="store_true", help="change the kernel's source")
-    kind.add_argument("--coverage", action="store_true", help="count the branches reached")
-    kind.add_argument("--sanitize", action="store_true", help="watch for undefined behaviour")
-    args = parser.parse_args(argv)
-    if args.periods is not None and args.periods < 1:
-        parser.error("--periods must be at least 1")
-    if not 0 <= args.seed < 2**64:
-        parser.error("--seed must be between 0 and 2^64 - 1")
-    return args
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, seed=1, kernel=NEWEST, json=False)
+    add = parser.add_argument
+    add("--periods", type=int, metavar="N",
+        help=f"idle periods (default: {PERIODS}; fewer for mutants and coverage)")  # fmt: skip
+    add("--teo", type=Path, metavar="PATH", help="teo.c (default: Debian's)")
+    add("--menu", type=Path, metavar="PATH", help="menu.c (default: Debian's)")
+    add("--only", choices=sorted(CLAIMS), help="compare with this governor of the kernel only")
+    add("--governors", metavar="LIST", help="compare only these of the project")
+    add("--counts", action="store_true", help="count the kinds of events in the stream")
+    kind = parser.add_mutually_exclusive_group().add_argument
+    kind("--mutants", action="store_true", help="change the kernel's source")
+    kind("--coverage", action="store_true", help="count the branches reached")
+    kind("--sanitize", action="store_true", help="watch for undefined behaviour")
 
 
 def choose(args: argparse.Namespace) -> dict[str, list[str]]:
@@ -221,14 +204,16 @@ def coverage(
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run; return the exit code."""
-    args = parse(argv)
-    return runner.run("equality", lambda: work(args))
+def run(args: argparse.Namespace) -> int:
+    """Compare, change the sources or count; return the exit code.
 
-
-def work(args: argparse.Namespace) -> int:
-    """Do what the command line says; return the exit code."""
+    Raises:
+        UserError: an option is out of range, or a source is missing.
+    """
+    if args.periods is not None and args.periods < 1:
+        raise UserError("--periods must be at least 1", USAGE)
+    if not 0 <= args.seed < 2**64:
+        raise UserError("--seed must be between 0 and 2^64 - 1", USAGE)
     chosen = choose(args)
     sources, origin = find_sources(args, list(chosen))
     if not args.json:
@@ -239,7 +224,3 @@ def work(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"origin": origin, "seed": args.seed, **result}, indent=1))
     return 0 if result["passed"] else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

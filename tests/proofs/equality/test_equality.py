@@ -3,17 +3,15 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.states.linux_source import fetch
+from tests.unit import command
 
-HERE = Path(__file__).resolve().parent
-TOP = HERE.parents[2]
 REASONS = TOP / "governors/common/reasons.h"
 
 # So many idle periods take a few seconds; `make equality` takes ten times as many.
@@ -24,8 +22,7 @@ OFTEN = 100
 
 
 def prove(*arguments: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, str(HERE / "run.py"), "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = command.run("experiment", "equality", "--json", *arguments)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -128,9 +125,7 @@ def test_another_seed_is_another_stream(proof: dict[str, Any]) -> None:
     ],
 )
 def test_bad_input_gets_one_sentence(arguments: list[str], code: int) -> None:
-    done = subprocess.run(
-        [sys.executable, str(HERE / "run.py"), *arguments], capture_output=True, text=True
-    )
+    done = command.run("experiment", "equality", *arguments)
     assert done.returncode == code
     assert "error: " in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -1,6 +1,5 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Show that replay decides exactly as the kernel did.
+"""Replay makes every recorded decision again, for every governor, over a million decisions.
 
 Boots a stock kernel in the lab, runs every governor under a mixed load while tunables, limits and
 disabled states change, a CPU goes off and comes back, learning is reset and events are lost; then
@@ -11,25 +10,22 @@ the next timer was asked for.
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.lab import LabRun, run_lab  # noqa: E402
-from cpuidle_lab.recording import columns  # noqa: E402
-from cpuidle_lab.replay.fidelity import Fidelity, fidelity  # noqa: E402
-from cpuidle_lab.replay.policies import recorded_policies  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.lab.hints_guest import program  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.lab import LabRun, run_lab
+from cpuidle_lab.recording import columns
+from cpuidle_lab.replay.fidelity import Fidelity, fidelity
+from cpuidle_lab.replay.policies import recorded_policies
+from experiments import proofs
+from tests.lab.hints_guest import program
 
 STORM = Path(__file__).parent / "storm.sh"
 
-# What runs after what: governor, whose tunables are changed.
+# The order of the storms: governor, whose tunables are changed.
 STORMS = (
     ("teo_ng", "teo_ng"),
     ("menu_ng", "menu_ng"),
@@ -56,14 +52,11 @@ SHARED = {"no-state-enabled", "one-state-enabled"}
 # Decisions of each reason, without an idle period, and after a refusal, for the proof to hold.
 OFTEN = 100
 
-EPILOG = """\
-examples:
-  run.py                              about a million decisions
-  run.py --duration 2 --kernel 7.2    fewer, on another kernel
-  run.py --trace FILE                 of a trace that is there already
-
-exit code: 0 if every decision is identical and each reason was met often enough, 1 if not, 2 usage
-"""
+EXAMPLES = {
+    "": "about a million decisions",
+    "--duration 2 --kernel 7.2": "fewer, on another kernel",
+    "--trace FILE": "of a trace that is there already",
+}
 
 
 def script(seconds: int, machine: str, buffer_mib: int) -> str:
@@ -97,7 +90,7 @@ def script(seconds: int, machine: str, buffer_mib: int) -> str:
 
 def record(args: argparse.Namespace, folder: Path) -> Path:
     """Record a storm in the lab; return its trace."""
-    run = LabRun(
+    boot = LabRun(
         script=script(args.duration, args.machine, args.buffer),
         kernel=args.kernel,
         memory_mib=max(1024, 5 * args.buffer),
@@ -105,7 +98,7 @@ def record(args: argparse.Namespace, folder: Path) -> Path:
         files={"lab/bin/hint": program("hint")},
     )
     title = f"Running every governor on Debian's {args.kernel}"
-    result = run_lab(run, folder / "lab", "" if args.json else title).check()
+    result = run_lab(boot, folder / "lab", "" if args.json else title).check()
     return result.files / "trace.dat"
 
 
@@ -142,24 +135,19 @@ def show(found: list[Fidelity], gaps: int) -> None:
     print(f"all: identical {same} of {total}; {gaps} gaps by lost events")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Record, replay, compare."""
-    parser = runner.parser(__doc__, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, kernel="6.12", output=None, json=False)
     add = parser.add_argument
     add("--duration", type=int, default=8, metavar="S", help="of each governor (default: 8)")
-    add("--kernel", default="6.12", help="series (default: %(default)s)")
     add("--machine", default="power9", help="state table (default: %(default)s)")
     add("--buffer", type=int, default=500, metavar="MIB", help="for the trace (default: 500)")
     add("--trace", type=Path, help="judge this trace; boot nothing")
-    add("-o", "--output", type=Path, metavar="FILE", help="keep the trace here")
     add("--least", type=int, metavar="N", help="of each reason (default: 100; with --trace: none)")
-    add("--json", action="store_true", help="print the result as JSON")
-    args = parser.parse_args(argv)
-    return runner.run("fidelity", lambda: work(args))
 
 
-def work(args: argparse.Namespace) -> int:
-    """Record, judge, show, return the exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Record, judge, show; return the exit code."""
     with tempfile.TemporaryDirectory(prefix="fidelity-", dir=TOP / "build") as folder:
         trace = args.trace or record(args, Path(folder))
         if args.output:
@@ -177,7 +165,3 @@ def work(args: argparse.Namespace) -> int:
             print(f"met less than {least} times: {', '.join(seldom)}")
     same = found and all(one.identical == one.compared > 0 for one in found)
     return 0 if same and not seldom else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How near a recording without the module comes to one with it.
+"""A recording without the module tells nearly what one with it tells, for every workload.
 
 The lab records workloads both ways at once. The probes then make decisions without the module's
 events, without those answers that the module's own event asked for. Both are compared decision by
@@ -9,7 +9,6 @@ decision, by what replay makes of them, and by how well it predicts other govern
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -20,38 +19,33 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP), str(TOP / "tools")]
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.crossval.pairs import Pair
+from cpuidle_lab.crossval.parts import Part, parts
+from cpuidle_lab.crossval.plan import GOVERNORS
+from cpuidle_lab.host.marks import EVENTS, PROBES
+from cpuidle_lab.host.probes import DEVICE, KERNEL_EVENTS
+from cpuidle_lab.lab import LabRun, run_lab, workloads
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.phases import phases_of
+from cpuidle_lab.replay.candidates import MAINLINE_KIND
+from cpuidle_lab.replay.engine import counterfactual
+from cpuidle_lab.replay.library import governor
+from cpuidle_lab.states.linux_source import series
+from cpuidle_lab.states.table import StateTable
+from experiments import proofs
+from tests.proofs.stock import costs, predict
 
-from cpuidle_lab.base.errors import UserError  # noqa: E402
-from cpuidle_lab.crossval.pairs import Pair  # noqa: E402
-from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
-from cpuidle_lab.crossval.plan import GOVERNORS  # noqa: E402
-from cpuidle_lab.host.marks import EVENTS, PROBES  # noqa: E402
-from cpuidle_lab.host.probes import DEVICE, KERNEL_EVENTS  # noqa: E402
-from cpuidle_lab.lab import LabRun, run_lab, workloads  # noqa: E402
-from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start  # noqa: E402
-from cpuidle_lab.recording import columns  # noqa: E402
-from cpuidle_lab.recording import trace as tr  # noqa: E402
-from cpuidle_lab.recording.phases import phases_of  # noqa: E402
-from cpuidle_lab.replay.candidates import MAINLINE_KIND  # noqa: E402
-from cpuidle_lab.replay.engine import counterfactual  # noqa: E402
-from cpuidle_lab.replay.library import governor  # noqa: E402
-from cpuidle_lab.states.linux_source import series  # noqa: E402
-from cpuidle_lab.states.table import StateTable  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.proofs.stock import costs, predict  # noqa: E402
-
-EPILOG = """\
-examples:
-  make stock
-  make stock STOCK_ARGS="--kernels 6.12 --workloads idle,pgbench-1"
-  make stock STOCK_ARGS="-o build/stock"               keep the traces there
-  make stock STOCK_ARGS="--traces build/stock/*.dat"   judge them again; boot nothing
-  make stock STOCK_ARGS="--costs --kernels 6.12"       bytes and instructions of each way
-
-exit codes: 0 every target is met, 1 one is missed, 2 wrong usage
-"""
+EXAMPLES = {
+    "": "",
+    "--kernels 6.12 --workloads idle,pgbench-1": "",
+    "-o build/stock": "keep the traces there",
+    "--traces build/stock/*.dat": "judge them again; boot nothing",
+    "--costs --kernels 6.12": "bytes and instructions of each way",
+}
 
 FULL = "full"
 # The kernel's own menu decides under the gate.
@@ -65,7 +59,7 @@ EXACT = 1.0
 
 @dataclass(frozen=True)
 class Target:
-    """What a way must reach.
+    """The targets of a way.
 
     Attributes:
         close: share of all decisions whose sleep length is within CLOSE_NS or CLOSE_SHARE.
@@ -161,7 +155,7 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
     """Boot once; return the trace."""
     names = args.workloads.split(",") if args.workloads else list(workloads.WORKLOADS)
     recorders = args.governors.split(",")
-    run = LabRun(
+    boot = LabRun(
         script=script(names, recorders, args.duration),
         kernel=kernel,
         cpus=cpus,
@@ -169,7 +163,7 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
         time_limit_s=args.time_limit,
         files=workloads.files(workloads.find(name) for name in names),
     )
-    result = run_lab(run, folder / "results", f"Recording both ways on {kernel}, {cpus} CPUs")
+    result = run_lab(boot, folder / "results", f"Recording both ways on {kernel}, {cpus} CPUs")
     trace = folder / f"{kernel}-{cpus}.dat"
     shutil.move(result.check().files / TRACE, trace)
     return trace
@@ -450,7 +444,7 @@ def show(rows: Sequence[Row], met: Sequence[tuple[bool, str]]) -> None:
         print(f"- {'held' if held else 'MISSED'}: {text}")
 
 
-def work_costs(args: argparse.Namespace) -> int:
+def measure_costs(args: argparse.Namespace) -> int:
     """Measure what the ways of recording cost, show, return the exit code."""
     names = args.workloads.split(",") if args.workloads else costs.WORKLOADS
     found = {}
@@ -472,8 +466,10 @@ def _boots(args: argparse.Namespace) -> list[tuple[str, int]]:
     return [("6.1", 1), ("6.12", 1), ("7.2", 1), ("6.12", 4)]
 
 
-def work(args: argparse.Namespace) -> int:
-    """Record, judge, show, return the exit code."""
+def run(args: argparse.Namespace) -> int:
+    """Record, judge, show; return the exit code."""
+    if args.costs:
+        return measure_costs(args)
     rows: list[Row] = []
     pairs: dict[str, list[Pair]] = {way: [] for way in (FULL, *TARGETS)}
     with tempfile.TemporaryDirectory(prefix="stock-", dir=TOP / "build") as name:
@@ -505,25 +501,15 @@ def work(args: argparse.Namespace) -> int:
     return 0 if all(held for held, _ in met) else 1
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Record both ways, compare."""
-    parser = runner.parser(__doc__, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, cpus=1, time_limit=1800, output=None, json=False)
     add = parser.add_argument
     add("--kernels", metavar="SERIES[,SERIES]",
-        help="default: 6.1, 6.12 and 7.2 with one CPU, 6.12 with four")  # fmt: skip
-    add("--cpus", type=int, default=1, help="with --kernels (default: 1)")
+        help="with --cpus (default: 6.1, 6.12, 7.2 with one CPU, 6.12 with four)")  # fmt: skip
     add("--workloads", metavar="NAME[,NAME]", help="default: all of the lab")
     add("--governors", default=",".join(RECORDERS), metavar="LIST",
         help="governors that decide; gate: the kernel's menu (default: %(default)s)")  # fmt: skip
     add("--duration", type=int, default=1, metavar="S", help="of each phase (default: 1)")
-    add("--time-limit", type=float, default=1800, metavar="S", help="of a boot (default: 1800)")
     add("--traces", type=Path, nargs="+", help="judge these traces; boot nothing")
-    add("-o", "--output", type=Path, metavar="DIR", help="keep the traces here")
     add("--costs", action="store_true", help="measure bytes and instructions instead")
-    add("--json", action="store_true", help="print the result as JSON")
-    args = parser.parse_args(argv)
-    return runner.run("stock", lambda: work_costs(args) if args.costs else work(args))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,38 +1,27 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Measure how many events a second the trace reader reads, and how many idle periods replay plays.
+"""The trace reader and replay reach their targets: events, and idle periods, a second.
 
 Times are CPU time of one core, and noisy; instructions repeat with the same compiler.
 """
 
 import argparse
 import json
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(TOP / "tools"), str(TOP)]
-
-from cpuidle_lab.base.errors import FAILURE  # noqa: E402
-from cpuidle_lab.evidence.tables import Table, Verdict, verdict  # noqa: E402
-from cpuidle_lab.view.terminal import console, phase  # noqa: E402
-from tests import runner  # noqa: E402
-from tests.proofs.throughput import measure  # noqa: E402
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import FAILURE
+from cpuidle_lab.evidence.tables import Table, Verdict, verdict
+from cpuidle_lab.view.terminal import console, phase
+from experiments import proofs
+from tests.proofs.throughput import measure
 
 FOLDER = TOP / "build" / "throughput"
 # Events of the large trace, intervals of the stream.
 FULL, QUICK = (5_000_000, 1_000_000), (500_000, 100_000)
 
-EPILOG = """\
-examples:
-  run.py
-  run.py --quick --json
-
-exit codes: 0 both targets met, 1 one is missed or something cannot be measured, 2 wrong usage
-"""
+EXAMPLES = {"": "", "--quick --json": ""}
 
 
 def verdicts(found: dict[str, dict[str, Any]]) -> list[Verdict]:
@@ -74,7 +63,7 @@ def measured(events: int, intervals: int) -> dict[str, dict[str, Any]]:
         }
 
 
-def show(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Measure, print; return the exit code."""
     found = measured(*(QUICK if args.quick else FULL))
     judged = verdicts(found)
@@ -88,14 +77,7 @@ def show(args: argparse.Namespace) -> int:
     return FAILURE if any(one.state == "MISSED" for one in judged) else 0
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; return the exit code."""
-    parser = runner.parser(__doc__, EPILOG)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    proofs.shared(parser, json=False)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    args = parser.parse_args(argv)
-    return runner.run("throughput", lambda: show(args))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
