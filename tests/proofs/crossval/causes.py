@@ -219,10 +219,7 @@ def closed(part: Part, other: Part, why: Causes) -> Outcome:
             for cpu in part.cpus
         }
         for cpu, run in runs.items():
-            if len(part.before[cpu]["flags"]):
-                before_it = {name: part.before[cpu][name] for name in INTERVAL_TYPES}
-                run.play(before_it, choices=False)
-                run.forget_totals()
+            own.play_before(run, part, cpu)
         for end_ns, cpu, i, answered, length, latency in rows:
             kept = part.kept[cpu][0]
             row = {

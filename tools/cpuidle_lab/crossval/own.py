@@ -6,8 +6,15 @@ from cpuidle_lab.recording.columns import joined
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run
 
 
-def _play_before(run: Run, part: Part, cpu: int, start: int | None = None) -> None:
-    """Play the intervals before a phase, or those from a decision on; they do not count."""
+def play_before(run: Run, part: Part, cpu: int, start: int | None = None) -> None:
+    """Play the intervals before a phase, which do not count.
+
+    Args:
+        run: the recorder's, at the recorded state, or at the decision `start`.
+        part: the phase.
+        cpu: one of its CPUs.
+        start: number of the first decision to play; None: all.
+    """
     before = part.before[cpu].columns(start)
     if len(before["flags"]):
         run.play({name: before[name] for name in INTERVAL_TYPES}, choices=False)
@@ -44,7 +51,7 @@ def play(part: Part, other: Part, *, restore: bool = False, choices: bool = Fals
         with Run(chosen.governor, part.machines[cpu], dict(chosen.settings), cpu) as run:
             if restore and part.before[cpu].state:
                 run.restore(part.before[cpu].state)
-            _play_before(run, part, cpu)
+            play_before(run, part, cpu)
             _count(run, part, cpu, outcome, choices)
     return outcome
 
@@ -87,11 +94,11 @@ class Replay:
         before, chosen = part.before[cpu], part.recorder
         run, start, end = self._runs.pop(cpu, (None, -1, 0))
         if run is not None and start == before.start:
-            _play_before(run, part, cpu, end)
+            play_before(run, part, cpu, end)
             return run
         if run is not None:
             run.__exit__(None, None, None)
         run = Run(chosen.governor, part.machines[cpu], dict(chosen.settings), cpu).__enter__()
         run.restore(before.state)
-        _play_before(run, part, cpu)
+        play_before(run, part, cpu)
         return run
