@@ -62,7 +62,7 @@ _SHARED: Mapping[str, tuple[Sequence[str], Mapping[str, Any]]] = {
 
 
 class Proof(Protocol):
-    """What the module of a proof has, beside its docstring.
+    """Members of the module of a proof, beside its docstring.
 
     Attributes:
         EXAMPLES: options, and what they are for.

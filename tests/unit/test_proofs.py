@@ -25,7 +25,7 @@ from tests.unit import command
 
 NAMES = tuple(proofs.found())
 
-# What make had a target of its own for.
+# Names of the targets that make had for them.
 OLD = """
 bpf calibrate coverage dashboard determinism equality evacuation faults fidelity fuzz matrix mutants
 soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock throughput

@@ -15,7 +15,7 @@ import roots  # noqa: E402
 
 NEWER = f"{roots.VERSION}.1"
 
-# Where the tree states its version, as docs/packaging.md says.
+# Files that state the version of the tree, as docs/packaging.md says.
 STATED_IN = ("VERSION", "dkms.conf", "tools/cpuidle_lab/base/version.py", "debian/changelog")
 
 

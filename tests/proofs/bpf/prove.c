@@ -204,7 +204,7 @@ static void live_period(struct proof *t)
 	local_irq_restore(flags);
 }
 
-/* What two readings of the clock take, one after the other. */
+/* Time of two readings of the clock, one after the other. */
 static u64 clock_ns(void)
 {
 	u64 least_ns = U64_MAX;

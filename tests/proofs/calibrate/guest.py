@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `cpuidle-lab calibrate` needs in the guest of the lab."""
+"""Files and functions for `cpuidle-lab calibrate` in the guest of the lab."""
 
 import subprocess
 import tempfile

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""How much does each assumption of replay move? Each is changed, and the recordings judged again.
+"""Effect of each assumption of replay: it is changed, and the recordings are judged again.
 
 A change is a piece of source replaced in a copy of the tree. It moves the error of the predictions:
 in points of regret, on the governors' own recordings and on those of others. Beside that stands how

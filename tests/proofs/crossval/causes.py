@@ -65,7 +65,7 @@ HRTIMER_MODE_REL = 1
 WAKE_NS = 30_000
 TIMER_NS = 60_000
 
-# What the module told of a timer and the timer's event differ by so much.
+# The module's time of a timer and that of the timer's event differ by so much.
 DUE_NS = 20_000
 
 # Not set by a task: the tick, and the end of a state on the emulated machine.
@@ -79,7 +79,7 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class Causes:
-    """What may have ended an interval, by CPU and in the order of time.
+    """Possible ends of intervals, by CPU and in the order of time.
 
     Attributes:
         wakes: when a CPU was woken, and by which.
@@ -168,7 +168,7 @@ def causes(path: Path, clock: tuple[Array, Array]) -> Causes:
 
 
 class Delays:
-    """How much later than in the recording a CPU is, by the recorded time."""
+    """Delay of a CPU against the recording, by the recorded time."""
 
     def __init__(self) -> None:
         self._since: list[int] = []

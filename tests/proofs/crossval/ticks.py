@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""How often a hidden tick is inferred wrongly, by recordings in which it is known.
+"""Share of hidden ticks that are inferred wrongly, by recordings in which it is known.
 
 ticks.py TRACE... prints two tables of the periods under governors that see the tick. The first is
 of kept ticks that were the next event: how many came though the period ended so much earlier than

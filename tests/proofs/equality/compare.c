@@ -29,7 +29,7 @@
 #define PATIENCE	2
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* What is compared. */
+/* The compared part of a decision. */
 struct answer {
 	u32 index;
 	bool stop_tick;
@@ -69,7 +69,7 @@ static bool rejected;
 static u64 number;
 static const char *asking;
 
-/* What the stream consisted of. */
+/* Counts of the events in the stream. */
 static struct {
 	u64 enabled, left_behind, fates[3], tick_wakeups, poll_limits,
 	    demotions, stopped_ticks, not_asked;
@@ -245,7 +245,7 @@ static struct answer ask_policy(struct subject *s, const struct period *p)
 {
 	s->query = p->query;
 	s->query.rejected = rejected;
-	/* What was not asked for must not be used. */
+	/* An answer without a question must not be used. */
 	s->query.sleep_length_ns = (s64)0xa5a5a5a5a5a5a5a5ULL;
 	s->query.delta_tick_ns = (s64)0xa5a5a5a5a5a5a5a5ULL;
 	memset(&s->decision, 0xa5, sizeof(s->decision));
@@ -374,7 +374,7 @@ static void print_difference(const char *mainline, const struct subject *s,
 	       reason_names[s->decision.reason] ?: "unknown number");
 }
 
-/* What hangs is a governor, not the C library, so printing is safe. */
+/* A governor hangs, not the C library, so printing is safe. */
 static void check_progress(int signal)
 {
 	static u64 number_before = (u64)-1;

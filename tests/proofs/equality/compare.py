@@ -11,7 +11,7 @@ from cpuidle_lab.base.errors import UserError
 
 @dataclass
 class Verdict:
-    """What came out for the policies that were compared with one governor of the kernel.
+    """Result for the policies that were compared with one governor of the kernel.
 
     Attributes:
         mainline: that governor.

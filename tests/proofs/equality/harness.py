@@ -14,7 +14,7 @@ HERE = TOP / "tests/proofs/equality"
 SHIM = TOP / "tools/native/mainline"
 BUILD = TOP / "build/equality"
 
-# Which policies claim to decide as which governor of the kernel, with which tunable.
+# Policies that claim to decide as a governor of the kernel, with their tunable.
 CLAIMS: Mapping[str, Sequence[str]] = {
     "teo": ("teo_ng",),
     "menu": ("menu_ng",),

@@ -101,7 +101,7 @@ nudge() {
 		echo 0 >$tracing/events/power/suspend_resume/enable
 		usleep 9000
 	done
-	# What menu_ng does with the tick stopped takes a pattern just then: rare.
+	# The step of menu_ng for a stopped tick takes a pattern just then: rare.
 	case $1 in
 	menu_ng) count=$((1500 * SECONDS_EACH)) ;;
 	teo_ng) count=$((200 * SECONDS_EACH)) ;;

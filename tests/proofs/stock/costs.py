@@ -33,7 +33,7 @@ WAYS: dict[str, tuple[str, Sequence[tuple[str, str]]]] = {
     "the same without timers": ("mono", (*PROBES, *IDLE)),
     "capture --stock by events": ("mono", (*KERNEL_EVENTS, DEVICE)),
     "power:cpu_idle alone": ("mono", IDLE),
-    # What no way records: docs/stock.md.
+    # Events that no way records: docs/stock.md.
     "power:cpu_idle_miss alone": ("mono", (("power:cpu_idle_miss", ""),)),
     "sched:sched_waking alone": ("mono", (("sched:sched_waking", ""),)),
     "ipi alone": ("mono", (("ipi", ""),)),
@@ -84,7 +84,7 @@ cost() {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a way costs under a workload.
+    """Costs of a way under a workload.
 
     Attributes:
         workload, way: which.

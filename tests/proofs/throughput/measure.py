@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How fast the trace reader and the replay are."""
+"""Speed of the trace reader and of replay."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ from experiments.wteo.streams import HZ, SEED, shortened
 from tests.proofs.throughput.reader import reader_speed
 from tests.unit import synthetic, tracedat
 
-# What is aimed at, on one core.
+# Targets, on one core.
 READER_EVENTS_PER_S = 3_000_000
 REPLAY_PERIODS_PER_S = 10_000_000
 

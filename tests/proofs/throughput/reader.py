@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How fast the trace reader is, and how much memory it takes."""
+"""Speed and memory of the trace reader."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the hostile programs share: they learn nothing. */
+/* Shared by the hostile programs: they learn nothing. */
 #ifndef HOSTILE_H
 #define HOSTILE_H
 
