@@ -36,18 +36,14 @@ ENDINGS = (
     "CPUIDLE_LAB_DEBUG=1 shows a traceback where a command fails.",
 )
 
-# In which order the commands are listed, and under which heading; others come last.
+# Commands under their headings, in the order of the list; others come last.
 GROUPS = (
     ("a machine", ("doctor", "calibrate", "capture", "watch", "ab", "evacuate")),
-    (
-        "recordings",
-        ("report", "compare", "replay", "crossval", "tune", "export", "machines"),
-    ),
+    ("recordings", ("report", "compare", "replay", "crossval", "tune", "export", "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf")),
     ("the project's promises, in the tree only", ("experiment", "study", "bench")),
 )
-
 
 # Commands, and options of one, that have gone, with their successors, for one release.
 SUCCESSORS = {
@@ -57,7 +53,7 @@ SUCCESSORS = {
 
 
 class Command(Protocol):
-    """Interface of a module in commands/.
+    """The contents of a module in commands/.
 
     A module may have packages(args), too: the Python packages that such a call needs. Without it,
     each call needs all of tools/requirements.txt.
@@ -206,7 +202,7 @@ def named_inputs(args: argparse.Namespace) -> Iterator[Path]:
 def describe_os_error(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
     if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
-        # The error of each of several files; the first will do.
+        # The errors of several files; the first will do.
         _, target, reason = error.args[0][0]
         if found := re.match(r"\[Errno (\d+)\] (.*?): '", reason):
             error = OSError(int(found[1]), found[2], target)

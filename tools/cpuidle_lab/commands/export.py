@@ -56,12 +56,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parquet(args: argparse.Namespace) -> int:
-    from cpuidle_lab.base import files
     from cpuidle_lab.recording import columns, state_tables, trace
     from cpuidle_lab.recording.columns import summary
     from cpuidle_lab.view.terminal import phase
 
-    files.check(args.parquet, columns.foreign)
     given = state_tables.given(args.machine) if args.machine else ()
     told = trace.told_with(args.trace, given) if given else None
     with phase("Reading", 0):

@@ -46,7 +46,7 @@ class Examination:
 
     @property
     def passed(self) -> bool:
-        """Replay decides as recorded, and comes to the recorded energy where compared."""
+        """True if replay decides as recorded, and comes to the recorded energy where compared."""
         same = all(one.identical == one.compared for one in self.decisions)
         return not self.not_checked and same and not any(each.doubtful for each in self.energy)
 

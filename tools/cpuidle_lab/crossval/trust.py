@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trust in the predictions on a recording, stated where they are read.
+"""Trust in the predictions on a recording, said beside them.
 
 A governor that is replayed on its own recording, from the state that it began with, should meet the
 recorded energy. The difference is the error of the model. The errors for other governors were
@@ -90,7 +90,7 @@ class Trust:
 
     @property
     def doubtful(self) -> bool:
-        """A reader must be warned."""
+        """True if a reader must be warned."""
         return abs(self.worst) > DOUBT
 
     def line(self) -> str:

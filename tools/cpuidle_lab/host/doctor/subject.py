@@ -18,7 +18,7 @@ class Subject:
 
     @property
     def is_running(self) -> bool:
-        """The kernel examined is the one that runs."""
+        """True if the kernel is the one that runs."""
         return self.kernel == self.machine.kernel()
 
     @cached_property
