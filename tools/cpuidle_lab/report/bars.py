@@ -214,7 +214,7 @@ def wakers(report: Report) -> Chart:
 
 
 def reasons(report: Report) -> Chart:
-    """Which step of the algorithm decided."""
+    """The step of the algorithm that decided."""
     data, layout, height = _by_name(report, lambda group: group.reasons, "% of decisions")
     return Chart(
         "reasons",
