@@ -68,7 +68,7 @@ tunables-doc:	## write docs/tunables.md from the governors' source
 proofs-doc:
 	@PYTHONPATH=tools $(PYTHON) -m experiments.proofs
 
-size:	## how large each governor is, and what it may be
+size:	## sizes of governors and folders, and their limits
 	@python3 tests/unit/size.py
 
 lint:	## ruff, mypy, checkpatch, sparse, kernel-doc, shellcheck, codespell (also in make test)

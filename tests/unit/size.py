@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Size of each governor: lines of code and comment, its description, its tunables.
+"""The size of each governor, and of each folder of the package and of the modules' C.
 
 Examples:
-  make size                 all governors
+  make size                 all of it
   tests/unit/size.py --json      the same for programs
 
 exit code: 0 if all targets are met, 1 if not
 """
 
 import argparse
+import ast
 import json
 import re
 import sys
@@ -21,6 +22,12 @@ GOVERNORS = TOP / "governors"
 
 # Most that a governor may have: lines with comments, lines and words of its DOC block, tunables.
 TARGETS = {"wteo": {"lines": 1200, "doc_lines": 100, "doc_words": 1000, "tunables": 6}}
+
+# The trees by folder. A file of the package has at most LONGEST lines, or its header says why.
+TREES = {"tools/cpuidle_lab": "*.py", "module": "*.[ch]", "governors": "*.[ch]"}
+PACKAGE = TOP / "tools" / "cpuidle_lab"
+LONGEST = 500
+REASON = f"Longer than {LONGEST} lines: "
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _DOC = re.compile(r"/\*\*\n \* DOC:.*?\*/", re.DOTALL)
@@ -47,6 +54,24 @@ class Size:
     doc_lines: int
     doc_words: int
     tunables: int
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The size of a folder, those below it included.
+
+    Attributes:
+        folder: its path.
+        files, lines: how many.
+        largest: name of the file with most lines.
+        most: lines of that file.
+    """
+
+    folder: str
+    files: int
+    lines: int
+    largest: str
+    most: int
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -90,6 +115,35 @@ def exceeded(size: Size) -> list[str]:
             if values[name] > most]  # fmt: skip
 
 
+def _lines(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def folders(top: Path = TOP) -> list[Folder]:
+    """Return the sizes of the folders of each tree, the files beside them as the tree's own."""
+    found = []
+    for tree, pattern in TREES.items():
+        parts: dict[Path, dict[Path, int]] = {}
+        for path in sorted((top / tree).rglob(pattern)):
+            folder = top.joinpath(tree, *path.relative_to(top / tree).parts[:-1][:1])
+            parts.setdefault(folder, {})[path] = _lines(path)
+        for folder, sizes_of in sorted(parts.items()):
+            largest = max(sizes_of, key=lambda path: sizes_of[path])
+            name, lines = str(folder.relative_to(top)), sum(sizes_of.values())
+            found.append(Folder(name, len(sizes_of), lines, largest.name, sizes_of[largest]))
+    return found
+
+
+def too_long(package: Path = PACKAGE) -> list[str]:
+    """Return the files of the package that are too long and give no reason in their header."""
+    return [
+        f"{path.relative_to(package)}: {_lines(path)} lines > {LONGEST}"
+        for path in sorted(package.rglob("*.py"))
+        if _lines(path) > LONGEST
+        and REASON not in (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
+    ]
+
+
 def main() -> int:
     """Print the sizes."""
     parser = argparse.ArgumentParser(
@@ -99,7 +153,11 @@ def main() -> int:
     args = parser.parse_args()
     found = sizes()
     if args.json:
-        print(json.dumps([{**asdict(one), "exceeded": exceeded(one)} for one in found], indent=2))
+        governors = [{**asdict(one), "exceeded": exceeded(one)} for one in found]
+        parts = [asdict(one) for one in folders()]
+        print(
+            json.dumps({"governors": governors, "folders": parts, "too_long": too_long()}, indent=2)
+        )
     else:
         heads = [name.replace("_", " ") for name in asdict(found[0])]
         print("  ".join(f"{head:>9}" for head in heads))
@@ -109,7 +167,12 @@ def main() -> int:
                 said = ", ".join(f"{name} {most}" for name, most in targets.items())
                 verdict = "; ".join(exceeded(one)) or "met"
                 print(f"{'':>9}  at most {said}: {verdict}")
-    return 1 if any(exceeded(one) for one in found) else 0
+        print(f"\n{'folder':28}{'files':>6}{'lines':>7}  largest file")
+        for part in folders():
+            print(f"{part.folder:28}{part.files:6}{part.lines:7}  {part.largest} {part.most}")
+        for line in too_long():
+            print(f"without a reason in its header: {line}")
+    return 1 if any(exceeded(one) for one in found) or too_long() else 0
 
 
 if __name__ == "__main__":

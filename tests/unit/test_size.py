@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The size of the governors: that it is counted right, and that what exceeds a target is told."""
+"""The size of governors and folders: its counting, and the messages on what exceeds a target."""
+
+from pathlib import Path
 
 from tests.unit import size
 
@@ -43,3 +45,28 @@ def test_what_exceeds_a_target_is_told() -> None:
 
 def test_no_governor_exceeds_its_target() -> None:
     assert [one.governor for one in size.sizes() if size.exceeded(one)] == []
+
+
+def test_files_and_lines_are_counted_by_folder(tmp_path: Path) -> None:
+    for name, lines in (("a.py", 1), ("base/b.py", 2), ("base/deep/c.py", 3)):
+        path = tmp_path / "tools/cpuidle_lab" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x\n" * lines)
+    assert size.folders(tmp_path) == [
+        size.Folder("tools/cpuidle_lab", 1, 1, "a.py", 1),
+        size.Folder("tools/cpuidle_lab/base", 2, 5, "c.py", 3),
+    ]
+
+
+def test_a_long_file_without_a_reason_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "long.py"
+    path.write_text("x\n" * 500)
+    assert size.too_long(tmp_path) == []
+    path.write_text('"""A table."""\n' + "x\n" * 500)
+    assert size.too_long(tmp_path) == ["long.py: 501 lines > 500"]
+    path.write_text('"""A table.\n\nLonger than 500 lines: it is one table.\n"""\n' + "x\n" * 500)
+    assert size.too_long(tmp_path) == []
+
+
+def test_no_file_of_the_package_is_too_long() -> None:
+    assert size.too_long() == []
