@@ -204,6 +204,14 @@ def test_columns_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "a")
 
 
+def test_columns_that_do_not_tell_their_governor_are_refused(tmp_path: Path) -> None:
+    columns.write(record(tmp_path / "a.dat", BOTH[0]), tmp_path / "a")
+    table = tmp_path / "a/config/00000.parquet"
+    pl.read_parquet(table).with_columns(seq=pl.lit(2**40, pl.UInt64)).write_parquet(table)
+    with pytest.raises(UserError, match="no config event tells which governor decided on CPU 0"):
+        read(tmp_path / "a")
+
+
 # ---- Pairs. ----
 
 

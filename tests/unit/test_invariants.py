@@ -141,6 +141,32 @@ def test_an_aborted_selection_is_no_interval(
     assert compare["traces"][0]["intervals"] == 80
 
 
+# The last idle period of a phase goes on for 300 us after its end.
+def test_idle_time_after_a_phase_is_none_of_its_share(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = Builder()
+    builder.config()
+    builder.trace.mark(0, builder.now, "phase governor=teo_ng workload=one")
+    begin = builder.now
+    for _ in range(3):
+        builder.add(Period(1, 398 * US))
+    end = builder.now - 300 * US
+    builder.trace.mark(0, end, "phase end")
+    _, found = answer(capsys, "report", builder.trace.write(tmp_path / "t.dat"))
+    idle = 2 * 398 * US + (398 + 1 - 300) * US
+    assert found["runs"][0]["metrics"]["idle_share"] == pytest.approx(100 * idle / (end - begin))
+
+
+# Where a governor polls again and again in a state that has a price, the oracle would be dearer.
+def test_a_polling_state_is_the_first(tmp_path: Path) -> None:
+    builder = Builder()
+    builder.config(replace(MACHINE, polling=(True, False, True)))
+    builder.add(Period(1, 402 * US))
+    with pytest.raises(UserError, match="claims a polling state that is not the first"):
+        load(builder.trace.write(tmp_path / "t.dat"))
+
+
 # ---- What leaves no regret ----
 
 

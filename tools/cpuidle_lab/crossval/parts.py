@@ -246,7 +246,7 @@ def _part(
         if not inside.height:
             continue
         kept[cpu] = in_memory(inside), in_memory(_placed(one, inside["first_seq"]))
-        recorder = recorder or _recorder(recording, one, mine)
+        recorder = recorder or _recorder(recording, path, one, mine)
         pieces = _between(one.state, "seq", start, start + 1).sort("offset")
         before[cpu] = Before(one.intervals, start, first, b"".join(pieces["data"].to_list()))
     if recorder is None:
@@ -288,10 +288,13 @@ def _governors(recording: Recording, rows: _Rows, mine: pl.DataFrame, start: int
     return config.select("governor", "base").n_unique()
 
 
-def _recorder(recording: Recording, rows: _Rows, mine: pl.DataFrame) -> Candidate:
+def _recorder(recording: Recording, path: Path, rows: _Rows, mine: pl.DataFrame) -> Candidate:
     """Return the governor, with its tunables, that made the decisions `mine` of a CPU."""
-    seq, number = mine.select("seq", "governor").row(0)
-    row = _between(rows.config, "seq", 0, seq + 1).row(-1, named=True)
+    seq, number, cpu = mine.select("seq", "governor", "cpu").row(0)
+    config = _between(rows.config, "seq", 0, seq + 1)
+    if not config.height:
+        raise UserError(f"{path}: no config event tells which governor decided on CPU {cpu}")
+    row = config.row(-1, named=True)
     base = str(row["base"])
     name = policy_of(recording.name_of("decision", "governor", number), base)
     # A governor of the kernel: under the gate, or recorded without the module. One that the lab

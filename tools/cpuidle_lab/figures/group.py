@@ -165,13 +165,23 @@ def count_states(group: Group, idle: pl.DataFrame, column: str) -> None:
             group.state_pj[k] = cost
 
 
+def _time_within(group: Group, idle: pl.DataFrame) -> int:
+    """Return the idle time within the phase, ns: its last period may go on after it."""
+    begin = pl.col("ts").cast(pl.Int64)
+    room = (begin.shift(-1).over("cpu").fill_null(group.end_ns) - begin).clip(lower_bound=0)
+    times = idle.sort("cpu", "ts").select(
+        pl.min_horizontal(pl.col("residency").cast(pl.Int64), room)
+    )
+    return int(times.to_series().sum())
+
+
 def common_values(group: Group, idle: pl.DataFrame) -> dict[str, float | None]:
     """Return the figures that need no more than states and residencies."""
     time = sum(group.residency_ns)
     span = (group.end_ns - group.start_ns) * max(1, idle["cpu"].n_unique())
     values: dict[str, float | None] = dict.fromkeys(scalars())
     values["periods"] = idle.height
-    values["idle_share"] = percent(time, span)
+    values["idle_share"] = percent(_time_within(group, idle), span)
     if group.state_pj:
         energy = sum(group.state_pj)
         values["energy_mj"] = energy / _PJ_PER_MJ

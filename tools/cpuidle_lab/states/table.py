@@ -92,6 +92,9 @@ def check_machine(path: Path | str, machine: StateTable) -> None:
         raise UserError(f"{path}: claims idle states with impossible powers")
     if list(residencies) != sorted(residencies):
         raise UserError(f"{path}: claims idle states that are not sorted by target residency")
+    if any(machine.polling[1:]):
+        # The oracle would enter it again and again, and be dearer than others.
+        raise UserError(f"{path}: claims a polling state that is not the first")
     if not _TICK_MIN <= machine.tick_ns <= _TICK_MAX:
         raise UserError(f"{path}: claims a scheduler tick of {machine.tick_ns} ns")
 
