@@ -214,7 +214,7 @@ def wakers(report: Report) -> Chart:
 
 
 def reasons(report: Report) -> Chart:
-    """The step of the algorithm that decided."""
+    """Return the chart of the steps of the algorithm that decided."""
     data, layout, height = _by_name(report, lambda group: group.reasons, "% of decisions")
     return Chart(
         "reasons",
