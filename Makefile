@@ -56,7 +56,7 @@ $(STORMS): storm-%:
 
 bench-gate:	## the worth of latency hints: latency and modelled energy in the lab
 	@tools/setup.sh
-	@$(LAB) bench gate $(BENCH_ARGS)
+	@$(LAB) experiment gate --lab $(BENCH_ARGS)
 
 experiments:	## what others have reported, replayed and in the lab, their figures beside ours
 	@tools/setup.sh

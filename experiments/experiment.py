@@ -38,6 +38,9 @@ QUICK, USUAL, ORIGINAL = "quick", "usual", "original"
 # Every run has so many seeds, unless the command says otherwise.
 SEEDS: Mapping[str, int] = {QUICK: 1, USUAL: 5, ORIGINAL: 25}
 
+# In the document of an experiment that writes its own.
+COMMAND = "{{command}}"
+
 # Of a row that needs the lab, where --lab was not given.
 NOT_BOOTED = "not measured with these sources: add --lab"
 
@@ -54,6 +57,8 @@ class Request:
         corpus: directory of recordings.
         kernel: series of the guest's, where an experiment has a choice; "": its own.
         here: on this machine, not in the lab.
+        only: parts of the experiment that are measured; none: all.
+        chosen: values of the experiment's own choices, by name.
     """
 
     scale: str = USUAL
@@ -63,6 +68,8 @@ class Request:
     corpus: Path = TOP / "build" / "corpus"
     kernel: str = ""
     here: bool = False
+    only: Sequence[str] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ class Row:
     def figures(self) -> str:
         """Return the median with the spread, as text."""
         if not self.ours:
-            return ABSENT
+            return self.note if self.judged and self.note else ABSENT
         low, middle, high = min(self.ours), median(self.ours), max(self.ours)
         if f"{low:.3g}" == f"{high:.3g}":
             return f"{number(middle)} {self.unit}".rstrip()
@@ -138,7 +145,7 @@ class Result:
         same, differs: what is as in the original, and what is not; sentences.
         meaning: what the result means; Markdown.
         sources: hashes of what made the figures, by name.
-        page: the document, where the experiment writes its own.
+        page: the document, where the experiment writes its own; COMMAND stands for the command.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -208,6 +215,49 @@ def found() -> dict[str, Experiment]:
 def kernels(experiment: Experiment) -> Sequence[str]:
     """Return the series among which an experiment has a choice; mostly none."""
     return getattr(experiment, "kernels", ())
+
+
+def parts(experiment: Experiment) -> Mapping[str, str]:
+    """Return the titles of the parts that can be measured alone, by name; mostly none."""
+    return getattr(experiment, "parts", {})
+
+
+def choices(experiment: Experiment) -> Mapping[str, str]:
+    """Return what an experiment lets its user choose, by name; mostly nothing."""
+    return getattr(experiment, "choices", {})
+
+
+def check(experiment: Experiment, request: Request) -> None:
+    """Make sure that an experiment has the parts and the choices of a request.
+
+    Raises:
+        UserError: it has not.
+    """
+    for what, names, known in (
+        ("part", request.only, parts(experiment)),
+        ("choice", request.chosen, choices(experiment)),
+    ):
+        for name in names:
+            if name not in known:
+                there = f"there are {', '.join(known)}" if known else "there is none"
+                raise UserError(f"{experiment.name}: unknown {what} '{name}'; {there}", USAGE)
+
+
+def wanted(experiment: Experiment, request: Request) -> list[str]:
+    """Return the parts that a request wants, in the experiment's order."""
+    return [part for part in parts(experiment) if not request.only or part in request.only]
+
+
+def listed(text: str) -> list[str]:
+    """Return the names of a list with commas, each once.
+
+    Raises:
+        UserError: a name is missing.
+    """
+    found = [item.strip() for item in text.split(",")]
+    if not all(found):
+        raise UserError(f"'{text}': a name is missing before or after a comma", USAGE)
+    return list(dict.fromkeys(found))
 
 
 def chosen(names: Sequence[str]) -> list[Experiment]:

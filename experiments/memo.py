@@ -26,7 +26,7 @@ from cpuidle_lab.replay.library import LIMITS
 from cpuidle_lab.states.linux_source import GOVERNORS as KERNEL_FILES
 from cpuidle_lab.states.linux_source import fetch
 
-FOLDER = TOP / "build" / "study"
+FOLDER = TOP / "build" / "experiments"
 
 _GOVERNORS = TOP / "governors"
 _REPLAY = build.NATIVE / "replay"

@@ -14,6 +14,7 @@ from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import ABSENT, Table
 from experiments.experiment import (
     AGREES,
+    COMMAND,
     DIFFERS,
     UNJUDGED,
     Experiment,
@@ -68,7 +69,7 @@ def render(
         folder: of the pictures, as seen from the page.
     """
     if result.page:
-        return result.page
+        return result.page.replace(COMMAND, command)
     plots = [plot for section in result.sections for plot in section.plots]
     tables = [table for section in result.sections for table in section.tables]
     made = ", ".join(f"{name} `{value}`" for name, value in sorted(result.sources.items()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`cpuidle-lab experiment`: what others have reported, repeated, their figures beside ours."""
+"""`cpuidle-lab experiment`: reports of others, repeated, and promises of this project."""
 
 import argparse
 import json
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from experiments.experiment import Experiment, Request, Result
 
 NAME = "experiment"
-HELP = "repeat what others have reported about governors, and write their figures beside ours"
+HELP = "repeat reports of others about governors, measure promises, and write the pages"
 EPILOG = """\
 examples:
   cpuidle-lab experiment --list
+  cpuidle-lab experiment --list wteo           its parts and choices
   cpuidle-lab experiment teo-livelock          into docs/experiments/teo-livelock.md
+  cpuidle-lab experiment wteo --only regret,cost --with machines=skx,power9
+  cpuidle-lab experiment wteo --only regret --with governor=menu_ng --json | jq '.[].sections'
   cpuidle-lab experiment cede --bisect         the kernel at which the figure changes
   cpuidle-lab experiment cede --bisect --tree mine=~/linux --commits v6.18..v6.19
   sudo cpuidle-lab experiment cyclic --here    on this machine; needs two governors and root
@@ -36,9 +39,10 @@ Regressions are replayed with the governors of Debian's linux-source packages (6
 and of the kernel trees that are given. Experiments that boot machines run with --lab only; without
 it they show what is known already. A run that was stopped goes on where it was.
 
---quick and --here write no page unless --output says where.
+--quick, --here, --only and --with write no page unless --output says where. Figures are kept in
+build/experiments, under a hash of all that they depend on; a rerun measures what has changed.
 
-exit codes: 0 done (also where ours differ from the original), 1 something cannot be measured,
+exit codes: 0 done (also where ours differ, or a promise is missed), 1 something cannot be measured,
 2 wrong usage, 130 interrupted
 """
 
@@ -58,12 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="of the experiments")
     what = parser.add_mutually_exclusive_group().add_argument
-    what("--list", action="store_true", help="list the experiments")
+    what("--list", action="store_true",
+         help="list the experiments; with NAME its parts and choices")  # fmt: skip
     what("--all", action="store_true", help="run each of them, without proofs and campaigns")
     what("--bisect", action="store_true", help="name the kernel at which the figure changes")
     size = parser.add_mutually_exclusive_group().add_argument
     size("--quick", action="store_true", help="small sizes and one seed")
     size("--original", action="store_true", help="the original's sizes: may take days in the lab")
+    add("--only", metavar="PART[,PART]", default="",
+        help="these parts of the experiment (default: all)")  # fmt: skip
+    add("--with", action="append", metavar="NAME=VALUE", default=[], dest="chosen",
+        help="another value of one of the experiment's choices")  # fmt: skip
     add("--seeds", type=_positive, metavar="N",
         help="rounds (default: 5; with --quick 1, with --original 25)")  # fmt: skip
     add("--lab", action="store_true", help="boot the lab for figures that are missing")
@@ -95,36 +104,59 @@ def _trees(words: Sequence[str]) -> dict[str, Path]:
     return found
 
 
+def _chosen(words: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not value:
+            raise UserError(f"--with: '{word}' is no NAME=VALUE", USAGE)
+        found[name] = value
+    return found
+
+
 def _request(args: argparse.Namespace) -> "Request":
-    from experiments.experiment import ORIGINAL, QUICK, SEEDS, USUAL, Request
+    from experiments.experiment import ORIGINAL, QUICK, SEEDS, USUAL, Request, listed
 
     scale = QUICK if args.quick else ORIGINAL if args.original else USUAL
     seeds = args.seeds or SEEDS[scale]
-    trees = _trees(args.tree)
-    return Request(scale, seeds, args.lab, trees, args.corpus, args.kernel, args.here)
+    return Request(scale, seeds, args.lab, _trees(args.tree), args.corpus, args.kernel, args.here,
+                   listed(args.only) if args.only else (), _chosen(args.chosen))  # fmt: skip
 
 
-def _list(as_json: bool) -> int:
+def _list(everything: Sequence["Experiment"], args: argparse.Namespace) -> int:
     from cpuidle_lab.view.terminal import console, grid
-    from experiments.experiment import found
+    from experiments.experiment import choices, parts
 
-    everything = list(found().values())
-    if as_json:
+    others = () if args.names else proofs.found()
+    if args.json:
         told = [
-            {"name": one.name, "title": one.title, "claim": one.claim, "lab": one.in_lab}
+            {
+                "name": one.name,
+                "title": one.title,
+                "claim": one.claim,
+                "lab": one.in_lab,
+                "parts": parts(one),
+                "choices": choices(one),
+            }
             for one in everything
         ]
         told += [
             {"name": name, "title": proofs.promise(name), "kind": proofs.kind(name)}
-            for name in proofs.found()
+            for name in others
         ]
         print(json.dumps(told, indent=2))
         return 0
     out = console()
     heads = [("experiment", False), ("", False), ("title", False)]
     rows = [[one.name, "lab" if one.in_lab else "", one.title] for one in everything]
-    rows += [[name, proofs.kind(name), proofs.promise(name)] for name in proofs.found()]
+    rows += [[name, proofs.kind(name), proofs.promise(name)] for name in others]
     out.print(grid(out, "", heads, rows))
+    for one in everything if args.names else ():
+        known = {f"--only {name}": title for name, title in parts(one).items()}
+        known |= {f"--with {name}=": about for name, about in choices(one).items()}
+        if known:
+            heads = [(one.name, False), ("", False)]
+            out.print(grid(out, "", heads, [list(row) for row in known.items()]))
     return 0
 
 
@@ -177,14 +209,21 @@ def _command(args: argparse.Namespace, one: "Experiment") -> str:
     words = ["cpuidle-lab", NAME, one.name]
     words += ["--quick"] if args.quick else ["--original"] if args.original else []
     words += ["--seeds", str(args.seeds)] if args.seeds else []
+    words += ["--only", args.only] if args.only else []
+    words += [word for value in args.chosen for word in ("--with", value)]
     words += ["--here"] if args.here else ["--lab"] if one.in_lab else []
     words += ["--kernel", args.kernel] if args.kernel else []
     for tree in args.tree:
         label = tree.partition("=")[0] if "=" in tree else Path(tree).name
         words += ["--tree", f"{label}=PATH"]
     # Such a run writes no page by itself.
-    words += ["-o", "DIR"] if args.quick or args.here else []
+    words += ["-o", "DIR"] if _is_partial(args) else []
     return shlex.join(words)
+
+
+def _is_partial(args: argparse.Namespace) -> bool:
+    """Return whether a run has other figures than the pages of docs/experiments."""
+    return bool(args.quick or args.here or args.only or args.chosen)
 
 
 def _folder(args: argparse.Namespace) -> Path | None:
@@ -195,11 +234,11 @@ def _folder(args: argparse.Namespace) -> Path | None:
     """
     from experiments.pages import FOLDER
 
-    if args.output is None and (args.quick or args.here):
+    if args.output is None and _is_partial(args):
         return None
     folder: Path = args.output or FOLDER
-    if args.here and folder.resolve() == FOLDER.resolve():
-        raise UserError(f"{folder}: has the pages of the lab; give another folder", USAGE)
+    if _is_partial(args) and not args.quick and folder.resolve() == FOLDER.resolve():
+        raise UserError(f"{folder}: has whole pages, of the lab; give another folder", USAGE)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory", USAGE)
     try:
@@ -217,7 +256,8 @@ def _print(one: "Experiment", result: "Result") -> None:
     rows = [[row.what, row.reported, row.figures(), row.state or row.note] for row in result.rows]
     out.print(grid(out, f"{one.name}: {one.title}", heads, rows))
     for section in result.sections:
-        section.print(out)
+        for table in section.tables:
+            table.print(out)
 
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
@@ -225,10 +265,12 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     from cpuidle_lab.host.machine import Machine
     from cpuidle_lab.view.terminal import phase
     from experiments import boots, here, pages
-    from experiments.experiment import as_json, kernels
+    from experiments.experiment import as_json, check, kernels
     from experiments.memo import Memo
 
     request, folder = _request(args), _folder(args)
+    for one in found:
+        check(one, request)
     room = boots.refusals(request)
     choice = ["it has no choice of --kernel"] if request.kernel else []
     machine = Machine()
@@ -260,7 +302,10 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
                     return 128 + interruption.number
             else:
                 result = one.measure(request, memo, phase)
-            told.append(as_json(one, result))
+            told.append({**as_json(one, result), "sections": [
+                {"part": section.part, "verdicts": [asdict(line) for line in section.verdicts],
+                 **section.data} for section in result.sections
+            ]})  # fmt: skip
             if not args.json:
                 _print(one, result)
             if folder:
@@ -292,11 +337,15 @@ def run(args: argparse.Namespace) -> int:
     from experiments.experiment import chosen, found
 
     if args.list:
-        return _list(args.json)
+        return _list(chosen(args.names) if args.names else list(found().values()), args)
     if args.all == bool(args.names):
         raise UserError("name an experiment, or --all; --list shows what there is", USAGE)
     if args.here and (args.lab or args.kernel or args.bisect):
         raise UserError("--here is on this machine: without --lab, --kernel and --bisect", USAGE)
+    if (args.only or args.chosen) and len(args.names) != 1:
+        raise UserError("--only and --with are for one experiment", USAGE)
+    if (args.only or args.chosen) and (args.here or args.bisect):
+        raise UserError("--only and --with exclude --here and --bisect", USAGE)
     if args.commits and not args.bisect:
         raise UserError("--commits is for --bisect", USAGE)
     if args.bisect:

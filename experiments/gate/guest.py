@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs the gate's comparison in the lab: workloads under five conditions, on emulated machines.
+"""Workloads under five conditions, on emulated machines in the lab.
 
 One boot for each machine, in virtual time: menu, menu with all idle states disabled ("performance
 mode"), the gate as the RFC of 2020 had it, the gate as it is here, and for comparison with a
@@ -102,6 +102,7 @@ CONDITIONS = (
     Condition(OURS, "gate", hint="-l LIMIT"),
     Condition(FIXED, "gate, linger fixed", "gate cap $linger_ms 0", "-l LIMIT"),
 )
+TITLES = {each.name: each.title for each in CONDITIONS}
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,12 @@ class Sizes:
     """How much is run.
 
     Attributes:
-        machines: of MACHINES.
         works: names of WORKS.
         wake_s: seconds of virtual time of wakebench.
         server_s: the same of pgbench.
         seed: of the workloads and of the machine.
     """
 
-    machines: Sequence[str] = MACHINES
     works: Sequence[str] = tuple(work.name for work in WORKS)
     wake_s: int = 10
     server_s: int = 20

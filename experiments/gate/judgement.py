@@ -15,12 +15,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.base.files import scratch
 from cpuidle_lab.states.table import StateTable
 from experiments.energy import BUSY, account, power_mw, seconds
-from experiments.gate import guest
 from experiments.gate.guest import (
     CONDITIONS,
     MENU,
@@ -154,7 +151,8 @@ def _costly(machine: StateTable, idle: Sequence[Period]) -> list[dict[str, Any]]
     ]
 
 
-def _target(name: str, value: float | None, limit: float) -> dict[str, Any]:
+def target(name: str, value: float | None, limit: float) -> dict[str, Any]:
+    """Return a target with its value, and whether that is at most the limit; None: unknown."""
     reached = None if value is None else value <= limit
     return {"target": name, "value": value, "limit": limit, "met": reached}
 
@@ -192,7 +190,7 @@ def _latency(
         return float(path_ns + work.wakes * each["exit_ns"][quantile])
 
     return [
-        _target(
+        target(
             f"{quantile} latency, to performance mode's",
             (latency(judged, quantile) + work.wakes * added_ns) / latency(performance, quantile),
             limit,
@@ -206,7 +204,7 @@ def _energy(work: Work, cells: Mapping[str, Mapping[str, Any]]) -> list[dict[str
         return []
     powers = [cells[each]["power_mw"] for each in (MENU, PERFORMANCE, OURS)]
     return [
-        _target(
+        target(
             f"part of performance mode's extra energy, busy power x {busy}",
             extra_share(*(each[busy] for each in powers)),
             work.energy_share,
@@ -228,8 +226,8 @@ def cost_targets(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     most = max(by_tasks)
     name = f"instructions of a decision with {most:,} hinted tasks, to those with 1"
     return [
-        _target("instructions that gate adds without hints", by_tasks[0]["added"], ADDED_TARGET),
-        _target(name, by_tasks[most]["mean"] / by_tasks[1]["mean"], MANY_TARGET),
+        target("instructions that gate adds without hints", by_tasks[0]["added"], ADDED_TARGET),
+        target(name, by_tasks[most]["mean"] / by_tasks[1]["mean"], MANY_TARGET),
     ]
 
 
@@ -278,20 +276,17 @@ PUBLISHED = {
 }
 
 
-def machine_figures(
-    machine: str, folder: Path, sizes: Sizes, added_ns: float = 0.0
-) -> dict[str, Any]:
+def machine_figures(machine: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     """Return all that is told of one machine.
 
     Args:
         machine: its name.
         folder: the guest's files, as guest.run() returns it.
-        sizes: what was run.
-        added_ns: as targets() takes it.
+        sizes: of the run.
 
     Returns:
-        machine, and works: each with its name, title, limit_us, cells by condition (with what was
-        published of it), and targets.
+        machine, and works: each with the attributes of its Work, and cells by condition (with the
+        figures that were published of it).
 
     Raises:
         UserError: as cell().
@@ -302,33 +297,5 @@ def machine_figures(
         for name, found in cells.items():
             published = PUBLISHED.get((work.name, name))
             found["published"] = asdict(published) if published else None
-        judged = targets(work, cells, added_ns)
-        works.append({**asdict(work), "cells": cells, "targets": judged})
+        works.append({**asdict(work), "cells": cells})
     return {"machine": machine, "works": works}
-
-
-def measure(sizes: Sizes, cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Run everything.
-
-    Args:
-        sizes: what, and how long.
-        cases: what the gate costs, as decisions.measure() gives it.
-
-    Returns:
-        seed, cpus, cost_targets as of targets(), and machines as of machine_figures().
-
-    Raises:
-        UserError: as guest.run() and cell().
-    """
-    added_ns = max(case["added"] for case in cases if case["limits"] == 1)
-    machines = []
-    for machine in sizes.machines:
-        with scratch(TOP / "build") as folder:
-            files = guest.run(machine, sizes, folder / "results")
-            machines.append(machine_figures(machine, files, sizes, added_ns))
-    return {
-        "seed": sizes.seed,
-        "cpus": guest.CPUS,
-        "cost_targets": cost_targets(cases),
-        "machines": machines,
-    }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Does a governor hold what it promises? The evidence, target by target.
+"""The promises of wteo, or of another governor of this project, part by part.
 
-plan.py says what is measured, how large and in which order; streams.py holds what is played,
-memo.py what was measured before. regret.py, front.py, learning.py, cost.py, robust.py, kernel.py
-and ablation.py measure one part each, mechanisms.py what each step in NAME.steps.toml is worth;
-tables.py, plots.py and page.py show the figures.
+scope.py has the parts, their sizes and their order, streams.py the intervals that are played.
+regret.py, front.py, learning.py, cost.py, robust.py, every_machine.py, kernel.py and ablation.py
+measure one part each, mechanisms.py the worth of each step in NAME.steps.toml. page.py fills
+page.md.
 """

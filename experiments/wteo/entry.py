@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`cpuidle-lab experiment wteo`: the study of wteo as one of the experiments."""
+"""`cpuidle-lab experiment wteo`: the promises of wteo, or of another governor."""
 
 from cpuidle_lab.compare.model import Phase
-from experiments.experiment import QUICK, Request, Result, Row
+from experiments.experiment import Request, Result, Row, wanted
 from experiments.memo import Memo, sources
 from experiments.wteo import page
-from experiments.wteo.plan import Plan, measure
-
-SUBJECT = "wteo"
+from experiments.wteo.scope import CHOICES, SUBJECT, TITLES, Scope, measure
 
 
-class Study:
-    """The promises of a governor; `cpuidle-lab study` has more options."""
+class Wteo:
+    """The promises of a governor of this project."""
 
     name = SUBJECT
     title = "wteo's promises"
@@ -22,41 +20,34 @@ class Study:
     source = "governors/wteo/README.md of this project"
     question = "Which promises of wteo hold?"
     in_lab = True
+    parts = TITLES
+    choices = CHOICES
 
-    def refusals(self, _: Request) -> list[str]:
-        """Return nothing: without --lab the part in the lab says that it is not measured."""
+    def refusals(self, request: Request) -> list[str]:
+        """Return nothing: without --lab the part in the lab says that it is not measured.
+
+        Raises:
+            UserError: see Scope.of().
+        """
+        Scope.of(request, wanted(self, request))
         return []
 
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
-        """Measure every part of the study."""
-        plan = Plan.of(
-            subject=SUBJECT,
-            parts=None,
-            machines=None,
-            streams=None,
-            count=None,
-            variations=None,
-            regimes=None,
-            quick=request.scale == QUICK,
-            full=False,
-            corpus=request.corpus,
-            everything=False,
-            lab=request.lab,
-            programs=None,
-        )
-        sections = measure(plan, phase, memo)
+        """Measure the parts of a request."""
+        scope = Scope.of(request, wanted(self, request))
+        sections = measure(scope, phase, memo)
         rows = [
             Row(f"{one.part}: {line.promise}", note=line.figures, judged=line.state)
             for one in sections
             for line in one.verdicts
         ]
-        command = f"cpuidle-lab experiment {SUBJECT}"
+        governor = scope.subject.partition(":")[0]
         return Result(
             rows=rows,
             sections=sections,
-            sources={SUBJECT: sources(SUBJECT)},
-            page=page.render(plan, sections, command, SUBJECT),
+            sources={governor: sources(governor)},
+            page=page.render(scope, sections, self.name),
         )
 
 
-EXPERIMENT = Study()
+EXPERIMENT = Wteo()

@@ -131,10 +131,10 @@ def _judge(section: Section, subject: str, found: Sequence[Result], refused: Seq
     section.tables.append(Table("Tables by their source", heads, rows, 1, note))
 
 
-def _list(section: Section, subject: str, found: Sequence[Result], everything: bool) -> None:
+def _list(section: Section, subject: str, found: Sequence[Result]) -> None:
     over = sorted((one for one in found if _harm(one[2], subject) > HARM_POINTS),
                   key=lambda one: (-_harm(one[2], subject), one[0].names, one[1]))  # fmt: skip
-    shown = over if everything else over[:_LISTED]
+    shown = over[:_LISTED]
     rows: list[list[Cell]] = [
         [one.label, stream, *(of[label] for label in (subject, *MAINLINE)), _harm(of, subject)]
         for one, stream, of in shown
@@ -152,14 +152,7 @@ def _list(section: Section, subject: str, found: Sequence[Result], everything: b
     }  # fmt: skip
 
 
-def measure(
-    subject: str,
-    names: Sequence[str],
-    count: int,
-    memo: Memo,
-    phase: Phase,
-    everything: bool = False,
-) -> Section:
+def measure(subject: str, names: Sequence[str], count: int, memo: Memo, phase: Phase) -> Section:
     """Measure harm on every table.
 
     Args:
@@ -168,7 +161,6 @@ def measure(
         count: intervals of each.
         memo: where figures are kept.
         phase: shows progress.
-        everything: list every exceeded limit, not only the worst.
     """
     section = Section(PART, TITLE)
     governors = [parse(subject, False)[0], *(candidate(label) for label in MAINLINE)]
@@ -185,5 +177,5 @@ def measure(
     subject = governors[0].label
     results = [(one, name, of[one.kind, one.names, name]) for one in found for name in names]
     _judge(section, subject, results, refused)
-    _list(section, subject, results, everything)
+    _list(section, subject, results)
     return section

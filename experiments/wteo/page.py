@@ -5,15 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cpuidle_lab.base.files import marked
-from cpuidle_lab.evidence.plots import MARK, svg
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.replay.candidates import parse
 from cpuidle_lab.states.linux_source import NEWEST, fetch
+from experiments.experiment import COMMAND
 from experiments.memo import sources
-from experiments.pages import wrapped, write_page
+from experiments.pages import wrapped
 from experiments.wteo import programs
-from experiments.wteo.plan import Plan
+from experiments.wteo.scope import SUBJECT, Scope
 from experiments.wteo.streams import HZ, SEED
 
 TEMPLATE = Path(__file__).parent / "page.md"
@@ -30,54 +29,40 @@ def _summary(sections: Sequence[Section]) -> str:
     return Table("", ("part", "promise", "", "measured"), rows).markdown()
 
 
-def _circumstances(plan: Plan) -> str:
+def _circumstances(scope: Scope) -> str:
     """Return what the figures depend on."""
-    governor = parse(plan.subject, False)[0].governor
+    governor = parse(scope.subject, False)[0].governor
     defaults = [
         f"`{one.name}={one.names[one.default] if one.names else one.default}`"
         for one in governor.tunables
     ]
-    corpus = f"{len(plan.corpus)} recordings" if plan.corpus else "none (`cpuidle-lab corpus`)"
+    corpus = f"{len(scope.corpus)} recordings" if scope.corpus else "none (`cpuidle-lab corpus`)"
     lines = [
-        f"State tables: {', '.join(plan.machines)}, a tick of {HZ} Hz. Streams: "
-        f"{len(plan.streams)}, of {plan.sizes.intervals:,} intervals, seed {SEED}. "
+        f"State tables: {', '.join(scope.machines)}, a tick of {HZ} Hz. Streams: "
+        f"{len(scope.streams)}, of {scope.sizes.intervals:,} intervals, seed {SEED}. "
         f"Corpus: {corpus}.",
         f"Mainline: the governors of linux-source {fetch(NEWEST).package_version}.",
-        f"{plan.subject}: sources {sources(governor.spec)}, with {', '.join(defaults)}.",
+        f"{scope.subject}: sources {sources(governor.spec)}, with {', '.join(defaults)}.",
     ]
     return "\n".join(f"- {line}" for line in lines)
 
 
-def render(plan: Plan, sections: Sequence[Section], command: str, folder: str) -> str:
+def render(scope: Scope, sections: Sequence[Section], folder: str) -> str:
     """Return the document.
 
     Args:
-        plan: what was measured.
-        sections: what was found.
-        command: that makes it again.
+        scope: of the run.
+        sections: its findings.
         folder: of the pictures, as seen from the document.
     """
     values: Mapping[str, str] = {
-        "subject": plan.subject,
-        "command": command,
+        "subject": scope.subject,
+        "command": COMMAND,
+        "with": "" if scope.subject == SUBJECT else f" --with governor={scope.subject}",
         "kernel_series": programs.KERNEL,
-        "circumstances": _circumstances(plan),
+        "circumstances": _circumstances(scope),
         "summary": _summary(sections),
         **{section.part: section.markdown(folder) for section in sections},
     }
     text = TEMPLATE.read_text(encoding="utf-8")
     return wrapped(_PLACE.sub(lambda found: values.get(found[1], "Not measured."), text))
-
-
-def write(plan: Plan, sections: Sequence[Section], command: str, target: Path) -> list[Path]:
-    """Write the document and its pictures, and remove pictures that are no part of it.
-
-    Returns:
-        What was written.
-    """
-    folder = target.with_suffix("")
-    text = render(plan, sections, command, folder.name)
-    pictures = {
-        f"{plot.name}.svg": (svg(plot), marked(MARK)) for one in sections for plot in one.plots
-    }
-    return write_page(target, text, pictures)

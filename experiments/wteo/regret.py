@@ -198,10 +198,10 @@ def _violations(cases: Sequence[Case], subject: str) -> list[list[Cell]]:
     return [row for _, row in sorted(found, key=lambda pair: (pair[0], str(pair[1])))]
 
 
-def _harm(violations: Sequence[Sequence[Cell]], subject: str, everything: bool) -> Table:
+def _harm(violations: Sequence[Sequence[Cell]], subject: str) -> Table:
     heads = ("states", "stream", f"{subject} %", "menu %", "teo %", "above better", "p99 us",
              "menu p99", "teo p99", "which")  # fmt: skip
-    shown = violations if everything else violations[:_LISTED]
+    shown = violations[:_LISTED]
     left = len(violations) - len(shown)
     note = f"and {left} more, in --json" if left else ""
     return Table("Streams on which a limit is exceeded", heads, shown, 1, note)
@@ -243,9 +243,8 @@ def _judge(section: Section, rows: Sequence[Row], cases: Sequence[Case], subject
 
 
 def _section(
-    part: str, title: str, subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase,
-    everything: bool,
-) -> tuple[Section, list[Case]]:  # fmt: skip
+    part: str, title: str, subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase
+) -> tuple[Section, list[Case]]:
     governors = candidates(subject)
     cases = cases_of(streams, governors, memo, phase)
     rows = []
@@ -255,7 +254,7 @@ def _section(
     section = Section(part, title)
     _judge(section, rows, cases, subject)
     labels = [one.label for one in governors]
-    section.tables += [_means(rows, labels, subject), _harm(violations, subject, everything)]
+    section.tables += [_means(rows, labels, subject), _harm(violations, subject)]
     lost = sorted(cases, key=lambda one: -one.harm(subject))[:_EXPLAINED]
     section.tables.append(worst_decisions.table([one.stream for one in lost], governors[0]))
     section.data = {
@@ -277,9 +276,7 @@ def _section(
     return section, cases
 
 
-def measure(
-    subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase, everything: bool = False
-) -> Section:
+def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
     """Measure targets 1 and 2.
 
     Args:
@@ -287,15 +284,12 @@ def measure(
         streams: the suite and the corpus.
         memo: where figures are kept.
         phase: shows progress.
-        everything: list every exceeded limit, not only the worst.
     """
-    section, cases = _section(PART, TITLE, subject, streams, memo, phase, everything)
+    section, cases = _section(PART, TITLE, subject, streams, memo, phase)
     section.plots += _plots(cases, subject)
     return section
 
 
-def measure_unseen(
-    subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase, everything: bool = False
-) -> Section:
+def measure_unseen(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
     """Measure the same on variations of the streams; otherwise as measure()."""
-    return _section(UNSEEN, UNSEEN_TITLE, subject, streams, memo, phase, everything)[0]
+    return _section(UNSEEN, UNSEEN_TITLE, subject, streams, memo, phase)[0]

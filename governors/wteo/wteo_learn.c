@@ -20,7 +20,8 @@
 /*
  * While conditions are known, the base row learns the intervals whose number
  * has none of these bits: one of eight. To learn all would take 2.2 % more
- * instructions and add 1.3 points of regret on the corpus (study, ablation).
+ * instructions and add 1.3 points of regret on the corpus (experiment wteo,
+ * ablation).
  */
 #define BASE_MASK	7
 
@@ -34,7 +35,7 @@
 /*
  * At odds of 4096 to one, in 16ths of a bit, all conditions are forgotten: a
  * sum that u8 holds. At 256 to one, heavy tails on power9 had 66 % regret, not
- * 54 (study, regret, 2026-11-22).
+ * 54 (experiment wteo, regret, 2026-11-22).
  */
 #define DOUBT_MAX	(12 * CIL_LOG2_ONE)
 

@@ -110,7 +110,7 @@ static inline bool is_noted_plain(const struct task_struct *task)
 
 /*
  * Run-queue lock of this CPU held, interrupts off. Each instruction here counts:
- * `bench gate` says what a switch costs.
+ * `experiment gate --only switches` counts them.
  */
 static void probe_switch(void *data, bool preempt, struct task_struct *prev,
 			 struct task_struct *next, unsigned int prev_state)

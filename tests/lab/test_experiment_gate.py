@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One workload of `bench gate` in the lab: the account, the wake-ups and the hints are real."""
+"""The experiment gate in the lab: the account, the wake-ups and the hints are real."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.mark.full
 def test_a_hint_buys_latency_for_less_than_performance_mode(tmp_path: Path) -> None:
-    sizes = guest.Sizes(machines=("skx",), works=("wake-1",), wake_s=2)
+    sizes = guest.Sizes(works=("wake-1",), wake_s=2)
     folder = guest.run("skx", sizes, tmp_path / "results")
     found = judgement.machine_figures("skx", folder, sizes)
     cells = found["works"][0]["cells"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The pages of docs/experiments say what their commands say now.
 
-Figures that are known from build/study are not measured again: their keys hold all that made them.
+Figures that are known from build/experiments are not measured again: their keys hold all that made
+them.
 """
 
 import json

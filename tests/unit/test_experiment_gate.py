@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`bench gate`: who was woken from what, what it cost, and which targets are met.
+"""The experiment gate: wake-ups and their idle states, costs, targets, and its parts.
 
 The guest's part runs in tests/lab/test_experiment_gate.py.
 """
 
-import contextlib
-import io
-import json
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,16 @@ import pytest
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.cli import main
+from cpuidle_lab.evidence.tables import ABSENT, HELD, MISSED
 from cpuidle_lab.states.table import StateTable
+from cpuidle_lab.view.terminal import phase
 from experiments import energy
-from experiments.commands import bench
 from experiments.energy import Slot
-from experiments.gate import decisions, entry, gate_text, guest, judgement, switches, wakes
+from experiments.experiment import NOT_BOOTED, QUICK, Request, Result
+from experiments.gate import decisions, entry, guest, judgement, show, switches, wakes
 from experiments.gate.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
 from experiments.gate.wakes import Period, Wake
+from experiments.memo import Memo
 
 SKX = StateTable(
     names=("POLL", "C1", "C1E", "C6"),
@@ -276,7 +276,7 @@ def test_where_performance_mode_costs_nothing_extra_nothing_is_said() -> None:
     assert judgement.extra_share(10, 10, 12) is None
     assert judgement.extra_share(10, 8, 9) is None
     assert judgement.extra_share(10, 20, 15) == 0.5
-    assert judgement._target("x", None, 0.5)["met"] is None
+    assert judgement.target("x", None, 0.5)["met"] is None
 
 
 def test_published_changes_are_those_of_the_watts() -> None:
@@ -356,111 +356,112 @@ def test_a_case_counts_by_the_least_of_its_runs() -> None:
     assert switches.least(text) == {"a": "5700.0 1.000", "b": "5712.0 1.000"}
 
 
-# ---- Output ----
+# ---- Rows and tables ----
 
 
-def parts(exits: tuple[int, int, int], power: float) -> dict[str, Any]:
-    works = []
-    for work in (WAKE_1, PGBENCH_1):
-        found = cells(exits, power)
-        works.append(
-            {"title": work.title, "limit_us": work.limit_us, "cells": found,
-             "targets": judgement.targets(work, found)}
-        )  # fmt: skip
-    costs = {"kernel": "6.12", "machine": "skx", "base": "wteo", "workload": "w", "cases": CASES}
-    gating_part = {
-        "cpus": 8,
-        "machines": [{"machine": "skx", "works": works}],
-        "cost_targets": judgement.cost_targets(CASES),
-    }
-    switching = {"kernel": "6.12", "rounds": 8, "cases": switches.figures(SWITCHES)}
-    return {"gating": gating_part, "gate": costs, "switches": switching}
-
-
-def test_a_target_that_is_met_needs_no_explanation(capsys: pytest.CaptureFixture[str]) -> None:
-    gate_text.show(parts((0, 0, 0), 2000))
-    out = capsys.readouterr().out
-    assert "17 of 18 targets met, 1 missed" in out
-    assert "MISSED" not in out
-    assert "Decisions" not in out
-    rows = [[word.strip() for word in line.split("|")[1:-1]] for line in out.splitlines()]
-    assert ["members, quota used up", "6,261.0", "+161.0", "160"] in rows
-    assert ["no module", "5,700.0", "+0.0", ""] in rows
-
-
-def test_the_decisions_that_missed_a_target_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    gate_text.show(parts((2000, 133_000, 133_000), 30_000))
-    out = capsys.readouterr().out
-    assert "10 of 18 targets met, 8 missed" in out
-    rows = [[word.strip() for word in line.split("|")[1:-1]] for line in out.splitlines()]
-    assert ["6.760609", "4", "212", "C6", "133", "none", "base-governor"] in rows
-    assert ["C1", "2", "hint-clamp", "4,181", "15.03"] in rows
-
-
-def run(*arguments: str) -> tuple[int, str, str]:
-    """Return the exit code of `cpuidle-lab bench`, what it printed, and its complaints."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = main(["bench", *arguments])
-        except SystemExit as error:
-            code = int(str(error.code))
-    return code, out.getvalue(), err.getvalue()
+def run_of(machine: str, exits: tuple[int, int, int], power: float) -> dict[str, Any]:
+    """Return the figures of a boot, as of judgement.machine_figures()."""
+    works = [
+        {**asdict(work), "cells": cells(exits, power) | {FIXED: cell(exits, power)}}
+        for work in (WAKE_1, PGBENCH_1)
+    ]
+    return {"machine": machine, "works": works}
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Any]]:
-    """Answer for the lab; return with what it was called."""
-    asked: list[Any] = []
-    answer = parts((0, 0, 0), 2000)
+def lab(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """Answer for the lab; return the boots that there were since, and set what comes next."""
+    boots: list[Any] = []
+    answer: dict[str, Any] = {"exits": (0, 0, 0), "power": 2000}
 
-    def measure(sizes: guest.Sizes, cases: list[dict[str, Any]]) -> dict[str, Any]:
-        asked.append((sizes, cases))
-        return dict(answer["gating"])
+    def booted(machine: str, sizes: guest.Sizes) -> dict[str, Any]:
+        boots.append((machine, sizes))
+        return run_of(machine, answer["exits"], answer["power"])
 
-    monkeypatch.setattr(decisions, "measure", lambda _: answer["gate"])
-    monkeypatch.setattr(switches, "measure", lambda: answer["switches"])
-    monkeypatch.setattr(judgement, "measure", measure)
-    monkeypatch.setattr(bench, "FOLDER", tmp_path / "bench")
-    return lambda: asked
+    def cost(name: str, found: dict[str, Any]) -> dict[str, Any]:
+        boots.append(name)
+        return found
 
+    monkeypatch.setattr(entry, "_run", booted)
+    monkeypatch.setattr(decisions, "measure", lambda _: cost("decisions", {"cases": CASES}))
+    monkeypatch.setattr(
+        switches, "measure", lambda: cost("switches", {"cases": switches.figures(SWITCHES)})
+    )
+    monkeypatch.setattr(entry, "machine_parts", lambda: [])
+    monkeypatch.setattr("cpuidle_lab.lab.corpus.modules_hash", lambda: "0")
 
-def test_one_envelope_and_both_parts(lab: Callable[[], list[Any]], tmp_path: Path) -> None:
-    code, out, _ = run("gate", "--quick", "--json")
-    assert code == 0
-    found = json.loads(out)
-    assert {"command", "version", "kernel", "start", "end", "sizes"} <= found.keys()
-    assert list(found["parts"]) == ["gating", "gate", "switches"]
-    assert json.loads((tmp_path / "bench" / "gate.json").read_text()) == found
-    assert lab() == [(guest.QUICK, CASES)]
+    def change(**values: Any) -> list[Any]:
+        answer.update(values)
+        return boots
 
-
-def test_tables_and_where_the_json_is(lab: Callable[[], list[Any]], tmp_path: Path) -> None:
-    code, out, _ = run("gate", "-o", str(tmp_path / "mine.json"))
-    assert code == 0
-    assert "menu, no idle states" in out
-    assert "10,000 hinted tasks" in out
-    assert out.endswith(f"written: {tmp_path}/mine.json\n")
-    assert lab()[0][0] == guest.FULL
+    return change
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["gate", "--only", "reader"], "unrecognized arguments: --only"),
-        (["menu"], "invalid choice: 'menu'"),
-        (["gate", "-o", "/nowhere/x"], "/nowhere: no such directory"),
-        (["gate", "-o", "/"], "/ is a directory"),
-    ],
-)
-def test_nonsense_is_refused_before_anything_runs(
-    words: list[str], sentence: str, lab: Callable[[], list[Any]]
+def measured(folder: Path, *only: str, scale: str = QUICK, boot: bool = True) -> Result:
+    request = Request(scale, 1, boot, only=only)
+    with Memo(folder / "memo.db") as memo:
+        return entry.EXPERIMENT.measure(request, memo, phase)
+
+
+def table(result: Result, title: str) -> list[list[str]]:
+    """Return the rows of the only table whose title begins so, as text."""
+    (found,) = (
+        one for section in result.sections for one in section.tables if one.title.startswith(title)
+    )
+    return found.text()
+
+
+def test_a_part_boots_what_it_needs(lab: Callable[..., list[Any]], tmp_path: Path) -> None:
+    assert [one.part for one in measured(tmp_path, "switches").sections] == ["switches"]
+    assert lab() == ["switches"]
+    measured(tmp_path, "targets")
+    judged = [(machine, guest.QUICK) for machine in guest.MACHINES]
+    assert sorted(lab()[1:], key=str) == sorted(["decisions", *judged], key=str)
+    measured(tmp_path, "decisions")
+    assert len(lab()) == 4
+    # All that is known is not measured again.
+    everything = measured(tmp_path)
+    assert [one.part for one in everything.sections] == list(entry.EXPERIMENT.parts)
+    assert lab()[4:] == [("power9", entry.QUICKLY)]
+
+
+def test_without_the_lab_a_part_says_so(lab: Callable[..., list[Any]], tmp_path: Path) -> None:
+    found = measured(tmp_path, boot=False)
+    assert [row.note for row in found.rows] == [NOT_BOOTED] * 4
+    assert (lab(), found.sections, found.state) == ([], [], ABSENT)
+
+
+def test_targets_are_rows_with_a_verdict(lab: Callable[..., list[Any]], tmp_path: Path) -> None:
+    found = measured(tmp_path)
+    states = [row.state for row in found.rows]
+    # Two of wakebench and five of pgbench on each machine, two of decisions, nine of switches.
+    assert (states.count(HELD), states.count(MISSED)) == (24, 1)
+    (missed,) = (row for row in found.rows if row.state == MISSED)
+    assert (missed.what, missed.ours) == (
+        "context switch: members, quota used up, at most 160", [161]
+    )  # fmt: skip
+    assert not [one for s in found.sections for one in s.tables if "Decisions" in one.title]
+    assert ["members, quota used up", "6,261.0", "161.0", "160"] in table(found, "What hints cost")
+    assert ["no module", "5,700.0", "0.0", "-"] in table(found, "What hints cost")
+
+
+def test_the_decisions_that_missed_a_target_are_shown(
+    lab: Callable[..., list[Any]], tmp_path: Path
 ) -> None:
-    code, out, err = run(*words)
-    assert code in (1, 2)
-    assert (out, lab()) == ("", [])
-    assert sentence in err
-    assert "Traceback" not in err
+    lab(exits=(2000, 133_000, 133_000), power=30_000)
+    found = measured(tmp_path, "targets")
+    # Both latencies of each workload, and the energy at each busy power.
+    assert [row.state for row in found.rows] == [MISSED] * 14
+    slowest = table(found, "Decisions before the slowest wake-ups, wakebench -m 2 -t 1 on skx")
+    assert slowest == [["6.760609", "4", "212", "C6", "133", "none", "base-governor"]]
+    (costly,) = table(found, "Decisions under a hint, pgbench -S -n -R 10 -c 1 on skx")
+    assert costly == ["C1", "2", "hint-clamp", "4,181", "15.03"]
+
+
+def test_a_target_that_cannot_be_judged_says_why() -> None:
+    row = show._judged("skx", judgement.target("energy", None, 0.5))
+    assert (row.state, row.figures()) == (ABSENT, row.note)
+    assert not row.measured
 
 
 # ---- What a decision costs ----
@@ -513,4 +514,5 @@ def test_gate_is_cheap_in_the_lab() -> None:
 
 
 def test_what_was_measured_depends_on_the_guests_programs() -> None:
-    assert {(TOP / one.source).read_bytes() for one in guest.PROGRAMS} <= set(entry._code())
+    assert {TOP / one.source for one in guest.PROGRAMS} <= {*entry.CODE}
+    assert {Path(str(one.__file__)) for one in (energy, judgement, wakes)} <= {*entry.CODE}

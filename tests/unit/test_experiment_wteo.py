@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The study of a governor: its arithmetic, what it plays, and the command."""
+"""The experiment wteo: its arithmetic, its streams, and the command."""
 
 import json
 import time
@@ -22,17 +22,17 @@ from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view.terminal import phase
-from experiments import memo
+from experiments import memo, pages
 from experiments.wteo import (
     cost,
     every_machine,
     front,
     mechanisms,
-    plan,
     regimes,
     regret,
     resets,
     robust,
+    scope,
     steps,
     streams,
     worst,
@@ -446,7 +446,7 @@ def test_what_is_edited_meanwhile_is_not_kept(
             with pytest.raises(UserError, match="changed while"):
                 streams.play_all(jobs, kept, phase, "")
             with pytest.raises(UserError, match="changed while"):
-                plan._load("wteo")
+                scope._load("wteo")
         assert kept.get(streams._key(*jobs[0])) is None
         streams.play_all(jobs, kept, phase, "")
         assert kept.get(streams._key(*jobs[0])) is not None
@@ -495,35 +495,34 @@ def test_a_verdict_says_which() -> None:
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep figures away from those of the project."""
-    monkeypatch.setattr(memo, "FOLDER", tmp_path / "study")
-    monkeypatch.setattr(streams, "FOLDER", tmp_path / "study")
+    monkeypatch.setattr(memo, "FOLDER", tmp_path / "kept")
+    monkeypatch.setattr(streams, "FOLDER", tmp_path / "kept")
     (tmp_path / "corpus").mkdir()
     return tmp_path
 
 
 def command(folder: Path, *more: str) -> list[str]:
-    return ["study", "wteo", "--machines", "skx", "--streams", "poisson-1ms,bursts",
-            "--count", "2000", "--quick", "--corpus", str(folder / "corpus"), *more]  # fmt: skip
+    few = [word for one in ("machines=skx", "streams=poisson-1ms,bursts", "count=2000")
+           for word in ("--with", one)]  # fmt: skip
+    return ["experiment", "wteo", *few, "--quick", "--corpus", str(folder / "corpus"), *more]
 
 
 def test_more_variations_are_more_streams(
     scratch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(command(scratch, "--only", "unseen", "--variations", "2", "--json")) == 0
-    (section,) = json.loads(capsys.readouterr().out)["sections"]
+    assert main(command(scratch, "--only", "unseen", "--with", "variations=2", "--json")) == 0
+    (section,) = json.loads(capsys.readouterr().out)[0]["sections"]
     assert [one["stream"] for one in section["streams"]] == [
         "poisson-1ms~1", "poisson-1ms~2", "bursts~1", "bursts~2"
     ]  # fmt: skip
-    with pytest.raises(SystemExit):
-        main(command(scratch, "--variations", "0"))
 
 
 def test_other_regimes_change_into_each_other(
     scratch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(command(scratch, "--only", "learning", "--regimes", "uniform-3ms,timer-10ms",
-                        "--json")) == 0  # fmt: skip
-    (section,) = json.loads(capsys.readouterr().out)["sections"]
+    assert main(command(scratch, "--only", "learning", "--json",
+                        "--with", "regimes=uniform-3ms,timer-10ms")) == 0  # fmt: skip
+    (section,) = json.loads(capsys.readouterr().out)[0]["sections"]
     changes = {(*one["past"], one["new"]) for one in section["changes"] if one["kind"] == "switch"}
     assert changes == {("uniform-3ms", "timer-10ms"), ("timer-10ms", "uniform-3ms")}
 
@@ -531,15 +530,15 @@ def test_other_regimes_change_into_each_other(
 def test_the_whole_way(
     scratch: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = scratch / "page.md"
+    page = scratch / "wteo.md"
     few = [
         every_machine.Found(kind, (name, f"{name}-again"), state_tables.find(name, streams.HZ))
         for kind, name in zip(every_machine.KINDS, ("skl", "power9", "skx"), strict=True)
     ]
     monkeypatch.setattr(every_machine, "tables", lambda: (few, ["unsorted"]))
     monkeypatch.setattr(mechanisms, "listed", lambda name: steps.listed(name)[:1])
-    assert main(command(scratch, "-o", str(page), "--json")) == 0
-    whole = json.loads(capsys.readouterr().out)
+    assert main(command(scratch, "-o", str(scratch), "--json")) == 0
+    (whole,) = json.loads(capsys.readouterr().out)
     by_part = {section["part"]: section for section in whole["sections"]}
     assert list(by_part) == ["regret", "unseen", "front", "learning", "cost", "robust", "machines",
                              "kernel", "ablation"]  # fmt: skip
@@ -552,45 +551,49 @@ def test_the_whole_way(
     text = page.read_text()
     assert "{{" not in text and "Not measured." not in text
     pictures = {line.split("(")[1].rstrip(")") for line in text.splitlines() if line[:2] == "!["}
-    assert pictures == {f"page/{path.name}" for path in (scratch / "page").iterdir()}
+    assert pictures == {f"wteo/{path.name}" for path in (scratch / "wteo").glob("*.svg")}
 
     # From what is kept, the same page again.
-    before = {path.name: path.read_bytes() for path in (scratch / "page").iterdir()}
-    assert main(command(scratch, "-o", str(page))) == 0
+    before = {path.name: path.read_bytes() for path in (scratch / "wteo").iterdir()}
+    assert main(command(scratch, "-o", str(scratch))) == 0
     assert page.read_text() == text
-    assert {path.name: path.read_bytes() for path in (scratch / "page").iterdir()} == before
+    assert {path.name: path.read_bytes() for path in (scratch / "wteo").iterdir()} == before
 
 
 def test_a_part_alone_writes_nothing(scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command(scratch, "--only", "regret")) == 0
     out = capsys.readouterr().out
     assert "Mean regret" in out and "written" not in out
-    assert {path.name for path in scratch.iterdir()} == {"study", "corpus"}
+    assert {path.name for path in scratch.iterdir()} == {"kept", "corpus"}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nosuch"], "unknown governor"),
-        (["wteo,teo_ng"], "one governor"),
-        (["teo@7.2"], "no governor of ours"),
-        (["bayes"], "no governor of ours"),
-        (["wteo:nothing=1"], "no tunable"),
-        (["wteo", "--only", "regret,beauty"], "unknown part 'beauty'"),
-        (["wteo", "--machines", "abacus"], "unknown machine"),
-        (["wteo", "--streams", "river"], "unknown stream"),
-        (["wteo", "--programs", "doom"], "unknown program"),
-        (["wteo", "--regimes", "river,timer-1ms"], "unknown stream"),
-        (["wteo", "--regimes", "timer-1ms"], "nothing to change to"),
-        (["wteo", "--machines", "skx", "--full"], "exclude each other"),
-        (["wteo", "--only", "regret,"], "missing"),
-        (["wteo", "-o", "/nowhere/at/all.md"], "no such directory"),
+        (["--with", "governor=nosuch"], "unknown governor"),
+        (["--with", "governor=wteo,teo_ng"], "one governor"),
+        (["--with", "governor=teo@7.2"], "no governor of ours"),
+        (["--with", "governor=bayes"], "no governor of ours"),
+        (["--with", "governor=wteo:nothing=1"], "no tunable"),
+        (["--only", "regret,beauty"], "unknown part 'beauty'"),
+        (["--with", "machines=abacus"], "unknown machine"),
+        (["--with", "streams=river"], "unknown stream"),
+        (["--with", "programs=doom"], "unknown program"),
+        (["--with", "regimes=river,timer-1ms"], "unknown stream"),
+        (["--with", "regimes=timer-1ms"], "nothing to change to"),
+        (["--with", "variations=0"], "no number above 0"),
+        (["--with", "weather=fine"], "unknown choice 'weather'; there are governor, machines"),
+        (["--with", "machines"], "is no NAME=VALUE"),
+        (["--only", "regret,"], "missing"),
+        (["-o", "/nowhere/at/all"], "no such directory"),
+        (["--only", "regret", "-o", str(pages.FOLDER)], "has whole pages"),
+        (["cede", "--only", "regret"], "for one experiment"),
     ],
 )
 def test_what_is_wrong_is_said_at_once(
     words: list[str], message: str, scratch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["study", *words]) == 2
+    assert main(["experiment", "wteo", *words]) == 2
     error = capsys.readouterr().err
     assert message in error and "Traceback" not in error
-    assert not (scratch / "study").exists()
+    assert not (scratch / "kept").exists()

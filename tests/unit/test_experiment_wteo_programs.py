@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The study of a governor: programs in the lab, and how their runs are judged."""
+"""The experiment wteo: programs in the lab, and how their runs are judged."""
 
 from cpuidle_lab.evidence.tables import Section
 from experiments.wteo import kernel, programs

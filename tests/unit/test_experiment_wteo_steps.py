@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The study of a governor: steps removed and tunables moved, in replay and in the lab."""
+"""The experiment wteo: steps removed and tunables moved, in replay and in the lab."""
 
 import shutil
 import subprocess

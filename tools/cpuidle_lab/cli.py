@@ -42,13 +42,15 @@ GROUPS = (
     ("recordings", ("report", "compare", "replay", "crossval", "tune", "export", "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf")),
-    ("the project's promises, in the tree only", ("experiment", "study", "bench")),
+    ("the project's promises, in the tree only", ("experiment",)),
 )
 
 # Commands, and options of one, that have gone, with their successors, for one release.
 SUCCESSORS = {
+    "bench": "experiment gate --lab",
     "columns": "export --parquet DIR TRACE",
     "doctor --trace": "replay --check TRACE",
+    "study": "experiment wteo",
 }
 
 
