@@ -86,7 +86,7 @@ def test_an_option_is_the_same_everywhere() -> None:
     ],
 )
 def test_bad_input_is_refused(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], record: object
 ) -> None:
     try:
         code: Any = main(["experiment", *words])
