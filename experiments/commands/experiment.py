@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from experiments.experiment import Experiment, Request, Result
 
 NAME = "experiment"
-HELP = "repeat reports of others about governors, measure promises, and write the pages"
+HELP = "repeat what others have reported, measure promises, run the proofs and campaigns"
 EPILOG = """\
 examples:
   cpuidle-lab experiment --list
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         proofs.add_arguments(name, words, parser)
         return
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="of the experiments")
+    add("names", nargs="*", metavar="NAME", help="of the experiments; a proof runs alone")
     what = parser.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true",
          help="list the experiments; with NAME its parts and choices")  # fmt: skip
