@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Figures that were measured before, so that a change of a governor costs its own replays only.
 
-What all experiments keep is here; a run that was killed goes on where it was.
+All experiments keep their figures here; a run that was killed goes on where it was.
 
 A figure is kept under a hash of all that it depends on: the intervals, the machine, the tunables,
 and the sources of the replay and of this governor. Which files these are follows from their

@@ -286,7 +286,7 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
         print(f"{name}: left out: {', '.join(why)}", file=sys.stderr)
     told: list[Mapping[str, Any]] = []
     able = [one for one in found if one.name not in lacking]
-    # What root would keep, its owner could not add to later.
+    # Root keeps no figures: their owner could not add to them later.
     with nullcontext() if request.here else Memo() as memo:
         if memo is not None and request.lab and len(able) > 1:
             boots.boot_together(able, request, memo, phase)

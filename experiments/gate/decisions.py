@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What gate adds to a decision: the whole way through the module, in the lab's virtual time.
+"""Instructions that the gate adds to a decision: the whole way through the module.
 
-One CPU, one nanosecond for each instruction. The kernel's function_graph tracer takes the time of
-every call of select, the tick's answer included; its own share is the same in each and cancels out
-in the differences. The hints are above every exit latency: they cost, and change no decision.
+Virtual time of the lab: one CPU, one nanosecond for each instruction. The kernel's function_graph
+tracer takes the time of every call of select, the tick's answer included. Its own share is the same
+in each and cancels out in the differences. The hints are above every exit latency: they cost, and
+change no decision.
 """
 
 import re
@@ -34,7 +35,7 @@ _CALLS = re.compile(rf"\b(?:{'|'.join(FUNCTIONS)})\b")
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured.
+    """A setting in which decisions are timed.
 
     Attributes:
         title: for people.

@@ -107,7 +107,7 @@ TITLES = {each.name: each.title for each in CONDITIONS}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is run.
+    """Lengths of a run.
 
     Attributes:
         works: names of WORKS.

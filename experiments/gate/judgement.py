@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the gate's comparison comes to: latencies, modelled energy, targets, and who missed them.
+"""Verdicts on the gate: latencies, modelled energy, targets, and the decisions that missed them.
 
 In virtual time the end-to-end latency is mostly the turns that emulated CPUs take, so the targets
 are judged on what the gate can change: the exit latency of the idle state from which a hinted task
@@ -233,7 +233,7 @@ def cost_targets(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Published:
-    """What the RFC's authors measured on a POWER9 machine.
+    """Figures of the RFC's authors, of a POWER9 machine.
 
     Attributes:
         latency: change to menu, as a part; of the mean with pgbench, else of the percentile shown.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What hints add to a context switch, in the lab's virtual time: one nanosecond an instruction.
+"""Instructions that hints add to a context switch.
 
-One CPU, on which two processes pass a byte back and forth. A figure holds all of a switch, pipes
-and system calls included, which are the same in each row; what a row adds to its base is the
-module's.
+Virtual time of the lab: one CPU, one nanosecond for each instruction. Two processes pass a byte
+back and forth. A figure holds all of a switch, pipes and system calls included, which are the same
+in each row; the excess of a row over its base is the module's.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ SWITCHES = programs.Program("switches", "experiments/gate/switches.c")
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured.
+    """A setting in which context switches are counted.
 
     Attributes:
         name: of the row.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each part of the algorithm is worth: a step removed, or a tunable moved, at a time."""
+"""Worth of each part of the algorithm: a step removed, or a tunable moved, at a time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from experiments.wteo.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, pla
 PART = "ablation"
 TITLE = "Ablations"
 
-# What is tried of a tunable that is known by name; of others all names, or values near the default.
+# Values of tunables that are known by name; others have all names, or values near the default.
 AXES: dict[str, Sequence[str]] = {
     "learning_rate": ("5", "10", "25", "50", "100", "200", "400"),
     "half_life_ms": ("0", "100", "1000", "10000", "60000", "3600000"),

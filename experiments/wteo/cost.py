@@ -179,7 +179,7 @@ _INDIRECT = re.compile(r"\b(call|jmp)\s+\*")
 
 @dataclass(frozen=True)
 class Divisions:
-    """What a disassembly tells of a function and all that it calls.
+    """Contents of the disassembly of a function and of all that it calls.
 
     Attributes:
         reached: functions that may run.

@@ -23,14 +23,14 @@ from experiments.wteo.streams import HZ, SEED, play, synthetic
 PART = "machines"
 TITLE = "Every machine the kernel knows"
 
-# Which tables, and how they are called in words.
+# Kinds of tables, and their names in words.
 KINDS = {
     INTEL_IDLE: "drivers/idle/intel_idle.c",
     DTS: "the arm64 device trees",
     PEPC: "recorded machines",
 }
 
-# What is promised: percentage points of regret above the better mainline governor.
+# The promise: percentage points of regret above the better mainline governor.
 HARM_POINTS = 2.0
 
 _LISTED = 20

@@ -26,7 +26,7 @@ TITLE = "Energy against wake-up latency"
 
 BIAS = "latency_bias"
 
-# How many values of the tunable are tried, evenly by their logarithm.
+# Number of values of the tunable that are tried, evenly by their logarithm.
 _VALUES = 12
 
 # Differences that mean nothing.

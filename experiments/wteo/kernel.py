@@ -30,10 +30,10 @@ from experiments.wteo.programs import (
 PART = "kernel"
 TITLE = "In the kernel: real programs in the lab"
 
-# What is promised: throughput, of the reference's.
+# The promise: throughput, of the reference's.
 LEAST_THROUGHPUT = 0.99
 
-# What a microsecond of wake-up latency is worth where programs wait, per 1024 of full power.
+# Worth of a microsecond of wake-up latency where programs wait, per 1024 of full power.
 WAITING = f"{BIAS}=1024"
 
 # So many seeds that each of four turns is the first as often as the others.

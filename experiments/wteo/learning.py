@@ -18,7 +18,7 @@ TITLE = "Learning: resets, changes of regime, stale rows"
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """Numbers of measurements.
 
     Attributes:
         resets: on each state table, at least.

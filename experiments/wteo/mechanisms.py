@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each step of a governor is worth: one removed at a time, all else as it is."""
+"""Worth of each step of a governor: one removed at a time, all else as it is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ from experiments.wteo.streams import (
     play_all,
 )
 
-# What a step has to be worth: points of mean regret, points on one stream, points after a change of
+# Least worth of a step: points of mean regret, points on one stream, points after a change of
 # regime, percent of the instructions.
 MEAN_POINTS = 0.1
 STREAM_POINTS = 2.0
@@ -39,7 +39,7 @@ _SAMPLE = 500
 
 @dataclass(frozen=True)
 class Worth:
-    """What the removal of a step costs; less than 0 is a gain.
+    """Cost of the removal of a step; less than 0 is a gain.
 
     Attributes:
         step: its name.

@@ -49,13 +49,14 @@ _READERS = [
 # Of each turn; fio leaves the most.
 _TRACE_MIB = 6
 
-# What tells the regret, and no more: `weights`, which one governor has, costs time of its programs.
+# Events that tell the regret, and no more: `weights`, which one governor has, costs time of its
+# programs.
 _EVENTS = tuple(f"{OUR_EVENTS}:{name}" for name in ("config", "state", "decision", "outcome"))
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """Numbers of runs.
 
     Attributes:
         seeds: rounds of each program.

@@ -34,7 +34,7 @@ from experiments.wteo.streams import SEED
 # Decides as mainline's teo, and can be copied.
 COPYABLE = "teo_ng"
 
-# What is promised.
+# The promises.
 SWITCH_PERCENT = 10.0
 SETTLED = 64
 STALE_PERCENT = 2.0
@@ -55,7 +55,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """Numbers of measurements.
 
     Attributes:
         switches: for each pair of regimes.

@@ -27,7 +27,7 @@ TITLE = "Mean regret, and harm on any stream"
 UNSEEN = "unseen"
 UNSEEN_TITLE = "The same on variations of the streams"
 
-# What is promised.
+# The promises.
 GAP_SHARE = 90.0
 HARM_POINTS = 2.0
 

@@ -24,7 +24,7 @@ from experiments.wteo.streams import SEED, Stream
 
 REFERENCE = f"teo@{NEWEST}"
 
-# What is promised.
+# The promises.
 RESET_POINTS = 5.0
 
 WINDOW = 100

@@ -32,14 +32,14 @@ TITLE = "Wrong powers, odd state tables, drivers that do something else"
 
 REFERENCE = f"teo@{NEWEST}"
 
-# What is promised: points of mean regret by wrong powers; points above the reference on a stream.
+# The promises: points of mean regret by wrong powers; points above the reference on a stream.
 POWER_POINTS = 5.0
 HARM_POINTS = 2.0
 
 _US = 1000
 _MANY = 32
 
-# What the governor is told of the powers: all wrong alike, and wrong against each other.
+# Powers that the governor is told: all wrong alike, and wrong against each other.
 RIGHT = Twist(powers=(1.0,))
 ALIKE: dict[str, Twist] = {
     "not given (default)": AS_TOLD,

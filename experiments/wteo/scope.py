@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is measured, how large, and in which order."""
+"""Scope of a run: the parts, their order, and their sizes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ MACHINES = ("skx", "skl", "power9", "spr")
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is measured.
+    """Numbers of intervals and runs.
 
     Attributes:
         intervals: of each synthetic stream.

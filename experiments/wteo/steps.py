@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A governor without one of its steps: compiled from a copy of its sources that was edited.
 
-What is removed stands in NAME.steps.toml, not in the governor: its sources know nothing of this.
+The removals stand in NAME.steps.toml, not in the governor: its sources know nothing of this.
 """
 
 import shutil

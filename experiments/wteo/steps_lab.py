@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each step of a governor is worth to programs in the lab.
+"""Worth of each step of a governor to programs in the lab.
 
 One module has the governor and, beside it, the governor without each step, each under a name of its
 own. So all of them have their turns in the same boot of a program.
@@ -32,7 +32,7 @@ QUICK = Size(seeds=1, seconds=1)
 
 @dataclass(frozen=True)
 class InLab:
-    """What runs in the lab.
+    """Extent of the runs in the lab.
 
     Attributes:
         programs: each in a boot of its own.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is played: every synthetic stream on every machine asked for, and the corpus.
+"""Streams that are played: every synthetic one on every wanted machine, and the corpus.
 
 Streams live in memory. Those of a law are made for each machine with room for its longest exit
 latency between two intervals, so that no governor meets the next interval late.
@@ -138,7 +138,7 @@ def corpus(folder: Path) -> list[Stream]:
 
 @dataclass
 class Figures:
-    """What a governor came to on a stream.
+    """Figures of a governor on a stream.
 
     Attributes:
         cost_pj, oracle_pj: modelled energy, and the oracle's.
@@ -188,7 +188,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Twist:
-    """What is not as the governor is told.
+    """Differences from the facts that the governor is told.
 
     Attributes:
         powers: of each idle state, the claimed power as a part of the true one, the last one for

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which decisions cost most, on the streams where a governor loses most."""
+"""Decisions that cost most, on the streams where a governor loses most."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
