@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Common parts of experiments in the lab: hashes of a boot, and cells that were not booted."""
+"""Common parts of experiments in the lab: hashes of a boot, and boots without figures."""
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,11 +16,11 @@ from cpuidle_lab.lab.run import LabResult
 from experiments.experiment import (
     NOT_BOOTED,
     ORIGINAL,
-    Cell,
     Experiment,
+    Job,
     Request,
     checked,
-    run_cells,
+    run_jobs,
 )
 from experiments.memo import Memo
 
@@ -86,7 +86,7 @@ def key_of(run: LabRun, code: Iterable[Path]) -> str:
     return digest(["lab", keys.key_of(run), *(path.read_bytes() for path in code)])
 
 
-def cell(run: LabRun, code: Sequence[Path], read: Read, title: str) -> Cell:
+def job(run: LabRun, code: Sequence[Path], read: Read, title: str) -> Job:
     """Return a boot as a part of a plan, which comes to what is read of the results."""
 
     def work() -> Any:
@@ -97,7 +97,7 @@ def cell(run: LabRun, code: Sequence[Path], read: Read, title: str) -> Cell:
 
 
 def figures(
-    plan: Sequence[Callable[[], Cell]],
+    plan: Sequence[Callable[[], Job]],
     kernels: Collection[str],
     boot: bool,
     memo: Memo,
@@ -119,13 +119,13 @@ def figures(
     """
     if not boot and not all(keys.can_be_known(kernel) for kernel in kernels):
         return [None] * len(plan)
-    cells = [part() for part in plan]
+    jobs = [part() for part in plan]
     if boot and memo.put_off is None:
-        return run_cells(cells, memo, phase, title, at_once())
-    known = [memo.get(one.key) for one in cells]
+        return run_jobs(jobs, memo, phase, title, at_once())
+    known = [memo.get(one.key) for one in jobs]
     if boot and memo.put_off is not None:
         memo.put_off |= {
-            one.key: one.work for one, figure in zip(cells, known, strict=True) if figure is None
+            one.key: one.work for one, figure in zip(jobs, known, strict=True) if figure is None
         }
     return known
 
@@ -155,5 +155,5 @@ def boots(
 ) -> list[Any]:
     """Return figures() of runs. Each may have its own `read`."""
     reads = [read] * len(runs) if callable(read) else read
-    plan = [partial(cell, run, code, one, title) for run, one in zip(runs, reads, strict=True)]
+    plan = [partial(job, run, code, one, title) for run, one in zip(runs, reads, strict=True)]
     return figures(plan, {run.kernel for run in runs}, request.lab, memo, phase, title)

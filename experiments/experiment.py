@@ -196,7 +196,7 @@ class Experiment(Protocol):
         """Return what is missing, as sentences; nothing may have started."""
 
     def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
-        """Run the plan; cells that are in the memo are not run again."""
+        """Run the plan; jobs that are in the memo are not run again."""
 
 
 @cache
@@ -277,7 +277,7 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Job:
     """A part of a plan that is run as a whole.
 
     Attributes:
@@ -289,7 +289,7 @@ class Cell:
     work: Callable[[], Any]
 
 
-def checked(key: Callable[[], str], work: Callable[[], Any]) -> Cell:
+def checked(key: Callable[[], str], work: Callable[[], Any]) -> Job:
     """Return a part of a plan whose figure is kept only if its key is the same after the work.
 
     Args:
@@ -304,23 +304,23 @@ def checked(key: Callable[[], str], work: Callable[[], Any]) -> Cell:
             raise UserError("the sources changed while they ran; run it again")
         return found
 
-    return Cell(before, check)
+    return Job(before, check)
 
 
-def run_cells(
-    cells: Sequence[Cell], memo: Memo, phase: Phase, title: str, jobs: int | None = None
+def run_jobs(
+    jobs: Sequence[Job], memo: Memo, phase: Phase, title: str, threads: int | None = None
 ) -> list[Any]:
-    """Return what each cell came to; a kill loses no more than the cells that were running.
+    """Return the figures of each job; a kill loses no more than the jobs that were running.
 
     Args:
-        cells: the plan, in the order in which it is run.
+        jobs: the plan, in the order in which it is run.
         memo: where figures are kept.
         phase: shows progress.
         title: of the phase.
-        jobs: threads; None is one for each processor.
+        threads: how many; None is one for each processor.
     """
-    known = memo.fill({cell.key: cell.work for cell in cells}, phase, title, jobs)
-    return [known[cell.key] for cell in cells]
+    known = memo.fill({job.key: job.work for job in jobs}, phase, title, threads)
+    return [known[job.key] for job in jobs]
 
 
 def as_json(experiment: Experiment, result: Result) -> dict[str, Any]:

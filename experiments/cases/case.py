@@ -189,7 +189,7 @@ def play_cells(
 ) -> list[Found]:
     """Return for each cell what its seeds came to, or why there is nothing."""
     found: list[Found] = []
-    plan: list[experiment.Cell] = []
+    plan: list[experiment.Job] = []
     for cell in cells:
         try:
             who = candidate(cell.governor)
@@ -200,7 +200,7 @@ def play_cells(
             continue
         plan += [_planned(case.at(cell), cell, who, seed) for seed in range(1, seeds + 1)]
         found.append([])
-    figured = iter(experiment.run_cells(plan, memo, phase, f"Replaying {case.name}"))
+    figured = iter(experiment.run_jobs(plan, memo, phase, f"Replaying {case.name}"))
     return [
         one if isinstance(one, str) else [Played(**next(figured)) for _ in range(seeds)]
         for one in found
@@ -214,13 +214,13 @@ def _why_not(cell: Cell, error: UserError) -> str:
     return f"needs --tree {kernel}=PATH"
 
 
-def _planned(case: Description, cell: Cell, who: Candidate, seed: int) -> experiment.Cell:
+def _planned(case: Description, cell: Cell, who: Candidate, seed: int) -> experiment.Job:
     stream = case.streams[cell.stream]
     spec = who.governor.spec
     parts = [repr(one) for one in (case.machine, case.disabled, case.rejected, stream, seed)]
     parts += [repr((case.name, cell.stream, cell.latency_req_us)), repr(who.settings)]
     parts += [str(_FORMAT), *code(), spec, sources(spec)]
-    return experiment.Cell(digest(parts), partial(_played, case, cell, who, seed))
+    return experiment.Job(digest(parts), partial(_played, case, cell, who, seed))
 
 
 def _played(case: Description, cell: Cell, who: Candidate, seed: int) -> dict[str, Any]:

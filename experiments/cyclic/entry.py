@@ -14,8 +14,7 @@ from typing import Any
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
-from cpuidle_lab.evidence.tables import Cell as TableCell
-from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.laws import US
@@ -191,7 +190,7 @@ def _seeds(found: Mapping[str, Any], governor: str, period: int, seeds: Sequence
 
 
 def _table(found: Mapping[str, Any], seeds: Sequence[int]) -> Table:
-    rows: list[list[TableCell]] = []
+    rows: list[list[Cell]] = []
     for period in PERIODS_US:
         for governor in GOVERNORS:
             cells = _seeds(found, governor, period, seeds)

@@ -52,15 +52,15 @@ def lab_run(scale: str, seed: int) -> LabRun:
 def _read(result: LabResult) -> dict[str, Any]:
     """Return a boot's figures relative to 100 %, and its times, for the memo."""
     found: Found = read(result.output, result.files)
-    cells = {}
-    for (method, percent, threads), cell in found.cells.items():
-        base = found.cells["none", 100, threads]
-        cells[f"{method} {percent} {threads}"] = [
-            cell.records_per_s / base.records_per_s,
-            cell.power_mw / base.power_mw,
+    points = {}
+    for (method, percent, threads), point in found.points.items():
+        base = found.points["none", 100, threads]
+        points[f"{method} {percent} {threads}"] = [
+            point.records_per_s / base.records_per_s,
+            point.power_mw / base.power_mw,
         ]
     changes = {f"{m} {p}": vars(change) for (m, p), change in found.changes.items()}
-    return {"cells": cells, "changes": changes, "p99_us": found.p99_us}
+    return {"points": points, "changes": changes, "p99_us": found.p99_us}
 
 
 def _each(found: Sequence[Any], of: Callable[[Any], float | None]) -> list[float]:
@@ -68,8 +68,8 @@ def _each(found: Sequence[Any], of: Callable[[Any], float | None]) -> list[float
     return [value for value in map(of, found) if value is not None]
 
 
-def _cell(method: str, percent: int, threads: int, place: int) -> Callable[[Any], float | None]:
-    return lambda one: one["cells"][f"{method} {percent} {threads}"][place]
+def _point(method: str, percent: int, threads: int, place: int) -> Callable[[Any], float | None]:
+    return lambda one: one["points"][f"{method} {percent} {threads}"][place]
 
 
 def _change(method: str, percent: int, what: str) -> Callable[[Any], float | None]:
@@ -92,11 +92,13 @@ def _rows(found: Sequence[Any]) -> list[Row]:
                 Row(
                     f"{percent} %, 8 threads: {what} beside 100 %",
                     f"{reported:.2f}",
-                    _each(found, _cell("module", percent, 8, place)),
+                    _each(found, _point("module", percent, 8, place)),
                     agrees=(reported - 0.05, reported + 0.05),
                 )
             )
-    kept = [min(one["cells"][f"module {percent} 4"][0] for percent in PERCENTAGES) for one in found]
+    kept = [
+        min(one["points"][f"module {percent} 4"][0] for percent in PERCENTAGES) for one in found
+    ]
     p99 = [one["p99_us"]["module"] / one["p99_us"]["hotplug"] for one in found]
     return [
         *rows,
@@ -115,7 +117,7 @@ def _middle(values: Sequence[float]) -> float | None:
 def _relative(found: Sequence[Any], threads: int) -> Table:
     heads = ["percent", *(f"{m}: {what}" for m in METHODS for what in ("records", "power"))]
     rows = [
-        [percent, *(_middle(_each(found, _cell(method, percent, threads, place)))
+        [percent, *(_middle(_each(found, _point(method, percent, threads, place)))
                     for method in METHODS for place in (0, 1))]
         for percent in PERCENTAGES
     ]  # fmt: skip
@@ -130,7 +132,7 @@ def _plot(found: Sequence[Any]) -> Plot:
         lines.append(Line(f"2009: {what}", reported))
         for method in METHODS:
             ours = [(float(percent), middle) for percent in PERCENTAGES
-                    if (middle := _middle(_each(found, _cell(method, percent, 8, place))))
+                    if (middle := _middle(_each(found, _point(method, percent, 8, place))))
                     is not None]  # fmt: skip
             lines.append(Line(f"{method}: {what}", ours))
     return Plot("evacuate", "Eight threads on eight CPUs, beside 100 %", "percent of the CPUs",

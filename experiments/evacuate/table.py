@@ -23,7 +23,7 @@ REPORTED = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class Point:
     """A run of the program.
 
     Attributes:
@@ -57,27 +57,27 @@ class Found:
     """All that one boot came to.
 
     Attributes:
-        cells: by method, percentage and number of threads.
+        points: by method, percentage and number of threads.
         changes: by method and percentage.
         p99_us: cyclictest on the CPUs that stay, by method, us.
     """
 
-    cells: dict[tuple[str, int, int], Cell] = field(default_factory=dict)
+    points: dict[tuple[str, int, int], Point] = field(default_factory=dict)
     changes: dict[tuple[str, int], Change] = field(default_factory=dict)
     p99_us: dict[str, int] = field(default_factory=dict)
 
 
-def read_cells(output: str) -> dict[tuple[str, int, int], Cell]:
+def read_points(output: str) -> dict[tuple[str, int, int], Point]:
     """Return the measurements that the guest printed."""
-    cells = {}
+    points = {}
     for line in output.splitlines():
         if not line.startswith("cell "):
             continue
         method, *numbers = line.split()[1:]
         percent, threads, records, ns, uj = map(int, numbers)
         power_mw = uj * 1e6 / ns
-        cells[method, percent, threads] = Cell(records * NS_PER_S / ns, power_mw)
-    return cells
+        points[method, percent, threads] = Point(records * NS_PER_S / ns, power_mw)
+    return points
 
 
 # trace-cmd writes a switch in either way: "records:12 [120] R ==> ...", "prev_comm=records ...".
@@ -152,7 +152,7 @@ def read(output: str, files: Path) -> Found:
         output: of its script.
         files: folder of its results.
     """
-    found = Found(read_cells(output))
+    found = Found(read_points(output))
     with (files / "report").open(errors="replace") as report:
         found.changes = read_changes(report)
     for method in METHODS:

@@ -34,7 +34,7 @@ _CALLS = re.compile(rf"\b(?:{'|'.join(FUNCTIONS)})\b")
 
 
 @dataclass(frozen=True)
-class Case:
+class Setting:
     """A setting in which decisions are timed.
 
     Attributes:
@@ -50,15 +50,15 @@ class Case:
     limits: int = 0
 
 
-CASES = (
-    Case("the kernel's menu", "menu"),
-    Case("menu_ng", "menu_ng"),
-    Case(f"{BASE} without gate", BASE),
-    Case(f"gate over {BASE}, no hint", "gate"),
-    Case(f"gate over {BASE}, 1 hinted task", "gate", 1, 1),
-    Case(f"gate over {BASE}, 100 hinted tasks", "gate", 100, 1),
-    Case(f"gate over {BASE}, 100 hinted tasks, 64 limits", "gate", 100, 64),
-    Case(f"gate over {BASE}, 10,000 hinted tasks", "gate", 10_000, 1),
+SETTINGS = (
+    Setting("the kernel's menu", "menu"),
+    Setting("menu_ng", "menu_ng"),
+    Setting(f"{BASE} without gate", BASE),
+    Setting(f"gate over {BASE}, no hint", "gate"),
+    Setting(f"gate over {BASE}, 1 hinted task", "gate", 1, 1),
+    Setting(f"gate over {BASE}, 100 hinted tasks", "gate", 100, 1),
+    Setting(f"gate over {BASE}, 100 hinted tasks, 64 limits", "gate", 100, 64),
+    Setting(f"gate over {BASE}, 10,000 hinted tasks", "gate", 10_000, 1),
 )
 
 _SCRIPT = """\
@@ -122,7 +122,7 @@ def script(seconds: int) -> str:
     head = _SCRIPT.format(machine=MACHINE, base=BASE, functions=functions, work=work,
                           processes=PROCESSES)  # fmt: skip
     lines = []
-    for number, case in enumerate(CASES):
+    for number, case in enumerate(SETTINGS):
         lines.append(f"governor {case.governor}")
         if case.tasks:
             lines.append(f"hint {case.tasks} {case.limits}")
@@ -145,7 +145,7 @@ def durations(text: str) -> list[int]:
     return found
 
 
-def _figures(case: Case, taken: Sequence[int]) -> dict[str, Any]:
+def _figures(case: Setting, taken: Sequence[int]) -> dict[str, Any]:
     return {
         "case": case.title,
         "governor": case.governor,
@@ -167,7 +167,7 @@ def figures(traces: Sequence[str]) -> list[dict[str, Any]]:
     Raises:
         UserError: as durations().
     """
-    cases = [_figures(*pair) for pair in zip(CASES, map(durations, traces), strict=True)]
+    cases = [_figures(*pair) for pair in zip(SETTINGS, map(durations, traces), strict=True)]
     base = next(case["mean"] for case in cases if case["governor"] == BASE)
     for case in cases:
         case["added"] = case["mean"] - base if case["governor"] == "gate" else None
@@ -194,9 +194,9 @@ def measure(seconds: int = SECONDS) -> dict[str, Any]:
             memory_mib=MEMORY_MIB,
             time_limit_s=1800,
         )
-        title = f"Taking the time of {len(CASES)} cases in the lab"
+        title = f"Taking the time of {len(SETTINGS)} cases in the lab"
         result = run_lab(run, folder / "results", title).check()
-        traces = [(result.files / str(number)).read_text() for number in range(len(CASES))]
+        traces = [(result.files / str(number)).read_text() for number in range(len(SETTINGS))]
     return {
         "kernel": result.kernel_version,
         "machine": MACHINE,

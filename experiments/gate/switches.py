@@ -25,7 +25,7 @@ SWITCHES = programs.Program("switches", "experiments/gate/switches.c")
 
 
 @dataclass(frozen=True)
-class Case:
+class Setting:
     """A setting in which context switches are counted.
 
     Attributes:
@@ -66,20 +66,26 @@ done"""
 _CROWD = "tune gate hints_per_user 8192\nlatnice -n -5 sleepers 4000 >/dev/null & usleep 20000000"
 
 # In this order: each begins where the one before it has ended.
-CASES = (
-    Case("no-module", "no module"),
-    Case("inside", "no module, in a cgroup", _ALIKE, _INSIDE, "inside"),
-    Case("across", "no module, in two cgroups", "", _ACROSS, "across"),
-    Case("no-hint", "gate, no hint", "load cpuidle_lab; governor gate", most=0),
-    Case("other", "another task hinted", "sleep 1000 & latnice -n -5 -p $!", most=40),
-    Case("relaxed", "another task with value 5", "sleep 1000 & latnice -n 5 -p $!", most=40),
-    Case("crowded", "hinted tasks among 4,000", f"kill $!\n{_CROWD}", "latnice -n -5 {}", most=120),
-    Case("hinted", "hinted tasks", "kill $!; wait $!", command="latnice -n -5 {}", most=120),
-    Case("groups", "groups in use", "latnice -n -5 -g $groups/other", most=160),
-    Case("not-members", "groups in use, in another cgroup", "", _INSIDE, "inside", 160),
-    Case("alike", "groups in use, in two others that share a slot", "", _ACROSS, "across"),
-    Case("members", "members of a group", "latnice -n -5 -g $groups/mine", _INSIDE, "inside", 160),
-    Case("quota", "members, quota used up", "tune gate hints_per_user 1", _INSIDE, "inside", 160),
+SETTINGS = (
+    Setting("no-module", "no module"),
+    Setting("inside", "no module, in a cgroup", _ALIKE, _INSIDE, "inside"),
+    Setting("across", "no module, in two cgroups", "", _ACROSS, "across"),
+    Setting("no-hint", "gate, no hint", "load cpuidle_lab; governor gate", most=0),
+    Setting("other", "another task hinted", "sleep 1000 & latnice -n -5 -p $!", most=40),
+    Setting("relaxed", "another task with value 5", "sleep 1000 & latnice -n 5 -p $!", most=40),
+    Setting(
+        "crowded", "hinted tasks among 4,000", f"kill $!\n{_CROWD}", "latnice -n -5 {}", most=120
+    ),
+    Setting("hinted", "hinted tasks", "kill $!; wait $!", command="latnice -n -5 {}", most=120),
+    Setting("groups", "groups in use", "latnice -n -5 -g $groups/other", most=160),
+    Setting("not-members", "groups in use, in another cgroup", "", _INSIDE, "inside", 160),
+    Setting("alike", "groups in use, in two others that share a slot", "", _ACROSS, "across"),
+    Setting(
+        "members", "members of a group", "latnice -n -5 -g $groups/mine", _INSIDE, "inside", 160
+    ),
+    Setting(
+        "quota", "members, quota used up", "tune gate hints_per_user 1", _INSIDE, "inside", 160
+    ),
 )
 
 _SCRIPT = """\
@@ -95,7 +101,7 @@ inside() { sh -c 'echo $$ >/sys/fs/cgroup/mine/cgroup.procs; exec "$@"' sh "$@";
 def script(rounds: int) -> str:
     """Return what the guest runs; it says "NAME: NS SWITCHES" RUNS times for each case."""
     lines = []
-    for case in CASES:
+    for case in SETTINGS:
         lines += [line for line in (case.before,) if line]
         command = case.command.format(f"switches {rounds}")
         for run in range(1, RUNS + 1):
@@ -125,7 +131,7 @@ def figures(said: Mapping[str, str]) -> list[dict[str, Any]]:
             "switches": float(words[case.name][1]),
             "most": case.most,
         }
-        for case in CASES
+        for case in SETTINGS
     ]
 
 

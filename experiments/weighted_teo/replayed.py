@@ -11,8 +11,7 @@ import numpy as np
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
-from cpuidle_lab.evidence.tables import Cell as TableCell
-from cpuidle_lab.evidence.tables import Section, Table
+from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.laws import MS, STREAMS, US, S
@@ -20,7 +19,7 @@ from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
 from cpuidle_lab.states.table import StateTable
 from experiments.cases import law
-from experiments.experiment import Cell, Row, run_cells
+from experiments.experiment import Job, Row, run_jobs
 from experiments.memo import Memo, sources
 
 TABLE = "power9"
@@ -91,10 +90,10 @@ def too_deep(seeds: int, count: int, memo: Memo, phase: Phase) -> tuple[list[Row
     """
     jobs = [(governor, seed) for governor in GOVERNORS for seed in range(1, seeds + 1)]
     cells = [
-        Cell(_key("split", *job, count, sources(job[0])), partial(_splits, *job, count))
+        Job(_key("split", *job, count, sources(job[0])), partial(_splits, *job, count))
         for job in jobs
     ]
-    found = dict(zip(jobs, run_cells(cells, memo, phase, "Splitting the regret"), strict=True))
+    found = dict(zip(jobs, run_jobs(cells, memo, phase, "Splitting the regret"), strict=True))
     by = {one: [found[one, seed] for seed in range(1, seeds + 1)] for one in GOVERNORS}
     rows = [
         Row(f"{one}: regret by states that are {what}", ours=[part[key] for part in by[one]],
@@ -102,7 +101,7 @@ def too_deep(seeds: int, count: int, memo: Memo, phase: Phase) -> tuple[list[Row
         for one in GOVERNORS
         for key, what in (("deep", "too deep"), ("shallow", "too shallow"))
     ]  # fmt: skip
-    cells_of: list[list[TableCell]] = [
+    cells_of: list[list[Cell]] = [
         [one, *(median(part[key] for part in by[one]) for key in ("deep", "shallow", "other"))]
         for one in GOVERNORS
     ]
@@ -181,10 +180,10 @@ def stale(seeds: int, minutes: float, memo: Memo, phase: Phase) -> tuple[list[Ro
         for seed in range(1, seeds + 1)
     ]
     cells = [
-        Cell(_key("stale", *job, sources(job[0].partition(":")[0])), partial(_stale, *job))
+        Job(_key("stale", *job, sources(job[0].partition(":")[0])), partial(_stale, *job))
         for job in jobs
     ]
-    found = dict(zip(jobs, run_cells(cells, memo, phase, "Changing patterns"), strict=True))
+    found = dict(zip(jobs, run_jobs(cells, memo, phase, "Changing patterns"), strict=True))
     section = Section("stale", "Stale weights")
     rows: list[Row] = []
     for title, before, after in CHANGES:

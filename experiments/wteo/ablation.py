@@ -30,7 +30,7 @@ _SKIPPED = ("seed", "latency_bias")
 
 
 @dataclass(frozen=True)
-class _Case:
+class _Setting:
     value: str
     label: str
     twist: Twist = AS_TOLD
@@ -81,14 +81,17 @@ def axes(who: Candidate) -> list[Axis]:
     return [one for one in moved if one]
 
 
-def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Case], str]]:
+def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Setting], str]]:
     """Return what is moved, what it is set to, and which of these is the default."""
     found = [
-        (axis.name, [_Case(value, f"{subject}:{axis.name}={value}") for value in axis.values],
+        (axis.name, [_Setting(value, f"{subject}:{axis.name}={value}") for value in axis.values],
          axis.default)
         for axis in axes
     ]  # fmt: skip
-    ends = [_Case("events", subject), _Case("tick and polling, too", subject, Twist(conceals=True))]
+    ends = [
+        _Setting("events", subject),
+        _Setting("tick and polling, too", subject, Twist(conceals=True)),
+    ]
     return [*found, ("what ends an interval", ends, ends[0].value)]
 
 
@@ -109,7 +112,7 @@ def measure(
     section = Section(PART, TITLE)
     mechanisms.measure(section, subject, streams, machines, memo, phase, in_lab)
     tables = _tables(subject, axes(parse(subject, False)[0]))
-    references = [_Case("", label) for label in MAINLINE]
+    references = [_Setting("", label) for label in MAINLINE]
     cases = [*references, *(case for _, cases, _ in tables for case in cases)]
     parsed = {case.label: parse(case.label, False)[0] for case in cases}
     jobs = [(s, parsed[case.label], case.twist) for case in cases for s in streams]

@@ -27,7 +27,7 @@ from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.recording import phases, trace
 from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.states import costs
-from experiments.experiment import Cell, checked
+from experiments.experiment import Job, checked
 from experiments.wteo.streams import COLUMNS_CODE
 
 # As mainline's teo and menu decide.
@@ -263,7 +263,7 @@ def cell(
     candidates: Sequence[Candidate],
     size: Size,
     changes: Mapping[str, str] = MappingProxyType({}),
-) -> Cell:
+) -> Job:
     """Return the boot for a program as a part of a plan; it yields the attributes of its Runs.
 
     Args:

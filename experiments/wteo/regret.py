@@ -46,7 +46,7 @@ Of = Mapping[str, Figures]  # by label of the governor
 
 
 @dataclass(frozen=True)
-class Case:
+class Comparison:
     """All governors on one stream.
 
     Attributes:
@@ -117,7 +117,7 @@ class Row:
     p99_us: dict[str, float]
 
 
-def row_of(group: str, table: str, cases: Sequence[Case], subject: str) -> Row:
+def row_of(group: str, table: str, cases: Sequence[Comparison], subject: str) -> Row:
     """Return the means of some cases; of synthetic ones, only those whose floor is known."""
     known = [one for one in cases if one.stream.floor is not None] if group == SYNTH else cases
     mean = {g: fmean(one.of[g].regret for one in known) for g in known[0].of}
@@ -145,11 +145,13 @@ def row_of(group: str, table: str, cases: Sequence[Case], subject: str) -> Row:
 
 def cases_of(
     streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo, phase: Phase
-) -> list[Case]:
+) -> list[Comparison]:
     """Play every governor on every stream."""
     jobs = [(stream, who, AS_TOLD) for stream in streams for who in governors]
     figures = iter(play_all(jobs, memo, phase, "Replaying"))
-    return [Case(stream, {who.label: next(figures) for who in governors}) for stream in streams]
+    return [
+        Comparison(stream, {who.label: next(figures) for who in governors}) for stream in streams
+    ]
 
 
 def candidates(subject: str) -> list[Candidate]:
@@ -180,7 +182,7 @@ def _means(rows: Sequence[Row], labels: Sequence[str], subject: str) -> Table:
     return Table("Mean regret", heads, cells, 1, note)
 
 
-def _violations(cases: Sequence[Case], subject: str) -> list[list[Cell]]:
+def _violations(cases: Sequence[Comparison], subject: str) -> list[list[Cell]]:
     found: list[tuple[float, list[Cell]]] = []
     for one in cases:
         mine = one.of[subject]
@@ -207,7 +209,7 @@ def _harm(violations: Sequence[Sequence[Cell]], subject: str) -> Table:
     return Table("Streams on which a limit is exceeded", heads, shown, 1, note)
 
 
-def _plots(cases: Sequence[Case], subject: str) -> list[Plot]:
+def _plots(cases: Sequence[Comparison], subject: str) -> list[Plot]:
     found = []
     for group, table, streams in grouped([one.stream for one in cases]):
         mine = [one for one in cases if one.stream in streams]
@@ -222,7 +224,9 @@ def _plots(cases: Sequence[Case], subject: str) -> list[Plot]:
     return found
 
 
-def _judge(section: Section, rows: Sequence[Row], cases: Sequence[Case], subject: str) -> None:
+def _judge(
+    section: Section, rows: Sequence[Row], cases: Sequence[Comparison], subject: str
+) -> None:
     for row in rows:
         for name, share in (("by mean", row.by_mean), ("by stream", row.by_stream)):
             if share is not None and row.group == SYNTH:
@@ -244,7 +248,7 @@ def _judge(section: Section, rows: Sequence[Row], cases: Sequence[Case], subject
 
 def _section(
     part: str, title: str, subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase
-) -> tuple[Section, list[Case]]:
+) -> tuple[Section, list[Comparison]]:
     governors = candidates(subject)
     cases = cases_of(streams, governors, memo, phase)
     rows = []

@@ -64,7 +64,7 @@ def test_the_power_worked_out_here_is_the_modules_own(tmp_path: Path) -> None:
 def test_hints_add_little_to_a_context_switch() -> None:
     """Exact counts: virtual time. Nothing without a hint, each row within its target."""
     found = {case["case"]: case for case in switches.measure(rounds=800)["cases"]}
-    assert list(found) == [case.name for case in switches.CASES]
+    assert list(found) == [case.name for case in switches.SETTINGS]
     assert {case["switches"] for case in found.values()} == {1.0}
     for case in found.values():
         assert case["most"] is None or case["added"] <= case["most"], case

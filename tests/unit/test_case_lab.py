@@ -211,7 +211,7 @@ def test_what_was_edited_while_it_ran_is_not_kept(
 
     monkeypatch.setattr(boots, "run_lab", edit)
     with pytest.raises(UserError, match="changed while they ran"):
-        boots.cell(LabRun(""), [code], lambda _: 1, "x").work()
+        boots.job(LabRun(""), [code], lambda _: 1, "x").work()
 
 
 def known() -> dict[str, Any]:

@@ -100,9 +100,9 @@ def test_a_killed_run_goes_on_with_what_it_has(tmp_path: Path) -> None:
         return number
 
     def run() -> list[Any]:
-        cells = [experiment.Cell(str(n), partial(work, n)) for n in range(4)]
+        cells = [experiment.Job(str(n), partial(work, n)) for n in range(4)]
         with Memo(tmp_path / "memo.db") as memo:
-            return experiment.run_cells(cells, memo, phase, "", jobs=1)
+            return experiment.run_jobs(cells, memo, phase, "", threads=1)
 
     with Memo(tmp_path / "memo.db") as memo:
         memo.put("0", 0)
@@ -129,7 +129,7 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
 
     def measure(name: str, _: Request, memo: Memo, phase: Any) -> Result:
         plan = [
-            partial(experiment.Cell, f"{name}{n}", partial(boot, f"{name}{n}")) for n in (1, 2, 3)
+            partial(experiment.Job, f"{name}{n}", partial(boot, f"{name}{n}")) for n in (1, 2, 3)
         ]
         told.append(boots.figures(plan, [], True, memo, phase, name))
         return Result()

@@ -315,7 +315,7 @@ def test_the_script_is_one_for_a_shell() -> None:
 # ---- What it costs ----
 
 DURATION = "".join(f" 0)   {n}.000 us    |  cil_glue_select();\n" for n in (1, 2))
-CASES = decisions.figures([DURATION] * len(decisions.CASES))
+CASES = decisions.figures([DURATION] * len(decisions.SETTINGS))
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_costs_are_judged(tasks: int, micros: str, met: list[bool]) -> None:
     """Means: 2000 instructions, or, where a case differs, as much as is said."""
     same = " 0)   2.000 us    |  cil_glue_select();\n"
     traces = []
-    for case in decisions.CASES:
+    for case in decisions.SETTINGS:
         taken = micros if (case.governor, case.tasks) == ("gate", tasks) else "2.000"
         taken = "9.000" if case.limits > 1 else taken  # not what is judged
         traces.append(same.replace("2.000", taken))
@@ -338,7 +338,7 @@ def test_costs_are_judged(tasks: int, micros: str, met: list[bool]) -> None:
 # ---- What a switch costs ----
 
 # Instructions and switches of a round trip, as the guest says them; one row is beyond its target.
-SWITCHES = {case.name: "5700.0 1.000" for case in switches.CASES}
+SWITCHES = {case.name: "5700.0 1.000" for case in switches.SETTINGS}
 SWITCHES |= dict.fromkeys(("inside", "not-members", "members"), "6100.0 1.000")
 SWITCHES |= {"across": "6150.0 1.000", "alike": "6280.0 1.000"}
 SWITCHES |= {"other": "5740.0 1.000", "quota": "6261.0 1.000"}
@@ -488,7 +488,7 @@ def test_durations_are_read_from_the_tracer() -> None:
 
 def test_what_gate_adds_is_beyond_its_base() -> None:
     line = " 0)   {}.{} us    |  cil_glue_select [cpuidle_lab]();\n"
-    traces = [line.format(n, "000") + line.format(n, "100") for n in range(len(decisions.CASES))]
+    traces = [line.format(n, "000") + line.format(n, "100") for n in range(len(decisions.SETTINGS))]
     cases = {case["case"]: case for case in decisions.figures(traces)}
     assert cases["wteo without gate"]["added"] is None
     assert cases["wteo without gate"]["mean"] == 2050
@@ -503,7 +503,7 @@ def test_gate_is_cheap_in_the_lab() -> None:
     found = decisions.measure(seconds=1)
     cases = {(case["governor"], case["hinted_tasks"], case["limits"]): case
              for case in found["cases"]}  # fmt: skip
-    assert len(cases) == len(decisions.CASES)
+    assert len(cases) == len(decisions.SETTINGS)
     assert min(case["decisions"] for case in cases.values()) > 300
     base = cases["wteo", 0, 0]["mean"]
     # Other differences between two runs of a program are far less than a hundredth.

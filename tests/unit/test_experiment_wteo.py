@@ -65,11 +65,11 @@ def figures(percent: float, latency_ns: int = 1000) -> Figures:
     return Figures(cost_pj, 100, cost_pj, 100, latency=[(latency_ns, 1000)])
 
 
-def case(name: str, floor: float | None, mine: float, menu: float, teo: float) -> regret.Case:
+def case(name: str, floor: float | None, mine: float, menu: float, teo: float) -> regret.Comparison:
     made = Stream(name, streams.SYNTH, "skx", {}, {}, floor)
     of = {"wteo": figures(mine), "menu@7.2": figures(menu), "teo@7.2": figures(teo),
           "bayes": figures(5)}  # fmt: skip
-    return regret.Case(made, of)
+    return regret.Comparison(made, of)
 
 
 def test_both_readings_of_the_better_mainline_governor() -> None:
@@ -86,7 +86,7 @@ def test_both_readings_of_the_better_mainline_governor() -> None:
 def test_harm_is_against_the_better_and_latency_against_the_worse() -> None:
     made = case("a", 10, 33, 40, 30)
     assert made.harm("wteo") == pytest.approx(3)
-    late = regret.Case(made.stream, {**made.of, "wteo": figures(0, 5000)})
+    late = regret.Comparison(made.stream, {**made.of, "wteo": figures(0, 5000)})
     assert late.late_us("wteo") == pytest.approx(4)
     assert made.late_us("wteo") == 0
 
@@ -96,7 +96,7 @@ def test_every_case_above_the_limits_is_listed() -> None:
     cases = [
         case("fine", 10, 31.9, 40, 30),
         case("harmed", 10, 32.1, 40, 30),
-        regret.Case(late.stream, {**late.of, "wteo": figures(0, 5000)}),
+        regret.Comparison(late.stream, {**late.of, "wteo": figures(0, 5000)}),
     ]
     assert [row[1] for row in regret._violations(cases, "wteo")] == ["harmed", "late"]
 
