@@ -20,7 +20,7 @@ from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.laws import US
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.candidates import Candidate, candidate
-from cpuidle_lab.replay.engine import Run, check_machine
+from cpuidle_lab.replay.engine import Run, check_table
 from cpuidle_lab.states.table import StateTable
 from experiments import experiment
 from experiments.boots import sources as sources_of_boots
@@ -149,7 +149,7 @@ class Case:
         """Play all cells, and say how the figures compare."""
         case = self.described
         for cell in case.cells:
-            check_machine(case.name, case.at(cell).machine)
+            check_table(case.name, case.at(cell).machine)
         chosen = [_resolved(cell, request.trees) for cell in case.cells]
         replayed = play_cells(case, chosen, request.seeds, memo, phase)
         # A governor that replay cannot have, the lab cannot have either.

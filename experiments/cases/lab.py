@@ -268,7 +268,7 @@ def came_to(part: Part, machine: StateTable) -> Played:
         machine: the case's, which has its powers.
     """
     intervals, periods = part.kept[CPU]
-    alone = replace(part, kept={CPU: part.kept[CPU]}, machines={CPU: machine})
+    alone = replace(part, kept={CPU: part.kept[CPU]}, state_tables={CPU: machine})
     _, first = np.unique(periods["interval"], return_index=True)
     stopped = periods["stop_tick"][first].astype(bool) & has_regret(intervals)
     return figures.played(recorded.outcome(alone), machine.count, intervals, int(stopped.sum()))

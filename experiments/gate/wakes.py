@@ -90,7 +90,7 @@ def recorded(path: Path) -> tuple[StateTable, list[Period]]:
             if piece.table == "lost":
                 raise UserError(f"{path.name}: events were lost in the guest")
             if piece.table == "config":
-                machines = trace.machines_of(path, piece.frame, machines)
+                machines = trace.state_tables_of(path, piece.frame, machines)
                 continue
             rows = piece.frame.iter_rows(named=True)
             if piece.table == "decision":

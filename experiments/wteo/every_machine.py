@@ -16,7 +16,7 @@ from cpuidle_lab.recording.laws import STREAMS
 from cpuidle_lab.recording.laws import Stream as Law
 from cpuidle_lab.replay.candidates import MAINLINE, Candidate, candidate, parse
 from cpuidle_lab.states.machines import DTS, INTEL_IDLE, PEPC, listed
-from cpuidle_lab.states.table import StateTable, check_machine
+from cpuidle_lab.states.table import StateTable, check_table
 from experiments.memo import Memo, sources
 from experiments.wteo.streams import HZ, SEED, play, synthetic
 
@@ -68,9 +68,9 @@ def tables() -> tuple[list[Found], list[str]]:
     refused = []
     for kind in KINDS:
         for known in listed([kind], hz=HZ):
-            machine = known.machine
+            machine = known.table
             try:
-                check_machine(Path(known.name), machine)
+                check_table(Path(known.name), machine)
             except UserError:
                 refused.append(known.name)
                 continue

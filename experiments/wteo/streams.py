@@ -132,7 +132,7 @@ def corpus(folder: Path) -> list[Stream]:
         recording = _columns_of(path)
         intervals = {cpu: whole(recording, cpu) for cpu in recording.cpus}
         table = label.split("-")[0]
-        found.append(Stream(label, CORPUS, table, recording.machines, intervals))
+        found.append(Stream(label, CORPUS, table, recording.state_tables, intervals))
     return found
 
 

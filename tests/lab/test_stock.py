@@ -96,7 +96,7 @@ def test_the_recording_can_be_replayed(result: LabResult, name: str) -> None:
     with columns.opened(result.files / name) as recording:
         assert recording.kind == columns.TRACE
         assert recording.stock is not None and recording.stock["way"] == "probes"
-        assert recording.machines[0].names == ("POLL", "C1", "C1E", "C6")
+        assert recording.state_tables[0].names == ("POLL", "C1", "C1E", "C6")
         assert recording.kernel.startswith("6.12")
         assert recording.rows("interval") > 20
         asked, inferred = recording.stock["asked"], recording.stock["inferred"]

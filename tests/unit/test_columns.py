@@ -46,7 +46,7 @@ def test_cpu_idle_only(tmp_path: Path) -> None:
                       (1400, -1), (1500, 1)]:  # fmt: skip
         trace.add(1, ts, "cpu_idle", state=state % 2**32, cpu_id=1)
     recording = made(trace, tmp_path)
-    assert (recording.kind, recording.cpus, recording.machines) == (co.CPU_IDLE, [1], {})
+    assert (recording.kind, recording.cpus, recording.state_tables) == (co.CPU_IDLE, [1], {})
     rows = recording.table("interval")
     unknown, gap = co.UNKNOWN, co.UNKNOWN | co.GAP
     names = ["start_ns", "length_ns", "busy_ns", "index", "flags"]
@@ -103,7 +103,7 @@ def test_everything_else_arrives(tmp_path: Path) -> None:
     recording = made(trace, tmp_path)
     loaded = tr.load(tmp_path / "t.dat", with_state=True)
     assert recording.kernel == "6.12.0-test"
-    assert recording.machines == loaded.machines == {0: MACHINE, 1: MACHINE}
+    assert recording.state_tables == loaded.state_tables == {0: MACHINE, 1: MACHINE}
     assert recording.name_of("decision", "reason", 33) == loaded.name_of("decision", "reason", 33)
     read_too = {*co.SMALL, "decision", "outcome"}
     assert recording.symbols == {k: v for k, v in loaded.symbols.items() if k[0] in read_too}
@@ -281,7 +281,7 @@ def test_machines_that_can_be(tmp_path: Path, count: int) -> None:
     values = [7] * count
     trace.put(0, 1_000, "config", {**CONFIG, "cpu": 0, "states": count, "power_mw": values,
               "exit_latency_ns": values, "target_residency_ns": values})  # fmt: skip
-    assert made(trace, tmp_path).machines[0].count == count
+    assert made(trace, tmp_path).state_tables[0].count == count
 
 
 def test_lying_events(tmp_path: Path) -> None:

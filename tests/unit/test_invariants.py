@@ -23,7 +23,7 @@ from cpuidle_lab.recording import columns as co
 from cpuidle_lab.recording.trace import TIME_MAX, load
 from cpuidle_lab.states.costs import Costs
 from cpuidle_lab.states.machines import Known
-from cpuidle_lab.view.html_page import machine_table
+from cpuidle_lab.view.html_page import state_table
 from tests.unit.kernel_events import EXIT, Kernel, bare
 from tests.unit.kernel_events import MACHINE as MACHINE_LINE
 from tests.unit.periods import MACHINE, US, Builder, Period
@@ -362,7 +362,7 @@ def test_the_price_of_an_entry_has_one_unit() -> None:
     """Entering C6 costs 181.2 uJ: on the page, and for `machines`."""
     told = describe(Known("x", "", MACHINE))["states"]
     assert isinstance(told, list) and told[2]["entry_uj"] == 181.2
-    page = machine_table(MACHINE)
+    page = state_table(MACHINE)
     assert "uJ" in page and "181.200" in page and "nJ" not in page
 
 

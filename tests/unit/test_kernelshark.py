@@ -113,14 +113,14 @@ def expected(trace_path: Path) -> Counter[tuple[str, str, str, str, str]]:
     entered = trace.periods().filter(pl.col("out_kind") == ENTERED)
     decided: Counter[tuple[int, int]] = Counter()
     for row in entered.iter_rows(named=True):
-        machine = trace.machines[row["cpu"]]
+        machine = trace.state_tables[row["cpu"]]
         governor = trace.name_of("decision", "governor", row["governor"])
         name = machine.names[row["out_index"]]
         found[str(row["cpu"]), name, governor, *mark(machine, row)] += 1
         decided[row["cpu"], row["out_index"]] += 1
     starts = trace.tables["cpu_idle"].filter(pl.col("state") != IDLE_EXIT)
     for cpu, state, n in starts.group_by("idle_cpu", "state").agg(n=pl.len()).rows():
-        machine = trace.machines[cpu]
+        machine = trace.state_tables[cpu]
         found[str(cpu), machine.names[state], "", "-", ""] += n - decided[cpu, state]
     return +found
 

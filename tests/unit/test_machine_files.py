@@ -59,7 +59,7 @@ def powers(*told: object) -> str:
 
 def test_a_file_gives_tables_by_range(tmp_path: Path) -> None:
     path = written(tmp_path, HYBRID)
-    found = [(one.first, one.last, one.machine.target_residency_ns[1]) for one in
+    found = [(one.first, one.last, one.table.target_residency_ns[1]) for one in
              state_tables.given(path)]  # fmt: skip
     assert found == [(0, 1, 2_580_000), (2, 3, 900_000), (4, 4, 2_580_000)]
 
@@ -72,8 +72,8 @@ def test_a_file_without_ranges_serves_all_cpus(tmp_path: Path) -> None:
 def test_a_table_can_stand_for_other_cpus_too(tmp_path: Path) -> None:
     text = f"hz: 100\ntables:\n  0: &one\n{indented(states(*BIG))}  3: *one\n"
     first, second = state_tables.given(written(tmp_path, text))
-    assert (first.first, second.first) == (0, 3) and first.machine == second.machine
-    assert first.machine.tick_ns == 10_000_000
+    assert (first.first, second.first) == (0, 3) and first.table == second.table
+    assert first.table.tick_ns == 10_000_000
 
 
 @pytest.mark.parametrize("name", ["OFF", "no", "Yes", "on", "1", "010", "null"])
@@ -165,7 +165,7 @@ def test_powers_that_cannot_count_are_refused(
 def test_a_line_of_a_recording_may_have_fractions_of_powers() -> None:
     line = "stock machine cpus=0-0 tick_ns=4000000 states=A:1:1:2.9,B:2:9:0.4"
     told = told_of(Path("a"), [(0, line)])
-    assert told and told.tables[0].machine.power_uw == (2900, 400)
+    assert told and told.tables[0].table.power_uw == (2900, 400)
     with pytest.raises(UserError, match="cannot be read"):
         told_of(Path("a"), [(0, line.replace("2.9", "2.9001"))])
 
@@ -175,7 +175,7 @@ def test_fractions_of_powers_last_through_columns(tmp_path: Path) -> None:
     given = state_tables.given(written(tmp_path, powers(2.9, 1.4, 0.4)))
     told = Told(given=given)
     columns.write(path, tmp_path / "out", told=told)
-    machine = columns.Recording(tmp_path / "out").machines[0]
+    machine = columns.Recording(tmp_path / "out").state_tables[0]
     assert machine.power_uw == (2900, 1400, 400) and not model_of(machine).derived
 
 
@@ -270,7 +270,10 @@ def test_columns_take_ranges_too(
     assert main([COMPARE[0], out, "--machine", f"0={given['little']}", *COMPARE[1:]]) == 1
     assert "no table has CPU 2" in capsys.readouterr().err
     with columns.opened(Path(out), state_tables.given(given["both"])) as recording:
-        assert [recording.machines[cpu].exit_latency_ns[1] for cpu in (0, 2)] == [10**6, 400_000]
+        assert [recording.state_tables[cpu].exit_latency_ns[1] for cpu in (0, 2)] == [
+            10**6,
+            400_000,
+        ]
 
 
 def test_a_cpu_outside_of_the_ranges_keeps_its_own_states_or_is_left_out(
@@ -301,7 +304,7 @@ def test_latency_requests_stay_those_of_the_recording() -> None:
     known = Told(own, given=[CpuTable(1, 2, other)]).known()
     said = {cpu: next(t for t in reversed(known) if t.first <= cpu <= t.last) for cpu in range(4)}
     assert [said[cpu].latency_req_us for cpu in range(4)] == [7, 7, 9, 7]
-    assert [said[cpu].machine == other for cpu in range(4)] == [False, True, True, False]
+    assert [said[cpu].table == other for cpu in range(4)] == [False, True, True, False]
 
 
 @pytest.mark.parametrize(

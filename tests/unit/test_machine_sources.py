@@ -16,7 +16,7 @@ from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.stock import told_of
 from cpuidle_lab.states import kernel_tables, machines
-from cpuidle_lab.states.table import check_machine
+from cpuidle_lab.states.table import check_table
 from tests.unit import recorded
 from tests.unit.kernel_events import MS
 
@@ -25,7 +25,7 @@ def test_the_recorded_machines_can_all_be_replayed() -> None:
     found = list(machines.recorded())
     assert len(found) == 45
     for known in found:
-        check_machine(Path(known.name), known.machine)
+        check_table(Path(known.name), known.table)
 
 
 def test_this_machine_is_read_from_sysfs(tmp_path: Path) -> None:

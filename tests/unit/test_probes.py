@@ -224,7 +224,7 @@ def test_the_script_by_hand_tells_the_same_idle_states(
     told = told_of(root, lines)
     assert told is not None and told.tables[0].latency_req_us == limit
     assert told.tables == machines.tables_of(hand)
-    assert told.tables[0].machine.power_uw[:3] == (1_500_000, 9000, 0)
+    assert told.tables[0].table.power_uw[:3] == (1_500_000, 9000, 0)
 
 
 def test_a_session_sets_probes_and_describes_the_machine(

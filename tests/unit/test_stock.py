@@ -654,7 +654,7 @@ def test_a_state_that_is_left_before_its_exit_latency_has_no_negative_length(
     assert main(["report", str(path), "--json"]) == 0
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     with columns.opened(path) as recording:
-        model = model_of(recording.machines[0])
+        model = model_of(recording.state_tables[0])
     # Nine lengths are half of what was measured.
     ns = 1_000_000 + 9 * 16_500
     assert run["metrics"]["power_mw"] == pytest.approx(10 * model.entry_pj[2] / ns + 100)

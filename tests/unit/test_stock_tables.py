@@ -61,7 +61,7 @@ def test_columns_of_a_foreign_trace_take_a_machine(
     assert "give them with --machine" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "bare"), "--machine", "skx", *COMPARE]) == 0
     with columns.opened(tmp_path / "bare", state_tables.given("skx")) as recording:
-        assert list(recording.machines) == recording.cpus
+        assert list(recording.state_tables) == recording.cpus
 
 
 def test_a_machine_stands_in_for_a_line_that_cannot_be_read(
@@ -154,7 +154,7 @@ def test_each_cpu_has_its_own_latency_request_and_disabled_states(
     told = told_of(path, enumerate(lines))
     assert told
     if given:
-        told = replace(told, given=[CpuTable(0, CPUS_MAX, told.tables[0].machine)])
+        told = replace(told, given=[CpuTable(0, CPUS_MAX, told.tables[0].table)])
     columns.write(path, tmp_path / "out", told=told)
     rows = columns.Recording(tmp_path / "out").table("period")
     found = rows.select("cpu", "latency_req_ns", "disabled").unique().sort("cpu").rows()

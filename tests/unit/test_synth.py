@@ -149,7 +149,7 @@ def test_rows_agree_with_each_other(name: str, tmp_path: Path) -> None:
     start = rows["start_ns"].astype(np.int64)
     assert (np.diff(start) == (length + rows["busy_ns"])[:-1]).all()
     # Whatever was chosen, the CPU is awake and has worked before the next begins.
-    deepest = recording.machines[0].exit_latency_ns[-1]
+    deepest = recording.state_tables[0].exit_latency_ns[-1]
     assert (rows["busy_ns"] >= deepest + laws.BUSY_NS).all()
     assert (rows["flags"] & columns.GAP).all()
     assert ((rows["flags"] & columns.TIMER != 0) == (length == timer)).all()
@@ -266,8 +266,8 @@ def test_it_writes_what_was_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert [law["name"] for law in told] == ["bursts", "drift"]
     recording = Recording(tmp_path / "new" / "drift")
     assert recording.rows("interval", 0) == 500
-    assert recording.machines[0].names[0] == "snooze"
-    assert recording.machines[0].tick_ns == MS
+    assert recording.state_tables[0].names[0] == "snooze"
+    assert recording.state_tables[0].tick_ns == MS
     # Once more, over its own.
     assert main([*command, "-o", str(tmp_path / "new")]) == 0
 

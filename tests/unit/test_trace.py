@@ -230,8 +230,8 @@ def test_lies(tmp_path: Path) -> None:
     refused(lie(target_residency_ns=[0, 2, 2**63 - 1]), "impossible times")
     refused(lie(tick_ns=0), "tick of 0 ns")
     refused(lie(target_residency_ns=[0, 5_000, 2_000]), "not sorted")
-    assert tr.load(lie(target_residency_ns=[0, 5_000, 5_000])).machines[0].count == 3
-    assert tr.load(lie(names="")).machines[0].names == ("state 0", "state 1", "state 2")
+    assert tr.load(lie(target_residency_ns=[0, 5_000, 5_000])).state_tables[0].count == 3
+    assert tr.load(lie(names="")).state_tables[0].names == ("state 0", "state 1", "state 2")
 
     trace = Trace()
     config(trace)
@@ -266,7 +266,7 @@ def test_state_count(tmp_path: Path, count: int) -> None:
     config(trace, states=count, exit_latency_ns=values, target_residency_ns=values,
            power_mw=values, names=",".join(f"S{k}" for k in range(count)))  # fmt: skip
     period(trace, 1, index=count - 1)
-    machine = tr.load(trace.write(tmp_path / "t.dat")).machines[0]
+    machine = tr.load(trace.write(tmp_path / "t.dat")).state_tables[0]
     assert machine.count == count
     assert machine.exit_latency_ns == tuple(values)
 

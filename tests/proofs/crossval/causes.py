@@ -200,7 +200,7 @@ def closed(part: Part, other: Part, why: Causes) -> Outcome:
     """Return what the recorder of `other` comes to if ends move with their causes."""
     rows = []
     for cpu in part.cpus:
-        kept, machine = part.kept[cpu][0], part.machines[cpu]
+        kept, machine = part.kept[cpu][0], part.state_tables[cpu]
         answers = np.cumsum(kept["answers"])
         for i, length in enumerate(kept["length_ns"].tolist()):
             end_ns = int(kept["start_ns"][i]) + max(length, 0)
@@ -210,11 +210,11 @@ def closed(part: Part, other: Part, why: Causes) -> Outcome:
     rows.sort(key=lambda row: row[:2])
     late = {cpu: Delays() for cpu in part.cpus}
     chosen = other.recorder
-    outcome = Outcome(chosen.label, max(part.machines.values(), key=lambda one: one.count))
+    outcome = Outcome(chosen.label, max(part.state_tables.values(), key=lambda one: one.count))
     with ExitStack() as stack:
         runs = {
             cpu: stack.enter_context(
-                Run(chosen.governor, part.machines[cpu], dict(chosen.settings), cpu)
+                Run(chosen.governor, part.state_tables[cpu], dict(chosen.settings), cpu)
             )
             for cpu in part.cpus
         }
@@ -244,10 +244,10 @@ def closed(part: Part, other: Part, why: Causes) -> Outcome:
                 told = _timer(told, start_late - timer_late)
                 _moved(row, start_ns + start_late, length + end_late - start_late, told)
                 last = int(runs[cpu].play(row, choices=True)["last"][0])
-                delay = end_late + part.machines[cpu].exit_latency_ns[last] - latency
+                delay = end_late + part.state_tables[cpu].exit_latency_ns[last] - latency
             late[cpu].set(left_ns, delay)
         for cpu in part.cpus:
-            outcome.add(runs[cpu].totals(), part.machines[cpu])
+            outcome.add(runs[cpu].totals(), part.state_tables[cpu])
     return outcome
 
 

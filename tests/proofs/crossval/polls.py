@@ -36,7 +36,7 @@ def main() -> None:
     print("|---|--:|--:|--:|--:|--:|--:|")
     for path in map(Path, sys.argv[1:]):
         with columns.opened(path) as recording:
-            machine = recording.machines[recording.cpus[0]]
+            machine = recording.state_tables[recording.cpus[0]]
             if not machine.polling[0]:
                 continue
             frames, intervals = (

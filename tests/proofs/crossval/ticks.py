@@ -28,7 +28,7 @@ def periods(path: Path) -> pl.DataFrame:
     found = []
     with columns.opened(path) as recording:
         for cpu in recording.cpus:
-            machine = recording.machines[cpu]
+            machine = recording.state_tables[cpu]
             polls = [k for k, polling in enumerate(machine.polling) if polling]
             intervals = pl.concat(recording.frames("interval", cpu))
             phase = intervals.filter(pl.col("tick_phase_ns") >= 0)["tick_phase_ns"].median()

@@ -221,7 +221,7 @@ def compare_decisions(row: Row, full: Part, stock: Part) -> None:
     for cpu, (_, periods) in full.kept.items():
         if cpu not in stock.kept:
             continue
-        machine = full.machines[cpu]
+        machine = full.state_tables[cpu]
         mine, other = _entered(machine, periods), _entered(machine, stock.kept[cpu][1])
         found.append(paired(mine, other))
     both = pl.concat(found)

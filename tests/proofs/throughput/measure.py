@@ -98,7 +98,7 @@ def _in_memory(one: Governor, recording: Recording) -> float:
     best = 0.0
     for _ in range(RUNS):
         spent = 0
-        with Run(one, recording.machines[0]) as run:
+        with Run(one, recording.state_tables[0]) as run:
             for chunk in recording.intervals(0, list(INTERVAL_TYPES)):
                 start = time.thread_time_ns()
                 run.play(chunk, choices=False)

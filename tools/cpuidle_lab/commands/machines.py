@@ -68,8 +68,8 @@ def _named(specs: list[str], hz: int) -> "list[Known]":
     found = []
     for spec in dict.fromkeys(specs):
         source = "this machine" if spec == "this" else str(Path(spec)) if "." in spec else ""
-        kinds = state_tables.by_machine(state_tables.told(spec, hz))
-        found += [machines.Known(spec, source, machine, cpus) for machine, cpus in kinds.items()]
+        kinds = state_tables.by_table(state_tables.told(spec, hz))
+        found += [machines.Known(spec, source, table, cpus) for table, cpus in kinds.items()]
     return found
 
 
@@ -79,24 +79,24 @@ def describe(known: "Known") -> dict[str, object]:
     from cpuidle_lab.host.machine import Machine as Host
     from cpuidle_lab.states.costs import model_of
 
-    machine, model = known.machine, model_of(known.machine)
+    table, model = known.table, model_of(known.table)
     return {
         "name": known.name,
         "source": known.source,
         "cpus": known.cpus,
-        "tick_us": machine.tick_ns / 1000,
+        "tick_us": table.tick_ns / 1000,
         "tick_assumed": known.name == "this" and bool(assumption(Host())),
         "powers_derived": model.derived,
         "states": [
             {
-                "name": machine.names[k],
-                "exit_latency_us": machine.exit_latency_ns[k] / 1000,
-                "target_residency_us": machine.target_residency_ns[k] / 1000,
-                "polling": machine.polling[k],
+                "name": table.names[k],
+                "exit_latency_us": table.exit_latency_ns[k] / 1000,
+                "target_residency_us": table.target_residency_ns[k] / 1000,
+                "polling": table.polling[k],
                 "power_mw": round(model.power_mw[k], 3),
                 "entry_uj": round(model.entry_pj[k] / 1e6, 6),
             }
-            for k in range(machine.count)
+            for k in range(table.count)
         ],
     }
 
@@ -105,11 +105,11 @@ def _label(known: "Known") -> str:
     return f"{known.name}, CPU {known.cpus}" if known.cpus else known.name
 
 
-def _short(machine: "StateTable") -> str:
+def _short(table: "StateTable") -> str:
     return " ".join(
         f"{name} {latency // 1000}/{residency // 1000}"
         for name, latency, residency in zip(
-            machine.names, machine.exit_latency_ns, machine.target_residency_ns, strict=True
+            table.names, table.exit_latency_ns, table.target_residency_ns, strict=True
         )
     )
 
@@ -122,7 +122,7 @@ def _list(known: "list[Known]") -> None:
     for source, members in groups.items():
         print(f"{source} (exit latency/target residency, us):")
         for each in members:
-            print(f"  {each.name:{width}}  {_short(each.machine)}")
+            print(f"  {each.name:{width}}  {_short(each.table)}")
     print(f"{len(known)} machines")
 
 
@@ -160,13 +160,13 @@ def _differences(known: "list[Known]") -> None:
     width = max(len(_label(each)) for each in known)
     print(f"{'':{width}}  states  deepest us (exit/target)  widest gap")
     for each in known:
-        targets = each.machine.target_residency_ns
+        targets = each.table.target_residency_ns
         gaps = [(high / low, k) for k, (low, high) in enumerate(itertools.pairwise(targets)) if low]
         gap, k = max(gaps, default=(1.0, 0))
-        names = each.machine.names
+        names = each.table.names
         text = f"{names[k]} to {names[k + 1]}, {gap:.0f} times" if gaps else "-"
-        deepest = f"{each.machine.exit_latency_ns[-1] // 1000}/{targets[-1] // 1000}"
-        print(f"{_label(each):{width}}  {each.machine.count:6}  {deepest:>24}  {text}")
+        deepest = f"{each.table.exit_latency_ns[-1] // 1000}/{targets[-1] // 1000}"
+        print(f"{_label(each):{width}}  {each.table.count:6}  {deepest:>24}  {text}")
 
 
 def run(args: argparse.Namespace) -> int:

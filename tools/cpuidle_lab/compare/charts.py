@@ -182,13 +182,13 @@ def lost_by_length(results: Sequence[Result]) -> tuple[list[float], list[float]]
     return lengths, [float(value) for value in steps]
 
 
-def _same_machine(comparison: Comparison) -> list[tuple[str, float]]:
+def _same_table(comparison: Comparison) -> list[tuple[str, float]]:
     """Return names and target residencies in us if all CPUs have the same."""
-    machines = {m for source in comparison.sources for m in source.machines.values()}
-    if len(machines) != 1:
+    state_tables = {m for source in comparison.sources for m in source.state_tables.values()}
+    if len(state_tables) != 1:
         return []
-    (machine,) = machines
-    pairs = zip(machine.names, machine.target_residency_ns, strict=True)
+    (table,) = state_tables
+    pairs = zip(table.names, table.target_residency_ns, strict=True)
     return [(name, target / 1000) for name, target in pairs if target]
 
 
@@ -247,12 +247,12 @@ def length(comparison: Comparison) -> Chart:
             "line": {"width": 1, "dash": "dash", "color": "rgba(128,128,128,0.5)"},
         }
         for n in range(len(panels))
-        for _, target in _same_machine(comparison)
+        for _, target in _same_table(comparison)
     ]
     for n in range(0, len(panels), columns):
         layout[drawing.axis_key(n, "y")]["title"] = {"text": "lost, % of oracle's energy"}
     drawing.legend_above(layout, height)
-    targets = ", ".join(f"{name} {us:g} us" for name, us in _same_machine(comparison))
+    targets = ", ".join(f"{name} {us:g} us" for name, us in _same_table(comparison))
     return Chart(
         "length",
         "Where the energy is lost",
@@ -272,7 +272,7 @@ def _heats(comparison: Comparison) -> list[tuple[str, tuple[str, ...], Counts]]:
     for result in comparison.results.values():
         if result.kind == BEST_KIND:
             continue
-        names = result.outcome.machine.names
+        names = result.outcome.table.names
         counts = result.outcome.heat[: len(names), : len(names)].astype(np.int64)
         found[result.label, names] = counts + found.get((result.label, names), 0)
     several = len({names for _, names in found}) > 1

@@ -227,16 +227,16 @@ def _worst(comparison: Comparison, found: Sequence[Line]) -> str:
     )
 
 
-def _machines(comparison: Comparison) -> str:
+def _state_tables(comparison: Comparison) -> str:
     kinds: dict[StateTable, list[str]] = {}
     for source in comparison.sources:
-        for machine in dict.fromkeys(source.machines.values()):
-            cpus = [cpu for cpu, one in source.machines.items() if one == machine]
-            kinds.setdefault(machine, []).append(f"{source.label}, CPU {cpu_list(cpus)}")
+        for table in dict.fromkeys(source.state_tables.values()):
+            cpus = [cpu for cpu, one in source.state_tables.items() if one == table]
+            kinds.setdefault(table, []).append(f"{source.label}, CPU {cpu_list(cpus)}")
     return "".join(
         f'<div class="card table"><h3>{escape(", ".join(names))}</h3><p class="soft">tick every '
-        f"{machine.tick_ns / 1e6:g} ms</p>{base.machine_table(machine)}</div>"
-        for machine, names in kinds.items()
+        f"{table.tick_ns / 1e6:g} ms</p>{base.state_table(table)}</div>"
+        for table, names in kinds.items()
     )
 
 
@@ -274,7 +274,7 @@ def render(comparison: Comparison) -> str:
         base.pictures(charts),
         Part("worst", "Worst decisions", worst),
         Part("limits", "What replay cannot know", _LIMITS.read_text(encoding="utf-8").rstrip()),
-        Part("machines", "Machines", _machines(comparison)),
+        Part("machines", "Machines", _state_tables(comparison)),
         base.meanings(definitions().values()),
     ]
     footer = f"{escape(comparison.start)}: <code>{escape(comparison.command)}</code>"

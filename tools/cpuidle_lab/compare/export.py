@@ -26,13 +26,13 @@ def _source(source: Source) -> dict[str, Any]:
         "shares": source.shares,
         "withheld": withheld.above(source.shares),
         "integrity": asdict(source.integrity),
-        "machines": {str(cpu): describe(machine) for cpu, machine in source.machines.items()},
+        "machines": {str(cpu): describe(table) for cpu, table in source.state_tables.items()},
     }
 
 
 def _result(result: Result) -> dict[str, Any]:
     outcome = result.outcome
-    count = outcome.machine.count
+    count = outcome.table.count
     lengths, lost = lost_by_length([result])
     return {
         "trace": result.trace,
@@ -41,7 +41,7 @@ def _result(result: Result) -> dict[str, Any]:
         "played_by": result.governor,
         "metrics": values(result),
         "broken": result.broken,
-        "states": list(outcome.machine.names),
+        "states": list(outcome.table.names),
         "entries": outcome.entries[:count].tolist(),
         "chosen_ideal": outcome.heat[:count, :count].tolist(),
         "reasons": {

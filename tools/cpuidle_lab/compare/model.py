@@ -46,7 +46,7 @@ class Source:
         label: short name, different for each.
         kind: of columns.Recording.
         kernel: release, "" if unknown.
-        machines: idle states by CPU.
+        state_tables: idle states by CPU.
         integrity: what is missing.
         intervals: exogenous intervals in it.
         shares: what a regret leaves out or guesses: kind of `withheld`, %.
@@ -57,7 +57,7 @@ class Source:
     label: str
     kind: str
     kernel: str
-    machines: dict[int, StateTable]
+    state_tables: dict[int, StateTable]
     integrity: Integrity
     intervals: int
     shares: dict[str, float]
@@ -245,7 +245,7 @@ def _open(
     recording = stack.enter_context(columns.opened(path, given))
     if not recording.rows("interval"):
         raise UserError(f"{path}: holds no idle interval")
-    if recording.kind == CPU_IDLE and not recording.machines:
+    if recording.kind == CPU_IDLE and not recording.state_tables:
         raise UserError(f"{path}: does not tell the idle states; give them with --machine")
     if recording.kind == CPU_IDLE:
         recording = Untimed(recording)
@@ -255,7 +255,7 @@ def _open(
         label,
         recording.kind,
         recording.kernel,
-        recording.machines,
+        recording.state_tables,
         recording.integrity,
         _intervals(recording),
         _shares(recording, share),
@@ -273,13 +273,13 @@ def _denied(recording: Recording) -> tuple[float, list[str]]:
     """Return the share of the idle periods whose state was not allowed, %, and these states."""
     found: list[str] = []
     total = 0
-    for cpu, machine in recording.machines.items():
+    for cpu, table in recording.state_tables.items():
         names = ["out_index", "out_kind", "latency_req_ns", "disabled"]
         for chunk in recording.periods(cpu, names):
             index, kind, *limits = (chunk[name] for name in names)
-            bad = withheld.contradicts(machine, index, *limits) & (kind == ENTERED)
+            bad = withheld.contradicts(table, index, *limits) & (kind == ENTERED)
             total += int((kind == ENTERED).sum())
-            found += [machine.names[k] for k in index[bad]]
+            found += [table.names[k] for k in index[bad]]
     return withheld.percent(len(found), total), sorted(set(found))
 
 
@@ -304,15 +304,15 @@ def _shares(recording: Recording, denied: float) -> dict[str, float]:
 
 def check(result: Result, source: Source) -> list[str]:
     """Return the rules that a result breaks."""
-    outcome, machines = result.outcome, source.machines.values()
-    count = outcome.machine.count
+    outcome, state_tables = result.outcome, source.state_tables.values()
+    count = outcome.table.count
     return invariants.broken(
         invariants.Facts(
             regret=result.regret,
             cost_pj=outcome.cost_pj,
             oracle_pj=None if result.withheld else outcome.oracle_pj,
             length_ns=outcome.idle_ns,
-            models=[model_of(machine) for machine in machines],
+            models=[model_of(table) for table in state_tables],
             entries=outcome.entries.tolist(),
             state_ns=outcome.state_ns.tolist(),
             idle_ns=outcome.idle_ns,
@@ -329,7 +329,7 @@ def check(result: Result, source: Source) -> list[str]:
 
 def _remarks(recording: Recording, source: Source) -> list[str]:
     """Return what a reader must know of a recording; without regrets where they are withheld."""
-    missing = [*omissions(recording.stock or {}), *name_notes(recording.machines)]
+    missing = [*omissions(recording.stock or {}), *name_notes(recording.state_tables)]
     if isinstance(recording, Untimed):
         return [NOTE, facts(recording, source.shares), *missing]
     said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path)

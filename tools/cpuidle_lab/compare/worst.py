@@ -135,8 +135,8 @@ def _tick_us(inputs: Mapping[str, int], tick_ns: int) -> float | None:
 
 
 def _bad(recording: Recording, place: Place, inputs: Mapping[str, int]) -> Bad:
-    machine, choice = recording.machines[place.cpu], place.choice
-    names = machine.names
+    table, choice = recording.state_tables[place.cpu], place.choice
+    names = table.names
     disabled = [name for k, name in enumerate(names) if inputs["disabled"] >> k & 1]
     return Bad(
         time_s=inputs["start_ns"] / 1e9,
@@ -144,7 +144,7 @@ def _bad(recording: Recording, place: Place, inputs: Mapping[str, int]) -> Bad:
         row=place.row,
         length_us=inputs["length_ns"] / 1000,
         timer_us=_us(inputs["timer_ns"]),
-        tick_us=_tick_us(inputs, machine.tick_ns),
+        tick_us=_tick_us(inputs, table.tick_ns),
         latency_req_us=request_us(inputs["latency_req_ns"]),
         disabled=disabled,
         chosen=names[choice["index"]],

@@ -44,7 +44,7 @@ def _rows(part: Part) -> Iterator[list[Cell]]:
         key=lambda one: -abs(one[0]),
     )
     for error, cpu, i in worst[:SHOWN]:
-        names = part.machines[cpu].names
+        names = part.state_tables[cpu].names
         interval = part.kept[cpu][0]
         states = [
             f"{names[chosen['index'][i]]} {names[chosen['last'][i]]}"

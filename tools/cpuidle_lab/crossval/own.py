@@ -27,12 +27,12 @@ def _count(run: Run, part: Part, cpu: int, outcome: Outcome, choices: bool) -> N
     decided = [run.play(chunk, choices) for chunk in chunks]
     if choices:
         outcome.choices[cpu] = joined(decided)
-    outcome.add(run.totals(), part.machines[cpu])
+    outcome.add(run.totals(), part.state_tables[cpu])
 
 
 def _empty(part: Part, label: str) -> Outcome:
-    machines = [part.machines[cpu] for cpu in part.cpus]
-    return Outcome(label, max(machines, key=lambda machine: machine.count))
+    tables = [part.state_tables[cpu] for cpu in part.cpus]
+    return Outcome(label, max(tables, key=lambda table: table.count))
 
 
 def play(part: Part, other: Part, *, restore: bool = False, choices: bool = False) -> Outcome:
@@ -48,7 +48,7 @@ def play(part: Part, other: Part, *, restore: bool = False, choices: bool = Fals
     chosen = other.recorder
     outcome = _empty(part, chosen.label)
     for cpu in part.cpus:
-        with Run(chosen.governor, part.machines[cpu], dict(chosen.settings), cpu) as run:
+        with Run(chosen.governor, part.state_tables[cpu], dict(chosen.settings), cpu) as run:
             if restore and part.before[cpu].state:
                 run.restore(part.before[cpu].state)
             play_before(run, part, cpu)
@@ -98,7 +98,7 @@ class Replay:
             return run
         if run is not None:
             run.__exit__(None, None, None)
-        run = Run(chosen.governor, part.machines[cpu], dict(chosen.settings), cpu).__enter__()
+        run = Run(chosen.governor, part.state_tables[cpu], dict(chosen.settings), cpu).__enter__()
         run.restore(before.state)
         play_before(run, part, cpu)
         return run

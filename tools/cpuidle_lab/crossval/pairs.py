@@ -60,10 +60,10 @@ class Figures:
     @classmethod
     def of(cls, outcome: Outcome, part: Part) -> "Figures":
         """Return the figures of an outcome on the intervals of a phase."""
-        machine = outcome.machine
-        states = dict(zip(machine.exit_latency_ns, machine.names, strict=True))
+        table = outcome.table
+        states = dict(zip(table.exit_latency_ns, table.names, strict=True))
         named = {share: outcome.latency_us(share) or 0.0 for share in (0.5, 0.99)}
-        time = outcome.state_ns[: machine.count]
+        time = outcome.state_ns[: table.count]
         total = float(time.sum()) or 1.0
         return cls(
             regret=outcome.regret or 0.0,
@@ -182,10 +182,10 @@ def check(parts: Sequence[Part]) -> None:
             )
 
 
-def _states(machine: StateTable) -> str:
+def _states(table: StateTable) -> str:
     """Return name, exit latency and target residency in us of each state: NAME:N:N."""
-    times = zip(machine.exit_latency_ns, machine.target_residency_ns, strict=True)
-    both = zip(machine.names, times, strict=True)
+    times = zip(table.exit_latency_ns, table.target_residency_ns, strict=True)
+    both = zip(table.names, times, strict=True)
     return " ".join(f"{name}:{exit // 1000}:{pays // 1000}" for name, (exit, pays) in both)
 
 
@@ -197,7 +197,7 @@ def grouped(parts: Iterable[Part]) -> dict[tuple[str, str, str], dict[str, dict[
     """
     groups: dict[tuple[str, str, str], dict[str, dict[str, Part]]] = {}
     for part in parts:
-        key = part.workload, _states(part.machines[part.cpus[0]]), part.kernel
+        key = part.workload, _states(part.state_tables[part.cpus[0]]), part.kernel
         seeds = groups.setdefault(key, {}).setdefault(part.recorder.label, {})
         if str(part.path) in seeds:
             raise UserError(f"{part.path}: holds {part.workload} under {part.recorder.label} twice")

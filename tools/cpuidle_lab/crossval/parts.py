@@ -84,7 +84,7 @@ class Part:
         workload: what ran.
         recorder: the governor that decided, with its tunables; under the gate, the base.
         kernel: release of the kernel.
-        machines: idle states by CPU.
+        state_tables: idle states by CPU.
         seconds: length of the phase.
         kept: by CPU, its intervals and its periods in memory.
         before: by CPU, the intervals from the last recorded state to the phase; none without the
@@ -95,7 +95,7 @@ class Part:
     workload: str
     recorder: Candidate
     kernel: str
-    machines: dict[int, StateTable]
+    state_tables: dict[int, StateTable]
     seconds: float
     kept: dict[int, tuple[Columns, Columns]]
     before: dict[int, Before]
@@ -256,7 +256,7 @@ def _part(
         phase.workload,
         recorder,
         recording.kernel,
-        recording.machines,
+        recording.state_tables,
         (phase.end_ns - phase.start_ns) / 1e9,
         kept,
         before,

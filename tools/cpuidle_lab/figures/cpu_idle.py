@@ -25,7 +25,7 @@ from cpuidle_lab.figures.group import (
     settle,
     shares_of_trace,
 )
-from cpuidle_lab.figures.intervals import by_machine, with_energy
+from cpuidle_lab.figures.intervals import by_table, with_energy
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import UNCERTAIN, UNKNOWN, Columns, Recording
 from cpuidle_lab.recording.phases import Phase
@@ -68,7 +68,7 @@ class Untimed(Recording):
     """Stands for a recording whose intervals have no timers, so that governors can be replayed.
 
     Args:
-        recording: of the kind CPU_IDLE, of machines that are known.
+        recording: of the kind CPU_IDLE, of CPUs whose state tables are known.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -76,7 +76,7 @@ class Untimed(Recording):
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
         """Yield the intervals of a CPU with lengths up to the wake-up, and no timers."""
-        latency = np.asarray(self.machines[cpu].exit_latency_ns, np.int64)
+        latency = np.asarray(self.state_tables[cpu].exit_latency_ns, np.int64)
         wanted = columns and list(dict.fromkeys([*columns, "index", "length_ns"]))
         for chunk in super().intervals(cpu, wanted):
             told = dict(chunk)
@@ -91,11 +91,11 @@ class Untimed(Recording):
             yield {name: told[name] for name in columns or told}
 
 
-def judge(machine: StateTable, index: Array, residency_ns: Array) -> Columns:
+def judge(table: StateTable, index: Array, residency_ns: Array) -> Columns:
     """Compare idle periods with the best possible state for each.
 
     Args:
-        machine: the idle states.
+        table: the idle states.
         index: state of each period.
         residency_ns: time in it with the way out.
 
@@ -105,11 +105,11 @@ def judge(machine: StateTable, index: Array, residency_ns: Array) -> Columns:
         A period is above if it is too short with its exit latency, and below if it is too long
         without it, as the kernel counts.
     """
-    model = model_of(machine)
+    model = model_of(table)
     states, residency = np.asarray(index), np.asarray(residency_ns, np.int64)
     power, entry = np.asarray(model.power_mw), np.asarray(model.entry_pj)
-    target = np.asarray(machine.target_residency_ns)
-    exit_ns = np.asarray(machine.exit_latency_ns, np.int64)[states]
+    target = np.asarray(table.target_residency_ns)
+    exit_ns = np.asarray(table.exit_latency_ns, np.int64)[states]
     length = stay_ns(residency, exit_ns).astype(np.float64)
     # Deepest state whose target residency fits: where costs break even.
     ideal = np.searchsorted(target, length, side="right") - 1
@@ -130,7 +130,7 @@ def _sums(recording: Recording) -> dict[str, float]:
     found: dict[str, float] = {"periods": 0.0}
     for cpu in recording.cpus:
         for chunk in Recording.intervals(recording, cpu, ["index", "length_ns"]):
-            each = judge(recording.machines[cpu], chunk["index"], chunk["length_ns"])
+            each = judge(recording.state_tables[cpu], chunk["index"], chunk["length_ns"])
             for name, values in each.items():
                 found[name] = found.get(name, 0.0) + float(values.sum())
             found["periods"] += len(chunk["index"])
@@ -192,16 +192,16 @@ def of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> G
         UserError: an idle state does not exist.
     """
     pieces, kinds = [], []
-    for machine, part in by_machine(trace, idle):
-        kinds.append(machine)
-        if machine is not None:
+    for table, part in by_table(trace, idle):
+        kinds.append(table)
+        if table is not None:
             deepest = int(str(part["index"].max() or 0))
-            if deepest >= machine.count:
+            if deepest >= table.count:
                 raise UserError(
                     f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which the "
                     "machine does not have"
                 )
-            part = with_energy(part, machine, "index")
+            part = with_energy(part, table, "index")
         pieces.append(part)
     known = all(kinds)
     columns = ["ts", "cpu", "index", "residency"] + (["cost", "exit_latency"] if known else [])
@@ -217,7 +217,7 @@ def of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> G
     ]
     facts = facts_of(group, zip(kinds, pieces, strict=True), rows["index"])
     # Beside the regret of intervals it would be compared with that.
-    if known and trace.machines and not trace.tables["decision"].height:
+    if known and trace.state_tables and not trace.tables["decision"].height:
         _judge_idle(group, pieces, kinds, facts)
     group.shares |= shares_of_trace(trace)
     settle(group, facts)
@@ -233,8 +233,8 @@ def _judge_idle(
 ) -> None:
     """Add regret, above and below: each idle period against the best state for it."""
     found = [
-        judge(machine, part["index"].to_numpy(), part["residency"].to_numpy())
-        for machine, part in zip(kinds, pieces, strict=True) if machine
+        judge(table, part["index"].to_numpy(), part["residency"].to_numpy())
+        for table, part in zip(kinds, pieces, strict=True) if table
     ]  # fmt: skip
     sums = {name: sum(float(one[name].sum()) for one in found) for name in found[0]}
     count, length = sum(part.height for part in pieces), sums["length_ns"]

@@ -20,7 +20,7 @@ from cpuidle_lab.figures.group import (
     shares_of_trace,
 )
 from cpuidle_lab.figures.intervals import (
-    by_machine,
+    by_table,
     judged,
     with_energy,
     with_intervals,
@@ -119,20 +119,20 @@ def of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame
     Raises:
         UserError: the idle states of a CPU are unknown.
     """
-    parts = list(by_machine(trace, decisions))
+    parts = list(by_table(trace, decisions))
     pieces, rows = [], []
-    for machine, part in parts:
-        if machine is None:
+    for table, part in parts:
+        if table is None:
             raise UserError(
                 f"{trace.path}: the CPUs differ in their idle states, and no cpuidle_lab:config "
                 f"event tells those of CPU {part['cpu'][0]}"
             )
-        intervals, verdicts = judged(trace, part, machine)
+        intervals, verdicts = judged(trace, part, table)
         rows.append(intervals)
-        entered = with_limits(with_energy(part.filter("entered"), machine), machine)
+        entered = with_limits(with_energy(part.filter("entered"), table), table)
         pieces.append(entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left"))
     idle, intervals = pl.concat(pieces), pl.concat(rows)
-    kinds = [machine for machine, _ in parts]
+    kinds = [table for table, _ in parts]
     group = Group.of(trace, phase, label, DECISIONS, kinds, decisions)
     count_states(group, idle, "out_index")
     _add_heat(group, idle)

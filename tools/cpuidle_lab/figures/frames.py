@@ -16,7 +16,7 @@ from cpuidle_lab.figures.analysis import analyse, phases
 from cpuidle_lab.figures.cpu_idle import idle_periods
 from cpuidle_lab.figures.decisions import decisions_of
 from cpuidle_lab.figures.group import DECISIONS as OF_DECISIONS
-from cpuidle_lab.figures.intervals import by_machine, judged, machine_of
+from cpuidle_lab.figures.intervals import by_table, judged, table_of
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import Trace
@@ -130,24 +130,24 @@ def _named(trace: Trace, frame: pl.DataFrame, column: str) -> pl.Expr:
     return pl.col(column).replace_strict(names, return_dtype=pl.String)
 
 
-def _state_names(machines: dict[int, StateTable], column: str) -> pl.Expr:
+def _state_names(state_tables: dict[int, StateTable], column: str) -> pl.Expr:
     """Return the name of the state whose number is in a column; `state N` where unknown."""
     number = pl.col(column).cast(pl.String)
     name: pl.Expr = pl.when(pl.col(column).is_not_null()).then(pl.format("state {}", number))
-    for cpu, machine in machines.items():
+    for cpu, table in state_tables.items():
         known = pl.col("cpu") == cpu
-        names = dict(enumerate(machine.names))
+        names = dict(enumerate(table.names))
         name = (
-            pl.when(known & (pl.col(column) < machine.count))
+            pl.when(known & (pl.col(column) < table.count))
             .then(pl.col(column).replace_strict(names, default=None, return_dtype=pl.String))
             .otherwise(name)
         )
     return name
 
 
-def _machines(trace: Trace) -> dict[int, StateTable]:
-    found = {cpu: machine_of(trace, cpu) for cpu in range(trace.cpus)}
-    return {cpu: machine for cpu, machine in found.items() if machine}
+def _state_tables(trace: Trace) -> dict[int, StateTable]:
+    found = {cpu: table_of(trace, cpu) for cpu in range(trace.cpus)}
+    return {cpu: table for cpu, table in found.items() if table}
 
 
 def _workloads(parts: list[Phase]) -> pl.Expr:
@@ -163,13 +163,13 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     if not decided.height:
         return pl.DataFrame(schema=DECISIONS), pl.DataFrame(schema=INTERVALS)
     intervals, verdicts = [], []
-    for machine, part in by_machine(trace, decided):
-        if machine is None:
+    for table, part in by_table(trace, decided):
+        if table is None:
             raise UserError(
                 f"{trace.path}: no cpuidle_lab:config event tells the idle states of CPU "
                 f"{part['cpu'][0]}"
             )
-        costs, verdict = judged(trace, part, machine)
+        costs, verdict = judged(trace, part, table)
         intervals.append(costs)
         verdicts.append(verdict)
     flag = pl.col("flags")
@@ -177,7 +177,7 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
         _named(trace, decided, "reason"),
         workload=_workloads(phases(trace)),
         governor=pl.col("label"),
-        state=_state_names(_machines(trace), "index"),
+        state=_state_names(_state_tables(trace), "index"),
         asked=flag & tr.ASKED != 0,
         tick_stopped=flag & tr.TICK_STOPPED != 0,
         rejected=flag & tr.REJECTED != 0,
@@ -243,16 +243,16 @@ def _idle(trace: Trace, decisions: pl.DataFrame, stays: pl.DataFrame) -> pl.Data
         parts.append(
             entered.with_columns(index="out_index", end_ns=pl.min_horizontal(end, "out_ts"))
         )
-    named = [_shaped(p.with_columns(state=_state_names(_machines(trace), "index")), IDLE)
+    named = [_shaped(p.with_columns(state=_state_names(_state_tables(trace), "index")), IDLE)
              for p in parts]  # fmt: skip
     return pl.concat([pl.DataFrame(schema=IDLE), *named]).sort("cpu", "start_ns")
 
 
 def _state_rows(trace: Trace) -> Iterator[tuple[object, ...]]:
-    for cpu, machine in _machines(trace).items():
-        model = model_of(machine)
-        for k, name in enumerate(machine.names):
-            latency, target = machine.exit_latency_ns[k], machine.target_residency_ns[k]
+    for cpu, table in _state_tables(trace).items():
+        model = model_of(table)
+        for k, name in enumerate(table.names):
+            latency, target = table.exit_latency_ns[k], table.target_residency_ns[k]
             yield cpu, k, name, latency, target, model.power_mw[k], model.entry_pj[k]
 
 

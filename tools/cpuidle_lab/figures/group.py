@@ -43,7 +43,7 @@ class Group:
         source: DECISIONS, or CPU_IDLE where only power:cpu_idle tells of it.
         start_ns: begin of the recording.
         end_ns: its end.
-        machine: idle states, None where the trace does not say.
+        table: idle states, None where the trace does not say.
         periods: one row for each decision (DECISIONS) or idle period (CPU_IDLE).
         values: the scalar metrics; None is unknown.
         residency_ns: idle time by state.
@@ -64,7 +64,7 @@ class Group:
     source: str
     start_ns: int
     end_ns: int
-    machine: StateTable | None
+    table: StateTable | None
     periods: pl.DataFrame
     values: dict[str, float | None] = field(default_factory=dict)
     residency_ns: list[float] = field(default_factory=list)
@@ -98,9 +98,9 @@ class Group:
             kinds: idle states of its CPUs; those with most states stand for all.
             periods: its rows.
         """
-        machine = max((kind for kind in kinds if kind), key=lambda kind: kind.count, default=None)
+        table = max((kind for kind in kinds if kind), key=lambda kind: kind.count, default=None)
         span = phase.start_ns, phase.end_ns
-        known = machine if all(kinds) else None
+        known = table if all(kinds) else None
         return cls(trace.path, governor, phase.workload, source, *span, known, periods)
 
     @property
@@ -128,7 +128,7 @@ class Group:
     @property
     def names(self) -> list[str]:
         """Names of the states."""
-        known = list(self.machine.names) if self.machine else []
+        known = list(self.table.names) if self.table else []
         return known + [f"state {k}" for k in range(len(known), len(self.entries))]
 
 
@@ -152,7 +152,7 @@ def count_states(group: Group, idle: pl.DataFrame, column: str) -> None:
         idle: its idle periods: `residency` (ns), and `cost` (pJ) where it is known.
         column: the column with the number of the state.
     """
-    count = group.machine.count if group.machine else int(str(idle[column].max() or 0)) + 1
+    count = group.table.count if group.table else int(str(idle[column].max() or 0)) + 1
     group.entries = [0] * count
     group.residency_ns = [0.0] * count
     totals = idle.group_by(column).agg(n=pl.len(), time=pl.col("residency").sum())
@@ -213,14 +213,14 @@ def facts_of(
 
     Args:
         group: with its periods counted.
-        parts: its periods by machine.
+        parts: its periods by state table.
         judged_states: state of each period that has a cost.
     """
     idle = group.stays()
     time, count = sum(group.residency_ns), sum(group.entries)
     return invariants.Facts(
         regret=group.values["regret"],
-        models=[model_of(machine) for machine, _ in parts if machine],
+        models=[model_of(table) for table, _ in parts if table],
         entries=[int((judged_states == k).sum()) for k in range(len(group.entries))],
         state_ns=group.residency_ns,
         idle_ns=float(idle["residency"].sum()),

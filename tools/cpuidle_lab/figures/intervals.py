@@ -18,23 +18,23 @@ from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 
 
-def machine_of(trace: Trace, cpu: int) -> StateTable | None:
+def table_of(trace: Trace, cpu: int) -> StateTable | None:
     """Return the idle states of a CPU; where only those of others are known and equal, these."""
-    kinds = set(trace.machines.values())
-    if cpu in trace.machines or len(kinds) != 1:
-        return trace.machines.get(cpu)
+    kinds = set(trace.state_tables.values())
+    if cpu in trace.state_tables or len(kinds) != 1:
+        return trace.state_tables.get(cpu)
     return next(iter(kinds))
 
 
-def by_machine(
+def by_table(
     trace: Trace, periods: pl.DataFrame
 ) -> Iterator[tuple[StateTable | None, pl.DataFrame]]:
     """Split by the CPUs' idle states; usually there is one kind."""
     kinds: dict[StateTable | None, list[int]] = {}
     for cpu in sorted(periods["cpu"].unique()):
-        kinds.setdefault(machine_of(trace, cpu), []).append(cpu)
-    for machine, cpus in kinds.items():
-        yield machine, periods.filter(pl.col("cpu").is_in(cpus))
+        kinds.setdefault(table_of(trace, cpu), []).append(cpu)
+    for table, cpus in kinds.items():
+        yield table, periods.filter(pl.col("cpu").is_in(cpus))
 
 
 def lookup(column: str, values: Sequence[float]) -> pl.Expr:
@@ -70,25 +70,25 @@ def with_intervals(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_energy(idle: pl.DataFrame, machine: StateTable, index: str = "out_index") -> pl.DataFrame:
+def with_energy(idle: pl.DataFrame, table: StateTable, index: str = "out_index") -> pl.DataFrame:
     """Add `cost`, the modelled energy with the exit latency (pJ), and `exit_latency` (ns).
 
     Args:
         idle: idle periods, with `residency` in ns.
-        machine: their idle states.
+        table: their idle states.
         index: the column with the number of the state.
     """
-    model = model_of(machine)
+    model = model_of(table)
     return idle.with_columns(
         cost=lookup(index, model.entry_pj) + lookup(index, model.power_mw) * pl.col("residency"),
-        exit_latency=lookup(index, machine.exit_latency_ns),
+        exit_latency=lookup(index, table.exit_latency_ns),
     )
 
 
-def with_limits(idle: pl.DataFrame, machine: StateTable) -> pl.DataFrame:
+def with_limits(idle: pl.DataFrame, table: StateTable) -> pl.DataFrame:
     """Add `contradicts`: the state of the period was not allowed, as far as the recording tells."""
     names = ("out_index", "latency_req_ns", "disabled")
-    found = contradicts(machine, *(idle[name].to_numpy() for name in names))
+    found = contradicts(table, *(idle[name].to_numpy() for name in names))
     return idle.with_columns(contradicts=pl.Series(found, dtype=pl.Boolean))
 
 
@@ -115,14 +115,14 @@ _NO_VERDICTS = pl.DataFrame(
 
 
 def judged(
-    trace: Trace, periods: pl.DataFrame, machine: StateTable
+    trace: Trace, periods: pl.DataFrame, table: StateTable
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Charge intervals as replay does, and compare them with the oracle.
 
     Args:
         trace: where the intervals are.
-        periods: of with_intervals(), of CPUs with that machine.
-        machine: their idle states.
+        periods: of with_intervals(), of CPUs with that state table.
+        table: their idle states.
 
     Returns:
         The intervals whose first decision is among the periods: `cpu`, `first_seq`, `length_ns`,
@@ -138,7 +138,7 @@ def judged(
     for (cpu,), part in mine.group_by("cpu", maintain_order=True):
         stays = trace.tables["period"].filter(pl.col("cpu") == cpu, pl.col("interval") != 0)
         stays = stays.join(part, left_on="interval", right_on="first_seq", how="semi")
-        with recorded.Judge(machine) as judge:
+        with recorded.Judge(table) as judge:
             each, verdict = judge.judge(
                 columns.in_memory(columns.with_answers(_without_hints(part))),
                 columns.in_memory(stays),

@@ -65,11 +65,11 @@ def shares_of(intervals: Iterable[pl.DataFrame]) -> dict[str, float]:
     }
 
 
-def contradicts(machine: StateTable, index: Array, latency_req_ns: Array, disabled: Array) -> Array:
+def contradicts(table: StateTable, index: Array, latency_req_ns: Array, disabled: Array) -> Array:
     """Tell which idle periods are in a state that their limits did not allow.
 
     Args:
-        machine: the idle states.
+        table: the idle states.
         index: state of each period.
         latency_req_ns: latency request.
         disabled: bit k is set if state k was disabled.
@@ -78,7 +78,7 @@ def contradicts(machine: StateTable, index: Array, latency_req_ns: Array, disabl
     is.
     """
     k, off = np.asarray(index, np.int64), np.asarray(disabled, np.int64)
-    exit_ns = np.asarray(machine.exit_latency_ns, np.int64)[k]
+    exit_ns = np.asarray(table.exit_latency_ns, np.int64)[k]
     shallower = (1 << k) - 1
     is_last = off & shallower == shallower
     found: Array = (k > 0) & ((off >> k & 1 != 0) | ((exit_ns > latency_req_ns) & ~is_last))

@@ -40,14 +40,14 @@ from cpuidle_lab.states.machines import (
     recorded,
     tables_of,
 )
-from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, check_machine
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, check_table
 
 
 def _among(known: Iterator[Known], spec: str) -> StateTable:
     names = []
     for each in known:
         if each.name == spec:
-            return each.machine
+            return each.table
         names.append(each.name)
     raise UserError(f"unknown machine '{spec}'{did_you_mean(spec, names)}", USAGE)
 
@@ -55,18 +55,18 @@ def _among(known: Iterator[Known], spec: str) -> StateTable:
 def _of_recording(path: Path) -> list[CpuTable]:
 
     if path.is_dir():
-        machines = columns.Recording(path).machines
+        state_tables = columns.Recording(path).state_tables
     else:
         told = tr.told_by(path)
         if told and told.tables:
             return told.tables
-        machines = {}
+        state_tables = {}
         for piece in reader.read_chunks(path, ("config",)):
             if isinstance(piece, reader.Chunk):
-                machines = tr.machines_of(path, piece.frame, machines)
-    if not machines:
+                state_tables = tr.state_tables_of(path, piece.frame, state_tables)
+    if not state_tables:
         raise UserError(f"{path}: tells no idle states")
-    return [CpuTable(cpu, cpu, machine) for cpu, machine in sorted(machines.items())]
+    return [CpuTable(cpu, cpu, table) for cpu, table in sorted(state_tables.items())]
 
 
 def _one(spec: str, hz: int) -> list[CpuTable]:
@@ -82,9 +82,9 @@ def _one(spec: str, hz: int) -> list[CpuTable]:
         return _everywhere(_among(recorded(hz), spec))
     if colon and kind in (INTEL_IDLE, DTS):
         name, _, version = name.partition("@")
-        machine = _among(of_kernel(kind, version or NEWEST, hz), f"{kind}:{name}")
-        check_machine(spec, machine)
-        return _everywhere(machine)
+        table = _among(of_kernel(kind, version or NEWEST, hz), f"{kind}:{name}")
+        check_table(spec, table)
+        return _everywhere(table)
     if _is_file(spec):
         from cpuidle_lab.states import machine_files
 
@@ -98,8 +98,8 @@ def _is_file(spec: str) -> bool:
     return Path(spec).suffix in (".yaml", ".yml")
 
 
-def _everywhere(machine: StateTable) -> list[CpuTable]:
-    return [CpuTable(0, CPUS_MAX, machine)]
+def _everywhere(table: StateTable) -> list[CpuTable]:
+    return [CpuTable(0, CPUS_MAX, table)]
 
 
 def _apart(tables: Sequence[CpuTable]) -> list[CpuTable]:
@@ -107,10 +107,10 @@ def _apart(tables: Sequence[CpuTable]) -> list[CpuTable]:
     cuts = sorted({table.first for table in tables} | {table.last + 1 for table in tables})
     found: list[CpuTable] = []
     for first, end in pairwise(cuts):
-        mine = [table.machine for table in tables if table.first <= first <= table.last]
+        mine = [each.table for each in tables if each.first <= first <= each.last]
         if not mine:
             continue
-        if found and (found[-1].last + 1, found[-1].machine) == (first, mine[-1]):
+        if found and (found[-1].last + 1, found[-1].table) == (first, mine[-1]):
             first = found.pop().first
         found.append(CpuTable(first, end - 1, mine[-1]))
     return found
@@ -138,8 +138,8 @@ def _assigned(ranges: str, name: str, hz: int) -> Iterator[CpuTable]:
         raise ValueError(f"'{ranges}' has no machine")
     known = _apart(_one(name, hz))
     for first, last in machine_files.cpu_runs(ranges):
-        if len({table.machine for table in known}) == 1:
-            yield CpuTable(first, last, known[0].machine)
+        if len({each.table for each in known}) == 1:
+            yield CpuTable(first, last, known[0].table)
             continue
         mine = [
             replace(table, first=max(first, table.first), last=min(last, table.last))
@@ -187,17 +187,17 @@ def given(spec: str, hz: int = HZ) -> list[CpuTable]:
         UserError: likewise.
     """
     found = told(spec, hz)
-    if _assignments(spec) or _is_file(spec) or len({table.machine for table in found}) > 1:
+    if _assignments(spec) or _is_file(spec) or len({each.table for each in found}) > 1:
         return found
-    return _everywhere(found[0].machine)
+    return _everywhere(found[0].table)
 
 
-def by_machine(tables: Iterable[CpuTable]) -> dict[StateTable, str]:
-    """Return each machine of tables with its CPUs: "0-3,7"; "" for all."""
+def by_table(tables: Iterable[CpuTable]) -> dict[StateTable, str]:
+    """Return each state table with its CPUs: "0-3,7"; "" for all."""
     runs: dict[StateTable, list[CpuTable]] = {}
-    for table in tables:
-        runs.setdefault(table.machine, []).append(table)
-    return {machine: cpus_of(mine) for machine, mine in runs.items()}
+    for each in tables:
+        runs.setdefault(each.table, []).append(each)
+    return {table: cpus_of(mine) for table, mine in runs.items()}
 
 
 def cpus_of(tables: Iterable[CpuTable]) -> str:
@@ -218,7 +218,7 @@ def find(spec: str, hz: int = HZ) -> StateTable:
     Raises:
         UserError: likewise, or its CPUs have different idle states.
     """
-    found = by_machine(told(spec, hz))
+    found = by_table(told(spec, hz))
     if len(found) > 1:
         hint = "" if _assignments(spec) else f"; choose one by a CPU, as in 0={spec}"
         cpus = "; ".join(f"CPU {cpus}" for cpus in found.values())

@@ -25,23 +25,23 @@ _UNFIT = re.compile(r"[^\w.+-]")
 _GOVERNORS_MAX = 60
 
 
-def _option(table: CpuTable) -> str:
+def _option(cpus: CpuTable) -> str:
     """Return the option of the reader that gives it a table."""
-    machine = table.machine
-    request = _TIME_MAX if table.latency_req_us < 0 else table.latency_req_us * 1000
-    polling = sum(spins << k for k, spins in enumerate(machine.polling))
+    table = cpus.table
+    request = _TIME_MAX if cpus.latency_req_us < 0 else cpus.latency_req_us * 1000
+    polling = sum(spins << k for k, spins in enumerate(table.polling))
     states = ";".join(
         f"{plain(name)},{latency},{residency},{round(power / 1000)}"
         for name, latency, residency, power in zip(
-            machine.names,
-            machine.exit_latency_ns,
-            machine.target_residency_ns,
-            machine.power_uw,
+            table.names,
+            table.exit_latency_ns,
+            table.target_residency_ns,
+            table.power_uw,
             strict=True,
         )
     )
     return (
-        f"--machine={table.first}-{table.last};{machine.tick_ns};{request};{table.disabled};"
+        f"--machine={cpus.first}-{cpus.last};{table.tick_ns};{request};{cpus.disabled};"
         f"{polling};{states}"
     )
 
@@ -86,7 +86,7 @@ class Told:
                 told,
                 first=max(told.first, given.first),
                 last=min(told.last, given.last),
-                machine=given.machine,
+                table=given.table,
             )
             for told in self.tables
             for given in self.given
@@ -94,9 +94,9 @@ class Told:
         ]
         return [*self.tables, *self.given, *both]
 
-    def machine(self, cpu: int) -> "StateTable | None":
+    def table(self, cpu: int) -> "StateTable | None":
         """Return the idle states of a CPU; None: not known."""
-        return next((t.machine for t in reversed(self.known()) if t.first <= cpu <= t.last), None)
+        return next((t.table for t in reversed(self.known()) if t.first <= cpu <= t.last), None)
 
     def options(self) -> list[str]:
         """Return the options of the reader; empty where no idle states are known."""
@@ -250,7 +250,7 @@ def table_notes(told: Told, cpus: Sequence[int]) -> list[str]:
     said = []
     for table in told.given:
         mine = [cpu for cpu in cpus if table.first <= cpu <= table.last]
-        kinds = len({own.machine(cpu) for cpu in mine})
+        kinds = len({own.table(cpu) for cpu in mine})
         unsure = not told.tables and (table.first, table.last) == (0, CPUS_MAX)
         if kinds > 1 or (unsure and len(mine) > 1):
             but = f", although the recording tells {kinds} different ones" if kinds > 1 else ""

@@ -102,7 +102,7 @@ def made_from(stream: Stream, count: int, seed: int, slack_ns: int = 0) -> Made:
     return Made(length_ns, timer_ns, busy + slack_ns, condition, idle.conditional)
 
 
-def floor_regret(made: Made, machine: StateTable) -> float | None:
+def floor_regret(made: Made, table: StateTable) -> float | None:
     """Return the floor of a one-shot choice with the generating law known.
 
     That is the regret, in percent, of the best choice among all that know the law, the condition
@@ -121,7 +121,7 @@ def floor_regret(made: Made, machine: StateTable) -> float | None:
     _, member = np.unique(group, return_inverse=True)
     count = np.bincount(member)
     time = np.bincount(member, weights=made.length_ns)
-    model = model_of(machine)
+    model = model_of(table)
     states = list(zip(model.entry_pj, model.power_mw, strict=True))
     known = np.min([entry * count + power * time for entry, power in states], axis=0).sum()
     oracle = np.min([entry + power * made.length_ns for entry, power in states], axis=0).sum()
@@ -214,4 +214,4 @@ def one_shot_floor(recording: Recording) -> float | None:
     law = recording.law
     if law is None:
         raise UserError(f"{recording.path}: is no synthetic stream, so its law is unknown")
-    return floor_regret(make(law["name"], law["count"], law["seed"]), recording.machines[0])
+    return floor_regret(make(law["name"], law["count"], law["seed"]), recording.state_tables[0])

@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.marks import LINES_MAX, MACHINE, OWN_LINES, REQUEST
 from cpuidle_lab.recording.reader import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
 from cpuidle_lab.recording.stock import Told, left_out, omissions, table_notes, told_of
-from cpuidle_lab.states.table import CpuTable, StateTable, check_machine, states_max
+from cpuidle_lab.states.table import CpuTable, StateTable, check_table, states_max
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1
@@ -153,7 +153,7 @@ class Trace:
         cpus: number of CPUs.
         tables: the tables asked for, by name; empty ones where the trace has no such event.
         symbols: table and field: what the numbers mean.
-        machines: idle states of each CPU that the trace describes.
+        state_tables: idle states of each CPU that the trace describes.
         integrity: what is missing.
         omissions: parts of the recording that no figure counts, or only doubtfully, one sentence
             each.
@@ -166,7 +166,7 @@ class Trace:
     cpus: int
     tables: dict[str, pl.DataFrame]
     symbols: dict[tuple[str, str], dict[int, str]]
-    machines: dict[int, StateTable]
+    state_tables: dict[int, StateTable]
     integrity: Integrity
     omissions: list[str] = field(default_factory=list)
     way: str = ""
@@ -200,7 +200,7 @@ class Trace:
         return str(config["kernel"][0]) if config.height else ""
 
 
-def _machine(path: Path, row: dict[str, object]) -> StateTable:
+def _table(path: Path, row: dict[str, object]) -> StateTable:
     count = row["states"]
     assert isinstance(count, int)
     if not 1 <= count <= states_max():
@@ -214,7 +214,7 @@ def _machine(path: Path, row: dict[str, object]) -> StateTable:
     names += [f"state {index}" for index in range(len(names), count)]
     polling, tick = row["polling"], row["tick_ns"]
     assert isinstance(polling, int) and isinstance(tick, int)
-    machine = StateTable(
+    table = StateTable(
         names=tuple(name or f"state {index}" for index, name in enumerate(names[:count])),
         exit_latency_ns=arrays["exit_latency_ns"],
         target_residency_ns=arrays["target_residency_ns"],
@@ -222,15 +222,15 @@ def _machine(path: Path, row: dict[str, object]) -> StateTable:
         polling=tuple(bool(polling >> index & 1) for index in range(count)),
         tick_ns=tick,
     )
-    check_machine(path, machine)
-    return machine
+    check_table(path, table)
+    return table
 
 
 _MACHINE_COLUMNS = ["machine_cpu", "states", "names", "polling", "tick_ns", "exit_latency_ns",
                     "target_residency_ns", "power_mw"]  # fmt: skip
 
 
-def machines_of(
+def state_tables_of(
     path: Path,
     config: pl.DataFrame,
     known: Mapping[int, StateTable] | None = None,
@@ -249,26 +249,26 @@ def machines_of(
     Raises:
         UserError: they contradict themselves, or each other.
     """
-    machines = dict(known or {})
+    state_tables = dict(known or {})
     for row in config.select(_MACHINE_COLUMNS).unique(maintain_order=True).iter_rows(named=True):
-        machine = (told and told.machine(row["machine_cpu"])) or _machine(path, row)
-        if machines.setdefault(row["machine_cpu"], machine) != machine:
+        table = (told and told.table(row["machine_cpu"])) or _table(path, row)
+        if state_tables.setdefault(row["machine_cpu"], table) != table:
             raise UserError(
                 f"{path}: the idle states of CPU {row['machine_cpu']} changed while it was "
                 "recorded; record each machine on its own"
             )
-    return machines
+    return state_tables
 
 
-def name_notes(machines: Mapping[int, StateTable]) -> list[str]:
+def name_notes(state_tables: Mapping[int, StateTable]) -> list[str]:
     """Return a sentence where figures by state have names that not all CPUs have.
 
     Args:
-        machines: idle states by CPU.
+        state_tables: idle states by CPU.
     """
-    if len({machine.names for machine in machines.values()}) < 2:
+    if len({table.names for table in state_tables.values()}) < 2:
         return []
-    cpu = max(machines, key=lambda cpu: machines[cpu].count)
+    cpu = max(state_tables, key=lambda cpu: state_tables[cpu].count)
     return [
         f"CPUs name their idle states differently: figures by state are those of its number on all "
         f"CPUs, under the names of CPU {cpu}"
@@ -276,14 +276,14 @@ def name_notes(machines: Mapping[int, StateTable]) -> list[str]:
 
 
 def _check_indices(
-    path: Path, tables: dict[str, pl.DataFrame], machines: dict[int, StateTable]
+    path: Path, tables: dict[str, pl.DataFrame], state_tables: dict[int, StateTable]
 ) -> None:
-    """Refuse indices that no machine of the trace has."""
-    if not machines:
+    """Refuse indices that no state table of the trace has."""
+    if not state_tables:
         return
-    most = max(machine.count for machine in machines.values())
+    most = max(table.count for table in state_tables.values())
     counts = pl.DataFrame(
-        {"cpu": list(machines), "count": [machine.count for machine in machines.values()]},
+        {"cpu": list(state_tables), "count": [table.count for table in state_tables.values()]},
         schema={"cpu": pl.UInt16, "count": pl.UInt8},
     )
     for name in ("decision", "outcome"):
@@ -437,7 +437,9 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
-    machines = machines_of(path, tables["config"], told=told) if tables["config"].height else {}
+    state_tables = (
+        state_tables_of(path, tables["config"], told=told) if tables["config"].height else {}
+    )
     said = []
     if told:
         notes = table_notes(told, sorted(tables["cpu_idle"]["idle_cpu"].unique()))
@@ -452,16 +454,16 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
             "unknown; record with -e cpuidle_lab (all of its events)"
         )
     _check_unique(path, tables)
-    _check_indices(path, tables, machines)
+    _check_indices(path, tables, state_tables)
     implausible = _drop_implausible(tables)
     return Trace(
         path=path,
         cpus=schema.cpus,
         tables=tables,
         symbols=schema.symbols,
-        machines=machines,
+        state_tables=state_tables,
         integrity=_integrity(tables, ending.events, implausible),
-        omissions=[*said, *name_notes(machines)],
+        omissions=[*said, *name_notes(state_tables)],
         way=told.way if told else "",
         changed=bool(told and told.changed),
         left_out_percent=_left_out_percent(gone, tables["cpu_idle"]),

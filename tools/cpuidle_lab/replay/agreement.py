@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cpuidle_lab.recording.columns import Recording
-from cpuidle_lab.replay.engine import Progress, Run, Settings, check_machine
+from cpuidle_lab.replay.engine import Progress, Run, Settings, check_table
 from cpuidle_lab.replay.library import Governor
 from cpuidle_lab.replay.points import OtherPoints, repeat
 from cpuidle_lab.replay.policies import must_be_trace
@@ -51,10 +51,10 @@ def agreement(
     must_be_trace(recording)
     tunables = Tunables(recording, chosen, settings or {})
     result = Agreement(chosen.spec)
-    for cpu, machine in recording.machines.items():
-        check_machine(str(recording.path), machine)
+    for cpu, table in recording.state_tables.items():
+        check_table(str(recording.path), table)
         source = OtherPoints(recording, cpu, chosen, tunables)
-        with Run(chosen, machine, settings, cpu) as run:
+        with Run(chosen, table, settings, cpu) as run:
             for points, recorded in source.chunks():
                 answers = repeat(run, points, tunables.table(), source.states.data)
                 theirs = recorded["index"].astype(np.int16)

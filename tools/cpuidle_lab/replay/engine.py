@@ -39,21 +39,21 @@ class Run:
     """A policy on one CPU: struct rp_run. For one thread, and closed by `with`.
 
     A thread has one run of a kernel's governor open at a time. With `costs`, the policy is told of
-    one machine and charged by the cost model of another, with as many states.
+    one state table and charged by the cost model of another, with as many states.
     """
 
     def __init__(
         self,
         governor: Governor,
-        machine: StateTable,
+        table: StateTable,
         settings: Settings | None = None,
         cpu: int = 0,
         *,
         costs: StateTable | None = None,
     ):
         self.governor = governor
-        self.machine = machine
-        self._costs = costs or machine
+        self.table = table
+        self._costs = costs or table
         self._cpu = cpu
         self._values = governor.values(settings)
         self._library = governor.library
@@ -67,7 +67,7 @@ class Run:
         values = (ctypes.c_uint32 * max(1, len(self._values)))(*self._values)
         handle = self._library.rp_open(
             ctypes.c_void_p(self.governor.policy),
-            ctypes.byref(c_machine(self.machine, self._cpu)),
+            ctypes.byref(c_machine(self.table, self._cpu)),
             ctypes.byref(c_model(self._costs)),
             values,
         )
@@ -83,7 +83,7 @@ class Run:
     def copy(self) -> "Run":
         """Return a run in the same condition, to be closed by `with`; not of a kernel's governor.
 
-        The machine, the settings and all that was learned are the same; totals go on from here.
+        The state table, the settings and all that was learned are the same; totals go on from here.
         """
         handle = self._library.rp_copy(ctypes.c_void_p(self._handle))
         if not handle:
@@ -147,40 +147,40 @@ class Run:
         return totals
 
 
-def c_machine(machine: StateTable, cpu: int = 0) -> ctypes.Structure:
-    """Return a machine as C has it: struct cil_machine."""
+def c_machine(table: StateTable, cpu: int = 0) -> ctypes.Structure:
+    """Return a state table as C has it: struct cil_machine."""
     state = abi.struct("cil_state")
-    result = abi.struct("cil_machine")(tick_ns=machine.tick_ns, state_count=machine.count, cpu=cpu)
-    for k in range(machine.count):
+    result = abi.struct("cil_machine")(tick_ns=table.tick_ns, state_count=table.count, cpu=cpu)
+    for k in range(table.count):
         result.states[k] = state(
-            exit_latency_ns=machine.exit_latency_ns[k],
-            target_residency_ns=machine.target_residency_ns[k],
-            power_uw=machine.power_uw[k],
-            polling=machine.polling[k],
+            exit_latency_ns=table.exit_latency_ns[k],
+            target_residency_ns=table.target_residency_ns[k],
+            power_uw=table.power_uw[k],
+            polling=table.polling[k],
         )
     return result
 
 
-def c_model(machine: StateTable) -> ctypes.Structure:
-    """Return the cost model of a machine as C has it: struct rp_model."""
-    costs = model_of(machine)
+def c_model(table: StateTable) -> ctypes.Structure:
+    """Return the cost model of a state table as C has it: struct rp_model."""
+    costs = model_of(table)
     model = abi.struct("rp_model")()
-    for k in range(machine.count):
+    for k in range(table.count):
         model.power_mw[k] = costs.power_mw[k]
         model.entry_pj[k] = costs.entry_pj[k]
     return model
 
 
-def check_machine(name: str, machine: StateTable) -> None:
-    """Refuse a machine on which nothing can be replayed.
+def check_table(name: str, table: StateTable) -> None:
+    """Refuse a state table with which nothing can be replayed.
 
     Raises:
         UserError: with the reason.
     """
-    if not 1 <= machine.count <= STATE_MAX:
-        raise UserError(f"{name}: {machine.count} idle states; 1 to {STATE_MAX} can be replayed")
-    if machine.tick_ns <= 0:
-        raise UserError(f"{name}: claims a tick of {machine.tick_ns} ns")
+    if not 1 <= table.count <= STATE_MAX:
+        raise UserError(f"{name}: {table.count} idle states; 1 to {STATE_MAX} can be replayed")
+    if table.tick_ns <= 0:
+        raise UserError(f"{name}: claims a tick of {table.tick_ns} ns")
 
 
 @dataclass
@@ -189,7 +189,7 @@ class Outcome:
 
     Attributes:
         governor: as given.
-        machine: idle states of the CPUs; those with most states where they differ.
+        table: idle states of the CPUs; those with most states where they differ.
         cost_pj: modelled cost of all idle periods.
         oracle_pj: cost of the oracle, which knows each interval.
         idle_ns: length of the intervals played.
@@ -215,7 +215,7 @@ class Outcome:
     """
 
     governor: str
-    machine: StateTable
+    table: StateTable
     cost_pj: float = 0.0
     oracle_pj: float = 0.0
     idle_ns: float = 0.0
@@ -263,7 +263,7 @@ class Outcome:
                 return latency / 1000
         return None
 
-    def add(self, totals: ctypes.Structure, machine: StateTable) -> None:
+    def add(self, totals: ctypes.Structure, table: StateTable) -> None:
         """Add what a run came to."""
         for name, *_ in totals._fields_:
             value = getattr(totals, name)
@@ -271,9 +271,9 @@ class Outcome:
                 getattr(self, name).__iadd__(np.ctypeslib.as_array(value))
             else:
                 setattr(self, name, getattr(self, name) + value)
-        for k in range(machine.count):
+        for k in range(table.count):
             if count := totals.wakeups[k]:
-                latency = machine.exit_latency_ns[k]
+                latency = table.exit_latency_ns[k]
                 self.latency_ns[latency] = self.latency_ns.get(latency, 0) + count
 
 
@@ -283,15 +283,15 @@ def length_of(length_class: int) -> float:
     return float((1 << high) * (1 + low / 4))
 
 
-def _machine_of(recording: Recording, cpu: int) -> StateTable:
-    machine = recording.machines.get(cpu)
-    if machine is None:
+def _table_of(recording: Recording, cpu: int) -> StateTable:
+    table = recording.state_tables.get(cpu)
+    if table is None:
         raise UserError(
             f"{recording.path}: the idle states of CPU {cpu} are unknown, so nothing can be "
             "replayed on it"
         )
-    check_machine(str(recording.path), machine)
-    return machine
+    check_table(str(recording.path), table)
+    return table
 
 
 def _known(recording: Recording, chunk: Mapping[str, Array], governor: Governor) -> None:
@@ -310,9 +310,9 @@ def _play_cpu(
     choices: bool,
     progress: Progress | None,
 ) -> tuple[ctypes.Structure, StateTable, dict[str, Array]]:
-    machine = _machine_of(recording, cpu)
+    table = _table_of(recording, cpu)
     found: list[dict[str, Array]] = []
-    with Run(governor, machine, settings, cpu) as run:
+    with Run(governor, table, settings, cpu) as run:
         for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
             _known(recording, chunk, governor)
             part = run.play(chunk, choices)
@@ -326,7 +326,7 @@ def _play_cpu(
         for name, kind in CHOICE_TYPES.items()
         if choices
     }
-    return totals, machine, joined
+    return totals, table, joined
 
 
 def counterfactual(
@@ -363,8 +363,8 @@ def counterfactual(
             )
         )
     outcome = Outcome(governor.spec, max((part[1] for part in parts), key=lambda m: m.count))
-    for cpu, (totals, machine, found) in zip(cpus, parts, strict=True):
-        outcome.add(totals, machine)
+    for cpu, (totals, table, found) in zip(cpus, parts, strict=True):
+        outcome.add(totals, table)
         if choices:
             outcome.choices[cpu] = found
     return outcome

@@ -17,7 +17,7 @@ import numpy as np
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.columns import Recording
-from cpuidle_lab.replay.engine import Array, Progress, Run, check_machine
+from cpuidle_lab.replay.engine import Array, Progress, Run, check_table
 from cpuidle_lab.replay.library import Governor, governor
 from cpuidle_lab.replay.points import (
     ASKED,
@@ -166,13 +166,13 @@ def _cpu_fidelity(
     progress: Progress | None,
 ) -> Fidelity:
     result = Fidelity(chosen.name)
-    machine = recording.machines.get(cpu)
-    if machine is None:
+    table = recording.state_tables.get(cpu)
+    if table is None:
         return result
-    check_machine(str(recording.path), machine)
+    check_table(str(recording.path), table)
     source = kind(recording, cpu, chosen, tunables)
     unknown = True
-    with Run(chosen, machine, cpu=cpu) as run:
+    with Run(chosen, table, cpu=cpu) as run:
         for points, recorded in source.chunks():
             answers = repeat(run, points, tunables.table(), source.states.data)
             # From a gap to the next start nothing is decided.

@@ -26,7 +26,7 @@ from cpuidle_lab.replay.engine import (
     Settings,
     c_machine,
     c_model,
-    check_machine,
+    check_table,
     fitting,
 )
 from cpuidle_lab.replay.library import LIMITS, TUNABLE_MAX, Governor
@@ -80,7 +80,7 @@ def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
 def _write(
     path: Path,
     governor: Governor,
-    machine: StateTable,
+    table: StateTable,
     cpu: int,
     chunk: Mapping[str, Array],
     settings: Settings | None,
@@ -89,8 +89,8 @@ def _write(
     values = governor.values(settings)
     columns = fitting(chunk, INTERVAL_TYPES)
     with path.open("wb") as stream:
-        stream.write(bytes(c_machine(machine, cpu)))
-        stream.write(bytes(c_model(machine)))
+        stream.write(bytes(c_machine(table, cpu)))
+        stream.write(bytes(c_model(table)))
         stream.write(bytes((ctypes.c_uint32 * TUNABLE_MAX)(*values)))
         stream.write(len(columns["flags"]).to_bytes(8, "little"))
         for column in columns.values():
@@ -102,11 +102,11 @@ def write(
 ) -> None:
     """Write the input of tools/native/count, from the middle of a recording."""
     cpu, chunk = _middle(recording, sample)
-    machine = recording.machines.get(cpu)
-    if machine is None:
+    table = recording.state_tables.get(cpu)
+    if table is None:
         raise UserError(f"{recording.path}: the idle states of CPU {cpu} are unknown")
-    check_machine(str(recording.path), machine)
-    _write(path, governor, machine, cpu, chunk, settings)
+    check_table(str(recording.path), table)
+    _write(path, governor, table, cpu, chunk, settings)
 
 
 def _count(governor: Governor, fill: Callable[[Path], None]) -> float | None:
@@ -136,7 +136,7 @@ def _count(governor: Governor, fill: Callable[[Path], None]) -> float | None:
 
 def of_intervals(
     governor: Governor,
-    machine: StateTable,
+    table: StateTable,
     chunk: Mapping[str, Array],
     settings: Settings | None = None,
 ) -> float | None:
@@ -144,7 +144,7 @@ def of_intervals(
 
     Args:
         governor: who decides.
-        machine: the CPU's idle states.
+        table: the CPU's idle states.
         chunk: columns, as of engine.INTERVAL_TYPES.
         settings: tunables that differ from the default.
 
@@ -156,7 +156,7 @@ def of_intervals(
     """
     if not can_count(governor):
         return None
-    return _count(governor, lambda path: _write(path, governor, machine, 0, chunk, settings))
+    return _count(governor, lambda path: _write(path, governor, table, 0, chunk, settings))
 
 
 def can_count(governor: Governor) -> bool:

@@ -20,7 +20,7 @@ from cpuidle_lab.replay.engine import (
     INTERVAL_TYPES,
     Outcome,
     Run,
-    check_machine,
+    check_table,
     fitting,
 )
 from cpuidle_lab.replay.library import governor
@@ -50,7 +50,7 @@ class Source(Protocol):
         """The CPUs that have rows."""
 
     @property
-    def machines(self) -> dict[int, StateTable]:
+    def state_tables(self) -> dict[int, StateTable]:
         """Idle states by CPU."""
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
@@ -63,9 +63,9 @@ class Source(Protocol):
 class Judge:
     """Charges the recorded idle periods of one CPU; closed by `with`."""
 
-    def __init__(self, machine: StateTable) -> None:
+    def __init__(self, table: StateTable) -> None:
         # The policy is not asked.
-        self._run = Run(governor("oracle"), machine)
+        self._run = Run(governor("oracle"), table)
 
     def __enter__(self) -> "Judge":
         self._run.__enter__()
@@ -136,20 +136,20 @@ def outcome(recording: Source, *, choices: bool = False) -> Outcome:
     """Return what a recording came to under the governor that made it.
 
     Args:
-        recording: with decisions, of machines that are known.
+        recording: with decisions, of CPUs whose state tables are known.
         choices: keep what each interval came to.
 
     Raises:
         UserError: it contradicts itself.
     """
-    machines = recording.machines.values()
-    found = Outcome(RECORDED, max(machines, key=lambda machine: machine.count))
+    state_tables = recording.state_tables.values()
+    found = Outcome(RECORDED, max(state_tables, key=lambda table: table.count))
     for cpu in recording.cpus:
-        machine = recording.machines[cpu]
-        check_machine(str(recording.path), machine)
-        with Judge(machine) as judge:
+        table = recording.state_tables[cpu]
+        check_table(str(recording.path), table)
+        with Judge(table) as judge:
             judged = [judge.judge(*both)[0] for both in _together(recording, cpu)]
             if choices:
                 found.choices[cpu] = joined(judged)
-            found.add(judge.totals(), machine)
+            found.add(judge.totals(), table)
     return found

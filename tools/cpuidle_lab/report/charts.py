@@ -170,9 +170,7 @@ def regret_rows(report: Report) -> Chart:
 def latency(report: Report) -> Chart:
     """Cumulative distribution of the modelled wake-up latency."""
     looks = governor_looks(report)
-    sections, members = rows_by_workload(
-        report, lambda g: bool(g.state_pj) and g.machine is not None
-    )
+    sections, members = rows_by_workload(report, lambda g: bool(g.state_pj) and g.table is not None)
     columns, height, gap = raster(len(sections), 220)
     layout = grid_of_panels(sections, columns, gap=0.04, rows_gap=gap)
     data: list[Trace] = []
@@ -213,12 +211,10 @@ def latency(report: Report) -> Chart:
 
 def latency_points(group: Group) -> list[tuple[float, float]]:
     """Return the distribution: latency in us, and the percentage of wake-ups within it."""
-    assert group.machine is not None
+    assert group.table is not None
     total, reached = sum(group.entries), 0
     points = []
-    for latency_ns, entries in sorted(
-        zip(group.machine.exit_latency_ns, group.entries, strict=True)
-    ):
+    for latency_ns, entries in sorted(zip(group.table.exit_latency_ns, group.entries, strict=True)):
         reached += entries
         if entries and total:
             points.append((latency_ns / 1000, 100 * reached / total))

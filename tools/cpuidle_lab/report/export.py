@@ -31,7 +31,7 @@ def _states(group: Group) -> list[dict[str, Any]]:
 
 
 def _group(report: Report, group: Group) -> dict[str, Any]:
-    known = bool(group.state_pj) and group.machine is not None
+    known = bool(group.state_pj) and group.table is not None
     return {
         "file": str(group.file),
         "governor": group.governor,
@@ -64,7 +64,7 @@ def as_json(report: Report, end: str) -> dict[str, Any]:
                 "file": str(item.path),
                 "cpus": item.cpus,
                 "integrity": asdict(item.integrity) | {"complete": item.integrity.complete},
-                "machines": {str(cpu): describe(machine) for cpu, machine in item.machines.items()},
+                "machines": {str(cpu): describe(table) for cpu, table in item.state_tables.items()},
                 "omissions": item.omissions,
             }
             for item in report.traces

@@ -66,11 +66,11 @@ class Report:
 
     def polling_states(self) -> set[str]:
         """Names of the states in which the CPU spins."""
-        machines = [group.machine for group in self.groups if group.machine]
+        state_tables = [group.table for group in self.groups if group.table]
         return {
             name
-            for machine in machines
-            for name, polling in zip(machine.names, machine.polling, strict=True)
+            for table in state_tables
+            for name, polling in zip(table.names, table.polling, strict=True)
             if polling
         }
 
@@ -132,8 +132,8 @@ def _check_together(traces: Sequence[Trace], groups: Sequence[Group]) -> None:
     """Refuse recordings that cannot be parts of one session."""
     first = traces[0]
     for item in traces[1:]:
-        shared = first.machines.keys() & item.machines.keys()
-        same = all(first.machines[cpu] == item.machines[cpu] for cpu in shared)
+        shared = first.state_tables.keys() & item.state_tables.keys()
+        same = all(first.state_tables[cpu] == item.state_tables[cpu] for cpu in shared)
         if not (shared and same and first.kernel == item.kernel):
             raise UserError(
                 f"{first.path} and {item.path} are not of the same machine and kernel: leave out "

@@ -16,9 +16,9 @@ from cpuidle_lab.view.html_page import (
     Part,
     best_of,
     generator,
-    machine_table,
     meanings,
     pictures,
+    state_table,
     summary,
     table,
     table_cell,
@@ -178,14 +178,14 @@ def _cpus(cpus: Sequence[int]) -> str:
     return f"CPU {cpus[0]}" if len(cpus) == 1 else f"CPUs {', '.join(map(str, cpus))}"
 
 
-def _machines(item: Trace) -> str:
+def _state_tables(item: Trace) -> str:
     kinds: dict[StateTable, list[int]] = {}
-    for cpu, machine in sorted(item.machines.items()):
-        kinds.setdefault(machine, []).append(cpu)
+    for cpu, states in sorted(item.state_tables.items()):
+        kinds.setdefault(states, []).append(cpu)
     return "".join(
         f"<p class='soft'>{_cpus(cpus)}; tick every "
-        f"{machine.tick_ns / 1e6:g} ms</p>{machine_table(machine)}"
-        for machine, cpus in kinds.items()
+        f"{states.tick_ns / 1e6:g} ms</p>{state_table(states)}"
+        for states, cpus in kinds.items()
     )
 
 
@@ -265,7 +265,8 @@ def _recording(report: Report) -> str:
             f'<div class="card table"><h3>{escape(str(item.path))}</h3>'
             f'<p class="soft">{_facts(item)}; {item.integrity.events:,} events; '
             f"{item.integrity.without_outcome:,} decisions without outcome (normal where a "
-            f"governor leaves a CPU)</p>{state}{_machines(item)}{_settings(item)}{_changes(item)}"
+            f"governor leaves a CPU)</p>{state}{_state_tables(item)}"
+            f"{_settings(item)}{_changes(item)}"
             f"{_hints(item)}</div>"
         )
     return "\n".join(cards)

@@ -16,7 +16,7 @@ import yaml
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.host.marks import POLLING, plain
-from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, check_machine
+from cpuidle_lab.states.table import CPUS_MAX, CpuTable, StateTable, check_table
 
 _S = 1_000_000_000
 _TOP = ("states", "tables", "hz", "domains")
@@ -152,16 +152,16 @@ class _File:
         polls = self._polling(told["polling"]) if "polling" in told else name in POLLING
         return name, exit_ns, target_ns, power_uw, polls
 
-    def _machine(self, node: yaml.Node) -> StateTable:
+    def _table(self, node: yaml.Node) -> StateTable:
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             raise self._fault(node, "states must be a list")
         rows = zip(*map(self._state, node.value), strict=True)
         names, exits, targets, powers, polling = rows
-        machine = StateTable(names, exits, targets, powers, polling, _S // self._hz)
-        if fault := power_fault(machine.names, machine.power_uw):
+        table = StateTable(names, exits, targets, powers, polling, _S // self._hz)
+        if fault := power_fault(table.names, table.power_uw):
             raise self._fault(node.value[fault[0]], fault[1])
-        check_machine(f"{self._path}: line {node.start_mark.line + 1}", machine)
-        return machine
+        check_table(f"{self._path}: line {node.start_mark.line + 1}", table)
+        return table
 
     def _by_range(self, node: yaml.Node) -> list[CpuTable]:
         tables: list[CpuTable] = []
@@ -170,8 +170,8 @@ class _File:
                 runs = cpu_runs(ranges)
             except ValueError as error:
                 raise self._fault(key, str(error)) from None
-            machine = self._machine(states)
-            tables += [CpuTable(first, last, machine) for first, last in runs]
+            table = self._table(states)
+            tables += [CpuTable(first, last, table) for first, last in runs]
         if not tables:
             raise self._fault(node, "'tables' is empty")
         try:
@@ -196,7 +196,7 @@ class _File:
             raise self._fault(node, "it must have one of 'states' and 'tables'")
         if "tables" in told:
             return self._by_range(told["tables"][1])
-        return [CpuTable(0, CPUS_MAX, self._machine(told["states"][1]))]
+        return [CpuTable(0, CPUS_MAX, self._table(told["states"][1]))]
 
 
 def read(path: Path, hz: int) -> list[CpuTable]:

@@ -14,7 +14,7 @@ from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.marks import plain
 from cpuidle_lab.states import kernel_tables
 from cpuidle_lab.states.linux_source import NEWEST
-from cpuidle_lab.states.table import CpuTable, StateTable, cpu_table, machine_of, values_of
+from cpuidle_lab.states.table import CpuTable, StateTable, cpu_table, table_of, values_of
 
 HZ = 250
 _S = 1_000_000_000
@@ -91,19 +91,19 @@ class Known:
     Attributes:
         name: as `find` takes it.
         source: where the table is from.
-        machine: its idle states.
+        table: its idle states.
         cpus: the CPUs that have them: "0-3,7"; "" for all.
     """
 
     name: str
     source: str
-    machine: StateTable
+    table: StateTable
     cpus: str = ""
 
 
 def _of_states(states: Iterable[tuple[str, int, int]], hz: int) -> StateTable:
     text = ",".join(f"{plain(name)}:{exit_us}:{target_us}" for name, exit_us, target_us in states)
-    return machine_of(text, _S // hz)
+    return table_of(text, _S // hz)
 
 
 def recorded(hz: int = HZ) -> Iterator[Known]:
@@ -111,8 +111,8 @@ def recorded(hz: int = HZ) -> Iterator[Known]:
     for line in RECORDED.read_text().splitlines():
         if line and not line.startswith("#"):
             name, states = line.split("\t")
-            machine = machine_of(states.replace(" ", ","), _S // hz)
-            yield Known(f"{PEPC}:{name}", "recorded, published with pepc", machine)
+            table = table_of(states.replace(" ", ","), _S // hz)
+            yield Known(f"{PEPC}:{name}", "recorded, published with pepc", table)
 
 
 def built_in(hz: int = HZ) -> Iterator[Known]:

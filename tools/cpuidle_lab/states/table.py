@@ -59,44 +59,44 @@ class CpuTable:
 
     Attributes:
         first, last: numbers of the CPUs.
-        machine: their idle states and tick.
+        table: their idle states and tick.
         latency_req_us: latency request, NO_REQUEST without one.
         disabled: bit k is set if state k was disabled.
     """
 
     first: int
     last: int
-    machine: StateTable
+    table: StateTable
     latency_req_us: int = NO_REQUEST
     disabled: int = 0
 
 
-def check_machine(path: Path | str, machine: StateTable) -> None:
-    """Refuse a machine that cannot be.
+def check_table(path: Path | str, table: StateTable) -> None:
+    """Refuse a state table that cannot be.
 
     Args:
         path: the file or place that describes it, for the message.
-        machine: the machine.
+        table: the state table.
 
     Raises:
         UserError: it has no idle state or too many, or they contradict themselves.
     """
-    latencies, residencies = machine.exit_latency_ns, machine.target_residency_ns
-    if not 1 <= machine.count <= states_max() or not (
-        len(latencies) == len(residencies) == len(machine.power_uw) == machine.count
+    latencies, residencies = table.exit_latency_ns, table.target_residency_ns
+    if not 1 <= table.count <= states_max() or not (
+        len(latencies) == len(residencies) == len(table.power_uw) == table.count
     ):
-        raise UserError(f"{path}: claims a machine with {machine.count} idle states")
+        raise UserError(f"{path}: claims a machine with {table.count} idle states")
     if not all(0 <= value < _STATE_TIME_MAX for value in (*latencies, *residencies)):
         raise UserError(f"{path}: claims idle states with impossible times")
-    if not all(0 <= power <= _POWER_MAX_UW for power in machine.power_uw):
+    if not all(0 <= power <= _POWER_MAX_UW for power in table.power_uw):
         raise UserError(f"{path}: claims idle states with impossible powers")
     if list(residencies) != sorted(residencies):
         raise UserError(f"{path}: claims idle states that are not sorted by target residency")
-    if any(machine.polling[1:]):
+    if any(table.polling[1:]):
         # The oracle would enter it again and again, and be dearer than others.
         raise UserError(f"{path}: claims a polling state that is not the first")
-    if not _TICK_MIN <= machine.tick_ns <= _TICK_MAX:
-        raise UserError(f"{path}: claims a scheduler tick of {machine.tick_ns} ns")
+    if not _TICK_MIN <= table.tick_ns <= _TICK_MAX:
+        raise UserError(f"{path}: claims a scheduler tick of {table.tick_ns} ns")
 
 
 def _micro(text: str) -> int:
@@ -111,8 +111,8 @@ def _micro(text: str) -> int:
     return int(match[1] + (match[2] or "").ljust(3, "0"))
 
 
-def machine_of(states: str, tick_ns: int) -> StateTable:
-    """Return the machine of NAME:EXIT_US:TARGET_US[:POWER_MW],...
+def table_of(states: str, tick_ns: int) -> StateTable:
+    """Return the state table of NAME:EXIT_US:TARGET_US[:POWER_MW],...
 
     Raises:
         ValueError: the text has another form.
@@ -130,24 +130,24 @@ def machine_of(states: str, tick_ns: int) -> StateTable:
     )
 
 
-def machine_line(machine: StateTable, cpus: str) -> str:
+def machine_line(table: StateTable, cpus: str) -> str:
     """Return the line that tells the idle states of some CPUs.
 
     Args:
-        machine: the states and the tick.
+        table: the states and the tick.
         cpus: their numbers, as in "0-3".
     """
     states = ",".join(
         f"{plain(name)}:{latency // 1000}:{residency // 1000}:{power // 1000}"
         for name, latency, residency, power in zip(
-            machine.names,
-            machine.exit_latency_ns,
-            machine.target_residency_ns,
-            machine.power_uw,
+            table.names,
+            table.exit_latency_ns,
+            table.target_residency_ns,
+            table.power_uw,
             strict=True,
         )
     )
-    return f"{MACHINE}cpus={cpus} tick_ns={machine.tick_ns} states={states}"
+    return f"{MACHINE}cpus={cpus} tick_ns={table.tick_ns} states={states}"
 
 
 def values_of(line: str) -> dict[str, str]:
@@ -167,10 +167,10 @@ def cpu_table(path: Path, words: dict[str, str]) -> CpuTable:
     """
     try:
         first, _, last = words["cpus"].partition("-")
-        table = CpuTable(
+        found = CpuTable(
             int(first),
             int(last or first),
-            machine_of(words["states"], int(words["tick_ns"])),
+            table_of(words["states"], int(words["tick_ns"])),
             int(words.get("latency_req_us", "-1")),
             int(words.get("disabled", "0"), 0) & 0xFFFF,
         )
@@ -179,5 +179,5 @@ def cpu_table(path: Path, words: dict[str, str]) -> CpuTable:
             f"{path}: has a line 'stock machine' that cannot be read; give the idle states with "
             "--machine"
         ) from None
-    check_machine(path, table.machine)
-    return table
+    check_table(path, found.table)
+    return found

@@ -31,7 +31,7 @@ class Piece(Recording):
 
     Attributes:
         path: of the recording, and which part of it, for the user.
-        machines: idle states by CPU.
+        state_tables: idle states by CPU.
         cpus: the CPUs that have rows.
     """
 
@@ -39,12 +39,12 @@ class Piece(Recording):
         self,
         path: Path,
         folder: Path,
-        machines: Mapping[int, StateTable],
+        state_tables: Mapping[int, StateTable],
         stretches: Mapping[int, slice],
     ) -> None:
         """Name the files; `folder` has one for each CPU and column, see spread()."""
         self.path = path
-        self.machines = dict(machines)
+        self.state_tables = dict(state_tables)
         self.cpus = sorted(stretches)
         self._folder = folder
         self._stretches = dict(stretches)
@@ -71,12 +71,12 @@ class Piece(Recording):
         return sum(len(self.column(number, "flags")) for number in which)
 
     def digest(self) -> str:
-        """Return a hash of the intervals, the machines and the cost model."""
+        """Return a hash of the intervals, the state tables and the cost model."""
         total = hashlib.sha256()
         for cpu in self.cpus:
-            machine = self.machines[cpu]
-            total.update(json.dumps([cpu, describe(machine)]).encode())
-            total.update(bytes(engine.c_model(machine)))
+            table = self.state_tables[cpu]
+            total.update(json.dumps([cpu, describe(table)]).encode())
+            total.update(bytes(engine.c_model(table)))
             for chunk in self.intervals(cpu):
                 for values in chunk.values():
                     total.update(np.ascontiguousarray(values).data)
@@ -105,7 +105,7 @@ class Piece(Recording):
                     "give more traces, or --hold-out"
                 )
             path = self.path.with_name(f"{self.path.name} ({title})")
-            pieces.append(Piece(path, self._folder, self.machines, rows))
+            pieces.append(Piece(path, self._folder, self.state_tables, rows))
         return pieces[0], pieces[1]
 
 
@@ -127,7 +127,7 @@ def spread(recording: Recording, path: Path, folder: Path) -> Piece:
         folder: is made.
 
     Raises:
-        UserError: it has no intervals, or machines on which nothing can be replayed.
+        UserError: it has no intervals, or state tables with which nothing can be replayed.
     """
     folder.mkdir()
     stretches = {}
@@ -158,11 +158,11 @@ def spread(recording: Recording, path: Path, folder: Path) -> Piece:
     if not stretches:
         raise UserError(f"{path}: holds no idle interval")
     for cpu in stretches:
-        if cpu not in recording.machines:
+        if cpu not in recording.state_tables:
             raise UserError(f"{path}: the idle states of CPU {cpu} are unknown")
-        engine.check_machine(str(path), recording.machines[cpu])
-    machines = {cpu: recording.machines[cpu] for cpu in stretches}
-    return Piece(path, folder, machines, stretches)
+        engine.check_table(str(path), recording.state_tables[cpu])
+    state_tables = {cpu: recording.state_tables[cpu] for cpu in stretches}
+    return Piece(path, folder, state_tables, stretches)
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,9 @@ def _us(ns: int) -> str:
     return f"{ns / 1000:g}"
 
 
-def machine_table(machine: "StateTable") -> str:
+def state_table(states: "StateTable") -> str:
     """Return the table of a machine's idle states, as the model knows them."""
-    model = model_of(machine)
+    model = model_of(states)
     source = "derived, illustrative" if model.derived else "as recorded"
     heads = [
         table_head("Idle state"),
@@ -123,13 +123,13 @@ def machine_table(machine: "StateTable") -> str:
     rows = [
         [
             table_cell(escape(name)),
-            table_cell(_us(machine.exit_latency_ns[k])),
-            table_cell(_us(machine.target_residency_ns[k])),
+            table_cell(_us(states.exit_latency_ns[k])),
+            table_cell(_us(states.target_residency_ns[k])),
             table_cell(f"{model.power_mw[k]:{'.0f' if model.derived else '.10g'}}"),
             table_cell(f"{model.entry_pj[k] / 1e6:,.3f}"),
-            table_cell("yes" if machine.polling[k] else ""),
+            table_cell("yes" if states.polling[k] else ""),
         ]
-        for k, name in enumerate(machine.names)
+        for k, name in enumerate(states.names)
     ]
     return table(heads, rows)
 

@@ -28,7 +28,7 @@ class _Collected:
         self.trace = trace
         self.told = told
         self.symbols: dict[tuple[str, str], dict[int, str]] = {}
-        self.machines: dict[int, StateTable] = {}
+        self.state_tables: dict[int, StateTable] = {}
         self.kernel = ""
         self.lost_known = 0
         self.lost_unknown = 0
@@ -46,7 +46,7 @@ class _Collected:
 
     def note(self, table: str, frame: pl.DataFrame) -> None:
         if table == "config":
-            self.machines = tr.machines_of(self.trace, frame, self.machines, self.told)
+            self.state_tables = tr.state_tables_of(self.trace, frame, self.state_tables, self.told)
             self.kernel = self.kernel or str(frame["kernel"][0])
         elif table in ("idle", "interval"):
             self.cpus.add(int(frame["cpu"][0]))
@@ -64,7 +64,7 @@ class _Collected:
             "kind": kind,
             "source": str(self.trace),
             "kernel": self.kernel,
-            "machines": {cpu: describe(machine) for cpu, machine in self.machines.items()},
+            "machines": {cpu: describe(table) for cpu, table in self.state_tables.items()},
             "integrity": integrity,
             "unplaced": ending.unplaced,
             "symbols": symbols,
@@ -141,11 +141,11 @@ def _give(recording: Recording, given: Sequence[CpuTable]) -> None:
     Raises:
         UserError: a CPU has none then.
     """
-    own = [CpuTable(cpu, cpu, machine) for cpu, machine in recording.machines.items()]
+    own = [CpuTable(cpu, cpu, table) for cpu, table in recording.state_tables.items()]
     told = Told(own, given=given)
-    found = {cpu: told.machine(cpu) for cpu in recording.cpus}
-    recording.machines = {cpu: machine for cpu, machine in found.items() if machine}
-    if bare := [cpu for cpu in recording.cpus if cpu not in recording.machines]:
+    found = {cpu: told.table(cpu) for cpu in recording.cpus}
+    recording.state_tables = {cpu: table for cpu, table in found.items() if table}
+    if bare := [cpu for cpu in recording.cpus if cpu not in recording.state_tables]:
         raise UserError(
             f"{recording.path}: no table has CPU {cpu_list(bare)}; --machine RANGE=MACHINE,... "
             "must name each CPU of a Parquet directory"

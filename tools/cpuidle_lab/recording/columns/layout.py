@@ -162,7 +162,7 @@ def with_answers(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def describe(machine: StateTable) -> dict[str, object]:
-    """Return a machine as JSON has it: times in ns, powers in mW."""
-    told = asdict(machine)
+def describe(table: StateTable) -> dict[str, object]:
+    """Return a state table as JSON has it: times in ns, powers in mW."""
+    told = asdict(table)
     return told | {"power_mw": [uw / 1000 for uw in told.pop("power_uw")]}

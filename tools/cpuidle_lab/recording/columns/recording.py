@@ -19,12 +19,12 @@ from cpuidle_lab.recording.columns.checks import (
 from cpuidle_lab.recording.columns.layout import FORMAT, LAYOUTS, META, Columns, in_memory
 from cpuidle_lab.recording.columns.writer import Part
 from cpuidle_lab.recording.trace import Integrity
-from cpuidle_lab.states.table import StateTable, check_machine
+from cpuidle_lab.states.table import StateTable, check_table
 
 
-def _machine(where: Path, text: Mapping[str, Any]) -> StateTable:
+def _table(where: Path, text: Mapping[str, Any]) -> StateTable:
     try:
-        machine = StateTable(
+        table = StateTable(
             names=tuple(str(name) for name in text["names"]),
             exit_latency_ns=tuple(int(value) for value in text["exit_latency_ns"]),
             target_residency_ns=tuple(int(value) for value in text["target_residency_ns"]),
@@ -34,8 +34,8 @@ def _machine(where: Path, text: Mapping[str, Any]) -> StateTable:
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where}: describes a machine that cannot be read: {error!r}") from None
-    check_machine(where, machine)
-    return machine
+    check_table(where, table)
+    return table
 
 
 class Recording:
@@ -46,7 +46,7 @@ class Recording:
         kind: TRACE, CPU_IDLE or SYNTH.
         source: the trace's path, or the law of a synthetic stream.
         kernel: release of the kernel that recorded it, "" if unknown.
-        machines: idle states by CPU; empty where nothing tells of them.
+        state_tables: idle states by CPU; empty where nothing tells of them.
         integrity: counts of missing events.
         unplaced: decisions in no interval, since the idle states were not known yet.
         symbols: meanings of numbers, by table and column.
@@ -89,8 +89,8 @@ class Recording:
         self.law: dict[str, Any] | None = meta.get("law")
         self.stock: dict[str, Any] | None = meta.get("stock")
         self.cpus = [int(cpu) for cpu in meta["cpus"]]
-        self.machines = {
-            int(cpu): _machine(self.path, text) for cpu, text in meta.get("machines", {}).items()
+        self.state_tables = {
+            int(cpu): _table(self.path, text) for cpu, text in meta.get("machines", {}).items()
         }
         given = meta.get("integrity") or {}
         self.integrity = Integrity(
@@ -149,12 +149,12 @@ class Recording:
     def _checked(
         self, table: str, cpu: int, columns: Sequence[str] | None
     ) -> Iterator[tuple[pl.DataFrame, Columns]]:
-        machine = self.machines.get(cpu)
+        states = self.state_tables.get(cpu)
         last: dict[str, int] = {}
         for frame in self.frames(table, cpu, columns):
             check_answers(self.path, frame)
             values = in_memory(frame)
-            wrong = contradiction(values, machine.count if machine else None, last)
+            wrong = contradiction(values, states.count if states else None, last)
             if wrong:
                 raise UserError(f"{self.path}: its table '{table}' of CPU {cpu} {wrong}")
             yield frame, values
