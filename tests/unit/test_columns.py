@@ -610,7 +610,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            env={**os.environ, "PYTHONPATH": str(Path(co.__file__).parents[2])},
+            env={**os.environ, "PYTHONPATH": str(Path(co.__file__).parents[3])},
         )
         peaks.append(int(done.stdout))
     reader_small, writer_small, reader_large, writer_large = peaks
