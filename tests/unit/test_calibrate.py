@@ -447,7 +447,7 @@ def test_a_state_that_never_pays_is_said_to_be_one() -> None:
     states[0].table_latency_us = 0
     notes = calibrate._notes(states, ("intel-rapl:0",), 0.0)
     assert "C6: never pays: no stay makes it the cheapest state" in notes
-    found = result.Result(
+    found = result.Calibration(
         states, "6.12", "intel_idle", 2, 1000, 4000, ("intel-rapl:0",), 0.0, notes
     )
     assert [row[0] for row in result.rows(found) if "never pays" in row] == ["C6"]
@@ -483,7 +483,9 @@ def test_the_machine_file_has_the_measured_figures_for_replay(tmp_path: Path) ->
     states[0].table_latency_us = 0
     for state, late_us in zip(states, (4.0, 6.0, 99.0), strict=True):
         state.late_us["timer asleep"] = [late_us] * 3
-    found = result.Result(states, "6.12", "intel_idle", 2, 1000, 4000, ("intel-rapl:0",), 0.0, [])
+    found = result.Calibration(
+        states, "6.12", "intel_idle", 2, 1000, 4000, ("intel-rapl:0",), 0.0, []
+    )
     target = tmp_path / "machine.yaml"
     target.write_text(result.as_machine(found))
     machine = state_tables.find(str(target))
@@ -510,7 +512,7 @@ def test_the_machine_file_has_the_powers_of_all_states_or_of_none(
     for state, power in zip(states, figures, strict=True):
         if power is None:
             state.power_mw = None
-    found = result.Result(states, "6.12", "x", 2, 1000, 4000, ("intel-rapl:0",), 0.0, [])
+    found = result.Calibration(states, "6.12", "x", 2, 1000, 4000, ("intel-rapl:0",), 0.0, [])
     target = tmp_path / "machine.yaml"
     target.write_text(result.as_machine(found))
     assert state_tables.find(str(target)).power_uw == powers_uw

@@ -32,7 +32,7 @@ class Waits(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Effort:
     """Extent of a measurement.
 
     Attributes:
@@ -187,7 +187,7 @@ def periods_us(state: State) -> tuple[int, ...]:
     return least, 3 * least, max(50_000, 10 * least)
 
 
-def measure_latency(bench: Bench, state: State, plan: Plan) -> None:
+def measure_latency(bench: Bench, state: State, effort: Effort) -> None:
     """Fill in the lateness of wake-ups by timer and IPI, with another core asleep and awake."""
     peers = bench.peers
     others = {
@@ -201,7 +201,7 @@ def measure_latency(bench: Bench, state: State, plan: Plan) -> None:
         if other is None:
             continue
         text = bench.run(
-            "latency", way, peers.cpu, other, int(kind == "awake"), period_us, plan.wakeups
+            "latency", way, peers.cpu, other, int(kind == "awake"), period_us, effort.wakeups
         )
         state.late_us[f"{way} {kind}"] = [int(line) / 1000 for line in text.split()]
 
@@ -220,7 +220,7 @@ def _demotion(bench: Bench, state: State, found: Stretch) -> tuple[float, float]
 
 
 def measure_stays(
-    bench: Bench, states: list[State], index: int, plan: Plan, busy_mw: float | None
+    bench: Bench, states: list[State], index: int, effort: Effort, busy_mw: float | None
 ) -> None:
     """Fill in the repetitions of power and entry energy, and whether the state was entered.
 
@@ -228,9 +228,9 @@ def measure_stays(
     """
     state = states[index]
     used = spent = 0.0
-    for _ in range(plan.repetitions if busy_mw is not None else 1):
+    for _ in range(effort.repetitions if busy_mw is not None else 1):
         found = [
-            stretch(bench, len(states), index, period_us, plan.seconds)
+            stretch(bench, len(states), index, period_us, effort.seconds)
             for period_us in periods_us(state)
         ]
         used += sum(s.time_us for s in found)
@@ -245,18 +245,20 @@ def measure_stays(
         except ValueError:
             break
     state.share = used / (used + spent) if used + spent else 0.0
-    if not state.entered or len(state.repetitions) < plan.repetitions:
+    if not state.entered or len(state.repetitions) < effort.repetitions:
         state.repetitions.clear()
 
 
-def measure(bench: Bench, isolation: Isolation, states: list[State], plan: Plan) -> float | None:
+def measure(
+    bench: Bench, isolation: Isolation, states: list[State], effort: Effort
+) -> float | None:
     """Measure all states; return the power of a busy CPU in mW, None without an energy counter."""
     isolation.only(0)
-    busy_mw = busy_power(bench, states, plan.seconds / 2) if bench.zone else None
+    busy_mw = busy_power(bench, states, effort.seconds / 2) if bench.zone else None
     for index, state in enumerate(states):
         bench.say(f"{state.name}: latency")
         isolation.only(index)
-        measure_latency(bench, state, plan)
+        measure_latency(bench, state, effort)
         bench.say(f"{state.name}: stays")
-        measure_stays(bench, states, index, plan, busy_mw)
+        measure_stays(bench, states, index, effort, busy_mw)
     return busy_mw

@@ -27,7 +27,7 @@ HEAD = (
 
 
 @dataclass(frozen=True)
-class Result:
+class Calibration:
     """A calibration.
 
     Attributes:
@@ -81,7 +81,7 @@ def _one(found: tuple[float, float] | None) -> str:
     return f"{found[0]:,.1f}" if found else "?"
 
 
-def rows(result: Result) -> list[list[str]]:
+def rows(result: Calibration) -> list[list[str]]:
     """Return a row of HEAD for each state."""
     found = []
     for state in result.states:
@@ -110,7 +110,7 @@ def rows(result: Result) -> list[list[str]]:
     return found
 
 
-def as_text(result: Result) -> str:
+def as_text(result: Calibration) -> str:
     """Return the driver's table beside the measured one, as text."""
     table = [list(HEAD), *rows(result)]
     widths = [max(len(row[n]) for row in table) for n in range(len(HEAD))]
@@ -118,7 +118,7 @@ def as_text(result: Result) -> str:
     return "\n".join([*lines, *result.notes]) + "\n"
 
 
-def as_page(result: Result) -> str:
+def as_page(result: Calibration) -> str:
     """Return the same as an HTML page."""
     cells = [[table_cell(escape(cell)) for cell in row] for row in rows(result)]
     kinds = ["off" if state.never_pays else "" for state in result.states]
@@ -138,7 +138,7 @@ def as_page(result: Result) -> str:
     )
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: Calibration) -> dict[str, Any]:
     """Return everything as one object; null where something is unknown."""
 
     def known(value: Value | None) -> dict[str, float | None] | None:
@@ -192,7 +192,7 @@ def as_json(result: Result) -> dict[str, Any]:
     }
 
 
-def as_machine(result: Result) -> str:
+def as_machine(result: Calibration) -> str:
     """Return the machine file: YAML that commands take as a machine.
 
     Times never fall from one state to the next, and powers never rise, as every state table has

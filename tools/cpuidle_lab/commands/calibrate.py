@@ -64,15 +64,15 @@ def packages(_args: argparse.Namespace) -> tuple[str, ...]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    plan = measure.Plan()
+    effort = measure.Effort()
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="write the machine file (YAML)")
     add("--page", type=Path, metavar="FILE", help="write a page with both tables")
-    add("--wakeups", type=_number(20, 10_000), default=plan.wakeups, metavar="N",
+    add("--wakeups", type=_number(20, 10_000), default=effort.wakeups, metavar="N",
         help="wake-ups of each series of latencies (default: %(default)s)")  # fmt: skip
-    add("--duration", type=_number(0.2, 600), default=plan.seconds, metavar="S",
+    add("--duration", type=_number(0.2, 600), default=effort.seconds, metavar="S",
         help="of each stretch for power (default: %(default)s)")  # fmt: skip
-    add("--repetitions", type=_number(2, 100), default=plan.repetitions, metavar="N",
+    add("--repetitions", type=_number(2, 100), default=effort.repetitions, metavar="N",
         help="of each stretch; more narrow the intervals (default: %(default)s)")  # fmt: skip
     add("--force", action="store_true", help="measure a busy machine, and replace files")
     add("--json", action="store_true", help="print everything as JSON")
@@ -190,7 +190,7 @@ def _outputs(args: argparse.Namespace) -> dict[Path, files.Foreign]:
     return {path: files.unless_forced(each, args.force) for path, each in found.items()}
 
 
-def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> result.Result:
+def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> result.Calibration:
     """Measure the machine; its settings are as before at the end.
 
     Raises:
@@ -218,14 +218,14 @@ def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> res
         bench = measure.Bench(
             machine, cpus, topology.peers(tree, cpus), program(), waiter, zones, say
         )
-        plan = measure.Plan(int(args.wakeups), args.duration, int(args.repetitions))
+        effort = measure.Effort(int(args.wakeups), args.duration, int(args.repetitions))
         with isolate.isolation(tree, cpus, len(states)) as isolation:
-            busy_mw = measure.measure(bench, isolation, states, plan)
+            busy_mw = measure.measure(bench, isolation, states, effort)
     model.judge(states)
     notes = _notes(states, zones, busy)
     driver = machine.driver() or "unknown driver"
     hz = ticks_per_second(machine)
-    return result.Result(
+    return result.Calibration(
         states, machine.kernel(), driver, len(cpus), hz, busy_mw, zones, busy, notes
     )
 

@@ -15,7 +15,7 @@ from cpuidle_lab.base.settings import add_settings
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.host import capture_script, idle_states
-from cpuidle_lab.host.capture import OUR_EVENTS, Plan, Result, record
+from cpuidle_lab.host.capture import OUR_EVENTS, Capture, Plan, record
 from cpuidle_lab.host.machine import Machine
 
 NAME = "capture"
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _report(machine: Machine, plan: Plan, result: Result) -> None:
+def _report(machine: Machine, plan: Plan, result: Capture) -> None:
     if result.exit_code:
         print(f"cpuidle-lab: the workload ended with {result.exit_code}", file=sys.stderr)
     if result.lost_events:
@@ -167,7 +167,7 @@ def _report(machine: Machine, plan: Plan, result: Result) -> None:
         )
 
 
-def _envelope(machine: Machine, plan: Plan, result: Result, start: datetime) -> dict[str, object]:
+def _envelope(machine: Machine, plan: Plan, result: Capture, start: datetime) -> dict[str, object]:
     return {
         "command": NAME,
         "version": __version__,

@@ -336,7 +336,7 @@ def _end_phase(machine: Machine) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Result:
+class Capture:
     """Result of a session.
 
     Attributes:
@@ -385,7 +385,7 @@ def _describe_end(machine: Machine) -> None:
         machine.tree.write(_MARKER, line.replace(MACHINE, END, 1))
 
 
-def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Result:
+def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Capture:
     """Carry out the plan; afterwards the machine is as before, also where something failed.
 
     Args:
@@ -427,6 +427,6 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Resul
         lost = recorder.finish()
         switched = machine.governor() != governor
         told = (way.name, way.why) if way else ("", "")
-        result = Result(code, governor, switched, lost, seconds, tuple(sorted(unread)), *told)
+        result = Capture(code, governor, switched, lost, seconds, tuple(sorted(unread)), *told)
         recorder.trace.replace(new)
     return result

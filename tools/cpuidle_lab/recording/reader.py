@@ -183,7 +183,7 @@ def native_reader() -> Path:
     )
 
 
-class _Stream:
+class _Messages:
     """The reader's output, message by message."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
@@ -313,7 +313,7 @@ def _read(
     )
     try:
         assert process.stdout is not None
-        yield from _messages(path, _Stream(process.stdout))
+        yield from _messages(path, _Messages(process.stdout))
     finally:
         process.kill()
         process.wait()
@@ -321,7 +321,7 @@ def _read(
             process.stdout.close()
 
 
-def _messages(path: Path, stream: _Stream) -> Iterator[Schema | Chunk | Ending]:
+def _messages(path: Path, stream: _Messages) -> Iterator[Schema | Chunk | Ending]:
     schema = Schema()
     while True:
         message = stream.message()

@@ -23,7 +23,7 @@ from cpuidle_lab.replay import library
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.tune import search
 from cpuidle_lab.tune.pieces import figures, gather
-from cpuidle_lab.tune.result import PICKS, Result, Row, front
+from cpuidle_lab.tune.result import PICKS, Row, Tuning, front
 from cpuidle_lab.tune.space import defaults, ranges
 
 STUDIES = TOP / "build" / "tune"
@@ -112,7 +112,7 @@ class Job:
             line = bar.add_task("", total=self.task.trials)
             search.search(self.task, self.args.jobs, lambda done: bar.update(line, completed=done))
 
-    def run(self) -> Result:
+    def run(self) -> Tuning:
         """Search, and judge what was found.
 
         Raises:
@@ -143,7 +143,7 @@ class Job:
                 )
                 for point in points
             ]
-        return Result(
+        return Tuning(
             governor=self.args.governor,
             searched=searched,
             split=self.split,

@@ -137,7 +137,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Result:
+class Tuning:
     """All that is printed.
 
     Attributes:
