@@ -217,7 +217,7 @@ def test_a_million_markers_are_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "marks.dat"
     trace.write_large(path, MARKERS)
     tracemalloc.start()
-    assert tr.told_by(path) is None
+    assert tr.context_in(path) is None
     assert tracemalloc.get_traced_memory()[1] < MEMORY
     marks = pl.DataFrame({"ts": range(MARKERS)}).with_columns(text=pl.format("m {}", "ts"))
     tracemalloc.reset_peak()
@@ -234,7 +234,7 @@ def test_lines_of_a_recorder_without_end_are_refused(
     for n in range(21):
         trace.mark(0, 1000 + n, "phase governor=menu workload=a")
     with pytest.raises(UserError, match="has more than 20 lines of its recorder"):
-        tr.told_by(trace.write(tmp_path / "marks.dat"))
+        tr.context_in(trace.write(tmp_path / "marks.dat"))
 
 
 def test_a_part_of_long_texts_is_written_early(

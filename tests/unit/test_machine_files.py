@@ -12,7 +12,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.formats.writer import Event, Writer
-from cpuidle_lab.recording.stock import Told, told_of
+from cpuidle_lab.recording.stock import Context, context_of
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import CPUS_MAX, CpuTable
 from tests.unit.kernel_events import EXIT, MS
@@ -164,17 +164,17 @@ def test_powers_that_cannot_count_are_refused(
 
 def test_a_line_of_a_recording_may_have_fractions_of_powers() -> None:
     line = "stock machine cpus=0-0 tick_ns=4000000 states=A:1:1:2.9,B:2:9:0.4"
-    told = told_of(Path("a"), [(0, line)])
+    told = context_of(Path("a"), [(0, line)])
     assert told and told.tables[0].table.power_uw == (2900, 400)
     with pytest.raises(UserError, match="cannot be read"):
-        told_of(Path("a"), [(0, line.replace("2.9", "2.9001"))])
+        context_of(Path("a"), [(0, line.replace("2.9", "2.9001"))])
 
 
 def test_fractions_of_powers_last_through_columns(tmp_path: Path) -> None:
     path = two_kinds(tmp_path / "a.dat")
     given = state_tables.given(written(tmp_path, powers(2.9, 1.4, 0.4)))
-    told = Told(given=given)
-    columns.write(path, tmp_path / "out", told=told)
+    told = Context(given=given)
+    columns.write(path, tmp_path / "out", context=told)
     machine = columns.Recording(tmp_path / "out").state_tables[0]
     assert machine.power_uw == (2900, 1400, 400) and not model_of(machine).derived
 
@@ -301,7 +301,7 @@ def test_latency_requests_stay_those_of_the_recording() -> None:
     machine = state_tables.find("skx")
     own = [CpuTable(0, 3, machine, 7, 2), CpuTable(2, 2, machine, 9, 4)]
     other = state_tables.find("icx")
-    known = Told(own, given=[CpuTable(1, 2, other)]).known()
+    known = Context(own, given=[CpuTable(1, 2, other)]).known()
     said = {cpu: next(t for t in reversed(known) if t.first <= cpu <= t.last) for cpu in range(4)}
     assert [said[cpu].latency_req_us for cpu in range(4)] == [7, 7, 9, 7]
     assert [said[cpu].table == other for cpu in range(4)] == [False, True, True, False]

@@ -14,7 +14,7 @@ from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.recording import state_tables
-from cpuidle_lab.recording.stock import told_of
+from cpuidle_lab.recording.stock import context_of
 from cpuidle_lab.states import kernel_tables, machines
 from cpuidle_lab.states.table import check_table
 from tests.unit import recorded
@@ -77,7 +77,7 @@ def test_an_impossible_power_is_refused(tmp_path: Path, power_mw: int) -> None:
         state_tables.find(str(path))
     line = f"stock machine cpus=0-0 tick_ns=4000000 states=A:1:1:{power_mw}"
     with pytest.raises(UserError, match="impossible powers"):
-        told_of(path, [(0, line)])
+        context_of(path, [(0, line)])
     path.write_text(f"states:\n- {state.format(2**32 // 1000)}\n")
     assert state_tables.find(str(path)).power_uw == (2**32 // 1000 * 1000,)
 

@@ -19,7 +19,7 @@ from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.recording import columns
-from cpuidle_lab.recording.stock import told_of
+from cpuidle_lab.recording.stock import context_of
 from cpuidle_lab.states import machines
 from tests.unit import recorded
 from tests.unit.kernel_events import MS
@@ -221,7 +221,7 @@ def test_the_script_by_hand_tells_the_same_idle_states(
         (root / f"sys/devices/system/cpu/cpu0/cpuidle/state{k}/power").write_text(f"{power}\n")
     by_hand(hand)
     lines = [(0, line) for line in (root / "arguments").read_text().splitlines()]
-    told = told_of(root, lines)
+    told = context_of(root, lines)
     assert told is not None and told.tables[0].latency_req_us == limit
     assert told.tables == machines.tables_of(hand)
     assert told.tables[0].table.power_uw[:3] == (1_500_000, 9000, 0)

@@ -14,7 +14,7 @@ from cpuidle_lab.figures.cpu_idle import Untimed, facts, judge
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event
-from cpuidle_lab.recording.stock import told_of
+from cpuidle_lab.recording.stock import context_of
 from cpuidle_lab.states.costs import model_of
 from tests.unit.kernel_events import EXIT, MS, Kernel, bare, periods
 
@@ -588,11 +588,11 @@ def test_a_state_that_the_machine_lacks_is_refused(tmp_path: Path) -> None:
 )
 def test_a_table_that_cannot_be_is_refused(line: str) -> None:
     with pytest.raises(UserError):
-        told_of(Path("x"), [(1, line)])
+        context_of(Path("x"), [(1, line)])
 
 
 def test_a_trace_without_our_lines_tells_nothing() -> None:
-    assert told_of(Path("x"), [(1, "phase governor=menu workload=a"), (2, "hello")]) is None
+    assert context_of(Path("x"), [(1, "phase governor=menu workload=a"), (2, "hello")]) is None
 
 
 def test_compare_replays_a_recording_without_the_module(

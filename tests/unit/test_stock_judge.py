@@ -191,7 +191,7 @@ def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
     session.phase("menu_ng", "hackbench", 5_000_000)
     path = tmp_path / "large.dat"
     session.trace.write_large(path, 2_500_000)
-    told = tr.told_by(path, both=True)
+    told = tr.context_in(path, both=True)
     assert told and path.stat().st_size > 2 * MEMORY
     command = [str(reader.native_reader()), str(path), *told.options(), "period", "interval"]
     found = [
@@ -218,7 +218,7 @@ def test_a_recording_that_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
     convert = ["trace-cmd", "convert", "--file-version", "7", "--compression", "any"]
     subprocess.run([*convert, "-i", str(plain), "-o", str(packed)], check=True, capture_output=True)
     assert packed.stat().st_size < plain.stat().st_size / 2
-    told = tr.told_by(plain, both=True)
+    told = tr.context_in(plain, both=True)
     assert told
     options = (*told.options(), "period", "interval")
 

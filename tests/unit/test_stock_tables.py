@@ -12,7 +12,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import Event, Writer
-from cpuidle_lab.recording.stock import told_of
+from cpuidle_lab.recording.stock import context_of
 from cpuidle_lab.states.table import CPUS_MAX, CpuTable
 from tests.unit.kernel_events import EXIT, KERNEL, MS, Kernel, bare
 from tests.unit.synthetic import Session
@@ -151,11 +151,11 @@ def test_each_cpu_has_its_own_latency_request_and_disabled_states(
     lines = [ONE.replace(" states", " latency_req_us=20 disabled=0x4 states")]
     if others:
         lines.append(ONE.replace("cpus=1", "cpus=0"))
-    told = told_of(path, enumerate(lines))
+    told = context_of(path, enumerate(lines))
     assert told
     if given:
         told = replace(told, given=[CpuTable(0, CPUS_MAX, told.tables[0].table)])
-    columns.write(path, tmp_path / "out", told=told)
+    columns.write(path, tmp_path / "out", context=told)
     rows = columns.Recording(tmp_path / "out").table("period")
     found = rows.select("cpu", "latency_req_ns", "disabled").unique().sort("cpu").rows()
     known = [(0, tr.TIME_MAX, 0)] if given or others else []

@@ -333,7 +333,7 @@ Ways = Mapping[str, Mapping[int, Part]]
 
 def read_ways(trace: Path) -> Ways:
     """Read a trace as the module and as each way tells it; return by_phase() by way."""
-    told = tr.told_by(trace, both=True)
+    told = tr.context_in(trace, both=True)
     if told is None:
         raise UserError(f"{trace}: was not recorded both ways")
     # Without the module, the mark names the kernel's governor itself.
@@ -345,7 +345,7 @@ def read_ways(trace: Path) -> Ways:
             changed = replace(
                 told, governors=governors, strict=True, no_probes=way == EVENTS, way=way
             )
-            columns.write(trace, folder / way, told=changed)
+            columns.write(trace, folder / way, context=changed)
         return {way: by_phase(columns.Recording(folder / way), trace) for way in (FULL, *TARGETS)}
 
 

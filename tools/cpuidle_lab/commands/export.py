@@ -61,7 +61,7 @@ def _parquet(args: argparse.Namespace) -> int:
     from cpuidle_lab.view.terminal import phase
 
     given = state_tables.given(args.machine) if args.machine else ()
-    told = trace.told_with(args.trace, given) if given else None
+    told = trace.context_with(args.trace, given) if given else None
     with phase("Reading", 0):
         columns.write(args.trace, args.parquet, told)
     made = columns.Recording(args.parquet)

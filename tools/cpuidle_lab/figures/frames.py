@@ -106,7 +106,7 @@ def frames_of(path: Path, given: Sequence[CpuTable] = ()) -> Frames:
     """
     if path.is_dir():
         raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
-    trace = tr.load(path, told=tr.told_with(path, given) if given else None)
+    trace = tr.load(path, context=tr.context_with(path, given) if given else None)
     decided, stays = decisions_of(trace), idle_periods(trace)
     if not decided.height and not stays.height:
         raise tr.no_idle_periods(path)

@@ -23,7 +23,7 @@ import polars as pl
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.formats import as_trace
-from cpuidle_lab.recording.stock import Told
+from cpuidle_lab.recording.stock import Context
 
 TABLES = (
     "decision",
@@ -278,17 +278,17 @@ def empty(columns: list[Column]) -> pl.DataFrame:
 
 
 def read_chunks(
-    path: Path, tables: Iterable[str] = TABLES, told: Told | None = None
+    path: Path, tables: Iterable[str] = TABLES, context: Context | None = None
 ) -> Iterator[Schema | Chunk | Ending]:
     """Read a trace piece by piece, in memory bounded by the size of a piece.
 
     A trace that was made without the module has no decisions; the reader makes them of the events
-    that it has, where `told` has idle states.
+    that it has, where `context` has idle states.
 
     Args:
         path: a trace.dat, or a recording of one of the other formats.
         tables: names out of TABLES and MADE; others are skipped.
-        told: what is known of a recording without the module; None: of one with it.
+        context: what is known of a recording without the module; None: of one with it.
 
     Yields:
         First the schema, then chunks, CPU by CPU, each with rows of one CPU, at last the Ending.
@@ -297,16 +297,16 @@ def read_chunks(
         UserError: the file cannot be read, is no trace, or is damaged.
     """
     with as_trace(path) as trace:
-        yield from _read(path, trace, tables, told)
+        yield from _read(path, trace, tables, context)
 
 
 def _read(
-    path: Path, trace: Path, tables: Iterable[str], told: Told | None
+    path: Path, trace: Path, tables: Iterable[str], context: Context | None
 ) -> Iterator[Schema | Chunk | Ending]:
     """Read a trace.dat that stands for a recording."""
     debug = bool(os.environ.get("CPUIDLE_LAB_DEBUG"))
     process = subprocess.Popen(
-        [str(native_reader()), str(trace), *(told.options() if told else []), *tables],
+        [str(native_reader()), str(trace), *(context.options() if context else []), *tables],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=None if debug else subprocess.DEVNULL,

@@ -57,7 +57,7 @@ def _of_recording(path: Path) -> list[CpuTable]:
     if path.is_dir():
         state_tables = columns.Recording(path).state_tables
     else:
-        told = tr.told_by(path)
+        told = tr.context_in(path)
         if told and told.tables:
             return told.tables
         state_tables = {}

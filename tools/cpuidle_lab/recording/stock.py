@@ -47,7 +47,7 @@ def _option(cpus: CpuTable) -> str:
 
 
 @dataclass
-class Told:
+class Context:
     """Facts that are known of a recording beside its events.
 
     Attributes:
@@ -83,14 +83,14 @@ class Told:
         """
         both = [
             replace(
-                told,
-                first=max(told.first, given.first),
-                last=min(told.last, given.last),
+                own,
+                first=max(own.first, given.first),
+                last=min(own.last, given.last),
                 table=given.table,
             )
-            for told in self.tables
+            for own in self.tables
             for given in self.given
-            if told.first <= given.last and given.first <= told.last
+            if own.first <= given.last and given.first <= own.last
         ]
         return [*self.tables, *self.given, *both]
 
@@ -123,7 +123,7 @@ def _migrates(kernel: str) -> bool:
         return False
 
 
-def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
+def context_of(path: Path, marks: Iterable[tuple[int, str]]) -> Context | None:
     """Return what the marks of a trace tell; None of one without any.
 
     Args:
@@ -133,14 +133,14 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
     Raises:
         UserError: a line cannot be read.
     """
-    told, found = Told(), False
+    context, found = Context(), False
     ends: list[CpuTable] = []
     requests: list[int] = []
     in_order = sorted(marks)
     for ts, text in in_order:
         words = values_of(text)
         if text.startswith(PHASE):
-            told.governors.append((ts, words["governor"]))
+            context.governors.append((ts, words["governor"]))
         if text == REQUEST:
             requests.append(ts)
         if not text.startswith(MARK) or text == REQUEST:
@@ -150,26 +150,26 @@ def told_of(path: Path, marks: Iterable[tuple[int, str]]) -> Told | None:
             ends.append(cpu_table(path, words))
         elif text.startswith(MACHINE):
             table = cpu_table(path, words)
-            if table not in told.tables:
-                told.tables.append(table)
+            if table not in context.tables:
+                context.tables.append(table)
         else:
-            told.kernel = words.get("kernel", told.kernel)
-            told.way = words.get("way", told.way)
-            told.unused = words.get("unused", told.unused)
+            context.kernel = words.get("kernel", context.kernel)
+            context.way = words.get("way", context.way)
+            context.unused = words.get("unused", context.unused)
             if words.get("governor"):
-                told.governors.append((ts, words["governor"]))
-    told.governors = _changes(told.governors)
-    if len(told.governors) > _GOVERNORS_MAX:
+                context.governors.append((ts, words["governor"]))
+    context.governors = _changes(context.governors)
+    if len(context.governors) > _GOVERNORS_MAX:
         raise UserError(f"{path}: changes its governor more often than {_GOVERNORS_MAX} times")
-    told.changed = _limits_changed(told.tables, ends)
+    context.changed = _limits_changed(context.tables, ends)
     if requests:
         found = True
         since = (requests[0] - in_order[0][0]) / 1e9
-        told.changed.append(
+        context.changed.append(
             f"latency requests were set {len(requests):,} times while it was recorded, first "
             f"{since:.3f} s after its beginning"
         )
-    return told if found else None
+    return context if found else None
 
 
 def _limits_changed(begin: Sequence[CpuTable], end: Sequence[CpuTable]) -> list[str]:
@@ -221,17 +221,17 @@ def stock_line(stock: Mapping[str, object]) -> str:
     return text
 
 
-def left_out(told: Told, periods: Mapping[int, int]) -> dict[str, int]:
+def left_out(context: Context, periods: Mapping[int, int]) -> dict[str, int]:
     """Return the CPUs whose idle states a recording without the module does not tell.
 
     Args:
-        told: what is known of it; without any idle states no CPU is left out.
+        context: what is known of it; without any idle states no CPU is left out.
         periods: idle periods by CPU.
 
     Returns:
         The idle periods of each, by its number as text.
     """
-    known = told.known()
+    known = context.known()
     return {
         str(cpu): count
         for cpu, count in sorted(periods.items())
@@ -239,19 +239,19 @@ def left_out(told: Told, periods: Mapping[int, int]) -> dict[str, int]:
     }
 
 
-def table_notes(told: Told, cpus: Sequence[int]) -> list[str]:
+def table_notes(context: Context, cpus: Sequence[int]) -> list[str]:
     """Return a sentence for each table that the user gives to CPUs that may differ.
 
     Args:
-        told: what is known of a recording.
+        context: what is known of a recording.
         cpus: those that it has.
     """
-    own = replace(told, given=())
+    own = replace(context, given=())
     said = []
-    for table in told.given:
+    for table in context.given:
         mine = [cpu for cpu in cpus if table.first <= cpu <= table.last]
         kinds = len({own.table(cpu) for cpu in mine})
-        unsure = not told.tables and (table.first, table.last) == (0, CPUS_MAX)
+        unsure = not context.tables and (table.first, table.last) == (0, CPUS_MAX)
         if kinds > 1 or (unsure and len(mine) > 1):
             but = f", although the recording tells {kinds} different ones" if kinds > 1 else ""
             said.append(

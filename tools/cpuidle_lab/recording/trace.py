@@ -15,7 +15,7 @@ from cpuidle_lab.base.abi import constant
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.marks import LINES_MAX, MACHINE, OWN_LINES, REQUEST
 from cpuidle_lab.recording.reader import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
-from cpuidle_lab.recording.stock import Told, left_out, omissions, table_notes, told_of
+from cpuidle_lab.recording.stock import Context, context_of, left_out, omissions, table_notes
 from cpuidle_lab.states.table import CpuTable, StateTable, check_table, states_max
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
@@ -34,7 +34,7 @@ TICK_UNKNOWN = constant("CIL_TICK_UNKNOWN")
 BASE_NONE = constant("CIL_STATE_NONE")
 
 
-def told_by(path: Path, both: bool = False) -> Told | None:
+def context_in(path: Path, both: bool = False) -> Context | None:
     """Return what a recording without the module tells of itself; None of one with the module.
 
     Args:
@@ -45,10 +45,10 @@ def told_by(path: Path, both: bool = False) -> Told | None:
         UserError: as read_chunks(), or a line of the recorder cannot be read.
     """
     marks = _own_lines(path, ("marker",) if both else ("marker", "decision"))
-    return None if marks is None else told_of(path, marks)
+    return None if marks is None else context_of(path, marks)
 
 
-def told_with(path: Path, given: Sequence[CpuTable]) -> Told:
+def context_with(path: Path, given: Sequence[CpuTable]) -> Context:
     """Return what is known of a recording without the module, with idle states given by the user.
 
     Args:
@@ -56,16 +56,16 @@ def told_with(path: Path, given: Sequence[CpuTable]) -> Told:
         given: idle states by range of CPUs.
 
     Raises:
-        UserError: as told_by(), or the module's decisions are in it.
+        UserError: as context_in(), or the module's decisions are in it.
     """
     marks = _own_lines(path, ("marker", "decision"))
     if marks is None:
         raise UserError(f"{path}: has the module's decisions and idle states; leave out --machine")
     try:
-        told = told_of(path, marks)
+        context = context_of(path, marks)
     except UserError:  # of idle states that cannot be read, which are not needed
-        told = told_of(path, [mark for mark in marks if not mark[1].startswith(MACHINE)])
-    return replace(told or Told(), given=given)
+        context = context_of(path, [mark for mark in marks if not mark[1].startswith(MACHINE)])
+    return replace(context or Context(), given=given)
 
 
 def _own_lines(path: Path, tables: Iterable[str]) -> list[tuple[int, str]] | None:
@@ -234,7 +234,7 @@ def state_tables_of(
     path: Path,
     config: pl.DataFrame,
     known: Mapping[int, StateTable] | None = None,
-    told: Told | None = None,
+    context: Context | None = None,
 ) -> dict[int, StateTable]:
     """Return the idle states of each CPU that config events tell of.
 
@@ -244,14 +244,14 @@ def state_tables_of(
         path: the trace, for messages.
         config: the events.
         known: what earlier ones told.
-        told: facts of a recording without the module; None: of one with it.
+        context: facts of a recording without the module; None: of one with it.
 
     Raises:
         UserError: they contradict themselves, or each other.
     """
     state_tables = dict(known or {})
     for row in config.select(_MACHINE_COLUMNS).unique(maintain_order=True).iter_rows(named=True):
-        table = (told and told.table(row["machine_cpu"])) or _table(path, row)
+        table = (context and context.table(row["machine_cpu"])) or _table(path, row)
         if state_tables.setdefault(row["machine_cpu"], table) != table:
             raise UserError(
                 f"{path}: the idle states of CPU {row['machine_cpu']} changed while it was "
@@ -356,22 +356,22 @@ def no_idle_periods(path: Path) -> UserError:
     )
 
 
-def is_timerless(told: Told | None, ending: Ending) -> bool:
+def is_timerless(context: Context | None, ending: Ending) -> bool:
     """Tell whether a recording without the module has power:cpu_idle alone: no decisions.
 
     Args:
-        told: what is known of it; None of a recording with the module.
+        context: what is known of it; None of a recording with the module.
         ending: what its reading came to.
     """
-    return told is not None and bool(told.known()) and not ending.asked + ending.inferred
+    return context is not None and bool(context.known()) and not ending.asked + ending.inferred
 
 
 def _collect(
-    path: Path, wanted: list[str], told: Told | None
+    path: Path, wanted: list[str], context: Context | None
 ) -> tuple[Schema, dict[str, pl.DataFrame], Ending]:
     schema, ending = Schema(), Ending(0, 0, 0, 0, 0, 0, 0, 0)
     parts: dict[str, list[pl.DataFrame]] = {}
-    for piece in read_chunks(path, wanted, told):
+    for piece in read_chunks(path, wanted, context):
         if isinstance(piece, Schema):
             schema = piece
             parts = {name: [empty(columns)] for name, columns in schema.tables.values()}
@@ -391,18 +391,18 @@ _ABSENT: dict[str, pl.DataFrame] = {
 }  # fmt: skip
 
 
-def _leave_out(told: Told, tables: dict[str, pl.DataFrame]) -> dict[str, int]:
+def _leave_out(context: Context, tables: dict[str, pl.DataFrame]) -> dict[str, int]:
     """Drop CPUs whose idle states are not known; return them with their idle periods."""
     counts = tables.pop("idle", pl.DataFrame({"cpu": []})).group_by("cpu").len()
-    found = left_out(told, dict(counts.iter_rows()))
+    found = left_out(context, dict(counts.iter_rows()))
     if found:
         gone = [int(cpu) for cpu in found]
         tables["cpu_idle"] = tables["cpu_idle"].filter(~pl.col("cpu").is_in(gone))
     return found
 
 
-def _gaps(told: Told, gone: Mapping[str, int]) -> dict[str, object]:
-    return {"left_out": gone, "unused": told.unused, "changed": told.changed}
+def _gaps(context: Context, gone: Mapping[str, int]) -> dict[str, object]:
+    return {"left_out": gone, "unused": context.unused, "changed": context.changed}
 
 
 def _left_out_percent(gone: Mapping[str, int], cpu_idle: pl.DataFrame) -> float:
@@ -417,33 +417,33 @@ def _left_out_percent(gone: Mapping[str, int], cpu_idle: pl.DataFrame) -> float:
 _DECIDED = ("decision", "outcome", "period", "interval")
 
 
-def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> Trace:
+def load(path: Path, *, with_state: bool = False, context: Context | None = None) -> Trace:
     """Read a whole trace.
 
     Args:
         path: the trace.dat file.
         with_state: read the checkpoints of the governors' state, too (large).
-        told: what is known of a recording without the module; None: what it tells itself.
+        context: what is known of a recording without the module; None: what it tells itself.
 
     Raises:
         UserError: the file cannot be read, is no trace, is damaged, contradicts itself, or has
             neither our events nor power:cpu_idle.
     """
     wanted = [name for name in (*TABLES, "period", "interval") if name != "state" or with_state]
-    told = told or told_by(path)
-    schema, tables, ending = _collect(path, [*wanted, *(["idle"] * bool(told))], told)
-    gone = _leave_out(told, tables) if told else {}
-    if is_timerless(told, ending):
+    context = context or context_in(path)
+    schema, tables, ending = _collect(path, [*wanted, *(["idle"] * bool(context))], context)
+    gone = _leave_out(context, tables) if context else {}
+    if is_timerless(context, ending):
         tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
     for name in wanted:
         tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
     state_tables = (
-        state_tables_of(path, tables["config"], told=told) if tables["config"].height else {}
+        state_tables_of(path, tables["config"], context=context) if tables["config"].height else {}
     )
     said = []
-    if told:
-        notes = table_notes(told, sorted(tables["cpu_idle"]["idle_cpu"].unique()))
-        said = omissions({**_gaps(told, gone), "notes": notes})
+    if context:
+        notes = table_notes(context, sorted(tables["cpu_idle"]["idle_cpu"].unique()))
+        said = omissions({**_gaps(context, gone), "notes": notes})
     if not tables["decision"].height and not tables["cpu_idle"].height:
         if gone:
             raise UserError(f"{path}: {omissions({'left_out': gone})[0]}")
@@ -464,7 +464,7 @@ def load(path: Path, *, with_state: bool = False, told: Told | None = None) -> T
         state_tables=state_tables,
         integrity=_integrity(tables, ending.events, implausible),
         omissions=[*said, *name_notes(state_tables)],
-        way=told.way if told else "",
-        changed=bool(told and told.changed),
+        way=context.way if context else "",
+        changed=bool(context and context.changed),
         left_out_percent=_left_out_percent(gone, tables["cpu_idle"]),
     )

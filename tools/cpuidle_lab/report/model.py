@@ -125,7 +125,7 @@ def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
 
 
 def _load(path: Path, given: Sequence[CpuTable]) -> Trace:
-    return trace.load(path, told=trace.told_with(path, given) if given else None)
+    return trace.load(path, context=trace.context_with(path, given) if given else None)
 
 
 def _check_together(traces: Sequence[Trace], groups: Sequence[Group]) -> None:

@@ -16,7 +16,7 @@ from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
 from cpuidle_lab.recording.columns.recording import Recording
 from cpuidle_lab.recording.columns.writer import Writer, foreign
-from cpuidle_lab.recording.stock import Told, left_out, omissions, table_notes
+from cpuidle_lab.recording.stock import Context, left_out, omissions, table_notes
 from cpuidle_lab.recording.trace import Integrity
 from cpuidle_lab.states.table import CpuTable, StateTable
 
@@ -24,9 +24,9 @@ from cpuidle_lab.states.table import CpuTable, StateTable
 class _Collected:
     """Facts of a whole trace that its meta.json needs."""
 
-    def __init__(self, trace: Path, told: Told | None) -> None:
+    def __init__(self, trace: Path, context: Context | None) -> None:
         self.trace = trace
-        self.told = told
+        self.told = context
         self.symbols: dict[tuple[str, str], dict[int, str]] = {}
         self.state_tables: dict[int, StateTable] = {}
         self.kernel = ""
@@ -84,24 +84,24 @@ class _Collected:
 def write(
     trace: Path,
     target: Path,
-    told: Told | None = None,
+    context: Context | None = None,
 ) -> None:
     """Turn a trace.dat into a Parquet directory.
 
     Args:
         trace: the trace.
         target: the directory, as for Writer.
-        told: facts of a recording without the module; None: those that it tells itself.
+        context: facts of a recording without the module; None: those that it tells itself.
 
     Raises:
         UserError: the trace cannot be read, is damaged, contradicts itself or holds no idle
             period, or `target` is something else. Nothing is left then.
     """
     check(target, foreign)
-    told = told or tr.told_by(trace)
-    found = _Collected(trace, told)
+    context = context or tr.context_in(trace)
+    found = _Collected(trace, context)
     with Writer(target, {}) as writer:
-        for piece in reader.read_chunks(trace, READ, told):
+        for piece in reader.read_chunks(trace, READ, context):
             if isinstance(piece, reader.Schema):
                 found.symbols = piece.symbols
             elif isinstance(piece, reader.Chunk):
@@ -142,15 +142,15 @@ def _give(recording: Recording, given: Sequence[CpuTable]) -> None:
         UserError: a CPU has none then.
     """
     own = [CpuTable(cpu, cpu, table) for cpu, table in recording.state_tables.items()]
-    told = Told(own, given=given)
-    found = {cpu: told.table(cpu) for cpu in recording.cpus}
+    context = Context(own, given=given)
+    found = {cpu: context.table(cpu) for cpu in recording.cpus}
     recording.state_tables = {cpu: table for cpu, table in found.items() if table}
     if bare := [cpu for cpu in recording.cpus if cpu not in recording.state_tables]:
         raise UserError(
             f"{recording.path}: no table has CPU {cpu_list(bare)}; --machine RANGE=MACHINE,... "
             "must name each CPU of a Parquet directory"
         )
-    notes = table_notes(told, recording.cpus)
+    notes = table_notes(context, recording.cpus)
     recording.stock = {**(recording.stock or {}), "notes": notes}
 
 
@@ -178,8 +178,8 @@ def opened(path: Path, given: Sequence[CpuTable] = ()) -> Iterator[Recording]:
         return
     with scratch() as folder:
         target = folder / "columns"
-        told = tr.told_with(path, given) if given else None
-        write(path, target, told)
+        context = tr.context_with(path, given) if given else None
+        write(path, target, context)
         try:
             yield Recording(target)
         except UserError as error:
