@@ -9,7 +9,7 @@ from typing import Any
 
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.lab import LabRun, corpus, keys, run_lab
 from cpuidle_lab.lab.parallel import at_once
 from cpuidle_lab.lab.run import LabResult
@@ -101,7 +101,7 @@ def figures(
     kernels: Collection[str],
     boot: bool,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
     title: str,
 ) -> list[Any]:
     """Return what each boot came to; None where it is not known and nothing is to boot.
@@ -114,14 +114,14 @@ def figures(
         kernels: of the boots.
         boot: boot what is not in the memo.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         title: of the phase.
     """
     if not boot and not all(keys.can_be_known(kernel) for kernel in kernels):
         return [None] * len(plan)
     jobs = [part() for part in plan]
     if boot and memo.put_off is None:
-        return run_jobs(jobs, memo, phase, title, at_once())
+        return run_jobs(jobs, memo, meter, title, at_once())
     known = [memo.get(one.key) for one in jobs]
     if boot and memo.put_off is not None:
         memo.put_off |= {
@@ -131,7 +131,7 @@ def figures(
 
 
 def boot_together(
-    experiments: Sequence[Experiment], request: Request, memo: Memo, phase: Phase
+    experiments: Sequence[Experiment], request: Request, memo: Memo, meter: Meter
 ) -> None:
     """Boot what several experiments lack, in one plan; the rest of them is measured before.
 
@@ -139,9 +139,9 @@ def boot_together(
     """
     memo.put_off = {}
     for one in experiments:
-        one.measure(request, memo, phase)
+        one.measure(request, memo, meter)
     missing, memo.put_off = memo.put_off, None
-    memo.fill(missing, phase, "Booting for all experiments", at_once())
+    memo.fill(missing, meter, "Booting for all experiments", at_once())
 
 
 def boots(
@@ -150,10 +150,10 @@ def boots(
     code: Sequence[Path],
     request: Request,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
     title: str,
 ) -> list[Any]:
     """Return figures() of runs. Each may have its own `read`."""
     reads = [read] * len(runs) if callable(read) else read
     plan = [partial(job, run, code, one, title) for run, one in zip(runs, reads, strict=True)]
-    return figures(plan, {run.kernel for run in runs}, request.lab, memo, phase, title)
+    return figures(plan, {run.kernel for run in runs}, request.lab, memo, meter, title)

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.base.suggestions import did_you_mean
-from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import ABSENT, MISSED, Section
 from experiments import proofs
 from experiments.memo import Memo
@@ -195,7 +195,7 @@ class Experiment(Protocol):
     def refusals(self, request: Request) -> list[str]:
         """Return what is missing, as sentences; nothing may have started."""
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Run the plan; jobs that are in the memo are not run again."""
 
 
@@ -308,18 +308,18 @@ def checked(key: Callable[[], str], work: Callable[[], Any]) -> Job:
 
 
 def run_jobs(
-    jobs: Sequence[Job], memo: Memo, phase: Phase, title: str, threads: int | None = None
+    jobs: Sequence[Job], memo: Memo, meter: Meter, title: str, threads: int | None = None
 ) -> list[Any]:
     """Return the figures of each job; a kill loses no more than the jobs that were running.
 
     Args:
         jobs: the plan, in the order in which it is run.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         title: of the phase.
         threads: how many; None is one for each processor.
     """
-    known = memo.fill({job.key: job.work for job in jobs}, phase, title, threads)
+    known = memo.fill({job.key: job.work for job in jobs}, meter, title, threads)
     return [known[job.key] for job in jobs]
 
 

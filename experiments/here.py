@@ -15,8 +15,8 @@ from typing import Protocol, runtime_checkable
 from cpuidle_lab.ab import circumstances, record, session
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.base.version import __version__
-from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.host import energy
 from cpuidle_lab.host.machine import Machine
@@ -116,7 +116,7 @@ def _power_w(run: record.Run) -> float | None:
     return found / 1000 / run.wall_s if found else None
 
 
-def measure(experiment: Portable, request: Request, machine: Machine, phase: Phase) -> Result:
+def measure(experiment: Portable, request: Request, machine: Machine, meter: Meter) -> Result:
     """Run all programs under all governors, once in each of `seeds` rounds.
 
     Where the machine has frequency governors, under each of these.
@@ -125,7 +125,7 @@ def measure(experiment: Portable, request: Request, machine: Machine, phase: Pha
         experiment: whose programs are run.
         request: scale and rounds.
         machine: this one.
-        phase: shows progress.
+        meter: shows progress.
 
     Raises:
         UserError: a program failed.
@@ -137,7 +137,7 @@ def measure(experiment: Portable, request: Request, machine: Machine, phase: Pha
     LOGS.mkdir(parents=True, exist_ok=True)
     result = Result()
     rows: list[list[Cell]] = []
-    with phase(f"Running {experiment.name}", len(plan) * len(names) * request.seeds) as done:
+    with meter(f"Running {experiment.name}", len(plan) * len(names) * request.seeds) as done:
         for load, frequency in plan:
             path = LOGS / f"{experiment.name}-{load.name}{frequency and f'-{frequency}'}.jsonl"
             chosen = _plan(names, request, load.command(), load.metric, load.better, frequency)

@@ -19,7 +19,7 @@ from typing import Any
 
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.lab.parallel import completed, threads
 from cpuidle_lab.replay import build
 from cpuidle_lab.replay.library import LIMITS
@@ -153,7 +153,7 @@ class Memo:
     def fill(
         self,
         work: Mapping[str, Callable[[], Any]],
-        phase: Phase,
+        meter: Meter,
         title: str,
         jobs: int | None = None,
     ) -> dict[str, Any]:
@@ -161,13 +161,13 @@ class Memo:
 
         Args:
             work: by key; returns something that JSON can hold. Begun in this order.
-            phase: shows progress.
+            meter: shows progress.
             title: of the phase.
             jobs: threads; None is one for each processor.
         """
         found = {key: self.get(key) for key in work}
         missing = [key for key, value in found.items() if value is None]
-        with phase(title, len(missing)) as done, threads(jobs or cpu_count() or 1) as pool:
+        with meter(title, len(missing)) as done, threads(jobs or cpu_count() or 1) as pool:
             waiting = {pool.submit(work[key]): key for key in missing}
             fresh: dict[str, Any] = {}
             kept = time.monotonic()

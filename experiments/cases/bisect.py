@@ -10,7 +10,7 @@ from statistics import median
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.states.linux_source import GOVERNORS
 from experiments.cases import figures
 from experiments.cases.case import Case, play_cells
@@ -80,7 +80,7 @@ def _extracted(tree: Path, commit: str) -> Path:
 
 
 def bisect(
-    case: Case, kernels: Mapping[str, str], seeds: int, memo: Memo, phase: Phase
+    case: Case, kernels: Mapping[str, str], seeds: int, memo: Memo, meter: Meter
 ) -> list[Step]:
     """Return what each kernel comes to.
 
@@ -92,7 +92,7 @@ def bisect(
         kernels: series, or paths of trees, by label, oldest first.
         seeds: rounds.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
 
     Raises:
         UserError: the case does not say what is bad.
@@ -102,7 +102,7 @@ def bisect(
     if not how:
         raise UserError(f"{case.name}: is not of a kernel's version; its file has no 'bisect'")
     cells = [Cell(f"{how.governor}@{kernel}", how.stream) for kernel in kernels.values()]
-    found = play_cells(described, cells, seeds, memo, phase)
+    found = play_cells(described, cells, seeds, memo, meter)
     steps = []
     for label, played in zip(kernels, found, strict=True):
         if isinstance(played, str):

@@ -12,7 +12,7 @@ import numpy as np
 
 from cpuidle_lab.base.cache import CACHE, TOP, digest
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.recording import columns
@@ -145,16 +145,16 @@ class Case:
         """Return nothing: replay runs everywhere, and the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Play all cells, and say how the figures compare."""
         case = self.described
         for cell in case.cells:
             check_table(case.name, case.at(cell).machine)
         chosen = [_resolved(cell, request.trees) for cell in case.cells]
-        replayed = play_cells(case, chosen, request.seeds, memo, phase)
+        replayed = play_cells(case, chosen, request.seeds, memo, meter)
         # A governor that replay cannot have, the lab cannot have either.
         without = [n for n, found in enumerate(replayed) if isinstance(found, str)]
-        booted = lab.measure(replace(case, cells=tuple(chosen)), without, request, memo, phase)
+        booted = lab.measure(replace(case, cells=tuple(chosen)), without, request, memo, meter)
         # Replayed figures stand above booted ones, cell by cell.
         both = [
             [(cell, "", found)] + ([(cell, IN_LAB, booted[n] or NOT_BOOTED)] if n in booted else [])
@@ -185,7 +185,7 @@ def _resolved(cell: Cell, trees: Mapping[str, Path]) -> Cell:
 
 
 def play_cells(
-    case: Description, cells: Sequence[Cell], seeds: int, memo: Memo, phase: Phase
+    case: Description, cells: Sequence[Cell], seeds: int, memo: Memo, meter: Meter
 ) -> list[Found]:
     """Return for each cell what its seeds came to, or why there is nothing."""
     found: list[Found] = []
@@ -200,7 +200,7 @@ def play_cells(
             continue
         plan += [_planned(case.at(cell), cell, who, seed) for seed in range(1, seeds + 1)]
         found.append([])
-    figured = iter(experiment.run_jobs(plan, memo, phase, f"Replaying {case.name}"))
+    figured = iter(experiment.run_jobs(plan, memo, meter, f"Replaying {case.name}"))
     return [
         one if isinstance(one, str) else [Played(**next(figured)) for _ in range(seeds)]
         for one in found

@@ -16,7 +16,7 @@ import numpy as np
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.crossval import parts as phases
 from cpuidle_lab.crossval.parts import Part, has_regret, parts
 from cpuidle_lab.host.machine import project_governors
@@ -322,7 +322,7 @@ def plan(case: Description, seeds: int, without: Collection[int] = ()) -> list[B
 
 
 def measure(
-    case: Description, without: Collection[int], request: Request, memo: Memo, phase: Phase
+    case: Description, without: Collection[int], request: Request, memo: Memo, meter: Meter
 ) -> dict[int, list[Played]]:
     """Return what each cell that can be booted came to, seed by seed; nothing if not booted.
 
@@ -331,7 +331,7 @@ def measure(
         without: numbers of cells that are not booted.
         request: seeds, and whether to boot.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
 
     Raises:
         UserError: something failed in the guest.
@@ -343,7 +343,7 @@ def measure(
         return found
     planned = plan(case, request.seeds, without)
     reads = [one.read for one in planned]
-    told = boots([one.run for one in planned], reads, CODE, request, memo, phase,
+    told = boots([one.run for one in planned], reads, CODE, request, memo, meter,
                  f"{case.name} in the lab")  # fmt: skip
     if all(told):
         for boot, one in zip(planned, told, strict=True):

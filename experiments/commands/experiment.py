@@ -161,7 +161,7 @@ def _list(everything: Sequence["Experiment"], args: argparse.Namespace) -> int:
 
 
 def _bisect(args: argparse.Namespace) -> int:
-    from cpuidle_lab.view.terminal import console, grid, phase
+    from cpuidle_lab.view.terminal import console, grid, meter
     from experiments.cases.bisect import bisect, changes, commits
     from experiments.cases.case import Case
     from experiments.cases.mainline import SERIES
@@ -182,7 +182,7 @@ def _bisect(args: argparse.Namespace) -> int:
         else:
             kernels |= {name: str(path.resolve()) for name, path in request.trees.items()}
         with Memo() as memo:
-            steps = bisect(one, kernels, request.seeds, memo, phase)
+            steps = bisect(one, kernels, request.seeds, memo, meter)
         told[one.name] = {"kernels": [asdict(s) for s in steps], "changes": changes(steps)}
         if args.json:
             continue
@@ -263,7 +263,7 @@ def _print(one: "Experiment", result: "Result") -> None:
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     from cpuidle_lab.base.waiting import InterruptedSession
     from cpuidle_lab.host.machine import Machine
-    from cpuidle_lab.view.terminal import phase
+    from cpuidle_lab.view.terminal import meter
     from experiments import boots, here, pages
     from experiments.experiment import as_json, check, kernels
     from experiments.memo import Memo
@@ -289,19 +289,19 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     # Root keeps no figures: their owner could not add to them later.
     with nullcontext() if request.here else Memo() as memo:
         if memo is not None and request.lab and len(able) > 1:
-            boots.boot_together(able, request, memo, phase)
+            boots.boot_together(able, request, memo, meter)
         for one in able:
             if memo is None:
                 assert isinstance(one, here.Portable)
                 try:
-                    result = here.measure(one, request, machine, phase)
+                    result = here.measure(one, request, machine, meter)
                 except InterruptedSession as interruption:
                     name = signal.Signals(interruption.number).name
                     print(f"cpuidle-lab: interrupted by {name}: the system is as before",
                           file=sys.stderr)  # fmt: skip
                     return 128 + interruption.number
             else:
-                result = one.measure(request, memo, phase)
+                result = one.measure(request, memo, meter)
             told.append({**as_json(one, result), "sections": [
                 {"part": section.part, "verdicts": [asdict(line) for line in section.verdicts],
                  **section.data} for section in result.sections

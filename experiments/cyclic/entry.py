@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun
@@ -250,7 +250,7 @@ class Cyclic:
         """Return nothing: the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Boot once for each seed."""
         counts = SLEEPS.get(request.scale, USUALLY)
         limit = limit_s(request.scale, 1800)
@@ -258,7 +258,7 @@ class Cyclic:
             LabRun(script(counts, seed), seed=seed, real_time=False, time_limit_s=limit)
             for seed in range(1, request.seeds + 1)
         ]
-        told = boots(runs, _read, CODE, request, memo, phase, "Sleeping in the lab")
+        told = boots(runs, _read, CODE, request, memo, meter, "Sleeping in the lab")
         found = {name: cell for cells in told for name, cell in (cells or {}).items()}
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = sources(CODE)

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
@@ -179,10 +179,10 @@ class Evacuate:
         """Return nothing: the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Boot once for each seed."""
         runs = [lab_run(request.scale, seed) for seed in range(1, request.seeds + 1)]
-        told = boots(runs, _read, CODE, request, memo, phase, "Evacuating CPUs")
+        told = boots(runs, _read, CODE, request, memo, meter, "Evacuating CPUs")
         found = [one for one in told if one]
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = sources(CODE)

@@ -9,7 +9,7 @@ from typing import Any
 
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.lab import LabRun, corpus
 from cpuidle_lab.lab.keys import machine_parts
 from experiments import energy
@@ -92,7 +92,7 @@ class Gate:
         """Return nothing: without --lab the rows say what is missing."""
         return []
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Boot once for each machine and seed, and once for the costs of each kind."""
         work: dict[object, Callable[[], Any]] = {
             DECISIONS: partial(decisions.measure, DECISIONS_S),
@@ -105,7 +105,7 @@ class Gate:
         parts = wanted(self, request)
         plan = list(dict.fromkeys(one for part in parts for one in needs[part]))
         jobs = [partial(checked, partial(_key, one), work[one]) for one in plan]
-        told = figures(jobs, [LabRun.kernel], request.lab, memo, phase, "Booting for the gate")
+        told = figures(jobs, [LabRun.kernel], request.lab, memo, meter, "Booting for the gate")
         result = Result(sources={"modules": corpus.modules_hash(), "code": digest(_code())})
         result.same, result.differs, result.meaning = _SAME, _DIFFERS, _MEANING
         known = dict(zip(plan, told, strict=True))

@@ -9,8 +9,8 @@ from typing import Any
 
 from cpuidle_lab.base.cache import CACHE, digest
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.bpf import build
-from cpuidle_lab.compare.model import Phase
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import corpus
@@ -121,7 +121,7 @@ def _plot(found: Sequence[Any], load: str) -> Plot:
     )  # fmt: skip
 
 
-def _found(request: Request, memo: Memo, phase: Phase) -> list[Any]:
+def _found(request: Request, memo: Memo, meter: Meter) -> list[Any]:
     """Return the figures of each boot that was made."""
     # Without the loader nothing was measured here, and it is not made in order to find that.
     if not request.lab and not any(CACHE.glob("bpf-loader-*")):
@@ -132,7 +132,7 @@ def _found(request: Request, memo: Memo, phase: Phase) -> list[Any]:
     runs = [cells.lab_run(seconds, seed, kernel, files) for seed in range(1, request.seeds + 1)]
     code = [Path(cells.__file__), Path(energy.__file__)]
     title = "Placing tasks by their hints"
-    told = boots(runs, cells.read, code, request, memo, phase, title)
+    told = boots(runs, cells.read, code, request, memo, meter, title)
     return [one for one in told if one]
 
 
@@ -212,12 +212,12 @@ class LatencyNice:
                 found.append(str(error))
         return found
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Boot once for each seed."""
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         plan = [(cells.HERE / name).read_bytes() for name in PLAN]
         result.sources = {"modules": corpus.modules_hash(), "plan": digest(plan)}
-        found = _found(request, memo, phase)
+        found = _found(request, memo, meter)
         if not found:
             result.rows.append(Row(self.title, note=NOT_BOOTED))
             return result

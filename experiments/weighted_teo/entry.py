@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment weighted-teo`."""
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from experiments import boots
 from experiments.experiment import NOT_BOOTED, ORIGINAL, QUICK, Request, Result, Row
 from experiments.here import Load
@@ -44,7 +44,7 @@ class WeightedTeo:
         """Return nothing: the replayed parts run everywhere, and the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Measure the replayed parts, and boot for the programs and the idle system."""
         result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = {name: sources(name) for name in replayed.GOVERNORS}
@@ -52,12 +52,12 @@ class WeightedTeo:
         count = COUNTS.get(request.scale, 10_000)
         minutes = MINUTES.get(request.scale, 20.0)
         for rows, section in (
-            replayed.too_deep(request.seeds, count, memo, phase),
-            replayed.stale(request.seeds, minutes, memo, phase),
+            replayed.too_deep(request.seeds, count, memo, meter),
+            replayed.stale(request.seeds, minutes, memo, meter),
         ):
             result.rows += rows
             result.sections.append(section)
-        rows, sections = programs.measure(request, memo, phase)
+        rows, sections = programs.measure(request, memo, meter)
         # The thread's own tables come first.
         result.rows = (rows or [Row("programs and idle system", note=NOT_BOOTED)]) + result.rows
         result.sections = sections + result.sections

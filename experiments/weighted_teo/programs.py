@@ -13,7 +13,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from cpuidle_lab.recording import state_tables
@@ -394,13 +394,13 @@ def _idle_rows(found: Sequence[Any]) -> list[Row]:
     return rows
 
 
-def measure(request: Request, memo: Memo, phase: Phase) -> tuple[list[Row], list[Section]]:
+def measure(request: Request, memo: Memo, meter: Meter) -> tuple[list[Row], list[Section]]:
     """Return rows and tables of the boots; nothing of a boot that has no figures yet.
 
     Args:
         request: scale, seeds, and whether to boot.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     rows: list[Row] = []
     sections = []
@@ -409,7 +409,7 @@ def measure(request: Request, memo: Memo, phase: Phase) -> tuple[list[Row], list
     runs = [make(scale, seed) for make in (programs_run, idle_run) for seed in seeds]
     readers = partial(_read_programs, scale), partial(_read_idle, governors_of(scale))
     reads = [read for read in readers for _ in seeds]
-    told = boots(runs, reads, CODE, request, memo, phase, "Programs, and an idle system")
+    told = boots(runs, reads, CODE, request, memo, meter, "Programs, and an idle system")
     ran, slept = ([one for one in part if one] for part in (told[: len(seeds)], told[len(seeds) :]))
     if ran:
         rows += _rows(loads_of(scale), ran)

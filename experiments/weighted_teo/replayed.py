@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cpuidle_lab.base.cache import digest
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.recording import columns, state_tables, synth
@@ -79,21 +79,21 @@ def _key(*parts: object) -> str:
     return digest(["weighted", str(_FORMAT), *map(repr, parts), *code])
 
 
-def too_deep(seeds: int, count: int, memo: Memo, phase: Phase) -> tuple[list[Row], Section]:
+def too_deep(seeds: int, count: int, memo: Memo, meter: Meter) -> tuple[list[Row], Section]:
     """Answer whether the patch is better only because it is shallower.
 
     Args:
         seeds: rounds.
         count: intervals of each stream.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     jobs = [(governor, seed) for governor in GOVERNORS for seed in range(1, seeds + 1)]
     cells = [
         Job(_key("split", *job, count, sources(job[0])), partial(_splits, *job, count))
         for job in jobs
     ]
-    found = dict(zip(jobs, run_jobs(cells, memo, phase, "Splitting the regret"), strict=True))
+    found = dict(zip(jobs, run_jobs(cells, memo, meter, "Splitting the regret"), strict=True))
     by = {one: [found[one, seed] for seed in range(1, seeds + 1)] for one in GOVERNORS}
     rows = [
         Row(f"{one}: regret by states that are {what}", ours=[part[key] for part in by[one]],
@@ -171,7 +171,7 @@ def _stale(governor: str, before: float, after: float, minutes: float, seed: int
     return [float(100 * (c / o - 1)) if o else 0.0 for c, o in zip(cost, least, strict=True)]
 
 
-def stale(seeds: int, minutes: float, memo: Memo, phase: Phase) -> tuple[list[Row], Section]:
+def stale(seeds: int, minutes: float, memo: Memo, meter: Meter) -> tuple[list[Row], Section]:
     """Answer how bad stale weights are after minutes of one pattern."""
     jobs: list[tuple[Any, ...]] = [
         (governor, before, after, minutes, seed)
@@ -183,7 +183,7 @@ def stale(seeds: int, minutes: float, memo: Memo, phase: Phase) -> tuple[list[Ro
         Job(_key("stale", *job, sources(job[0].partition(":")[0])), partial(_stale, *job))
         for job in jobs
     ]
-    found = dict(zip(jobs, run_jobs(cells, memo, phase, "Changing patterns"), strict=True))
+    found = dict(zip(jobs, run_jobs(cells, memo, meter, "Changing patterns"), strict=True))
     section = Section("stale", "Stale weights")
     rows: list[Row] = []
     for title, before, after in CHANGES:

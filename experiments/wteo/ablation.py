@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Cell, Section, Table, show
 from cpuidle_lab.replay.candidates import MAINLINE, Candidate, parse
 from cpuidle_lab.replay.library import TunableInfo
@@ -97,7 +97,7 @@ def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Setting
 
 def measure(
     subject: str, streams: Sequence[Stream], machines: Mapping[str, StateTable], memo: Memo,
-    phase: Phase, in_lab: InLab,
+    meter: Meter, in_lab: InLab,
 ) -> Section:  # fmt: skip
     """Remove each step, and measure each value of each tunable.
 
@@ -106,17 +106,17 @@ def measure(
         streams: the suite and the corpus.
         machines: the state tables, by name.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         in_lab: what runs there without a step.
     """
     section = Section(PART, TITLE)
-    mechanisms.measure(section, subject, streams, machines, memo, phase, in_lab)
+    mechanisms.measure(section, subject, streams, machines, memo, meter, in_lab)
     tables = _tables(subject, axes(parse(subject, False)[0]))
     references = [_Setting("", label) for label in MAINLINE]
     cases = [*references, *(case for _, cases, _ in tables for case in cases)]
     parsed = {case.label: parse(case.label, False)[0] for case in cases}
     jobs = [(s, parsed[case.label], case.twist) for case in cases for s in streams]
-    figures = iter(play_all(jobs, memo, phase, "Ablations"))
+    figures = iter(play_all(jobs, memo, meter, "Ablations"))
     regret = {case: {s: next(figures).regret for s in streams} for case in cases}
     places = [
         (table if group == SYNTH else "corpus", mine) for group, table, mine in grouped(streams)

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from cpuidle_lab.base.cache import TOP, digest
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.columns import Columns, sliced
@@ -85,18 +85,18 @@ class _Job:
         return instructions.of_intervals(self.who.governor, self.machine, self.chunk, settings)
 
 
-def _count(jobs: Sequence[_Job], memo: Memo, phase: Phase) -> list[float | None]:
+def _count(jobs: Sequence[_Job], memo: Memo, meter: Meter) -> list[float | None]:
     for who in dict.fromkeys(job.who for job in jobs):
         instructions.prepare(who.governor)
     keys = [job.key for job in jobs]
     work = {key: job.count for key, job in zip(keys, jobs, strict=True)}
-    found = memo.fill(work, phase, "Counting instructions")
+    found = memo.fill(work, meter, "Counting instructions")
     return [found[key] for key in keys]
 
 
 def by_governor(
     table: str, streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo,
-    phase: Phase, sample: int,
+    meter: Meter, sample: int,
 ) -> dict[str, float]:  # fmt: skip
     """Return the mean instructions of a decision over the recordings, by governor.
 
@@ -105,7 +105,7 @@ def by_governor(
         streams: recordings.
         governors: whose instructions are counted.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         sample: intervals of each recording.
 
     Returns:
@@ -120,7 +120,7 @@ def by_governor(
         for who in governors
         for name, recorded, chunk in cuts
     ]
-    counts = iter(_count(jobs, memo, phase))
+    counts = iter(_count(jobs, memo, meter))
     found = {who.label: [next(counts) for _ in cuts] for who in governors}
     return {
         label: fmean(known)
@@ -292,7 +292,7 @@ def _divides(section: Section, who: Candidate) -> None:
 
 
 def measure(
-    subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase, sample: int = SAMPLE
+    subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter, sample: int = SAMPLE
 ) -> Section:
     """Measure target 4.
 
@@ -300,7 +300,7 @@ def measure(
         subject: the governor that is judged.
         streams: of the corpus.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         sample: intervals of each.
     """
     mine, reference = (parse(label, False)[0] for label in (subject, REFERENCE))
@@ -313,7 +313,7 @@ def measure(
                 _Job(table, stream.name, who, machine or recorded, chunk)
                 for who in (mine, reference)
             ]
-    counts = _count(jobs, memo, phase) if which("valgrind") else [None] * len(jobs)
+    counts = _count(jobs, memo, meter) if which("valgrind") else [None] * len(jobs)
     by = {
         (job.table, job.stream, job.who.label): count
         for job, count in zip(jobs, counts, strict=True)

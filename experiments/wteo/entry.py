@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment wteo`: the promises of wteo, or of another governor."""
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from experiments.experiment import Request, Result, Row, wanted
 from experiments.memo import Memo, sources
 from experiments.wteo import page
@@ -32,10 +32,10 @@ class Wteo:
         Scope.of(request, wanted(self, request))
         return []
 
-    def measure(self, request: Request, memo: Memo, phase: Phase) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Measure the parts of a request."""
         scope = Scope.of(request, wanted(self, request))
-        sections = measure(scope, phase, memo)
+        sections = measure(scope, meter, memo)
         rows = [
             Row(f"{one.part}: {line.promise}", note=line.figures, judged=line.state)
             for one in sections

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
 from cpuidle_lab.recording.laws import STREAMS
@@ -152,7 +152,7 @@ def _list(section: Section, subject: str, found: Sequence[Result]) -> None:
     }  # fmt: skip
 
 
-def measure(subject: str, names: Sequence[str], count: int, memo: Memo, phase: Phase) -> Section:
+def measure(subject: str, names: Sequence[str], count: int, memo: Memo, meter: Meter) -> Section:
     """Measure harm on every table.
 
     Args:
@@ -160,7 +160,7 @@ def measure(subject: str, names: Sequence[str], count: int, memo: Memo, phase: P
         names: of synth's streams.
         count: intervals of each.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     section = Section(PART, TITLE)
     governors = [parse(subject, False)[0], *(candidate(label) for label in MAINLINE)]
@@ -172,7 +172,7 @@ def measure(subject: str, names: Sequence[str], count: int, memo: Memo, phase: P
     }
     keys = {job: _key(*arguments) for job, arguments in jobs.items()}
     work = {keys[job]: partial(_regrets, *arguments) for job, arguments in jobs.items()}
-    known = memo.fill(work, phase, "Every machine")
+    known = memo.fill(work, meter, "Every machine")
     of = {job: known[key] for job, key in keys.items()}
     subject = governors[0].label
     results = [(one, name, of[one.kind, one.names, name]) for one in found for name in names]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.replay.candidates import MAINLINE, Candidate, parse
@@ -95,14 +95,14 @@ def _judge(section: Section, where: str, points: Sequence[Point]) -> None:
         section.verdicts.append(verdict(not beaten, promise, figures))
 
 
-def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
+def measure(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -> Section:
     """Measure the front.
 
     Args:
         subject: the governor that is judged.
         streams: the suite and the corpus.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     section = Section(PART, TITLE)
     governors, available = _candidates(subject)
@@ -112,7 +112,7 @@ def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -
     figures = dict(
         zip(
             ((who.label, stream) for stream, who, _ in jobs),
-            play_all(jobs, memo, phase, "Energy and latency"),
+            play_all(jobs, memo, meter, "Energy and latency"),
             strict=True,
         )
     )

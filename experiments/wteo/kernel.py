@@ -10,7 +10,7 @@ from functools import partial
 from statistics import fmean, stdev
 
 from cpuidle_lab.base import resampling
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
 from cpuidle_lab.replay.candidates import Candidate, parse
 from experiments.boots import figures
@@ -181,7 +181,7 @@ def measure(
     subject: str,
     size: Size,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
     lab: bool,
     programs: Sequence[Program] = PROGRAMS,
 ) -> Section:
@@ -191,7 +191,7 @@ def measure(
         subject: the governor that is judged, with its tunables.
         size: how much.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         lab: boot what is not in the memo.
         programs: which.
 
@@ -201,7 +201,7 @@ def measure(
     section = Section(PART, TITLE)
     candidates = _candidates(subject)
     plan = [partial(cell, one, candidates, size) for one in programs]
-    known = figures(plan, [KERNEL], lab, memo, phase, "Programs in the lab")
+    known = figures(plan, [KERNEL], lab, memo, meter, "Programs in the lab")
     missing = [one.name for one, runs in zip(programs, known, strict=True) if runs is None]
     found = [Run(**one) for runs in known for one in runs or ()]
     if missing:

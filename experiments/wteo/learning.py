@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Section
 from cpuidle_lab.replay.candidates import parse
 from cpuidle_lab.states.table import StateTable
@@ -39,7 +39,7 @@ def measure(
     machines: Mapping[str, StateTable],
     size: Size,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
 ) -> Section:
     """Measure target 3.
 
@@ -49,10 +49,10 @@ def measure(
         machines: the state tables, by name.
         size: how much.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     section = Section(PART, TITLE)
     mine = parse(subject, False)[0]
-    resets.measure(section, mine, suite, size.resets * len(machines), memo, phase)
-    regimes.measure(section, mine, machines, size.regimes, memo, phase)
+    resets.measure(section, mine, suite, size.resets * len(machines), memo, meter)
+    regimes.measure(section, mine, machines, size.regimes, memo, meter)
     return section

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.states.table import StateTable
@@ -81,11 +81,11 @@ class Worth:
 
 
 def _learned(
-    machines: Mapping[str, StateTable], governors: Sequence[Candidate], memo: Memo, phase: Phase
+    machines: Mapping[str, StateTable], governors: Sequence[Candidate], memo: Memo, meter: Meter
 ) -> dict[str, tuple[float, float]]:
     """Return the regret in percent after minutes and hours of other regimes, by governor."""
-    minutes = regimes.changes(machines, governors, _MINUTES, memo, phase)
-    hours = regimes.changes(machines, governors, _HOURS, memo, phase)
+    minutes = regimes.changes(machines, governors, _MINUTES, memo, meter)
+    hours = regimes.changes(machines, governors, _HOURS, memo, meter)
     return {
         who.label: (
             fmean(c.regret for c in minutes["switch", who.label]),
@@ -96,10 +96,10 @@ def _learned(
 
 
 def _instructions(
-    streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo, phase: Phase
+    streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo, meter: Meter
 ) -> dict[str, float | None]:
     table = next(iter(cost.tables()))
-    found = cost.by_governor(table, streams, governors, memo, phase, _SAMPLE)
+    found = cost.by_governor(table, streams, governors, memo, meter, _SAMPLE)
     return {who.label: found.get(who.label) for who in governors}
 
 
@@ -152,7 +152,7 @@ def _why(worth: Worth) -> str:
 
 def measure(
     section: Section, subject: str, streams: Sequence[Stream], machines: Mapping[str, StateTable],
-    memo: Memo, phase: Phase, in_lab: steps_lab.InLab,
+    memo: Memo, meter: Meter, in_lab: steps_lab.InLab,
 ) -> None:  # fmt: skip
     """Remove each listed step of a governor in turn, and judge what it is worth.
 
@@ -162,7 +162,7 @@ def measure(
         streams: the suite and the corpus.
         machines: the state tables, by name; changes of regime are tried on the first.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         in_lab: what runs there.
     """
     steps = listed(subject)
@@ -172,13 +172,13 @@ def measure(
     parts = [without(subject, step) for step in steps]
     governors = [whole, *parts]
     jobs = [(s, who, AS_TOLD) for who in governors for s in streams]
-    figures = iter(play_all(jobs, memo, phase, "Removing steps"))
+    figures = iter(play_all(jobs, memo, meter, "Removing steps"))
     of = {who.label: {s: next(figures) for s in streams} for who in governors}
     first = dict(list(machines.items())[:1])
-    learned = _learned(first, governors, memo, phase)
+    learned = _learned(first, governors, memo, meter)
     recorded = [s for s in streams if s.group != SYNTH]
-    counts = _instructions(recorded, governors, memo, phase)
-    booted = steps_lab.measure(whole, steps, in_lab, memo, phase)
+    counts = _instructions(recorded, governors, memo, meter)
+    booted = steps_lab.measure(whole, steps, in_lab, memo, meter)
     places = [(t if group == SYNTH else "corpus", mine) for group, t, mine in grouped(streams)]
     found = [
         _worth(step, places, of[who.label], of[whole.label], learned[who.label],

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cpuidle_lab.base.cache import digest
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import synth
@@ -248,7 +248,7 @@ def _stale(world: _World, table: str, who: Candidate, size: Size) -> list[Change
 
 def changes(
     machines: Mapping[str, StateTable], governors: Sequence[Candidate], size: Size, memo: Memo,
-    phase: Phase,
+    meter: Meter,
 ) -> dict[tuple[str, str], list[Change]]:  # fmt: skip
     """Return the changes by kind ("switch", "stale") and governor.
 
@@ -257,7 +257,7 @@ def changes(
         governors: who meets them.
         size: how much.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     kinds = {"switch": (_switches, size.switches), "stale": (_stale, max(10, size.switches // 4))}
     jobs = list(product(kinds, machines, governors))
@@ -274,7 +274,7 @@ def changes(
         world = _World(machines[table], size.regimes, switches)
         return [asdict(change) for change in measure(world, table, who, size)]
 
-    values = memo.fill({key(*job): partial(one, *job) for job in jobs}, phase, "Regimes")
+    values = memo.fill({key(*job): partial(one, *job) for job in jobs}, meter, "Regimes")
     found: dict[tuple[str, str], list[Change]] = {}
     for kind, table, who in jobs:
         of = found.setdefault((kind, who.label), [])
@@ -372,7 +372,7 @@ def measure(
     machines: Mapping[str, StateTable],
     size: Size,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
 ) -> None:
     """Measure changes of regime and stale rows into a section.
 
@@ -382,10 +382,10 @@ def measure(
         machines: the state tables, by name.
         size: how much.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     governors = dict.fromkeys((mine, parse(COPYABLE, False)[0]))
-    found = changes(machines, list(governors), size, memo, phase)
+    found = changes(machines, list(governors), size, memo, meter)
     _switch_tables(section, mine.label, found, size)
     _stale_table(section, found["stale", mine.label], found["stale", COPYABLE], size)
     section.data["changes"] = [

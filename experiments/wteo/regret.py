@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.replay.candidates import BAYES, MAINLINE, Candidate, parse
@@ -144,11 +144,11 @@ def row_of(group: str, table: str, cases: Sequence[Comparison], subject: str) ->
 
 
 def cases_of(
-    streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo, phase: Phase
+    streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo, meter: Meter
 ) -> list[Comparison]:
     """Play every governor on every stream."""
     jobs = [(stream, who, AS_TOLD) for stream in streams for who in governors]
-    figures = iter(play_all(jobs, memo, phase, "Replaying"))
+    figures = iter(play_all(jobs, memo, meter, "Replaying"))
     return [
         Comparison(stream, {who.label: next(figures) for who in governors}) for stream in streams
     ]
@@ -247,10 +247,10 @@ def _judge(
 
 
 def _section(
-    part: str, title: str, subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase
+    part: str, title: str, subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter
 ) -> tuple[Section, list[Comparison]]:
     governors = candidates(subject)
-    cases = cases_of(streams, governors, memo, phase)
+    cases = cases_of(streams, governors, memo, meter)
     rows = []
     for group, table, mine in grouped(streams):
         rows.append(row_of(group, table, [one for one in cases if one.stream in mine], subject))
@@ -280,20 +280,20 @@ def _section(
     return section, cases
 
 
-def measure(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
+def measure(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -> Section:
     """Measure targets 1 and 2.
 
     Args:
         subject: the governor that is judged, with its tunables as of compare.spec.
         streams: the suite and the corpus.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
-    section, cases = _section(PART, TITLE, subject, streams, memo, phase)
+    section, cases = _section(PART, TITLE, subject, streams, memo, meter)
     section.plots += _plots(cases, subject)
     return section
 
 
-def measure_unseen(subject: str, streams: Sequence[Stream], memo: Memo, phase: Phase) -> Section:
+def measure_unseen(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -> Section:
     """Measure the same on variations of the streams; otherwise as measure()."""
-    return _section(UNSEEN, UNSEEN_TITLE, subject, streams, memo, phase)[0]
+    return _section(UNSEEN, UNSEEN_TITLE, subject, streams, memo, meter)[0]

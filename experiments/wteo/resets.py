@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cpuidle_lab.base import resampling
 from cpuidle_lab.base.cache import digest
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording.columns import Columns, sliced
@@ -93,7 +93,7 @@ def measure(
     streams: Sequence[Stream],
     count: int,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
 ) -> None:
     """Measure resets into a section.
 
@@ -103,7 +103,7 @@ def measure(
         streams: the suite.
         count: resets in all, at least, each stream having as many.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     reference = parse(REFERENCE, False)[0]
     each = -(-count // len(streams))
@@ -119,7 +119,7 @@ def measure(
         jobs += [(way, stream, who, starts, length) for way, who in ways.values()]
     keys = [_key(*job) for job in jobs]
     work = {key: partial(_listed, *job) for key, job in zip(keys, jobs, strict=True)}
-    values = memo.fill(work, phase, "Resets")
+    values = memo.fill(work, meter, "Resets")
     arrays = iter(np.array(values[key]) for key in keys)
     _tables(section, streams, [{name: next(arrays) for name in ways} for _ in streams])
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Cell, Section, Table, verdict
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.replay.candidates import Candidate, parse
@@ -136,11 +136,11 @@ def odd_cases(table: str, count: int, names: Sequence[str]) -> list[Odd]:
 
 
 def _powers(
-    section: Section, mine: Candidate, streams: Sequence[Stream], memo: Memo, phase: Phase
+    section: Section, mine: Candidate, streams: Sequence[Stream], memo: Memo, meter: Meter
 ) -> None:
     twists = {"as they are": RIGHT, **ALIKE, **CONTRARY}
     jobs = [(stream, mine, twist) for twist in twists.values() for stream in streams]
-    figures = iter(play_all(jobs, memo, phase, "Wrong powers"))
+    figures = iter(play_all(jobs, memo, meter, "Wrong powers"))
     regrets = {name: {s: next(figures).regret for s in streams} for name in twists}
     tables = list(dict.fromkeys(stream.table for stream in streams))
     means = {
@@ -163,10 +163,10 @@ def _powers(
         section.verdicts.append(verdict(worse[worst] <= POWER_POINTS, promise, most))
 
 
-def _odd(section: Section, mine: Candidate, cases: Sequence[Odd], memo: Memo, phase: Phase) -> None:
+def _odd(section: Section, mine: Candidate, cases: Sequence[Odd], memo: Memo, meter: Meter) -> None:
     reference = parse(REFERENCE, False)[0]
     jobs = [(s, who, odd.twist) for odd in cases for s in odd.streams for who in (mine, reference)]
-    figures = iter(play_all(jobs, memo, phase, "Odd machines"))
+    figures = iter(play_all(jobs, memo, meter, "Odd machines"))
     rows: list[list[Cell]] = []
     data = []
     over: list[tuple[float, str, str]] = []
@@ -205,7 +205,7 @@ def measure(
     names: Sequence[str],
     count: int,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
 ) -> Section:
     """Measure target 5.
 
@@ -215,11 +215,11 @@ def measure(
         names: of synth's streams.
         count: intervals of each.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
     """
     section = Section(PART, TITLE)
     mine = parse(subject, False)[0]
-    _powers(section, mine, suite(tables, count, laws(names)), memo, phase)
+    _powers(section, mine, suite(tables, count, laws(names)), memo, meter)
     cases = [odd for table in tables for odd in odd_cases(table, count, names)]
-    _odd(section, mine, cases, memo, phase)
+    _odd(section, mine, cases, memo, meter)
     return section

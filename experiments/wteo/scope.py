@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Section
 from cpuidle_lab.recording import state_tables, synth
 from cpuidle_lab.recording.laws import STREAMS
@@ -190,53 +190,53 @@ class Scope:
         return [program for program in lab_programs.PROGRAMS if program.name in self.programs]
 
 
-def _regret(scope: Scope, memo: Memo, phase: Phase) -> Section:
+def _regret(scope: Scope, memo: Memo, meter: Meter) -> Section:
     streams = [*scope.suite, *scope.corpus]
-    return regret.measure(scope.subject, streams, memo, phase)
+    return regret.measure(scope.subject, streams, memo, meter)
 
 
-def _learning(scope: Scope, memo: Memo, phase: Phase) -> Section:
+def _learning(scope: Scope, memo: Memo, meter: Meter) -> Section:
     machines = {name: state_tables.find(name, HZ) for name in scope.machines}
-    return learning.measure(scope.subject, scope.suite, machines, scope.sizes.learning, memo, phase)
+    return learning.measure(scope.subject, scope.suite, machines, scope.sizes.learning, memo, meter)
 
 
-def _unseen(scope: Scope, memo: Memo, phase: Phase) -> Section:
+def _unseen(scope: Scope, memo: Memo, meter: Meter) -> Section:
     count = min(scope.sizes.unseen, scope.sizes.intervals)
     streams = suite(scope.machines, count, laws(scope.streams, scope.sizes.variations))
-    return regret.measure_unseen(scope.subject, streams, memo, phase)
+    return regret.measure_unseen(scope.subject, streams, memo, meter)
 
 
-def _front(scope: Scope, memo: Memo, phase: Phase) -> Section:
-    return front.measure(scope.subject, [*scope.suite, *scope.corpus], memo, phase)
+def _front(scope: Scope, memo: Memo, meter: Meter) -> Section:
+    return front.measure(scope.subject, [*scope.suite, *scope.corpus], memo, meter)
 
 
-def _robust(scope: Scope, memo: Memo, phase: Phase) -> Section:
+def _robust(scope: Scope, memo: Memo, meter: Meter) -> Section:
     count = min(scope.sizes.odd, scope.sizes.intervals)
-    return robust.measure(scope.subject, scope.machines, scope.streams, count, memo, phase)
+    return robust.measure(scope.subject, scope.machines, scope.streams, count, memo, meter)
 
 
-def _machines(scope: Scope, memo: Memo, phase: Phase) -> Section:
+def _machines(scope: Scope, memo: Memo, meter: Meter) -> Section:
     count = min(scope.sizes.odd, scope.sizes.intervals)
-    return every_machine.measure(scope.subject, scope.streams, count, memo, phase)
+    return every_machine.measure(scope.subject, scope.streams, count, memo, meter)
 
 
-def _ablation(scope: Scope, memo: Memo, phase: Phase) -> Section:
+def _ablation(scope: Scope, memo: Memo, meter: Meter) -> Section:
     machines = {name: state_tables.find(name, HZ) for name in scope.machines}
     in_lab = steps_lab.InLab(scope.chosen, scope.sizes.steps, scope.lab)
     streams = [*scope.suite, *scope.corpus]
-    return ablation.measure(scope.subject, streams, machines, memo, phase, in_lab)
+    return ablation.measure(scope.subject, streams, machines, memo, meter, in_lab)
 
 
-def _cost(scope: Scope, memo: Memo, phase: Phase) -> Section:
-    return cost.measure(scope.subject, scope.corpus, memo, phase, scope.sizes.sample)
+def _cost(scope: Scope, memo: Memo, meter: Meter) -> Section:
+    return cost.measure(scope.subject, scope.corpus, memo, meter, scope.sizes.sample)
 
 
-def _kernel(scope: Scope, memo: Memo, phase: Phase) -> Section:
-    return kernel.measure(scope.subject, scope.sizes.kernel, memo, phase, scope.lab, scope.chosen)
+def _kernel(scope: Scope, memo: Memo, meter: Meter) -> Section:
+    return kernel.measure(scope.subject, scope.sizes.kernel, memo, meter, scope.lab, scope.chosen)
 
 
 # Title and measurement of each part, by name.
-PARTS: Mapping[str, tuple[str, Callable[[Scope, Memo, Phase], Section]]] = {
+PARTS: Mapping[str, tuple[str, Callable[[Scope, Memo, Meter], Section]]] = {
     regret.PART: (regret.TITLE, _regret),
     regret.UNSEEN: (regret.UNSEEN_TITLE, _unseen),
     front.PART: (front.TITLE, _front),
@@ -262,12 +262,12 @@ CHOICES = {
 }
 
 
-def measure(scope: Scope, phase: Phase, memo: Memo) -> list[Section]:
+def measure(scope: Scope, meter: Meter, memo: Memo) -> list[Section]:
     """Measure every part of a scope.
 
     Raises:
         UserError: something cannot be measured, or was edited meanwhile.
     """
-    sections = [PARTS[part][1](scope, memo, phase) for part in scope.parts]
+    sections = [PARTS[part][1](scope, memo, meter) for part in scope.parts]
     check_sources()
     return sections

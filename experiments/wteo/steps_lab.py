@@ -14,7 +14,7 @@ from math import sqrt
 from statistics import fmean, variance
 from typing import Any
 
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.replay.candidates import Candidate
 from experiments import added
 from experiments.boots import figures
@@ -121,7 +121,7 @@ def measure(
     steps: Sequence[Step],
     in_lab: InLab,
     memo: Memo,
-    phase: Phase,
+    meter: Meter,
 ) -> dict[str, tuple[float, float | None]]:
     """Return points() by the names of steps; empty where a boot is not known.
 
@@ -130,7 +130,7 @@ def measure(
         steps: what is removed.
         in_lab: what runs.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
 
     Raises:
         UserError: a module does not build, a program failed in the guest, or events were lost.
@@ -144,7 +144,7 @@ def measure(
     added = changes(name, steps)
     governors = [whole, *others]
     plan = [partial(cell, one, governors, in_lab.size, added) for one in in_lab.programs]
-    known = figures(plan, [KERNEL], in_lab.boots, memo, phase, "Removing steps in the lab")
+    known = figures(plan, [KERNEL], in_lab.boots, memo, meter, "Removing steps in the lab")
     if not all(known):
         return {}
     runs = [run for found in known for run in found]

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.cache import digest
-from cpuidle_lab.compare.model import Phase, labels
+from cpuidle_lab.base.progress import Meter
+from cpuidle_lab.compare.model import labels
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns, Recording
 from cpuidle_lab.recording.laws import STREAMS, varied
@@ -261,20 +262,20 @@ def _key(stream: Stream, candidate: Candidate, twist: Twist) -> str:
     return digest([*parts, repr(values), repr(twist)])
 
 
-def play_all(jobs: Sequence[Job], memo: Memo, phase: Phase, title: str) -> list[Figures]:
+def play_all(jobs: Sequence[Job], memo: Memo, meter: Meter, title: str) -> list[Figures]:
     """Return the figures of each job, those that are known from the memo.
 
     Args:
         jobs: streams, governors, and what is not as they are told.
         memo: where figures are kept.
-        phase: shows progress.
+        meter: shows progress.
         title: of the phase.
     """
     keyed = {_key(*job): job for job in jobs}
     # The longest first, so that no thread is left with one at the end.
     order = sorted(keyed.items(), key=lambda item: item[1][1].governor.spec != "bayes")
     work = {key: partial(_played, *job) for key, job in order}
-    found = memo.fill(work, phase, title)
+    found = memo.fill(work, meter, title)
     return [Figures(**found[_key(*job)]) for job in jobs]
 
 

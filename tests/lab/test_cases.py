@@ -10,7 +10,7 @@ from cpuidle_lab.crossval.parts import parts
 from cpuidle_lab.lab import run_lab
 from cpuidle_lab.lab.session import TRACE
 from cpuidle_lab.recording import columns
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from experiments.cases import figures, lab
 from experiments.cases.case import FOLDER, Case, play_cells
 from experiments.memo import Memo
@@ -40,7 +40,7 @@ def test_the_lab_does_what_replay_predicts(tmp_path: Path, monkeypatch: pytest.M
     assert sorted(lasted)[len(lasted) // 2] == pytest.approx(middle, rel=0.15)
 
     with Memo(tmp_path / "memo.db") as memo:
-        replayed = play_cells(case, cells, 1, memo, phase)[0]
+        replayed = play_cells(case, cells, 1, memo, meter)[0]
     assert not isinstance(replayed, str)
     waiting = [
         figures.value(case.figure, one, case.machine) for one in (replayed[0], plain, hinted)

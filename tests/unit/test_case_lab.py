@@ -17,7 +17,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabRun, programs
 from cpuidle_lab.recording.laws import S
 from cpuidle_lab.states import linux_source
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from experiments import boots
 from experiments.cases import lab, mainline, schema
 from experiments.cases.case import FOLDER, IN_LAB, Case, stream_of
@@ -224,7 +224,7 @@ def measured(booted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Re
     vars(one)["described"] = replace(one.described, cells=cells)
     monkeypatch.setattr(lab, "boots", lambda runs, *_: [booted for _ in runs])
     with Memo(tmp_path / "memo.db") as memo:
-        return one.measure(Request(seeds=2, lab=True), memo, phase)
+        return one.measure(Request(seeds=2, lab=True), memo, meter)
 
 
 def test_what_was_booted_stands_below_what_was_replayed(

@@ -33,7 +33,7 @@ from cpuidle_lab.replay import engine, instructions, library
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view import terminal
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from tests.unit.synthetic import PLAIN
 
 US = 1_000
@@ -115,7 +115,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 def compare(*paths: Path, governors: str = "teo_ng", **options: Any) -> model.Comparison:
     settings: dict[str, Any] = {"bad": 5, "count": False, "command": "", "start": ""} | options
-    return model.build(paths, spec.parse(governors, False), phase, **settings)
+    return model.build(paths, spec.parse(governors, False), meter, **settings)
 
 
 def line(comparison: model.Comparison, label: str) -> figures.Line:

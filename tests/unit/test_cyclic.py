@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from experiments.cyclic import entry
 from experiments.experiment import NOT_BOOTED, Request
 from experiments.memo import Memo
@@ -43,9 +43,9 @@ def test_seeds_that_are_known_are_shown(tmp_path: Path, monkeypatch: pytest.Monk
     told: list[Any] = [None, cells(2, 7.0), None, cells(4, 9.0)]
     monkeypatch.setattr(entry, "boots", lambda *_: told)
     with Memo(tmp_path / "memo.db") as memo:
-        rows = entry.EXPERIMENT.measure(Request(seeds=4), memo, phase).rows
+        rows = entry.EXPERIMENT.measure(Request(seeds=4), memo, meter).rows
         assert [row.ours for row in rows] == [[7.0, 9.0]] * len(rows)
         told = [None]
-        assert [row.note for row in entry.EXPERIMENT.measure(Request(), memo, phase).rows] == [
+        assert [row.note for row in entry.EXPERIMENT.measure(Request(), memo, meter).rows] == [
             NOT_BOOTED
         ]

@@ -26,7 +26,7 @@ from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.linux_source import GOVERNORS
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from experiments import boots, experiment, pages
 from experiments.cases import bisect, law, schema
 from experiments.cases.bisect import Step, changes
@@ -71,7 +71,7 @@ def test_each_figure_is_what_its_case_expects(name: str, tmp_path: Path) -> None
     cells = tuple(filter(playable, one.described.cells))
     vars(one)["described"] = replace(one.described, cells=cells)
     with Memo(tmp_path / "memo.db") as memo:
-        result = one.measure(Request(seeds=1), memo, phase)
+        result = one.measure(Request(seeds=1), memo, meter)
     assert cells
     replayed = [row for row in result.rows if not row.what.endswith(IN_LAB)]
     for cell, row in zip(cells, replayed, strict=True):
@@ -102,7 +102,7 @@ def test_a_killed_run_goes_on_with_what_it_has(tmp_path: Path) -> None:
     def run() -> list[Any]:
         cells = [experiment.Job(str(n), partial(work, n)) for n in range(4)]
         with Memo(tmp_path / "memo.db") as memo:
-            return experiment.run_jobs(cells, memo, phase, "", threads=1)
+            return experiment.run_jobs(cells, memo, meter, "", threads=1)
 
     with Memo(tmp_path / "memo.db") as memo:
         memo.put("0", 0)
@@ -119,7 +119,7 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
     told: list[list[Any]] = []
 
     @contextmanager
-    def phase(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    def meter(title: str, total: int) -> Iterator[Callable[[int], None]]:
         plans.append((title, []))
         yield lambda _: None
 
@@ -127,11 +127,11 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
         plans[-1][1].append(name)
         return name
 
-    def measure(name: str, _: Request, memo: Memo, phase: Any) -> Result:
+    def measure(name: str, _: Request, memo: Memo, meter: Any) -> Result:
         plan = [
             partial(experiment.Job, f"{name}{n}", partial(boot, f"{name}{n}")) for n in (1, 2, 3)
         ]
-        told.append(boots.figures(plan, [], True, memo, phase, name))
+        told.append(boots.figures(plan, [], True, memo, meter, name))
         return Result()
 
     monkeypatch.setattr(boots, "at_once", lambda: 1)
@@ -139,9 +139,9 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
     request = Request(lab=True)
     with Memo(tmp_path / "memo.db") as memo:
         memo.put("a2", "known")
-        boots.boot_together(some, request, memo, phase)
+        boots.boot_together(some, request, memo, meter)
         for one in some:
-            one.measure(request, memo, phase)
+            one.measure(request, memo, meter)
     names = ["a1", "a3", "b1", "b2", "b3"]
     assert [plan for plan in plans if plan[1]] == [("Booting for all experiments", names)]
     assert told == [
@@ -348,7 +348,7 @@ def test_the_commit_is_found_in_a_git_tree(tmp_path: Path, monkeypatch: Any) -> 
     assert [name.partition(" ")[2] for name in found] == ["old", "the fix"]
     with Memo(tmp_path / "memo.db") as memo:
         kernels = {name: str(path) for name, path in found.items()}
-        steps = bisect.bisect(case("teo-livelock"), kernels, 1, memo, phase)
+        steps = bisect.bisect(case("teo-livelock"), kernels, 1, memo, meter)
     assert [step.bad for step in steps] == [True, False]
     assert changes(steps)[0].endswith("the fix")
 

@@ -17,7 +17,7 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.evidence.tables import ABSENT, HELD, MISSED
 from cpuidle_lab.states.table import StateTable
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from experiments import energy
 from experiments.energy import Slot
 from experiments.experiment import NOT_BOOTED, QUICK, Request, Result
@@ -400,7 +400,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
 def measured(folder: Path, *only: str, scale: str = QUICK, boot: bool = True) -> Result:
     request = Request(scale, 1, boot, only=only)
     with Memo(folder / "memo.db") as memo:
-        return entry.EXPERIMENT.measure(request, memo, phase)
+        return entry.EXPERIMENT.measure(request, memo, meter)
 
 
 def table(result: Result, title: str) -> list[list[str]]:

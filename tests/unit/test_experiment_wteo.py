@@ -21,7 +21,7 @@ from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.states.table import StateTable
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from experiments import memo, pages
 from experiments.wteo import (
     cost,
@@ -126,9 +126,9 @@ def test_a_front_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     made = [stream("bimodal-rare", 1000), stream("poisson-1ms", 1000)]
     with memo.Memo(tmp_path / "memo.db") as kept:
         monkeypatch.setattr(front, "BIAS", "nothing")
-        absent = front.measure("wteo", made, kept, phase)
+        absent = front.measure("wteo", made, kept, meter)
         monkeypatch.setattr(front, "BIAS", "learning_rate")
-        found = front.measure("wteo", made, kept, phase)
+        found = front.measure("wteo", made, kept, meter)
     assert len(absent.tables[0].rows) == 3
     assert len(found.tables[0].rows) > 5 and len(found.verdicts) == 4
     assert len({row[2] for row in found.tables[0].rows}) > 2
@@ -180,10 +180,10 @@ def test_answers_go_with_their_intervals(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_known_is_not_played_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [(stream(count=200), who("wteo"), streams.AS_TOLD)]
     with memo.Memo(tmp_path / "memo.db") as kept:
-        first = streams.play_all(jobs, kept, phase, "")
+        first = streams.play_all(jobs, kept, meter, "")
     monkeypatch.setattr(streams, "play", lambda *_: pytest.fail("played again"))
     with memo.Memo(tmp_path / "memo.db") as kept:
-        again = streams.play_all(jobs, kept, phase, "")
+        again = streams.play_all(jobs, kept, meter, "")
     assert again[0].cost_pj == first[0].cost_pj
     assert again[0].latency_us(0.99) == first[0].latency_us(0.99)
 
@@ -192,10 +192,10 @@ def test_the_same_twice_is_worked_out_once(tmp_path: Path) -> None:
     job = (stream(count=200), who("wteo"), streams.AS_TOLD)
     with memo.Memo(tmp_path / "memo.db") as kept:
         one, other, two = streams.play_all(
-            [job, (job[0], who("teo_ng"), job[2]), job], kept, phase, ""
+            [job, (job[0], who("teo_ng"), job[2]), job], kept, meter, ""
         )
         assert one == two != other
-        found = cost._count([counted(SKX), counted(SKX), counted(cost.ten_states())], kept, phase)
+        found = cost._count([counted(SKX), counted(SKX), counted(cost.ten_states())], kept, meter)
     assert found[0] == found[1] != found[2]
 
 
@@ -217,7 +217,7 @@ def test_an_interrupt_ends_the_work(tmp_path: Path) -> None:
 
     work = {"0": stop, **{str(n): slow for n in range(1, 200)}}
     with memo.Memo(tmp_path / "memo.db") as kept, pytest.raises(KeyboardInterrupt):
-        kept.fill(work, phase, "")
+        kept.fill(work, meter, "")
     assert len(begun) < 50
 
 
@@ -444,11 +444,11 @@ def test_what_is_edited_meanwhile_is_not_kept(
         with monkeypatch.context() as patch:
             patch.setattr(memo, "fingerprint", lambda _spec: "other")
             with pytest.raises(UserError, match="changed while"):
-                streams.play_all(jobs, kept, phase, "")
+                streams.play_all(jobs, kept, meter, "")
             with pytest.raises(UserError, match="changed while"):
                 scope._load("wteo")
         assert kept.get(streams._key(*jobs[0])) is None
-        streams.play_all(jobs, kept, phase, "")
+        streams.play_all(jobs, kept, meter, "")
         assert kept.get(streams._key(*jobs[0])) is not None
 
 

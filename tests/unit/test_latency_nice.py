@@ -12,7 +12,7 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.recording import state_tables
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 from experiments import pages
 from experiments.experiment import AGREES, DIFFERS, QUICK, Request
 from experiments.latency_nice import cells, entry
@@ -127,7 +127,7 @@ def test_a_claim_is_judged_by_its_ratio(power: float, state: str) -> None:
 def test_a_page_is_made_of_what_is_known(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(entry, "_found", lambda *_: [known(900)])
     with Memo(tmp_path / "memo.db") as memo:
-        result = entry.EXPERIMENT.measure(Request(scale=QUICK), memo, phase)
+        result = entry.EXPERIMENT.measure(Request(scale=QUICK), memo, meter)
     request = Request(scale=QUICK, seeds=1)
     files = pages.write(entry.EXPERIMENT, result, request, "the command",
                         tmp_path / "latency-nice.md")  # fmt: skip
@@ -148,14 +148,14 @@ def test_there_is_a_boot_for_each_seed(monkeypatch: Any) -> None:
     monkeypatch.setattr(entry, "boots", boots)
     monkeypatch.setattr(cells, "guest_files", dict)
     request = Request(scale=QUICK, seeds=3, lab=True)
-    assert entry._found(request, None, phase) == []  # type: ignore[arg-type]
+    assert entry._found(request, None, meter) == []  # type: ignore[arg-type]
     assert [run.seed for run in booted] == [1, 2, 3]
 
 
 def test_without_a_boot_nothing_is_claimed(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(entry, "CACHE", tmp_path)
     with Memo(tmp_path / "memo.db") as memo:
-        result = entry.EXPERIMENT.measure(Request(), memo, phase)
+        result = entry.EXPERIMENT.measure(Request(), memo, meter)
     assert [row.note for row in result.rows] == ["not measured with these sources: add --lab"]
 
 

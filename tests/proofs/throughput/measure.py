@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.cache import TOP, digest
-from cpuidle_lab.compare.model import Phase
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Recording, Writer
 from cpuidle_lab.replay import instructions
@@ -72,7 +72,7 @@ def big_trace(folder: Path, events: int) -> Path:
     return path
 
 
-def reader(folder: Path, events: int, phase: Phase) -> dict[str, Any]:
+def reader(folder: Path, events: int, meter: Meter) -> dict[str, Any]:
     """Measure the reader on a large synthetic trace.
 
     Returns:
@@ -82,12 +82,12 @@ def reader(folder: Path, events: int, phase: Phase) -> dict[str, Any]:
         UserError: the reader cannot be built.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with phase("Making the large trace", 2) as done:
+    with meter("Making the large trace", 2) as done:
         large = big_trace(folder, events)
         done(1)
         counted = big_trace(folder, min(events, COUNTED_EVENTS))
         done(1)
-    with phase("Reading the large trace", 1) as done:
+    with meter("Reading the large trace", 1) as done:
         found = reader_speed(large, counted)
         done(1)
     return {**found, "target_events_per_s": READER_EVENTS_PER_S}
@@ -148,13 +148,13 @@ def engine_instructions(one: Governor, recording: Recording) -> float | None:
     return (more - less) / (many - few) if many > few else None
 
 
-def replay(folder: Path, count: int, phase: Phase) -> dict[str, Any]:
+def replay(folder: Path, count: int, meter: Meter) -> dict[str, Any]:
     """Measure the replay of one governor on one core.
 
     Args:
         folder: scratch space.
         count: intervals of the stream.
-        phase: shows progress.
+        meter: shows progress.
 
     Returns:
         idle periods per second, in memory and with reading; instructions per period; the target.
@@ -164,7 +164,7 @@ def replay(folder: Path, count: int, phase: Phase) -> dict[str, Any]:
     """
     states = shortened(state_tables.find(MACHINE, HZ), STATES)
     one = governor(GOVERNOR)
-    with phase("Taking the time of replay", 4) as done:
+    with meter("Taking the time of replay", 4) as done:
         recording = write(folder / "replay", STREAM, count, states, f"synth {STREAM}")
         done(1)
         memory = _in_memory(one, recording)

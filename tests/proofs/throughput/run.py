@@ -13,7 +13,7 @@ from typing import Any
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import FAILURE
 from cpuidle_lab.evidence.tables import Table, Verdict, verdict
-from cpuidle_lab.view.terminal import console, phase
+from cpuidle_lab.view.terminal import console, meter
 from experiments import proofs
 from tests.proofs.throughput import measure
 
@@ -58,8 +58,8 @@ def measured(events: int, intervals: int) -> dict[str, dict[str, Any]]:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".scratch-", dir=FOLDER) as scratch:
         return {
-            "reader": measure.reader(FOLDER, events, phase),
-            "replay": measure.replay(Path(scratch), intervals, phase),
+            "reader": measure.reader(FOLDER, events, meter),
+            "replay": measure.replay(Path(scratch), intervals, meter),
         }
 
 

@@ -2,13 +2,16 @@
 """Lines that show how far work is: those of all threads stand below each other."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.progress import Progress, ProgressColumn
+
+# Of some work: its title and how much there is to do; yields the function to call with a part done.
+Meter = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 _lock = threading.Lock()
 _shown: "list[Progress]" = []

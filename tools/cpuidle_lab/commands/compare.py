@@ -73,14 +73,14 @@ def run(args: argparse.Namespace) -> int:
     from cpuidle_lab.compare import compare_page, compare_text, export, model
     from cpuidle_lab.recording import state_tables
     from cpuidle_lab.replay import candidates as spec
-    from cpuidle_lab.view.terminal import phase
+    from cpuidle_lab.view.terminal import meter
 
     start = now()
     html = page_of(args, "compare.html", compare_page.GENERATOR)
     comparison = model.build(
         args.traces,
         spec.parse(args.governors, not args.no_mainline),
-        phase,
+        meter,
         bad=args.worst,
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),

@@ -82,7 +82,7 @@ def recordings(args: argparse.Namespace, boots: "Sequence[Boot]") -> list["Part"
 def run(args: argparse.Namespace) -> int:
     """Record or read, replay, judge, write."""
     from cpuidle_lab.crossval import misses, pairs, plan, results, targets
-    from cpuidle_lab.view.terminal import console, phase
+    from cpuidle_lab.view.terminal import console, meter
 
     if bool(args.traces) == args.record:
         raise UserError("give recordings, or --record", USAGE)
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     with claimed(output) if output else nullcontext():
         found = recordings(args, boots)
         pairs.check(found)
-        with phase("Replaying", pairs.count(found)) as done:
+        with meter("Replaying", pairs.count(found)) as done:
             judged = pairs.pairs(found, done)
         verdicts = targets.judge(judged)
         errors = misses.intervals(found, judged)

@@ -51,9 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _agreements(recording: "Recording", chosen: list["Candidate"], args: argparse.Namespace) -> int:
     from cpuidle_lab.replay.agreement import agreement
-    from cpuidle_lab.view.terminal import phase
+    from cpuidle_lab.view.terminal import meter
 
-    with phase("Replaying", len(chosen) * recording.rows("period")) as count:
+    with meter("Replaying", len(chosen) * recording.rows("period")) as count:
         found = [agreement(recording, one.governor, dict(one.settings), count) for one in chosen]
     if args.json:
         print(json.dumps([vars(one) for one in found], indent=2))

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from typing import TypeVar
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
@@ -32,9 +33,6 @@ _T = TypeVar("_T")
 
 # Percentages that differ by less are equal: sums of floating-point numbers.
 _SAME = 1e-6
-
-# Of a phase of work: its title and how much there is to do; yields what to call with a part done.
-Phase = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
 @dataclass(frozen=True)
@@ -340,7 +338,7 @@ def _remarks(recording: Recording, source: Source) -> list[str]:
 def build(
     paths: Sequence[Path],
     candidates: list[Candidate],
-    phase: Phase,
+    meter: Meter,
     *,
     bad: int,
     count: bool,
@@ -353,7 +351,7 @@ def build(
     Args:
         paths: the recordings; a path given twice counts once.
         candidates: the governors.
-        phase: shows progress.
+        meter: shows progress.
         bad: how many of the worst decisions to keep, for each governor and recording.
         count: count instructions.
         command: the command line, for the record.
@@ -368,18 +366,18 @@ def build(
     results: list[Result] = []
     with ExitStack() as stack, ThreadPoolExecutor(work.workers) as pool:
         opened = []
-        with phase("Reading the recordings", len(paths)) as done:
+        with meter("Reading the recordings", len(paths)) as done:
             for path, label in zip(paths, labels(paths), strict=True):
                 opened.append(_open(path, label, given, stack))
                 done(1)
         rows = sum(recording.rows("interval") for _, recording in opened)
         total = rows * len(candidates)
-        with phase("Replaying", total) as done:
+        with meter("Replaying", total) as done:
             for source, recording in opened:
                 results += _compare(recording, source.label, work, pool, done)
         if count:
-            _count(results, opened, work, pool, phase)
-        with phase("Replaying the recorders themselves", len(opened)) as done:
+            _count(results, opened, work, pool, meter)
+        with meter("Replaying the recorders themselves", len(opened)) as done:
             remarks = {}
             for source, recording in opened:
                 remarks[source.label] = _remarks(recording, source)
@@ -409,13 +407,13 @@ def _count(
     opened: list[tuple[Source, Recording]],
     work: _Work,
     pool: ThreadPoolExecutor,
-    phase: Phase,
+    meter: Meter,
 ) -> None:
     recordings = {source.label: recording for source, recording in opened}
     candidates = {item.label: item for item in work.candidates}
     for candidate in work.candidates:
         instructions.prepare(candidate.governor)
-    with phase("Counting instructions", len(results)) as done:
+    with meter("Counting instructions", len(results)) as done:
 
         def one(result: Result) -> float | None:
             found = work.count(recordings[result.trace], candidates[result.label])

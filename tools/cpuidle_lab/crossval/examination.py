@@ -12,7 +12,7 @@ from cpuidle_lab.recording.columns import CPU_IDLE, SYNTH, TRACE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
 from cpuidle_lab.replay.fidelity import Fidelity, apart, fidelity_of
 from cpuidle_lab.replay.policies import recorded_policies
-from cpuidle_lab.view.terminal import phase
+from cpuidle_lab.view.terminal import meter
 
 _KINDS = {
     TRACE: Finding("events", OK, "decisions of the module"),
@@ -88,7 +88,7 @@ def examine(
     why = _without_decisions(recording)
     if not why:
         names = names or recorded_policies(recording)
-        with phase("Replaying", len(names)) as count:
+        with meter("Replaying", len(names)) as count:
             for name in names:
                 told = fidelity_of, recording.path, name, jobs
                 decisions.append(apart(path, *told))

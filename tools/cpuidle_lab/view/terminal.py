@@ -27,7 +27,7 @@ def console() -> Console:
 
 
 @contextmanager
-def phase(title: str, total: int) -> Iterator[Callable[[int], None]]:
+def meter(title: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show how far a part of the work is, and the time left; nothing where there is no terminal.
 
     Yields:
