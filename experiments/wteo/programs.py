@@ -22,7 +22,7 @@ from cpuidle_lab.figures.group import Group
 from cpuidle_lab.host import energy
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.keys import key_of
-from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Phase, Session
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, PhasePlan, Session
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.recording import phases, trace
 from cpuidle_lab.replay.candidates import Candidate
@@ -191,10 +191,10 @@ def _workload(seed: int, turn: int) -> str:
     return f"{seed}-{turn}"
 
 
-def rounds(program: Program, candidates: Sequence[Candidate], size: Size) -> list[Phase]:
+def rounds(program: Program, candidates: Sequence[Candidate], size: Size) -> list[PhasePlan]:
     """Return all runs of a program in one boot, the first of them to warm up."""
     setup = program.workload.setup
-    found = [Phase(MENU, _WARM, program.workload.shell(1, 1), setup=setup)]
+    found = [PhasePlan(MENU, _WARM, program.workload.shell(1, 1), setup=setup)]
     turns = list(enumerate(candidates))
     for seed in range(1, size.seeds + 1):
         # Each round meets the tick at another point.
@@ -204,7 +204,7 @@ def rounds(program: Program, candidates: Sequence[Candidate], size: Size) -> lis
         for turn, candidate in (*turns[first:], *turns[:first]):
             tunables = _tunables(candidate, candidates)
             name = candidate.governor.spec
-            found.append(Phase(name, _workload(seed, turn), command, tunables, setup))
+            found.append(PhasePlan(name, _workload(seed, turn), command, tunables, setup))
     return found
 
 

@@ -20,7 +20,7 @@ from cpuidle_lab.figures.intervals import with_energy, with_intervals
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS
 from cpuidle_lab.lab.run import SCRIPT_BEGINS, read_results
-from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session, sha256
+from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, PhasePlan, Session, sha256
 from cpuidle_lab.recording.trace import load
 
 pytestmark = pytest.mark.lab
@@ -30,8 +30,8 @@ TOP = Path(__file__).resolve().parents[2]
 
 def session_hash(directory: Path, seed: int) -> str:
     phases = [
-        Phase("wteo", "timer", workloads.find("stress-timer").shell(1, seed)),
-        Phase("teo_ng", "pipe", "hackbench --pipe --groups 1 --fds 2 --loops 20"),
+        PhasePlan("wteo", "timer", workloads.find("stress-timer").shell(1, seed)),
+        PhasePlan("teo_ng", "pipe", "hackbench --pipe --groups 1 --fds 2 --loops 20"),
     ]
     run = LabRun(Session("skx", phases).script(), seed=seed, real_time=False)
     result = run_lab(run, directory).check()
@@ -156,7 +156,7 @@ def test_hang_is_ended_by_the_time_limit(tmp_path: Path) -> None:
     ],
 )
 def test_bad_tunable_is_one_sentence(tunable: Setting, sentence: str, tmp_path: Path) -> None:
-    script = Session("skx", [Phase("wteo", "x", "true", [tunable])], events=()).script()
+    script = Session("skx", [PhasePlan("wteo", "x", "true", [tunable])], events=()).script()
     with pytest.raises(UserError, match=sentence):
         run_lab(LabRun(script, real_time=True), tmp_path / "out").check()
 
@@ -167,7 +167,9 @@ def test_the_report_holds_the_emulated_energy(
     """The module's account agrees with idle periods and busy time as the trace has them."""
     cpus, busy_mw = 2, 4000  # the emulator's figure for skx
     workload = workloads.find("cyclictest-470us")
-    own, menu = (Phase(name, workload.name, workload.shell(1, 42)) for name in ("teo_ng", "menu"))
+    own, menu = (
+        PhasePlan(name, workload.name, workload.shell(1, 42)) for name in ("teo_ng", "menu")
+    )
     session = Session("skx", [own], (OUR_EVENTS, "irq", "timer"), stock=[menu])
     files = run_lab(LabRun(session.script(), cpus=cpus), tmp_path / "out").check().files
     assert main(["report", "--json", "--together", str(files / STOCK), str(files / TRACE)]) == 0

@@ -32,7 +32,7 @@ from cpuidle_lab.lab import run as run_module
 from cpuidle_lab.lab.archive import CpioWriter
 from cpuidle_lab.lab.machine import ALL_CPUS, Machine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
-from cpuidle_lab.lab.session import Phase, Session
+from cpuidle_lab.lab.session import PhasePlan, Session
 from cpuidle_lab.replay import candidates as spec
 
 TOP = Path(__file__).resolve().parents[2]
@@ -247,9 +247,9 @@ def test_failed_tool_is_one_sentence_with_its_log(tmp_path: Path) -> None:
 
 def test_session_switches_tunes_and_marks() -> None:
     phases = [
-        Phase("wteo", "a", "echo 'x'", [Setting.parse("wteo.learning_rate=50")]),
-        Phase("wteo", "b", "true"),
-        Phase("menu", "a", "true"),
+        PhasePlan("wteo", "a", "echo 'x'", [Setting.parse("wteo.learning_rate=50")]),
+        PhasePlan("wteo", "b", "true"),
+        PhasePlan("menu", "a", "true"),
     ]
     script = Session("icx", phases).script().splitlines()
     assert "load cpuidle_emul machine=icx" in script
@@ -262,11 +262,11 @@ def test_session_switches_tunes_and_marks() -> None:
 def test_every_phase_begins_anew() -> None:
     rate = Setting.parse("wteo.learning_rate=50")
     phases = [
-        Phase("wteo", "a", "true"),
-        Phase("wteo", "b", "true", [rate]),
-        Phase("wteo", "c", "true", [rate]),
-        Phase("menu", "d", "true", [rate]),
-        Phase("menu", "e", "true"),
+        PhasePlan("wteo", "a", "true"),
+        PhasePlan("wteo", "b", "true", [rate]),
+        PhasePlan("wteo", "c", "true", [rate]),
+        PhasePlan("menu", "d", "true", [rate]),
+        PhasePlan("menu", "e", "true"),
     ]
     script = Session("icx", phases, trace_mib=7).script().splitlines()
     assert "trace_start 7 cpuidle_lab" in script

@@ -31,7 +31,7 @@ sys.path[:0] = [str(TOP), str(TOP / "tools")]
 from cpuidle_lab.crossval import own, plan  # noqa: E402
 from cpuidle_lab.crossval.parts import Part, parts  # noqa: E402
 from cpuidle_lab.lab import workloads  # noqa: E402
-from cpuidle_lab.lab.session import OUR_EVENTS, Phase, Session  # noqa: E402
+from cpuidle_lab.lab.session import OUR_EVENTS, PhasePlan, Session  # noqa: E402
 from cpuidle_lab.recording.columns import opened  # noqa: E402
 from cpuidle_lab.replay import recorded  # noqa: E402
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run  # noqa: E402
@@ -257,7 +257,7 @@ def record(machine: str, folder: Path) -> Path:
     class Boot(plan.Boot):
         def script(self) -> str:
             phases = [
-                Phase(label.split()[0], one.name, one.shell(seconds, self.seed), tunables,
+                PhasePlan(label.split()[0], one.name, one.shell(seconds, self.seed), tunables,
                       one.setup)
                 for name, seconds in self.chosen
                 for one in (workloads.find(name),)

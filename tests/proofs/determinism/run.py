@@ -8,7 +8,7 @@ from pathlib import Path
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import FAILURE
 from cpuidle_lab.lab import LabRun, run_lab, workloads
-from cpuidle_lab.lab.session import TRACE, Phase, Session, sha256
+from cpuidle_lab.lab.session import TRACE, PhasePlan, Session, sha256
 from experiments import proofs
 
 EXAMPLES = {"": "", "--kernel 7.2 --governor teo_ng": ""}
@@ -19,7 +19,7 @@ WORKLOADS = ("cyclictest-500us", "hackbench-pipe", "stress-timer")
 def trace_hash(args: argparse.Namespace, seed: int) -> str:
     """Return the hash of the trace of one run."""
     found = [workloads.find(name) for name in WORKLOADS]
-    phases = [Phase(args.governor, each.name, each.shell(1, seed)) for each in found]
+    phases = [PhasePlan(args.governor, each.name, each.shell(1, seed)) for each in found]
     script = Session("skx", phases).script()
     boot = LabRun(script=script, kernel=args.kernel, cpus=args.cpus, seed=seed)
     with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="determinism-") as directory:

@@ -11,7 +11,7 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.figures.output import now
 from cpuidle_lab.lab import LabRun, run_lab, workloads
-from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, Phase, Session
+from cpuidle_lab.lab.session import OUR_EVENTS, STOCK, TRACE, PhasePlan, Session
 
 NAME = "demo"
 HELP = "boot a stock Debian kernel in virtual time, run every governor, write a report"
@@ -73,7 +73,7 @@ def session(machine: str, seed: int) -> Session:
     """Return the demo's phases: each governor with each workload."""
     found = [(workloads.find(name), seconds) for name, seconds in WORKLOADS.items()]
     phases = [
-        Phase(governor, each.name, each.shell(seconds, seed), tunables)
+        PhasePlan(governor, each.name, each.shell(seconds, seed), tunables)
         for governor, tunables in GOVERNORS.items()
         for each, seconds in found
     ]

@@ -15,7 +15,15 @@ from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS, FURTHER_FLAVOURS, flavour_of
-from cpuidle_lab.lab.session import AS_BPF, GOVERNORS, MACHINES, OUR_EVENTS, TRACE, Phase, Session
+from cpuidle_lab.lab.session import (
+    AS_BPF,
+    GOVERNORS,
+    MACHINES,
+    OUR_EVENTS,
+    TRACE,
+    PhasePlan,
+    Session,
+)
 from cpuidle_lab.lab.session import sha256 as sha256_of
 
 NAME = "lab"
@@ -83,12 +91,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("command", nargs="*", metavar="COMMAND", help="run this program of the guest instead")
 
 
-def phases(args: argparse.Namespace) -> list[Phase]:
+def phases(args: argparse.Namespace) -> list[PhasePlan]:
     """Return what the arguments ask to run."""
     tunables = args.settings
     if args.command:
         name = Path(args.command[0]).name
-        return [Phase(args.governor, name, shlex.join(args.command), tunables)]
+        return [PhasePlan(args.governor, name, shlex.join(args.command), tunables)]
     found = [workloads.find(name) for name in args.workload or [DEFAULT_WORKLOAD]]
     return [each.phase(args.governor, args.duration, args.seed, tunables) for each in found]
 

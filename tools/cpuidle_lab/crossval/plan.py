@@ -17,7 +17,7 @@ from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.lab import workloads
 from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.run import LabRun, run_lab
-from cpuidle_lab.lab.session import TRACE, Phase, Session
+from cpuidle_lab.lab.session import TRACE, PhasePlan, Session
 
 # Governors that record: the kernel's own menu through the gate, and the module's.
 GOVERNORS: dict[str, tuple[Setting, ...]] = {
@@ -117,8 +117,8 @@ class Boot:
         # Not every workload takes a seed; so each meets the tick at another point, too.
         wait = f"usleep {self.seed * 7919 % 4000 + 1000}; "
         phases = [
-            Phase(label.split()[0], found.name, wait + found.shell(seconds, self.seed), tunables,
-                  found.setup)
+            PhasePlan(label.split()[0], found.name, wait + found.shell(seconds, self.seed),
+                      tunables, found.setup)
             for name, seconds in self.chosen
             for found in (workloads.find(name),)
             for label, tunables in GOVERNORS.items()

@@ -102,8 +102,8 @@ def parameters(machine: "StateTable", spec: str) -> str:
 
 
 @dataclass(frozen=True)
-class Phase:
-    """A workload under a governor, between two markers of the trace.
+class PhasePlan:
+    """A phase to be recorded: a workload under a governor, between two markers of the trace.
 
     Attributes:
         governor: as in current_governor.
@@ -183,10 +183,10 @@ class Session:
     """
 
     machine: str
-    phases: Sequence[Phase]
+    phases: Sequence[PhasePlan]
     events: Sequence[str] = field(default=(OUR_EVENTS,))
     trace_mib: int = TRACE_MIB
-    stock: Sequence[Phase] = ()
+    stock: Sequence[PhasePlan] = ()
 
     def script(self) -> str:
         """Return the guest's script.

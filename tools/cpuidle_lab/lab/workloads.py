@@ -16,7 +16,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.lab import images
-from cpuidle_lab.lab.session import Phase
+from cpuidle_lab.lab.session import PhasePlan
 
 SERVERS = Path(__file__).parent / "guest" / "servers"
 
@@ -45,9 +45,9 @@ class Workload:
 
     def phase(
         self, governor: str, duration_s: int, seed: int, tunables: Sequence[Setting] = ()
-    ) -> Phase:
+    ) -> PhasePlan:
         """Return the phase of a session that runs it, for a duration in seconds."""
-        return Phase(governor, self.name, self.shell(duration_s, seed), tunables, self.setup)
+        return PhasePlan(governor, self.name, self.shell(duration_s, seed), tunables, self.setup)
 
 
 _CYCLICTEST = "cyclictest --default-system --quiet --duration DURATION --threads 1 --interval"

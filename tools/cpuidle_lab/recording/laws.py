@@ -97,14 +97,14 @@ def _heavy(draw: Draw, count: int, *, least_ns: float, alpha: float) -> Idle:
     return Idle(draw.pareto(least_ns, alpha, count))
 
 
-def _phases(draw: Draw, means_ns: Sequence[float], phase: Integers) -> Idle:
+def _by_condition(draw: Draw, means_ns: Sequence[float], condition: Integers) -> Idle:
     means = np.asarray(means_ns, dtype=np.float64)
-    return Idle(draw.poisson(1.0, len(phase)) * means[phase], condition=phase)
+    return Idle(draw.poisson(1.0, len(condition)) * means[condition], condition=condition)
 
 
 def _bursts(draw: Draw, count: int, *, length: int, within_ns: float, between_ns: float) -> Idle:
     pause = (np.arange(count) % (length + 1) == 0).astype(np.int64)
-    return _phases(draw, (within_ns, between_ns), pause)
+    return _by_condition(draw, (within_ns, between_ns), pause)
 
 
 def _on_off(draw: Draw, count: int, *, mean: float, within_ns: float, between_ns: float) -> Idle:
@@ -115,20 +115,20 @@ def _on_off(draw: Draw, count: int, *, mean: float, within_ns: float, between_ns
 
 
 def _regimes(draw: Draw, count: int, *, length: int, means_ns: Sequence[float]) -> Idle:
-    return _phases(draw, means_ns, np.arange(count) // length % len(means_ns))
+    return _by_condition(draw, means_ns, np.arange(count) // length % len(means_ns))
 
 
 def _minutes(draw: Draw, count: int, *, minutes: float, means_ns: Sequence[float]) -> Idle:
     """Change over when the time of a regime is over."""
     unit = draw.poisson(1.0, count)
-    phase = np.empty(count, dtype=np.int64)
+    condition = np.empty(count, dtype=np.int64)
     start = regime = 0
     while start < count:
         time = np.cumsum(unit[start:] * means_ns[regime] + BUSY_NS + BUSY_MEAN_NS)
         end = start + int(np.searchsorted(time, minutes * 60 * S)) + 1
-        phase[start:end] = regime
+        condition[start:end] = regime
         start, regime = end, (regime + 1) % len(means_ns)
-    return Idle(unit * np.asarray(means_ns)[phase], condition=phase)
+    return Idle(unit * np.asarray(means_ns)[condition], condition=condition)
 
 
 def _pattern(draw: Draw, count: int, *, means_ns: Sequence[float]) -> Idle:
