@@ -471,7 +471,7 @@ import sys
 sys.path.insert(0, {str(PACKAGE)!r})
 from cpuidle_lab.calibrate import model, result
 states = [model.State("C1", 2, 2)]
-print(result.as_page(result.Result(states, "6.12", "intel_idle", 2, 250, None, (), 0.0, [])))
+print(result.as_page(result.Calibration(states, "6.12", "intel_idle", 2, 250, None, (), 0.0, [])))
 """
     command = [sys.executable, "-S", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
