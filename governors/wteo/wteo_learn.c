@@ -20,8 +20,7 @@
 /*
  * While conditions are known, the base row learns the intervals whose number
  * has none of these bits: one of eight. To learn all would take 2.2 % more
- * instructions and add 1.3 points of regret on the corpus (experiment wteo,
- * ablation).
+ * instructions and add 1.3 points of regret on the corpus (ablation).
  */
 #define BASE_MASK	7
 

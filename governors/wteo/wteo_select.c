@@ -20,8 +20,7 @@
 /*
  * One interval in 16384 is taken to last until the timer, since a row has no
  * weight for intervals so rare. Without it skl heavy-tail has 6.8 points more
- * regret (experiment wteo, ablation). At one in 4096 more streams miss their
- * limit.
+ * regret (ablation). At one in 4096 more streams miss their limit.
  */
 #define UNSEEN_SHIFT	14
 
