@@ -194,6 +194,16 @@ def test_a_recording_without_phases_is_refused(tmp_path: Path) -> None:
         assert whole.recorder.label.startswith("teo_ng")
 
 
+def test_a_recording_whose_phases_have_no_decisions_is_refused(tmp_path: Path) -> None:
+    """Else its check would say nothing of energy, and would pass."""
+    path = record(tmp_path / "a.dat", ("teo_ng", "bursts"))
+    with columns.opened(path) as recording, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "phases_of", lambda *_: [Phase("teo_ng", "late", 2**61, 2**62)])
+        for read_all in (parts.parts, parts.whole):
+            with pytest.raises(UserError, match="has no phases"):
+                list(read_all(recording, path))
+
+
 def test_columns_that_contradict_themselves_are_refused(tmp_path: Path) -> None:
     """Replay writes into a table by the idle state, so a phase must name none that is missing."""
     columns.write(record(tmp_path / "a.dat", BOTH[0]), tmp_path / "a")

@@ -162,13 +162,7 @@ def parts(recording: Recording, path: Path, *, hints: bool = False) -> list[Part
     Raises:
         UserError: it has no phases, lost events, or used hints.
     """
-    found = list(_parts(recording, path, _rows(recording), hints))
-    if not found:
-        raise UserError(
-            f"{path}: has no phases (markers 'phase governor=NAME workload=NAME', as the "
-            "lab and capture write them)"
-        )
-    return found
+    return list(_parts(recording, path, _rows(recording), hints))
 
 
 def whole(recording: Recording, path: Path) -> Iterator[Part]:
@@ -196,9 +190,16 @@ def _parts(recording: Recording, path: Path, rows: dict[int, _Rows], hints: bool
         raise UserError(f"{path}: holds no decisions, only power:cpu_idle events")
     if not recording.integrity.complete:
         raise UserError(f"{path}: events were lost while it was recorded")
+    found = False
     for phase in phases_of(recording.table("marker"), _last_ns(rows) + 1):
         if part := _part(recording, path, phase, rows, hints):
+            found = True
             yield part
+    if not found:
+        raise UserError(
+            f"{path}: has no phases (markers 'phase governor=NAME workload=NAME', as the "
+            "lab and capture write them)"
+        )
 
 
 def _rows(recording: Recording) -> dict[int, _Rows]:
