@@ -66,7 +66,7 @@ class _Rows:
     """The tables of a CPU, all of a recording; in the order of `seq`.
 
     Attributes:
-        intervals, periods, config, state: as in a directory of columns.
+        intervals, periods, config, state: as in a Parquet directory.
     """
 
     intervals: pl.DataFrame
