@@ -86,8 +86,9 @@ def found() -> dict[str, Path]:
 
 
 def named(words: Sequence[str]) -> str:
-    """Return the first of some words that names a proof, "" if none does."""
-    return next((word for word in words if word in found()), "")
+    """Return the proof that the first of some words names, options apart; "" if it names none."""
+    first = next((word for word in words if not word.startswith("-")), "")
+    return first if first in found() else ""
 
 
 def _docstring(name: str) -> str:

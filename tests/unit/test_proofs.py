@@ -96,6 +96,12 @@ def test_bad_input_is_refused(
     assert said in capsys.readouterr().err
 
 
+def test_a_value_of_an_option_names_no_proof() -> None:
+    args = parse(["experiment", "wteo", "-o", "storm", "--kernel", "stock"])
+    assert (args.names, args.output) == (["wteo"], Path("storm"))
+    assert parse(["experiment", "--record", "storm"]).proof == "storm"
+
+
 def test_a_proof_that_needs_more_than_python_enters_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
