@@ -102,6 +102,16 @@ def test_a_value_of_an_option_names_no_proof() -> None:
     assert parse(["experiment", "--record", "storm"]).proof == "storm"
 
 
+def test_a_package_of_the_same_name_elsewhere_is_not_taken(tmp_path: Path) -> None:
+    """Many a package from PyPI installs a folder tests."""
+    for name in ("tests", "experiments"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('of another project')\n")
+    process = command.start("--help", PYTHONPATH=f"{command.PACKAGE}:{tmp_path}")
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+
+
 def test_a_proof_that_needs_more_than_python_enters_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -80,7 +80,8 @@ def discover(wanted: str = "") -> Iterator[Command]:
     packages = [commands]
     if EXPERIMENTS.is_dir():
         if str(EXPERIMENTS.parent) not in sys.path:
-            sys.path.append(str(EXPERIMENTS.parent))
+            # In front: packages of other projects may be named tests, too.
+            sys.path.insert(0, str(EXPERIMENTS.parent))
         packages.append(importlib.import_module("experiments.commands"))
     found = {
         info.name: f"{package.__name__}.{info.name}"
