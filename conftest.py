@@ -140,6 +140,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def pytest_report_header() -> str:
+    """Say the seed of the tests that have another one each day."""
+    return f"seed of the day: {long.day_seed()}"
+
+
 class Record:
     """Notes the times and verdicts of long tests."""
 

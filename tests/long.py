@@ -87,6 +87,11 @@ def rows_of(seconds: Mapping[str, float], verdicts: Mapping[str, str]) -> list[R
     ]
 
 
+def day_seed() -> int:
+    """Return the seed of random tests of today, YYYYMMDD."""
+    return int(date.today().strftime("%Y%m%d"))
+
+
 def is_built(flavour: str, cache: Path = TOP / "build" / "cache") -> bool:
     """Return whether a kernel of the project's own stands in the cache; building takes too long."""
     name = re.compile(f"built-{re.escape(flavour)}-[0-9a-f]{{12}}")

@@ -87,8 +87,10 @@ static void see_interval(void *context, const struct cil_interval *in)
 	DEMAND(in->tick_phase_ns >= -1);
 	see_timer(in->timer_ns);
 	DEMAND(!(in->flags & CIL_INTERVAL_UNKNOWN));
-	/* Each decision but the first has one. */
-	DEMAND(seen->answers + 1 == in->periods);
+	/* Each decision but the first has one, and a timer after the last tick. */
+	DEMAND(seen->answers + 1 == in->periods ||
+	       (seen->answers == in->periods &&
+		in->flags & CIL_INTERVAL_TIMER));
 	seen->answers = 0;
 	seen->first_seq = in->first_seq;
 	seen->in_intervals += in->periods;

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The fuzz targets, for some seconds and without libFuzzer: gcc's sanitizers have nothing to say.
+"""The fuzz targets: the kept inputs and a fixed seed, with gcc's sanitizers; libFuzzer in the end.
 
-`make -C tests/campaigns/fuzz SECONDS=600` lets libFuzzer look for longer.
+`make -C tests/campaigns/fuzz SECONDS=600` lets libFuzzer look for longer. What it finds is saved
+among the kept inputs.
 """
 
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests import long
+
 TOP = Path(__file__).resolve().parents[3]
+INPUTS = TOP / "tests" / "campaigns" / "fuzz" / "inputs"
 PARTS = (
     "governors",
     "module/trace.h",
@@ -20,7 +25,9 @@ PARTS = (
     "tools/cpuidle_lab",
     "tests/unit/tracedat.py",
 )
-RUNS = {"periods": 20_000, "stock": 20_000, "trace": 20_000, "told": 20_000, "replay": 1_500}
+# Of a fixed seed, a second or two each; and as many as find each fault below.
+RUNS = {"periods": 20_000, "stock": 5_000, "trace": 20_000, "told": 2_500, "replay": 1_500}
+FAULT_RUNS = 20_000
 FILES = {"trace": "formats.dat", "told": "told.dat"}
 
 # One fault for each target that it must find: file, text, what to put in its place.
@@ -49,8 +56,10 @@ FAULTS = {
 }
 
 
-def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProcess[str]:
-    """Build a target and run it with a fixed seed; never raises on what it finds."""
+def fuzz(
+    target: str, folder: Path, runs: int, inputs: Sequence[Path] = (), top: Path = TOP
+) -> subprocess.CompletedProcess[str]:
+    """Build a target and run it with a fixed seed, or on inputs; never raises on what it finds."""
     make = ["make", "-s", "-C", str(top / "tests/campaigns/fuzz"), f"OUT={folder}"]
     python = f"PYTHON={TOP / 'build' / 'venv' / 'bin' / 'python'}"
     needed = [f"{folder}/{name}" for name in (f"random-{target}", FILES.get(target)) if name]
@@ -59,7 +68,7 @@ def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProc
     )
     assert built.returncode == 0, built.stdout + built.stderr
     return subprocess.run(
-        [f"{folder}/random-{target}", f"-runs={RUNS[target]}", "-seed=7"],
+        [f"{folder}/random-{target}", f"-runs={runs}", "-seed=7", *map(str, inputs)],
         capture_output=True,
         text=True,
         check=False,
@@ -73,12 +82,30 @@ def fuzz(target: str, folder: Path, top: Path = TOP) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("target", RUNS)
-def test_nothing_is_found(target: str, tmp_path: Path) -> None:
-    done = fuzz(target, tmp_path)
+def test_nothing_is_found(target: str) -> None:
+    done = fuzz(target, TOP / "build" / "fuzz", RUNS[target])
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == f"{RUNS[target]} runs\n"
+
+
+# Inputs of faults that were mended, and those that reach most of the code.
+@pytest.mark.parametrize("target", RUNS)
+def test_nothing_is_found_in_kept_inputs(target: str) -> None:
+    kept = sorted((INPUTS / target).iterdir())
+    done = fuzz(target, TOP / "build" / "fuzz", 0, kept)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == f"{len(kept)} runs\n"
+
+
+# With libFuzzer, for a minute. The seed is in the head of pytest's output.
+@pytest.mark.full
+@pytest.mark.parametrize("target", RUNS)
+def test_nothing_is_found_with_the_seed_of_the_day(target: str) -> None:
+    words = [f"fuzz-{target}", "SECONDS=60", f"SEED={long.day_seed()}"]
+    make = ["make", "-s", "-C", str(INPUTS.parent), *words]
+    done = subprocess.run(make, capture_output=True, text=True, check=False, timeout=1200)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
 # A broken target is found.
@@ -97,7 +124,7 @@ def test_a_fault_is_found(target: str, tmp_path: Path) -> None:
     text = (top / name).read_text()
     assert text.count(old) == 1
     (top / name).write_text(text.replace(old, new))
-    done = fuzz(target, tmp_path, top)
+    done = fuzz(target, tmp_path, FAULT_RUNS, top=top)
     assert done.returncode != 0
     assert (
         "ERROR: AddressSanitizer" in done.stderr
