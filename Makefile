@@ -17,7 +17,7 @@ PROOFS := $(notdir $(patsubst %/run.py,%,$(wildcard tests/proofs/*/run.py tests/
 DASHBOARD_ARGS = --record --screenshot docs/dashboard.png
 STORMS := storm-debug storm-kcfi storm-kcsan storm-rt storm-stock
 # Targets of which pytest has only short forms; conftest.py names them where they are left out.
-LONG := bpf mutants faults fuzz matrix $(STORMS) soak
+LONG := bpf mutants faults fuzz fuzz-recordings matrix $(STORMS) soak
 
 help:	## show this list
 	@sed -n 's/^\([a-z%-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | \
@@ -53,6 +53,10 @@ $(PROOFS): %: proof-%
 
 $(STORMS): storm-%:
 	@$(MAKE) --no-print-directory proof-storm STORM_ARGS="--flavour $* --record"
+
+fuzz-recordings:	## 10,000 damaged recordings through report, compare, replay and export
+	@tools/setup.sh
+	@$(MAKE) --no-print-directory -C tests/campaigns/fuzz recordings
 
 bench-gate:	## the worth of latency hints: latency and modelled energy in the lab
 	@tools/setup.sh
@@ -104,6 +108,6 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full test-slice crossval bench-gate experiments $(PROOFS) $(STORMS) \
+.PHONY: help demo test test-full test-slice crossval fuzz-recordings bench-gate experiments $(PROOFS) $(STORMS) \
 	tunables-doc proofs-doc size lint modules kunit-modules latnice kernelshark deb \
 	dkms-roots dkms-sources clean
