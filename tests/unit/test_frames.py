@@ -3,6 +3,7 @@
 
 import ast
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from cpuidle_lab.figures.frames import Frames
 from cpuidle_lab.figures.group import DECISIONS
 from cpuidle_lab.recording import trace
 from tests.unit import synthetic
+from tests.unit.periods import MACHINE, Builder, Period
 from tests.unit.test_kernelshark import stock
+from tests.unit.tracedat import Trace
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "recording.ipynb"
 
@@ -111,3 +114,24 @@ def test_the_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = [result for result in results if result is not None]
     assert len(tables) == 4 and all(table.height > 1 for table in tables)
     assert tables[3]["lost_uj"].is_sorted(descending=True) and (tables[3]["lost_uj"] > 0).all()
+
+
+# polars did not come to an end with one expression within the other for each CPU, or phase.
+def test_many_cpus_and_phases_are_named_at_once(tmp_path: Path) -> None:
+    builder = Builder(Trace(600))
+    for cpu in range(600):
+        builder.config(replace(MACHINE, names=("POLL", f"A{cpu}", "B")), cpu=cpu)
+    for number in range(600):
+        mark = f"phase governor=teo_ng workload=w{number}"
+        builder.trace.mark(0, builder.now, mark)
+        builder.now += 10
+        builder.add(Period(1, 400_000))
+    builder.trace.mark(0, builder.now, "phase end")
+    builder.now += 10
+    builder.add(Period(2, 800_000))
+    builder.trace.add(599, builder.now, "cpu_idle", state=1, cpu_id=599)
+    builder.trace.add(599, builder.now + 10, "cpu_idle", state=2**32 - 1, cpu_id=599)
+    found = cpuidle_lab.open(builder.trace.write(tmp_path / "t.dat"))
+    assert found.decisions["workload"].to_list() == [*(f"w{n}" for n in range(600)), ""]
+    assert found.decisions["state"].to_list() == ["A0"] * 600 + ["B"]
+    assert found.idle.filter(pl.col("cpu") == 599)["state"].to_list() == ["A599"]

@@ -126,6 +126,21 @@ def test_a_result_of_compare_that_breaks_a_rule_shows_no_figure_and_others_stand
     assert "contradicts a rule: no loss" in page.read_text()
 
 
+def test_without_an_interval_that_has_a_cost_there_is_no_regret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = Builder()
+    builder.config()
+    for _ in range(120):
+        builder.add(Period(1, 0, kind=1))
+    path, page = builder.trace.write(tmp_path / "t.dat"), tmp_path / "x.html"
+    code, found = answer(capsys, "compare", path, "--governors", "menu_ng", "--no-mainline",
+                         "--no-instructions", "-o", page)  # fmt: skip
+    assert code == 0
+    assert {one["metrics"]["regret"] for one in found["results"]} == {None}
+    assert {len(one["lost_by_length"]) for one in found["results"]} == {0}
+
+
 def test_an_aborted_selection_is_no_interval(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,6 +171,17 @@ def test_idle_time_after_a_phase_is_none_of_its_share(
     _, found = answer(capsys, "report", builder.trace.write(tmp_path / "t.dat"))
     idle = 2 * 398 * US + (398 + 1 - 300) * US
     assert found["runs"][0]["metrics"]["idle_share"] == pytest.approx(100 * idle / (end - begin))
+
+
+@pytest.mark.parametrize("key", ["polling", "power_mw", "exit_latency_ns"])
+def test_a_table_has_each_figure_of_each_state(tmp_path: Path, key: str) -> None:
+    folder = tmp_path / "columns"
+    co.write(two(tmp_path / "t.dat"), folder)
+    meta = json.loads((folder / "meta.json").read_text())
+    del meta["machines"]["0"][key][0]
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(UserError, match="claims a machine with 3 idle states"):
+        co.Recording(folder)
 
 
 # Where a governor polls again and again in a state that has a price, the oracle would be dearer.

@@ -167,17 +167,16 @@ def lost_by_length(results: Sequence[Result]) -> tuple[list[float], list[float]]
     """Return lengths in us, and the energy lost in intervals of at least that length.
 
     The second is in % of the oracle's energy, the mean over the results, so its sum is the mean
-    regret. Intervals of a step are shorter than the next length.
+    regret. Intervals of a step are shorter than the next length. Both are empty without energy.
     """
-    lost = np.mean(
-        [
-            100 * (item.outcome.length_pj - item.outcome.length_oracle_pj) / item.outcome.oracle_pj
-            for item in results
-            if item.outcome.oracle_pj
-        ],
-        axis=0,
-    )
-    steps = lost.reshape(-1, _STEP).sum(axis=1)
+    each = [
+        100 * (item.outcome.length_pj - item.outcome.length_oracle_pj) / item.outcome.oracle_pj
+        for item in results
+        if item.outcome.oracle_pj
+    ]
+    if not each:  # no interval has a cost
+        return [], []
+    steps = np.mean(each, axis=0).reshape(-1, _STEP).sum(axis=1)
     lengths = [length_of(n * _STEP) / 1000 for n in range(len(steps))]
     return lengths, [float(value) for value in steps]
 

@@ -82,9 +82,8 @@ def check_table(path: Path | str, table: StateTable) -> None:
         UserError: it has no idle state or too many, or they contradict themselves.
     """
     latencies, residencies = table.exit_latency_ns, table.target_residency_ns
-    if not 1 <= table.count <= states_max() or not (
-        len(latencies) == len(residencies) == len(table.power_uw) == table.count
-    ):
+    columns = (latencies, residencies, table.power_uw, table.polling)
+    if not 1 <= table.count <= states_max() or {table.count} != {*map(len, columns)}:
         raise UserError(f"{path}: claims a machine with {table.count} idle states")
     if not all(0 <= value < _STATE_TIME_MAX for value in (*latencies, *residencies)):
         raise UserError(f"{path}: claims idle states with impossible times")
