@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from cpuidle_lab import cli
-from cpuidle_lab.base import cache
+from cpuidle_lab.base import cache, files
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.cli import main
@@ -34,6 +34,7 @@ from cpuidle_lab.lab.machine import ALL_CPUS, Machine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
 from cpuidle_lab.lab.session import PhasePlan, Session
 from cpuidle_lab.replay import candidates as spec
+from tests.unit import synthetic
 
 TOP = Path(__file__).resolve().parents[2]
 
@@ -108,6 +109,67 @@ def test_bad_lab_arguments(
     said = capsys.readouterr().err
     assert sentence in said
     assert len(said.splitlines()) == 1
+
+
+# ---- Names that are not UTF-8, streams that are closed, ASCII ----
+
+ODD = b"odd\xff\x1b[31m"
+
+
+def run_odd(*words: str | bytes, shell: str = "", **variables: str) -> tuple[int, bytes, bytes]:
+    """Run the command as a process of its own, by a shell that changes its streams."""
+    python = [sys.executable, "-m", "cpuidle_lab", *words]
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {shell}', "sh", *python],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(TOP / "tools"), **variables},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+
+@pytest.mark.parametrize("variables", [ASCII, {"PYTHONIOENCODING": "utf-8:strict"}])
+def test_a_name_that_is_not_utf_8_is_escaped(tmp_path: Path, variables: dict[str, str]) -> None:
+    missing = os.fsencode(tmp_path) + b"/" + ODD
+    code, out, said = run_odd("report", missing, **variables)
+    assert (code, out) == (1, b"")
+    assert said.endswith(b"/odd\\xff\\x1b[31m: cannot be read: No such file or directory\n")
+    code, out, said = run_odd("report", b"--" + ODD, **variables)
+    assert code == USAGE and b"\x1b" not in said and b"Traceback" not in said
+
+
+@pytest.mark.parametrize("shell", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_a_closed_stream_is_no_traceback(tmp_path: Path, shell: str) -> None:
+    page = tmp_path / "p.html"
+    path = synthetic.demo(tmp_path / os.fsdecode(ODD), 2_000_000)
+    code, _, said = run_odd("report", os.fsencode(path), "-o", os.fsencode(page), shell=shell)
+    assert (code, said) == (0, b"")
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_columns_may_have_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    path = synthetic.demo(tmp_path / "t.dat", 2_000_000)
+    folder = tmp_path / os.fsdecode(ODD)
+    assert main(["columns", str(path), "-o", str(folder)]) == 0
+    assert main(["replay", str(folder), "--same-points", "--governors", "menu_ng"]) == 0
+
+
+def test_a_full_standard_output_is_named() -> None:
+    code, _, said = run_odd("machines", shell=">/dev/full")
+    assert (code, said.count(b"\n")) == (1, 1)
+    assert b"error: standard output: No space left on device; free some space" in said
+
+
+def test_a_full_temporary_directory_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OSError, match="No space left") as error,
+        files.scratch(tmp_path) as folder,
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert (error.value.filename, folder.exists()) == (str(tmp_path), False)
 
 
 def test_foreign_directory_is_not_replaced(

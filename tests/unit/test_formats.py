@@ -166,8 +166,9 @@ def test_time_that_runs_backwards_is_refused(tmp_path: Path) -> None:
         " <idle>-0 [000] d..1. 2.000000: cpu_idle: state=1 cpu_id=0\n"
         " <idle>-0 [000] d..1. 1.000000: cpu_idle: state=1 cpu_id=0\n"
     )
-    with pytest.raises(UserError, match="time runs backwards"), as_trace(path):
+    with pytest.raises(UserError, match="time runs backwards") as refused, as_trace(path):
         pass
+    assert refused.value.message.startswith(f"{path}: ")
 
 
 def test_a_text_without_idle_events_is_refused(tmp_path: Path) -> None:

@@ -316,6 +316,21 @@ def test_reader_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: st
     refused(small(tmp_path / "t.dat"), "damaged")
 
 
+# Another process that ends it says nothing of the recording.
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("KILL", "ended by SIGKILL; is there enough memory?"), ("TERM", "ended by SIGTERM")],
+)
+def test_reader_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
+) -> None:
+    program = tmp_path / "reader"
+    program.write_text(f"#!/bin/sh\nkill -{name} $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(reader, "native_reader", lambda: program)
+    refused(small(tmp_path / "t.dat"), words)
+
+
 def test_reader_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "reader"
     program.write_text("#!/bin/sh\nexec sleep 60\n")

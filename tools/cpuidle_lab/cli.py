@@ -4,6 +4,7 @@
 import argparse
 import errno
 import importlib
+import io
 import itertools
 import os
 import pkgutil
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import commands
-from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, USAGE, UserError, printable
 from cpuidle_lab.base.files import inputs
 from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.base.version import __version__
@@ -114,7 +115,7 @@ class Parser(argparse.ArgumentParser):
             options = [word.partition("=")[0] for word in given if word.startswith("--")]
             if unknown := [word for word in options if word not in self._options]:
                 message += f"; {unknown[0]} is unknown{did_you_mean(unknown[0], self._options)}"
-        super().error(message)
+        super().error(printable(message))
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Print the usage and say that these words are unknown; exit with 2."""
@@ -212,9 +213,26 @@ def describe_os_error(error: OSError) -> str:
     text = error.strerror or str(error)
     # Of two names, the second one is that of the copy.
     name = error.filename2 or error.filename
+    is_full = error.errno == errno.ENOSPC
+    remedy = "; free some space and try again" if is_full else ""
+    if is_full and not name:  # all other outputs have one
+        name = "standard output"
     where = f"{name}: " if name else ""
-    remedy = "; free some space and try again" if error.errno == errno.ENOSPC else ""
     return f"{where}{text}{remedy}"
+
+
+def open_streams() -> None:
+    """Make standard streams that all text can be written to, closed ones and ASCII included."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # else a file that is opened would get its number
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None = None) -> int:
@@ -225,6 +243,7 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
         enter: runs the process's command line in the project's environment instead; None where
             this is the environment.
     """
+    open_streams()
     try:
         try:
             args = parse(argv)
@@ -253,5 +272,5 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
         if os.environ.get("CPUIDLE_LAB_DEBUG"):
             raise
         message = error.message if isinstance(error, UserError) else describe_os_error(error)
-        print(f"cpuidle-lab: error: {message}", file=sys.stderr)
+        print(f"cpuidle-lab: error: {printable(message)}", file=sys.stderr)
         return error.exit_code if isinstance(error, UserError) else FAILURE

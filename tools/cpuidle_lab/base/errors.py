@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Errors whose reason lies outside of the tools."""
 
+import re
+
+# Control characters, and bytes of a name that are no UTF-8; a line may end.
+_UNPRINTABLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
 FAILURE = 1
 USAGE = 2
 INTERRUPTED = 130
@@ -19,3 +24,8 @@ class UserError(Exception):
         super().__init__(message)
         self.message = message
         self.exit_code = exit_code
+
+
+def printable(text: str) -> str:
+    r"""Return a message with the bytes of names escaped that a terminal must not get: \x1b."""
+    return _UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)

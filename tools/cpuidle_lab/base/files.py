@@ -6,6 +6,7 @@ as long as its process lives, so the next process removes what a killed one has 
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -192,7 +193,9 @@ def write_whole(path: Path, text: str | bytes, foreign: Foreign) -> None:
         OSError: it cannot be written.
     """
     with whole(path, foreign) as new:
-        new.write_bytes(text.encode() if isinstance(text, str) else text)
+        # A name in it need not be UTF-8.
+        made = text.encode(errors="backslashreplace") if isinstance(text, str) else text
+        new.write_bytes(made)
         if path.exists():
             shutil.copymode(path, new)
 
@@ -257,6 +260,12 @@ def scratch(folder: Path | None = None, name: str = "") -> Iterator[Path]:
     path, lock = made
     try:
         yield path
+    except OSError as error:
+        # Its name tells a user nothing; that of a write that fails is missing.
+        unnamed = error.filename is None and error.errno == errno.ENOSPC
+        if unnamed or str(error.filename).startswith(f"{path}/"):
+            raise OSError(error.errno, error.strerror, str(folder / name)) from error
+        raise
     finally:
         _remove(path)
         os.close(lock)

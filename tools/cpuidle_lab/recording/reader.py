@@ -6,10 +6,12 @@ of its own and sends columns through a pipe: a file that makes the library crash
 memory ends that process and becomes one sentence here.
 """
 
+import contextlib
 import os
 import re
 import select
 import shutil
+import signal
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -60,6 +62,8 @@ REQUESTS = (
 
 # Seconds without any output after which the reader is taken for hung.
 READER_PATIENCE = 120
+# Until a reader whose output has ended is gone.
+_LAST_WAIT_S = 1
 
 _SOURCES = TOP / "tools" / "native"
 _LIBRARIES = ("libtracecmd", "libtraceevent")
@@ -313,7 +317,7 @@ def _read(
     )
     try:
         assert process.stdout is not None
-        yield from _messages(path, _Messages(process.stdout))
+        yield from _messages(path, process, _Messages(process.stdout))
     finally:
         process.kill()
         process.wait()
@@ -321,12 +325,30 @@ def _read(
             process.stdout.close()
 
 
-def _messages(path: Path, stream: _Messages) -> Iterator[Schema | Chunk | Ending]:
+# Signals by which a program ends itself at damaged data.
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL}
+
+
+def _ended(path: Path, process: subprocess.Popen[bytes]) -> UserError:
+    """Return the error of a reader whose stream stopped before its end, or stalled."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_WAIT_S)
+    number = -(process.returncode or 0)
+    if number > 0 and number not in _FAULTS:
+        name = signal.Signals(number).name
+        memory = "; is there enough memory?" if number == signal.SIGKILL else ""
+        return UserError(f"{path}: its reader was ended by {name}{memory}")
+    return UserError(f"{path}: is a trace.dat file, but damaged: it cannot be read")
+
+
+def _messages(
+    path: Path, process: subprocess.Popen[bytes], stream: _Messages
+) -> Iterator[Schema | Chunk | Ending]:
     schema = Schema()
     while True:
         message = stream.message()
         if message is None:
-            raise UserError(f"{path}: is a trace.dat file, but damaged: it cannot be read")
+            raise _ended(path, process)
         kind, table, rows, payload = message
         if kind == _ERROR:
             raise UserError(f"{path}: {payload.decode(errors='replace')}")

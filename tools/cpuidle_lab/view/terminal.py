@@ -14,6 +14,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.table import Table
 from rich.text import Text
 
+from cpuidle_lab.base.errors import printable
 from cpuidle_lab.base.progress import live_line
 
 # Width where there is no terminal: enough for every column.
@@ -59,10 +60,10 @@ def new_table(out: Console, title: str = "", note: str = "") -> Table:
         note: below it; "" is none.
     """
     return Table(
-        title=Text(title) if title else None,
+        title=Text(printable(title)) if title else None,
         title_justify="left",
         title_style="bold",
-        caption=Text(note) if note else None,
+        caption=Text(printable(note)) if note else None,
         caption_justify="left",
         box=box.SIMPLE_HEAD if out.is_terminal else box.ASCII2,
         pad_edge=False,
@@ -89,7 +90,7 @@ def grid(
     for head, right in heads:
         found.add_column(head, justify="right" if right else "left")
     for row in rows:
-        found.add_row(*(Text(cell) for cell in row))
+        found.add_row(*(Text(printable(cell)) for cell in row))
     return found
 
 
@@ -127,10 +128,10 @@ def print_columns(out: Console, title: str, columns: list[Column], rules: set[in
         rest = rest[max(1, count) :]
         table = new_table(out, title)
         for column in shown:
-            table.add_column(Text(column.title), justify=column.justify, no_wrap=True)
+            table.add_column(Text(printable(column.title)), justify=column.justify, no_wrap=True)
         for row in range(len(first.cells)):
             if row in rules:
                 table.add_section()
-            table.add_row(*(Text(column.cells[row]) for column in shown))
+            table.add_row(*(Text(printable(column.cells[row])) for column in shown))
         out.print(table)
         title = ""

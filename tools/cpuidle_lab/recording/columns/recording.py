@@ -171,7 +171,8 @@ class Recording:
                 continue
             path = self.path / table / f"{number:05}.parquet"
             try:
-                frame = pl.read_parquet(path, columns=list(layout)).rechunk()
+                with path.open("rb") as stream:  # polars takes no path that is not UTF-8
+                    frame = pl.read_parquet(stream, columns=list(layout)).rechunk()
             except FileNotFoundError:
                 raise UserError(f"{path}: is missing") from None
             except pl.exceptions.PolarsError as error:

@@ -120,7 +120,11 @@ class Writer:
         path = self._temporary / table / f"{len(parts):05}.parquet"
         path.parent.mkdir(exist_ok=True)
         try:
-            frame.write_parquet(path, compression="zstd", compression_level=1, statistics=False)
+            # polars takes no path that is not UTF-8.
+            with path.open("wb") as stream:
+                frame.write_parquet(
+                    stream, compression="zstd", compression_level=1, statistics=False
+                )
         except pl.exceptions.ComputeError as error:
             # polars passes on what the operating system said as a text.
             found = re.search(r"os error (\d+)", str(error))

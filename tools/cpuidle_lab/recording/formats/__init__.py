@@ -52,7 +52,10 @@ def as_trace(path: Path) -> Iterator[Path]:
         target = folder / "trace.dat"
         with Writer(target) as writer:
             for event in reader(path):
-                writer.add(event)
+                try:
+                    writer.add(event)
+                except UserError as error:
+                    raise UserError(f"{path}: {error.message}") from None
             if not writer.count:
                 raise UserError(
                     f"{path}: holds no event of idle CPUs that this program knows "
