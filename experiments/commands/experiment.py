@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.settings import directory
 from experiments import proofs
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a kernel tree; with --bisect after the packaged kernels")  # fmt: skip
     add("--commits", metavar="A..B",
         help="with --bisect: each commit of the git tree that touched the governors")  # fmt: skip
-    add("--corpus", type=Path, metavar="DIR", default=TOP / "build" / "corpus",
+    add("--corpus", type=directory, metavar="DIR", default=TOP / "build" / "corpus",
         help="directory of recordings (default: build/corpus)")  # fmt: skip
     add("--kernel", metavar="SERIES", default="",
         help="of the lab's guest, for experiments that have a choice: latency-nice")  # fmt: skip

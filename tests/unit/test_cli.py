@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -88,6 +89,9 @@ def test_errors_are_one_sentence_and_a_code(
         (["--governor", "nosuch"], "unknown governor 'nosuch'"),
         (["--workload", "nothing"], "unknown workload 'nothing'"),
         (["--cpus", "0"], "--cpus must be above 0"),
+        (["--set", "wteo.nosuch=1"], "wteo has no tunable 'nosuch'; it has learning_rate, half"),
+        (["--set", "gate.nosuch=1"], "it has mode, linger_ms, linger_max_ms, hints_per_user, base"),
+        (["--set", "menu.nosuch=1"], "menu has no tunable 'nosuch'; it has none"),
         (["--workload", "idle", "--", "true"], "give one of"),
         (["--kernel", "6.1", "--cpus", "2"], "starts only one CPU in virtual time"),
         (["--script", "/no/such/file"], "No such file"),
@@ -109,6 +113,30 @@ def test_bad_lab_arguments(
     said = capsys.readouterr().err
     assert sentence in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon"])
+def test_a_duration_is_above_0(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["lab", "--duration", text])
+    assert end.value.code == USAGE
+    assert f"'{text}' is no number of seconds above 0" in capsys.readouterr().err
+
+
+def test_a_part_of_a_second_ends_a_program_that_takes_whole_ones() -> None:
+    wait = replace(workloads.WORKLOADS["idle"], command="sleep DURATION; echo SEED")
+    assert wait.shell(2, 7) == "sleep 2; echo 7"
+    begin = time.monotonic()
+    done = subprocess.run(["sh", "-c", wait.shell(0.1, 7)], stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert time.monotonic() - begin < 0.9
+
+
+def test_a_corpus_that_is_given_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["experiment", "--corpus", "nosuch"])
+    assert end.value.code == USAGE
+    assert "argument --corpus: nosuch: no such directory" in capsys.readouterr().err
 
 
 # ---- Names that are not UTF-8, streams that are closed, ASCII ----

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tunables as options set them: GOVERNOR.TUNABLE=VALUE."""
+"""Values of options: tunables as GOVERNOR.TUNABLE=VALUE, directories that are there."""
 
 import argparse
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 _FORM = re.compile(r"(\w+)\.(\w+)=([^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?)")
 
@@ -47,3 +48,14 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="GOV.TUNABLE=VALUE",
         help="set a tunable meanwhile (may be repeated)",
     )
+
+
+def directory(text: str) -> Path:
+    """Return the directory that an option names.
+
+    Raises:
+        ArgumentTypeError: there is none.
+    """
+    if Path(text).is_dir():
+        return Path(text)
+    raise argparse.ArgumentTypeError(f"{text}: no such directory")

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from cpuidle_lab.lab.session import (
     TRACE,
     PhasePlan,
     Session,
+    tunables,
 )
 from cpuidle_lab.lab.session import sha256 as sha256_of
 
@@ -50,6 +52,17 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 """
 
 
+def _seconds(text: str) -> float:
+    """Return a number of seconds, as a whole number if it is one."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.inf
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0")
+    return int(value) if value.is_integer() else value
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
@@ -72,7 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
     add("--script", type=Path, metavar="FILE", help="run this shell script instead")
-    add("--duration", type=int, default=2, metavar="S", help="seconds of a workload (default: 2)")
+    add("--duration", type=_seconds, default=2, metavar="S",
+        help="seconds of a workload (default: 2)")  # fmt: skip
     add("-o", "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR",
         help="default: build/lab")  # fmt: skip
     add(
@@ -93,12 +107,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def phases(args: argparse.Namespace) -> list[PhasePlan]:
     """Return what the arguments ask to run."""
-    tunables = args.settings
+    settings = args.settings
     if args.command:
         name = Path(args.command[0]).name
-        return [PhasePlan(args.governor, name, shlex.join(args.command), tunables)]
+        return [PhasePlan(args.governor, name, shlex.join(args.command), settings)]
     found = [workloads.find(name) for name in args.workload or [DEFAULT_WORKLOAD]]
-    return [each.phase(args.governor, args.duration, args.seed, tunables) for each in found]
+    return [each.phase(args.governor, args.duration, args.seed, settings) for each in found]
 
 
 def check(args: argparse.Namespace) -> None:
@@ -109,7 +123,7 @@ def check(args: argparse.Namespace) -> None:
     """
     if sum(map(bool, (args.command, args.workload, args.script))) > 1:
         raise UserError("give one of --workload, --script and COMMAND", USAGE)
-    for name in ("cpus", "duration", "time_limit"):
+    for name in ("cpus", "time_limit"):
         if getattr(args, name) <= 0:
             raise UserError(f"--{name.replace('_', '-')} must be above 0", USAGE)
     if args.seed < 0:
@@ -120,6 +134,11 @@ def check(args: argparse.Namespace) -> None:
     if args.governor.removeprefix(AS_BPF) not in GOVERNORS:
         known = ", ".join(GOVERNORS)
         raise UserError(f"unknown governor '{args.governor}'; there are {known}", USAGE)
+    for each in args.settings:
+        names = tunables(each.governor)
+        if each.governor in GOVERNORS and each.name not in names:
+            has = f"it has {', '.join(names)}" if names else "it has none"
+            raise UserError(f"{each.governor} has no tunable '{each.name}'; {has}", USAGE)
     flavour_of(args.kernel)
 
 

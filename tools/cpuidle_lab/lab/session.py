@@ -39,6 +39,10 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 
 _GROUP = "cil_p1"
 
+# An entry of a table of tunables, which alone stands so far to the right; files beside the table's.
+_TUNABLE = re.compile(r'^\t\t\.name = "(\w+)"', re.MULTILINE)
+_FURTHER = {"gate": ("base", "latency_map")}
+
 
 def _fault(machine: "StateTable", k: int) -> str:
     """Return why the emulator refuses a state, "" if it does not."""
@@ -99,6 +103,13 @@ def parameters(machine: "StateTable", spec: str) -> str:
         )
     busy = f" busy_mw={machine.power_uw[0] // 1000}" if polls and machine.power_uw[0] else ""
     return f"states={','.join(told) or 'none'}" + (busy if polls else " poll=none")
+
+
+def tunables(governor: str) -> list[str]:
+    """Return the names of a governor's tunables, by the sources of the tree; menu has none."""
+    sources = sorted((TOP / "governors" / governor).glob("*.c"))
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    return [*_TUNABLE.findall(text), *_FURTHER.get(governor, ())]
 
 
 @dataclass(frozen=True)

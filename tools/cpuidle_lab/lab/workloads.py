@@ -9,6 +9,8 @@ tick wakes a CPU; to compare governors, take one of the odd intervals. Those of 
 timers the kernel lets expire up to 50 us late.
 """
 
+import math
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,12 +41,19 @@ class Workload:
     setup: str = ""
     packages: tuple[str, ...] = ()
 
-    def shell(self, duration_s: int, seed: int) -> str:
-        """Return the command for a duration (seconds) and a seed."""
-        return self.command.replace("DURATION", str(duration_s)).replace("SEED", str(seed))
+    def shell(self, duration_s: float, seed: int) -> str:
+        """Return the command for a duration (seconds) and a seed.
+
+        Most programs take whole seconds alone, so they are ended in another case.
+        """
+        whole_s = math.ceil(duration_s)
+        command = self.command.replace("DURATION", str(whole_s)).replace("SEED", str(seed))
+        if whole_s == duration_s:
+            return command
+        return f"timeout {duration_s} sh -c {shlex.quote(command)} || [ $? = 124 ]"
 
     def phase(
-        self, governor: str, duration_s: int, seed: int, tunables: Sequence[Setting] = ()
+        self, governor: str, duration_s: float, seed: int, tunables: Sequence[Setting] = ()
     ) -> PhasePlan:
         """Return the phase of a session that runs it, for a duration in seconds."""
         return PhasePlan(governor, self.name, self.shell(duration_s, seed), tunables, self.setup)
