@@ -238,8 +238,10 @@ def _folder(args: argparse.Namespace) -> Path | None:
     if args.output is None and _is_partial(args):
         return None
     folder: Path = args.output or FOLDER
-    if _is_partial(args) and not args.quick and folder.resolve() == FOLDER.resolve():
-        raise UserError(f"{folder}: has whole pages, of the lab; give another folder", USAGE)
+    if _is_partial(args) and folder.resolve() == FOLDER.resolve():
+        raise UserError(
+            f"{folder}: has the pages of the lab and of whole runs; give another folder", USAGE
+        )
     if not folder.is_dir():
         raise UserError(f"{folder}: no such directory", USAGE)
     try:

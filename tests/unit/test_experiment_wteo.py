@@ -507,6 +507,17 @@ def command(folder: Path, *more: str) -> list[str]:
     return ["experiment", "wteo", *few, "--quick", "--corpus", str(folder / "corpus"), *more]
 
 
+@pytest.mark.parametrize("words", [["--quick"], ["--only", "regret"], ["--with", "machines=skx"]])
+def test_a_run_of_a_part_replaces_no_whole_page(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(pages, "FOLDER", tmp_path)
+    monkeypatch.setattr(scope.Scope, "of", None)  # nothing starts
+    assert main(["experiment", "wteo", *words, "-o", str(tmp_path)]) == 2
+    assert "of whole runs" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_more_variations_are_more_streams(
     scratch: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -586,7 +597,6 @@ def test_a_part_alone_writes_nothing(scratch: Path, capsys: pytest.CaptureFixtur
         (["--with", "machines"], "is no NAME=VALUE"),
         (["--only", "regret,"], "missing"),
         (["-o", "/nowhere/at/all"], "no such directory"),
-        (["--only", "regret", "-o", str(pages.FOLDER)], "has whole pages"),
         (["cede", "--only", "regret"], "for one experiment"),
     ],
 )
