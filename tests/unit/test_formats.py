@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Formats of recordings: what of them is kept in memory, and what of them is read."""
 
+import bz2
+import gzip
 import json
+import lzma
 import random
+import subprocess
 import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,6 +21,7 @@ from cpuidle_lab.host.marks import MARK
 from cpuidle_lab.recording import columns, reader, synth
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats import as_trace, is_foreign, perfetto, text, writer
+from cpuidle_lab.recording.formats.packed import FORMS
 from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event, Writer
 from cpuidle_lab.recording.phases import phases_of
 from tests.unit import test_former
@@ -33,6 +38,7 @@ CPU_ID = 2
 
 STYLES = {
     "trace-cmd report": "          <idle>-0     [000]{flags} {ts:.9f}: {name}: {rest}",
+    "trace-cmd report --ts-diff": "   <idle>-0     [000]{flags} {ts:.6f}: (+3)     {name}: {rest}",
     "tracefs": "          <idle>-0       [000] d..1. {ts:.6f}: {name}: {rest}",
     "systrace": "  <idle>-0     (-----) [000] d..2 {ts:.6f}: {name}: {rest}\\n\\",
     "perf script": "swapper     0 [000] {ts:.6f}:     {name}: {rest}",
@@ -55,6 +61,84 @@ def test_text_of_each_program_is_read(tmp_path: Path, style: str) -> None:
     with columns.opened(path) as recording:
         assert recording.kind == columns.CPU_IDLE
         assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 5
+
+
+# Packs some text in each form.
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "zstd": lambda data: (
+        subprocess.run(["zstd", "-cq"], input=data, capture_output=True, check=True).stdout
+    ),
+    "bzip2": bz2.compress,
+    "zlib": lambda data: b"TRACE:\n" + zlib.compress(data),
+    "UTF-16": lambda data: data.decode().encode("utf-16"),
+    "JSON": lambda data: json.dumps({"systemTraceEvents": data.decode()}).encode(),
+}
+
+
+def idle_text() -> bytes:
+    """Return 400 idle periods as text."""
+    line = "          <idle>-0     [000]    {:.6f}: cpu_idle:  state={} cpu_id=0"
+    both = [line.format(10 + n / 2, (1, EXIT)[n % 2]) for n in range(800)]
+    return "\n".join(["cpus=1", *both, ""]).encode()
+
+
+@pytest.mark.parametrize("form", [name for name, _, _ in FORMS])
+def test_a_packed_recording_is_unpacked(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(PACKERS[form](idle_text()))
+    with columns.opened(path) as recording:
+        assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 400
+
+
+@pytest.mark.parametrize("form", [name for name, _, _ in FORMS if name != "UTF-16"])
+def test_a_packed_recording_that_is_cut_off_is_refused(tmp_path: Path, form: str) -> None:
+    """No event of it is used, and the message names the file that the user gave."""
+    path = tmp_path / "given"
+    data = PACKERS[form](idle_text())
+    path.write_bytes(data[: len(data) * 2 // 3])
+    expected = f"^{path}: its {form} data are damaged, or end too early$"
+    with pytest.raises(UserError, match=expected), columns.opened(path):
+        pass
+
+
+def test_a_recording_that_is_packed_twice_is_named_as_given(tmp_path: Path) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(gzip.compress(lzma.compress(b"cpus=1\n# tracer: nop\n")))
+    with pytest.raises(UserError, match=f"^{path}: holds no event"), columns.opened(path):
+        pass
+
+
+def test_a_packed_trace_of_the_module_is_read(tmp_path: Path) -> None:
+    plain = test_former.recorded(tmp_path / "a.dat")
+    path = tmp_path / "a.dat.gz"
+    path.write_bytes(gzip.compress(plain.read_bytes()))
+    with columns.opened(plain) as first, columns.opened(path) as second:
+        assert first.kind == second.kind == columns.TRACE
+        assert first.rows("period") == second.rows("period") > 0
+
+
+def test_a_form_that_is_not_read_is_named_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "perf.data"
+    path.write_bytes(b"PERFILE2" + bytes(100))
+    with pytest.raises(UserError, match=f"perf script -i {path} >trace.txt"), columns.opened(path):
+        pass
+
+
+@pytest.mark.parametrize("time", ["   70.672006:", "   7us+:"])
+def test_the_latency_format_is_refused(tmp_path: Path, time: str) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text(f"cpus=1\n  <idle>-0       0d..1. {time} cpu_idle:   state=1 cpu_id=0\n" * 2)
+    with pytest.raises(UserError, match="is in the latency format"), columns.opened(path):
+        pass
+
+
+def test_the_page_lists_each_form() -> None:
+    page = (Path(__file__).parents[2] / "docs/formats.md").read_text()
+    rows = page.partition("| form | verdict |")[2].partition("\n\n")[0].splitlines()[2:]
+    named = [row.split("|")[1].strip() for row in rows]
+    assert [name for name, _, _ in FORMS] == named[: len(FORMS)]
 
 
 def field(number: int, value: int | bytes) -> bytes:

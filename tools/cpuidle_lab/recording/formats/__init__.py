@@ -2,20 +2,35 @@
 """Recordings in other formats than trace.dat: docs/formats.md.
 
 Each small reader yields events; `writer` makes a trace.dat of them, in memory bounded by a page for
-each CPU, and the one reader of trace.dat does the rest.
+each CPU, and the one reader of trace.dat does the rest. A packed file is unpacked before.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import TRACE, scratch
-from cpuidle_lab.recording.formats import perfetto, text
+from cpuidle_lab.recording.formats import packed, perfetto, text
 from cpuidle_lab.recording.formats.writer import Writer
 
 # Enough of a file to know what it is.
 _HEAD = 1 << 16
+# A file that is packed more often is no recording.
+_LAYERS = 3
+
+
+# Forms that are named, and not read: their beginning, and the way to a readable form.
+_UNREADABLE = (
+    (b"PERFILE2", "is a perf.data file; print it: perf script -i FILE >trace.txt"),
+    (b"2ELIFREP", "is a perf.data file; print it: perf script -i FILE >trace.txt"),
+)
+
+
+def _head_of(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(_HEAD)
 
 
 def is_foreign(path: Path) -> bool:
@@ -25,8 +40,9 @@ def is_foreign(path: Path) -> bool:
     """
     if not path.is_file():
         return False
-    with path.open("rb") as stream:
-        head = stream.read(_HEAD)
+    head = _head_of(path)
+    if packed.form_of(head):
+        return True
     return bool(head) and not head.startswith(TRACE) and _reader_of(head) is not None
 
 
@@ -36,6 +52,18 @@ def _reader_of(head: bytes):  # type: ignore[no-untyped-def]
     return text.events if text.is_text(head) else None
 
 
+def _unpacked(path: Path, folder: Path) -> Path:
+    """Return a file with the contents of a packed one, below a folder; the file itself if none."""
+    found = path
+    for layer in range(_LAYERS):
+        if not packed.form_of(_head_of(found)):
+            break
+        target = folder / f"unpacked-{layer}"
+        packed.unpack(found, target)
+        found = target
+    return found
+
+
 @contextmanager
 def as_trace(path: Path) -> Iterator[Path]:
     """Yield a trace.dat with the events of a recording; the recording itself if it is one.
@@ -43,22 +71,41 @@ def as_trace(path: Path) -> Iterator[Path]:
     Raises:
         UserError: the file cannot be read, is damaged, or holds no event that is known.
     """
+    if path.is_file():
+        head = _head_of(path)
+        for begin, advice in _UNREADABLE:
+            if head.startswith(begin):
+                raise UserError(f"{path}: {advice.replace('FILE', str(path))}")
     if not is_foreign(path):
         yield path
         return
-    with path.open("rb") as stream:
-        reader = _reader_of(stream.read(_HEAD))
     with scratch() as folder:
-        target = folder / "trace.dat"
-        with Writer(target) as writer:
-            for event in reader(path):
-                try:
-                    writer.add(event)
-                except UserError as error:
-                    raise UserError(f"{path}: {error.message}") from None
-            if not writer.count:
-                raise UserError(
-                    f"{path}: holds no event of idle CPUs that this program knows "
-                    "(power:cpu_idle at least)"
-                )
+        try:
+            target = _made(_unpacked(path, folder), folder)
+        except UserError as error:
+            # The user knows nothing of the files below the folder.
+            message = re.sub(
+                re.escape(str(folder)) + r"/unpacked-\d", lambda _: str(path), error.message
+            )
+            raise UserError(message, error.exit_code) from None
         yield target
+
+
+def _made(path: Path, folder: Path) -> Path:
+    """Return a trace.dat below a folder with the events of a recording; itself if it is one."""
+    if not is_foreign(path):
+        return path
+    reader = _reader_of(_head_of(path))
+    target = folder / "trace.dat"
+    with Writer(target) as writer:
+        for event in reader(path):
+            try:
+                writer.add(event)
+            except UserError as error:
+                raise UserError(f"{path}: {error.message}") from None
+        if not writer.count:
+            raise UserError(
+                f"{path}: holds no event of idle CPUs that this program knows "
+                "(power:cpu_idle at least)"
+            )
+    return target

@@ -26,8 +26,11 @@ _BROKEN_MAX = 1 << 12
 
 _LINE = re.compile(
     r"\[(\d{1,4})\]\s+(?:[^\s\d:]\S{2,9}\s+|\S{4,9}\s+(?=\d+\.))?(\d{1,12})\.(\d{6}|\d{9}):\s+"
-    r"(?:\d+\s+)?(?:(\w+):)?(\w+):\s*(.*)$"
+    # The time since the event before, of --ts-diff; the period of perf.
+    r"(?:\(\+?\d+\)\s+)?(?:\d+\s+)?(?:(\w+):)?(\w+):\s*(.*)$"
 )
+# The CPU without brackets, before the flags: not told from other numbers where lines are broken.
+_LATENCY = re.compile(r"-\d{1,9}\s+\d{1,4}[.dDbBX][.a-zA-Z]\S{2,5}\s.*: cpu_idle: ")
 # Beginning of an event's line, and places where it may have been broken before its name.
 _HEAD = re.compile(r"^(?:[^\[]*[-\s])?\d{1,9}\s+(?:\([-\s\d]{4,8}\)\s+)?\[(\d{1,4})\](?=\s|$)")
 _CUT = re.compile(r"^[^\[]*\[(\d{1,4})\](?:\s+[^\s:]{3,10})?(?:\s+\d{1,12}\.\d{6,9}:)?\s*$")
@@ -84,7 +87,10 @@ def is_text(head: bytes) -> bool:
     if b"\0" in head:
         return False
     lines = head.decode(errors="replace").splitlines()
-    return any(found or line.startswith(_PAGE_BEGINS) for line, found in _whole(lines))
+    return any(
+        found or line.startswith(_PAGE_BEGINS) or _LATENCY.search(line)
+        for line, found in _whole(lines)
+    )
 
 
 def _begins(line: str) -> bool:
@@ -187,6 +193,11 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def _note_loss(path: Path, line: str, holes: Holes) -> None:
     """Note what a line that is no event says of missing ones; the event of a cut line is one."""
+    if _LATENCY.search(line):
+        raise UserError(
+            f"{path}: is in the latency format; print it by trace-cmd report without -l, or by the "
+            "kernel without the option latency-format"
+        )
     for pattern, remedy in _UNPLACED:
         if pattern.search(line):
             raise UserError(f"{path}: says that events were lost, and not where; {remedy}")
@@ -204,7 +215,7 @@ def events(path: Path) -> Iterator[Event]:
     """Yield the events of a file of text, line by line.
 
     Raises:
-        UserError: it says that events were lost, and not where.
+        UserError: it says that events were lost, and not where, or is in the latency format.
     """
     holes = Holes()
     lines = (data.decode(errors="replace").rstrip().removesuffix("\\n\\") for data in _lines(path))
