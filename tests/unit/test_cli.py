@@ -181,7 +181,7 @@ def test_a_closed_stream_is_no_traceback(tmp_path: Path, shell: str) -> None:
 def test_columns_may_have_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     path = synthetic.demo(tmp_path / "t.dat", 2_000_000)
     folder = tmp_path / os.fsdecode(ODD)
-    assert main(["columns", str(path), "-o", str(folder)]) == 0
+    assert main(["export", "--parquet", str(folder), str(path)]) == 0
     assert main(["replay", str(folder), "--same-points", "--governors", "menu_ng"]) == 0
 
 

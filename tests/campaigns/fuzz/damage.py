@@ -19,7 +19,7 @@ from tests.unit.kernel_events import EXIT, KERNEL, MACHINE, MS, Kernel
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import SIZES, Trace
 
-# What a number may be, and what a rate or a time may be multiplied by.
+# Values of a number, and factors of a rate or a time.
 BORDERS = (0, 1, -1, 255, 2**31 - 1, 2**32 - 1, 2**53 + 1, 2**62, 2**63 - 1, -(2**63))
 FACTORS = (0.0, 0.001, 0.5, 0.999, 1.001, 3.0, 1000.0, 1e6)
 # The greatest time that a record of the ring buffer tells.
