@@ -15,7 +15,8 @@ import pytest
 from cpuidle_lab.cli import main
 from cpuidle_lab.figures import metrics
 from cpuidle_lab.report import export, model, report_page
-from cpuidle_lab.view.html_page import generator
+from cpuidle_lab.view.drawing import Chart, grid_of_panels
+from cpuidle_lab.view.html_page import chart_card, generator
 from tests.unit.kernel_events import Kernel
 from tests.unit.periods import MACHINE, US, Builder, Period
 from tests.unit.synthetic import EXIT, NAMES, POWER, TARGET, TICK, Session, demo
@@ -98,6 +99,14 @@ def test_charts_are_plain_json(session: Path) -> None:
 
 
 # Names in a trace may be hostile; they are shown, never run.
+@pytest.mark.parametrize(("panels", "least"), [(1, 0), (2, 380), (4, 760), (9, 760)])
+def test_panels_are_scrolled_before_their_titles_overlap(panels: int, least: int) -> None:
+    layout = grid_of_panels([f"panel {n}" for n in range(panels)], 4)
+    card = chart_card(Chart("key", "Title", "Caption.", [], layout, 300))
+    assert '<div class="scroll"><div class="plot" id="chart-key" ' in card
+    assert f"min-width:{least}px" in card
+
+
 def test_hostile_names(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script><img/src=x/onerror=alert(1)>"
     builder = Builder()

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
+# Least width of one of several panels beside each other.
+_PANEL_PX = 190
+
 
 @dataclass(frozen=True)
 class Part:
@@ -99,9 +102,17 @@ def chart_card(chart: Chart) -> str:
     label = escape(f"{chart.title}. {chart.caption}", quote=True)
     return (
         f'<div class="{kind}"><h3>{escape(chart.title)}</h3><p>{escape(chart.caption)}</p>'
-        f'<div class="plot" id="chart-{chart.key}" role="img" aria-label="{label}" '
-        f'style="height:{chart.height}px"></div></div>'
+        f'<div class="scroll"><div class="plot" id="chart-{chart.key}" role="img" '
+        f'aria-label="{label}" style="height:{chart.height}px;min-width:{least_px(chart)}px">'
+        "</div></div></div>"
     )
+
+
+def least_px(chart: Chart) -> int:
+    """Return the width below which titles of panels would overlap; the chart is scrolled then."""
+    axes = [axis for key, axis in chart.layout.items() if key.startswith("xaxis")]
+    beside = len({axis["domain"][0] for axis in axes if "domain" in axis})
+    return _PANEL_PX * beside if beside > 1 else 0
 
 
 def _us(ns: int) -> str:
