@@ -54,7 +54,8 @@ $(PROOFS): %: proof-%
 $(STORMS): storm-%:
 	@$(MAKE) --no-print-directory proof-storm STORM_ARGS="--flavour $* --record"
 
-fuzz-recordings:	## 10,000 damaged recordings through report, compare, replay and export
+# 10,000 damaged recordings through report, compare, replay and export; `make help` has no room.
+fuzz-recordings:
 	@tools/setup.sh
 	@$(MAKE) --no-print-directory -C tests/campaigns/fuzz recordings
 
