@@ -184,6 +184,16 @@ def test_a_table_has_each_figure_of_each_state(tmp_path: Path, key: str) -> None
         co.Recording(folder)
 
 
+@pytest.mark.parametrize(("key", "value"), [("stock", 1), ("law", []), ("kind", "x")])
+def test_facts_of_columns_have_their_types(tmp_path: Path, key: str, value: object) -> None:
+    folder = tmp_path / "columns"
+    co.write(two(tmp_path / "t.dat"), folder)
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps(meta | {key: value}))
+    with pytest.raises(UserError, match=r"meta\.json: is damaged"):
+        co.Recording(folder)
+
+
 # Where a governor polls again and again in a state that has a price, the oracle would be dearer.
 def test_a_polling_state_is_the_first(tmp_path: Path) -> None:
     builder = Builder()

@@ -16,7 +16,16 @@ from cpuidle_lab.recording.columns.checks import (
     contradiction,
     fill_phase,
 )
-from cpuidle_lab.recording.columns.layout import FORMAT, LAYOUTS, META, Columns, in_memory
+from cpuidle_lab.recording.columns.layout import (
+    CPU_IDLE,
+    FORMAT,
+    LAYOUTS,
+    META,
+    SYNTH,
+    TRACE,
+    Columns,
+    in_memory,
+)
 from cpuidle_lab.recording.columns.writer import Part
 from cpuidle_lab.recording.trace import Integrity
 from cpuidle_lab.states.table import StateTable, check_table
@@ -84,6 +93,10 @@ class Recording:
 
     def _read(self, meta: dict[str, Any]) -> None:
         self.kind = str(meta["kind"])
+        if self.kind not in (TRACE, CPU_IDLE, SYNTH):
+            raise ValueError(f"the kind {self.kind}")
+        if wrong := [key for key in ("law", "stock") if not isinstance(meta.get(key), dict | None)]:
+            raise TypeError(wrong[0])
         self.source = str(meta.get("source", ""))
         self.kernel = str(meta.get("kernel", ""))
         self.law: dict[str, Any] | None = meta.get("law")
