@@ -215,6 +215,8 @@ def run_one(seed: int, number: int, folder: Path) -> str:
     except BaseException as error:
         where = traceback.format_exc()
         raise Finding(f"{name} of {path.name}: {where}") from error
+    if code > 128:  # the campaign itself is to end
+        raise SystemExit(code)
     if time.monotonic() - begin > LIMIT_S:
         raise Finding(f"{name} of {path.name} took longer than {LIMIT_S} s")
     try:
@@ -277,6 +279,8 @@ def campaign(seed: int, first: int, count: int) -> int:
             words = [sys.executable, "-m", __spec__.name, "--seed", str(seed), "--first", str(at),
                      "--count", str(min(500, end - at)), "--result", str(result)]  # fmt: skip
             code = subprocess.run(words, check=False).returncode
+            if code > 128:
+                return code
             told = json.loads(result.read_text())
             came += Counter(told["came"])
             failed |= told["findings"] > 0

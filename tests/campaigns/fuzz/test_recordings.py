@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -105,8 +106,6 @@ def test_what_is_no_sentence_is_found(said: str, tmp_path: Path) -> None:
 def test_a_crash_is_found_and_the_campaign_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from subprocess import CompletedProcess
-
     parts: list[int] = []
 
     def process(words: list[str], check: bool) -> CompletedProcess[str]:
@@ -120,6 +119,14 @@ def test_a_crash_is_found_and_the_campaign_goes_on(
     assert recordings.campaign(7, 100, 8) == 1
     assert parts == [100, 104]
     assert "input 103 of seed 7: the process ended with -11" in capfd.readouterr().out
+
+
+def test_a_campaign_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recordings, "command", lambda _words: 143)
+    with pytest.raises(SystemExit, match="143"):
+        run(7, range(3))
+    monkeypatch.setattr("subprocess.run", lambda words, check: CompletedProcess(words, 143))
+    assert recordings.campaign(7, 0, 3) == 143
 
 
 def test_replay_is_in_a_process_of_its_own_again() -> None:
