@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the file or the directory, in full or not at all."""
     if args.force and args.parquet:
-        raise UserError("--force goes with --perfetto; --parquet replaces what it has made", USAGE)
+        raise UserError("--force goes with --perfetto; --parquet replaces its own directory", USAGE)
     return (_parquet if args.parquet else _perfetto)(args)
 
 

@@ -50,7 +50,7 @@ class Stream:
 
     Attributes:
         name: on the command line.
-        what: what it is like, for people.
+        what: a description for people.
         law: makes `count` intervals from draws and parameters.
         parameters: of the law, in ns where they are times.
     """
