@@ -92,13 +92,15 @@ class Replay:
     def _before(self, part: Part, cpu: int) -> Run:
         """Return a run that stands at the beginning of a phase."""
         before, chosen = part.before[cpu], part.recorder
-        run, start, end = self._runs.pop(cpu, (None, -1, 0))
-        if run is not None and start == before.start:
-            play_before(run, part, cpu, end)
-            return run
-        if run is not None:
+        if cpu in self._runs:
+            run, start, end = self._runs[cpu]
+            if start == before.start:
+                play_before(run, part, cpu, end)
+                return run
+            del self._runs[cpu]
             run.__exit__(None, None, None)
         run = Run(chosen.governor, part.state_tables[cpu], dict(chosen.settings), cpu).__enter__()
+        self._runs[cpu] = run, before.start, before.end
         run.restore(before.state)
         play_before(run, part, cpu)
         return run
