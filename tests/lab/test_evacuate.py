@@ -105,14 +105,24 @@ echo "slept: $(gone)"
 """
 
 AGAIN = """
-# With all states but polling disabled a held CPU would spin. A governor of ours sees that.
+# With all states but polling disabled a held CPU would spin. A governor of ours sees that
+# at its decision of each second, or at a later one where the host has no time for this CPU.
+# await NAME VALUE waits until that count of CPU 3 is above the value, at most for 30 s.
+await() {
+    count=0
+    while [ $(stat_of 3 $1) -le $2 ] && [ $count -lt 300 ]; do
+        usleep 100000
+        count=$((count + 1))
+    done
+}
 disable() {
     before=$(stat_of 3 latency)
     for state in 1 2 3; do echo 1 >$cpus/cpu3/cpuidle/state$state/disable; done
-    usleep 1500000
+    if [ $1 = gate ]; then await latency $before; else usleep 1500000; fi
     echo "disabled.$1: $(($(stat_of 3 latency) - before))"
+    slices=$(stat_of 3 slices)
     for state in 1 2 3; do echo 0 >$cpus/cpu3/cpuidle/state$state/disable; done
-    usleep 300000
+    await slices $slices
     before=$(stat_of 3 latency) slices=$(stat_of 3 slices)
     usleep 300000
     echo "enabled.$1: $(($(stat_of 3 latency) - before))"
