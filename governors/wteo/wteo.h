@@ -126,8 +126,6 @@ struct wteo_row {
  * @all_states: bit k is set for each state k
  * @history: condition of the next interval, without the timer
  * @intervals: number of intervals learned
- * @doubt: how much better the base row foresaw what happened of late than rows
- *	that know, as cil_log2() of the odds
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @heads: the base row, then those of conditions
  * @cells: the cells of all rows, packed by the number of columns, so that a
@@ -147,7 +145,6 @@ struct wteo {
 	u32 all_states;
 	u32 history;
 	u8 intervals;
-	u8 doubt;
 	u8 learned;
 	struct wteo_row heads[WTEO_ROWS];
 	struct wteo_cell cells[WTEO_ROWS * WTEO_COLUMNS];

@@ -24,20 +24,6 @@
  */
 #define BASE_MASK	7
 
-/*
- * A column with less than a quarter of its row's weight begins the sum of
- * doubt. A greater share would compute odds more often, a smaller one would
- * notice a new load later. Not tuned.
- */
-#define SURPRISE_SHIFT	2
-
-/*
- * At odds of 4096 to one, in 16ths of a bit, all conditions are forgotten: a
- * sum that u8 holds. At 256 to one, heavy tails on power9 had 66 % regret, not
- * 54 (experiment wteo, regret, 2026-11-22).
- */
-#define DOUBT_MAX	(12 * CIL_LOG2_ONE)
-
 /* An unsigned time from outside, on which signed arithmetic is safe. */
 static s64 sane(u64 time_ns)
 {
@@ -148,32 +134,6 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 	}
 }
 
-/*
- * Did the base row foresee a column better than the row of the condition? Each
- * column counts once more than it was seen (Laplace's rule of succession). So a
- * row that knows little is not far out.
- */
-static noinline bool is_in_doubt(struct wteo *w, u32 columns, u32 slot, u32 column)
-{
-	const struct wteo_row *base = &w->heads[WTEO_BASE];
-	const struct wteo_row *row = &w->heads[slot];
-	const struct wteo_cell *cells = w->cells + column;
-	/* Their shares of the column, each times both totals. */
-	u64 by_base = (cells[0].weight + (u64)base->next) *
-		      (row->total + columns * row->next);
-	u64 by_row = (cells[slot * columns].weight + (u64)row->next) *
-		     (base->total + columns * base->next);
-	s32 doubt = w->doubt + cil_log2(by_base) - cil_log2(by_row);
-
-	if (doubt >= DOUBT_MAX) {
-		memset(w->heads + 1, 0, WTEO_KEYED * sizeof(*w->heads));
-		w->doubt = 0;
-		return true;
-	}
-	w->doubt = doubt > 0 ? (u8)doubt : 0;
-	return w->doubt;
-}
-
 static void end_interval(struct wteo *w, const struct cil_machine *machine,
 			 const struct cil_outcome *outcome)
 {
@@ -194,9 +154,6 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 	grow_old(w, columns, i->slot, now);
 	is_known = row->key == i->key &&
 		   row->total >= (u64)row->next * WTEO_KNOWN;
-	if (is_known && (w->doubt || w->cells[i->slot * columns + learned].weight <
-				     row->total >> SURPRISE_SHIFT))
-		is_known = !is_in_doubt(w, columns, i->slot, learned);
 	if (row->key == i->key || claim(w, columns, i->slot, now)) {
 		learn(w, columns, i->slot, learned, duration_ns, now,
 		      w->growth);
