@@ -61,8 +61,8 @@
  *    until the timer. It has the expected time till the interval ends, and the *early* part
  *    of that before the next tick. The *late* weight is that of columns that last beyond
  *    the tick. Nothing lasts beyond the timer. One interval in 16384 more is taken to last
- *    until the timer. It is one in 256 if the tick is stopped, since nothing would correct
- *    a mistake.
+ *    until the timer. If the tick is stopped, nothing would correct a mistake: it is one in
+ *    256, or one in as many as began since. There a timer counts beyond a second, too.
  *
  * 5. If this decision resumes an interval, the time that has passed is taken off each
  *    column. Columns that are over by now are left out. A column whose mean has passed is

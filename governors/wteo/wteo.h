@@ -125,6 +125,7 @@ struct wteo_row {
  * @greatest_latency_ns: exit latency that no state exceeds
  * @all_states: bit k is set for each state k
  * @history: condition of the next interval, without the timer
+ * @stopped: number of intervals that began since the tick was stopped
  * @intervals: number of intervals learned
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @heads: the base row, then those of conditions
@@ -144,6 +145,7 @@ struct wteo {
 	s64 greatest_latency_ns;
 	u32 all_states;
 	u32 history;
+	u32 stopped;
 	u8 intervals;
 	u8 learned;
 	struct wteo_row heads[WTEO_ROWS];

@@ -195,6 +195,70 @@ static void a_stopped_tick_traps_nobody(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 5, d.index);
 }
 
+/* A decision with the tick stopped; an interval begins with it. */
+static u32 without_tick(struct bench *b, s64 timer_ns)
+{
+	struct cil_decision d;
+	struct step s = { .sleep_length_ns = timer_ns, .delta_tick_ns = timer_ns };
+
+	s.query.now_ns = b->now_ns;
+	s.query.latency_req_ns = CIL_TIME_MAX;
+	s.query.tick_stopped = true;
+	bench_decide(b, &b->wteo, &s, &d);
+	return d.index;
+}
+
+/* So many idle periods of 200 us each, the tick stopped and a timer far away. */
+static void wake_up(struct bench *b, u32 count, s64 timer_ns)
+{
+	while (count--) {
+		struct cil_outcome outcome = { .residency_ns = 200 * US };
+
+		outcome.index = (u8)without_tick(b, timer_ns);
+		b->now_ns += 200 * US;
+		outcome.now_ns = b->now_ns;
+		wteo_policy.update(&b->wteo, &b->machine, &b->tunables, &outcome);
+		b->now_ns += 5 * US;
+	}
+}
+
+/* A burst of interrupts, then a minute without any: the deepest state, even of 100 ms. */
+static void a_burst_traps_nobody(struct kunit *test)
+{
+	static const u32 bursts[] = { 0, 3, 12, 100, 400 };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(bursts); i++) {
+		struct bench *b = bench_new(test, 4);
+
+		b->machine.states[3].target_residency_ns = 100 * MS;
+		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+		wake_up(b, bursts[i], 60000 * MS);
+		KUNIT_EXPECT_EQ(test, 3, without_tick(b, 60000 * MS));
+	}
+}
+
+/* With nohz_full the tick never runs: what never happened before is not expected for ever. */
+static void a_busy_cpu_without_a_tick_is_shallow(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	b->machine.states[3].target_residency_ns = 1 * MS;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	wake_up(b, 1000, 1000 * MS);
+	KUNIT_EXPECT_EQ(test, 3, without_tick(b, 1000 * MS));
+	wake_up(b, 3000, 1000 * MS);
+	KUNIT_EXPECT_EQ(test, 2, without_tick(b, 1000 * MS));
+	/* Once the tick has run, it may be another load. */
+	b->now_ns += 10 * MS;
+	bench_sleep(b, 200 * US, 1000 * MS, false);
+	KUNIT_EXPECT_EQ(test, 3, without_tick(b, 1000 * MS));
+	/* A count that is full stays so. */
+	b->wteo.stopped = U32_MAX;
+	b->now_ns += 10 * MS;
+	KUNIT_EXPECT_EQ(test, 2, without_tick(b, 1000 * MS));
+}
+
 /* The latency bias moves each break-even point up by what it says. */
 static void bias_moves_break_even(struct kunit *test)
 {
@@ -298,6 +362,8 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(polling_keeps_the_tick),
 	KUNIT_CASE(outlasting_goes_deeper),
 	KUNIT_CASE(a_stopped_tick_traps_nobody),
+	KUNIT_CASE(a_burst_traps_nobody),
+	KUNIT_CASE(a_busy_cpu_without_a_tick_is_shallow),
 	KUNIT_CASE(bias_moves_break_even),
 	KUNIT_CASE(margin_moves_break_even),
 	KUNIT_CASE(margin_is_for_latency),
