@@ -42,11 +42,10 @@
  *   that the next one will have.
  * - *Aging.* Evidence fades by half with each half_life_ms in which the row learns nothing.
  * - *Base row.* It begins with one interval that lasts until the timer. It learns each
- *   interval whose row does not remember %WTEO_KNOWN intervals, and every eighth of all. It
- *   remembers sixteen.
+ *   interval whose row does not remember %WTEO_KNOWN intervals.
  * - *Places.* A condition that finds both of its places taken tries for either, by the
  *   parity of the interval's number. It gets the place if the row there remembers less than
- *   %GIVEN_UP intervals. Until then it has the base row.
+ *   %WTEO_KNOWN intervals. Until then it has the base row.
  *
  * **Choosing a state.** The steps in the order of the code:
  *
@@ -66,10 +65,10 @@
  *
  * 5. If this decision resumes an interval, the time that has passed is taken off each
  *    column. Columns that are over by now are left out. A column whose mean has passed is
- *    memoryless: 3/8 of it outlast each mean. The deepest state's column is over after four
- *    times its mean; until then at most its target residency is taken off. If less than one
- *    interval in 128 is left, this one is of a kind that the row does not know. It is
- *    expected to last as long again as it has lasted already.
+ *    memoryless: 3/8 of it outlast each mean. The deepest state's column is over after its
+ *    mean; until then at most its target residency is taken off. If less than one interval
+ *    in 128 is left, this one is of a kind that the row does not know. It is expected to
+ *    last as long again as it has lasted already.
  *
  * 6. The cheapest usable state is found for the whole of the expected time and for the
  *    early part. It is the deepest state whose break-even point is within the mean.

@@ -4,26 +4,6 @@
  */
 #include "wteo.h"
 
-/*
- * A row that remembers fewer intervals is given up if another condition wants
- * it. Half of %WTEO_KNOWN: a half-life after it was last known. Not tuned.
- */
-#define GIVEN_UP	3
-
-/*
- * The base row decides where a condition is new, so most of all after a change
- * of load: it must forget soon. Growth by a sixteenth lets it remember sixteen
- * intervals. Fewer would err more in the mean. Not tuned.
- */
-#define BASE_GROWTH	(WTEO_GROWTH_ONE / 16)
-
-/*
- * While conditions are known, the base row learns the intervals whose number
- * has none of these bits: one of eight. To learn all would take 2.2 % more
- * instructions and add 1.3 points of regret on the corpus (ablation).
- */
-#define BASE_MASK	7
-
 /* An unsigned time from outside, on which signed arithmetic is safe. */
 static s64 sane(u64 time_ns)
 {
@@ -89,7 +69,7 @@ static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
 {
 	struct wteo_row *row = &w->heads[slot];
 
-	if (row->key && row->total >= (u64)row->next * GIVEN_UP)
+	if (row->key && row->total >= (u64)row->next * WTEO_KNOWN)
 		return false;
 	memset(w->cells + slot * columns, 0, columns * sizeof(*w->cells));
 	row->key = w->interval.key;
@@ -117,7 +97,7 @@ static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
  * when it reaches its limit, so learning touches one cell only.
  */
 static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
-			 u32 duration_ns, u32 now, u32 growth)
+			 u32 duration_ns, u32 now)
 {
 	struct wteo_row *row = &w->heads[slot];
 	struct wteo_cell *cells = w->cells + slot * columns;
@@ -126,7 +106,7 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 	cells[column].weight += weight;
 	cells[column].time += wteo_product(weight, duration_ns);
 	row->total += weight;
-	row->next = weight + (u32)((u64)weight * growth >> 20);
+	row->next = weight + (u32)((u64)weight * w->growth >> 20);
 	row->learned = now;
 	if (row->total > WTEO_TOTAL_MAX) {
 		row->next >>= 3;
@@ -155,14 +135,12 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 	is_known = row->key == i->key &&
 		   row->total >= (u64)row->next * WTEO_KNOWN;
 	if (row->key == i->key || claim(w, columns, i->slot, now)) {
-		learn(w, columns, i->slot, learned, duration_ns, now,
-		      w->growth);
+		learn(w, columns, i->slot, learned, duration_ns, now);
 		w->learned = i->slot;
 	}
-	if (!is_known || !(w->intervals & BASE_MASK)) {
+	if (!is_known) {
 		grow_old(w, columns, WTEO_BASE, now);
-		learn(w, columns, WTEO_BASE, learned, duration_ns, now,
-		      BASE_GROWTH);
+		learn(w, columns, WTEO_BASE, learned, duration_ns, now);
 	}
 	/* The condition for the next interval, as far as it is known. */
 	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;

@@ -5,7 +5,7 @@
  * - the column of an interval: every bin edge, less the exit latency, and
  *   "never" for what the timer ended;
  * - the tick and the end of polling resume an interval, unless a task ran;
- * - the base row learns what is new, and else one interval in eight;
+ * - the base row learns what is new, and nothing else;
  * - rows age with each half-life, are divided at their limit, and are given up
  *   or asked by what they know.
  */
@@ -146,8 +146,8 @@ static void own_doings_resume(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, is_resumed(b, none, 0, 9 * MS, true));
 }
 
-/* In steady state the base row learns one interval in eight. */
-static void the_base_row_learns_one_in_eight(struct kunit *test)
+/* In steady state the base row learns nothing. */
+static void the_base_row_leaves_known_conditions_alone(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
 	u32 learned = 0, i;
@@ -162,7 +162,7 @@ static void the_base_row_learns_one_in_eight(struct kunit *test)
 		learned += bench_row(b, WTEO_BASE)->total != total ||
 			   bench_row(b, WTEO_BASE)->learned != before;
 	}
-	KUNIT_EXPECT_EQ(test, 10, learned);
+	KUNIT_EXPECT_EQ(test, 0, learned);
 }
 
 /* Gives row @slot a total and the weight of its next interval. */
@@ -181,7 +181,7 @@ static void set_row(struct bench *b, u32 slot, u32 total, u32 next)
 	row->learned = wteo_steps(b->now_ns);
 }
 
-/* It learns what a row does not know that remembers less than six intervals. */
+/* It learns what a row does not know that remembers less than three intervals. */
 static void the_base_row_learns_what_is_new(struct kunit *test)
 {
 	static const struct cil_outcome outcome = { .residency_ns = 1000 };
@@ -190,7 +190,7 @@ static void the_base_row_learns_what_is_new(struct kunit *test)
 
 	for (less = 0; less < 2; less++) {
 		set_row(b, WTEO_BASE, 800000, 100000);
-		set_row(b, 1, 600000 - less, 100000);
+		set_row(b, 1, 300000 - less, 100000);
 		b->wteo.intervals = 0;
 		begin(b, CIL_TIME_MAX);
 		end(b, outcome, 0);
@@ -308,8 +308,8 @@ static u32 asked(struct bench *b)
 	return d.row;
 }
 
-/* A row is asked for its own key, if it knows six intervals after its age. */
-static void a_row_is_asked_from_six_on(struct kunit *test)
+/* A row is asked for its own key, if it knows three intervals after its age. */
+static void a_row_is_asked_from_three_on(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
 	struct wteo_row *row;
@@ -319,7 +319,7 @@ static void a_row_is_asked_from_six_on(struct kunit *test)
 	asked(b);
 	slot = b->wteo.interval.slot;
 	row = &b->wteo.heads[slot];
-	set_row(b, slot, 6000, 1000);
+	set_row(b, slot, 3000, 1000);
 	row->key = WTEO_KEY_HISTORY | 4;
 	KUNIT_EXPECT_EQ(test, slot, asked(b));
 	row->learned -= (u32)b->wteo.half_life - 1;
@@ -329,9 +329,9 @@ static void a_row_is_asked_from_six_on(struct kunit *test)
 	/* A clock that went back ages nothing. */
 	row->learned = wteo_steps(b->now_ns) + 1000;
 	KUNIT_EXPECT_EQ(test, slot, asked(b));
-	row->total = 5999;
+	row->total = 2999;
 	KUNIT_EXPECT_EQ(test, WTEO_BASE, asked(b));
-	row->total = 6000;
+	row->total = 3000;
 	row->key++;
 	KUNIT_EXPECT_EQ(test, WTEO_BASE, asked(b));
 }
@@ -342,13 +342,13 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(columns_are_in_order),
 	KUNIT_CASE(the_timer_is_never),
 	KUNIT_CASE(own_doings_resume),
-	KUNIT_CASE(the_base_row_learns_one_in_eight),
+	KUNIT_CASE(the_base_row_leaves_known_conditions_alone),
 	KUNIT_CASE(the_base_row_learns_what_is_new),
 	KUNIT_CASE(old_rows_lose_half),
 	KUNIT_CASE(totals_are_divided_at_their_limit),
 	KUNIT_CASE(a_row_is_given_up_below_three),
 	KUNIT_CASE(a_row_ages_once_in_a_half_life),
-	KUNIT_CASE(a_row_is_asked_from_six_on),
+	KUNIT_CASE(a_row_is_asked_from_three_on),
 	{}
 };
 

@@ -181,10 +181,10 @@ static void the_last_bin_never_ends(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, choose(b, 98 * US));
 	KUNIT_EXPECT_EQ(test, 2, choose(b, 190 * US));
 
-	/* Up to four times the mean; then as long again. */
+	/* Up to the mean; then as long again. */
 	give(b, 3, ONE, 150 * US);
-	KUNIT_EXPECT_EQ(test, 2, choose(b, 600 * US));
-	KUNIT_EXPECT_EQ(test, 3, choose(b, 600 * US + 64));
+	KUNIT_EXPECT_EQ(test, 2, choose(b, 150 * US));
+	KUNIT_EXPECT_EQ(test, 3, choose(b, 150 * US + 64));
 }
 
 /* One in 128 that may last so long is enough to go by. */

@@ -34,12 +34,6 @@
 #define STOPPED_SHIFT	8
 
 /*
- * One in fifty memoryless intervals outlasts four times the mean: one that does
- * is of another kind. Twice would be one in seven. Not tuned.
- */
-#define OUTLAST_SHIFT	2
-
-/*
  * An interval that outlasts all but one in 128 of its row is of another kind. A
  * greater share would ignore rare long columns, a smaller one trust noise.
  */
@@ -203,7 +197,7 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 		end_ns = wteo_duration(target_residency(machine, column + 1));
 	over = wteo_product(cell.weight, over_ns);
 	if (column + 1 == machine->state_count && over_ns > begin_ns) {
-		if (over >> OUTLAST_SHIFT > cell.time)
+		if (over > cell.time)
 			return;
 		over_ns = begin_ns;
 		over = wteo_product(cell.weight, begin_ns);
