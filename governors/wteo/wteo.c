@@ -32,8 +32,8 @@
  *
  * **Data.** A *row* holds the intervals that followed one condition. For each column it has
  * a *weight*, the frequency of its intervals, and a *time*, their part of the mean
- * duration. The *base row* is for any condition. There are %WTEO_KEYED other rows. Two
- * hashes give each condition two places among them.
+ * duration. The *base row* is for any condition. There are %WTEO_KEYED other rows. A hash
+ * gives each condition a place among them, and the neighbour's besides.
  *
  * - *Learning.* Each interval weighs more than the one before it by the same share, so old
  *   ones fade. The last one weighs learning_rate in a row that has learned for long. A new
@@ -43,9 +43,9 @@
  * - *Aging.* Evidence fades by half with each half_life_ms in which the row learns nothing.
  * - *Base row.* It begins with one interval that lasts until the timer. It learns each
  *   interval whose row does not remember %WTEO_KNOWN intervals.
- * - *Places.* A condition that finds both of its places taken tries for either, by the
- *   parity of the interval's number. It gets the place if the row there remembers less than
- *   %WTEO_KNOWN intervals. Until then it has the base row.
+ * - *Places.* A condition that finds both of its places taken tries for either in turn. It
+ *   gets the place if the row there remembers less than %WTEO_KNOWN intervals. Until then
+ *   it has the base row.
  *
  * **Choosing a state.** The steps in the order of the code:
  *

@@ -101,37 +101,28 @@ static inline u32 find_usable(const struct wteo *w,
 }
 
 /*
- * Step 2: the two places for the row of a condition; they may be the same. The
- * factor, a prime near 2^32 over the golden ratio (Knuth), spreads keys.
+ * Step 2: a place for the row of a condition. The factor, a prime near 2^32 over
+ * the golden ratio (Knuth), spreads keys.
  */
-static inline u32 first_place(u32 key)
+static inline u32 place_of(u32 key)
 {
 	return (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
 }
 
-static inline u32 second_place(u32 key)
-{
-	u32 hash = key * 2654435761u;
-
-	return (u64)(hash << 16 | hash >> 16) * WTEO_KEYED >> 32;
-}
-
 /*
- * Step 2: the row of a condition. If it is in neither place and both are taken,
- * it tries for either, by the parity of the interval's number.
+ * Step 2: the row of a condition is in its place or in the neighbour's. If it is
+ * in neither and both are taken, it tries for either in turn.
  */
 static inline void set_row(struct wteo *w, u32 key)
 {
 	const struct wteo_row *rows = w->heads + 1;
-	u32 place = first_place(key);
+	u32 place = place_of(key);
+	u32 other = place ^ 1;
 
-	if (rows[place].key != key) {
-		u32 other = second_place(key);
-
-		if (rows[other].key == key ||
-		    (rows[place].key && (!rows[other].key || (w->intervals & 1))))
-			place = other;
-	}
+	if (rows[place].key != key &&
+	    (rows[other].key == key ||
+	     (rows[place].key && (!rows[other].key || (w->intervals & 1)))))
+		place = other;
 	w->interval.key = key;
 	w->interval.slot = (u8)(1 + place);
 }
