@@ -184,7 +184,7 @@ void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 					      1000 - t->learning_rate);
 	w->half_life = S32_MAX;
 	if (t->half_life_ms)
-		w->half_life = (s32)(t->half_life_ms * (u64)CIL_NSEC_PER_MSEC >>
+		w->half_life = (s32)((t->half_life_ms * (u64)CIL_NSEC_PER_MSEC - 1) >>
 				     WTEO_STEP_SHIFT) + 1;
 	find_paying(w, machine);
 	pass_over_others(w);
@@ -326,7 +326,7 @@ static const struct cil_tunable wteo_tunables[] = {
 		.name = "half_life_ms",
 		.unit = "ms",
 		.what = "Time in which an untouched row loses half of what it knows; 0: never.",
-		.why = "A minute: a row that knew for long is asked for three more.",
+		.why = "A minute: a row that knew for long is asked for four more.",
 		.min = 0, .max = 86400000, .def = 60000,
 	}, {
 		.name = "latency_bias",

@@ -33,8 +33,8 @@
  */
 #define WTEO_KNOWN		3
 
-/* Ages are counted in steps of 17 ms, so that signed differences last for a year. */
-#define WTEO_STEP_SHIFT		24
+/* Ages are counted in steps of 0.5 ms: signed differences last for 13 days. */
+#define WTEO_STEP_SHIFT		19
 
 /* Times are products of a weight and a duration, in quarters of a ns. */
 #define WTEO_PRODUCT_SHIFT	(30 - CIL_TIME_SHIFT)

@@ -199,6 +199,21 @@ static void the_base_row_learns_what_is_new(struct kunit *test)
 	}
 }
 
+/* Half-lives of one millisecond more are longer, from the least on. */
+static void half_lives_differ_by_milliseconds(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	s32 last = 0;
+	u32 ms;
+
+	for (ms = 1; ms < 30; ms++) {
+		b->tunables.half_life_ms = ms;
+		wteo_prepare(&b->wteo, &b->machine, &b->tunables);
+		KUNIT_EXPECT_GT(test, b->wteo.half_life, last);
+		last = b->wteo.half_life;
+	}
+}
+
 /* When a row learns, it has lost half of what it knew with each half-life. */
 static void old_rows_lose_half(struct kunit *test)
 {
@@ -344,6 +359,7 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(own_doings_resume),
 	KUNIT_CASE(the_base_row_leaves_known_conditions_alone),
 	KUNIT_CASE(the_base_row_learns_what_is_new),
+	KUNIT_CASE(half_lives_differ_by_milliseconds),
 	KUNIT_CASE(old_rows_lose_half),
 	KUNIT_CASE(totals_are_divided_at_their_limit),
 	KUNIT_CASE(a_row_is_given_up_below_three),

@@ -175,7 +175,8 @@ static void aging_halves(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_evidence(w, &row, S32_MAX - 1));
 	b->tunables.half_life_ms = 1;
 	wteo_prepare(w, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 0, wteo_evidence(w, &row, 31));
+	KUNIT_EXPECT_EQ(test, 1, wteo_evidence(w, &row, 31 * (u32)w->half_life - 1));
+	KUNIT_EXPECT_EQ(test, 0, wteo_evidence(w, &row, 31 * (u32)w->half_life));
 }
 
 /* Looking at a row changes nothing, however old it is. */
