@@ -213,6 +213,7 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 {
 	static const u32 unknown_mw[CIL_STATE_MAX];
 	struct wteo *w = state;
+	struct wteo_row *base;
 	u32 k;
 
 	memset(w, 0, sizeof(*w));
@@ -227,16 +228,18 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 	w->all_states = (1u << machine->state_count) - 1;
 	w->learned = CIL_ROW_NONE;
 	w->history = WTEO_KEY_HISTORY;
+	w->lines = wteo_lines(machine->state_count);
 	/* As long as nothing is known, the timer is believed: once. */
-	w->cells[machine->state_count].weight = WTEO_FIRST_WEIGHT;
-	w->heads[WTEO_BASE].total = WTEO_FIRST_WEIGHT;
-	w->heads[WTEO_BASE].next = WTEO_FIRST_WEIGHT;
+	base = wteo_row(w, WTEO_BASE);
+	base->cells[machine->state_count].weight = WTEO_FIRST_WEIGHT;
+	base->total = WTEO_FIRST_WEIGHT;
+	base->next = WTEO_FIRST_WEIGHT;
 }
 
 /* A row in ten-thousandths, for people. */
 static void view(const struct wteo *w, u32 columns, u32 slot, u16 *weights)
 {
-	cil_view(&w->cells[slot * columns].weight,
+	cil_view(&wteo_row(w, slot)->cells->weight,
 		 sizeof(struct wteo_cell) / sizeof(u32), columns, weights);
 }
 
@@ -267,7 +270,7 @@ static void print_us(struct cil_sink *sink, const char *format, u64 time_ns)
 static void dump_row(const struct wteo *w, u32 columns, u32 slot, u32 now,
 		     struct cil_sink *sink)
 {
-	const struct wteo_row *row = &w->heads[slot];
+	const struct wteo_row *row = wteo_row(w, slot);
 	u32 left = wteo_evidence(w, row, now);
 	u16 shares[WTEO_COLUMNS];
 	u64 time = 0;
@@ -283,7 +286,7 @@ static void dump_row(const struct wteo *w, u32 columns, u32 slot, u32 now,
 	view(w, columns, slot, shares);
 	for (k = 0; k < columns; k++) {
 		cil_env_print(sink, " %5u", shares[k]);
-		time += w->cells[slot * columns + k].time;
+		time += row->cells[k].time;
 	}
 	cil_env_print(sink, " | %8llu", (unsigned long long)
 		      cil_divide(left + row->next / 2, row->next));
@@ -311,7 +314,7 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 		cil_env_print(sink, "    s%u", k);
 	cil_env_print(sink, " never | evidence mean (us)\n");
 	for (k = 0; k < WTEO_ROWS; k++)
-		if (w->heads[k].total)
+		if (wteo_row(w, k)->total)
 			dump_row(w, n + 1, k, wteo_steps(now_ns), sink);
 }
 

@@ -25,6 +25,9 @@
 /* One column for each state, and one for "not before the timer". */
 #define WTEO_COLUMNS		(CIL_STATE_MAX + 1)
 
+/* A row is a cache line, or two. So it begins with one if the state does. */
+#define WTEO_LINE		64
+
 /*
  * A row that remembers so many intervals knows its condition. One that remembers
  * fewer is given up if another condition wants it. With 9 the mean regret is
@@ -97,22 +100,26 @@ struct wteo_cell {
 };
 
 /**
- * struct wteo_row - what belongs to a row beside its cells
+ * struct wteo_row - a row
  * @key: condition that it is for, 0 for the base row and while it is free
  * @total: sum of all weights, exactly; at most CIL_ONE
  * @next: weight that the next interval will have. So @total / @next is how
  *	many intervals the row remembers
  * @learned: when it learned last, in steps of 2^WTEO_STEP_SHIFT ns
+ * @cells: one for each column of the machine
  */
 struct wteo_row {
 	u32 key;
 	u32 total;
 	u32 next;
 	u32 learned;
+	struct wteo_cell cells[];
 };
 
 /**
  * struct wteo - what is remembered about one CPU
+ * @rows: the base row, then those of conditions; of @lines each, so that a
+ *	machine with few states touches little memory
  * @interval: the interval in progress
  * @tunables: what costs, growth and half-life were prepared for
  * @energy: cost model
@@ -130,29 +137,36 @@ struct wteo_row {
  * @stopped: number of intervals that began since the tick was stopped
  * @intervals: number of intervals learned
  * @learned: row that the last update changed, or CIL_ROW_NONE
- * @heads: the base row, then those of conditions
- * @cells: the cells of all rows, packed by the number of columns, so that a
- *	machine with few states touches little memory
+ * @lines: cache lines of a row
  */
 struct wteo {
+	u8 rows[2 * WTEO_LINE * WTEO_ROWS];
 	struct wteo_interval interval;
-	struct wteo_tunables tunables;
-	struct cil_energy energy;
-	u32 bounds_ns[CIL_STATE_MAX];
-	u32 pays_ns[CIL_STATE_MAX];
-	u32 paying;
-	u32 deepest;
-	u32 growth;
-	s32 half_life;
-	s64 greatest_latency_ns;
-	u32 all_states;
 	u32 history;
 	u32 stopped;
 	u8 intervals;
 	u8 learned;
-	struct wteo_row heads[WTEO_ROWS];
-	struct wteo_cell cells[WTEO_ROWS * WTEO_COLUMNS];
+	u32 paying;
+	u32 deepest;
+	u32 lines;
+	s64 greatest_latency_ns;
+	struct wteo_tunables tunables;
+	u32 all_states;
+	u32 growth;
+	s32 half_life;
+	u32 pays_ns[CIL_STATE_MAX];
+	u32 bounds_ns[CIL_STATE_MAX];
+	struct cil_energy energy;
 };
+
+static_assert(sizeof(struct wteo_row) + WTEO_COLUMNS * sizeof(struct wteo_cell) <=
+	      2 * WTEO_LINE, "two lines have room for all columns");
+
+/* A row by its number. */
+static inline struct wteo_row *wteo_row(const struct wteo *w, u32 slot)
+{
+	return (struct wteo_row *)(w->rows + slot * w->lines * WTEO_LINE);
+}
 
 /* A weight times a duration, as the time of a cell. */
 static inline u32 wteo_product(u32 weight, u32 duration_ns)
@@ -193,14 +207,21 @@ static inline u32 wteo_evidence(const struct wteo *w,
 	return row->total >> wteo_half_lives(w, row, now);
 }
 
+/* Cache lines of a row with so many states. */
+static inline u32 wteo_lines(u32 states)
+{
+	return sizeof(struct wteo_row) + (states + 1) * sizeof(struct wteo_cell) >
+	       WTEO_LINE ? 2 : 1;
+}
+
 /* Bytes of struct wteo that are touched after init, on a machine with so many states. */
 static inline u32 wteo_state_used(u32 states)
 {
 	u32 unused = CIL_STATE_MAX - states;
 
 	return sizeof(struct wteo) -
-	       WTEO_ROWS * unused * sizeof(struct wteo_cell) -
-	       unused * (sizeof(u64) + 4 * sizeof(u32));
+	       WTEO_ROWS * (2 - wteo_lines(states)) * WTEO_LINE -
+	       unused * (sizeof(u64) + 3 * sizeof(u32));
 }
 
 void wteo_select(void *state, const struct cil_machine *machine,

@@ -67,20 +67,19 @@ void bench_own_doing(struct bench *b, s64 slept_ns, bool tick, s64 busy_ns);
  * @b: the bench
  * @slot: number of the row
  */
-static inline const struct wteo_cell *bench_cells(const struct bench *b,
-						  u32 slot)
+static inline struct wteo_cell *bench_cells(const struct bench *b, u32 slot)
 {
-	return b->wteo.cells + slot * (b->machine.state_count + 1);
+	return wteo_row(&b->wteo, slot)->cells;
 }
 
 /**
- * bench_row() - a row without its cells
+ * bench_row() - a row
  * @b: the bench
  * @slot: number of the row
  */
-static inline const struct wteo_row *bench_row(const struct bench *b, u32 slot)
+static inline struct wteo_row *bench_row(const struct bench *b, u32 slot)
 {
-	return &b->wteo.heads[slot];
+	return wteo_row(&b->wteo, slot);
 }
 
 /**

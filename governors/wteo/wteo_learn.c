@@ -51,27 +51,26 @@ static u32 column_of(const struct wteo *w, u32 states, u32 duration_ns)
 }
 
 /* Divides what a row knows by a power of two. */
-static noinline void shrink(struct wteo_row *row, struct wteo_cell *cells,
-			    u32 columns, u32 shift)
+static noinline void shrink(struct wteo_row *row, u32 columns, u32 shift)
 {
 	u32 k;
 
 	row->total = 0;
 	for (k = 0; k < columns; k++) {
-		cells[k].weight >>= shift;
-		cells[k].time >>= shift;
-		row->total += cells[k].weight;
+		row->cells[k].weight >>= shift;
+		row->cells[k].time >>= shift;
+		row->total += row->cells[k].weight;
 	}
 }
 
 /* Tries to make a row that of a condition: not if another one needs it still. */
 static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
 {
-	struct wteo_row *row = &w->heads[slot];
+	struct wteo_row *row = wteo_row(w, slot);
 
 	if (row->key && row->total >= (u64)row->next * WTEO_KNOWN)
 		return false;
-	memset(w->cells + slot * columns, 0, columns * sizeof(*w->cells));
+	memset(row->cells, 0, columns * sizeof(*row->cells));
 	row->key = w->interval.key;
 	row->total = 0;
 	row->next = WTEO_FIRST_WEIGHT;
@@ -82,11 +81,11 @@ static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
 /* A row forgets with time. A half-life counts once, whether it learns then or not. */
 static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 {
-	struct wteo_row *row = &w->heads[slot];
+	struct wteo_row *row = wteo_row(w, slot);
 	u32 halvings = wteo_half_lives(w, row, now);
 
 	if (halvings) {
-		shrink(row, w->cells + slot * columns, columns, halvings);
+		shrink(row, columns, halvings);
 		row->learned += halvings * (u32)w->half_life;
 	}
 }
@@ -99,18 +98,17 @@ static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 			 u32 duration_ns, u32 now)
 {
-	struct wteo_row *row = &w->heads[slot];
-	struct wteo_cell *cells = w->cells + slot * columns;
+	struct wteo_row *row = wteo_row(w, slot);
 	u32 weight = row->next;
 
-	cells[column].weight += weight;
-	cells[column].time += wteo_product(weight, duration_ns);
+	row->cells[column].weight += weight;
+	row->cells[column].time += wteo_product(weight, duration_ns);
 	row->total += weight;
 	row->next = weight + (u32)((u64)weight * w->growth >> 20);
 	row->learned = now;
 	if (row->total > WTEO_TOTAL_MAX) {
 		row->next >>= 3;
-		shrink(row, cells, columns, 3);
+		shrink(row, columns, 3);
 	}
 }
 
@@ -124,7 +122,7 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 					    slept_ns);
 	u32 column = column_of(w, machine->state_count, duration_ns);
 	u32 now = wteo_steps(outcome->now_ns);
-	const struct wteo_row *row = &w->heads[i->slot];
+	const struct wteo_row *row = wteo_row(w, i->slot);
 	u32 learned = column;
 	bool is_known;
 

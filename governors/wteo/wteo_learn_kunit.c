@@ -168,10 +168,10 @@ static void the_base_row_leaves_known_conditions_alone(struct kunit *test)
 /* Gives row @slot a total and the weight of its next interval. */
 static void set_row(struct bench *b, u32 slot, u32 total, u32 next)
 {
-	struct wteo_row *row = &b->wteo.heads[slot];
+	struct wteo_row *row = bench_row(b, slot);
 
 	u32 columns = b->machine.state_count + 1;
-	struct wteo_cell *cells = b->wteo.cells + slot * columns;
+	struct wteo_cell *cells = bench_cells(b, slot);
 
 	memset(cells, 0, columns * sizeof(*cells));
 	cells->weight = total;
@@ -229,7 +229,7 @@ static void old_rows_lose_half(struct kunit *test)
 			u32 halvings = less && lives ? lives - 1 : lives;
 
 			set_row(b, 1, 1u << 20, 1000);
-			b->wteo.heads[1].learned -=
+			bench_row(b, 1)->learned -=
 				lives * (u32)b->wteo.half_life - (less && lives);
 			begin(b, CIL_TIME_MAX);
 			end(b, outcome, 0);
@@ -269,7 +269,7 @@ static void a_row_is_given_up_below_three(struct kunit *test)
 
 	for (less = 0; less < 2; less++) {
 		set_row(b, 1, 3000 - less, 1000);
-		b->wteo.heads[1].key = KEY + 1;
+		bench_row(b, 1)->key = KEY + 1;
 		begin(b, CIL_TIME_MAX);
 		end(b, outcome, 0);
 		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY + 1 - less);
@@ -277,7 +277,7 @@ static void a_row_is_given_up_below_three(struct kunit *test)
 	}
 	/* The evidence left by now counts. */
 	set_row(b, 1, 5999, 1000);
-	b->wteo.heads[1].key = KEY + 1;
+	bench_row(b, 1)->key = KEY + 1;
 	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
 	begin(b, CIL_TIME_MAX);
 	end(b, outcome, 0);
@@ -292,7 +292,7 @@ static void a_row_ages_once_in_a_half_life(struct kunit *test)
 	u32 n;
 
 	set_row(b, 1, 60000, 1000);
-	b->wteo.heads[1].key = KEY + 1;
+	bench_row(b, 1)->key = KEY + 1;
 	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
 	for (n = 0; n < 3; n++) {
 		begin(b, CIL_TIME_MAX);
@@ -333,7 +333,7 @@ static void a_row_is_asked_from_three_on(struct kunit *test)
 	b->now_ns = 10 * 3600000 * MS;
 	asked(b);
 	slot = b->wteo.interval.slot;
-	row = &b->wteo.heads[slot];
+	row = bench_row(b, slot);
 	set_row(b, slot, 3000, 1000);
 	row->key = WTEO_KEY_HISTORY | 4;
 	KUNIT_EXPECT_EQ(test, slot, asked(b));

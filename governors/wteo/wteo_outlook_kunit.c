@@ -23,13 +23,13 @@
 /* Begins again, with a base row that is empty. */
 static struct bench *bench_empty(struct bench *b)
 {
-	struct wteo_row *base = &b->wteo.heads[WTEO_BASE];
+	struct wteo_row *base = bench_row(b, WTEO_BASE);
 
 	/* The edges are at the break-even points themselves. */
 	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* Without what it begins with. */
-	memset(b->wteo.cells, 0, 5 * sizeof(struct wteo_cell));
+	memset(base->cells, 0, 5 * sizeof(struct wteo_cell));
 	base->total = 0;
 	base->next = 1;
 	base->learned = wteo_steps(b->now_ns);
@@ -45,9 +45,9 @@ static struct bench *bench_with_base(struct kunit *test)
 /* Gives the base row a column; what it had there is gone. */
 static void give(struct bench *b, u32 column, u32 weight, u32 mean_ns)
 {
-	struct wteo_cell *cell = &b->wteo.cells[column];
+	struct wteo_cell *cell = &bench_cells(b, WTEO_BASE)[column];
 
-	b->wteo.heads[WTEO_BASE].total += weight - cell->weight;
+	bench_row(b, WTEO_BASE)->total += weight - cell->weight;
 	cell->weight = weight;
 	cell->time = wteo_product(weight, mean_ns);
 }
@@ -314,11 +314,11 @@ static void a_kept_tick_shortens_the_mean(struct kunit *test)
 	u32 before_tick = wteo_product(unseen, 3 * MS);
 
 	give(b, 2, ONE, 0);
-	b->wteo.cells[2].time =
+	bench_cells(b, WTEO_BASE)[2].time =
 		wteo_product(ONE + unseen, 20 * US) - before_tick;
 	KUNIT_EXPECT_EQ(test, 2, ask(b, running, 0, 100 * MS).index);
 	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 100 * MS).stop_tick);
-	b->wteo.cells[2].time--;
+	bench_cells(b, WTEO_BASE)[2].time--;
 	KUNIT_EXPECT_EQ(test, 1, ask(b, running, 0, 100 * MS).index);
 }
 
@@ -412,8 +412,8 @@ static u32 slot_for(struct bench *b, s64 sleep_length_ns)
 static u32 slot_with(struct bench *b, u32 intervals, const u32 *places, u32 key,
 		     u32 other_key)
 {
-	b->wteo.heads[places[0]].key = key;
-	b->wteo.heads[places[1]].key = other_key;
+	bench_row(b, places[0])->key = key;
+	bench_row(b, places[1])->key = other_key;
 	b->wteo.intervals = intervals;
 	return slot_for(b, 100 * MS);
 }
@@ -428,7 +428,7 @@ static void a_condition_has_two_places(struct kunit *test)
 	give(b, 1, ONE, 5 * US);
 	places[0] = slot_for(b, 100 * MS);
 	key = b->wteo.interval.key;
-	b->wteo.heads[places[0]].key = foreign;
+	bench_row(b, places[0])->key = foreign;
 	places[1] = slot_for(b, 100 * MS);
 	KUNIT_ASSERT_NE(test, places[0], places[1]);
 
@@ -459,9 +459,9 @@ static void places_are_spread(struct kunit *test)
 		b->wteo.history = WTEO_KEY_HISTORY | (i / 30 % 4) << 8 |
 				  (i / 120) << 12;
 		slot = slot_for(b, (1LL << (i % 30)));
-		b->wteo.heads[slot].key = 0x1234;
+		bench_row(b, slot)->key = 0x1234;
 		other = slot_for(b, (1LL << (i % 30)));
-		b->wteo.heads[slot].key = 0;
+		bench_row(b, slot)->key = 0;
 		first |= 1ULL << slot;
 		second |= 1ULL << other;
 		KUNIT_EXPECT_EQ(test, (slot - 1) ^ 1, other - 1);

@@ -200,10 +200,8 @@ static void looking_does_not_age(struct kunit *test)
 		s.query.now_ns += i * 3600000 * MS;
 		bench_decide(b, &b->wteo, &s, &d);
 	}
-	KUNIT_EXPECT_EQ(test, 0, memcmp(b->other.heads, b->wteo.heads,
-					sizeof(b->wteo.heads)));
-	KUNIT_EXPECT_EQ(test, 0, memcmp(b->other.cells, b->wteo.cells,
-					sizeof(b->wteo.cells)));
+	KUNIT_EXPECT_EQ(test, 0, memcmp(b->other.rows, b->wteo.rows,
+					sizeof(b->wteo.rows)));
 }
 
 /*
@@ -326,8 +324,8 @@ static void state_is_small(struct kunit *test)
 static void fill_row(struct bench *b, u32 slot, u32 key, u32 columns)
 {
 	u32 n = b->machine.state_count, one = 1u << 24, k;
-	struct wteo_cell *cells = b->wteo.cells + slot * (n + 1);
-	struct wteo_row *row = &b->wteo.heads[slot];
+	struct wteo_cell *cells = bench_cells(b, slot);
+	struct wteo_row *row = bench_row(b, slot);
 
 	row->key = key;
 	row->total = 0;

@@ -115,14 +115,16 @@ static inline u32 place_of(u32 key)
  */
 static inline void set_row(struct wteo *w, u32 key)
 {
-	const struct wteo_row *rows = w->heads + 1;
 	u32 place = place_of(key);
 	u32 other = place ^ 1;
+	u32 first = wteo_row(w, 1 + place)->key;
 
-	if (rows[place].key != key &&
-	    (rows[other].key == key ||
-	     (rows[place].key && (!rows[other].key || (w->intervals & 1)))))
-		place = other;
+	if (first != key) {
+		u32 second = wteo_row(w, 1 + other)->key;
+
+		if (second == key || (first && (!second || (w->intervals & 1))))
+			place = other;
+	}
 	w->interval.key = key;
 	w->interval.slot = (u8)(1 + place);
 }
@@ -138,7 +140,7 @@ static inline u32 octave(const struct cil_query *query)
 /* Step 3: the condition's row, if it knows enough. */
 static inline u32 find_row(const struct wteo *w, u64 now_ns)
 {
-	const struct wteo_row *row = &w->heads[w->interval.slot];
+	const struct wteo_row *row = wteo_row(w, w->interval.slot);
 
 	if (row->key == w->interval.key &&
 	    wteo_evidence(w, row, wteo_steps(now_ns)) >= (u64)row->next * WTEO_KNOWN)
@@ -249,9 +251,10 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 		       const struct cil_machine *machine,
 		       const struct cil_query *query, u32 row)
 {
-	const struct wteo_cell *cells = w->cells + row * (machine->state_count + 1);
+	const struct wteo_row *known = wteo_row(w, row);
+	const struct wteo_cell *cells = known->cells;
 	u32 over_ns = wteo_duration((s64)(query->now_ns - w->interval.began_ns));
-	u32 total = w->heads[row].total;
+	u32 total = known->total;
 	u32 shift = unseen_shift(w, query);
 	u32 unseen = total >> shift;
 	u32 never = cells[machine->state_count].weight;
