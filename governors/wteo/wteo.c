@@ -96,23 +96,23 @@ static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
 	u32 latency_ns = wteo_duration(machine->states[index].exit_latency_ns);
 	u64 worth_ns = (u64)latency_ns * bias >> 10;
 
-	return (u64)w->energy.power[0] * wteo_duration((s64)worth_ns);
+	return (u64)w->states[0].power * wteo_duration((s64)worth_ns);
 }
 
 /* Mean interval from which state k is chosen rather than the shallower state j. */
 static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 		      u32 j, u32 k)
 {
-	const struct cil_energy *e = &w->energy;
-	u64 pays_ns, saved;
+	const struct wteo_state *from = &w->states[j], *to = &w->states[k];
+	u64 pays_ns;
 
-	if (e->power[k] >= e->power[j])
+	if (to->power >= from->power)
 		return U32_MAX;
-	if (e->entry[k] <= e->entry[j])
+	if (to->entry <= from->entry)
 		return 0;
-	saved = e->power[j] - e->power[k];
-	pays_ns = wteo_duration((s64)cil_divide_by_shifts(e->entry[k] - e->entry[j],
-							  saved));
+	pays_ns = cil_divide_by_shifts(to->entry - from->entry,
+				       from->power - to->power);
+	pays_ns = wteo_duration((s64)pays_ns);
 	/* Near it energies hardly differ, so latency decides. */
 	if (machine->states[j].exit_latency_ns <
 	    machine->states[k].exit_latency_ns)
@@ -130,16 +130,16 @@ static void find_paying(struct wteo *w, const struct cil_machine *machine)
 	u32 top = 0, k, pays_ns;
 
 	w->paying = 1;
-	w->pays_ns[0] = 0;
+	w->states[0].pays_ns = 0;
 	for (k = 1; k < machine->state_count; k++) {
 		pays_ns = break_even(w, machine, order[top], k);
-		while (top && pays_ns <= w->pays_ns[order[top]]) {
+		while (top && pays_ns <= w->states[order[top]].pays_ns) {
 			w->paying &= ~(1u << order[top]);
 			pays_ns = break_even(w, machine, order[--top], k);
 		}
 		if (pays_ns == U32_MAX)
 			continue;
-		w->pays_ns[k] = pays_ns;
+		w->states[k].pays_ns = pays_ns;
 		w->paying |= 1u << k;
 		order[++top] = k;
 	}
@@ -153,7 +153,7 @@ static void pass_over_others(struct wteo *w)
 
 	while (k-- > 1)
 		if (!(w->paying >> k & 1))
-			w->pays_ns[k] = w->pays_ns[k + 1];
+			w->states[k].pays_ns = w->states[k + 1].pays_ns;
 }
 
 static void set_bias(struct wteo *w, const struct cil_machine *machine, u32 bias)
@@ -162,7 +162,7 @@ static void set_bias(struct wteo *w, const struct cil_machine *machine, u32 bias
 	u32 k;
 
 	for (k = 0; k < machine->state_count; k++)
-		w->energy.entry[k] += wake_up_cost(w, machine, k, bias) -
+		w->states[k].entry += wake_up_cost(w, machine, k, bias) -
 				      wake_up_cost(w, machine, k, before);
 }
 
@@ -202,7 +202,7 @@ static void set_bounds(struct wteo *w, const struct cil_machine *machine)
 	for (k = machine->state_count; k--;) {
 		s64 pays_ns = machine->states[k].target_residency_ns;
 
-		w->bounds_ns[k] = bound_ns;
+		w->states[k].bound_ns = bound_ns;
 		if (pays_ns < bound_ns)
 			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
 	}
@@ -213,12 +213,17 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 {
 	static const u32 unknown_mw[CIL_STATE_MAX];
 	struct wteo *w = state;
+	struct cil_energy energy;
 	struct wteo_row *base;
 	u32 k;
 
 	memset(w, 0, sizeof(*w));
 	/* Powers are derived from the target residencies, which drivers know. */
-	cil_energy_set(&w->energy, machine, unknown_mw);
+	cil_energy_set(&energy, machine, unknown_mw);
+	for (k = 0; k < machine->state_count; k++) {
+		w->states[k].entry = energy.entry[k];
+		w->states[k].power = energy.power[k];
+	}
 	wteo_prepare(w, machine, tunables);
 	for (k = 0; k < machine->state_count; k++)
 		if (machine->states[k].exit_latency_ns > w->greatest_latency_ns)
@@ -306,7 +311,7 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 		if (!(w->paying >> k & 1))
 			continue;
 		cil_env_print(sink, " s%u=", k);
-		print_us(sink, "%llu", w->pays_ns[k]);
+		print_us(sink, "%llu", w->states[k].pays_ns);
 	}
 	cil_env_print(sink, "\n\nWeights of 10000: what followed a condition\n");
 	cil_env_print(sink, "row %-20s", "before     timer");

@@ -88,6 +88,22 @@ struct wteo_interval {
 };
 
 /**
+ * struct wteo_state - what is derived for an idle state
+ * @entry: energy for entering and leaving it, as in struct cil_energy
+ * @power: power in it, likewise
+ * @pays_ns: mean interval from which it pays, in ascending order; a state that
+ *	never does has that of the next deeper one
+ * @bound_ns: target residency of the state after it, in ascending order; for the
+ *	last one, U32_MAX
+ */
+struct wteo_state {
+	u64 entry;
+	u32 power;
+	u32 pays_ns;
+	u32 bound_ns;
+};
+
+/**
  * struct wteo_cell - one cell of a row
  * @weight: how often an interval of this row fits this column, in units of
  *	which the row has @total
@@ -122,11 +138,7 @@ struct wteo_row {
  *	machine with few states touches little memory
  * @interval: the interval in progress
  * @tunables: what costs, growth and half-life were prepared for
- * @energy: cost model
- * @bounds_ns: target residency of the state after each, in ascending order;
- *	for the last one, U32_MAX
- * @pays_ns: mean interval from which each state pays, in ascending order; a
- *	state that never does has that of the next deeper one
+ * @states: what is derived from the machine and the tunables, for each state
  * @paying: bit k is set if state k is the cheapest for some mean interval
  * @deepest: the deepest of those
  * @growth: of weights, for the learning rate
@@ -154,9 +166,7 @@ struct wteo {
 	u32 all_states;
 	u32 growth;
 	s32 half_life;
-	u32 pays_ns[CIL_STATE_MAX];
-	u32 bounds_ns[CIL_STATE_MAX];
-	struct cil_energy energy;
+	struct wteo_state states[CIL_STATE_MAX];
 };
 
 static_assert(sizeof(struct wteo_row) + WTEO_COLUMNS * sizeof(struct wteo_cell) <=
@@ -221,7 +231,7 @@ static inline u32 wteo_state_used(u32 states)
 
 	return sizeof(struct wteo) -
 	       WTEO_ROWS * (2 - wteo_lines(states)) * WTEO_LINE -
-	       unused * (sizeof(u64) + 3 * sizeof(u32));
+	       unused * sizeof(struct wteo_state);
 }
 
 void wteo_select(void *state, const struct cil_machine *machine,

@@ -271,19 +271,19 @@ static void bias_moves_break_even(struct kunit *test)
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	for (k = 1; k < 6; k++)
 		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
-				w->pays_ns[k]);
+				w->states[k].pays_ns);
 	b->tunables.latency_bias = 1024;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	for (k = 1; k < 6; k++) {
 		s64 more_ns = bench_latencies_us[k] * US - bench_latencies_us[k - 1] * US;
-		u32 saved = w->energy.power[k - 1] - w->energy.power[k];
-		u64 moved_ns = w->pays_ns[k] - bench_residencies_us[k] * US;
+		u32 saved = w->states[k - 1].power - w->states[k].power;
+		u64 moved_ns = w->states[k].pays_ns - bench_residencies_us[k] * US;
 
 		/* A us of latency is worth a us at full power. */
 		KUNIT_EXPECT_GE(test, moved_ns * saved + saved,
-				more_ns * w->energy.power[0]);
+				more_ns * w->states[0].power);
 		KUNIT_EXPECT_LE(test, moved_ns * saved,
-				more_ns * w->energy.power[0]);
+				more_ns * w->states[0].power);
 	}
 }
 
@@ -297,7 +297,7 @@ static void margin_moves_break_even(struct kunit *test)
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	for (k = 1; k < 6; k++)
 		KUNIT_EXPECT_EQ(test, bench_residencies_us[k] * US * 5 / 4,
-				b->wteo.pays_ns[k]);
+				b->wteo.states[k].pays_ns);
 }
 
 /* There is no margin for a state that wakes up no later than the one before. */
@@ -312,10 +312,10 @@ static void margin_is_for_latency(struct kunit *test)
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	for (k = 1; k < 4; k++)
 		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
-				w->pays_ns[k]);
+				w->states[k].pays_ns);
 	b->machine.states[3].exit_latency_ns = 5 * US + 1;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_GT(test, w->pays_ns[3],
+	KUNIT_EXPECT_GT(test, w->states[3].pays_ns,
 			b->machine.states[3].target_residency_ns);
 }
 
@@ -328,7 +328,7 @@ static void of_equal_residencies_the_deeper_pays(struct kunit *test)
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* States 5 and 6 both pay from 800 us on. */
 	KUNIT_EXPECT_EQ(test, 0x5f, b->wteo.paying);
-	KUNIT_EXPECT_EQ(test, 800 * US, b->wteo.pays_ns[6]);
+	KUNIT_EXPECT_EQ(test, 800 * US, b->wteo.states[6].pays_ns);
 }
 
 /* States that never pay are passed over on the way to a deeper one. */
@@ -339,13 +339,13 @@ static void others_are_passed_over(struct kunit *test)
 
 	b->tunables.latency_margin = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 800 * US, w->pays_ns[5]);
+	KUNIT_EXPECT_EQ(test, 800 * US, w->states[5].pays_ns);
 	KUNIT_EXPECT_EQ(test, 6, w->deepest);
 	/* As dear as to be awake for a second: no interval is worth it. */
 	b->machine.states[6].exit_latency_ns = 1000 * MS;
 	b->tunables.latency_bias = 1024;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX, w->pays_ns[6]);
+	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX, w->states[6].pays_ns);
 	bench_machine(b, 1);
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, 1, w->paying);

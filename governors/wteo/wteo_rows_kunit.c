@@ -275,8 +275,7 @@ static void a_busy_tick_ends_the_interval(struct kunit *test)
 static bool is_derived(const struct wteo *w, const struct wteo *from)
 {
 	return w->growth == from->growth && w->half_life == from->half_life &&
-	       !memcmp(&w->energy, &from->energy, sizeof(w->energy)) &&
-	       !memcmp(w->pays_ns, from->pays_ns, sizeof(w->pays_ns)) &&
+	       !memcmp(w->states, from->states, sizeof(w->states)) &&
 	       !memcmp(&w->tunables, &from->tunables, sizeof(w->tunables));
 }
 

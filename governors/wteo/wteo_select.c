@@ -279,6 +279,13 @@ static void look_ahead(struct outlook *o, const struct wteo *w,
 				 shift);
 }
 
+static inline u64 cost(const struct wteo *w, u32 index, u32 share, u32 time)
+{
+	const struct wteo_state *state = &w->states[index];
+
+	return cil_energy_cost(state->entry, state->power, share, time);
+}
+
 /* Step 6, where not all states that pay may be used: costs are compared. */
 static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 				u32 share, u32 time)
@@ -289,10 +296,10 @@ static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 	for (rest = usable & (usable - 1); rest; rest &= rest - 1) {
 		u32 k = (u32)__builtin_ctz(rest);
 
-		if (w->bounds_ns[k - 1] > limit_ns)
+		if (w->states[k - 1].bound_ns > limit_ns)
 			break;
-		if (cil_energy_cost(&w->energy, k, share, time) <=
-		    cil_energy_cost(&w->energy, best, share, time))
+		if (cost(w, k, share, time) <=
+		    cost(w, best, share, time))
 			best = k;
 	}
 	return best;
@@ -309,7 +316,7 @@ static inline u32 cheapest(const struct wteo *w, u32 usable, u32 timer_ns,
 
 	if (usable != w->paying)
 		return cheapest_of(w, usable, timer_ns, share, time);
-	while (best && wteo_product(share, w->pays_ns[best]) > time)
+	while (best && wteo_product(share, w->states[best].pays_ns) > time)
 		best--;
 	return best;
 }
@@ -320,11 +327,11 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 {
 	u32 late_time = o->time - o->early_time;
 	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time);
-	u64 work = (u64)w->energy.power[0] * STOP_NS * (o->share >> 14);
+	u64 work = (u64)w->states[0].power * STOP_NS * (o->share >> 14);
 
-	return cil_energy_cost(&w->energy, stop, o->share, o->time) + work <
-	       cil_energy_cost(&w->energy, keep, o->share, o->early_time) +
-	       cil_energy_cost(&w->energy, after, o->late, late_time);
+	return cost(w, stop, o->share, o->time) + work <
+	       cost(w, keep, o->share, o->early_time) +
+	       cost(w, after, o->late, late_time);
 }
 
 /* Steps 4 to 7. */
