@@ -11,6 +11,9 @@
 /* One, as a share with 30 fraction bits: the most that leaves a u32 room. */
 #define CIL_ONE		0x40000000u
 
+/* One, as a logarithm. */
+#define CIL_LOG2_ONE	16
+
 /**
  * cil_scale() - a share of a value
  * @value: any value
@@ -128,6 +131,24 @@ static inline u32 cil_half_to_the(u64 x)
 	result = cil_horner(744193718, fraction, result);
 	result = cil_horner(CIL_ONE, fraction, result);
 	return result >> (x >> 20);
+}
+
+/**
+ * cil_log2() - binary logarithm, roughly
+ * @value: any value; less than 16 counts as 16
+ *
+ * Straight from one power of two to the next, so at most 0.09 too small.
+ *
+ * Return: the logarithm in sixteenths, rounded down; %CIL_LOG2_ONE is one.
+ */
+static inline s32 cil_log2(u64 value)
+{
+	u32 n;
+
+	if (value < 16)
+		value = 16;
+	n = 63 - (u32)__builtin_clzll(value);
+	return (s32)(n * CIL_LOG2_ONE + (value >> (n - 4) & (CIL_LOG2_ONE - 1)));
 }
 
 /**

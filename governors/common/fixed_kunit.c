@@ -105,6 +105,35 @@ static void half_to_the_falls(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, cil_half_to_the(U64_MAX), 0u);
 }
 
+/* Exact at powers of two, rising in between, and never much too small. */
+static void logarithms_rise(struct kunit *test)
+{
+	/* Logarithms of 16 to 32, in millionths. */
+	static const u32 exact[] = {
+		4000000, 4087463, 4169925, 4247928, 4321928, 4392317, 4459432,
+		4523562, 4584963, 4643856, 4700440, 4754888, 4807355, 4857981,
+		4906891, 4954196, 5000000,
+	};
+	s32 last = 0;
+	u32 i;
+
+	for (i = 4; i < 64; i++)
+		KUNIT_EXPECT_EQ(test, cil_log2(1ULL << i), (s32)(i * CIL_LOG2_ONE));
+	KUNIT_EXPECT_EQ(test, cil_log2(0), 4 * CIL_LOG2_ONE);
+	KUNIT_EXPECT_EQ(test, cil_log2(15), 4 * CIL_LOG2_ONE);
+	KUNIT_EXPECT_EQ(test, cil_log2(U64_MAX), 64 * CIL_LOG2_ONE - 1);
+	for (i = 16; i <= 32; i++) {
+		s32 found = cil_log2((u64)i << 20);
+
+		KUNIT_EXPECT_GT(test, found, last);
+		last = found;
+		found -= 20 * CIL_LOG2_ONE;
+		KUNIT_EXPECT_LE(test, found * 1000000, (s32)exact[i - 16] * CIL_LOG2_ONE);
+		KUNIT_EXPECT_GE(test, found * 1000000 + 90000 * CIL_LOG2_ONE,
+				(s32)exact[i - 16] * CIL_LOG2_ONE);
+	}
+}
+
 /* Every bit is as often set as not, and seeds and streams tell sequences. */
 static void random_is_even(struct kunit *test)
 {
@@ -132,6 +161,7 @@ static struct kunit_case fixed_cases[] = {
 	KUNIT_CASE(shares_are_rounded_down),
 	KUNIT_CASE(clamped_times_are_within),
 	KUNIT_CASE(half_to_the_falls),
+	KUNIT_CASE(logarithms_rise),
 	KUNIT_CASE(random_is_even),
 	{}
 };

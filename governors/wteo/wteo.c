@@ -42,7 +42,14 @@
  *   that the next one will have.
  * - *Aging.* Evidence fades by half with each half_life_ms in which the row learns nothing.
  * - *Base row.* It begins with one interval that lasts until the timer. It learns each
- *   interval whose row does not remember %WTEO_KNOWN intervals.
+ *   interval whose row does not remember %WTEO_KNOWN intervals or is in doubt, and every
+ *   eighth of all. It remembers sixteen.
+ * - *Doubt.* When the load changes, the base row foresees columns better than a condition's
+ *   row that remembers %WTEO_KNOWN intervals. The logarithm of their odds is summed up
+ *   while the sum is positive (a CUSUM test). The row has the base row for its prior, worth
+ *   one interval a column. The first interval in a sum has a column with less than a
+ *   quarter of its row's weight. At %DOUBT_MAX, odds of 4096 to one, all conditions are
+ *   forgotten.
  * - *Places.* A condition that finds both of its places taken tries for either in turn. It
  *   gets the place if the row there remembers less than %WTEO_KNOWN intervals. Until then
  *   it has the base row.

@@ -148,6 +148,8 @@ struct wteo_row {
  * @history: condition of the next interval, without the timer
  * @stopped: number of intervals that began since the tick was stopped
  * @intervals: number of intervals learned
+ * @doubt: how much better the base row foresaw what happened of late than rows
+ *	that know, as cil_log2() of the odds
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @lines: cache lines of a row
  */
@@ -158,6 +160,7 @@ struct wteo {
 	u32 stopped;
 	u8 intervals;
 	u8 learned;
+	u8 doubt;
 	u32 paying;
 	u32 deepest;
 	u32 lines;

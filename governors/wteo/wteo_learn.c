@@ -4,6 +4,29 @@
  */
 #include "wteo.h"
 
+/*
+ * The base row decides where a condition is new, so most of all after a change
+ * of load: it must forget soon. Growth by a sixteenth lets it remember sixteen
+ * intervals. Fewer would err more in the mean.
+ */
+#define BASE_GROWTH	(WTEO_GROWTH_ONE / 16)
+
+/*
+ * While conditions are known, the base row learns the intervals whose number
+ * has none of these bits: one of eight.
+ */
+#define BASE_MASK	7
+
+/*
+ * A column with less than a quarter of its row's weight begins the sum of
+ * doubt. A greater share would compute odds more often, a smaller one would
+ * notice a new load later.
+ */
+#define SURPRISE_SHIFT	2
+
+/* At odds of 4096 to one, in 16ths of a bit, all conditions are forgotten. */
+#define DOUBT_MAX	(12 * CIL_LOG2_ONE)
+
 /* An unsigned time from outside, on which signed arithmetic is safe. */
 static s64 sane(u64 time_ns)
 {
@@ -96,7 +119,7 @@ static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
  * when it reaches its limit, so learning touches one cell only.
  */
 static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
-			 u32 duration_ns, u32 now)
+			 u32 duration_ns, u32 now, u32 growth)
 {
 	struct wteo_row *row = wteo_row(w, slot);
 	u32 weight = row->next;
@@ -104,12 +127,41 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 	row->cells[column].weight += weight;
 	row->cells[column].time += wteo_product(weight, duration_ns);
 	row->total += weight;
-	row->next = weight + (u32)((u64)weight * w->growth >> 20);
+	row->next = weight + (u32)((u64)weight * growth >> 20);
 	row->learned = now;
 	if (row->total > WTEO_TOTAL_MAX) {
 		row->next >>= 3;
 		shrink(row, columns, 3);
 	}
+}
+
+/*
+ * Did the base row foresee a column better than the row of the condition? The
+ * base row is the other's prior, worth one interval a column: so a row that
+ * knows little agrees with it. A column counts once more in the base row than
+ * it was seen (Laplace).
+ */
+static noinline bool is_in_doubt(struct wteo *w, u32 columns, u32 slot, u32 column)
+{
+	const struct wteo_row *base = wteo_row(w, WTEO_BASE);
+	const struct wteo_row *row = wteo_row(w, slot);
+	u64 prior = (u64)columns * row->next;
+	u64 by_base = (u64)base->cells[column].weight + base->next;
+	u64 of_base = base->total + (u64)columns * base->next;
+	/* Their shares of the column, each times the same. */
+	s32 doubt = w->doubt + cil_log2(by_base * (row->total + prior)) -
+		    cil_log2(row->cells[column].weight * of_base + prior * by_base);
+
+	if (doubt >= DOUBT_MAX) {
+		u32 k;
+
+		for (k = 1; k < WTEO_ROWS; k++)
+			wteo_row(w, k)->key = wteo_row(w, k)->total = 0;
+		w->doubt = 0;
+		return true;
+	}
+	w->doubt = doubt > 0 ? (u8)doubt : 0;
+	return w->doubt;
 }
 
 static void end_interval(struct wteo *w, const struct cil_machine *machine,
@@ -132,13 +184,18 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 	grow_old(w, columns, i->slot, now);
 	is_known = row->key == i->key &&
 		   row->total >= (u64)row->next * WTEO_KNOWN;
+	if (is_known && (w->doubt ||
+			 row->cells[learned].weight < row->total >> SURPRISE_SHIFT))
+		is_known = !is_in_doubt(w, columns, i->slot, learned);
 	if (row->key == i->key || claim(w, columns, i->slot, now)) {
-		learn(w, columns, i->slot, learned, duration_ns, now);
+		learn(w, columns, i->slot, learned, duration_ns, now,
+		      w->growth);
 		w->learned = i->slot;
 	}
-	if (!is_known) {
+	if (!is_known || !(w->intervals & BASE_MASK)) {
 		grow_old(w, columns, WTEO_BASE, now);
-		learn(w, columns, WTEO_BASE, learned, duration_ns, now);
+		learn(w, columns, WTEO_BASE, learned, duration_ns, now,
+		      BASE_GROWTH);
 	}
 	/* The condition for the next interval, as far as it is known. */
 	w->history = WTEO_KEY_HISTORY | column << 8 | (w->history & 0xf00) << 4;

@@ -5,9 +5,10 @@
  * - the column of an interval: every bin edge, less the exit latency, and
  *   "never" for what the timer ended;
  * - the tick and the end of polling resume an interval, unless a task ran;
- * - the base row learns what is new, and nothing else;
+ * - the base row learns what is new, and else one interval in eight;
  * - rows age with each half-life, are divided at their limit, and are given up
- *   or asked by what they know.
+ *   or asked by what they know;
+ * - doubt begins, adds up and ends by the odds of the base row.
  */
 #include <kunit/test.h>
 
@@ -146,8 +147,8 @@ static void own_doings_resume(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, is_resumed(b, none, 0, 9 * MS, true));
 }
 
-/* In steady state the base row learns nothing. */
-static void the_base_row_leaves_known_conditions_alone(struct kunit *test)
+/* In steady state the base row learns one interval in eight. */
+static void the_base_row_learns_one_in_eight(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
 	u32 learned = 0, i;
@@ -162,7 +163,7 @@ static void the_base_row_leaves_known_conditions_alone(struct kunit *test)
 		learned += bench_row(b, WTEO_BASE)->total != total ||
 			   bench_row(b, WTEO_BASE)->learned != before;
 	}
-	KUNIT_EXPECT_EQ(test, 0, learned);
+	KUNIT_EXPECT_EQ(test, 10, learned);
 }
 
 /* Gives row @slot a total and the weight of its next interval. */
@@ -241,6 +242,144 @@ static void old_rows_lose_half(struct kunit *test)
 					wteo_steps(b->now_ns));
 		}
 	}
+}
+
+#define SHARE	(1u << 20)
+
+/*
+ * Both rows know 64 intervals: @row or @base of them of column 2. The others
+ * are of column 0 in row 1, and of column 3 in the base row. Then an interval
+ * of 30 us, column 2, ends.
+ */
+static void tell(struct bench *b, u32 row, u32 base)
+{
+	static const struct cil_outcome outcome = { .residency_ns = 30000 };
+	set_row(b, WTEO_BASE, 64 * SHARE, 4 * SHARE);
+	bench_cells(b, WTEO_BASE)[0].weight = 0;
+	bench_cells(b, WTEO_BASE)[2].weight = base * SHARE;
+	bench_cells(b, WTEO_BASE)[3].weight = (64 - base) * SHARE;
+	set_row(b, 1, 64 * SHARE, SHARE);
+	bench_cells(b, 1)[0].weight = (64 - row) * SHARE;
+	bench_cells(b, 1)[2].weight = row * SHARE;
+	b->wteo.intervals = 0;
+	begin(b, CIL_TIME_MAX);
+	end(b, outcome, 0);
+}
+
+static bool base_learned(const struct bench *b)
+{
+	return bench_row(b, WTEO_BASE)->total != 64 * SHARE;
+}
+
+/*
+ * The odds are those of the shares. In the base row each of the five columns counts
+ * once more; in the other, the base row counts for five intervals. An interval
+ * weighs 4 of 64 in the base row, and 1 of 64 in the other.
+ */
+static void doubt_is_the_odds(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	/* Where the row has none, 69 against 5, whatever the base row has: 3.79 in bits. */
+	tell(b, 0, 0);
+	KUNIT_EXPECT_GE(test, b->wteo.doubt, 58);
+	KUNIT_EXPECT_LE(test, b->wteo.doubt, 62);
+	KUNIT_EXPECT_TRUE(test, base_learned(b));
+	b->wteo.doubt = 0;
+	tell(b, 0, 64);
+	KUNIT_EXPECT_GE(test, b->wteo.doubt, 58);
+	KUNIT_EXPECT_LE(test, b->wteo.doubt, 62);
+	/* 68/84 against (8 + 5 * 68/84)/69: 4.63, 2.21 in bits. */
+	b->wteo.doubt = 0;
+	tell(b, 8, 64);
+	KUNIT_EXPECT_GE(test, b->wteo.doubt, 33);
+	KUNIT_EXPECT_LE(test, b->wteo.doubt, 37);
+	/* Doubts add up. */
+	b->wteo.doubt = 30;
+	tell(b, 0, 64);
+	KUNIT_EXPECT_GE(test, b->wteo.doubt, 88);
+	KUNIT_EXPECT_LE(test, b->wteo.doubt, 92);
+}
+
+/* Doubt begins where a column has less than a quarter of the row's weight. */
+static void doubt_has_a_beginning(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+
+	tell(b, 16, 64);
+	KUNIT_EXPECT_EQ(test, 0, b->wteo.doubt);
+	KUNIT_EXPECT_FALSE(test, base_learned(b));
+	tell(b, 15, 64);
+	KUNIT_EXPECT_GT(test, b->wteo.doubt, 0);
+	KUNIT_EXPECT_TRUE(test, base_learned(b));
+	/* Once it has begun, what is expected counts, too: for and against. */
+	b->wteo.doubt = 20;
+	tell(b, 32, 64);
+	KUNIT_EXPECT_GT(test, b->wteo.doubt, 20);
+	KUNIT_EXPECT_TRUE(test, base_learned(b));
+	/* 12/84 against (64 + 5 * 12/84)/69: 6.57, 2.71 in bits. */
+	b->wteo.doubt = 90;
+	tell(b, 64, 8);
+	KUNIT_EXPECT_GE(test, b->wteo.doubt, 45);
+	KUNIT_EXPECT_LE(test, b->wteo.doubt, 48);
+	KUNIT_EXPECT_TRUE(test, base_learned(b));
+	b->wteo.doubt = 40;
+	tell(b, 64, 8);
+	KUNIT_EXPECT_EQ(test, 0, b->wteo.doubt);
+	KUNIT_EXPECT_FALSE(test, base_learned(b));
+}
+
+/* At 4096 to one all conditions are forgotten, and the base row is not. */
+static void doubt_has_an_end(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u32 once, less;
+
+	tell(b, 0, 64);
+	once = b->wteo.doubt;
+	for (less = 0; less < 2; less++) {
+		struct wteo_row *other = bench_row(b, 7);
+
+		other->key = 9;
+		other->total = SHARE;
+		other->next = 1;
+		b->wteo.doubt = 192 - once - less;
+		tell(b, 0, 64);
+		KUNIT_EXPECT_EQ(test, less ? 191 : 0, b->wteo.doubt);
+		KUNIT_EXPECT_EQ(test, less ? 9 : 0, other->key);
+		KUNIT_EXPECT_EQ(test, KEY, bench_row(b, 1)->key);
+		KUNIT_EXPECT_TRUE(test, base_learned(b));
+		/* This interval is the first that is known again. */
+		KUNIT_EXPECT_EQ(test, less ? 64 * SHARE : 0, bench_cells(b, 1)[0].weight);
+		KUNIT_EXPECT_GT(test, bench_cells(b, 1)[2].weight, 0);
+		KUNIT_EXPECT_EQ(test, bench_sum(b, 1), bench_row(b, 1)->total);
+		KUNIT_EXPECT_EQ(test, bench_sum(b, WTEO_BASE),
+				bench_row(b, WTEO_BASE)->total);
+	}
+}
+
+/*
+ * Half of the intervals were long, and now none is. Their rows know the short
+ * ones to be as frequent as before. The change is noticed all the same: one in
+ * three is of a kind that was not there.
+ */
+static void a_new_load_is_noticed(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u32 deep[2] = { 0 };
+	u32 i;
+
+	for (i = 0; i < 4; i++)
+		b->machine.states[i].exit_latency_ns = 0;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	for (i = 0; i < 5000; i++)
+		deep[0] += bench_sleep(b, bench_below(b, 2) ? 50 * US : 2 * MS,
+				       900 * MS, false).index == 3;
+	KUNIT_EXPECT_GT(test, deep[0], 4900);
+	for (i = 0; i < 192; i++)
+		deep[1] += bench_sleep(b, bench_below(b, 3) ? 50 * US : 10 * US,
+				       900 * MS, false).index == 3 && i >= 64;
+	KUNIT_EXPECT_LT(test, deep[1], 10);
 }
 
 /* At the limit a total stands, beyond it all is divided by eight. */
@@ -357,10 +496,14 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(columns_are_in_order),
 	KUNIT_CASE(the_timer_is_never),
 	KUNIT_CASE(own_doings_resume),
-	KUNIT_CASE(the_base_row_leaves_known_conditions_alone),
+	KUNIT_CASE(the_base_row_learns_one_in_eight),
 	KUNIT_CASE(the_base_row_learns_what_is_new),
 	KUNIT_CASE(half_lives_differ_by_milliseconds),
 	KUNIT_CASE(old_rows_lose_half),
+	KUNIT_CASE(doubt_is_the_odds),
+	KUNIT_CASE(doubt_has_a_beginning),
+	KUNIT_CASE(doubt_has_an_end),
+	KUNIT_CASE(a_new_load_is_noticed),
 	KUNIT_CASE(totals_are_divided_at_their_limit),
 	KUNIT_CASE(a_row_is_given_up_below_three),
 	KUNIT_CASE(a_row_ages_once_in_a_half_life),

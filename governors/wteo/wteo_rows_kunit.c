@@ -107,6 +107,28 @@ static void a_new_row_averages(struct kunit *test)
 	KUNIT_EXPECT_LE(test, difference(view[3], 10000 * 13 / 17), 200);
 }
 
+/* The base row forgets within some dozen intervals. */
+static void the_base_row_forgets_soon(struct kunit *test)
+{
+	struct bench *b = bench_new(test, 4);
+	u16 view[WTEO_COLUMNS];
+	u32 i;
+
+	for (i = 0; i < 3000; i++)
+		bench_sleep(b, 300 * US, 100 * MS, false);
+	/* Every condition is new as long as every timer is another one. */
+	for (i = 0; i < 54; i++)
+		bench_sleep(b, 5 * US, 1LL << (13 + i % 17), false);
+	see(bench_cells(b, WTEO_BASE), 5, view);
+	KUNIT_EXPECT_LT(test, view[3], 2000);
+	KUNIT_EXPECT_GT(test, view[0] + view[1], 8000);
+	/* It remembers seventeen, the next one included. */
+	KUNIT_EXPECT_LE(test, bench_row(b, WTEO_BASE)->total / 2,
+			bench_row(b, WTEO_BASE)->next / 4 * 33);
+	KUNIT_EXPECT_GE(test, bench_row(b, WTEO_BASE)->total / 2,
+			bench_row(b, WTEO_BASE)->next / 4 * 31);
+}
+
 /* The largest remainders are rounded up, and nothing else. */
 static void view_rounds_by_largest_remainder(struct kunit *test)
 {
@@ -387,6 +409,7 @@ static struct kunit_case wteo_rows_cases[] = {
 	KUNIT_CASE(rows_sum_to_one),
 	KUNIT_CASE(the_last_interval_weighs_the_rate),
 	KUNIT_CASE(a_new_row_averages),
+	KUNIT_CASE(the_base_row_forgets_soon),
 	KUNIT_CASE(view_rounds_by_largest_remainder),
 	KUNIT_CASE(durations_are_bounded),
 	KUNIT_CASE(aging_halves),
