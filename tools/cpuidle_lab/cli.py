@@ -39,7 +39,7 @@ ENDINGS = (
 
 # Commands under their headings, in the order of the list; others come last.
 GROUPS = (
-    ("a machine", ("doctor", "calibrate", "capture", "watch", "ab", "evacuate")),
+    ("a machine", ("doctor", "calibrate", "capture", "dump", "diff", "watch", "ab", "evacuate")),
     ("recordings", ("report", "compare", "replay", "crossval", "tune", "export", "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf")),

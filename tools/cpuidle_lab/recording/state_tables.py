@@ -7,6 +7,7 @@ A machine is named by one of
     this                  the running machine, from sysfs
     FILE.yaml             written by hand
     TRACE                 those of a recording
+    DUMP                  those of a dump of sysfs (cpuidle-lab dump, grep, cpupower)
     pepc:genoa0           of a machine that was recorded elsewhere (states/machines.tsv)
     intel_idle:skx        of the kernel's driver; intel_idle:skx@6.12 of another kernel's
     dts:mt8183-1          of the kernel's device trees, likewise
@@ -26,6 +27,8 @@ from cpuidle_lab.host import idle_states
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.recording import columns, reader
 from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.dumps import reading
+from cpuidle_lab.recording.dumps import tables as dump_tables
 from cpuidle_lab.states import machine_files
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.machines import (
@@ -90,7 +93,8 @@ def _one(spec: str, hz: int) -> list[CpuTable]:
 
         return machine_files.read(Path(spec), hz)
     if Path(spec).exists() and spec not in emulated_names():
-        return _of_recording(Path(spec))
+        path = Path(spec)
+        return dump_tables.read(path, hz) if reading.is_dump(path) else _of_recording(path)
     return _everywhere(emulated(spec, hz))
 
 

@@ -26,18 +26,18 @@ PEPC, INTEL_IDLE, DTS = "pepc", "intel_idle", "dts"
 # ---- The running machine ----
 
 
-def tables_of(host: Host, hz: int = HZ) -> list[CpuTable]:
+def tables_of(host: Host, hz: int = HZ, source: Path = Path("this machine")) -> list[CpuTable]:
     """Return the idle states of all CPUs of a machine; neighbours with the same share a table.
 
     Args:
         host: the machine.
         hz: ticks per second, where it does not tell them.
+        source: of its files, for messages.
 
     Raises:
         UserError: no CPU has idle states.
     """
-    here = Path("this machine")
-    return [cpu_table(here, values_of(line)) for line in idle_states.lines(host, hz)]
+    return [cpu_table(source, values_of(line)) for line in idle_states.lines(host, hz)]
 
 
 # ---- The emulator's machines ----

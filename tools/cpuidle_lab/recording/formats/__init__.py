@@ -52,16 +52,29 @@ def _reader_of(head: bytes):  # type: ignore[no-untyped-def]
     return text.events if text.is_text(head) else None
 
 
-def _unpacked(path: Path, folder: Path) -> Path:
-    """Return a file with the contents of a packed one, below a folder; the file itself if none."""
-    found = path
-    for layer in range(_LAYERS):
-        if not packed.form_of(_head_of(found)):
-            break
-        target = folder / f"unpacked-{layer}"
-        packed.unpack(found, target)
-        found = target
-    return found
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Yield a file with the contents of a packed one; the file itself if it is not packed.
+
+    Raises:
+        UserError: it is damaged.
+    """
+    with scratch() as folder:
+        found = path
+        try:
+            for layer in range(_LAYERS):
+                if not packed.form_of(_head_of(found)):
+                    break
+                target = folder / f"unpacked-{layer}"
+                packed.unpack(found, target)
+                found = target
+            yield found
+        except UserError as error:
+            # The user knows nothing of the files below the folder.
+            message = re.sub(
+                re.escape(str(folder)) + r"/unpacked-\d", lambda _: str(path), error.message
+            )
+            raise UserError(message, error.exit_code) from None
 
 
 @contextmanager
@@ -79,16 +92,8 @@ def as_trace(path: Path) -> Iterator[Path]:
     if not is_foreign(path):
         yield path
         return
-    with scratch() as folder:
-        try:
-            target = _made(_unpacked(path, folder), folder)
-        except UserError as error:
-            # The user knows nothing of the files below the folder.
-            message = re.sub(
-                re.escape(str(folder)) + r"/unpacked-\d", lambda _: str(path), error.message
-            )
-            raise UserError(message, error.exit_code) from None
-        yield target
+    with unpacked(path) as plain, scratch() as folder:
+        yield _made(plain, folder)
 
 
 def _made(path: Path, folder: Path) -> Path:
