@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import random
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -350,7 +351,7 @@ def test_a_mail_is_ascii_of_72_columns(tmp_path: Path, count: int, kinds: tuple[
     text = mail.render(report.build(paths, [], False), kinds)
     assert max(map(len, text.splitlines())) <= 72
     assert text.isascii()
-    assert "idles  idle_miss  ratio %" in text
+    assert re.search("idles +idle_miss +ratio %", text)
 
 
 def test_each_output_has_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -390,7 +391,7 @@ def _sound(told: dict[str, Any]) -> None:
                     assert run <= 100 or told["figures"][key]["unit"] != "%", (row, key)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_dumps_give_figures_that_can_be_or_a_sentence(data: st.DataObject) -> None:
     from cpuidle_lab.dump import export

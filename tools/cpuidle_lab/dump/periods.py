@@ -102,7 +102,7 @@ class CpuCounts:
 
 @dataclass(frozen=True)
 class Period:
-    """What happened between two dumps.
+    """The counts between two dumps.
 
     Attributes:
         name: of the files.
@@ -204,6 +204,12 @@ def _by_place(before: Sequence[Cpu], after: Sequence[Cpu]) -> tuple[list[Pair], 
     return [pair if few is before else pair[::-1] for pair in pairs], [note]
 
 
+def _is_part(one: Cpu, other: Cpu) -> bool:
+    """Tell whether one table is the beginning of the other."""
+    common = min(len(one.states), len(other.states))
+    return len(one.states) != len(other.states) and one.table[:common] == other.table[:common]
+
+
 def _by_number(before: Moment, after: Moment) -> tuple[list[Pair], list[str]]:
     old = {cpu.number: cpu for cpu in before.cpus}
     new = {cpu.number: cpu for cpu in after.cpus}
@@ -212,6 +218,10 @@ def _by_number(before: Moment, after: Moment) -> tuple[list[Pair], list[str]]:
     if lost := old.keys() ^ new.keys():
         notes.append(left_out(lost, "one of the dumps lacks it; it may have been offline"))
     pairs = [(old[cpu], new[cpu]) for cpu in both]
+    parts = [one.number for one, other in pairs if _is_part(one, other)]
+    if parts:
+        notes.append(left_out(parts, "one of the dumps lacks some of its states"))
+        pairs = [pair for pair in pairs if pair[0].number not in parts]
     for one, other in pairs:
         if one.table != other.table:
             raise UserError(

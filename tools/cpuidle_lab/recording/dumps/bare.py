@@ -127,6 +127,18 @@ def _states(lines: Sequence[str]) -> list[_Found]:
     return found
 
 
+def _is_last(lines: Sequence[str], state: _Found, count: int, inner: set[int], before: int) -> bool:
+    """Tell whether the numbers behind a name that occurs once are all that there were.
+
+    They may be the first ones of a longer layout, or have those of a next state behind them.
+    Layouts of other states, and counters that are not 0, tell that they are not.
+    """
+    if before and count - before in _BEHIND:
+        return False
+    last = lines[state.name + 1 : state.name + 1 + count][-2:]
+    return count in inner and last != ["0", "0"]
+
+
 _Record = dict[str, str] | None
 
 
@@ -139,6 +151,7 @@ def _records(lines: Sequence[str], found: Sequence[_Found], before: int) -> list
         before: how many numbers each state begins with.
     """
     counts = [each.behind - before * each.inner for each in found]
+    # The first may lack its beginning, and others are cut by the end or by other text.
     by_name: dict[str, set[int]] = {}
     for each, count in zip(found, counts, strict=True):
         if each.inner:
@@ -148,9 +161,10 @@ def _records(lines: Sequence[str], found: Sequence[_Found], before: int) -> list
     inner = {count for kinds in by_name.values() for count in kinds}
     records: list[_Record] = []
     for each, count in zip(found, counts, strict=True):
-        expected = by_name.get(lines[each.name], {count})
-        # The first may lack its beginning, and others are cut by the end or by other text.
-        is_cut = each.before < before or count not in expected
+        expected = by_name.get(lines[each.name], set())
+        is_cut = each.before < before or (
+            count not in expected if expected else not _is_last(lines, each, count, inner, before)
+        )
         if not is_cut and count not in _BEHIND:
             return None
         if is_cut:
@@ -160,7 +174,7 @@ def _records(lines: Sequence[str], found: Sequence[_Found], before: int) -> list
         misses = dict(zip(_BEFORE[before], lines[each.start - before : each.start], strict=True))
         records.append(misses | each.known | values)
     whole = [record for record in records if record]
-    if not inner <= _BEHIND.keys() or len({REJECTED in record for record in whole}) != 1:
+    if not inner <= _BEHIND.keys() or len({REJECTED in record for record in whole}) > 1:
         return None
     return records if all(map(_is_possible, whole)) else None
 
@@ -177,14 +191,15 @@ def _is_possible(record: dict[str, str]) -> bool:
 def _choose(lines: Sequence[str]) -> list[tuple[str, _Record]]:
     """Return name and attributes of each state by the one order that fits."""
     found = _states(lines)
-    fitting = {}
+    fitting: list[tuple[int, list[_Record]]] = []
     for before in _BEFORE:
         records = _records(lines, found, before)
         if records is not None:
             # The numbers before the first state are its own, or those of a state that is cut.
-            fitting[before] = (found[0].before != before, records)
-    best = min((is_cut for is_cut, _ in fitting.values()), default=False)
-    chosen = [records for is_cut, records in fitting.values() if is_cut == best]
+            cuts = (found[0].before > before) + records.count(None)
+            fitting.append((cuts, records))
+    least = min((cuts for cuts, _ in fitting), default=0)
+    chosen = [records for cuts, records in fitting if cuts == least]
     if len(chosen) != 1:
         raise _fault("two orders of them fit" if chosen else "no known order of them fits")
     return [(lines[each.name], record) for each, record in zip(found, chosen[0], strict=True)]

@@ -11,16 +11,18 @@ from cpuidle_lab.base.files import TRACE
 from cpuidle_lab.host.sysfs import parse_cpus
 from cpuidle_lab.recording import formats
 from cpuidle_lab.recording.dumps import bare, cpupower, named, own, turbostat
-from cpuidle_lab.recording.dumps.model import COUNTERS, ONLINE, Dump, Moment, left_out
+from cpuidle_lab.recording.dumps.model import COUNTERS, ONLINE, Cpu, Dump, Moment, left_out
 
 # A dump of 8192 CPUs is smaller.
 _MOST_BYTES = 256 << 20
 # Enough of a file to know that it is a dump.
 _HEAD_BYTES = 1 << 18
 
-# What a terminal's recording has beside the text, and what a mail's answer has before it.
+# Marks of a terminal's recording in the text, and of a mail's answer before it.
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _QUOTE = re.compile(r"^(?:[>|] ?)+")
+
+BARE = "values without names"
 
 # Form, what counts its marks in a text, and what reads it. The first with a mark is the form.
 _FORMS: tuple[
@@ -29,13 +31,15 @@ _FORMS: tuple[
     ("cpuidle-lab dump", own.begins, own.read),
     ("names and values", named.count, named.read),
     ("cpupower idle-info", cpupower.count, cpupower.read),
-    ("values without names", bare.count, bare.read),
+    (BARE, bare.count, bare.read),
 )
 FORMS = (
     "cpuidle-lab dump, grep -r . on cpuidle's files, head or tail of these, cat of these, "
     "cpupower idle-info, turbostat"
 )
 
+# A last line without an end is cut where it begins as a path, and may be a prompt else.
+_PATH = re.compile(r"/|==|(?:cpu|state)\d")
 _CUT = "its last line has no end, so it may be cut, and is left out"
 
 
@@ -60,8 +64,10 @@ def _parse(data: bytes) -> Dump | None:
     for form, count, read in _FORMS:
         if count(lines):
             moments = read(lines)
-            if is_open and read(whole) != moments:
+            if is_open and (read(whole) != moments or _PATH.match(whole[-1])):
                 moments = (*moments[:-1], _noted(moments[-1], _CUT))
+                if form == BARE:  # the numbers before may be those of another layout
+                    moments = (replace(moments[-1], cpus=moments[-1].cpus[:-1]),)
             return Dump(form, tuple(map(_checked, moments)))
     if turbostat.count(lines):
         return Dump("turbostat", interval=turbostat.read(lines))
@@ -97,6 +103,9 @@ def _checked(moment: Moment) -> Moment:
     notes = list(moment.notes)
     if lost := [cpu.number for cpu in moment.cpus if not cpu.is_counted]:
         notes.append(left_out(lost, "counters are missing"))
+    if parts := _parts(kept):
+        notes.append(left_out((cpu.number for cpu in parts), "its last states are missing"))
+        kept = tuple(cpu for cpu in kept if cpu not in parts)
     if not kept:
         raise UserError("has no CPU with counters of all its idle states")
     if not moment.numbered:
@@ -109,6 +118,17 @@ def _checked(moment: Moment) -> Moment:
     if absent := online.difference(cpu.number for cpu in moment.cpus):
         notes.append(left_out(absent, "it is online and has no idle states here"))
     return replace(moment, cpus=kept, notes=tuple(notes))
+
+
+def _parts(cpus: Sequence[Cpu]) -> list[Cpu]:
+    """Return the CPU that alone has the first states of another one's table, as a cut leaves it."""
+    tables = [cpu.table for cpu in cpus]
+    found = [
+        cpu
+        for cpu in cpus
+        if any(len(cpu.table) < len(t) and t[: len(cpu.table)] == cpu.table for t in set(tables))
+    ]
+    return found if len(found) == 1 else []
 
 
 def _refuse_halves(moment: Moment) -> None:
