@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def noisy(text: str) -> str:
     return f"me@host:~$ cat it | less\n{text}me@host:~$ uptime\n 10:00 up 3 days, load: 0.1\nme@h$ "
 
 
-DRESSES = {
+DRESSES: dict[str, Callable[[str], bytes]] = {
     "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
     "prompts": lambda text: noisy(text).encode(),
     "a mail's quotes": lambda text: "".join(f"> {line}\n" for line in text.splitlines()).encode(),

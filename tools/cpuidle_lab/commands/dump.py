@@ -12,7 +12,7 @@ from cpuidle_lab.dump import runs, script
 from cpuidle_lab.host.machine import Machine
 
 NAME = "dump"
-HELP = "write this machine's counters of idle states into one text file, for diff and for mails"
+HELP = "write this machine's counters of idle states into one text file, for diff"
 EPILOG = """\
 examples:
   cpuidle-lab dump -o before.txt
