@@ -13,6 +13,7 @@ from cpuidle_lab.base.cache import TOP
 
 LIBRARY = "tools/native/replay/replay.h"
 RECORD = "governors/common/record.h"
+CAUSES = "tools/native/causes.h"
 RECORD_END = "#endif /* CIL_RECORD_H */"
 
 
@@ -21,7 +22,8 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the top of a copy of the headers, which is read in place of the project's."""
     shutil.copytree(TOP / "governors", tmp_path / "governors")
     (tmp_path / LIBRARY).parent.mkdir(parents=True)
-    shutil.copy(TOP / LIBRARY, tmp_path / LIBRARY)
+    for name in (LIBRARY, CAUSES):
+        shutil.copy(TOP / name, tmp_path / name)
     monkeypatch.setattr(abi, "TOP", tmp_path)
     abi._declarations.cache_clear()
     abi.struct.cache_clear()

@@ -20,7 +20,7 @@
 #define CIL_STOCK_QUEUE		512
 
 /* Kinds of events after which the kernel reads the clock. */
-#define CIL_STOCK_KINDS		48
+#define CIL_STOCK_KINDS		64
 
 /**
  * struct cil_stock_counts - how well the timers are known
@@ -28,12 +28,14 @@
  * @inferred: decisions whose timer follows from other events
  * @untold: decisions whose timer is not known
  * @fateless: decisions of which nothing tells whether the tick was kept
+ * @rebuilt: CPUs whose timers other events tell, those of the wheel included
  */
 struct cil_stock_counts {
 	u64 asked;
 	u64 inferred;
 	u64 untold;
 	u64 fateless;
+	u64 rebuilt;
 };
 
 /**

@@ -316,6 +316,19 @@ void cil_timers_forget(struct cil_timers *t, u64 now_ns)
 	forget_before(&t->others, now_ns, ticks_ns);
 }
 
+/**
+ * cil_timers_own() - when is the first hrtimer of the CPU due?
+ * @t: the timers
+ * @now_ns: those due before are gone, whatever else tells of them
+ *
+ * Return: its time, CIL_NEVER without one.
+ */
+u64 cil_timers_own(struct cil_timers *t, u64 now_ns)
+{
+	forget_before(&t->hrtimers, now_ns, 0);
+	return first(&t->hrtimers);
+}
+
 static u64 least(u64 a, u64 b)
 {
 	return a < b ? a : b;

@@ -95,6 +95,7 @@ bool cil_timers_full(const struct cil_timers *t);
 bool cil_timers_knows(const struct cil_timers *t, u64 timer);
 void cil_timers_wheel_at(struct cil_timers *t, u64 timer, u64 due_ns);
 void cil_timers_forget(struct cil_timers *t, u64 now_ns);
+u64 cil_timers_own(struct cil_timers *t, u64 now_ns);
 void cil_timers_answer(const struct cil_timers *t, u64 now_ns, bool stopped,
 		       bool stops, u64 *next_ns, u64 *any_ns);
 

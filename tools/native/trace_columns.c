@@ -183,6 +183,16 @@ static void scan_others(struct reader *r, int cpu)
 	}
 }
 
+static void begin_others(struct reader *r, int cpu)
+{
+	int other;
+
+	for (other = 0; other < tep_get_cpus(r->tep); other++) {
+		if (other != cpu)
+			r->others[other] = first_record(r, other);
+	}
+}
+
 /* Takes the changes that other CPUs made to the timers of a CPU before @ts. */
 static void catch_up(struct reader *r, u64 ts)
 {
@@ -191,6 +201,7 @@ static void catch_up(struct reader *r, u64 ts)
 
 	for (other = 0; other < OTHERS_MAX; other++) {
 		while ((record = r->others[other]) && record->ts < ts) {
+			cil_cause_other(r, cil_table_of(r, record), record);
 			cil_stock_other(r, cil_table_of(r, record), record);
 			tracecmd_free_record(record);
 			r->others[other] = next_record(r, other);
@@ -231,17 +242,21 @@ static void read_cpu(struct reader *r, int cpu)
 	u64 last = 0;
 
 	cil_begin_periods(r, cpu);
+	cil_cause_begin_cpu(r);
 	if (r->stock.is_on)
 		cil_stock_begin_cpu(r, cpu);
 	if (r->stock.current)
 		scan_cpu(r, cpu);
+	else if (r->causes.has_timers && has_others(r))
+		begin_others(r, cpu);
 	record = first_record(r, cpu);
 	for (; record; record = next_record(r, cpu)) {
 		if (record->ts < last)
 			cil_fail(r, "is damaged: time runs backwards on CPU %d at %llu ns",
 				 cpu, record->ts);
 		last = record->ts;
-		if (r->stock.current && r->stock.state.has_all)
+		if (r->causes.has_timers ||
+		    (r->stock.current && r->stock.state.has_all))
 			catch_up(r, record->ts);
 		cil_take_record(r, record, cpu);
 		r->events++;
@@ -261,7 +276,7 @@ static void write_end(struct reader *r)
 	char text[512];
 
 	snprintf(text, sizeof(text),
-		 "events %llu\ndecisions %llu\ndecisions_missing %llu\ngaps %llu\nwithout_outcome %llu\nwithout_decision %llu\nimplausible %llu\nunplaced %llu\nasked %llu\ninferred %llu\nuntold %llu\nfateless %llu\n",
+		 "events %llu\ndecisions %llu\ndecisions_missing %llu\ngaps %llu\nwithout_outcome %llu\nwithout_decision %llu\nimplausible %llu\nunplaced %llu\nasked %llu\ninferred %llu\nuntold %llu\nfateless %llu\nrebuilt %llu\n",
 		 (unsigned long long)r->events,
 		 (unsigned long long)c->decisions,
 		 (unsigned long long)c->decisions_missing,
@@ -273,7 +288,8 @@ static void write_end(struct reader *r)
 		 (unsigned long long)k->asked,
 		 (unsigned long long)k->inferred,
 		 (unsigned long long)k->untold,
-		 (unsigned long long)k->fateless);
+		 (unsigned long long)k->fateless,
+		 (unsigned long long)k->rebuilt);
 	cil_check_stream(r, cil_message_write(r->out, CIL_MESSAGE_END, text));
 }
 

@@ -143,6 +143,33 @@ const struct table cil_tables[TABLE_COUNT] = {
 		{ "bits", "bits", CIL_U32, 0 } } },
 	[TABLE_OFFLINE] = { "offline", "cpuhp", "cpuhp_enter", {
 		{ "offline_cpu", "cpu", CIL_U32, 0 } } },
+	[TABLE_IRQ_DONE] = { "irq_done", "irq", "irq_handler_exit", { } },
+	[TABLE_LOCAL_TIMER] = { "local_timer", "irq_vectors",
+		"local_timer_entry", { } },
+	[TABLE_LOCAL_TIMER_DONE] = { "local_timer_done", "irq_vectors",
+		"local_timer_exit", { } },
+	[TABLE_DECREMENTER] = { "decrementer", "powerpc",
+		"timer_interrupt_entry", { } },
+	[TABLE_DECREMENTER_DONE] = { "decrementer_done", "powerpc",
+		"timer_interrupt_exit", { } },
+	[TABLE_CALL_MANY] = { "call_many", "irq_vectors",
+		"call_function_entry", { } },
+	[TABLE_IRQ_WORK] = { "irq_work", "irq_vectors", "irq_work_entry", { } },
+	[TABLE_IPI_RAISE] = { "ipi_raise", "ipi", "ipi_raise", {
+		{ "targets", "target_cpus", CIL_BYTES, 0 },
+		SAME(reason, CIL_U64) } },
+	[TABLE_IPI_SEND] = { "ipi_send", "ipi", "ipi_send_cpu", {
+		{ "target", "cpu", CIL_U32, 0 }, SAME(callback, CIL_U64) } },
+	[TABLE_IPI_SEND_MANY] = { "ipi_send_many", "ipi", "ipi_send_cpumask", {
+		{ "targets", "cpumask", CIL_BYTES, 0 },
+		SAME(callback, CIL_U64) } },
+	[TABLE_CAUSE] = { "cause", NULL, NULL, {
+		{ "kind", NULL, CIL_U8, 0 }, { "reason", NULL, CIL_U8, 0 },
+		{ "pid", NULL, CIL_S32, 0 }, { "number", NULL, CIL_S64, 0 },
+		{ "own_ns", NULL, CIL_S64, 0 },
+		{ "tick_ns", NULL, CIL_S64, 0 } } },
+	[TABLE_TASK] = { "task", NULL, NULL, {
+		{ "pid", NULL, CIL_S32, 0 }, { "comm", NULL, CIL_TEXT, 0 } } },
 	[TABLE_LOST] = { "lost", NULL, NULL, {
 		{ "events", NULL, CIL_S64, 0 } } },
 	[TABLE_PERIOD] = { "period", NULL, NULL, {
@@ -344,6 +371,11 @@ static void use_stock_events(struct reader *r)
 				 event_of(r, TABLE_UNASKED);
 }
 
+static bool has_event(struct reader *r, size_t table)
+{
+	return event_of(r, table);
+}
+
 /* Finds the events that each table is made of, where the trace has them. */
 static void resolve_tables(struct reader *r)
 {
@@ -362,6 +394,8 @@ static void resolve_tables(struct reader *r)
 		r->used[TABLE_CONFIG] = event_of(r, TABLE_CONFIG);
 	}
 	r->used[TABLE_CPU_IDLE] |= r->wanted[TABLE_IDLE];
+	r->wanted[TABLE_CAUSE] &= cil_cause_prepare(r, has_event);
+	r->wanted[TABLE_TASK] &= r->wanted[TABLE_CAUSE];
 	r->used[TABLE_OFFLINE] = event_of(r, TABLE_OFFLINE);
 	r->wanted[TABLE_OFFLINE] = false;
 	r->wanted[TABLE_UNASKED] = false;

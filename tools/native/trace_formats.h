@@ -10,6 +10,7 @@
 
 #include <trace-cmd.h>
 
+#include "causes.h"
 #include "columns.h"
 #include "periods.h"
 #include "stock.h"
@@ -103,6 +104,18 @@ enum {
 	TABLE_CPU_REQUEST_UPDATED,
 	TABLE_CPU_REQUEST_REMOVED,
 	TABLE_OFFLINE,
+	TABLE_IRQ_DONE,
+	TABLE_LOCAL_TIMER,
+	TABLE_LOCAL_TIMER_DONE,
+	TABLE_DECREMENTER,
+	TABLE_DECREMENTER_DONE,
+	TABLE_CALL_MANY,
+	TABLE_IRQ_WORK,
+	TABLE_IPI_RAISE,
+	TABLE_IPI_SEND,
+	TABLE_IPI_SEND_MANY,
+	TABLE_CAUSE,
+	TABLE_TASK,
 	TABLE_LOST,
 	TABLE_PERIOD,
 	TABLE_INTERVAL,
@@ -238,6 +251,34 @@ struct stock_reader {
 	char kernel[96];
 };
 
+/* A reason of an interrupt between CPUs has an address; so many are kept. */
+#define CAUSE_REASONS_MAX	32
+
+/* The kernel numbers no more tasks. */
+#define CAUSE_PIDS_MAX		(4 << 20)
+
+/**
+ * struct cause_reader - the reading of what ends idle periods
+ * @timers: hrtimers of the CPU being read
+ * @has_timers: they are recorded
+ * @has_raise: the architecture tells of interrupts between CPUs by ipi_raise, so
+ *	that ipi_send_* would tell of them twice
+ * @reasons: addresses of reasons, and which CIL_IPI_* each is
+ * @reason_count: how many
+ * @named: bit for each task whose name was written
+ */
+struct cause_reader {
+	struct cil_timers timers;
+	bool has_timers;
+	bool has_raise;
+	struct {
+		u64 address;
+		u8 reason;
+	} reasons[CAUSE_REASONS_MAX];
+	size_t reason_count;
+	u8 named[CAUSE_PIDS_MAX / 8];
+};
+
 /**
  * struct reader - a run of this program
  * @out: the stream
@@ -255,7 +296,8 @@ struct stock_reader {
  * @counts: what is missing
  * @events: events read, those of no table included
  * @stock: the reading of a recording without the module
- * @others: next event of each CPU but the one being read, in such a recording
+ * @others: next event of each CPU but the one being read, where timers matter
+ * @causes: the reading of what ends idle periods
  */
 struct reader {
 	FILE *out;
@@ -274,6 +316,7 @@ struct reader {
 	u64 events;
 	struct stock_reader stock;
 	struct tep_record *others[OTHERS_MAX];
+	struct cause_reader causes;
 };
 
 void cil_fail(struct reader *r, const char *format, ...)
@@ -290,6 +333,18 @@ u8 cil_table_of(const struct reader *r, const struct tep_record *record);
 void cil_put_members(struct reader *r, size_t table, u64 ts, const void *from);
 u64 cil_read_field(const struct reader *r, size_t table, size_t column,
 		   const struct tep_record *record);
+const u8 *cil_read_content(const struct reader *r, size_t table, size_t column,
+			   const struct tep_record *record, size_t *size);
+void cil_end_row(struct reader *r, struct cil_chunk *chunk);
+
+/* trace_causes.c */
+bool cil_cause_prepare(struct reader *r, bool (*has)(struct reader *r, size_t table));
+void cil_cause_begin_cpu(struct reader *r);
+void cil_cause_record(struct reader *r, size_t table,
+		      const struct tep_record *record);
+void cil_cause_other(struct reader *r, size_t table,
+		     const struct tep_record *record);
+void cil_cause_lost(struct reader *r, u64 ts);
 
 /* trace_stock.c */
 bool cil_stock_option(struct reader *r, const char *word);

@@ -139,7 +139,12 @@ static void begin_row(struct cil_chunk *chunk, u64 ts, int cpu)
 	((u16 *)chunk->buffers[1].values)[chunk->rows] = cpu;
 }
 
-static void end_row(struct reader *r, struct cil_chunk *chunk)
+/**
+ * cil_end_row() - a row is complete
+ * @r: the run
+ * @chunk: its table
+ */
+void cil_end_row(struct reader *r, struct cil_chunk *chunk)
 {
 	chunk->rows++;
 	if (cil_chunk_full(chunk))
@@ -181,6 +186,27 @@ u64 cil_read_field(const struct reader *r, size_t table, size_t column,
 }
 
 /**
+ * cil_read_content() - a text of a record, or bytes
+ * @r: the run
+ * @table: the table of its event
+ * @column: the column, those that all tables have not counted
+ * @record: the record
+ * @size: set to its size
+ *
+ * Return: where it is, NULL if it lies outside of the record.
+ */
+const u8 *cil_read_content(const struct reader *r, size_t table, size_t column,
+			   const struct tep_record *record, size_t *size)
+{
+	const u8 *data = record->data;
+	size_t offset;
+
+	if (!find_content(r, &r->sources[table][column], record, &offset, size))
+		return NULL;
+	return data + offset;
+}
+
+/**
  * cil_put_members() - the members of a struct into a row
  * @r: the run
  * @table: the table; nothing happens unless it is wanted
@@ -205,7 +231,7 @@ void cil_put_members(struct reader *r, size_t table, u64 ts, const void *from)
 		cil_store(b->values + row * width, width,
 			  load((const u8 *)from + column->member, width));
 	}
-	end_row(r, chunk);
+	cil_end_row(r, chunk);
 }
 
 static void put_period(void *context, const struct cil_period *period)
@@ -380,11 +406,12 @@ static void note_hole(struct reader *r, u64 ts, int cpu, s64 events)
 	if (r->stock.current)
 		cil_stock_lost(&r->stock.state);
 	cil_periods_lost(&r->periods);
+	cil_cause_lost(r, ts);
 	if (!r->wanted[TABLE_LOST])
 		return;
 	begin_row(chunk, ts, cpu);
 	cil_put_number(chunk, 2, events);
-	end_row(r, chunk);
+	cil_end_row(r, chunk);
 }
 
 static void put_record(struct reader *r, size_t table,
@@ -396,7 +423,7 @@ static void put_record(struct reader *r, size_t table,
 	if (put_columns(r, chunk, record))
 		cil_fail(r, "is damaged: a %s event of CPU %d is shorter than its format says",
 			 cil_tables[table].name, cpu);
-	end_row(r, chunk);
+	cil_end_row(r, chunk);
 }
 
 /**
@@ -426,6 +453,8 @@ void cil_take_record(struct reader *r, const struct tep_record *record, int cpu)
 		put_record(r, table, record, cpu);
 	if (!r->used[table])
 		return;
+	if (r->wanted[TABLE_CAUSE])
+		cil_cause_record(r, table, record);
 	if (table == TABLE_OFFLINE) {
 		if (cil_read_field(r, table, 0, record) == (u64)cpu)
 			note_hole(r, record->ts, cpu, 0);

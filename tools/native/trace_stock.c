@@ -388,6 +388,7 @@ void cil_stock_scanned(struct reader *r)
 	s->has_probes = c->has_probes;
 	s->has_all = c->has_wheel && c->ticks_met > c->ticks_missed;
 	s->has_others = tep_get_cpus(r->tep) > 1;
+	r->stock.counts.rebuilt += s->has_all;
 }
 /* ---- Events. ---- */
 

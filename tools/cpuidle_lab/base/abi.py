@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 HEADERS = (
     "governors/common/policy.h",
     "governors/common/record.h",
+    "tools/native/causes.h",
     "tools/native/replay/replay.h",
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cpuidle_lab.base.findings import OK, WARN, Finding, lines
 from cpuidle_lab.crossval import targets, trust
-from cpuidle_lab.recording.columns import CPU_IDLE, SYNTH, TRACE, Recording
+from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, TRACE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
 from cpuidle_lab.replay.fidelity import Fidelity, apart, fidelity_of
 from cpuidle_lab.replay.policies import recorded_policies
@@ -20,6 +20,12 @@ _KINDS = {
         "events",
         WARN,
         "power:cpu_idle events alone",
+        "capture --stock records the inputs of governors, too",
+    ),
+    INTERRUPTS: Finding(
+        "events",
+        WARN,
+        "power:cpu_idle events with interrupts, which leave sleep lengths open",
         "capture --stock records the inputs of governors, too",
     ),
     SYNTH: Finding("events", OK, "a synthetic stream"),

@@ -127,6 +127,8 @@ class Ending:
         asked, inferred, untold, fateless: of a recording without the module: decisions whose timer
             is as the kernel answered, follows from other events, is not known; decisions of which
             nothing tells whether the tick was kept.
+        rebuilt: of such a recording, CPUs whose timers other events tell, those of the wheel
+            included.
     """
 
     events: int
@@ -141,6 +143,7 @@ class Ending:
     inferred: int = 0
     untold: int = 0
     fateless: int = 0
+    rebuilt: int = 0
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,8 @@ class Context:
         unused: events that the recording has and its reader leaves out, "" if there are none.
         strict: the module recorded, too; leave out the answers that its decision event asked for.
         no_probes: leave out what probes told.
+        by_interrupts: read the recording by the causes of wake-ups, whatever else it has.
+        hrtimers: use the events of hrtimers then.
         changed: one sentence for each change of the limits of idle states while it was recorded.
     """
 
@@ -70,6 +72,8 @@ class Context:
     unused: str = ""
     strict: bool = False
     no_probes: bool = False
+    by_interrupts: bool = False
+    hrtimers: bool = True
     changed: list[str] = field(default_factory=list)
 
     def names(self) -> list[str]:
@@ -266,10 +270,10 @@ def omissions(stock: Mapping[str, object]) -> list[str]:
 
     Args:
         stock: "left_out" as left_out() has it, "unused" and "changed" as in Told, "notes" as
-            table_notes() has them.
+            table_notes() has them, "causes" as caused.notes() does.
     """
     said = []
-    for name in ("changed", "notes"):
+    for name in ("changed", "notes", "causes"):
         lines = stock.get(name)
         said += [str(line) for line in lines] if isinstance(lines, list) else []
     gone = stock.get("left_out")

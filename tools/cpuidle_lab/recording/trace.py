@@ -7,6 +7,7 @@ reported (`Integrity`), never filled in.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +15,7 @@ import polars as pl
 from cpuidle_lab.base.abi import constant
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.marks import LINES_MAX, MACHINE, OWN_LINES, REQUEST
+from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.recording.reader import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
 from cpuidle_lab.recording.stock import Context, context_of, left_out, omissions, table_notes
 from cpuidle_lab.states.table import CpuTable, StateTable, check_table, states_max
@@ -272,6 +274,25 @@ def name_notes(state_tables: Mapping[int, StateTable]) -> list[str]:
     return [
         f"CPUs name their idle states differently: figures by state are those of its number on all "
         f"CPUs, under the names of CPU {cpu}"
+    ]
+
+
+def twin_notes(state_tables: Mapping[int, StateTable]) -> list[str]:
+    """Return a sentence for each pair of states that have one target residency.
+
+    Args:
+        state_tables: idle states by CPU.
+    """
+    found: dict[tuple[str, str, float], list[int]] = {}
+    for cpu, table in sorted(state_tables.items()):
+        states = list(zip(table.names, table.target_residency_ns, strict=True))
+        for (one, target), (other, same) in pairwise(states):
+            if target == same:
+                found.setdefault((one, other, target / 1000), []).append(cpu)
+    return [
+        f"{one} and {other} of CPU {cpu_list(cpus)} have one target residency, {target:g} us: "
+        "only their powers tell them apart"
+        for (one, other, target), cpus in found.items()
     ]
 
 

@@ -4,16 +4,18 @@
     DIR/meta.json               the source, its machines, and counts of missing events
     DIR/interval/00000.parquet  exogenous intervals: INTERVAL
     DIR/period/00000.parquet    decisions with their outcomes: PERIOD
+    DIR/sleep/00000.parquet     sleep lengths of intervals, where interrupts tell them: SLEEP
     DIR/config/...              the smaller tables: SMALL
 
-A part of `interval` and `period` holds rows of one CPU, in the order of time; the parts of a CPU
-follow each other. A directory is there in full or not at all. docs/replay.md says what the columns
-mean.
+A part of `interval`, `period` and `sleep` holds rows of one CPU, in the order of time; the parts of
+a CPU follow each other. A directory is there in full or not at all. docs/replay.md says what the
+columns mean.
 
 layout     the tables and their columns, and rows in memory
 checks     types, bounds and order of their values
 writer     writes a directory
 recording  reads one
+caused     rows from the causes of wake-ups
 convert    makes one of a trace
 summary    says what one holds
 """
@@ -25,6 +27,7 @@ from cpuidle_lab.recording.columns.layout import (
     CPU_IDLE,
     CUT,
     GAP,
+    INTERRUPTS,
     INTERVAL,
     NO_STATE,
     OVERSLEPT,
@@ -55,6 +58,7 @@ __all__ = [
     "CPU_IDLE",
     "CUT",
     "GAP",
+    "INTERRUPTS",
     "INTERVAL",
     "NO_STATE",
     "OVERSLEPT",

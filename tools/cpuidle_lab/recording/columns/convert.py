@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +11,17 @@ import polars as pl
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import check, scratch
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.recording import reader
+from cpuidle_lab.recording import causes, reader
 from cpuidle_lab.recording import trace as tr
-from cpuidle_lab.recording.columns.layout import CPU_IDLE, READ, TIMER_COUNTS, TRACE, describe
+from cpuidle_lab.recording.columns import caused
+from cpuidle_lab.recording.columns.layout import (
+    CPU_IDLE,
+    INTERRUPTS,
+    READ,
+    TIMER_COUNTS,
+    TRACE,
+    describe,
+)
 from cpuidle_lab.recording.columns.recording import Recording
 from cpuidle_lab.recording.columns.writer import Writer, foreign
 from cpuidle_lab.recording.stock import Context, left_out, omissions, table_notes
@@ -34,6 +42,7 @@ class _Collected:
         self.lost_unknown = 0
         self.left_out: dict[str, int] = {}
         self.cpus: set[int] = set()
+        self.causes: list[str] = []
 
     def leaves_out(self, table: str, frame: pl.DataFrame) -> bool:
         """Tell whether rows are of a CPU whose idle states are not known, and count them."""
@@ -77,7 +86,7 @@ class _Collected:
         known = {name: getattr(ending, name) for name in TIMER_COUNTS}
         notes = table_notes(self.told, sorted(self.cpus))
         rest = {"left_out": self.left_out, "unused": self.told.unused,
-                "changed": self.told.changed, "notes": notes}  # fmt: skip
+                "changed": self.told.changed, "notes": notes, "causes": self.causes}  # fmt: skip
         return {"stock": {"way": self.told.way, **known, **rest}}
 
 
@@ -110,8 +119,44 @@ def write(
                     continue
                 writer.add(piece.table, piece.frame)
             else:
-                kind = _kind(found, writer, piece)
-                writer.meta |= found.meta(kind, piece)
+                ending = piece
+        kind = _kind(found, writer, ending)
+        if context and _may_have_causes(context, ending) and _caused(found, writer, context):
+            kind = INTERRUPTS
+        writer.meta |= found.meta(kind, ending)
+
+
+def _may_have_causes(context: Context, ending: reader.Ending) -> bool:
+    """Tell whether interrupts may tell more than what the recording was read by."""
+    timers = ending.asked or ending.rebuilt
+    return bool(context.known()) and (context.by_interrupts or not timers)
+
+
+def _caused(found: _Collected, writer: Writer, context: Context) -> bool:
+    """Make the rows of the causes of wake-ups instead; False of a recording without interrupts."""
+    facts = causes.facts_of(found.trace)
+    if facts is None:
+        return False
+    for name in ("interval", "period"):
+        writer.drop(name)
+    counts = caused.Counts(kickers=caused.kickers(facts))
+    named = context.names()
+    changes = [(ts, named.index(name)) for ts, name in sorted(context.governors)]
+    for cpu, events in causes.by_cpu(found.trace):
+        table = context.table(cpu)
+        if table is None:
+            continue
+        if facts.period_ns:
+            table = replace(table, tick_ns=facts.period_ns)
+        found.state_tables[cpu] = table
+        p, grid, by_hrtimer = causes.of_cpu(cpu, events, facts, context.hrtimers)
+        caused.check_states(found.trace, cpu, p, table)
+        interval, period, sleep = caused.frames(cpu, p, grid, table, changes)
+        for name, frame in (("interval", interval), ("period", period), ("sleep", sleep)):
+            writer.add(name, frame)
+        caused.count(counts, p, table, sleep, by_hrtimer)
+    found.causes = caused.notes(facts, counts)
+    return True
 
 
 def _kind(found: _Collected, writer: Writer, ending: reader.Ending) -> str:

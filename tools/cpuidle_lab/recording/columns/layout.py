@@ -13,9 +13,11 @@ from cpuidle_lab.states.table import StateTable
 
 FORMAT = 3
 
-# Kinds of recording: of our events, of power:cpu_idle alone, and of no machine at all.
+# Kinds of recording: of our events, of power:cpu_idle alone, of that with interrupts, and of no
+# machine at all.
 TRACE = "trace"
 CPU_IDLE = "cpu_idle"
+INTERRUPTS = "interrupts"
 SYNTH = "synth"
 
 # Of a recording without the module: how its decisions' timers are known.
@@ -96,16 +98,22 @@ SMALL: dict[str, Layout] = {
     "lost": _HEAD | {"events": _S64},
 }  # fmt: skip
 
-LAYOUTS: dict[str, Layout] = {"interval": INTERVAL, "period": PERIOD, **SMALL}
+# Of a recording of the kind INTERRUPTS: a row for each interval, of its sleep length.
+SLEEP: Layout = {
+    "cpu": _U16, "start_ns": _U64, "known": _U8, "least_ns": _S64, "drawn_ns": _S64, "cause": _U8,
+    "reason": _U8, "kick": _U8,
+}  # fmt: skip
+
+LAYOUTS: dict[str, Layout] = {"interval": INTERVAL, "period": PERIOD, "sleep": SLEEP, **SMALL}
 
 # Tables on the way to a recording: intervals by power:cpu_idle, as long as nothing tells more.
 WRITTEN = {**LAYOUTS, "idle": INTERVAL}
 
 # Tables that are read of a trace: ours, and `idle` in place of intervals where it has none.
-READ = tuple(WRITTEN)
+READ = tuple(name for name in WRITTEN if name != "sleep")
 
 # Tables whose parts hold one CPU each.
-BY_CPU = ("interval", "period", "idle")
+BY_CPU = ("interval", "period", "idle", "sleep")
 
 META = "meta.json"
 

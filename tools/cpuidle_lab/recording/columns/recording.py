@@ -19,6 +19,7 @@ from cpuidle_lab.recording.columns.checks import (
 from cpuidle_lab.recording.columns.layout import (
     CPU_IDLE,
     FORMAT,
+    INTERRUPTS,
     LAYOUTS,
     META,
     SYNTH,
@@ -52,7 +53,7 @@ class Recording:
 
     Attributes:
         path: the directory.
-        kind: TRACE, CPU_IDLE or SYNTH.
+        kind: TRACE, CPU_IDLE, INTERRUPTS or SYNTH.
         source: the trace's path, or the law of a synthetic stream.
         kernel: release of the kernel that recorded it, "" if unknown.
         state_tables: idle states by CPU; empty where nothing tells of them.
@@ -93,7 +94,7 @@ class Recording:
 
     def _read(self, meta: dict[str, Any]) -> None:
         self.kind = str(meta["kind"])
-        if self.kind not in (TRACE, CPU_IDLE, SYNTH):
+        if self.kind not in (TRACE, CPU_IDLE, INTERRUPTS, SYNTH):
             raise ValueError(f"the kind {self.kind}")
         if wrong := [key for key in ("law", "stock") if not isinstance(meta.get(key), dict | None)]:
             raise TypeError(wrong[0])

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from cpuidle_lab.recording.columns.layout import CPU_IDLE
+from cpuidle_lab.recording.columns.layout import CPU_IDLE, INTERRUPTS
 from cpuidle_lab.recording.columns.recording import Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
 
@@ -35,6 +35,8 @@ def _lines(recording: Recording) -> Iterator[str]:
     yield f"{lost.events:,} events"
     if recording.kind == CPU_IDLE:
         yield "only power:cpu_idle was recorded: the inputs of the governor are unknown"
+    elif recording.kind == INTERRUPTS:
+        yield "interrupts tell what ended idle periods: not all inputs of the governor are known"
     elif recording.stock:
         yield stock_line(recording.stock)
     yield from omissions(recording.stock or {})

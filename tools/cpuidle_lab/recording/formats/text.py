@@ -78,6 +78,11 @@ _OFFLINE = {
 # Of struct timer_list, as the kernel shows it: deferrable (does not wake an idle CPU), pinned.
 _WHEEL_FLAGS = {"D": 0x80000, "P": 0x100000}
 _WHEEL_CPU = 0x3FFFF
+# Task before the CPU: comm-pid, with a group's number in brackets where ftrace shows it; perf has a
+# blank between them.
+_TASK = re.compile(r"^\s*(.{1,40}?)(?:-|\s+)(\d{1,9})\s+(?:\([-\s\d]{4,8}\)\s*)?$")
+# An interrupt that is raised for other CPUs: words of a mask, and its reason.
+_RAISED = re.compile(r"target_mask=([0-9a-f,]{1,320})\s+\(([^)]{1,40})\)")
 _MARKS = ("tracing_mark_write", "print")
 _PAGE_BEGINS = ("# tracer:", "<!DOCTYPE html", "<html", "cpus=")
 
@@ -170,15 +175,25 @@ def _event(found: re.Match[str], holes: Holes) -> Event | None:
     if name == "print":
         text = re.sub(r"^(?:0x)?[0-9a-f]{6,}:?\s+|^tracing_mark_write:\s*", "", rest).strip()
         return Event(cpu, ts, name, text=text)
+    task = _TASK.search(found.string[: found.start()])
+    comm, pid = (task[1], int(task[2])) if task else ("", 0)
+    if name == "ipi_raise":
+        raised = _RAISED.search(rest)
+        mask = int(raised[1].replace(",", ""), 16) if raised else 0
+        reason = raised[2] if raised else ""
+        return Event(cpu, ts, name, {"target_cpus": mask}, reason, pid=pid, comm=comm)
+    if name == "irq_handler_entry":
+        irq, _, handler = rest.partition(" name=")
+        values = {"irq": _number(irq.removeprefix("irq="))}
+        return Event(cpu, ts, name, values, handler.strip(), pid=pid, comm=comm)
     # Text behind the fields of an event is none of them.
     pairs = dict(reversed(_PAIR.findall(rest)))
     values = _values(name, rest, pairs)
     if name == "cpu_idle" and "state" not in values:
         holes.lost(cpu)
         return None
-    return Event(
-        cpu, ts, name, values, pairs.get("function", "").partition("/")[0].partition("+")[0]
-    )
+    function = pairs.get("function", "").partition("/")[0].partition("+")[0]
+    return Event(cpu, ts, name, values, function, pid=pid, comm=comm)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

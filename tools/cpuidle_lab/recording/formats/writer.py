@@ -80,12 +80,32 @@ EVENTS: dict[str, tuple[str, int, Fields]] = {
     "cil_retain_tick": ("cil", 406, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_idle_exit": ("cil", 407, {"ip": ("unsigned long", 8, 8, False)}),
     "cpuhp_enter": ("cpuhp", 420, {"cpu": ("unsigned int", 8, 4, False)}),
+    "irq_handler_entry": ("irq", 421, {"irq": ("int", 8, 4, True), "name": ("char", 12, 0, True)}),
+    "irq_handler_exit": ("irq", 422, {"irq": ("int", 8, 4, True)}),
+    # A mask of CPUs, as wide as any that text has.
+    "ipi_raise": ("ipi", 423, {"target_cpus": ("u64", 8, 128, False),
+                               "reason": ("const char *", 136, 8, False)}),
+    "local_timer_entry": ("irq_vectors", 424, {"vector": ("int", 8, 4, True)}),
+    "local_timer_exit": ("irq_vectors", 425, {"vector": ("int", 8, 4, True)}),
+    "reschedule_entry": ("irq_vectors", 426, {"vector": ("int", 8, 4, True)}),
+    "call_function_entry": ("irq_vectors", 427, {"vector": ("int", 8, 4, True)}),
+    "call_function_single_entry": ("irq_vectors", 428, {"vector": ("int", 8, 4, True)}),
+    "irq_work_entry": ("irq_vectors", 429, {"vector": ("int", 8, 4, True)}),
+    "ipi_send_cpu": ("ipi", 430, {"cpu": ("unsigned int", 8, 4, False),
+                                  "callback": ("void *", 16, 8, False)}),
 }  # fmt: skip
 
 # The event that says that its CPU goes offline or comes back.
 OFFLINE = "cpuhp_enter"
-# Events without which a recording has nothing of idle CPUs.
-_BESIDE = ("print", OFFLINE)
+# Events that alone tell nothing of idle CPUs.
+_BESIDE = (
+    "print", OFFLINE, *(name for name, (_, number, _) in EVENTS.items() if number > 420),
+)  # fmt: skip
+
+# Events with a text of their own at the end.
+WITH_TEXT = ("print", "irq_handler_entry")
+# The event whose reason is a text of the kernel, of which it has the address.
+_RAISE = "ipi_raise"
 
 # Events whose function is told by its name.
 WITH_FUNCTION = ("hrtimer_expire_entry", "hrtimer_start", "timer_expire_entry")
@@ -93,6 +113,9 @@ WITH_FUNCTION = ("hrtimer_expire_entry", "hrtimer_start", "timer_expire_entry")
 # Functions are numbered from here, since only their names are known; so many are kept.
 _FUNCTIONS = 0xFFFF000000000000
 _FUNCTIONS_MAX = 1 << 16
+_REASONS = 0xFFFFE00000000000
+# Names of so many tasks are kept.
+_TASKS_MAX = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -104,8 +127,11 @@ class Event:
         ts: time, ns.
         name: a key of EVENTS.
         values: fields by name; those missing are 0.
-        text: of a `print`; of an event of WITH_FUNCTION the function.
+        text: of an event of WITH_TEXT; of one of WITH_FUNCTION the function; of an interrupt that
+            is raised for other CPUs its reason.
         lost: how many events before it are missing, or UNCOUNTED.
+        pid: task that ran.
+        comm: its name.
     """
 
     cpu: int
@@ -114,6 +140,8 @@ class Event:
     values: dict[str, int] = field(default_factory=dict)
     text: str = ""
     lost: int = 0
+    pid: int = 0
+    comm: str = ""
 
 
 def _format(name: str, number: int, fields: Fields) -> bytes:
@@ -124,7 +152,7 @@ def _format(name: str, number: int, fields: Fields) -> bytes:
     common = "".join(line(key, *told) for key, told in _COMMON.items())
     own = "".join(line(key, *told) for key, told in fields.items())
     last = list(fields)[-1]
-    shown = "%s" if not fields[last][2] else "%d"
+    shown = "(%s)" if name == _RAISE else "%s" if not fields[last][2] else "%d"
     return (
         f'name: {name}\nID: {number}\nformat:\n{common}\n{own}\nprint fmt: "{shown}", REC->{last}\n'
     ).encode()
@@ -192,6 +220,8 @@ class Writer:
         self._target = target
         self._pages: dict[int, _Pages] = {}
         self._functions: dict[str, int] = {}
+        self._reasons: dict[str, int] = {}
+        self._tasks: dict[int, str] = {1: "init"}
         self._has_delta = False
         self.count = 0
 
@@ -225,6 +255,8 @@ class Writer:
             )
         pages.add(event.ts, self._pack(event), event.lost)
         self._has_delta |= "dn" in event.values
+        if event.comm and len(self._tasks) < _TASKS_MAX:
+            self._tasks.setdefault(event.pid, "_".join(event.comm.split())[:15])
         self.count += event.name not in _BESIDE
 
     def _pack(self, event: Event) -> bytes:
@@ -232,7 +264,12 @@ class Writer:
         values = dict(event.values)
         if event.name in WITH_FUNCTION:
             values["function"] = self._function(event.text[:80])
-        record = bytearray(struct.pack("<HBBi", number, 0, 0, 0))
+        if event.name == _RAISE:
+            text = event.text[:40].replace('"', "")
+            known = len(self._reasons) < _FUNCTIONS_MAX or text in self._reasons
+            place = self._reasons.setdefault(text, len(self._reasons)) if known else 0
+            values["reason"] = _REASONS + 64 * (place + 1)
+        record = bytearray(struct.pack("<HBBi", number, 0, 0, event.pid & 0x7FFFFFFF))
         for name, (_, offset, size, _signed) in fields.items():
             record = record.ljust(offset + size, b"\0")
             if size:
@@ -240,8 +277,8 @@ class Writer:
                 record[offset : offset + size] = (values.get(name, 0) & mask).to_bytes(
                     size, "little"
                 )
-        if event.name == "print":
-            record += event.text.encode()[:_TEXT_MAX] + b"\n\0"
+        if event.name in WITH_TEXT:
+            record += event.text.encode()[:_TEXT_MAX] + b"\n" * (event.name == "print") + b"\0"
         return bytes(record) + bytes(-len(record) % 4)
 
     def _function(self, name: str) -> int:
@@ -270,10 +307,13 @@ class Writer:
         symbols = "".join(
             f"{_FUNCTIONS + 16 * (n + 1):x} t {name}\n" for name, n in self._functions.items()
         ).encode()
-        names = b"1 init\n"
-        out += (
-            number("I", len(symbols)) + symbols + number("I", 0) + number("Q", len(names)) + names
-        )
+        names = "".join(f"{pid} {comm}\n" for pid, comm in self._tasks.items()).encode()
+        reasons = "".join(
+            f'0x{_REASONS + 64 * (n + 1):x} : "{text}"\n' for text, n in self._reasons.items()
+        ).encode()
+        for text in (symbols, reasons):
+            out += number("I", len(text)) + text
+        out += number("Q", len(names)) + names
         return bytes(out + number("I", cpus) + b"options  \0" + bytes(2) + b"flyrecord\0")
 
     def _finish(self) -> None:

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recordings of power:cpu_idle with interrupts: causes of wake-ups, and sleep lengths."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cpuidle_lab.recording import causes, columns, sleeps
+from cpuidle_lab.recording.causes import BOUNDED, KNOWN
+from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event
+from cpuidle_lab.recording.ticks import Grid, Rates
+from tests.unit.interrupts import TICK, Arm, write
+from tests.unit.kernel_events import EXIT, MS
+
+RESCHEDULE, IPI_IRQ = "Rescheduling interrupts", 1
+
+
+def rows(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
+    """Return intervals with their sleep lengths, periods, and what is said of the recording."""
+    with columns.opened(path) as recording:
+        assert recording.kind == columns.INTERRUPTS
+        sleep = recording.table("sleep").drop("cpu", "start_ns")
+        both = recording.table("interval").hstack(sleep)
+        return both, recording.table("period"), list((recording.stock or {})["causes"])
+
+
+def test_a_timer_tells_the_sleep_length_and_a_device_its_least(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    cpu.timer(333_000)
+    cpu.device(250_000)
+    cpu.timer(3_210_000)
+    cpu.enter()
+    found, _, said = rows(write(tmp_path / "a.dat", cpu))
+    timer, device, far = found[-3:].to_dicts()
+    assert (timer["known"], timer["least_ns"], timer["timer_ns"]) == (KNOWN, 333_000, 333_000)
+    assert (device["known"], device["cause"]) == (BOUNDED, causes.DEVICE)
+    # Nothing tells of the exit latency of 100 us, so the CPU was woken so much earlier.
+    assert device["least_ns"] == 250_000 and device["length_ns"] == 150_000
+    assert device["timer_ns"] == -1 and device["flags"] & columns.UNKNOWN
+    assert (far["known"], far["timer_ns"]) == (KNOWN, 3_210_000)
+    assert any("last idle period of CPU 0 has no exit" in line for line in said)
+
+
+def test_the_grid_of_the_tick_is_learnt_whatever_the_table_says(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    path = write(tmp_path / "a.dat", cpu)
+    facts = causes.facts_of(path)
+    assert facts is not None and (facts.period_ns, facts.share) == (TICK, 1.0)
+    with columns.opened(path) as recording:
+        assert recording.state_tables[0].tick_ns == TICK
+        assert set(recording.table("interval")["tick_phase_ns"]) == {0}
+
+
+@pytest.mark.parametrize("rate", [100, 250, 300, 1000])
+def test_each_rate_of_the_tick_is_told_from_its_multiples(rate: int) -> None:
+    rates = Rates()
+    period = 10**9 // rate
+    rates.add(12_345 + period * np.arange(500, dtype=np.int64))
+    assert rates.best() == (period, 1.0)
+
+
+def test_a_grid_follows_a_clock_that_drifts() -> None:
+    """100 ppm over 20 s are two periods' worth of what is taken for near."""
+    moments = 5_000 + (1_000_100 * np.arange(20_000)).astype(np.int64)
+    grid = Grid(moments, 10**6)
+    assert np.abs(grid.off(moments)).max() < 5_000
+
+
+def test_bare_ticks_join_an_interval_whose_timer_is_later(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    for _ in range(20):
+        cpu.tick()
+    cpu.timer(2_500_000, state=1)
+    cpu.tick()
+    cpu.tick()
+    start = cpu.events[-6].ts
+    cpu.timer(400_000)
+    found, periods, _ = rows(write(tmp_path / "a.dat", cpu))
+    last = found[-1].to_dicts()[0]
+    assert (last["periods"], last["known"]) == (3, KNOWN)
+    due = last["start_ns"] + last["timer_ns"]
+    assert due == last["start_ns"] + last["length_ns"] and last["start_ns"] < start
+    assert periods["by_tick"].to_list()[-3:] == [1, 1, 0]
+    assert set(periods["interval"].to_list()[-3:]) == {last["first_seq"]}
+
+
+def test_a_tick_that_serves_a_timer_had_to_go_on(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    cpu.work()
+    cpu.tick(1)
+    cpu.work()
+    cpu.tick(1, 7)  # load balancing raised a softirq, too: less is sure
+    cpu.work()
+    found, _, _ = rows(write(tmp_path / "a.dat", cpu))
+    held, doubtful = found[-2:].to_dicts()
+    assert held["timer_ns"] == columns.TIMER_TICK - held["length_ns"]
+    assert (held["known"], doubtful["known"]) == (KNOWN, BOUNDED)
+
+
+def test_the_latency_of_a_state_is_learnt_from_the_tick(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    for _ in range(20):
+        cpu.tick(7, state=2, late=60_000)
+        cpu.work()
+    cpu.timer(4_330_000, state=2, late=60_000)
+    cpu.device(500_000, state=2)
+    found, _, _ = rows(write(tmp_path / "a.dat", cpu))
+    timer, device = found[-2:].to_dicts()
+    assert timer["length_ns"] == timer["timer_ns"] == 4_330_000
+    assert device["length_ns"] == 440_000  # the table says 200 us
+
+
+def kicked() -> list[Arm]:
+    """Return four CPUs of which one, 50 times, wakes the others, which have nothing to run."""
+    cpus = [Arm(cpu) for cpu in range(4)]
+    for cpu in cpus:
+        cpu.learn()
+    for n in range(50):
+        at = max(cpu.now for cpu in cpus) + 700_000 + 1000 * n
+        for target in (0, 1, 2):
+            cpus[3].add(at - cpus[3].now if not target else 1500, "ipi_raise", RESCHEDULE, pid=42,
+                        target_cpus=1 << target)  # fmt: skip
+            cpus[target].enter()
+            cpus[target].leave(at + 3000)
+            cpus[target].interrupt(IPI_IRQ, "IPI")
+            cpus[target].enter()
+            cpus[target].leave(at + 100_000)
+            cpus[target].interrupt(50, "ufshcd")
+            cpus[target].work()
+    return cpus
+
+
+def test_kicks_are_named_with_their_task_and_cost(tmp_path: Path) -> None:
+    found, _, said = rows(write(tmp_path / "a.dat", *kicked()))
+    assert found["kick"].sum() == 150
+    assert set(found.filter(pl.col("kick") == 1)["reason"]) == {causes.RESCHEDULE}
+    line = next(line for line in said if "kicks:" in line)
+    assert "task42-42 (50 times)" in line
+    # 150 exit latencies of 100 us.
+    assert any(line.startswith("kicks cost 15.0 ms of exit latency") for line in said)
+
+
+def test_ipis_of_a_wake_up_are_no_kicks(tmp_path: Path) -> None:
+    cpus = kicked()
+    for cpu in cpus[:3]:  # a task runs after each
+        cpu.events = [
+            event
+            for pair in zip(cpu.events, [*cpu.events[1:], None], strict=True)
+            for event in _with_work(*pair)
+        ]
+    found, _, said = rows(write(tmp_path / "a.dat", *cpus))
+    assert not found["kick"].sum() and not any("kick" in line for line in said)
+
+
+def _with_work(event: Event, after: Event | None) -> list[Event]:
+    if event.name != "irq_handler_exit" or event.values["irq"] != IPI_IRQ or after is None:
+        return [event]
+    return [event, Event(event.cpu, event.ts + 500, "softirq_raise", {"vec": 3}, pid=9)]
+
+
+# ---- Bad input ----
+
+
+def test_a_cpu_without_interrupts_is_named(tmp_path: Path) -> None:
+    one, other = Arm(0), Arm(1)
+    for cpu in (one, other):
+        cpu.learn()
+        cpu.device(100_000)
+        cpu.enter()
+        cpu.leave(cpu.now + 100_000)
+    other.events = [e for e in other.events if not e.name.startswith("irq")]
+    found, _, said = rows(write(tmp_path / "a.dat", one, other))
+    assert any("no interrupt of CPU 1 is recorded" in line for line in said)
+    assert set(found.filter(pl.col("cpu") == 1)["known"]) == {0}
+
+
+def test_a_missing_local_timer_is_told_by_softirqs_and_named(tmp_path: Path) -> None:
+    """As on x86 without irq_vectors."""
+    cpu = Arm()
+    for _ in range(80):
+        cpu.tick(1, 9)
+        cpu.device(50_000)
+    whole = rows(write(tmp_path / "a.dat", cpu))[0]
+    cpu.events = [e for e in cpu.events if e.text != "arch_timer" and e.values.get("irq") != 19]
+    found, _, said = rows(write(tmp_path / "b.dat", cpu))
+    assert any("record with -e irq_vectors" in line for line in said)
+    assert (found["known"] == whole["known"]).mean() > 0.98
+    assert not any("irq_vectors" in line for line in rows(tmp_path / "a.dat")[2])
+
+
+def test_events_of_x86_vectors_tell_the_timer(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    cpu.timer(333_000)
+    names = {"irq_handler_entry": "local_timer_entry", "irq_handler_exit": "local_timer_exit"}
+    cpu.events = [
+        Event(e.cpu, e.ts, names[e.name], {"vector": 236}) if e.name in names else e
+        for e in cpu.events
+    ]
+    found, _, said = rows(write(tmp_path / "a.dat", cpu))
+    assert (found["known"][-1], found["timer_ns"][-1]) == (KNOWN, 333_000)
+    assert not any("irq_vectors" in line for line in said)
+
+
+def test_no_period_spans_lost_events(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    cpu.timer(333_000)
+    at = next(
+        n for n in range(len(cpu.events) - 1, 0, -1) if cpu.events[n].values.get("state") == EXIT
+    )
+    lost = cpu.events[at]
+    cpu.events[at] = Event(lost.cpu, lost.ts, lost.name, lost.values, lost=UNCOUNTED)
+    with_hole = rows(write(tmp_path / "a.dat", cpu))[1]
+    assert with_hole.height == 60  # the ticks alone
+
+
+def test_a_trace_of_text_tells_the_same(tmp_path: Path) -> None:
+    lines = ["cpus=1"]
+
+    def line(ts: int, name: str, rest: str, task: str = "<idle>-0") -> None:
+        lines.append(f"  {task:>16} [000] d.h1. {ts / 1e9:.9f}: {name}: {rest}")
+
+    cpu = Arm(lines=())
+    cpu.learn()
+    cpu.timer(333_000)
+    for event in cpu.events:
+        told = event.values
+        rest = {
+            "cpu_idle": "state={state} cpu_id=0", "irq_handler_exit": "irq={irq} ret=handled",
+            "irq_handler_entry": "irq={irq} name=" + event.text,
+            "softirq_raise": "vec={vec} [action=X]",
+        }[event.name].format(**told)  # fmt: skip
+        line(event.ts, event.name, rest, f"{event.comm}-{event.pid}")
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(lines) + "\n")
+    facts = causes.facts_of(path)
+    assert facts is not None and facts.period_ns == TICK
+    told = [causes.of_cpu(n, events, facts)[0] for n, events in causes.by_cpu(path)]
+    assert (int(told[0].sleep[-1]), int(told[0].known[-1])) == (333_000, KNOWN)
+
+
+# ---- hrtimers ----
+
+
+def test_hrtimers_tell_what_a_device_left_open(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    for n in range(4):
+        cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=16 + n, expires=cpu.now + 336_100)
+        cpu.timer(333_000)
+    due = cpu.now + 5 * MS
+    cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=99, expires=due)
+    cpu.device(250_000)
+    cpu.add(100, "hrtimer_cancel", hrtimer=99)
+    cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=98, expires=cpu.now + 7 * MS)
+    cpu.device(250_000)
+    found, _, _ = rows(write(tmp_path / "a.dat", cpu))
+    one, two = found[-2:].to_dicts()
+    assert one["known"] == two["known"] == KNOWN
+    assert one["start_ns"] + one["timer_ns"] == due
+    assert two["timer_ns"] > 6 * MS
+
+
+# ---- Drawing ----
+
+
+def test_lengths_are_drawn_beyond_their_bounds_and_alike_each_time() -> None:
+    rng = np.random.default_rng(5)
+    length = rng.integers(1, 10 * MS, 2000)
+    known = rng.random(2000) < 0.4
+    one, two = (sleeps.drawn(length, known, 3) for _ in range(2))
+    assert (one == two).all() and (one != sleeps.drawn(length, known, 4)).any()
+    assert (one[known] == length[known]).all() and (one[~known] > length[~known]).all()
+    assert (sleeps.far(length, known)[~known] >= sleeps.FAR_NS).all()
+
+
+def test_drawn_lengths_have_the_distribution_of_the_known() -> None:
+    """Of censored exponential times, those drawn have the mean of all, not of the short known."""
+    rng = np.random.default_rng(6)
+    fact, censor = (rng.exponential(MS, 6000).astype(np.int64) + 1 for _ in range(2))
+    known = fact <= censor
+    drawn = sleeps.drawn(np.minimum(fact, censor), known, 1)
+    near = drawn < sleeps.FAR_NS
+    assert near.mean() > 0.95
+    assert drawn[near].mean() == pytest.approx(fact.mean(), rel=0.1)
