@@ -10,11 +10,12 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.figures.cpu_idle import Untimed, facts, judge
+from cpuidle_lab.figures.cpu_idle import Untimed, judge
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event
 from cpuidle_lab.recording.stock import context_of
+from cpuidle_lab.replay import recorded
 from cpuidle_lab.states.costs import model_of
 from tests.unit.kernel_events import EXIT, MS, Kernel, bare, periods
 
@@ -615,7 +616,8 @@ def test_cpu_idle_alone_is_judged_against_the_best_possible(tmp_path: Path) -> N
     with columns.opened(bare(tmp_path)) as recording:
         assert recording.kind == columns.CPU_IDLE
         untimed = Untimed(recording)
-        assert "above 50.0 %, below 0.0 %" in facts(untimed, {})
+        fact = recorded.outcome(untimed)
+        assert (fact.share(fact.above), fact.share(fact.below)) == (50.0, 0.0)
         (chunk,) = untimed.intervals(0, ["length_ns", "timer_ns", "flags"])
         assert chunk["length_ns"].tolist() == [1_000_000, 10_000]
         assert (chunk["timer_ns"] == tr.TIME_MAX).all()

@@ -15,8 +15,10 @@ from cpuidle_lab.replay.candidates import (
     MAINLINE_KIND,
     ORACLE,
     OWN_KIND,
+    RECORDED_KIND,
 )
 from cpuidle_lab.replay.engine import length_of
+from cpuidle_lab.replay.recorded import RECORDED
 from cpuidle_lab.view import drawing
 from cpuidle_lab.view.drawing import Chart, Layout, Trace, safe
 
@@ -37,14 +39,19 @@ _TITLE = 34
 _VISIBLE = 0.003
 _LIMIT_SYMBOLS = {ORACLE: "star-open", BAYES: "diamond-open"}
 # Mainline is dashed: where a governor of ours does the same, both are to be seen.
-_DASHES = {OWN_KIND: "solid", MAINLINE_KIND: "dash", LIMIT_KIND: "dot"}
+_DASHES = {
+    OWN_KIND: "solid", MAINLINE_KIND: "dash", LIMIT_KIND: "dot", RECORDED_KIND: "longdash",
+}  # fmt: skip
 _LIMIT_COLOUR = "#888888"
+# Of what happened.
+_RECORDED_LOOK = ("#666666", "x")
 
 
 def looks(comparison: Comparison) -> dict[str, tuple[str, str]]:
     """Return colour and symbol of each governor; the limits are grey."""
-    others = [name for name, kind in comparison.governors.items() if kind != LIMIT_KIND]
-    found = {name: drawing.look(n) for n, name in enumerate(others)}
+    apart = (LIMIT_KIND, RECORDED_KIND)
+    others = [name for name, kind in comparison.governors.items() if kind not in apart]
+    found = {name: drawing.look(n) for n, name in enumerate(others)} | {RECORDED: _RECORDED_LOOK}
     return found | {name: (_LIMIT_COLOUR, symbol) for name, symbol in _LIMIT_SYMBOLS.items()}
 
 
@@ -109,7 +116,8 @@ def pareto(comparison: Comparison) -> Chart:
     seen: set[str] = set()
     most = 1.0
     for n, (_, points) in enumerate(panels):
-        real = [point for name, point in points.items() if kinds[name] != LIMIT_KIND]
+        apart = (LIMIT_KIND, RECORDED_KIND)
+        real = [point for name, point in points.items() if kinds[name] not in apart]
         energies = [energy for _, energy in points.values()]
         low, high = min(energies), max(energies)
         room = max(high - low, _LEAST_ROOM)
@@ -156,7 +164,8 @@ def pareto(comparison: Comparison) -> Chart:
         "Energy against wake-up latency",
         "Lower and further left is better. Modelled idle energy; the oracle's is 100. A governor "
         "on the dotted line is beaten by none in both; those above and right of it are. The grey "
-        "ones are limits that no kernel can run. Governors of equal latency stand a little apart.",
+        "ones are limits that no kernel can run, the cross is what was recorded. Governors of "
+        "equal latency stand a little apart. Of a range of regrets the middle is shown.",
         data,
         layout,
         height,

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 
 from cpuidle_lab.compare.charts import all_charts
-from cpuidle_lab.compare.compare_text import title_of
+from cpuidle_lab.compare.compare_text import first_replayed, title_of
 from cpuidle_lab.compare.figures import (
     Line,
     best_line,
@@ -16,12 +16,14 @@ from cpuidle_lab.compare.figures import (
     lines,
     notes,
     show,
+    show_mean,
     show_range,
+    show_regret,
 )
 from cpuidle_lab.compare.model import Comparison, Result, Source
 from cpuidle_lab.compare.worst import Bad
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.replay.candidates import BEST_KIND, BEST_MAINLINE, LIMIT_KIND
+from cpuidle_lab.replay.candidates import BEST_KIND, BEST_MAINLINE, LIMIT_KIND, RECORDED_KIND
 from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view import html_page as base
 from cpuidle_lab.view.html_page import Part
@@ -42,6 +44,8 @@ _COLUMNS = (
 )
 # Kinds that stand below the governors that can be run.
 _BELOW = (BEST_KIND, LIMIT_KIND)
+# Kinds that are no candidates: what happened, and the above.
+_APART = (RECORDED_KIND, *_BELOW)
 _BESTS = ("latency_p50_us", "latency_p99_us", "latency_max_us", "instructions")
 
 
@@ -50,6 +54,13 @@ def _cell(key: str, value: float | None, best: float | None) -> str:
         return base.table_cell("", "unknown")
     text = show(key, value)
     return base.table_cell(text, "best" if best is not None and text == show(key, best) else "")
+
+
+def _regret_cell(text: str, value: float | None, best: float | None) -> str:
+    """Return a cell for a regret or its range."""
+    if value is None:
+        return base.table_cell("", "unknown")
+    return base.table_cell(text, "best" if best is not None and value <= best else "")
 
 
 def _name(label: str) -> str:
@@ -65,7 +76,7 @@ def _heads(keys: Sequence[str]) -> list[str]:
 def _regret_cells(line: Line, found: Sequence[Line], several: bool) -> list[str]:
     best_mean = base.best_of(item.mean_regret for item in found)
     best_worst = base.best_of(item.worst_regret for item in found)
-    mean = _cell("mean_regret", line.mean_regret, best_mean)
+    mean = _regret_cell(show_mean(line), line.mean_regret, best_mean)
     if not several:
         return [mean]
     lost = line.lost_to_mainline
@@ -81,20 +92,22 @@ def _regret_cells(line: Line, found: Sequence[Line], several: bool) -> list[str]
 
 def _summary(comparison: Comparison, found: Sequence[Line]) -> str:
     several = len(comparison.sources) > 1
-    real = [line for line in found if line.kind not in _BELOW]
+    real = [line for line in found if line.kind not in _APART]
     regrets = _heads(["mean_regret" if several else "regret"])
     if several:
         regrets += _heads(["regret_interval", "regret_spread", "worst_regret"])
         regrets += [base.table_head("on", kind="text"), *_heads(["lost_to_mainline"])]
     columns = [key for key in _COLUMNS if comparison.counted or key != "instructions"]
-    rows, before = [], ""
+    rows = []
+    ruled = {first_replayed(comparison, list(found))} - {0}
+    below = [n for n, line in enumerate(found) if line.kind in _BELOW]
+    ruled |= set(below[:1])
     best = {key: base.best_of(line.values[key] for line in real) for key in _BESTS}
-    for line in found:
+    for n, line in enumerate(found):
         mine = line in real
-        kind = "" if mine else "limit"
-        kind += " rule" if not mine and before in ("project", "mainline") else ""
-        before = line.kind
-        cells = [base.table_cell(_name(title_of(line)))]
+        kind = "limit" if line.kind in _BELOW else ""
+        kind += " rule" * (n in ruled)
+        cells = [base.table_cell(_name(title_of(comparison, line)))]
         cells += _regret_cells(line, real if mine else [], several)
         cells += [_cell(key, line.values[key], best.get(key) if mine else None) for key in columns]
         rows.append((kind, cells))
@@ -104,17 +117,19 @@ def _summary(comparison: Comparison, found: Sequence[Line]) -> str:
 
 def _trace_cells(comparison: Comparison, source: Source, found: Sequence[Line]) -> list[str]:
     results = [comparison.results[source.label, line.label] for line in found]
-    best = base.best_of(item.regret for item in results if item.kind not in _BELOW)
+    best = base.best_of(item.regret for item in results if item.kind not in _APART)
     cells = []
     for result in results:
-        text = show("regret", result.regret)
+        text = escape(show_regret(result))
         kind = ""
         if result.kind == BEST_KIND:
             better = result.governor.partition("@")[0] if result.regret is not None else ""
             text += f" <span class='soft'>{escape(better)}</span>" * bool(better)
+        elif result.kind == RECORDED_KIND:
+            text += f" <span class='soft'>{escape(result.governor)}</span>"
         elif result.kind != LIMIT_KIND:
             lost = is_worse(comparison, result)
-            is_best = best is not None and text == show("regret", best)
+            is_best = best is not None and show("regret", result.regret) == show("regret", best)
             kind = "best" if is_best else "lost" if lost else ""
         cells.append(base.table_cell(text, kind))
     return cells
@@ -122,7 +137,7 @@ def _trace_cells(comparison: Comparison, source: Source, found: Sequence[Line]) 
 
 def _traces(comparison: Comparison, found: Sequence[Line]) -> str:
     heads = [base.table_head("Recording"), base.table_head("Intervals")]
-    names = [f"<th>{_name(title_of(line))}</th>" for line in found]
+    names = [f"<th>{_name(title_of(comparison, line))}</th>" for line in found]
     rows = [
         [
             base.table_cell(escape(source.label)),
@@ -244,7 +259,7 @@ def _facts(comparison: Comparison) -> str:
     sources = comparison.sources
     count = sum(source.intervals for source in sources)
     real = [name for name, kind in comparison.governors.items() if kind not in
-            _BELOW]  # fmt: skip
+            _APART]  # fmt: skip
     return (
         f"{len(real)} governors replayed on {len(sources)} recording{'s' * (len(sources) != 1)}, "
         f"{count:,} idle intervals. All energy is modelled, not measured."
@@ -260,7 +275,8 @@ def render(comparison: Comparison) -> str:
     caption = (
         "Regret: modelled idle energy above that of an oracle that knows the future. The least "
         "mean regret first; green is the best governor of its column. Grey: what no kernel can "
-        "run. Each recording counts the same."
+        "run. Each recording counts the same. The row recorded is what happened. Two regrets are a "
+        "range: recordings leave sleep lengths open. Where ranges overlap, no order is told."
     )
     told = (
         "The intervals in which most energy was lost against the oracle, with what the governor "

@@ -6,14 +6,17 @@ from rich.text import Text
 from cpuidle_lab.compare.figures import (
     Line,
     headline,
+    is_check,
     is_worse,
     lines,
     notes,
     show,
+    show_mean,
     show_range,
+    show_regret,
 )
 from cpuidle_lab.compare.model import Comparison
-from cpuidle_lab.replay.candidates import BAYES, BEST_KIND, LIMIT_KIND
+from cpuidle_lab.replay.candidates import BAYES, BEST_KIND, LIMIT_KIND, RECORDED_KIND
 from cpuidle_lab.view.terminal import Column, console, print_columns
 
 _COLUMNS = {
@@ -26,16 +29,27 @@ _COLUMNS = {
 }
 
 
-def title_of(line: Line) -> str:
+def title_of(comparison: Comparison, line: Line) -> str:
     """Return how a governor is called in a table."""
-    return f"{line.label} (floor estimate)" if line.label == BAYES else line.label
+    if line.label == BAYES:
+        return f"{line.label} (floor estimate)"
+    if line.kind == RECORDED_KIND:
+        names = {item.governor for item in comparison.of_governor(line.label)}
+        return f"{line.label} ({', '.join(sorted(names))})"
+    return f"{line.label} (check)" if is_check(comparison, line.label) else line.label
+
+
+def first_replayed(comparison: Comparison, found: list[Line]) -> int:
+    """Return the number of the first line below the recorded governor and its check."""
+    above = [line.kind == RECORDED_KIND or is_check(comparison, line.label) for line in found]
+    return above.index(False) if False in above else len(above)
 
 
 def _summary(comparison: Comparison, found: list[Line]) -> list[Column]:
     several = len(comparison.sources) > 1
-    columns = [Column("governor", [title_of(line) for line in found], "left")]
+    columns = [Column("governor", [title_of(comparison, line) for line in found], "left")]
     title = "mean\nregret %" if several else "regret\n%"
-    columns.append(Column(title, [show("mean_regret", line.mean_regret) for line in found]))
+    columns.append(Column(title, [show_mean(line) for line in found]))
     if any(line.low is not None for line in found):
         columns.append(Column("95 %\ninterval", [show_range(x.low, x.high) for x in found]))
     if several:
@@ -46,7 +60,9 @@ def _summary(comparison: Comparison, found: list[Line]) -> list[Column]:
         columns.append(Column(title, [show(key, line.values[key]) for line in found]))
     if comparison.counted:
         counts = [
-            "" if line.kind == LIMIT_KIND else show("instructions", line.values["instructions"])
+            ""
+            if line.kind in (LIMIT_KIND, RECORDED_KIND)
+            else show("instructions", line.values["instructions"])
             for line in found
         ]
         columns.append(Column("instr.", counts))
@@ -59,7 +75,7 @@ def _by_trace(comparison: Comparison, found: list[Line]) -> list[Column]:
         cells = []
         for result in comparison.of_governor(line.label):
             worse = is_worse(comparison, result) and line.kind != LIMIT_KIND
-            cells.append("!" * worse + show("regret", result.regret))
+            cells.append("!" * worse + show_regret(result))
         columns.append(Column(line.label, cells))
     return columns
 
@@ -74,6 +90,8 @@ def show_tables(comparison: Comparison) -> None:
     where = f"over {len(sources)} recordings" if several else f"on {sources[0].label}"
     kinds = [line.kind for line in found]
     rules = {kinds.index(kind) for kind in (BEST_KIND, LIMIT_KIND) if kind in kinds}
+    if RECORDED_KIND in kinds:
+        rules.add(first_replayed(comparison, found))
     title = f"Governors {where}, the least regret first"
     print_columns(out, title, _summary(comparison, found), rules)
     if several:

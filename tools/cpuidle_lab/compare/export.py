@@ -10,19 +10,21 @@ from cpuidle_lab.base.files import Foreign, headed
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.charts import lost_by_length
-from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, values
+from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, untold, values
 from cpuidle_lab.compare.model import Comparison, Result, Source
 from cpuidle_lab.figures import withheld
 from cpuidle_lab.recording.columns import describe
 
 
-def _source(source: Source) -> dict[str, Any]:
+def _source(comparison: Comparison, source: Source) -> dict[str, Any]:
     return {
         "trace": source.label,
         "file": str(source.path),
         "kind": source.kind,
         "kernel": source.kernel,
         "intervals": source.intervals,
+        "recorders": source.recorders,
+        "untold": [list(pair) for pair in untold(comparison, source)],
         "shares": source.shares,
         "withheld": withheld.above(source.shares),
         "integrity": asdict(source.integrity),
@@ -41,6 +43,7 @@ def _result(result: Result) -> dict[str, Any]:
         "played_by": result.governor,
         "metrics": values(result),
         "broken": result.broken,
+        "needs_timers": result.untimed,
         "states": list(outcome.table.names),
         "entries": outcome.entries[:count].tolist(),
         "chosen_ideal": outcome.heat[:count, :count].tolist(),
@@ -68,7 +71,7 @@ def as_json(comparison: Comparison, end: str) -> dict[str, Any]:
         "start": comparison.start,
         "end": end,
         "headline": headline(comparison),
-        "traces": [_source(source) for source in comparison.sources],
+        "traces": [_source(comparison, source) for source in comparison.sources],
         "summary": [asdict(line) for line in lines(comparison)],
         "results": [_result(result) for result in comparison.results.values()],
         "notes": notes(comparison),

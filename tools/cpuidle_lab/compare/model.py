@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
@@ -18,15 +19,26 @@ from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
-from cpuidle_lab.figures.cpu_idle import NOTE, Untimed, facts
+from cpuidle_lab.figures.cpu_idle import NOTE, Untimed
+from cpuidle_lab.figures.told import DRAWN, FAR, Told
 from cpuidle_lab.recording import columns
-from cpuidle_lab.recording.columns import CPU_IDLE, Recording
+from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
-from cpuidle_lab.recording.trace import ENTERED, Integrity, name_notes
-from cpuidle_lab.replay import instructions
-from cpuidle_lab.replay.candidates import BEST_KIND, BEST_MAINLINE, MAINLINE, Candidate
+from cpuidle_lab.recording.trace import ENTERED, Integrity, name_notes, twin_notes
+from cpuidle_lab.replay import instructions, recorded
+from cpuidle_lab.replay.candidates import (
+    BAYES,
+    BEST_KIND,
+    BEST_MAINLINE,
+    MAINLINE,
+    ORACLE,
+    RECORDED_KIND,
+    Candidate,
+)
 from cpuidle_lab.replay.engine import Outcome, counterfactual
+from cpuidle_lab.replay.recorded import RECORDED
 from cpuidle_lab.states.costs import model_of
+from cpuidle_lab.states.linux_source import series
 from cpuidle_lab.states.table import CpuTable, StateTable
 
 _T = TypeVar("_T")
@@ -49,6 +61,7 @@ class Source:
         intervals: exogenous intervals in it.
         shares: what a regret leaves out or guesses: kind of `withheld`, %.
         denied: idle states that were entered though the limits did not allow them.
+        recorders: names of the governors that recorded, "" where nothing tells; none of a stream.
     """
 
     path: Path
@@ -60,6 +73,12 @@ class Source:
     intervals: int
     shares: dict[str, float]
     denied: list[str]
+    recorders: list[str]
+
+    def is_recorder(self, label: str) -> bool:
+        """Tell whether a governor is the one that recorded: its name and, of a kernel's, series."""
+        name, _, version = label.partition("@")
+        return self.recorders == [name] and (not version or version == series(self.kernel))
 
 
 @dataclass
@@ -71,10 +90,13 @@ class Result:
         label: of the governor.
         kind: of the governor, see spec.
         governor: whose result it is: differs from `label` for the best mainline governor.
-        outcome: what it came to.
+        outcome: what it came to; where sleep lengths were told in two ways, with the drawn ones.
+        far: likewise, with those that are far; None where all are known.
         instructions: of a decision; None if not counted.
         worst: where most was lost.
         withheld: the recording leaves out or guesses too much for a regret.
+        untimed: it needs timers, of which the recording tells nothing.
+        joint: of the best mainline governor, which may be either: its span.
         broken: rules of `invariants` that the figures break.
     """
 
@@ -85,19 +107,31 @@ class Result:
     outcome: Outcome
     instructions: float | None = None
     worst: list[Bad] = field(default_factory=list)
+    far: Outcome | None = None
     withheld: bool = False
+    untimed: bool = False
+    joint: tuple[float, float] | None = None
     broken: list[str] = field(default_factory=list)
 
     @property
-    def regret(self) -> float | None:
-        """Idle-energy regret in percent, None where it is unknown, withheld or contradicts itself.
+    def span(self) -> tuple[float, float] | None:
+        """Least and greatest regret, in percent; None where it is unknown or contradicts itself.
 
-        It is 0 where floating point left a trace of something else.
+        They differ where sleep lengths are not known. A regret is 0 where floating point left a
+        trace of something else.
         """
-        value = self.outcome.regret
-        if value is None or self.withheld or self.broken:
+        if self.withheld or self.untimed or self.broken:
             return None
-        return 0.0 if abs(value) < _SAME else value
+        if self.joint:
+            return self.joint
+        known = [one.regret for one in (self.outcome, self.far) if one]
+        values = [0.0 if abs(value) < _SAME else value for value in known if value is not None]
+        return (min(values), max(values)) if values else None
+
+    @property
+    def regret(self) -> float | None:
+        """Idle-energy regret in percent, the middle of its span; None where there is none."""
+        return sum(self.span) / 2 if self.span else None
 
 
 @dataclass
@@ -211,21 +245,64 @@ def _all(pool: ThreadPoolExecutor, work: _Work, jobs: Sequence[Future[_T]]) -> l
     return [job.result() for job in jobs]
 
 
+def _ways(recording: Recording) -> list[Recording]:
+    """Return how a recording is told to governors: in two ways where it leaves much open."""
+    if recording.kind == CPU_IDLE:
+        return [Untimed(recording)]
+    if recording.kind == INTERRUPTS:
+        return [Told(recording, way) for way in (DRAWN, FAR)]
+    return [recording]
+
+
+def _needs_timers(recording: Recording, candidate: Candidate, outcome: Outcome) -> bool:
+    """Tell whether a governor's result depends on timers that a recording does not tell."""
+    if recording.kind != CPU_IDLE or candidate.label == ORACLE:
+        return False
+    return outcome.asked > 0 or candidate.label == BAYES
+
+
 def _compare(
     recording: Recording,
-    trace: str,
+    source: Source,
     work: _Work,
     pool: ThreadPoolExecutor,
     done: Callable[[int], None],
 ) -> list[Result]:
-    jobs = [pool.submit(work.replay, recording, item, done) for item in work.candidates]
-    pairs = _all(pool, work, jobs)
-    found = zip(work.candidates, pairs, strict=True)
-    bad = with_inputs(recording, {item.label: lost for item, (_, lost) in found})
-    return [
-        Result(trace, item.label, item.kind, item.label, outcome, worst=bad[item.label])
-        for item, (outcome, _) in zip(work.candidates, pairs, strict=True)
+    ways = [
+        [pool.submit(work.replay, told, item, done) for item in work.candidates]
+        for told in _ways(recording)
     ]
+    first, *more = [_all(pool, work, jobs) for jobs in ways]
+    lost_by = {item.label: lost for item, (_, lost) in zip(work.candidates, first, strict=True)}
+    fact = _recorded(recording, source, work.bad)
+    told = _ways(recording)[0]
+    bad = with_inputs(told, lost_by | ({RECORDED: fact[1]} if fact else {}))
+    found = [
+        Result(
+            source.label, RECORDED, RECORDED_KIND, ", ".join(source.recorders) or "unknown",
+            fact[0], worst=bad[RECORDED],
+        )
+    ] if fact else []  # fmt: skip
+    for n, item in enumerate(work.candidates):
+        outcome = first[n][0]
+        found.append(
+            Result(
+                source.label, item.label, item.kind, item.label, outcome, worst=bad[item.label],
+                far=more[0][n][0] if more else None,
+                untimed=_needs_timers(recording, item, outcome),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _recorded(recording: Recording, source: Source, bad: int) -> tuple[Outcome, list[Place]] | None:
+    """Return what the recorded decisions came to, and the worst; None of a stream, without any."""
+    if recording.kind == SYNTH:
+        return None
+    outcome = recorded.outcome(_ways(recording)[0], choices=bad > 0)
+    found = places(outcome.choices, bad) if bad else []
+    outcome.choices = {}
+    return outcome, found
 
 
 def _best_mainline(results: Sequence[Result]) -> Result | None:
@@ -234,6 +311,10 @@ def _best_mainline(results: Sequence[Result]) -> Result | None:
     if len(known) < len(MAINLINE):
         return None
     best = min(known, key=lambda item: math.inf if item.regret is None else item.regret)
+    spans = [item.span for item in known if item.span]
+    joint = (min(low for low, _ in spans), min(high for _, high in spans)) if spans else None
+    untimed = any(item.untimed for item in known)
+    best = replace(best, joint=joint, untimed=untimed)
     return replace(best, label=BEST_MAINLINE, kind=BEST_KIND)
 
 
@@ -245,9 +326,7 @@ def _open(
         raise UserError(f"{path}: holds no idle interval")
     if recording.kind == CPU_IDLE and not recording.state_tables:
         raise UserError(f"{path}: does not tell the idle states; give them with --machine")
-    if recording.kind == CPU_IDLE:
-        recording = Untimed(recording)
-    share, names = _denied(recording)
+    share, names = _denied(_ways(recording)[0])
     return Source(
         path,
         label,
@@ -256,9 +335,24 @@ def _open(
         recording.state_tables,
         recording.integrity,
         _intervals(recording),
-        _shares(recording, share),
+        _shares(_ways(recording)[0], share),
         names,
+        _recorders(recording),
     ), recording
+
+
+def _recorders(recording: Recording) -> list[str]:
+    """Return the names of the governors that decided; none where nothing tells."""
+    if recording.kind == SYNTH:
+        return []
+    names = recording.symbols.get(("decision", "governor"), {})
+    if recording.kind == CPU_IDLE:  # its idle periods tell none
+        return list(names.values())
+    numbers: set[int] = set()
+    for cpu in recording.cpus:
+        for chunk in recording.intervals(cpu, ["governor"]):
+            numbers.update(np.unique(chunk["governor"]).tolist())
+    return [names[number] for number in sorted(numbers) if number in names]
 
 
 def _intervals(recording: Recording) -> int:
@@ -325,11 +419,20 @@ def check(result: Result, source: Source) -> list[str]:
     )
 
 
+_RANGES = (
+    "interrupts tell what ended its idle periods; regrets are ranges: once unknown sleep lengths "
+    "are drawn from those known nearby, once they are far; other figures are those with drawn ones"
+)
+
+
 def _remarks(recording: Recording, source: Source) -> list[str]:
     """Return what a reader must know of a recording; without regrets where they are withheld."""
-    missing = [*omissions(recording.stock or {}), *name_notes(recording.state_tables)]
-    if isinstance(recording, Untimed):
-        return [NOTE, facts(recording, source.shares), *missing]
+    tables = recording.state_tables
+    missing = [*omissions(recording.stock or {}), *name_notes(tables), *twin_notes(tables)]
+    if recording.kind == CPU_IDLE:
+        return [NOTE, *missing]
+    if recording.kind == INTERRUPTS:
+        return [_RANGES, *missing]
     said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path)
     stock = [stock_line(recording.stock)] if recording.stock else []
     return [*stock, *missing, *said]
@@ -370,13 +473,14 @@ def build(
             for path, label in zip(paths, labels(paths), strict=True):
                 opened.append(_open(path, label, given, stack))
                 done(1)
-        rows = sum(recording.rows("interval") for _, recording in opened)
+        rows = sum(len(_ways(one)) * one.rows("interval") for _, one in opened)
         total = rows * len(candidates)
         with meter("Replaying", total) as done:
             for source, recording in opened:
-                results += _compare(recording, source.label, work, pool, done)
+                results += _compare(recording, source, work, pool, done)
         if count:
-            _count(results, opened, work, pool, meter)
+            played = [item for item in results if item.kind != RECORDED_KIND]
+            _count(played, opened, work, pool, meter)
         with meter("Replaying the recorders themselves", len(opened)) as done:
             remarks = {}
             for source, recording in opened:
@@ -389,6 +493,7 @@ def build(
                 item.broken = check(item, source)
         best = _best_mainline([item for item in results if item.trace == source.label])
         results += [best] if best else []
+    results += _absent(results, opened)
     kinds = {item.label: item.kind for item in results}
     return Comparison(
         [source for source, _ in opened],
@@ -402,6 +507,19 @@ def build(
     )
 
 
+def _absent(results: Sequence[Result], opened: Sequence[tuple[Source, Recording]]) -> list[Result]:
+    """Return a result without figures for each stream beside recordings: none recorded it."""
+    has = {item.trace for item in results if item.kind == RECORDED_KIND}
+    return [
+        Result(
+            source.label, RECORDED, RECORDED_KIND, "",
+            Outcome(RECORDED, max(recording.state_tables.values(), key=lambda m: m.count)),
+        )
+        for source, recording in opened
+        if has and source.label not in has
+    ]  # fmt: skip
+
+
 def _count(
     results: list[Result],
     opened: list[tuple[Source, Recording]],
@@ -409,7 +527,7 @@ def _count(
     pool: ThreadPoolExecutor,
     meter: Meter,
 ) -> None:
-    recordings = {source.label: recording for source, recording in opened}
+    recordings = {source.label: _ways(recording)[0] for source, recording in opened}
     candidates = {item.label: item for item in work.candidates}
     for candidate in work.candidates:
         instructions.prepare(candidate.governor)

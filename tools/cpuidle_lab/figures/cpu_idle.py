@@ -5,7 +5,7 @@ Each idle period is an interval: what ended it (a timer, the tick, another CPU) 
 timer, no latency request and no tick is known either, so the governors are told that there is none.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,21 @@ class Untimed(Recording):
                     told[name] = np.full_like(told[name], TIME_MAX)
             yield {name: told[name] for name in columns or told}
 
+    def periods(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield each interval as the one idle period that it is."""
+        needed = ["first_seq", "start_ns", "length_ns", "index"]
+        for chunk in super().intervals(cpu, needed):
+            count = len(chunk["index"])
+            zero, never = np.zeros(count, np.uint8), np.full(count, TIME_MAX)
+            told = {
+                "seq": chunk["first_seq"], "interval": chunk["first_seq"],
+                "now_ns": chunk["start_ns"], "residency_ns": chunk["length_ns"],
+                "index": chunk["index"], "out_index": chunk["index"], "out_kind": zero + tr.ENTERED,
+                "latency_req_ns": never, "disabled": zero, "by_tick": zero,
+                "poll_time_limit": zero,
+            }  # fmt: skip
+            yield {name: told[name] for name in columns or told}
+
 
 def judge(table: StateTable, index: Array, residency_ns: Array) -> Columns:
     """Compare idle periods with the best possible state for each.
@@ -123,38 +138,6 @@ def judge(table: StateTable, index: Array, residency_ns: Array) -> Columns:
         "above": residency < target[states],
         "below": ideal > states,
     }
-
-
-def _sums(recording: Recording) -> dict[str, float]:
-    """Return the sums of what judge() finds of each period, and `periods`."""
-    found: dict[str, float] = {"periods": 0.0}
-    for cpu in recording.cpus:
-        for chunk in Recording.intervals(recording, cpu, ["index", "length_ns"]):
-            each = judge(recording.state_tables[cpu], chunk["index"], chunk["length_ns"])
-            for name, values in each.items():
-                found[name] = found.get(name, 0.0) + float(values.sum())
-            found["periods"] += len(chunk["index"])
-    return found
-
-
-def facts(recording: Untimed, shares: Mapping[str, float]) -> str:
-    """Return what the recorded governor came to, in one sentence.
-
-    Args:
-        recording: its idle periods.
-        shares: of the recording, by the kinds of `withheld`.
-    """
-    sums = _sums(recording)
-    if not sums.get("oracle_pj"):
-        return "the recorded governor: no idle period"
-    short = withheld.percent(sums["short"], sums["periods"])
-    known = f"{100 * (sums['cost_pj'] / sums['oracle_pj'] - 1):.1f} %"
-    regret = "unknown" if withheld.above({**shares, withheld.SHORT: short}) else known
-    above, below = (100 * sums[name] / sums["periods"] for name in ("above", "below"))
-    return (
-        f"the recorded governor, against the best state for each idle period: regret {regret}, "
-        f"above {above:.1f} %, below {below:.1f} %"
-    )
 
 
 def idle_periods(trace: Trace) -> pl.DataFrame:

@@ -16,6 +16,7 @@ MAINLINE = (f"menu@{NEWEST}", f"teo@{NEWEST}")
 BEST_MAINLINE = "best mainline"
 
 OWN_KIND, MAINLINE_KIND, BEST_KIND, LIMIT_KIND = "project", "mainline", "best mainline", "limit"
+RECORDED_KIND = "recorded"
 
 
 @dataclass(frozen=True)

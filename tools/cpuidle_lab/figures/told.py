@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Recordings of which not all sleep lengths are known, told to governors in two ways.
+
+What both ways agree on does not depend on what is unknown. docs/stock.md says why these two.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from cpuidle_lab.recording import sleeps
+from cpuidle_lab.recording.causes import KNOWN
+from cpuidle_lab.recording.columns import UNKNOWN, Columns, Recording
+
+DRAWN, FAR = "drawn", "far"
+
+
+class Told(Recording):
+    """Stands for a recording of the kind INTERRUPTS whose sleep lengths are all told.
+
+    Args:
+        recording: the recording.
+        way: DRAWN: those that are not known are drawn from those nearby; FAR: they are far.
+    """
+
+    def __init__(self, recording: Recording, way: str) -> None:
+        self.__dict__.update(recording.__dict__)
+        self.way = way
+
+    def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the intervals of a CPU, each with a sleep length."""
+        lengths = self.frames("sleep", cpu)
+        for chunk in super().intervals(cpu, columns):
+            sleep = next(lengths)
+            told = dict(chunk)
+            known = sleep["known"].to_numpy() == KNOWN
+            if "timer_ns" in told:
+                least = sleep["least_ns"].to_numpy()
+                drawn = sleep["drawn_ns"].to_numpy()
+                guess = drawn if self.way == DRAWN else sleeps.far(least, known)
+                told["timer_ns"] = np.where(known, told["timer_ns"], guess)
+            if "flags" in told:
+                told["flags"] = told["flags"] & np.uint8(0xFF ^ UNKNOWN)
+            yield told
