@@ -5,6 +5,12 @@ SCRIPT = r"""#!/bin/sh
 # Records idle decisions of an unmodified kernel, as root, with trace-cmd alone:
 #   sudo sh record.sh SECONDS FILE
 # Then, on any machine: cpuidle-lab compare FILE
+#
+# A report to linux-pm has a trace of cpu_idle, irq and ipi events. With the next events it tells
+# what ended each idle period, and most sleep lengths; x86 needs -e irq_vectors, too:
+#   trace-cmd record -C mono -e power:cpu_idle -e power:cpu_idle_miss -e irq:irq_handler_entry \
+#       -e irq:irq_handler_exit -e irq:softirq_raise -e ipi -e timer:hrtimer_start \
+#       -e timer:hrtimer_cancel -e power:pm_qos_update_request sleep 60
 seconds=${1:-60} file=${2:-trace.dat}
 tracing=/sys/kernel/tracing cpus=/sys/devices/system/cpu group=cil_p$$
 

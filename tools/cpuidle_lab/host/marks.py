@@ -37,7 +37,7 @@ POLLING = ("POLL", "snooze")
 NO_REQUEST = -1
 
 # Ways in which the events of a recording tell the figures of a governor.
-PROBES, EVENTS, CPU_IDLE = "probes", "events", "cpu_idle"
+PROBES, EVENTS, INTERRUPTS, CPU_IDLE = "probes", "events", "interrupts", "cpu_idle"
 
 
 def plain(name: str) -> str:

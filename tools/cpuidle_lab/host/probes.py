@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.machine import TRACEFS, Machine, parse_version
-from cpuidle_lab.host.marks import CPU_IDLE, EVENTS, PROBES
+from cpuidle_lab.host.marks import CPU_IDLE, EVENTS, INTERRUPTS, PROBES
 from cpuidle_lab.host.sysfs import why
 from cpuidle_lab.host.unfinished import is_alive
 
@@ -57,6 +57,19 @@ KERNEL_EVENTS: tuple[tuple[str, str], ...] = (
     ("power:dev_pm_qos_remove_request", _OF_CPU),
     SWITCH,
 )
+# Events that tell what ends idle periods where neither probes nor timers are there; irq_vectors is
+# x86's, and hrtimers tell most of what interrupts leave open.
+CAUSE_EVENTS: tuple[tuple[str, str], ...] = (
+    ("power:cpu_idle", ""),
+    ("irq:irq_handler_entry", ""),
+    ("irq:irq_handler_exit", ""),
+    ("irq:softirq_raise", ""),
+    ("irq_vectors", ""),
+    ("ipi", ""),
+    ("timer:hrtimer_start", ""),
+    ("timer:hrtimer_cancel", ""),
+    ("power:pm_qos_update_request", ""),
+)
 # Event that helps where there are no probes: the next expiry of the clock's device.
 DEVICE = ("timer:hrtimer_rearm", "")
 
@@ -82,7 +95,7 @@ class Way:
     """Way to make a recording.
 
     Attributes:
-        name: stock.PROBES, EVENTS or CPU_IDLE.
+        name: stock.PROBES, EVENTS, INTERRUPTS or CPU_IDLE.
         why: what keeps the machine from a better one, "" if nothing does.
         events: arguments of trace-cmd.
     """
@@ -207,4 +220,8 @@ def best_way(machine: Machine, probes: Probes) -> Way:
         return Way(PROBES, "", ("-e", probes.group, *events))
     if SWITCH[0] in events and "timer:tick_stop" in events:
         return Way(EVENTS, reason, tuple(events + kernel_events(machine, (DEVICE,))))
-    return Way(CPU_IDLE, f"{reason}, and it lacks events of timers", tuple(events))
+    why = f"{reason}, and it lacks events of timers"
+    causes = kernel_events(machine, CAUSE_EVENTS)
+    if "irq:irq_handler_entry" in causes:
+        return Way(INTERRUPTS, why, tuple(causes))
+    return Way(CPU_IDLE, why, tuple(events))
