@@ -25,7 +25,7 @@ from cpuidle_lab.crossval.pairs import Pair
 from cpuidle_lab.crossval.parts import Part, parts
 from cpuidle_lab.crossval.plan import GOVERNORS
 from cpuidle_lab.host.marks import EVENTS, PROBES
-from cpuidle_lab.host.probes import DEVICE, KERNEL_EVENTS
+from cpuidle_lab.host.probes import CAUSE_EVENTS, DEVICE, KERNEL_EVENTS
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session, stock_start
 from cpuidle_lab.recording import columns
@@ -37,7 +37,7 @@ from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.linux_source import series
 from cpuidle_lab.states.table import StateTable
 from experiments import proofs
-from tests.proofs.stock import costs, predict
+from tests.proofs.stock import costs, predict, ranges
 
 EXAMPLES = {
     "": "",
@@ -45,6 +45,7 @@ EXAMPLES = {
     "-o build/stock": "keep the traces there",
     "--traces build/stock/*.dat": "judge them again; boot nothing",
     "--costs --kernels 6.12": "bytes and instructions of each way",
+    "--interrupts": "by the causes of wake-ups: ranges of regret beside the facts",
 }
 
 FULL = "full"
@@ -137,7 +138,23 @@ class Row:
 # ---- Recording ----
 
 
-def script(names: Sequence[str], recorders: Sequence[str], seconds: int) -> str:
+# Softirqs of the tick are needed besides RCU's.
+_SOFTIRQS = "irq:softirq_raise"
+
+
+def _events(interrupts: bool) -> list[tuple[str, str]]:
+    """Return the events of a recording with their filters."""
+    found = [(OUR_EVENTS, ""), DEVICE, *KERNEL_EVENTS]
+    if not interrupts:
+        return found
+    known = {event for event, _ in found}
+    more = [each for each in CAUSE_EVENTS if each[0] not in known]
+    return [(event, "" if event == _SOFTIRQS else only) for event, only in found] + more
+
+
+def script(
+    names: Sequence[str], recorders: Sequence[str], seconds: int, interrupts: bool = False
+) -> str:
     """Return the guest's script: both ways at once, governor by governor."""
     phases = [
         workloads.find(name).phase(recorder, seconds, 42, GOVERNORS.get(recorder, ()))
@@ -146,7 +163,7 @@ def script(names: Sequence[str], recorders: Sequence[str], seconds: int) -> str:
         for name in names
     ]
     session = Session(MACHINE, phases, (OUR_EVENTS,)).script().splitlines()
-    begin = stock_start(MACHINE, 781, ((OUR_EVENTS, ""), DEVICE, *KERNEL_EVENTS))
+    begin = stock_start(MACHINE, 781, _events(interrupts))
     at = next(n for n, line in enumerate(session) if line.startswith("trace_start"))
     return "\n".join([*session[:at], *begin, *session[at + 1 :]])
 
@@ -156,7 +173,7 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
     names = args.workloads.split(",") if args.workloads else list(workloads.WORKLOADS)
     recorders = args.governors.split(",")
     boot = LabRun(
-        script=script(names, recorders, args.duration),
+        script=script(names, recorders, args.duration, args.interrupts),
         kernel=kernel,
         cpus=cpus,
         memory_mib=3072,
@@ -460,9 +477,22 @@ def measure_costs(args: argparse.Namespace) -> int:
     return 0
 
 
+def judge_ranges(args: argparse.Namespace, given: Sequence[tuple[Path, int]]) -> int:
+    """Judge recordings by the causes of wake-ups, show, return the exit code."""
+    rows = [row for path, cpus in given for row in ranges.judge(path, cpus)]
+    met = ranges.targets(rows)
+    if args.json:
+        print(json.dumps(ranges.as_json(rows, met), indent=2))
+    else:
+        ranges.show(rows, met)
+    return 0 if all(held for held, _ in met) else 1
+
+
 def _boots(args: argparse.Namespace) -> list[tuple[str, int]]:
     if args.kernels:
         return [(kernel, args.cpus) for kernel in args.kernels.split(",")]
+    if args.interrupts:
+        return list(ranges.BOOTS)
     return [("6.1", 1), ("6.12", 1), ("7.2", 1), ("6.12", 4)]
 
 
@@ -482,6 +512,8 @@ def run(args: argparse.Namespace) -> int:
             args.output.mkdir(parents=True, exist_ok=True)
             for path, _ in given:
                 shutil.copy(path, args.output)
+        if args.interrupts:
+            return judge_ranges(args, given)
         for path, cpus in given:
             read = read_ways(path)
             rows += judge(read, cpus)
@@ -512,4 +544,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="governors that decide; gate: the kernel's menu (default: %(default)s)")  # fmt: skip
     add("--duration", type=int, default=1, metavar="S", help="of each phase (default: 1)")
     add("--traces", type=Path, nargs="+", help="judge these traces; boot nothing")
+    add(
+        "--interrupts",
+        action="store_true",
+        help="judge by the causes of wake-ups; 6.1 with one CPU, 6.12 and 7.2 with 1, 2 and 4",
+    )
     add("--costs", action="store_true", help="measure bytes and instructions instead")

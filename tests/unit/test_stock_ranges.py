@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judgement of recordings of interrupts: coverage, orders, and phases."""
+
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.figures.told import DRAWN, FAR, Told
+from cpuidle_lab.recording import columns
+from cpuidle_lab.recording.phases import Phase
+from tests.proofs.stock import ranges
+from tests.unit.interrupts import Arm, write
+from tests.unit.kernel_events import MS
+
+Spans = dict[str, tuple[float, float]]
+
+
+def row(facts: dict[str, float], spans: Spans) -> ranges.Row:
+    return ranges.Row("interrupts", "6.12.9", 1, "idle", "teo", facts=facts, ranges=spans)
+
+
+@pytest.mark.parametrize(
+    ("facts", "spans", "met"),
+    [
+        ({"menu": 10, "teo": 20}, {"menu": (9, 11), "teo": (18, 22)}, [True, True, True]),
+        ({"menu": 30, "teo": 20}, {"menu": (9, 11), "teo": (18, 22)}, [False, False, True]),
+        ({"menu": 10, "teo": 20}, {"menu": (9, 19), "teo": (18, 22)}, [True, True, False]),
+        # Nearer than they need to be told.
+        ({"menu": 18, "teo": 20}, {"menu": (9, 19), "teo": (18, 22)}, [True, True, False]),
+    ],
+)
+def test_targets_of_ranges(facts: dict[str, float], spans: Spans, met: list[bool]) -> None:
+    found = [held for held, _ in ranges.targets([row(facts, spans)])]
+    assert found[:2] == met[:2]
+    far = abs(facts["menu"] - facts["teo"]) > ranges.APART
+    assert not far or found[2] == met[2]
+
+
+def test_a_phase_of_a_told_recording_is_replayed_alone(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    middle = cpu.now
+    for n in range(50):
+        (cpu.timer if n % 2 else cpu.device)(300_000 + 1000 * n)
+    with columns.opened(write(tmp_path / "a.dat", cpu)) as recording:
+        parts = [
+            ranges.Slice(Told(recording, way), Phase("teo", "idle", middle, cpu.now + MS))
+            for way in (DRAWN, FAR)
+        ]
+        assert [part.rows("interval", 0) for part in parts] == [50, 50]
+        regrets, chosen = zip(*(ranges._frame(part, "wteo") for part in parts), strict=True)
+    assert all(regret >= 0 for regret in regrets)
+    assert all(frame["ts"].min() >= middle for frame in chosen)
+    assert ranges._alike(chosen[0], chosen[0], 0) == 1.0
