@@ -13,11 +13,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import commands
+from cpuidle_lab.base import memory
 from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, USAGE, UserError, printable
 from cpuidle_lab.base.files import inputs
 from cpuidle_lab.base.suggestions import did_you_mean
@@ -38,8 +40,9 @@ ENDINGS = (
 )
 
 # Commands under their headings, in the order of the list; others come last.
+A_MACHINE = "a machine"
 GROUPS = (
-    ("a machine", ("doctor", "calibrate", "capture", "dump", "diff", "watch", "ab", "evacuate")),
+    (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "diff", "watch", "ab", "evacuate")),
     ("recordings", ("report", "compare", "replay", "crossval", "tune", "export", "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf")),
@@ -192,6 +195,11 @@ def is_enough(args: argparse.Namespace) -> bool:
     return packages is not None and all(find_spec(name) for name in packages(args))
 
 
+def bound_of(command: Command) -> AbstractContextManager[None]:
+    """Return the bound of a command's memory; none of those whose machine must stay as idle."""
+    return nullcontext() if command.NAME in dict(GROUPS)[A_MACHINE] else memory.bounded()
+
+
 def named_inputs(args: argparse.Namespace) -> Iterator[Path]:
     """Yield the files and directories that a command line names, those of outputs apart."""
     for name, value in vars(args).items():
@@ -253,7 +261,7 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
             raise
         if enter and not is_enough(args):
             enter()
-        with sigterm_interrupts(), inputs(named_inputs(args)):
+        with sigterm_interrupts(), bound_of(args.subcommand), inputs(named_inputs(args)):
             code: int = args.subcommand.run(args)
         sys.stdout.flush()
         return code

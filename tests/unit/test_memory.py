@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A command that takes too much memory ends with one sentence, with all that it has started."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.base import memory
+
+HEAD = """\
+import subprocess, sys, time
+from cpuidle_lab.base import memory
+memory.free_bytes = lambda: memory.taken_bytes() * 4 // 3 + (64 << 20)
+fill = 'held = b"x" * (256 << 20); import time; time.sleep(60)'
+"""
+# The process itself, and a process that it has started.
+GROWTH = {
+    "own": "with memory.bounded(): exec(fill)",
+    "child": "with memory.bounded(): subprocess.run([sys.executable, '-c', fill])",
+}
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join(filter(None, sys.path))
+    return subprocess.run(
+        [sys.executable, "-c", HEAD + script],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+
+
+@pytest.mark.parametrize("whose", GROWTH)
+def test_too_much_memory_is_one_sentence(whose: str) -> None:
+    done = run(GROWTH[whose])
+    assert done.returncode == 1
+    assert done.stderr.startswith("cpuidle-lab: error: this needs more than 0.")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_enough_memory_is_not_bounded() -> None:
+    done = run("with memory.bounded(): time.sleep(0.2)\nprint('done')")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_descendants_are_counted() -> None:
+    child = subprocess.Popen(["sh", "-c", "sleep 50 & wait"])
+    try:
+        while len(found := memory.descendants(os.getpid())) < 2:
+            time.sleep(0.01)
+        assert child.pid in found
+    finally:
+        for pid in memory.descendants(os.getpid()):
+            os.kill(pid, 9)
+        child.wait()
+
+
+def test_no_process_is_bounded_where_nothing_tells_what_is_free(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(memory, "_PROC", tmp_path)
+    assert memory.free_bytes() == 0
+    with memory.bounded():
+        pass

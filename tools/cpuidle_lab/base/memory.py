@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A bound of the memory of a command: three quarters of what was free at its start.
+
+A thread reads what the process and its descendants have touched. Limits of the kernel (setrlimit)
+count address space, most of which libraries only reserve; beyond them polars ends the process
+without a sentence.
+"""
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cpuidle_lab.base.errors import FAILURE
+
+SHARE = 0.75
+
+# Memory is filled at some GB a second at most.
+_LOOK_S = 0.1
+
+_PROC = Path("/proc")
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    """Return a line of a file of /proc in bytes; 0 where there is none."""
+    with suppress(OSError):
+        if found := re.search(rf"^{name}:\s+(\d+) kB", path.read_text(), re.MULTILINE):
+            return 1024 * int(found[1])
+    return 0
+
+
+def free_bytes() -> int:
+    """Return the memory that is free, or that the kernel can free without swapping."""
+    return _kilobytes(_PROC / "meminfo", "MemAvailable")
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have."""
+    found = []
+    for path in (_PROC / str(pid) / "task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, path.read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def taken_bytes() -> int:
+    """Return the memory of this process and its descendants that the kernel cannot take back."""
+    pid = os.getpid()
+    every = [pid, *descendants(pid)]
+    return sum(_kilobytes(_PROC / str(one) / "status", "RssAnon") for one in every)
+
+
+def _end(limit: int, free: int) -> None:
+    """End this process and its descendants; what was being written is swept by the next one."""
+    for pid in descendants(os.getpid()):
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    cursor = _SHOW_CURSOR if sys.stderr.isatty() else ""
+    message = (
+        f"{cursor}cpuidle-lab: error: this needs more than {limit / 1e9:.1f} GB of memory, three "
+        f"quarters of the {free / 1e9:.1f} GB that were free; free some, or give less at once\n"
+    )
+    with suppress(OSError):
+        os.write(2, message.encode())
+    os._exit(FAILURE)
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """End the process with one sentence where what follows takes too much memory.
+
+    Nothing is bounded where /proc does not tell what is free.
+    """
+    free = free_bytes()
+    limit = int(SHARE * free)
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK_S):
+            if taken_bytes() > limit:
+                _end(limit, free)
+
+    watcher = threading.Thread(target=watch, name="memory", daemon=True)
+    if free:
+        watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if free:
+            watcher.join()
