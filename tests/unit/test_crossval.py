@@ -96,6 +96,30 @@ def test_phases_are_recordings_of_their_own(tmp_path: Path) -> None:
             assert int(intervals["periods"].sum()) == len(periods["now_ns"])
 
 
+def test_phases_are_the_same_held_and_read_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of a recording end within phases, and a phase within a part."""
+    monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 300)
+    path = record(tmp_path / "a.dat", *BOTH, *BOTH)
+    with columns.opened(path) as recording:
+        assert len(recording.parts["period"]) > 2 * len(recording.cpus)
+        pairs = list(zip(parts.parts(recording, path), parts.whole(recording, path), strict=True))
+        assert len(pairs) == 4
+        for held, streamed in pairs:
+            assert (held.count, held.judged) == (streamed.count, streamed.judged)
+            for cpu in held.cpus:
+                assert held.last_seq(cpu) == streamed.last_seq(cpu)
+                for kept, read_again in zip(
+                    held.kept[cpu],
+                    (streamed.intervals(cpu), streamed.periods(cpu)),
+                    strict=True,
+                ):
+                    again = columns.joined(list(read_again))
+                    assert len(again) > 10
+                    assert all(np.array_equal(kept[name], again[name]) for name in again)
+
+
 def test_tunables_name_the_recorder(tmp_path: Path) -> None:
     """The synthetic recordings say learning_rate=50 and half_life_ms=0, which are not defaults."""
     _, wteo = read(record(tmp_path / "a.dat", *BOTH))
@@ -146,7 +170,7 @@ def test_without_the_module_each_phase_begins_afresh(tmp_path: Path) -> None:
     path = kernel.write(tmp_path / "a.dat")
     found = read(path)
     assert [part.recorder.label for part in found] == ["teo_ng", "wteo", "wteo"]
-    assert all(part.count > 0 and not len(part.before[0].columns()["flags"]) for part in found)
+    assert all(part.count > 0 and not [*part.before[0].chunks()] for part in found)
     with columns.opened(path) as recording, pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "phases_of", lambda *_: [])
         with pytest.raises(UserError, match="several governors"):

@@ -15,8 +15,7 @@ def play_before(run: Run, part: Part, cpu: int, start: int | None = None) -> Non
         cpu: one of its CPUs.
         start: number of the first decision to play; None: all.
     """
-    before = part.before[cpu].columns(start)
-    if len(before["flags"]):
+    for before in part.before[cpu].chunks(start):
         run.play({name: before[name] for name in INTERVAL_TYPES}, choices=False)
     run.forget_totals()
 
@@ -85,8 +84,7 @@ class Replay:
         for cpu in part.cpus:
             run = self._before(part, cpu)
             _count(run, part, cpu, outcome, choices=False)
-            last = int(part.kept[cpu][0]["first_seq"][-1])
-            self._runs[cpu] = run, part.before[cpu].start, last + 1
+            self._runs[cpu] = run, part.before[cpu].start, part.last_seq(cpu) + 1
         return outcome
 
     def _before(self, part: Part, cpu: int) -> Run:

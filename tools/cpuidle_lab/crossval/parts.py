@@ -2,7 +2,7 @@
 """The phases of a recording, each with the governor that decided in it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -20,8 +20,11 @@ from cpuidle_lab.recording.columns import (
     Columns,
     Recording,
     in_memory,
+    joined,
 )
+from cpuidle_lab.recording.columns.layout import Layout
 from cpuidle_lab.recording.phases import Phase, phases_of
+from cpuidle_lab.replay import engine, recorded
 from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.library import own
 from cpuidle_lab.replay.policies import is_program, policy_of
@@ -38,6 +41,75 @@ def _between(frame: pl.DataFrame, column: str, first: int, end: int) -> pl.DataF
 
 _SEQ_MAX = 2**63 - 1
 
+_PHASE = "tick_phase_ns"
+# Sorted columns, by table, and others that are looked through with them.
+_SORTED = {"interval": ("first_seq",), "period": ("ts", "seq")}
+_OTHERS = {"interval": (_PHASE,), "period": ()}
+# Columns that a replay of phases reads.
+_READ = {
+    "interval": ("first_seq", "periods", *engine.INTERVAL_TYPES),
+    "period": ("cpu", "seq", "ts", "governor", "hint_ns", *recorded.PERIOD_COLUMNS),
+}
+
+
+class _Table:
+    """The intervals or periods of a CPU, in memory or read part by part as they are needed."""
+
+    def __init__(self, recording: Recording, table: str, cpu: int, *, held: bool) -> None:
+        """Find out what each part holds.
+
+        Args:
+            recording: where they are.
+            table: "interval" or "period".
+            cpu: the CPU.
+            held: keep all columns in memory; else one part, with the columns that replay reads.
+        """
+        self._recording, self._table, self._cpu = recording, table, cpu
+        self._bounds: list[dict[str, tuple[int, int]]] = []
+        self._phases: list[int] = []
+        self._last: tuple[int, pl.DataFrame] | None = None
+        frames: list[pl.DataFrame] = []
+        needed = None if held else (*_SORTED[table], *_OTHERS[table])
+        for frame in recording.checked_frames(table, cpu, needed):
+            ends = {name: (int(frame[name][0]), int(frame[name][-1])) for name in _SORTED[table]}
+            self._bounds.append(ends)
+            if _PHASE in frame.columns:
+                known = frame[_PHASE].filter(frame[_PHASE] >= 0)
+                self._phases.append(int(known[0]) if known.len() else -1)
+            frames += [frame] * held
+        self._held = [self._filled(place, frame) for place, frame in enumerate(frames)]
+
+    @property
+    def last_ns(self) -> int:
+        """Time of the last period; 0 if there is none."""
+        return max((ends["ts"][1] for ends in self._bounds), default=0)
+
+    def between(self, column: str, first: int, end: int) -> Iterator[pl.DataFrame]:
+        """Yield the rows whose value of a sorted column is in [first, end)."""
+        for place, ends in enumerate(self._bounds):
+            low, high = ends[column]
+            if low < end and high >= first:
+                rows = _between(self._frame(place), column, first, end)
+                if rows.height:
+                    yield rows
+
+    def _frame(self, place: int) -> pl.DataFrame:
+        if self._held:
+            return self._held[place]
+        if self._last is None or self._last[0] != place:
+            names = _READ[self._table]
+            frame = self._recording.checked_part(self._table, self._cpu, place, names)
+            self._last = place, self._filled(place, frame)
+        return self._last[1]
+
+    def _filled(self, place: int, frame: pl.DataFrame) -> pl.DataFrame:
+        """Let the grid of the tick be known before the kernel told of it."""
+        if _PHASE not in frame.columns:
+            return frame
+        later = next((phase for phase in self._phases[place + 1 :] if phase >= 0), -1)
+        phase = pl.when(pl.col(_PHASE) >= 0).then(_PHASE)
+        return frame.with_columns(phase.backward_fill().fill_null(later).alias(_PHASE))
+
 
 @dataclass(frozen=True)
 class Before:
@@ -50,15 +122,15 @@ class Before:
         state: that state, as its bytes; nothing where the governor is the kernel's.
     """
 
-    intervals: pl.DataFrame
+    intervals: _Table
     start: int
     end: int
     state: bytes
 
-    def columns(self, start: int | None = None) -> Columns:
-        """Return them in memory: all, or those from a decision on."""
+    def chunks(self, start: int | None = None) -> Iterator[Columns]:
+        """Yield them in memory: all, or those from a decision on."""
         first = self.start if start is None else start
-        return in_memory(_between(self.intervals, "first_seq", first, self.end))
+        yield from map(in_memory, self.intervals.between("first_seq", first, self.end))
 
 
 @dataclass(frozen=True)
@@ -69,10 +141,36 @@ class _Rows:
         intervals, periods, config, state: as in a Parquet directory.
     """
 
-    intervals: pl.DataFrame
-    periods: pl.DataFrame
+    intervals: _Table
+    periods: _Table
     config: pl.DataFrame
     state: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Span:
+    """The intervals of a CPU in a phase, with their periods.
+
+    Attributes:
+        rows: where they are.
+        first, last: numbers of the first decisions of the first and of the last interval.
+        end: number of the first decision behind the last interval.
+    """
+
+    rows: _Rows
+    first: int
+    last: int
+    end: int
+
+    def intervals(self) -> Iterator[Columns]:
+        """Yield the intervals in memory."""
+        yield from map(in_memory, self.rows.intervals.between("first_seq", self.first, self.end))
+
+    def periods(self) -> Iterator[Columns]:
+        """Yield the decisions that were made in them, with their outcomes."""
+        mine = pl.col("interval").is_between(self.first, self.last)
+        for frame in self.rows.periods.between("seq", self.first, self.end):
+            yield in_memory(frame.filter(mine))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +184,7 @@ class Part:
         kernel: release of the kernel.
         state_tables: idle states by CPU.
         seconds: length of the phase.
-        kept: by CPU, its intervals and its periods in memory.
+        kept: by CPU, its intervals and its periods in memory; none where they are streamed.
         before: by CPU, the intervals from the last recorded state to the phase; none without the
             module.
     """
@@ -100,6 +198,10 @@ class Part:
     kept: dict[int, tuple[Columns, Columns]]
     before: dict[int, Before]
 
+    def last_seq(self, cpu: int) -> int:
+        """Return the number of the first decision of a CPU's last interval."""
+        return int(self.kept[cpu][0]["first_seq"][-1])
+
     @property
     def cpus(self) -> list[int]:
         """The CPUs that have intervals."""
@@ -108,12 +210,16 @@ class Part:
     @cached_property
     def count(self) -> int:
         """Number of intervals."""
-        return sum(len(intervals["flags"]) for intervals, _ in self.kept.values())
+        return sum(map(self._count, self.cpus))
+
+    def _count(self, cpu: int) -> int:
+        return sum(len(chunk["flags"]) for chunk in self.intervals(cpu, ["flags"]))
 
     @cached_property
     def judged(self) -> int:
         """Number of intervals that have a regret."""
-        return sum(int(has_regret(one).sum()) for one, _ in self.kept.values())
+        chunks = (one for cpu in self.cpus for one in self.intervals(cpu, ["length_ns", "flags"]))
+        return sum(int(has_regret(one).sum()) for one in chunks)
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
         """Yield the intervals of a CPU."""
@@ -127,7 +233,50 @@ class Part:
 
     def rows(self, _table: str, cpu: int | None = None) -> int:
         """Return the number of intervals of one CPU or of all."""
-        return self.count if cpu is None else len(self.kept[cpu][0]["flags"])
+        return self.count if cpu is None else self._count(cpu)
+
+
+@dataclass(frozen=True, eq=False)
+class Streamed(Part):
+    """A phase whose rows are read as they are asked for, as long as the recording is there.
+
+    Attributes:
+        spans: by CPU, its rows.
+    """
+
+    spans: dict[int, Span]
+
+    def last_seq(self, cpu: int) -> int:
+        """Return the number of the first decision of a CPU's last interval."""
+        return self.spans[cpu].last
+
+    @property
+    def cpus(self) -> list[int]:
+        """The CPUs that have intervals."""
+        return sorted(self.spans)
+
+    def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the intervals of a CPU."""
+        for chunk in self.spans[cpu].intervals():
+            yield {name: chunk[name] for name in columns or chunk}
+
+    def periods(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
+        """Yield the decisions of a CPU with their outcomes."""
+        for chunk in self.spans[cpu].periods():
+            yield {name: chunk[name] for name in columns or chunk}
+
+    def held(self) -> Part:
+        """Return the phase with its rows in memory."""
+        known = {one.name: getattr(self, one.name) for one in fields(Part)}
+        kept = {
+            cpu: (_whole(INTERVAL, span.intervals()), _whole(PERIOD, span.periods()))
+            for cpu, span in self.spans.items()
+        }
+        return Part(**(known | {"kept": kept}))
+
+
+def _whole(layout: Layout, chunks: Iterator[Columns]) -> Columns:
+    return joined([in_memory(pl.DataFrame(schema=layout)), *chunks])
 
 
 def has_regret(intervals: Columns) -> NDArray[np.bool_]:
@@ -162,22 +311,24 @@ def parts(recording: Recording, path: Path, *, hints: bool = False) -> list[Part
     Raises:
         UserError: it has no phases, lost events, or used hints.
     """
-    return list(_parts(recording, path, _rows(recording), hints))
+    rows = _rows(recording, held=True)
+    return [part.held() for part in _parts(recording, path, rows, hints)]
 
 
-def whole(recording: Recording, path: Path) -> Iterator[Part]:
+def whole(recording: Recording, path: Path) -> Iterator[Streamed]:
     """Yield the phases of a recording; without phases, all of it.
 
     Raises:
         UserError: as parts(), or several governors decided and nothing says when.
     """
-    rows = _rows(recording)
+    rows = _rows(recording, held=False)
     last = _last_ns(rows)
     if phases_of(recording.table("marker"), last + 1):
         yield from _parts(recording, path, rows, hints=False)
         return
     configs = recording.table("config").select("governor", "base", "tunables").n_unique()
-    governors = {n for one in rows.values() for n in one.periods["governor"].unique()}
+    everything = (recording.periods(cpu, ["governor"]) for cpu in recording.cpus)
+    governors = {n for every in everything for one in every for n in np.unique(one["governor"])}
     if configs != 1 or len(governors) > 1:
         raise UserError(f"{path}: has several governors, or tunables, and no phases")
     part = _part(recording, path, Phase(None, "", 0, last + 1), rows, hints=False)
@@ -185,7 +336,9 @@ def whole(recording: Recording, path: Path) -> Iterator[Part]:
         yield part
 
 
-def _parts(recording: Recording, path: Path, rows: dict[int, _Rows], hints: bool) -> Iterator[Part]:
+def _parts(
+    recording: Recording, path: Path, rows: dict[int, _Rows], hints: bool
+) -> Iterator[Streamed]:
     if recording.kind != TRACE:
         raise UserError(f"{path}: holds no decisions, only power:cpu_idle events")
     if not recording.integrity.complete:
@@ -202,12 +355,12 @@ def _parts(recording: Recording, path: Path, rows: dict[int, _Rows], hints: bool
         )
 
 
-def _rows(recording: Recording) -> dict[int, _Rows]:
+def _rows(recording: Recording, *, held: bool) -> dict[int, _Rows]:
     config, state = (recording.table(name).sort("seq") for name in ("config", "state"))
     return {
         cpu: _Rows(
-            _intervals(recording, cpu),
-            pl.concat([pl.DataFrame(schema=PERIOD), *recording.checked_frames("period", cpu)]),
+            _Table(recording, "interval", cpu, held=held),
+            _Table(recording, "period", cpu, held=held),
             config.filter(pl.col("cpu") == cpu),
             state.filter(pl.col("cpu") == cpu),
         )
@@ -216,60 +369,90 @@ def _rows(recording: Recording) -> dict[int, _Rows]:
 
 
 def _last_ns(rows: dict[int, _Rows]) -> int:
-    return max((int(str(one.periods["ts"].max() or 0)) for one in rows.values()), default=0)
+    return max((one.periods.last_ns for one in rows.values()), default=0)
 
 
-def _intervals(recording: Recording, cpu: int) -> pl.DataFrame:
-    intervals = pl.concat(
-        [pl.DataFrame(schema=INTERVAL), *recording.checked_frames("interval", cpu)]
-    )
-    phase = pl.when(pl.col("tick_phase_ns") >= 0).then("tick_phase_ns")
-    return intervals.with_columns(tick_phase_ns=phase.backward_fill().fill_null(-1))
+# Columns of a decision: its number, its governor and its CPU.
+_FIRST = ("seq", "governor", "cpu")
+
+
+@dataclass
+class _Decisions:
+    """The decisions of a CPU in a phase.
+
+    Attributes:
+        first: columns _FIRST of the first.
+        last: number of the last.
+        hinted: one had a latency hint.
+        governors: numbers of those that decided.
+    """
+
+    first: tuple[int, ...]
+    last: int
+    hinted: bool
+    governors: set[int]
+
+
+def _decisions(rows: _Rows, phase: Phase) -> _Decisions | None:
+    """Return the facts of a CPU's decisions in a phase; None if there are none."""
+    found: _Decisions | None = None
+    for frame in rows.periods.between("ts", phase.start_ns, phase.end_ns):
+        found = found or _Decisions(frame.select(_FIRST).row(0), 0, False, set())
+        found.last = int(frame["seq"][-1])
+        found.hinted |= bool((frame["hint_ns"] >= 0).any())
+        found.governors |= set(frame["governor"].unique())
+    return found
 
 
 def _part(
     recording: Recording, path: Path, phase: Phase, rows: dict[int, _Rows], hints: bool
-) -> Part | None:
-    kept: dict[int, tuple[Columns, Columns]] = {}
+) -> Streamed | None:
+    spans: dict[int, Span] = {}
     before: dict[int, Before] = {}
     recorder: Candidate | None = None
     for cpu, one in rows.items():
-        mine = _between(one.periods, "ts", phase.start_ns, phase.end_ns)
-        if not mine.height:
+        mine = _decisions(one, phase)
+        if mine is None:
             continue
-        if not hints and (mine["hint_ns"] >= 0).any():
+        if mine.hinted and not hints:
             raise UserError(f"{path}: {phase.workload} ran with latency hints")
-        first, last = int(mine["seq"][0]), int(mine["seq"][-1])
+        first = mine.first[0]
         start = first if recording.stock is not None else _checkpoint(one, first)
         if _governors(recording, one, mine, start) > 1:
             raise UserError(f"{path}: the governor changed while {phase.workload} ran")
-        inside = _between(one.intervals, "first_seq", first, last + 1)
-        if not inside.height:
+        span = _span(one, first, mine.last)
+        if span is None:
             continue
-        kept[cpu] = in_memory(inside), in_memory(_placed(one, inside["first_seq"]))
+        spans[cpu] = span
         recorder = recorder or _recorder(recording, path, one, mine)
         pieces = _between(one.state, "seq", start, start + 1).sort("offset")
         before[cpu] = Before(one.intervals, start, first, b"".join(pieces["data"].to_list()))
     if recorder is None:
         return None
-    return Part(
+    return Streamed(
         path,
         phase.workload,
         recorder,
         recording.kernel,
         recording.state_tables,
         (phase.end_ns - phase.start_ns) / 1e9,
-        kept,
+        {},
         before,
+        spans,
     )
 
 
-def _placed(rows: _Rows, intervals: pl.Series) -> pl.DataFrame:
-    """Return the decisions that were made in some intervals, given by their first decisions."""
-    later = rows.intervals["first_seq"].search_sorted(intervals[-1], "right")
-    end = rows.intervals["first_seq"][later] if later < rows.intervals.height else _SEQ_MAX
-    near = _between(rows.periods, "seq", intervals[0], end)
-    return near.filter(pl.col("interval").is_in(intervals.implode()))
+def _span(rows: _Rows, first: int, last: int) -> Span | None:
+    """Return the intervals that begin with one of the decisions from `first` to `last`, if any."""
+    numbers = [
+        (int(frame["first_seq"][0]), int(frame["first_seq"][-1]))
+        for frame in rows.intervals.between("first_seq", first, last + 1)
+    ]
+    if not numbers:
+        return None
+    begin, end = numbers[0][0], numbers[-1][1]
+    behind = next(rows.intervals.between("first_seq", end + 1, _SEQ_MAX), None)
+    return Span(rows, begin, end, _SEQ_MAX if behind is None else int(behind["first_seq"][0]))
 
 
 def _checkpoint(rows: _Rows, seq: int) -> int:
@@ -281,17 +464,17 @@ def _checkpoint(rows: _Rows, seq: int) -> int:
     return int(config["seq"][-1]) if config.height else seq
 
 
-def _governors(recording: Recording, rows: _Rows, mine: pl.DataFrame, start: int) -> int:
+def _governors(recording: Recording, rows: _Rows, mine: _Decisions, start: int) -> int:
     """Return how many governors, bases and programs made the decisions `mine` of a CPU."""
     if recording.stock is not None:
-        return mine["governor"].n_unique()
-    config = _between(rows.config, "seq", start, int(mine["seq"][-1]) + 1)
+        return len(mine.governors)
+    config = _between(rows.config, "seq", start, mine.last + 1)
     return config.select("governor", "base").n_unique()
 
 
-def _recorder(recording: Recording, path: Path, rows: _Rows, mine: pl.DataFrame) -> Candidate:
+def _recorder(recording: Recording, path: Path, rows: _Rows, mine: _Decisions) -> Candidate:
     """Return the governor, with its tunables, that made the decisions `mine` of a CPU."""
-    seq, number, cpu = mine.select("seq", "governor", "cpu").row(0)
+    seq, number, cpu = mine.first
     config = _between(rows.config, "seq", 0, seq + 1)
     if not config.height:
         raise UserError(f"{path}: no config event tells which governor decided on CPU {cpu}")

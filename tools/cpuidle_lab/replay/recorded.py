@@ -110,12 +110,13 @@ class Judge:
         return self._run.totals()
 
 
-_PERIOD = ["interval", *(source for name, source in _STAYS.items() if name != "periods")]
+# Columns of a recording's periods that are read.
+PERIOD_COLUMNS = ("interval", *(source for name, source in _STAYS.items() if name != "periods"))
 
 
 def _together(recording: Source, cpu: int) -> Iterator[tuple[Columns, Columns]]:
     """Yield intervals of a CPU with the periods in them."""
-    periods = recording.periods(cpu, _PERIOD)
+    periods = recording.periods(cpu, PERIOD_COLUMNS)
     waiting: Columns = {}
     for chunk in recording.intervals(cpu, ["periods", *INTERVAL_TYPES]):
         need = int(chunk["periods"].sum())
@@ -148,7 +149,10 @@ def outcome(recording: Source, *, choices: bool = False) -> Outcome:
         table = recording.state_tables[cpu]
         check_table(str(recording.path), table)
         with Judge(table) as judge:
-            judged = [judge.judge(*both)[0] for both in _together(recording, cpu)]
+            judged = []
+            for both in _together(recording, cpu):
+                decided, _ = judge.judge(*both)
+                judged += [decided] * choices
             if choices:
                 found.choices[cpu] = joined(judged)
             found.add(judge.totals(), table)

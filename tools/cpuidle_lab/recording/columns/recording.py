@@ -150,51 +150,74 @@ class Recording:
             fill_phase(values)
             yield values
 
-    def checked_frames(self, table: str, cpu: int) -> Iterator[pl.DataFrame]:
+    def checked_frames(
+        self, table: str, cpu: int, columns: Sequence[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
         """Yield the intervals or periods of a CPU as frames; they are checked as intervals() does.
 
         Args:
             table: "interval" or "period".
             cpu: the CPU.
+            columns: names of some; None is all of them.
         """
-        for frame, _ in self._checked(table, cpu, None):
+        for frame, _ in self._checked(table, cpu, columns):
             yield frame
+
+    def checked_part(
+        self, table: str, cpu: int, place: int, columns: Sequence[str]
+    ) -> pl.DataFrame:
+        """Return one of the frames of checked_frames(), by its place."""
+        number = self._numbers(table, cpu)[place]
+        frame = self._frame(table, number, columns)
+        self._check(table, cpu, frame, {})
+        return frame
 
     def _checked(
         self, table: str, cpu: int, columns: Sequence[str] | None
     ) -> Iterator[tuple[pl.DataFrame, Columns]]:
-        states = self.state_tables.get(cpu)
         last: dict[str, int] = {}
         for frame in self.frames(table, cpu, columns):
-            check_answers(self.path, frame)
-            values = in_memory(frame)
-            wrong = contradiction(values, states.count if states else None, last)
-            if wrong:
-                raise UserError(f"{self.path}: its table '{table}' of CPU {cpu} {wrong}")
-            yield frame, values
+            yield frame, self._check(table, cpu, frame, last)
+
+    def _check(self, table: str, cpu: int, frame: pl.DataFrame, last: dict[str, int]) -> Columns:
+        """Return a part in memory."""
+        states = self.state_tables.get(cpu)
+        check_answers(self.path, frame)
+        values = in_memory(frame)
+        wrong = contradiction(values, states.count if states else None, last)
+        if wrong:
+            raise UserError(f"{self.path}: its table '{table}' of CPU {cpu} {wrong}")
+        return values
 
     def frames(
         self, table: str, cpu: int | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[pl.DataFrame]:
         """Yield a table part by part, of one CPU where its parts are by CPU, or of all."""
+        for number in self._numbers(table, cpu):
+            yield self._frame(table, number, columns)
+
+    def _numbers(self, table: str, cpu: int | None) -> list[int]:
+        """Return the numbers of a table's files, of one CPU or of all."""
+        parts = enumerate(self.parts.get(table, []))
+        return [number for number, part in parts if cpu is None or part.cpu == cpu]
+
+    def _frame(self, table: str, number: int, columns: Sequence[str] | None) -> pl.DataFrame:
         layout = LAYOUTS[table]
         if columns is not None:
             layout = {name: layout[name] for name in columns}
-        for number, part in enumerate(self.parts.get(table, [])):
-            if cpu is not None and part.cpu != cpu:
-                continue
-            path = self.path / table / f"{number:05}.parquet"
-            try:
-                with path.open("rb") as stream:  # polars takes no path that is not UTF-8
-                    frame = pl.read_parquet(stream, columns=list(layout)).rechunk()
-            except FileNotFoundError:
-                raise UserError(f"{path}: is missing") from None
-            except pl.exceptions.PolarsError as error:
-                raise UserError(f"{path}: is damaged: {str(error).splitlines()[0]}") from None
-            check_frame(path, frame, layout)
-            if frame.height != part.rows:
-                raise UserError(f"{path}: has {frame.height} rows, but {META} says {part.rows}")
-            yield frame
+        path = self.path / table / f"{number:05}.parquet"
+        try:
+            with path.open("rb") as stream:  # polars takes no path that is not UTF-8
+                frame = pl.read_parquet(stream, columns=list(layout)).rechunk()
+        except FileNotFoundError:
+            raise UserError(f"{path}: is missing") from None
+        except pl.exceptions.PolarsError as error:
+            raise UserError(f"{path}: is damaged: {str(error).splitlines()[0]}") from None
+        check_frame(path, frame, layout)
+        rows = self.parts[table][number].rows
+        if frame.height != rows:
+            raise UserError(f"{path}: has {frame.height} rows, but {META} says {rows}")
+        return frame
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table, empty where the recording has none of it; for small ones.
