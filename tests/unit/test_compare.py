@@ -503,6 +503,18 @@ def test_limits_and_machines_without_valgrind_have_no_count(
     assert any("instructions were not counted" in note for note in figures.notes(comparison))
 
 
+def test_instructions_of_a_large_recording_are_not_counted(
+    traces: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model, "COUNTED_INTERVALS", 10)
+    monkeypatch.setattr(instructions, "per_decision", lambda *_: 100.0)
+    comparison = compare(traces[0], count=True)
+    assert not comparison.counted
+    assert any("instructions were not counted" in note for note in figures.notes(comparison))
+    monkeypatch.setattr(model, "COUNTED_INTERVALS", 10**6)
+    assert compare(traces[0], count=True).counted
+
+
 def test_a_governor_without_a_machine_table_is_refused(traces: list[Path], tmp_path: Path) -> None:
     path = shutil.copytree(traces[0], tmp_path / "bare")
     meta = json.loads((path / "meta.json").read_text())

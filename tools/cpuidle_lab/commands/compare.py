@@ -61,8 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_natural,
         default=20,
         metavar="N",
-        help="worst decisions to show for each governor and trace (default: %(default)s); 0 keeps "
-        "memory small where a recording is huge",
+        help="worst decisions to show for each governor and trace (default: %(default)s)",
     )
     add_options(parser, "compare.html")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpuidle_lab.base import resampling
-from cpuidle_lab.compare.model import Comparison, Result, Source
+from cpuidle_lab.compare.model import COUNTED_INTERVALS, Comparison, Result, Source
 from cpuidle_lab.figures import invariants, metrics, withheld
 from cpuidle_lab.figures.group import FEW_INTERVALS
 from cpuidle_lab.figures.metrics import Metric
@@ -375,5 +375,8 @@ def notes(comparison: Comparison) -> list[str]:
         found += [f"{source.label}: {line}" for line in losses(source.integrity)]
         found += [f"{source.label}: {line}" for line in comparison.remarks.get(source.label, [])]
     if not comparison.counted:
-        found.append("instructions were not counted (--no-instructions, or valgrind is missing)")
+        found.append(
+            "instructions were not counted (--no-instructions, valgrind is missing, or the "
+            f"recordings have more than {COUNTED_INTERVALS:,} intervals)"
+        )
     return found

@@ -4,6 +4,7 @@
 import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -16,13 +17,13 @@ import polars as pl
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.progress import Meter
-from cpuidle_lab.compare.worst import Bad, Place, places, with_inputs
+from cpuidle_lab.compare.worst import Bad, Place, Worst, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.cpu_idle import NOTE, Untimed
 from cpuidle_lab.figures.told import DRAWN, FAR, Told
 from cpuidle_lab.recording import columns
-from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, Recording
+from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, TRACE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
 from cpuidle_lab.recording.trace import ENTERED, Integrity, name_notes, twin_notes
 from cpuidle_lab.replay import instructions, recorded
@@ -36,6 +37,7 @@ from cpuidle_lab.replay.candidates import (
     Candidate,
 )
 from cpuidle_lab.replay.engine import Outcome, counterfactual
+from cpuidle_lab.replay.fidelity import Apart
 from cpuidle_lab.replay.recorded import RECORDED
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.linux_source import series
@@ -45,6 +47,9 @@ _T = TypeVar("_T")
 
 # Percentages that differ by less are equal: sums of floating-point numbers.
 _SAME = 1e-6
+
+# Instructions are not counted beyond so many intervals of all recordings.
+COUNTED_INTERVALS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -213,17 +218,16 @@ class _Work:
                 raise _StoppedError
             done(count)
 
+        worst = Worst(self.bad)
         outcome = counterfactual(
             recording,
             candidate.governor,
             dict(candidate.settings),
-            choices=self.bad > 0,
+            each=worst.add if self.bad else None,
             jobs=max(1, self.workers // len(self.candidates)),
             progress=progress,
         )
-        found = places(outcome.choices, self.bad) if self.bad else []
-        outcome.choices = {}
-        return outcome, found
+        return outcome, worst.places()
 
     def count(self, recording: Recording, candidate: Candidate) -> float | None:
         """Count instructions."""
@@ -299,10 +303,9 @@ def _recorded(recording: Recording, source: Source, bad: int) -> tuple[Outcome, 
     """Return what the recorded decisions came to, and the worst; None of a stream, without any."""
     if recording.kind == SYNTH:
         return None
-    outcome = recorded.outcome(_ways(recording)[0], choices=bad > 0)
-    found = places(outcome.choices, bad) if bad else []
-    outcome.choices = {}
-    return outcome, found
+    worst = Worst(bad)
+    outcome = recorded.outcome(_ways(recording)[0], each=worst.add if bad else None)
+    return outcome, worst.places()
 
 
 def _best_mainline(results: Sequence[Result]) -> Result | None:
@@ -363,7 +366,7 @@ def _intervals(recording: Recording) -> int:
 
 def _denied(recording: Recording) -> tuple[float, list[str]]:
     """Return the share of the idle periods whose state was not allowed, %, and these states."""
-    found: list[str] = []
+    found: Counter[str] = Counter()
     total = 0
     for cpu, table in recording.state_tables.items():
         names = ["out_index", "out_kind", "latency_req_ns", "disabled"]
@@ -371,8 +374,10 @@ def _denied(recording: Recording) -> tuple[float, list[str]]:
             index, kind, *limits = (chunk[name] for name in names)
             bad = withheld.contradicts(table, index, *limits) & (kind == ENTERED)
             total += int((kind == ENTERED).sum())
-            found += [table.names[k] for k in index[bad]]
-    return withheld.percent(len(found), total), sorted(set(found))
+            states, counts = np.unique(index[bad], return_counts=True)
+            for k, count in zip(states, counts, strict=True):
+                found[table.names[k]] += int(count)
+    return withheld.percent(found.total(), total), sorted(found)
 
 
 def _shares(recording: Recording, denied: float) -> dict[str, float]:
@@ -425,7 +430,19 @@ _RANGES = (
 )
 
 
-def _remarks(recording: Recording, source: Source) -> list[str]:
+def _ready(
+    opened: Sequence[tuple[Source, Recording]], stack: ExitStack
+) -> dict[str, Apart[list[trust.Trust]]]:
+    """Start the process that replays the first recorder; it imports while this one replays."""
+    for source, recording in opened:
+        if recording.kind == TRACE and not withheld.above(source.shares):
+            return {source.label: stack.enter_context(Apart(trust.trust_of))}
+    return {}
+
+
+def _remarks(
+    recording: Recording, source: Source, ready: Apart[list[trust.Trust]] | None
+) -> list[str]:
     """Return what a reader must know of a recording; without regrets where they are withheld."""
     tables = recording.state_tables
     missing = [*omissions(recording.stock or {}), *name_notes(tables), *twin_notes(tables)]
@@ -433,7 +450,7 @@ def _remarks(recording: Recording, source: Source) -> list[str]:
         return [NOTE, *missing]
     if recording.kind == INTERRUPTS:
         return [_RANGES, *missing]
-    said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path)
+    said = [] if withheld.above(source.shares) else trust.remarks(recording, source.path, ready)
     stock = [stock_line(recording.stock)] if recording.stock else []
     return [*stock, *missing, *said]
 
@@ -473,18 +490,19 @@ def build(
             for path, label in zip(paths, labels(paths), strict=True):
                 opened.append(_open(path, label, given, stack))
                 done(1)
+        ready = _ready(opened, stack)
         rows = sum(len(_ways(one)) * one.rows("interval") for _, one in opened)
         total = rows * len(candidates)
         with meter("Replaying", total) as done:
             for source, recording in opened:
                 results += _compare(recording, source, work, pool, done)
-        if count:
+        if count and rows <= COUNTED_INTERVALS:
             played = [item for item in results if item.kind != RECORDED_KIND]
             _count(played, opened, work, pool, meter)
         with meter("Replaying the recorders themselves", len(opened)) as done:
             remarks = {}
             for source, recording in opened:
-                remarks[source.label] = _remarks(recording, source)
+                remarks[source.label] = _remarks(recording, source, ready.get(source.label))
                 done(1)
     for source, _ in opened:
         for item in results:

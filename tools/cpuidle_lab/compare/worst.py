@@ -84,22 +84,38 @@ class Bad:
     cost_uj: float
 
 
-def places(choices: Mapping[int, Mapping[str, Array]], count: int) -> list[Place]:
-    """Return where most was lost, the worst first.
+class Worst:
+    """The places where a governor lost most, of all that it is told of."""
 
-    Args:
-        choices: by CPU, as engine.counterfactual() returns them.
-        count: how many at most.
-    """
-    found = []
-    for cpu, columns in choices.items():
+    def __init__(self, count: int) -> None:
+        """Keep so many at most."""
+        self._count = count
+        self._found: dict[int, list[Place]] = {}
+
+    def add(self, cpu: int, first: int, columns: Mapping[str, Array]) -> None:
+        """Take the next choices of a CPU; called for each CPU from one thread at a time.
+
+        Args:
+            cpu: the CPU.
+            first: number of the first of these intervals among those of the CPU.
+            columns: by engine.CHOICE_TYPES.
+        """
         excess = columns["cost_pj"].astype(float) - columns["oracle_pj"].astype(float)
-        rest = max(0, len(excess) - count)
+        rest = max(0, len(excess) - self._count)
+        found = list(self._found.get(cpu, ()))
         for row in np.argpartition(excess, rest)[rest:] if len(excess) else ():
             if excess[row] > 0:
                 choice = {name: values[row].item() for name, values in columns.items()}
-                found.append(Place(cpu, int(row), float(excess[row]), choice))
-    return sorted(found, key=lambda place: (-place.excess_pj, place.cpu, place.row))[:count]
+                found.append(Place(cpu, first + int(row), float(excess[row]), choice))
+        self._found[cpu] = self._first(found)
+
+    def places(self) -> list[Place]:
+        """Return them, the worst first."""
+        return self._first([place for found in self._found.values() for place in found])
+
+    def _first(self, found: list[Place]) -> list[Place]:
+        ordered = sorted(found, key=lambda place: (-place.excess_pj, place.cpu, place.row))
+        return ordered[: self._count]
 
 
 def _inputs(recording: Recording, wanted: Iterable[Place]) -> dict[tuple[int, int], dict[str, int]]:

@@ -20,7 +20,7 @@ from cpuidle_lab.recording.columns import TIMER_TICK, TRACE, Recording
 from cpuidle_lab.recording.phases import phases_of
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
-from cpuidle_lab.replay.fidelity import apart
+from cpuidle_lab.replay.fidelity import Apart
 
 MEASURED = Path(__file__).parent / "measured.json"
 
@@ -118,12 +118,15 @@ def trust_of(columns: Path, path: Path) -> list[Trust]:
     return [Trust.of(label, phases) for label, phases in found.items()]
 
 
-def trust(recording: Recording, path: Path) -> tuple[list[Trust], str]:
+def trust(
+    recording: Recording, path: Path, ready: Apart[list[Trust]] | None = None
+) -> tuple[list[Trust], str]:
     """Return how the governors that recorded come out on their own recordings.
 
     Args:
         recording: what is read; its states are used in a process of its own.
         path: as the user knows it.
+        ready: that process, of trust_of(), if it was started before.
 
     Returns:
         One Trust for each; or none, and why.
@@ -131,7 +134,8 @@ def trust(recording: Recording, path: Path) -> tuple[list[Trust], str]:
     if recording.kind != TRACE:
         return [], "no governor of the project recorded it"
     try:
-        return apart(path, trust_of, recording.path, path), ""
+        with ready or Apart(trust_of) as process:
+            return process.call(path, recording.path, path), ""
     except UserError as error:
         return [], error.message.removeprefix(f"{path}: ")
 
@@ -172,9 +176,15 @@ def held_share(recording: Recording) -> float:
     return 100 * held / total if total else 0.0
 
 
-def remarks(recording: Recording, path: Path) -> list[str]:
-    """Return one sentence for each thing that a reader must know of a recording."""
-    found, why = trust(recording, path)
+def remarks(recording: Recording, path: Path, ready: Apart[list[Trust]] | None = None) -> list[str]:
+    """Return one sentence for each thing that a reader must know of a recording.
+
+    Args:
+        recording: as of trust().
+        path: likewise.
+        ready: likewise.
+    """
+    found, why = trust(recording, path, ready)
     said = [one.line() for one in found]
     if why and recording.kind == TRACE:
         said.append(f"the recorder itself cannot be replayed: {why}")

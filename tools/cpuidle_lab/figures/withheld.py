@@ -55,13 +55,18 @@ def shares_of(intervals: Iterable[pl.DataFrame]) -> dict[str, float]:
     Args:
         intervals: frames with `length_ns` and `flags`.
     """
-    parts = [(part["length_ns"].to_numpy(), part["flags"].to_numpy()) for part in intervals]
-    length = np.concatenate([one for one, _ in parts] or [np.zeros(0)])
-    flags = np.concatenate([one for _, one in parts] or [np.zeros(0, np.uint8)])
+    count = total_ns = short = late_ns = cut_ns = 0
+    for part in intervals:
+        length, flags = part["length_ns"].to_numpy(), part["flags"].to_numpy()
+        count += int((length > 0).sum())
+        total_ns += int(length.sum())
+        short += int(((flags & UNCERTAIN) != 0)[length > 0].sum())
+        late_ns += int(length[(flags & OVERSLEPT) != 0].sum())
+        cut_ns += int(length[(flags & CUT) != 0].sum())
     return {
-        SHORT: percent(float(((flags & UNCERTAIN) != 0)[length > 0].sum()), (length > 0).sum()),
-        LATE: percent(float(length[(flags & OVERSLEPT) != 0].sum()), length.sum()),
-        CUT_OFF: percent(float(length[(flags & CUT) != 0].sum()), length.sum()),
+        SHORT: percent(short, count),
+        LATE: percent(late_ns, total_ns),
+        CUT_OFF: percent(cut_ns, total_ns),
     }
 
 

@@ -17,13 +17,15 @@ import numpy.typing as npt
 
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.recording.columns import UNKNOWN, Recording, sliced
+from cpuidle_lab.recording.columns import UNKNOWN, Recording, joined, sliced
 from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 
 Array = npt.NDArray[Any]
 Progress = Callable[[int], None]
+# Takes a CPU, the number of its first interval in a chunk, and what was decided in the chunk.
+Each = Callable[[int, int, Mapping[str, Array]], None]
 Settings = Mapping[str, str | int]
 
 INTERVAL_TYPES = abi.columns("rp_intervals")
@@ -307,26 +309,21 @@ def _play_cpu(
     cpu: int,
     governor: Governor,
     settings: Settings | None,
-    choices: bool,
+    each: Each | None,
     progress: Progress | None,
-) -> tuple[ctypes.Structure, StateTable, dict[str, Array]]:
+) -> tuple[ctypes.Structure, StateTable]:
     table = _table_of(recording, cpu)
-    found: list[dict[str, Array]] = []
+    first = 0
     with Run(governor, table, settings, cpu) as run:
         for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
             _known(recording, chunk, governor)
-            part = run.play(chunk, choices)
-            if choices:
-                found.append(part)
+            decided = run.play(chunk, choices=each is not None)
+            if each:
+                each(cpu, first, decided)
+            first += len(chunk["flags"])
             if progress:
                 progress(len(chunk["flags"]))
-        totals = run.totals()
-    joined = {
-        name: np.concatenate([part[name] for part in found]) if found else np.empty(0, kind)
-        for name, kind in CHOICE_TYPES.items()
-        if choices
-    }
-    return totals, table, joined
+        return run.totals(), table
 
 
 def counterfactual(
@@ -335,6 +332,7 @@ def counterfactual(
     settings: Settings | None = None,
     *,
     choices: bool = False,
+    each: Each | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -346,7 +344,8 @@ def counterfactual(
         recording: the intervals.
         governor: who decides.
         settings: tunables that differ from the default.
-        choices: keep what was decided in each interval, too.
+        choices: keep what was decided in each interval, too: 40 bytes for each.
+        each: called with what was decided in each chunk, from any thread; not with `choices`.
         jobs: threads; None is one for each processor.
         progress: called with the number of intervals after each chunk, from any thread.
 
@@ -356,17 +355,23 @@ def counterfactual(
     cpus = [cpu for cpu in recording.cpus if recording.rows("interval", cpu)]
     if not cpus:
         raise UserError(f"{recording.path}: holds no idle interval")
+    kept: dict[int, list[Mapping[str, Array]]] = {cpu: [] for cpu in cpus}
+
+    def keep(cpu: int, _first: int, decided: Mapping[str, Array]) -> None:
+        kept[cpu].append(decided)
+
+    each = keep if choices else each
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
         parts = list(
             pool.map(
-                lambda cpu: _play_cpu(recording, cpu, governor, settings, choices, progress), cpus
+                lambda cpu: _play_cpu(recording, cpu, governor, settings, each, progress), cpus
             )
         )
     outcome = Outcome(governor.spec, max((part[1] for part in parts), key=lambda m: m.count))
-    for cpu, (totals, table, found) in zip(cpus, parts, strict=True):
+    for totals, table in parts:
         outcome.add(totals, table)
-        if choices:
-            outcome.choices[cpu] = found
+    if choices:
+        outcome.choices = {cpu: joined(decided) for cpu, decided in kept.items()}
     return outcome
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -190,27 +191,54 @@ def _cpu_fidelity(
     return result
 
 
-def apart(path: Path, function: Callable[..., Returned], *arguments: object) -> Returned:
-    """Call a function in a process of its own.
+class Apart(Generic[Returned]):
+    """A process of its own for a call of a function; it is ended by `with`.
 
     A recorded state is what a governor goes on with, byte for byte. One that was damaged may make
-    it read and write astray: then that process ends, and this one says so.
-
-    Args:
-        path: the recording, for the message.
-        function: of a module; it and its arguments can be pickled.
-        arguments: its arguments.
-
-    Raises:
-        UserError: the process ended without a result, or the function raised it.
+    it read and write astray: then that process ends, and this one says so. Its imports take as
+    long as those of a command, and begin at once.
     """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+
+    def __init__(self, function: Callable[..., Returned]) -> None:
+        """Start the process.
+
+        Args:
+            function: of a module; it, its arguments and its result can be pickled.
+        """
+        self._function = function
+        self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        self._pool.submit(import_module, function.__module__)
+
+    def __enter__(self) -> Self:
+        """Return the process."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the process."""
+        self._pool.shutdown()
+
+    def call(self, path: Path, *arguments: object) -> Returned:
+        """Call the function.
+
+        Args:
+            path: the recording, for the message.
+            arguments: of the function.
+
+        Raises:
+            UserError: the process ended without a result, or the function raised it.
+        """
         try:
-            return pool.submit(function, *arguments).result()
+            return self._pool.submit(self._function, *arguments).result()
         except BrokenProcessPool:
             raise UserError(
                 f"{path}: replay broke down; a state that was recorded in it is damaged"
             ) from None
+
+
+def apart(path: Path, function: Callable[..., Returned], *arguments: object) -> Returned:
+    """Call a function in a process of its own, as Apart.call() does."""
+    with Apart(function) as process:
+        return process.call(path, *arguments)
 
 
 def fidelity_of(path: Path, name: str, jobs: int | None) -> Fidelity:

@@ -8,14 +8,18 @@ position-independent code, so that no governor pays for how a shared library fin
 without vectors, which a kernel does not use.
 """
 
+import contextlib
 import ctypes
+import json
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from cpuidle_lab.base.cache import CACHE, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.recording.columns import Columns, Recording, joined, sliced
@@ -33,6 +37,10 @@ from cpuidle_lab.replay.library import LIMITS, TUNABLE_MAX, Governor
 from cpuidle_lab.states.table import StateTable
 
 SAMPLE = 2000
+
+# Figures by a hash of program, governor and intervals: callgrind takes a second for each.
+FIGURES = CACHE / "instructions"
+KEPT_FIGURES = 4096
 
 _COUNT = build.NATIVE / "count"
 _PROGRAM = build.Product(
@@ -110,22 +118,43 @@ def write(
 
 
 def _count(governor: Governor, fill: Callable[[Path], None]) -> float | None:
+    """Count, or return the figure that is kept of the same program, governor and intervals."""
     counter = program(governor)
     with scratch() as folder:
         data = folder / "intervals"
         fill(data)
-        command: list[str | Path] = [
-            "valgrind",
-            "--tool=callgrind",
-            "--callgrind-out-file=/dev/null",
-            "--collect-atstart=no",
-            "--toggle-collect=count_select",
-            "--toggle-collect=count_update",
-            counter,
-            governor.name,
-            data,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        place = FIGURES / digest([counter.read_bytes(), governor.name, data.read_bytes()])
+        if not place.exists():
+            _keep(place, _counted(governor, counter, data))
+    figure: float | None = json.loads(place.read_text())
+    return figure
+
+
+def _keep(place: Path, figure: float | None) -> None:
+    """Write a figure, whole or not at all; those that were written first go."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as stream:
+        json.dump(figure, stream)
+    Path(stream.name).rename(place)
+    with contextlib.suppress(FileNotFoundError):  # another process removes some, too
+        written = sorted(place.parent.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        for old in written[:-KEPT_FIGURES]:
+            old.unlink()
+
+
+def _counted(governor: Governor, counter: Path, data: Path) -> float | None:
+    command: list[str | Path] = [
+        "valgrind",
+        "--tool=callgrind",
+        "--callgrind-out-file=/dev/null",
+        "--collect-atstart=no",
+        "--toggle-collect=count_select",
+        "--toggle-collect=count_update",
+        counter,
+        governor.name,
+        data,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     collected = _COLLECTED.search(done.stderr)
     if done.returncode or not collected:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]

@@ -18,6 +18,7 @@ from cpuidle_lab.recording.columns import Columns, joined, sliced
 from cpuidle_lab.replay.engine import (
     CHOICE_TYPES,
     INTERVAL_TYPES,
+    Each,
     Outcome,
     Run,
     check_table,
@@ -133,12 +134,13 @@ def _together(recording: Source, cpu: int) -> Iterator[tuple[Columns, Columns]]:
         waiting = sliced(waiting, need, len(waiting["now_ns"]))
 
 
-def outcome(recording: Source, *, choices: bool = False) -> Outcome:
+def outcome(recording: Source, *, choices: bool = False, each: Each | None = None) -> Outcome:
     """Return what a recording came to under the governor that made it.
 
     Args:
         recording: with decisions, of CPUs whose state tables are known.
         choices: keep what each interval came to.
+        each: called with what each chunk of a CPU came to, as of engine.counterfactual().
 
     Raises:
         UserError: it contradicts itself.
@@ -150,9 +152,13 @@ def outcome(recording: Source, *, choices: bool = False) -> Outcome:
         check_table(str(recording.path), table)
         with Judge(table) as judge:
             judged = []
+            first = 0
             for both in _together(recording, cpu):
                 decided, _ = judge.judge(*both)
                 judged += [decided] * choices
+                if each:
+                    each(cpu, first, decided)
+                first += len(decided["cost_pj"])
             if choices:
                 found.choices[cpu] = joined(judged)
             found.add(judge.totals(), table)
