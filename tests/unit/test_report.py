@@ -469,6 +469,20 @@ def test_a_program_in_bpf_is_named_with_its_hash(scratch: Path, marked: bool) ->
 
 
 # Of a kernel governor only what power:cpu_idle tells is said; the rest is unknown, not 0.
+def test_a_page_shows_the_first_runs_and_says_so(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = phased(scratch)
+    report = model.build([scratch], "test", "now")
+    every = report_page.render(report)
+    monkeypatch.setattr(model, "PAGE_RUNS", 1)
+    page = report_page.render(report)
+    assert "show the first" not in every
+    assert f"show the first 1 of {len(groups)} runs" in page
+    assert len(report.on_page().groups) == 1 < len(groups) == len(report.groups)
+    assert len(page) < len(every)
+
+
 def test_kernel_governor(scratch: Path) -> None:
     menu = phased(scratch)[0]
     assert menu.entries == [1, 0, 2]

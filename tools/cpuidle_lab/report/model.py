@@ -2,7 +2,7 @@
 """Contents of a report: traces, their groups, and how people tell them apart."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -16,6 +16,9 @@ from cpuidle_lab.host import energy
 from cpuidle_lab.recording import trace
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.table import CpuTable
+
+# Runs that a page draws and tabulates; the text, JSON and CSV have all.
+PAGE_RUNS = 100
 
 
 @dataclass
@@ -35,6 +38,10 @@ class Report:
     command: str
     start: str
     together: bool = False
+
+    def on_page(self) -> "Report":
+        """Return what a page draws and tabulates: the first runs, so that its size is bounded."""
+        return replace(self, groups=self.groups[:PAGE_RUNS])
 
     def section(self, group: Group) -> str:
         """Return under which heading a group is compared: its workload, and its file if several."""

@@ -290,9 +290,20 @@ def _energy_line(report: Report) -> str:
     return "All energy is modelled, not measured."
 
 
+def _shown(part: Report, whole: Report) -> str:
+    count, every = len(part.groups), len(whole.groups)
+    if count == every:
+        return ""
+    return (
+        f'<p><span class="badge warn">The pictures and tables show the first {count:,} of '
+        f"{every:,} runs; --json and --csv have all</span></p>"
+    )
+
+
 def render(report: Report) -> str:
     """Return the page."""
-    charts = all_charts(report)
+    shown = report.on_page()
+    charts = all_charts(shown)
     many = len(report.governors) > 1
     heading = (
         f"{len(report.governors)} idle governors compared"
@@ -309,12 +320,12 @@ def render(report: Report) -> str:
     parts = [
         summary("At a glance", caption, _summary(report)),
         pictures(charts),
-        Part("tables", "Tables", _tables(report)),
+        Part("tables", "Tables", _tables(shown)),
         Part("recording", "Recording", _recording(report)),
         meanings(definitions().values()),
     ]
     made = f"{escape(report.start)}: <code>{escape(report.command)}</code>"
-    head = f'<p class="facts">{facts}; {counted}</p>\n{_badges(report)}'
+    head = f'<p class="facts">{facts}; {counted}</p>\n{_badges(report)}{_shown(shown, report)}'
     return page(COMMAND, heading, head, parts, charts, f"{made}<br>{_energy_line(report)}")
 
 
