@@ -77,10 +77,19 @@ class Session:
         self._random = random.Random(seed)
         self._cpus = [Cpu(number, 1_000_000_000) for number in range(cpus)]
 
-    def phase(self, governor: str, workload: str, length: int, *, hints: bool = False) -> None:
-        """Add a phase of `length` ns, between two markers."""
+    def phase(
+        self,
+        governor: str,
+        workload: str,
+        length: int,
+        *,
+        hints: bool = False,
+        marked: bool = True,
+    ) -> None:
+        """Add a phase of `length` ns, between two markers unless it is not to be marked."""
         start = max(cpu.now for cpu in self._cpus) + 1_000_000
-        self.trace.mark(0, start, f"phase governor={governor} workload={workload}")
+        if marked:
+            self.trace.mark(0, start, f"phase governor={governor} workload={workload}")
         for cpu in self._cpus:
             cpu.now = start + 1000
             if governor in NUMBER:
@@ -88,7 +97,8 @@ class Session:
             while cpu.now < start + length:
                 self._interval(cpu, governor, workload, hints)
         end = max(cpu.now for cpu in self._cpus)
-        self.trace.mark(0, end + 1000, "phase end")
+        if marked:
+            self.trace.mark(0, end + 1000, "phase end")
         for cpu in self._cpus:
             cpu.now = end + 2000
 

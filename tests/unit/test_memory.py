@@ -12,9 +12,9 @@ import pytest
 from cpuidle_lab.base import memory
 
 HEAD = """\
-import subprocess, sys, time
+import os, subprocess, sys, time
 from cpuidle_lab.base import memory
-memory.free_bytes = lambda: memory.taken_bytes() * 4 // 3 + (64 << 20)
+memory.free_bytes = lambda: memory.taken_bytes(os.getpid()) * 4 // 3 + (64 << 20)
 fill = 'held = b"x" * (256 << 20); import time; time.sleep(60)'
 """
 # The process itself, and a process that it has started.

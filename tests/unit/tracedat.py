@@ -8,7 +8,7 @@ header loses or renames is lost here too, and the tests of the reader see it.
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -323,38 +323,45 @@ class Trace:
         return path
 
     def write_large(self, path: Path, events: int) -> int:
-        """Write the events of CPU 0 again and again, as time and numbers go on.
+        """Write the events again and again, as time and numbers go on.
 
         Args:
             path: the file.
             events: how many to write at least.
 
         Returns:
-            How many were written. The trace has one CPU and is little-endian.
+            How many were written. The trace is little-endian.
         """
-        assert self.cpus == 1 and self.order == "<"
-        pages = np.frombuffer(bytearray(self._pages(0)), dtype=np.uint8)
-        moving = self._moving(pages.tobytes())
-        # Every byte of the pages as the first one of a number.
-        words = np.ndarray((len(pages) - 7,), "<u8", pages, strides=(1,))
-        steps = {
-            name: int(words[places].max() - words[places].min()) + 1_000_000 * (name != "seq")
-            for name, places in moving.items()
-        }
-        steps["seq"] = steps.get("seq", 0) + 1
-        steps["now_ns"] = steps["ts"]
-        per_copy = len(self._records[0])
-        copies = -(-events // per_copy)
+        assert self.order == "<"
+        each = [bytearray(self._pages(cpu)) for cpu in range(self.cpus)]
+        times = [ts for records in self._records.values() for ts, _, _ in records]
+        step_ns = max(times) - min(times) + 1_000_000
+        copies = -(-events // len(times))
         head = bytearray(self._headers() + b"flyrecord\0")
-        offset = (len(head) + 16 + PAGE - 1) // PAGE * PAGE
-        head += struct.pack("<QQ", offset, len(pages) * copies)
+        offset = first = (len(head) + 16 * self.cpus + PAGE - 1) // PAGE * PAGE
+        for pages in each:
+            head += struct.pack("<QQ", offset, len(pages) * copies)
+            offset += len(pages) * copies
         with path.open("wb") as stream:
-            stream.write(head.ljust(offset, b"\0"))
-            for _ in range(copies):
-                stream.write(pages.data)
-                for name, places in moving.items():
-                    words[places] += np.uint64(steps[name])
-        return copies * per_copy
+            stream.write(head.ljust(first, b"\0"))
+            for pages in each:
+                for copy in self._copies(pages, copies, step_ns):
+                    stream.write(copy)
+        return copies * len(times)
+
+    def _copies(self, data: bytearray, copies: int, step_ns: int) -> Iterator[memoryview]:
+        """Yield the pages of a CPU so many times, each later than the one before."""
+        pages = np.frombuffer(data, dtype=np.uint8)
+        moving = self._moving(bytes(data))
+        # Every byte of the pages as the first one of a number.
+        words = np.ndarray((max(0, len(pages) - 7),), "<u8", pages, strides=(1,))
+        steps = dict.fromkeys(moving, step_ns)
+        if numbers := moving.get("seq"):
+            steps["seq"] = int(words[numbers].max() - words[numbers].min()) + 1
+        for _ in range(copies):
+            yield pages.data
+            for name, places in moving.items():
+                words[places] += np.uint64(steps[name])
 
     def _moving(self, pages: bytes) -> dict[str, list[int]]:
         """Return where the times of pages, and the fields `seq` and `now_ns` of events are."""

@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from cpuidle_lab.base import memory
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording.columns import READ
@@ -63,26 +65,35 @@ def events_of(path: Path) -> int:
     raise UserError(f"{path}: cannot be read")
 
 
-def _anonymous_kb(pid: int) -> int:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    found = re.search(r"RssAnon:\s+(\d+) kB", status)
-    return int(found[1]) if found else 0
-
-
 def measured(path: Path) -> tuple[float, float, int, int]:
-    """Return CPU time and time in s, and the peaks of all memory and of the anonymous, in KiB."""
+    """Return what measure() returns of the reader.
+
+    Raises:
+        UserError: the reader refuses the file.
+    """
+    *found, code = measure(_command(path))
+    if code:
+        raise UserError(f"{path}: the reader failed")
+    cpu, wall, peak, anonymous = found
+    return cpu, wall, int(peak), int(anonymous)
+
+
+def measure(command: Sequence[str]) -> tuple[float, float, int, int, int]:
+    """Run a command with its descendants.
+
+    Returns:
+        CPU time and time in s; the peak of all memory of one process, and of the anonymous memory
+        of all together, in KiB; the exit code.
+    """
     start = time.monotonic()
-    process = subprocess.Popen(_command(path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = 0
     ended = threading.Event()
 
     def watch() -> None:
         nonlocal peak
         while not ended.wait(0.01):
-            peak = max(peak, _anonymous_kb(process.pid))
+            peak = max(peak, memory.taken_bytes(process.pid) // 1024)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -91,9 +102,8 @@ def measured(path: Path) -> tuple[float, float, int, int]:
     process.returncode = os.waitstatus_to_exitcode(status)
     ended.set()
     watcher.join()
-    if process.returncode:
-        raise UserError(f"{path}: the reader failed")
-    return usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss, peak
+    cpu = usage.ru_utime + usage.ru_stime
+    return cpu, wall, usage.ru_maxrss, peak, process.returncode
 
 
 def _instructions(path: Path) -> tuple[int | None, str | None]:

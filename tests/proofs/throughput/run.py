@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The trace reader and replay reach their targets: events, and idle periods, a second.
+"""The trace reader, replay and whole commands reach their targets of time and memory.
 
 Times are CPU time of one core, and noisy; instructions repeat with the same compiler.
 """
@@ -15,13 +15,19 @@ from cpuidle_lab.base.errors import FAILURE
 from cpuidle_lab.evidence.tables import Table, Verdict, verdict
 from cpuidle_lab.view.terminal import console, meter
 from experiments import proofs
-from tests.proofs.throughput import measure
+from tests.proofs.throughput import commands, measure
 
 FOLDER = TOP / "build" / "throughput"
 # Events of the large trace, intervals of the stream.
 FULL, QUICK = (5_000_000, 1_000_000), (500_000, 100_000)
+# Events of the recordings that whole commands take.
+SIZES, QUICK_SIZES = (1_000_000, 10_000_000, 100_000_000), (100_000, 400_000)
 
-EXAMPLES = {"": "", "--quick --json": ""}
+EXAMPLES = {
+    "": "100 million events take hours, and 20 GB of disk",
+    "--events 1000000 --events 5000000": "whole commands on other sizes",
+    "--quick --json": "",
+}
 
 
 def verdicts(found: dict[str, dict[str, Any]]) -> list[Verdict]:
@@ -66,18 +72,26 @@ def measured(events: int, intervals: int) -> dict[str, dict[str, Any]]:
 def run(args: argparse.Namespace) -> int:
     """Measure, print; return the exit code."""
     found = measured(*(QUICK if args.quick else FULL))
-    judged = verdicts(found)
+    sizes = args.events or (QUICK_SIZES if args.quick else SIZES)
+    whole = commands.measured(FOLDER, sizes, meter)
+    judged = [*verdicts(found), *commands.verdicts(whole)]
     if args.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps({**found, "commands": commands.as_json(whole)}, indent=2))
     else:
         out = console()
         table(found).print(out)
+        commands.table(whole).print(out)
         for one in judged:
-            out.print(str(one), markup=False)
+            out.print(str(one), markup=False, soft_wrap=True)
     return FAILURE if any(one.state == "MISSED" for one in judged) else 0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     proofs.shared(parser, json=False)
+    parser.add_argument(
+        "--events", type=int, action="append", metavar="N",
+        help="events of a recording for whole commands; can be repeated (default: 1, 10 and 100 "
+        "million)",
+    )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")

@@ -2,19 +2,30 @@
 """The figures of the reader and of replay are those of what is played; a missed target is said."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.cli import main
-from cpuidle_lab.recording import state_tables
+from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.replay import instructions
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
 from experiments.wteo.streams import shortened
-from tests.proofs.throughput import measure, run
+from tests.proofs.throughput import commands, measure, run
+from tests.proofs.throughput.commands import Case, Found
 
 EVENTS, INTERVALS = 3000, 25_000
+COMPARE = next(one for one in commands.COMMANDS if one.name == "compare")
+
+
+def cost(events: int, wall_s: float, peak_bytes: int) -> Found:
+    return Found(COMPARE.name, Case(events).title, events, wall_s, wall_s, peak_bytes)
+
+
+def missed(*found: Found) -> list[str]:
+    return [one.promise for one in commands.verdicts(found) if one.state == "MISSED"]
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +33,8 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "FOLDER", tmp_path / "throughput")
     monkeypatch.setattr(run, "FULL", (EVENTS, INTERVALS))
     monkeypatch.setattr(measure, "COUNTED_EVENTS", 2000)
+    monkeypatch.setattr(commands, "measured", lambda *_: [cost(10**6, 1.5, 1 << 20)])
+    monkeypatch.setattr(commands, "COMMANDS", (COMPARE,))
 
 
 def test_the_large_trace_is_made_once(tmp_path: Path) -> None:
@@ -71,3 +84,41 @@ def test_a_missed_target_is_said_and_fails(
     monkeypatch.setattr(measure, "REPLAY_PERIODS_PER_S", 1)
     assert main(["experiment", "throughput"]) == 0
     assert "MISSED" not in capsys.readouterr().out
+
+
+def test_commands_are_judged_line_by_line() -> None:
+    good = cost(1_000_000, 2.9, 1 << 30)
+    assert missed(good) == []
+    assert missed(replace(good, peak_bytes=(1 << 30) + 1)) == [
+        "compare, 1,000,000, 2 CPUs, phases: at most 1 GiB"
+    ]
+    (slow,) = missed(replace(good, wall_s=3.1))
+    assert slow.endswith("500,000 events a second after 1 s")
+    growth = "compare: twice the events take at most 2.2 times as long"
+    assert growth not in missed(good, cost(4_000_000, 2.9 * 2.2**2 - 0.1, 1))
+    assert growth in missed(good, cost(4_000_000, 2.9 * 2.2**2 + 0.1, 1))
+
+
+def test_every_kind_of_recording_is_made(tmp_path: Path) -> None:
+    kinds = commands.cases([20_000, 10_000])
+    assert [(one.events, one.cpus, one.many_phases) for one in kinds] == [
+        (10_000, 2, True), (20_000, 2, True), (10_000, 2, False), (10_000, 128, True),
+    ]  # fmt: skip
+    for case in (kinds[0], kinds[2]):
+        path = commands.recording(tmp_path, case)
+        with columns.opened(path) as found:
+            assert found.integrity.complete and found.integrity.events >= case.events
+            assert found.cpus == [0, 1]
+            marks = found.table("marker").height
+            assert marks > 20 if case.many_phases else marks == 0
+
+
+def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
+    """The short form of the proof: 1 and 4 million events."""
+    peaks = []
+    for events in (1_000_000, 4_000_000):
+        case = Case(events)
+        found = commands.run(COMPARE, case, commands.recording(tmp_path, case), tmp_path)
+        peaks.append(found.peak_bytes)
+    assert peaks[1] <= commands.MOST_BYTES
+    assert peaks[1] < 1.25 * peaks[0]

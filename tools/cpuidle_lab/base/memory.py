@@ -49,9 +49,8 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def taken_bytes() -> int:
-    """Return the memory of this process and its descendants that the kernel cannot take back."""
-    pid = os.getpid()
+def taken_bytes(pid: int) -> int:
+    """Return the memory of a process and its descendants that the kernel cannot take back."""
     every = [pid, *descendants(pid)]
     return sum(_kilobytes(_PROC / str(one) / "status", "RssAnon") for one in every)
 
@@ -83,7 +82,7 @@ def bounded() -> Iterator[None]:
 
     def watch() -> None:
         while not ended.wait(_LOOK_S):
-            if taken_bytes() > limit:
+            if taken_bytes(os.getpid()) > limit:
                 _end(limit, free)
 
     watcher = threading.Thread(target=watch, name="memory", daemon=True)

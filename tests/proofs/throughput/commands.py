@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Time and memory of whole commands, on recordings of many sizes and kinds."""
+
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.progress import Meter
+from cpuidle_lab.evidence.tables import Cell, Table, Verdict, verdict
+from tests.proofs.throughput.reader import events_of, measure
+from tests.unit import synthetic, tracedat
+
+# Targets on two cores: anonymous memory of all processes, and time for twice the events.
+MOST_BYTES = 1 << 30
+MOST_GROWTH = 2.2
+
+# Starting and ending take a second, whatever the size.
+START_S = 1.0
+
+# A phase lasts so long where there are many of them.
+_SHORT_NS, _LONG_NS = 20_000_000, 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is measured.
+
+    Attributes:
+        name: in the table.
+        words: the command line; {trace} and {out} stand for the recording and a new path.
+        events_per_s: target; 0: none.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    events_per_s: int = 0
+
+
+COMMANDS = (
+    Command("report", ("report", "{trace}", "-o", "{out}.html"), 1_000_000),
+    Command(
+        "compare",
+        ("compare", "{trace}", "--governors", "wteo,menu_ng", "--no-instructions",
+         "-o", "{out}.html"),
+        500_000,
+    ),
+    Command("replay --check", ("replay", "--check", "{trace}")),
+    Command("export --parquet", ("export", "--parquet", "{out}", "{trace}"), 1_000_000),
+    Command("export --perfetto", ("export", "--perfetto", "{out}.pftrace", "{trace}")),
+    Command("tune", ("tune", "{trace}", "--governor", "menu_ng", "--trials", "10", "--fresh")),
+)  # fmt: skip
+# What others take for the same recording; where it is installed.
+TRACE_CMD = "trace-cmd"
+OTHER = Command("trace-cmd report", (TRACE_CMD, "report", "-i", "{trace}"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recording.
+
+    Attributes:
+        events: how many at least.
+        cpus: CPUs.
+        many_phases: a phase each 20 ms, in place of a recording without phases.
+    """
+
+    events: int
+    cpus: int = 2
+    many_phases: bool = True
+
+    @property
+    def title(self) -> str:
+        """Name in the table."""
+        return f"{self.events:,}, {self.cpus} CPUs, {'phases' if self.many_phases else 'one phase'}"
+
+
+def cases(sizes: Sequence[int]) -> list[Case]:
+    """Return a recording of each size, and of the smallest one of each other kind."""
+    least = min(sizes)
+    kinds = [Case(least, many_phases=False), Case(least, cpus=128)]
+    return [*(Case(size) for size in sorted(sizes)), *kinds]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Cost of a command on a recording.
+
+    Attributes:
+        command: its name.
+        case: title of the recording.
+        events: in it.
+        wall_s, cpu_s: time, and CPU time of all processes.
+        peak_bytes: anonymous memory of all processes at once.
+    """
+
+    command: str
+    case: str
+    events: int
+    wall_s: float
+    cpu_s: float
+    peak_bytes: int
+
+    @property
+    def kind(self) -> str:
+        """Case without its size."""
+        return self.case.partition(", ")[2]
+
+    @property
+    def events_per_s(self) -> int:
+        """Events by time."""
+        return round(self.events / self.wall_s)
+
+
+def recording(folder: Path, case: Case) -> Path:
+    """Return a synthetic trace.dat of a case, made once."""
+    sources = [Path(str(module.__file__)) for module in (synthetic, tracedat)]
+    sources.append(TOP / "module" / "trace.h")
+    kind = f"{case.events}-{case.cpus}-{'phases' if case.many_phases else 'whole'}"
+    path = folder / f"command-{kind}-{digest(source.read_bytes() for source in sources)}.dat"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        session = synthetic.Session(cpus=case.cpus)
+        length_ns = _SHORT_NS if case.many_phases else _LONG_NS // case.cpus
+        session.phase("menu_ng", "hackbench", length_ns, marked=case.many_phases)
+        with tempfile.TemporaryDirectory(prefix=".command-", dir=folder) as scratch:
+            made = Path(scratch) / path.name
+            session.trace.write_large(made, case.events)
+            made.rename(path)
+    return path
+
+
+def run(command: Command, case: Case, trace: Path, scratch: Path) -> Found:
+    """Measure a command on a recording.
+
+    Raises:
+        UserError: it failed.
+    """
+    out = scratch / "out"
+    words = [word.format(trace=trace, out=out) for word in command.words]
+    if command is not OTHER:
+        words = [str(TOP / "cpuidle-lab"), *words]
+    cpu, wall, _, peak, code = measure(words)
+    # The decisions of the synthetic recording are not those of a governor: --check finds that.
+    if code and not (code == 1 and "--check" in words):
+        raise UserError(f"{command.name} failed on {trace}: exit code {code}")
+    return Found(command.name, case.title, events_of(trace), wall, cpu, 1024 * peak)
+
+
+def measured(folder: Path, sizes: Sequence[int], meter: Meter) -> list[Found]:
+    """Measure all commands on all recordings.
+
+    Raises:
+        UserError: a command failed.
+    """
+    wanted = [*COMMANDS, *([OTHER] if shutil.which(TRACE_CMD) else [])]
+    found = []
+    every = cases(sizes)
+    with meter("Running commands", len(every) * len(wanted)) as done:
+        for case in every:
+            trace = recording(folder, case)
+            for command in wanted:
+                with tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as scratch:
+                    found.append(run(command, case, trace, Path(scratch)))
+                done(1)
+    return found
+
+
+def growth(less: Found, more: Found) -> float:
+    """Return how much longer a command takes for twice the events; starting counts as START_S."""
+    doublings = math.log2(more.events / less.events)
+    return float((max(more.wall_s, START_S) / max(less.wall_s, START_S)) ** (1 / doublings))
+
+
+def verdicts(found: Sequence[Found]) -> Iterator[Verdict]:
+    """Judge each command on each recording."""
+    targets = {one.name: one.events_per_s for one in COMMANDS}
+    for one in found:
+        if one.command not in targets:
+            continue
+        where = f"{one.command}, {one.case}"
+        peak = f"{one.peak_bytes / 2**20:,.0f} MiB"
+        yield verdict(one.peak_bytes <= MOST_BYTES, f"{where}: at most 1 GiB", peak)
+        if least := targets[one.command]:
+            allowed_s = START_S + one.events / least
+            yield verdict(
+                one.wall_s <= allowed_s,
+                f"{where}: {least:,} events a second after {START_S:g} s",
+                f"{one.wall_s:.1f} s, {one.events_per_s:,} a second in all",
+            )
+    for name in targets:
+        every = sorted((one for one in found if one.command == name), key=lambda one: one.events)
+        more = every[-1]
+        less = next(one for one in every if one.kind == more.kind)
+        if more.events < 2 * less.events:
+            continue
+        times = growth(less, more)
+        yield verdict(
+            times <= MOST_GROWTH,
+            f"{name}: twice the events take at most {MOST_GROWTH} times as long",
+            f"{times:.2f}",
+        )
+
+
+def table(found: Sequence[Found]) -> Table:
+    """Return the figures as a table."""
+    rows: list[list[Cell]] = [
+        [one.case, one.command, one.wall_s, one.cpu_s, one.events_per_s, one.peak_bytes / 2**20]
+        for one in found
+    ]
+    heads = ("events", "command", "s", "CPU s", "events a second", "MiB")
+    return Table("Whole commands", heads, rows)
+
+
+def as_json(found: Sequence[Found]) -> list[dict[str, object]]:
+    """Return the figures as JSON can have them."""
+    return [asdict(one) | {"events_per_s": one.events_per_s} for one in found]
