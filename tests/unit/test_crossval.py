@@ -96,10 +96,12 @@ def test_phases_are_recordings_of_their_own(tmp_path: Path) -> None:
             assert int(intervals["periods"].sum()) == len(periods["now_ns"])
 
 
+@pytest.mark.parametrize("cached_bytes", [1, 1 << 20])
 def test_phases_are_the_same_held_and_read_part_by_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cached_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parts of a recording end within phases, and a phase within a part."""
+    monkeypatch.setattr(parts, "CACHED_BYTES", cached_bytes)
     monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 300)
     path = record(tmp_path / "a.dat", *BOTH, *BOTH)
     with columns.opened(path) as recording:

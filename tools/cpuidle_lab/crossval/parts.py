@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The phases of a recording, each with the governor that decided in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -52,31 +52,57 @@ _READ = {
 }
 
 
+# Parts of all CPUs that are kept in memory.
+CACHED_BYTES = 256 << 20
+
+
+class _Cache:
+    """The parts that were read last, as far as they fit into CACHED_BYTES, and one at least."""
+
+    def __init__(self) -> None:
+        """Begin without a part."""
+        self._frames: dict[tuple[str, int, int], pl.DataFrame] = {}
+
+    def part(self, key: tuple[str, int, int], read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """Return a part, by its table, CPU and place."""
+        known = self._frames.pop(key, None)
+        frame = read() if known is None else known
+        self._frames[key] = frame
+        if known is None:
+            sizes = {one: part.estimated_size() for one, part in self._frames.items()}
+            while len(sizes) > 1 and sum(sizes.values()) > CACHED_BYTES:
+                oldest = next(iter(sizes))
+                del sizes[oldest], self._frames[oldest]
+        return frame
+
+
 class _Table:
     """The intervals or periods of a CPU, in memory or read part by part as they are needed."""
 
-    def __init__(self, recording: Recording, table: str, cpu: int, *, held: bool) -> None:
+    def __init__(
+        self, recording: Recording, table: str, cpu: int, cache: _Cache | None = None
+    ) -> None:
         """Find out what each part holds.
 
         Args:
             recording: where they are.
             table: "interval" or "period".
             cpu: the CPU.
-            held: keep all columns in memory; else one part, with the columns that replay reads.
+            cache: keeps parts, with the columns that replay reads; None: all is held in memory.
         """
         self._recording, self._table, self._cpu = recording, table, cpu
+        self._cache = cache
         self._bounds: list[dict[str, tuple[int, int]]] = []
         self._phases: list[int] = []
-        self._last: tuple[int, pl.DataFrame] | None = None
         frames: list[pl.DataFrame] = []
-        needed = None if held else (*_SORTED[table], *_OTHERS[table])
+        needed = (*_SORTED[table], *_OTHERS[table]) if cache else None
         for frame in recording.checked_frames(table, cpu, needed):
             ends = {name: (int(frame[name][0]), int(frame[name][-1])) for name in _SORTED[table]}
             self._bounds.append(ends)
             if _PHASE in frame.columns:
                 known = frame[_PHASE].filter(frame[_PHASE] >= 0)
                 self._phases.append(int(known[0]) if known.len() else -1)
-            frames += [frame] * held
+            frames += [] if cache else [frame]
         self._held = [self._filled(place, frame) for place, frame in enumerate(frames)]
 
     @property
@@ -94,13 +120,15 @@ class _Table:
                     yield rows
 
     def _frame(self, place: int) -> pl.DataFrame:
-        if self._held:
+        if self._cache is None:
             return self._held[place]
-        if self._last is None or self._last[0] != place:
+
+        def read() -> pl.DataFrame:
             names = _READ[self._table]
             frame = self._recording.checked_part(self._table, self._cpu, place, names)
-            self._last = place, self._filled(place, frame)
-        return self._last[1]
+            return self._filled(place, frame)
+
+        return self._cache.part((self._table, self._cpu, place), read)
 
     def _filled(self, place: int, frame: pl.DataFrame) -> pl.DataFrame:
         """Let the grid of the tick be known before the kernel told of it."""
@@ -357,10 +385,11 @@ def _parts(
 
 def _rows(recording: Recording, *, held: bool) -> dict[int, _Rows]:
     config, state = (recording.table(name).sort("seq") for name in ("config", "state"))
+    cache = None if held else _Cache()
     return {
         cpu: _Rows(
-            _Table(recording, "interval", cpu, held=held),
-            _Table(recording, "period", cpu, held=held),
+            _Table(recording, "interval", cpu, cache),
+            _Table(recording, "period", cpu, cache),
             config.filter(pl.col("cpu") == cpu),
             state.filter(pl.col("cpu") == cpu),
         )
