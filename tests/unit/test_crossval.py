@@ -574,14 +574,14 @@ def test_a_recorder_is_named_with_its_error(tmp_path: Path) -> None:
         assert ("WARNING" in one.line()) == (abs(one.worst) > trust.DOUBT)
 
 
-def energy(cost_pj: float) -> SimpleNamespace:
+def energy(cost_pj: float) -> trust.Energy:
     """Return what a replay of a phase comes to."""
-    return SimpleNamespace(cost_pj=cost_pj, oracle_pj=90.0, intervals=7)
+    return trust.Energy(cost_pj, oracle_pj=90.0, intervals=7)
 
 
 def test_errors_of_two_phases_do_not_make_up_for_each_other() -> None:
     both = [(energy(100), energy(110), "a"), (energy(100), energy(88), "b")]
-    found = trust.Trust.of("wteo", both)  # type: ignore[arg-type]
+    found = trust.Trust.of("wteo", both)
     assert found.share == pytest.approx(-0.01)
     assert found.worst == pytest.approx(-0.12)
     assert found.worst_workload == "b"

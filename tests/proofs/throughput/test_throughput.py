@@ -110,7 +110,7 @@ def test_every_kind_of_recording_is_made(tmp_path: Path) -> None:
             assert found.integrity.complete and found.integrity.events >= case.events
             assert found.cpus == [0, 1]
             marks = found.table("marker").height
-            assert marks > 20 if case.many_phases else marks == 0
+            assert marks >= 10 if case.many_phases else marks == 0
 
 
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:

@@ -32,6 +32,24 @@ def _share(recorded_pj: float, replayed_pj: float) -> float:
     return replayed_pj / recorded_pj - 1 if recorded_pj else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Energy of a phase; the rest of an Outcome takes 10 kB, and phases can be many.
+
+    Attributes:
+        cost_pj, oracle_pj, intervals: as of an Outcome.
+    """
+
+    cost_pj: float
+    oracle_pj: float
+    intervals: int
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> "Energy":
+        """Return that of a result."""
+        return cls(outcome.cost_pj, outcome.oracle_pj, outcome.intervals)
+
+
 @dataclass(frozen=True)
 class Trust:
     """A governor replayed on its own recording, beside that recording.
@@ -55,7 +73,7 @@ class Trust:
     worst_workload: str
 
     @classmethod
-    def of(cls, recorder: str, phases: Sequence[tuple[Outcome, Outcome, str]]) -> "Trust":
+    def of(cls, recorder: str, phases: Sequence[tuple[Energy, Energy, str]]) -> "Trust":
         """Return how a governor comes out.
 
         Args:
@@ -110,11 +128,11 @@ class Trust:
 
 def trust_of(columns: Path, path: Path) -> list[Trust]:
     """Return one Trust for each governor that recorded, of a Parquet directory."""
-    found: dict[str, list[tuple[Outcome, Outcome, str]]] = {}
+    found: dict[str, list[tuple[Energy, Energy, str]]] = {}
     with Replay() as replay:
         for part in whole(Recording(columns), path):
-            both = recorded.outcome(part), replay.play(part)
-            found.setdefault(part.recorder.label, []).append((*both, part.workload))
+            fact, mine = Energy.of(recorded.outcome(part)), Energy.of(replay.play(part))
+            found.setdefault(part.recorder.label, []).append((fact, mine, part.workload))
     return [Trust.of(label, phases) for label, phases in found.items()]
 
 
