@@ -54,7 +54,7 @@ COMMANDS = (
     Command("export --perfetto", ("export", "--perfetto", "{out}.pftrace", "{trace}")),
     Command("tune", ("tune", "{trace}", "--governor", "menu_ng", "--trials", "10", "--fresh")),
 )  # fmt: skip
-# What others take for the same recording; where it is installed.
+# Reader of the same recording by others, where it is installed.
 TRACE_CMD = "trace-cmd"
 OTHER = Command("trace-cmd report", (TRACE_CMD, "report", "-i", "{trace}"))
 

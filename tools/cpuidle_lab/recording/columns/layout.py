@@ -38,8 +38,8 @@ NO_STATE = constant("CIL_STATE_NONE")
 TIMER_TICK = constant("CIL_TIMER_TICK")
 TICK_MAX = 2**40
 
-# Rows of a part; reader and writer have one in memory, about 30 MB.
-PART_ROWS = 1 << 18
+# Rows of a part, about 8 MB. Replays, and processes beside them, have a few in memory each.
+PART_ROWS = 1 << 16
 PART_BYTES = 32 << 20
 
 _U8, _U16, _U32, _U64 = pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64()
