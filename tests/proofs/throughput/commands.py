@@ -23,7 +23,7 @@ MOST_GROWTH = 2.2
 START_S = 1.0
 
 # A phase lasts so long where there are many of them.
-_SHORT_NS, _LONG_NS = 20_000_000, 1_000_000_000
+_SHORT_NS, _LONG_NS = 5_000_000, 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Case:
     Attributes:
         events: how many at least.
         cpus: CPUs.
-        many_phases: a phase each 20 ms, in place of a recording without phases.
+        many_phases: a phase each 5 ms, in place of a recording without phases.
     """
 
     events: int
