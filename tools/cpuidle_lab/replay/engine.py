@@ -142,6 +142,12 @@ class Run:
         """Count from here on."""
         self.call("rp_forget_totals")
 
+    def breaches(self) -> ctypes.Structure:
+        """Return how many answers no governor may give, since the run was opened."""
+        breaches = abi.struct("rp_breaches")()
+        self.call("rp_breaches", ctypes.byref(breaches))
+        return breaches
+
     def totals(self) -> ctypes.Structure:
         """Return what the run came to so far."""
         totals = abi.struct("rp_totals")()

@@ -139,6 +139,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "restore",
         "forget_totals",
         "totals",
+        "breaches",
         "repeat",
         "checks",
     )

@@ -49,7 +49,9 @@ static void mainline_policy_select(void *state,
 	answer = mainline_select(&inputs);
 	query->asked = answer.asked;
 	rp_now.poll_limit_ns = (s64)answer.poll_limit_ns;
-	decision->index = (u8)answer.index;
+	/* An index that is none must stay none. */
+	decision->index = answer.index < 0 || answer.index > CIL_STATE_NONE ?
+			  CIL_STATE_NONE : (u8)answer.index;
 	decision->stop_tick = answer.stop_tick;
 	decision->row = CIL_ROW_NONE;
 	decision->reason = CIL_REASON_UNKNOWN;

@@ -359,6 +359,35 @@ static void ask(struct rp_run *run, struct rp_interval *in)
 		in->timer_ns = in->by_timer ? in->end_ns : CIL_TIME_MAX;
 }
 
+/* Note an answer that no governor may give. A refused index counts as state 0. */
+static void check_answer(struct rp_run *run, const struct rp_interval *in,
+			 struct cil_decision *decision)
+{
+	const struct cil_machine *m = &run->machine;
+	struct rp_breaches *b = &run->breaches;
+	bool enabled = false, within = false;
+	u32 index = decision->index;
+	u64 before = b->range + b->disabled + b->latency;
+	u32 k;
+
+	for (k = 0; k < m->state_count; k++) {
+		if (in->disabled >> k & 1)
+			continue;
+		enabled = true;
+		within |= m->states[k].exit_latency_ns <= in->latency_req_ns;
+	}
+	if (index >= m->state_count) {
+		decision->index = 0;
+		b->range++;
+	} else {
+		b->disabled += enabled && in->disabled >> index & 1;
+		b->latency += within && m->states[index].exit_latency_ns >
+					in->latency_req_ns;
+	}
+	if (!before && b->range + b->disabled + b->latency)
+		b->first = run->totals.intervals;
+}
+
 static void decide(struct rp_run *run, struct rp_interval *in, s64 tick_due_ns,
 		   struct cil_decision *decision)
 {
@@ -388,8 +417,7 @@ static void decide(struct rp_run *run, struct rp_interval *in, s64 tick_due_ns,
 	rp_now.poll_limit_ns = 0;
 	run->policy->select(run->state, &run->machine, run->tunables, &query,
 			    decision);
-	if (decision->index >= run->machine.state_count)
-		decision->index = 0;
+	check_answer(run, in, decision);
 
 	best = rp_best(&run->machine, &run->model, in->latency_req_ns,
 		       in->disabled, rp_now.charge_ns);

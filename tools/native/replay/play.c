@@ -259,3 +259,13 @@ void rp_totals(const struct rp_run *run, struct rp_totals *totals)
 {
 	*totals = run->totals;
 }
+
+/**
+ * rp_breaches() - answers that no governor may give, since the run was opened
+ * @run: the run
+ * @breaches: filled
+ */
+void rp_breaches(const struct rp_run *run, struct rp_breaches *breaches)
+{
+	*breaches = run->breaches;
+}

@@ -187,6 +187,20 @@ struct rp_totals {
 };
 
 /**
+ * struct rp_breaches - answers that no governor may give
+ * @range: an index that no state has
+ * @disabled: a disabled state, although another one is enabled
+ * @latency: an exit latency beyond the request, although an enabled state keeps it
+ * @first: intervals played when the first of them was given, it included
+ */
+struct rp_breaches {
+	u64 range;
+	u64 disabled;
+	u64 latency;
+	u64 first;
+};
+
+/**
  * struct rp_points - recorded decisions and their outcomes, in columns
  * @count: number of rows
  * @now_ns: time of the decision
@@ -280,6 +294,7 @@ void rp_judge(struct rp_run *run, const struct rp_intervals *intervals,
 	      const struct rp_verdicts *verdicts);
 void rp_forget_totals(struct rp_run *run);
 void rp_totals(const struct rp_run *run, struct rp_totals *totals);
+void rp_breaches(const struct rp_run *run, struct rp_breaches *breaches);
 
 void rp_repeat(struct rp_run *run, const struct rp_points *points,
 	       const u32 *tunables, const u8 *states,

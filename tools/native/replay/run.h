@@ -38,6 +38,7 @@ struct rp_driver {
  * @rejected: no idle period followed the last decision
  * @unknowable: nothing can be decided until a state is known again
  * @checks: how recorded states compared
+ * @breaches: answers that were given and may not be
  * @totals: what the run came to so far
  */
 struct rp_run {
@@ -57,6 +58,7 @@ struct rp_run {
 	bool rejected;
 	bool unknowable;
 	struct rp_checks checks;
+	struct rp_breaches breaches;
 	struct rp_totals totals;
 };
 
