@@ -19,12 +19,13 @@ from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.laws import US
 from cpuidle_lab.recording.trace import TIME_MAX
+from cpuidle_lab.replay import law
 from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.engine import Run, check_table
 from cpuidle_lab.states.table import StateTable
 from experiments import experiment
 from experiments.boots import sources as sources_of_boots
-from experiments.cases import figures, lab, law
+from experiments.cases import figures, lab
 from experiments.cases.figures import Played, played
 from experiments.cases.schema import Cell, Description, Figure, Stream, read
 from experiments.experiment import NOT_BOOTED, Request, Result, Row
@@ -230,7 +231,8 @@ def _played(case: Description, cell: Cell, who: Candidate, seed: int) -> dict[st
 
 def code() -> list[str]:
     """Return the text of what makes and plays the intervals."""
-    return [(FOLDER / name).read_text() for name in ("law.py", "case.py", "figures.py")]
+    made = Path(law.__file__).read_text()
+    return [made, *((FOLDER / name).read_text() for name in ("case.py", "figures.py"))]
 
 
 def hashes(path: Path, governors: Sequence[str]) -> dict[str, str]:

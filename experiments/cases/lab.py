@@ -25,10 +25,10 @@ from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.laws import FAR_NS, US, S
-from cpuidle_lab.replay import build, recorded
+from cpuidle_lab.replay import build, law, recorded
 from cpuidle_lab.states.table import StateTable
 from experiments.boots import boots
-from experiments.cases import figures, law, mainline
+from experiments.cases import figures, mainline
 from experiments.cases.figures import Played
 from experiments.cases.schema import Cell, Description
 from experiments.experiment import Request

@@ -12,9 +12,9 @@ import yaml
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.laws import US, S
+from cpuidle_lab.replay.law import Phase
 from cpuidle_lab.states.machine_files import micro, power_fault
 from cpuidle_lab.states.table import StateTable
-from experiments.cases.law import Phase
 
 Range = tuple[float, float]
 

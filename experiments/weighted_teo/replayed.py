@@ -15,10 +15,10 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.laws import MS, STREAMS, US, S
+from cpuidle_lab.replay import law
 from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run, fitting
 from cpuidle_lab.states.table import StateTable
-from experiments.cases import law
 from experiments.experiment import Job, Row, run_jobs
 from experiments.memo import Memo, sources
 

@@ -22,13 +22,14 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.evidence.tables import ABSENT
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.trace import TIME_MAX
+from cpuidle_lab.replay import law
 from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.linux_source import GOVERNORS
 from cpuidle_lab.view.terminal import meter
 from experiments import boots, experiment, pages
-from experiments.cases import bisect, law, schema
+from experiments.cases import bisect, schema
 from experiments.cases.bisect import Step, changes
 from experiments.cases.case import FOLDER, IN_LAB, Case, cases, kernel_is_there, play, stream_of
 from experiments.cases.figures import KINDS, value
