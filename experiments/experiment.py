@@ -260,14 +260,24 @@ def listed(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def is_file(name: str) -> bool:
+    """Return whether a name is that of a case's file, such as `review` writes."""
+    return name.endswith(".yaml")
+
+
 def chosen(names: Sequence[str]) -> list[Experiment]:
-    """Return experiments by name.
+    """Return experiments by name, and cases by their file.
 
     Raises:
-        UserError: a name is unknown.
+        UserError: a name is unknown, or a file is no case.
     """
-    known = found()
+    from experiments.cases.case import Case
+
+    known = dict(found())
     for name in names:
+        if is_file(name):
+            known[name] = Case(Path(name))
+            continue
         if name not in known:
             near = (
                 did_you_mean(name, [*known, *proofs.found()]) or "; `experiment --list` shows all"

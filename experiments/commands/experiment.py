@@ -30,6 +30,7 @@ examples:
   cpuidle-lab experiment teo-livelock          into docs/experiments/teo-livelock.md
   cpuidle-lab experiment wteo --only regret,cost --with machines=skx,power9
   cpuidle-lab experiment wteo --only regret --with governor=menu_ng --json | jq '.[].sections'
+  cpuidle-lab experiment harm-1.yaml           a case that `review` has written
   cpuidle-lab experiment cede --bisect         the kernel at which the figure changes
   cpuidle-lab experiment cede --bisect --tree mine=~/linux --commits v6.18..v6.19
   sudo cpuidle-lab experiment cyclic --here    on this machine; needs two governors and root
@@ -40,8 +41,9 @@ Regressions are replayed with the governors of Debian's linux-source packages (6
 and of the kernel trees that are given. Experiments that boot machines run with --lab only; without
 it they show what is known already. A run that was stopped goes on where it was.
 
---quick, --here, --only and --with write no page unless --output says where. Figures are kept in
-build/experiments, under a hash of all that they depend on; a rerun measures what has changed.
+--quick, --here, --only, --with and cases of files write no page unless --output says where. Figures
+are kept in build/experiments, under a hash of all that they depend on; a rerun measures what has
+changed.
 
 exit codes: 0 done (also where ours differ, or a promise is missed), 1 something cannot be measured,
 2 wrong usage, 130 interrupted
@@ -61,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         proofs.add_arguments(name, words, parser)
         return
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", help="of the experiments; a proof runs alone")
+    add("names", nargs="*", metavar="NAME",
+        help="of the experiments, or the file of a case; a proof runs alone")  # fmt: skip
     what = parser.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true",
          help="list the experiments; with NAME its parts and choices")  # fmt: skip
@@ -224,7 +227,10 @@ def _command(args: argparse.Namespace, one: "Experiment") -> str:
 
 def _is_partial(args: argparse.Namespace) -> bool:
     """Return whether a run has other figures than the pages of docs/experiments."""
-    return bool(args.quick or args.here or args.only or args.chosen)
+    from experiments.experiment import is_file
+
+    files = any(map(is_file, args.names))
+    return bool(args.quick or args.here or args.only or args.chosen or files)
 
 
 def _folder(args: argparse.Namespace) -> Path | None:
