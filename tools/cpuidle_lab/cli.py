@@ -45,7 +45,7 @@ GROUPS = (
     (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "diff", "watch", "ab", "evacuate")),
     ("recordings", ("report", "compare", "replay", "crossval", "tune", "export", "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
-    ("governors", ("new", "bpf")),
+    ("governors", ("new", "bpf", "review")),
     ("the project's promises, in the tree only", ("experiment",)),
 )
 

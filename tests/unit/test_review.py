@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`review`: patches read and applied, streams, small witnesses, verdicts, and foreign code."""
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from cpuidle_lab.base.cache import CACHE
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.cli import main
+from cpuidle_lab.replay import law
+from cpuidle_lab.review import base, cases, mail, patch, result
+from cpuidle_lab.review.effect import Cell
+from cpuidle_lab.review.job import of_patch
+from cpuidle_lab.review.result import EXIT_WORSE, Result
+from cpuidle_lab.review.shrink import Shrinker
+from cpuidle_lab.review.space import Space, fitted, plausible
+from cpuidle_lab.review.stream import Spec, columns_of, of_spec, slack_of, spec_of, table_of
+from experiments.cases import schema
+from experiments.cases.case import kernel_is_there
+
+TEO = f"{patch.FOLDER}teo.c"
+OLD = "".join(f"line {number};\n" for number in range(1, 41))
+SPEC: Spec = {
+    "tick_hz": 250,
+    "states": [["POLL*", 0, 0], ["C1", 1, 1], ["C6", 133, 600]],
+    "phases": [{"count": 3, "wake_us": 20, "timer_us": 1000}, {"count": 1, "timer_us": 20_000}],
+    "repeat": 5,
+}
+
+
+def diff(old: str, new: str, path: str = TEO) -> str:
+    """Return a patch of a file."""
+    lines = (text.splitlines(keepends=True) for text in (old, new))
+    return "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))
+
+
+def mailed(text: str, subject: str) -> str:
+    """Return a patch as a mail of a mailbox."""
+    return (
+        f"From 0123456789abcdef Mon Sep 17 00:00:00 2001\nFrom: A <a@example.org>\n"
+        f"Subject: {subject}\nMessage-ID: <1@example.org>\n\nWhy.\n---\n{text}-- \n2.47\n\n"
+    )
+
+
+def written(tmp_path: Path, text: str, name: str = "one.patch") -> Path:
+    """Return a file with a text."""
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+# ---- Patches ----
+
+
+def test_a_patch_applies_at_another_place_and_in_reverse(tmp_path: Path) -> None:
+    new = OLD.replace("line 20;", "line twenty;")
+    series = patch.read(written(tmp_path, diff(OLD, new)))
+    moved = "more;\n" * 7 + OLD
+    applied = patch.apply(series, {"teo.c": moved})
+    assert applied.files["teo.c"] == "more;\n" * 7 + new
+    assert applied.notes == () and applied.misfit is None
+    assert patch.apply(series, {"teo.c": new}, reverse=True).files["teo.c"] == OLD
+
+
+def test_fuzz_is_said_and_keeps_the_lines_of_the_file(tmp_path: Path) -> None:
+    series = patch.read(written(tmp_path, diff(OLD, OLD.replace("line 20;", "line twenty;"))))
+    other = OLD.replace("line 17;", "another line;")
+    applied = patch.apply(series, {"teo.c": other})
+    assert applied.files["teo.c"] == other.replace("line 20;", "line twenty;")
+    assert applied.notes == ("teo.c hunk 1: fuzz 1",)
+
+
+def test_a_hunk_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    new = OLD.replace("line 5;", "five;").replace("line 30;", "thirty;")
+    series = patch.read(written(tmp_path, diff(OLD, new)))
+    misfit = patch.apply(series, {"teo.c": OLD.replace("line 30;", "other;")}).misfit
+    assert misfit is not None
+    assert str(misfit) == "teo.c, hunk 2 (line 27)"
+    assert (misfit.applied, misfit.total) == (1, 2)
+
+
+def test_a_series_is_put_in_order(tmp_path: Path) -> None:
+    middle = OLD.replace("line 20;", "line twenty;")
+    last = middle.replace("line twenty;", "the end;")
+    both = [mailed(diff(middle, last), "[PATCH v2 2/2] teo: Two"),
+            mailed(diff(OLD, middle), "[PATCH v2 1/2] teo: One")]  # fmt: skip
+    series = patch.read(written(tmp_path, "".join(both)))
+    assert [one.number for one in series] == [1, 2]
+    assert patch.apply(series, {"teo.c": OLD}).files["teo.c"] == last
+    assert patch.apply(series, {"teo.c": last}, reverse=True).files["teo.c"] == OLD
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda p: "", "holds no patch"),
+        (lambda p: mailed("", "[PATCH 0/2] cover"), "holds no patch"),
+        (lambda p: diff("a;\n", "b;\n", "mm/slab.c"), "changes nothing in drivers/cpuidle"),
+        (lambda p: mailed(p, "[PATCH 2/3] a") + mailed(p, "[PATCH 3/3] b"), "1 of 3 is missing"),
+        (lambda p: mailed(p, "[PATCH 1/1] a") + mailed(p, "[PATCH 1/1] b"), "is there twice"),
+        (lambda p: p[: p.index("-line 20;")], "is damaged or ends too early"),
+    ],
+    ids=["empty", "cover", "elsewhere", "missing", "twice", "cut"],
+)
+def test_bad_patches_are_one_sentence(
+    tmp_path: Path, make: Callable[[str], str], words: str
+) -> None:
+    text = make(diff(OLD, OLD.replace("line 20;", "line twenty;")))
+    with pytest.raises(UserError, match=words):
+        patch.read(written(tmp_path, text))
+
+
+def kernels(monkeypatch: pytest.MonkeyPatch, texts: Mapping[str, str]) -> None:
+    """Let the packaged kernels have such texts of teo.c."""
+    monkeypatch.setattr(base, "PACKAGED", tuple(texts))
+    monkeypatch.setattr(base, "files_of", lambda kernel, _: {"teo.c": texts[kernel], "menu.c": ""})
+
+
+def test_the_base_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = OLD.replace("line 17;", "another line;")
+    kernels(monkeypatch, {"9.3": "nothing\n", "9.2": near, "9.1": OLD})
+    series = patch.read(written(tmp_path, diff(OLD, OLD.replace("line 20;", "line twenty;"))))
+    found = base.find(series, "", {}, reverse=False)
+    assert (found.kernel, found.notes, found.changed) == ("9.1", (), ["teo.c"])
+
+
+def test_the_nearest_kernel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = OLD.replace("line 20;", "line twenty;")
+    kernels(monkeypatch, {"9.2": new, "9.1": OLD})
+    series = patch.read(written(tmp_path, diff(OLD, new)))
+    with pytest.raises(UserError) as error:
+        base.find(series, "9.2", {}, reverse=False)
+    assert error.value.message == (
+        "teo.c, hunk 1 (line 17) does not apply to 9.2; it does with --reverse; it applies to 9.1"
+    )
+
+
+def test_a_base_that_is_none_is_wrong_usage() -> None:
+    with pytest.raises(UserError) as error:
+        base.find([], "nonsense", {}, reverse=False)
+    assert error.value.exit_code == USAGE
+
+
+# ---- Streams ----
+
+
+def test_a_spec_is_played_as_its_case() -> None:
+    text = cases.case(SPEC, "A title", "Why?", ["teo@7.2"])
+    case = schema.parse(text, "one")
+    stream = case.streams["found"]
+    longest = int(of_spec(SPEC).length_ns.max())
+    played = law.intervals(stream.phases, stream.repeat, "one found", 3,
+                           slack_ns=slack_of(case.machine, longest))  # fmt: skip
+    ours = columns_of(of_spec(SPEC))
+    assert case.machine == table_of(SPEC)
+    assert all(np.array_equal(ours[name], column) for name, column in played.items())
+
+
+def test_the_condition_of_a_spec_is_in_its_case() -> None:
+    spec = {**SPEC, "tick_stopped": True, "latency_req_us": 5, "disabled": ["C1"], "skip": 4}
+    case = schema.parse(cases.case(spec, "A title", "Why?", ["teo@7.2"]), "one")
+    assert case.disabled == 0b10 and case.cells[0].latency_req_us == 5
+    assert case.streams["found"].tick_stopped and case.streams["found"].skip == 4
+
+
+def test_intervals_become_a_spec_and_again_intervals() -> None:
+    stream = of_spec({**SPEC, "tick_stopped": True, "disabled": ["C6"]})
+    again = of_spec(spec_of(stream, stream.count))
+    for name, column in columns_of(stream).items():
+        assert np.array_equal(columns_of(again)[name], column), name
+
+
+def test_what_is_drawn_depends_on_the_seed_alone() -> None:
+    first, second, other = Space(1), Space(1), Space(2)
+    drawn = [first.fresh() for _ in range(20)]
+    assert drawn == [second.fresh() for _ in range(20)]
+    assert drawn != [other.fresh() for _ in range(20)]
+    changed = [first.near(spec) for spec in drawn]
+    assert changed == [second.near(spec) for spec in drawn]
+    for spec in filter(plausible, (*drawn, *changed)):
+        assert len(of_spec(fitted(spec)).length_ns) >= 16
+
+
+def test_a_spec_gets_small() -> None:
+    """Only a long interval behind three short ones matters here, on two states."""
+    spec = {**SPEC, "tick_stopped": True, "phases": SPEC["phases"] * 6 + [
+        {"count": 1, "wake_us": 4321.0, "timer_us": 7000}]}  # fmt: skip
+
+    def good(one: Spec) -> bool:
+        lengths = of_spec(one).length_ns
+        return len(one["states"]) > 1 and bool((lengths > 3_000_000).any()) and len(lengths) > 3
+
+    small = Shrinker(good, 20).shrink(spec)
+    assert good(small)
+    assert small["states"] == [["POLL*", 0, 0], ["C1", 1, 1]] or len(small["states"]) == 2
+    assert sum(phase["count"] for phase in small["phases"]) <= 4
+    assert "tick_stopped" not in small
+
+
+# ---- Verdicts ----
+
+
+def judged(**changes: Any) -> Result:
+    """Return a result in which decisions differ."""
+    sweep = {"total": {"periods": 1000, "differ": 10}, "complete": True, "broken": {},
+             "kinds": {"law bursts": {"periods": 100, "differ": 10}}}  # fmt: skip
+    found = Result("teo@7.3", "teo with the patch", {"regret": 2, "p99": 0}, sweep=sweep)
+    return replace(found, **changes)
+
+
+def cell(before: tuple[float, ...], after: tuple[float, ...], figure: str = "regret") -> Cell:
+    """Return a figure."""
+    return Cell("skx, poisson-1ms", figure, before, after, 3000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "code"),
+    [
+        ({}, "same", 0),
+        ({"cells": [cell((10, 11, 12), (20, 21, 22))]}, "worse", EXIT_WORSE),
+        ({"cells": [cell((20, 21, 22), (10, 11, 12))]}, "better", 0),
+        ({"cells": [cell((10, 11, 12), (20, 21, 13))]}, "same", 0),
+        ({"cells": [cell((10, 10, 10), (11.9, 11.9, 11.9))]}, "same", 0),
+        ({"cells": [cell((1, 1, 1), (9, 9, 9), "above")]}, "same", 0),
+        ({"cells": [cell((1,), (9,)), cell((9,), (1,))]}, "mixed", EXIT_WORSE),
+        ({"died": {"verdict": "crashes (SIGSEGV)", "spec": None}}, "worse", EXIT_WORSE),
+        ({"contract": [{"rule": "r", "held": False, "held_before": True}]}, "worse", EXIT_WORSE),
+        ({"contract": [{"rule": "r", "held": False, "held_before": False}]}, "same", 0),
+        ({"sweep": {}}, "not judged", 1),
+    ],
+)
+def test_verdicts(changes: dict[str, Any], verdict: str, code: int) -> None:
+    found = judged(**changes)
+    assert (found.verdict, found.exit_code) == (verdict, code)
+
+
+def test_limits() -> None:
+    assert result.limits_of("regret=3, p99=10") == {"regret": 3, "p99": 10}
+    for text in ("regret", "above=1", "regret=much"):
+        with pytest.raises(UserError):
+            result.limits_of(text)
+
+
+def test_a_mail_is_narrow_and_short() -> None:
+    figures = {"regret": 1e4, "power_mw": 312.0, "latency_us": 3.0, "p99_us": 1.0,
+               "ticks_per_s": 2.0, "shallowest": 1.0}  # fmt: skip
+    witness = {"objective": "power", "score": 12.0, "spec": {**SPEC, "phases": SPEC["phases"] * 9},
+               "before": figures, "after": figures, "real": ["pepc:genoa0", 8.0]}  # fmt: skip
+    cells = [cell((10.0 + n, 11.0), (20.0 + n, 30.0)) for n in range(40)]
+    searched = {"evaluations": 9, "by_chance": 1}
+    found = judged(cells=cells, harm=[witness] * 3, gain=[witness] * 3, searched=searched,
+                   statics=["new: x" * 40])  # fmt: skip
+    lines = mail.text_of([found, found], "cpuidle-lab review " + "teo@7.3 " * 20).splitlines()
+    assert max(map(len, lines)) <= mail.WIDTH
+    assert len(lines) <= mail.LINES
+    assert any("modelled" in line for line in lines)
+
+
+# ---- Foreign code: patches of our own to Debian's teo.c ----
+
+SAME = ("2 * idx_intercept_sum > cpu_data->total",
+        "idx_intercept_sum + idx_intercept_sum > cpu_data->total")  # fmt: skip
+NEVER_SHALLOWER = ("if (2 * idx_intercept_sum > cpu_data->total - idx_hit_sum) {", "if (0) {")
+NO_REQUEST = ("\tif (idx > constraint_idx)\n\t\tidx = constraint_idx;\n", "")
+ENDLESS = ("\ts64 duration_ns;\n\tint i;\n\n\tif (dev->last",
+           "\ts64 duration_ns;\n\tint i;\n\n\twhile (drv->state_count > 4)\n\t\tidx0++;\n"
+           "\tif (dev->last")  # fmt: skip
+MISSING = ("\tcpu_data->sleep_length_ns = KTIME_MAX;\n",
+           "\tcpu_data->sleep_length_ns = sched_nowhere(dev->cpu);\n")  # fmt: skip
+BROKEN = ("\ts64 duration_ns;\n\tint i;\n", "\ts64 duration_ns\n\tint i;\n")
+
+needs_sources = pytest.mark.skipif(
+    not kernel_is_there("7.2"), reason="the sources of 7.2 are not in build/cache"
+)
+
+
+def changed(tmp_path: Path, edit: tuple[str, str]) -> Path:
+    """Return a patch of ours to teo.c of 7.2."""
+    old = (CACHE / "linux-source/7.2/teo.c").read_text()
+    assert old.count(edit[0]) == 1
+    return written(tmp_path, diff(old, old.replace(*edit)))
+
+
+def reviewed(
+    tmp_path: Path, edit: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> tuple[int, dict[str, Any], str]:
+    """Return exit code, JSON and messages of a short review."""
+    file = changed(tmp_path, edit)
+    code = main(["review", str(file), "--base", "7.2", "--budget", "6s", "--periods", "40000",
+                 "-o", str(tmp_path / "out"), "--json"])  # fmt: skip
+    told = capsys.readouterr()
+    return code, json.loads(told.out) if told.out else {}, told.err
+
+
+@needs_sources
+def test_no_change_is_called_no_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, _ = reviewed(tmp_path, SAME, capsys)
+    assert (code, told["verdict"], told["same"]) == (0, "same", True)
+    assert told["compared"]["periods"] >= 40_000 and told["applies"]
+
+
+@needs_sources
+def test_a_bad_patch_is_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, _ = reviewed(tmp_path, NEVER_SHALLOWER, capsys)
+    assert code == EXIT_WORSE and not told["same"]
+    assert told["counterexample"]["intervals"] <= 20 and told["counterexample"]["states"] <= 4
+    assert told["harm"] and told["harm"][0]["after"]["regret"] > told["harm"][0]["before"]["regret"]
+    case = schema.read(Path(told["counterexample"]["file"]))
+    assert [one.governor for one in case.cells] == ["teo@7.2", "teo@patched"]
+    lines = (tmp_path / "out/mail.txt").read_text().splitlines()
+    assert max(map(len, lines)) <= mail.WIDTH and len(lines) <= mail.LINES
+
+
+@needs_sources
+def test_a_broken_rule_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told, _ = reviewed(tmp_path, NO_REQUEST, capsys)
+    broken = [one["rule"] for one in told["contract"] if not one["held"] and one["held_before"]]
+    assert code == EXIT_WORSE
+    assert "no exit latency beyond the request while a state keeps it" in broken
+
+
+@needs_sources
+def test_an_endless_loop_is_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpuidle_lab.review.confined._CPU_S", 1.0)
+    code, told, _ = reviewed(tmp_path, ENDLESS, capsys)
+    assert code == EXIT_WORSE
+    assert told["died"]["verdict"] == "loops for ever"
+    spec = told["died"]["spec"]
+    assert len(spec["states"]) == 5 and sum(phase["count"] for phase in spec["phases"]) == 1
+
+
+@needs_sources
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [(MISSING, "the stand-in for the kernel has no sched_nowhere()"), (BROKEN, "do not compile")],
+    ids=["symbol", "syntax"],
+)
+def test_what_does_not_compile_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], edit: tuple[str, str], words: str
+) -> None:
+    code, told, error = reviewed(tmp_path, edit, capsys)
+    assert (code, told) == (1, {})
+    assert words in error and error.count("\n") == 1
+
+
+@needs_sources
+def test_a_header_changes_its_governors(tmp_path: Path) -> None:
+    old = (CACHE / "linux-source/7.2/gov.h").read_text()
+    text = diff(old, old.replace("#endif", "/* end */\n#endif"), f"{patch.FOLDER}gov.h")
+    found = of_patch(written(tmp_path, text), "7.2", {}, tmp_path / "tree", reverse=False)
+    assert [one.labels[0] for one in found] == ["menu@7.2", "teo@7.2"]
+    assert yaml.safe_load(cases.case(SPEC, "t", "w", found[0].words))["cells"]

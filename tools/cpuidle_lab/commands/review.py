@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab review`: judge a patch to a governor, or one governor against another."""
+
+import argparse
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, USAGE, UserError
+
+if TYPE_CHECKING:
+    from cpuidle_lab.review.job import Review, Subject
+    from cpuidle_lab.review.result import Result
+
+NAME = "review"
+HELP = "judge a patch to a governor, or one governor against another, by replay"
+EPILOG = """\
+examples:
+  cpuidle-lab review 0001-cpuidle-teo.patch --base 7.3   a patch, a mailbox, a series in a folder
+  cpuidle-lab review 0001-cpuidle-teo.patch              the kernel that it applies to is found
+  cpuidle-lab review merged.patch --reverse              what a revert would change
+  cpuidle-lab review menu@6.12 menu@7.2                  two governors of any kind
+  cpuidle-lab review teo@7.3 teo@mine --tree mine=~/linux
+  cpuidle-lab review teo@7.3 wteo --budget 30m --on trace.dat
+  cpuidle-lab review x.patch --json | jq '.verdict, .counterexample'
+
+It prints a mail that answers the patch. It writes the mail, an HTML page and cases, which
+`cpuidle-lab experiment FILE` plays, into a directory. docs/review.md explains them. Governors are
+replayed in a process without network, with limits on memory and time.
+
+exit codes: 0 nothing is worse than the limits, 1 it could not be judged, 2 wrong usage, 3 something
+is worse
+"""
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not found or not (seconds := float(found[1]) * _UNITS[found[2]]):
+        raise argparse.ArgumentTypeError(f"'{text}' is no time such as 90s, 5m or 1h")
+    return seconds
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1 to 10^9")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add = parser.add_argument
+    add("subjects", nargs="+", metavar="PATCH | BEFORE AFTER",
+        help="a patch, mailbox or folder; or two governors")  # fmt: skip
+    add("--base", metavar="KERNEL", default="",
+        help="a series (7.3), or the label of a --tree (default: found)")  # fmt: skip
+    add("--reverse", action="store_true", help="take the patch back from a kernel that has it")
+    add("--tree", action="append", metavar="LABEL=PATH", default=[], help="a kernel tree")
+    add("--budget", type=_seconds, metavar="TIME", default=300.0,
+        help="time of the whole review (default: 5m)")  # fmt: skip
+    add("--limit", metavar="FIGURE=RISE[,...]", default="",
+        help="rises that are worse: regret (points), energy, p50, p99 (us); "
+        "default: regret=2,p99=0")  # fmt: skip
+    add("--on", action="append", type=Path, metavar="TRACE", default=[],
+        help="replay a recording, too")  # fmt: skip
+    add("--seed", type=_natural, metavar="N", default=1, help="of all draws (default: 1)")
+    add("--periods", type=_natural, metavar="N", default=0,
+        help="idle periods whose decisions are compared (default: 10 million)")  # fmt: skip
+    add("-o", "--directory", type=Path, metavar="DIR",
+        help="where mail, page and cases go (default: build/review/NAME)")  # fmt: skip
+    add("--json", action="store_true", help="print the result as JSON, no mail")
+
+
+def _trees(words: Sequence[str]) -> dict[str, Path]:
+    found = {}
+    for word in words:
+        label, equals, path = word.partition("=")
+        folder = Path(path).expanduser()
+        if not equals or not label or not folder.is_dir():
+            raise UserError(f"--tree: '{word}' is no LABEL=PATH of a directory", USAGE)
+        found[label] = folder
+    return found
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    """Return the directory of the outputs, which is made."""
+    name = re.sub(r"[^\w.@-]+", "-", "-".join(Path(word).name for word in args.subjects))
+    folder: Path = args.directory or TOP / "build" / "review" / name[:100]
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: is no directory", USAGE)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
+    from cpuidle_lab.review import job
+
+    trees = _trees(args.tree)
+    if len(args.subjects) == 2:
+        if args.base or args.reverse:
+            raise UserError("--base and --reverse are for a patch", USAGE)
+        return [job.of_governors(*args.subjects, trees)]
+    if len(args.subjects) > 2:
+        raise UserError("give a patch, or two governors", USAGE)
+    path = Path(args.subjects[0])
+    if not path.exists():
+        raise UserError(f"{path}: there is no such patch; a governor needs a second one", USAGE)
+    return job.of_patch(path, args.base, trees, folder / "tree", reverse=args.reverse)
+
+
+def _cases(result: "Result", subject: "Subject", folder: Path, prefix: str) -> None:
+    """Write the cases of a result, and note their files."""
+    from cpuidle_lab.base.files import headed, write_whole
+    from cpuidle_lab.review import cases
+
+    specs: dict[str, tuple[Any, str]] = {}
+    if spec := result.sweep.get("spec"):
+        specs["counterexample"] = spec, "Which decisions differ?"
+    for kind in ("harm", "gain"):
+        for number, one in enumerate(getattr(result, kind), 1):
+            specs[f"{kind}-{number}"] = one["spec"], f"A search for {kind}, by {one['objective']}."
+    for number, rule in enumerate(result.contract, 1):
+        if rule.get("case"):
+            specs[f"contract-{number}"] = rule["case"], rule["rule"]
+    if result.died.get("spec"):
+        specs["crash"] = result.died["spec"], f"It {result.died['verdict']}."
+    for name, (spec, why) in specs.items():
+        file = folder / f"{prefix}{name}.yaml"
+        title = f"{result.after} against {result.before}: {name}"
+        write_whole(file, cases.case(spec, title, why, subject.words), headed(cases.HEAD))
+        result.files[name] = str(file)
+
+
+def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespace, folder: Path,
+            command: str) -> int:  # fmt: skip
+    """Write and print the results; return the exit code."""
+    from cpuidle_lab.base.files import marked, write_whole
+    from cpuidle_lab.review import mail, page
+
+    results = [review.result for _, review in reviews]
+    for number, (subject, review) in enumerate(reviews):
+        _cases(review.result, subject, folder, f"{number + 1}-" if len(reviews) > 1 else "")
+    text = mail.text_of(results, command)
+    write_whole(folder / "mail.txt", text, marked("Again:", "before, "))
+    title = " ".join(Path(word).name for word in args.subjects)
+    write_whole(folder / "review.html", page.page(results, title), marked(page.GENERATOR))
+    if args.json:
+        told = [result.as_json() for result in results]
+        print(json.dumps(told[0] if len(told) == 1 else _joined(told), indent=2))
+    else:
+        print(text, end="")
+        print(f"written: {folder}", file=sys.stderr)
+    return max((result.exit_code for result in results), default=FAILURE)
+
+
+def _joined(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the results of several governors, the worst verdict in front."""
+    order = ("worse", "mixed", "not judged", "better", "same")
+    verdict = min((one["verdict"] for one in told), key=order.index)
+    return {"verdict": verdict, "same": all(one["same"] for one in told), "governors": told}
+
+
+def _progress(quiet: bool) -> "Callable[[str, float, float], None]":
+    """Return what shows part and time on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return lambda *_: None
+
+    def show(part: str, done: float, left_s: float) -> None:
+        print(f"\r{part}: {100 * done:3.0f} %, at most {left_s:.0f} s left\x1b[K", end="",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+    return show
+
+
+def run(args: argparse.Namespace) -> int:
+    """Review, print and write."""
+    # Here, so that the other commands need not load what only this one needs.
+    from cpuidle_lab.review import job
+    from cpuidle_lab.review.result import DEFAULT_LIMITS, limits_of
+
+    command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
+    folder = _folder(args)
+    subjects = _subjects(args, folder)
+    wish = job.Wish(args.budget / len(subjects), args.seed, args.periods or job.PERIODS,
+                    limits_of(args.limit or DEFAULT_LIMITS), args.on, command,
+                    args.reverse)  # fmt: skip
+    reviews: list[tuple[Subject, Review]] = []
+    interrupted = False
+    for subject in subjects:
+        review = job.Review(subject, wish, _progress(args.json))
+        reviews.append((subject, review))
+        try:
+            review.run()
+        except KeyboardInterrupt:
+            review.result.unreached.append("interrupted: the rest")
+            interrupted = True
+            break
+    code = _output(reviews, args, folder, command)
+    return INTERRUPTED if interrupted else code

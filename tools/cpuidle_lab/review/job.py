@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A review from its command line to its result: subjects, the order of the parts, the time."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import scratch
+from cpuidle_lab.recording.columns import joined, opened
+from cpuidle_lab.replay.engine import INTERVAL_TYPES
+from cpuidle_lab.replay.library import MAINLINE
+from cpuidle_lab.review import base as bases
+from cpuidle_lab.review import patch as patches
+from cpuidle_lab.review import statics
+from cpuidle_lab.review.base import Base
+from cpuidle_lab.review.confined import Confined, Died, network_is_closed
+from cpuidle_lab.review.effect import Cell, save
+from cpuidle_lab.review.result import Result
+from cpuidle_lab.review.sweep import RULES
+
+# Intervals that are compared; the laws and tables of the sweep have about as many cells as it has
+# thousands.
+PERIODS = 10_000_000
+# Least time of both searches, where the budget has twice as much.
+_SEARCH_S = 90.0
+# Shares of the budget.
+_SWEEP, _EFFECT = 0.3, 0.2
+
+Told = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A pair of governors.
+
+    Attributes:
+        before, after: as replay takes them.
+        labels: of both, for people.
+        words: of both, as `experiment` takes them.
+        base: what a patch was applied to; None: two governors were given.
+        others: changed paths that are not judged.
+    """
+
+    before: str
+    after: str
+    labels: tuple[str, str]
+    words: tuple[str, str]
+    base: Base | None = None
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Options of a review.
+
+    Attributes:
+        budget_s: time of it all.
+        seed: of all draws.
+        periods: intervals that are compared at most.
+        limits: how much a figure may rise.
+        recordings: to be replayed, too.
+        command: for the result.
+        reverse: the patch is taken back.
+    """
+
+    budget_s: float
+    seed: int
+    periods: int
+    limits: Mapping[str, float]
+    recordings: Sequence[Path] = ()
+    command: str = ""
+    reverse: bool = False
+
+
+# ---- Subjects ----
+
+
+def _resolved(word: str, trees: Mapping[str, Path]) -> str:
+    """Return a governor with the path of a tree in place of its label."""
+    head, colon, tunables = word.partition(":")
+    name, at, kernel = head.partition("@")
+    if at and kernel in trees:
+        return f"{name}@{trees[kernel].resolve()}{colon}{tunables}"
+    return word
+
+
+def of_governors(before: str, after: str, trees: Mapping[str, Path]) -> Subject:
+    """Return two governors as a subject."""
+    return Subject(_resolved(before, trees), _resolved(after, trees), (before, after),
+                   (before, after))  # fmt: skip
+
+
+def _governors(changed: Sequence[str], files: Mapping[str, str]) -> list[str]:
+    """Return the governors whose files, or the header that these include, are changed."""
+    sources = {name: files.get(f"{name}.c", "") for name in MAINLINE}
+    headers = [name for name in changed if name.endswith(".h")]
+    return [
+        name for name, text in sources.items()
+        if f"{name}.c" in changed or any(f'"{header}"' in text for header in headers)
+    ]  # fmt: skip
+
+
+def of_patch(
+    path: Path, base: str, trees: Mapping[str, Path], tree: Path, *, reverse: bool
+) -> list[Subject]:
+    """Return a subject for each governor that a patch changes.
+
+    Args:
+        path: the patch.
+        base: a series or the label of a tree; "": find one.
+        trees: kernel trees by label.
+        tree: where the governors after the patch go.
+        reverse: the patch is merged, and is to be taken back.
+
+    Raises:
+        UserError: it cannot be read, applies nowhere, or changes no governor.
+    """
+    if ":" in str(tree.resolve()):
+        raise UserError(f"{tree}: a governor's path cannot have a colon; give --directory", USAGE)
+    series = patches.read(path)
+    found = bases.find(series, base, trees, reverse=reverse)
+    changed = _governors(found.changed, found.after)
+    if not changed:
+        raise UserError(f"{path}: changes no governor: {', '.join(found.changed) or 'nothing'}")
+    bases.write(found.after, tree)
+    others = tuple(patches.others(series))
+    what = "without the patch" if reverse else "with the patch"
+    return [
+        Subject(
+            _resolved(f"{name}@{found.kernel}", trees), f"{name}@{tree.resolve()}",
+            (f"{name}@{found.kernel}", f"{name} {what}"),
+            (f"{name}@{found.kernel}", f"{name}@patched"), found, others,
+        )
+        for name in changed
+    ]  # fmt: skip
+
+
+# ---- The order of the parts ----
+
+
+class Review:
+    """Work on one subject; what it found is there at any time.
+
+    Args:
+        subject: the governors.
+        wish: options.
+        told: called with the part, the share that is done and the seconds that are left.
+    """
+
+    def __init__(self, subject: Subject, wish: Wish, told: Told) -> None:
+        self.result = Result(
+            *subject.labels, wish.limits, wish.command, wish.seed, subject.base, wish.reverse,
+            list(subject.others), network=network_is_closed(),
+        )  # fmt: skip
+        self._subject = subject
+        self._wish = wish
+        self._told = told
+        self._part = ""
+        self._end = time.monotonic() + wish.budget_s
+
+    def run(self) -> None:
+        """Do all parts; the first crash is the verdict."""
+        with scratch() as folder:
+            worker = Confined(self._subject.before, self._subject.after, folder, self._tell)
+            with worker:
+                try:
+                    self._parts(worker, folder)
+                except Died as death:
+                    self._bury(worker, death)
+
+    def _tell(self, done: float, left_s: float) -> None:
+        self._told(self._part, done, left_s)
+
+    @property
+    def _left_s(self) -> float:
+        return self._end - time.monotonic()
+
+    def _parts(self, worker: Confined, folder: Path) -> None:
+        result, wish = self.result, self._wish
+        self._part = "contract"
+        result.contract = worker.ask("contract", seed=wish.seed)
+        if fatal := next((one for one in result.contract if one.get("fatal")), None):
+            result.died = {"verdict": fatal["fatal"], "spec": fatal["case"]}
+            result.unreached.append("all parts after that")
+            return
+        self._part = "comparing decisions"
+        result.sweep = worker.ask("sweep", periods=wish.periods, seed=wish.seed,
+                                  seconds=wish.budget_s * _SWEEP)  # fmt: skip
+        result.contract += _rules(result.sweep["broken"])
+        if not result.sweep["complete"]:
+            periods = result.sweep["total"]["periods"]
+            result.unreached.append(f"{wish.periods - periods:,} periods were not compared")
+        for path in wish.recordings:
+            self._part = f"replaying {path.name}"
+            result.cells += _recorded(worker, path, folder)
+        if result.share == 0 and result.sweep["complete"]:
+            result.unreached.append("no search and no figures, since no decision differs")
+            return
+        self._part = "measuring the effect"
+        told = worker.ask("effect", seed=wish.seed, seconds=wish.budget_s * _EFFECT)
+        result.cells += [Cell(**{**one, "before": tuple(one["before"]),
+                                 "after": tuple(one["after"])}) for one in told]  # fmt: skip
+        self._cost(worker)
+        self._part = "searching for harm and gain"
+        self._search(worker, folder)
+
+    def _cost(self, worker: Confined) -> None:
+        self._part = "counting instructions"
+        try:
+            self.result.instructions = worker.ask("instructions", seed=self._wish.seed)
+            if self.result.base:
+                self.result.statics = statics.compare(self.result.base)
+        except UserError as error:
+            self.result.unreached.append(f"statics: {error.message}")
+
+    def _search(self, worker: Confined, folder: Path) -> None:
+        """Search for harm here, and for gain in a second process meanwhile."""
+        result = self.result
+        seconds = max(self._left_s, min(_SEARCH_S, self._wish.budget_s / 2))
+        options = {"seed": self._wish.seed, "seconds": seconds}
+        inner = folder / "gain"
+        inner.mkdir()
+        other = Confined(self._subject.before, self._subject.after, inner, lambda *_: None)
+        with other, ThreadPoolExecutor(1) as pool:
+            gain = pool.submit(other.ask, "hunt", gain=True, **options)
+            try:
+                harm = worker.ask("hunt", gain=False, **options)
+            except BaseException:
+                other.kill()
+                raise
+            result.harm = harm["witnesses"]
+            found = gain.result()
+        result.gain = found["witnesses"]
+        result.searched = {key: harm[key] + found[key] for key in ("evaluations", "by_chance")}
+
+    def _bury(self, worker: Confined, death: Died) -> None:
+        """Make the input small by which the governor failed."""
+        result, subject = self.result, self._subject
+        result.died = {"verdict": death.how, "spec": None}
+        if death.side == subject.before != subject.after:
+            raise UserError(f"{result.before} itself {death.how} in replay, so nothing is judged")
+        if death.recipe is not None:
+            with suppress(Died, UserError):
+                told = worker.ask("reduce", side="after", recipe=death.recipe, seconds=20.0)
+                result.died = {**told, "verdict": death.how}
+        result.unreached.append("all parts after that")
+
+
+def _rules(broken: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the verdicts on the rules that the sweep checks."""
+    return [
+        {"rule": text, "held": "after" not in broken.get(rule, {}),
+         "held_before": "before" not in broken.get(rule, {}),
+         "why": "", "recipe": broken.get(rule, {}).get("after")}
+        for rule, text in RULES.items()
+    ]  # fmt: skip
+
+
+def _recorded(worker: Confined, path: Path, folder: Path) -> list[Cell]:
+    """Return the figures on a recording.
+
+    Raises:
+        UserError: it cannot be replayed.
+    """
+    cpus = []
+    with opened(path) as recording:
+        for cpu in recording.cpus:
+            if not recording.rows("interval", cpu):
+                continue
+            table = recording.state_tables.get(cpu)
+            if table is None:
+                raise UserError(f"{path}: the idle states of CPU {cpu} are unknown")
+            chunks = list(recording.intervals(cpu, list(INTERVAL_TYPES)))
+            cpus.append((table, joined(chunks)))
+    if not cpus:
+        raise UserError(f"{path}: holds no idle interval")
+    file = folder / "intervals.npz"
+    save(file, cpus)
+    told = worker.ask("recording", name=path.name, path=str(file),
+                      tables=[asdict(table) for table, _ in cpus])  # fmt: skip
+    return [Cell(**{**one, "before": tuple(one["before"]), "after": tuple(one["after"])})
+            for one in told]  # fmt: skip

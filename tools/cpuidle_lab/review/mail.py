@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The result as a mail that answers the patch: plain text, 72 columns, at most 100 lines."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from textwrap import wrap
+from typing import Any
+
+from cpuidle_lab.base.errors import printable
+from cpuidle_lab.review.effect import FIGURES, Cell
+from cpuidle_lab.review.hunt import TOLD
+from cpuidle_lab.review.result import Result
+from cpuidle_lab.review.stream import phases_text, table_text
+
+WIDTH, LINES = 72, 100
+_CELLS = 6
+_UNKNOWN = (
+    "Energy and power are modelled, by target residencies. Replay does not know power limits, "
+    "frequency, real exit latencies, nor that a late wake-up delays work."
+)
+_NAME = 36
+
+
+def _wrapped(text: str, first: str = "", later: str = "") -> list[str]:
+    return wrap(printable(text), WIDTH, initial_indent=first, subsequent_indent=later or first,
+                break_on_hyphens=False)  # fmt: skip
+
+
+def _titled(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", title, *lines] if lines else []
+
+
+def _base(result: Result) -> list[str]:
+    base = result.base
+    if base is None:
+        return _wrapped(f"{result.before} before, {result.after} after.")
+    text = f"Applied to {base.kernel} ({base.how})"
+    text += ", in reverse" if result.reverse else ""
+    text += f", with fuzz: {', '.join(base.notes)}" if base.notes else ", without fuzz"
+    lines = _wrapped(f"{text}. {result.before} before, {result.after} after.")
+    if result.not_judged:
+        lines += _wrapped(f"Not judged: {', '.join(result.not_judged)}.")
+    return lines
+
+
+def _decision(told: Mapping[str, Any]) -> str:
+    tick = "stops" if told["stops_tick"] else "keeps"
+    return f"{told['state']}, {tick} the tick, is woken in {told['woken_in']}"
+
+
+def _decisions(result: Result) -> list[str]:
+    sweep = result.sweep
+    if not sweep:
+        return []
+    total = sweep["total"]
+    share = 100 * (result.share or 0)
+    counts = f"{total['differ']:,} of {total['periods']:,} idle periods ({share:.3f} %)"
+    lines = _wrapped(f"{counts} have a decision that differs.")
+    shares = sorted(((one["differ"] / one["periods"], name) for name, one in sweep["kinds"].items()
+                     if one["differ"]), reverse=True)  # fmt: skip
+    if shares:
+        most = ", ".join(f"{name} {100 * share:.1f} %" for share, name in shares[:4])
+        lines += _wrapped(f"Most on: {most}.")
+    if spec := sweep.get("spec"):
+        parting = sweep["parting"]
+        lines += ["Smallest counterexample:", *_wrapped(table_text(spec), "  ")]
+        lines += _wrapped(phases_text(spec), "  ")
+        was, now = (_decision(parting[side]) for side in ("before", "after"))
+        lines += _wrapped(f"interval {parting['interval']}: was {was}; now {now}", "  ", "    ")
+    return lines
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _spread(values: Sequence[float]) -> str:
+    half = (max(values) - min(values)) / 2
+    return f"{_number(median(values))} +-{_number(half)}" if len(values) > 1 else _number(values[0])
+
+
+def _cells(cells: Sequence[Cell]) -> list[str]:
+    if not cells:
+        return []
+    lines = [f"  {'':{_NAME}} {'before':>13} {'after':>13}"]
+    for cell in cells[:_CELLS]:
+        where = printable(f"{cell.figure} {cell.where}")[:_NAME]
+        lines.append(
+            f"  {where:{_NAME}} {_spread(cell.before):>13} {_spread(cell.after):>13}".rstrip()
+        )
+    if len(cells) > _CELLS:
+        lines.append(f"  and {len(cells) - _CELLS} more")
+    return lines
+
+
+def _means(result: Result) -> list[str]:
+    """Return the mean of each figure over all cells."""
+    lines = []
+    for figure, (unit, _) in FIGURES.items():
+        cells = [cell for cell in result.cells if cell.figure == figure]
+        if not cells:
+            continue
+        before, after = (sum(median(getattr(cell, side)) for cell in cells) / len(cells)
+                         for side in ("before", "after"))  # fmt: skip
+        name = f"{figure}, {unit}"
+        lines.append(f"  {name:{_NAME}} {_number(before):>13} {_number(after):>13}")
+    return lines
+
+
+def _witnesses(witnesses: Sequence[Mapping[str, Any]], result: Result, kind: str) -> list[str]:
+    lines: list[str] = []
+    for number, one in enumerate(witnesses, 1):
+        name, score = one["real"]
+        lines += _wrapped(f"{number}. {table_text(one['spec'])}", "", "   ")
+        lines += _wrapped(phases_text(one["spec"]), "   ")
+        before, after = one["before"], one["after"]
+        figures = (f"regret {_number(before['regret'])} -> {_number(after['regret'])} %, "
+                   f"power {_number(before['power_mw'])} -> {_number(after['power_mw'])} mW "
+                   f"(modelled), exit latency {_number(before['latency_us'])} -> "
+                   f"{_number(after['latency_us'])} us, ticks {_number(before['ticks_per_s'])} -> "
+                   f"{_number(after['ticks_per_s'])} /s")  # fmt: skip
+        lines += _wrapped(figures, "   ")
+        if score >= TOLD:
+            lines += _wrapped(f"on the table of {name}, too", "   ")
+        if file := result.files.get(f"{kind}-{number}"):
+            lines += _wrapped(f"case: {file}", "   ")
+    return lines
+
+
+def _contract(result: Result) -> list[str]:
+    lines = []
+    for one in result.contract:
+        if one["held"]:
+            continue
+        before = "before, too" if not one["held_before"] else "new"
+        lines += _wrapped(f"broken ({before}): {one['rule']} {one['why']}".rstrip(), "  ", "    ")
+    held = sum(one["held"] for one in result.contract)
+    return [*lines, f"  {held} of {len(result.contract)} rules are held"] if result.contract else []
+
+
+def _cost(result: Result) -> list[str]:
+    lines = [
+        f"  {count} states: {told['before']:.0f} -> {told['after']:.0f} instructions a decision"
+        for count, told in result.instructions.items()
+    ]
+    return lines + [line for text in result.statics for line in _wrapped(text, "  ", "    ")]
+
+
+def _died(result: Result) -> list[str]:
+    if not result.died:
+        return []
+    spec = result.died["spec"]
+    if spec is None:
+        return ["No input is known by which it does so again."]
+    return [
+        "Smallest input:",
+        *_wrapped(table_text(spec), "  "),
+        *_wrapped(phases_text(spec), "  "),
+    ]
+
+
+def _limits(result: Result) -> list[str]:
+    lines = _wrapped(_UNKNOWN)
+    if not result.network:
+        lines += _wrapped("The governors ran with the network open: the kernel does not allow "
+                          "this user another.")  # fmt: skip
+    return lines + [line for text in result.unreached for line in _wrapped(f"Not done: {text}.")]
+
+
+def lines_of(result: Result) -> list[str]:
+    """Return the mail of one governor."""
+    search = result.searched
+    note = (f" ({search['evaluations']:,} streams tried, {search['by_chance']} by chance)"
+            if search else "")  # fmt: skip
+    return [
+        *_base(result), "", *_wrapped(result.sentence), *_died(result),
+        *_titled("Decisions", _decisions(result)),
+        *_titled("Contract", _contract(result)),
+        *_titled("Worse, worst first", _cells(result.worse)),
+        *_titled("Better, best first", _cells(result.better)),
+        *_titled("Mean of all cells", _means(result)),
+        *_titled(f"Harm that a search found{note}", _witnesses(result.harm, result, "harm")),
+        *_titled("Gain that a search found", _witnesses(result.gain, result, "gain")),
+        *_titled("Cost of a decision, and checkers", _cost(result)),
+        "", *_limits(result),
+    ]  # fmt: skip
+
+
+def text_of(results: Iterable[Result], command: str) -> str:
+    """Return the mail: at most LINES lines of WIDTH columns.
+
+    Args:
+        results: one for each governor.
+        command: that makes it again.
+    """
+    lines: list[str] = []
+    for result in results:
+        lines += ([""] if lines else []) + lines_of(result)
+    tail = ["", "Again:", *_commands(command)]
+    if len(lines) + len(tail) > LINES:
+        lines = [*lines[: LINES - len(tail) - 1], "The page and --json have the rest."]
+    return "\n".join([*lines, *tail, ""])
+
+
+def _commands(command: str) -> list[str]:
+    """Return a command over as many lines as it needs, to be pasted as it is."""
+    lines, line = [], " "
+    for word in map(shlex.quote, shlex.split(command)):
+        if len(line) + len(word) + 3 > WIDTH and line.strip():
+            lines.append(f"{line} \\")
+            line = "   "
+        line += f" {word}"
+    return [*lines, line]

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Patches, read from mails, mailboxes and folders, and applied to the governors of a kernel."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from email import message_from_bytes, policy
+from hashlib import sha1
+from pathlib import Path
+
+from cpuidle_lab.base.errors import UserError
+
+FOLDER = "drivers/cpuidle/governors/"
+# As many lines of context may differ at either end of a hunk, as with patch(1).
+FUZZ_MAX = 2
+
+_SIZE_MAX = 16 << 20
+_MAIL = re.compile(rb"(?m)^(?=From \S+ +\w{3} +\w{3} )")
+_HEADED = re.compile(rb"^(From |[A-Z][\w-]*: )")
+_NUMBER = re.compile(r"\[[^\]]*?(\d+)/(\d+)[^\]]*\]")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_BLOBS = re.compile(r"index ([0-9a-f]{7,40})\.\.([0-9a-f]{7,40})")
+_BASE = re.compile(r"^base-commit: ([0-9a-f]{12,40})", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """A change of some lines.
+
+    Attributes:
+        line: where it begins in the old file, from 1 on.
+        old, new: lines before and after.
+        lead, trail: lines of context at its begin and end.
+    """
+
+    line: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    lead: int
+    trail: int
+
+    def reversed(self) -> "Hunk":
+        """Return the hunk that takes this one back."""
+        return Hunk(self.line, self.new, self.old, self.lead, self.trail)
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of a file.
+
+    Attributes:
+        path: of the file in the kernel's tree.
+        hunks: in the order of the file.
+        blobs: beginnings of git's hashes of the file before and after; () without them.
+    """
+
+    path: str
+    hunks: tuple[Hunk, ...]
+    blobs: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> str:
+        """Name of the governors' file; "" if it lies elsewhere."""
+        name = self.path.removeprefix(FOLDER)
+        return name if name != self.path and "/" not in name else ""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A patch of a series.
+
+    Attributes:
+        subject: of the mail, or the name of the file.
+        number, total: its place in the series; 0 without one.
+        changes: of files.
+        base: commit that it names as its base; "" if it names none.
+        message_id: of the mail, or "".
+    """
+
+    subject: str
+    number: int
+    total: int
+    changes: tuple[Change, ...]
+    base: str = ""
+    message_id: str = ""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A hunk that does not apply.
+
+    Attributes:
+        file: name of the file.
+        number: of the hunk in the patch, from 1 on.
+        line: where the patch expects it.
+        applied, total: hunks of the patch that applied, and all of them.
+    """
+
+    file: str
+    number: int
+    line: int
+    applied: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, hunk {self.number} (line {self.line})"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """Files after a patch.
+
+    Attributes:
+        files: their text, by name.
+        notes: hunks that applied with fuzz.
+        misfit: the first hunk that did not apply; None: all did.
+        blobs: files of the patch that have the hash of its index line.
+    """
+
+    files: Mapping[str, str]
+    notes: tuple[str, ...]
+    misfit: Misfit | None
+    blobs: int
+
+
+# ---- Reading ----
+
+
+def _hunk(lines: Sequence[str], at: int, where: str) -> tuple[Hunk, int]:
+    """Return the hunk whose head is a line, and the number of the line behind it."""
+    found = _HUNK.match(lines[at])
+    assert found
+    start, old_count, _, new_count = found.groups()
+    need = [int(old_count or 1), int(new_count or 1)]
+    old: list[str] = []
+    new: list[str] = []
+    kinds: list[str] = []
+    at += 1
+    while need != [0, 0]:
+        line = lines[at] if at < len(lines) else "?"
+        # A mailer may have cut the blank of an empty line of context.
+        kind, text = (line[:1] or " "), line[1:]
+        if kind not in " +-" or min(need) < 0:
+            raise UserError(f"{where}: the hunk at line {start} is damaged or ends too early")
+        if kind != "+":
+            old.append(text)
+            need[0] -= 1
+        if kind != "-":
+            new.append(text)
+            need[1] -= 1
+        kinds.append(kind)
+        at += 1
+    shown = "".join(kinds)
+    lead = len(shown) - len(shown.lstrip(" "))
+    trail = len(shown) - len(shown.rstrip(" "))
+    return Hunk(int(start), tuple(old), tuple(new), lead, trail), at
+
+
+def _changes(text: str, where: str) -> Iterator[Change]:
+    lines = text.split("\n")
+    blobs: tuple[str, ...] = ()
+    at = 0
+    while at < len(lines):
+        if found := _BLOBS.match(lines[at]):
+            blobs = found.groups()
+        is_head = lines[at].startswith("--- ") and lines[at + 1 : at + 2] != []
+        if not (is_head and lines[at + 1].startswith("+++ ")):
+            at += 1
+            continue
+        names = [line[4:].split("\t")[0].strip() for line in lines[at : at + 2]]
+        path = next((name for name in reversed(names) if name != "/dev/null"), "")
+        at += 2
+        hunks = []
+        while at < len(lines) and _HUNK.match(lines[at]):
+            hunk, at = _hunk(lines, at, f"{where}: {path}")
+            hunks.append(hunk)
+            if at < len(lines) and lines[at].startswith("\\ "):
+                at += 1
+        yield Change(path.partition("/")[2], tuple(hunks), blobs)
+        blobs = ()
+
+
+def _body(raw: bytes) -> tuple[str, str, str]:
+    """Return subject, Message-ID and text of a mail; of a bare patch the text alone."""
+    if not _HEADED.match(raw):
+        return "", "", raw.decode(errors="replace").replace("\r\n", "\n")
+    if raw.startswith(b"From "):
+        raw = raw.partition(b"\n")[2]
+    mail = message_from_bytes(raw, policy=policy.default)
+    texts = []
+    for part in mail.walk():
+        if part.get_content_maintype() == "text" and part.get_content_subtype() != "html":
+            payload = part.get_payload(decode=True)
+            assert isinstance(payload, bytes)
+            texts.append(payload.decode(part.get_content_charset("utf-8"), errors="replace"))
+    subject = " ".join(str(mail.get("Subject", "")).split())
+    return subject, str(mail.get("Message-ID", "")).strip(), "\n".join(texts).replace("\r\n", "\n")
+
+
+def _parse(raw: bytes, where: str) -> Patch:
+    subject, message_id, text = _body(raw)
+    base = _BASE.search(text)
+    place = _NUMBER.search(subject)
+    number, total = (int(place[1]), int(place[2])) if place else (0, 0)
+    changes = tuple(change for change in _changes(text, where) if change.hunks)
+    name = subject or Path(where).name
+    return Patch(name, number, total, changes, base[1] if base else "", message_id)
+
+
+def _ordered(patches: Sequence[Patch], where: Path) -> list[Patch]:
+    """Return a series in its order.
+
+    Raises:
+        UserError: a patch of it is missing, or there twice.
+    """
+    if not all(patch.number for patch in patches):
+        return list(patches)
+    numbers = [patch.number for patch in patches]
+    total = max(patch.total for patch in patches)
+    for number in range(1, total + 1):
+        count = numbers.count(number)
+        if count > 1 or (not count and len(patches) > 1):
+            is_there = "is there twice" if count else "is missing"
+            raise UserError(f"{where}: patch {number} of {total} {is_there}")
+    return sorted(patches, key=lambda patch: patch.number)
+
+
+def read(path: Path) -> list[Patch]:
+    """Return the patches of a file or of a folder, in the order of their numbers.
+
+    Args:
+        path: a patch, a mail, a mailbox, or a folder of these.
+
+    Raises:
+        UserError: there is none, one is damaged, or the series is not whole.
+    """
+    files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+    found = []
+    for file in files:
+        if file.stat().st_size > _SIZE_MAX:
+            raise UserError(f"{file}: is too large for a patch")
+        mails = [part for part in _MAIL.split(file.read_bytes()) if part.strip()]
+        found += [_parse(raw, str(file)) for raw in mails]
+    # A cover letter, and a reply, change nothing.
+    patches = [patch for patch in found if patch.changes]
+    if not patches:
+        raise UserError(f"{path}: holds no patch")
+    if not any(change.judged for patch in patches for change in patch.changes):
+        named = dict.fromkeys(change.path for patch in patches for change in patch.changes)
+        raise UserError(f"{path}: changes nothing in {FOLDER}, but {', '.join([*named][:3])}")
+    return _ordered(patches, path)
+
+
+def others(patches: Sequence[Patch]) -> list[str]:
+    """Return the paths that are changed and not judged."""
+    paths = (change for patch in patches for change in patch.changes if not change.judged)
+    return [*dict.fromkeys(change.path for change in paths)]
+
+
+# ---- Applying ----
+
+
+def _place(lines: Sequence[str], hunk: Hunk, guess: int, least: int, fuzz: int) -> int | None:
+    """Return the index of the line where a hunk fits, nearest to a guess."""
+    lead, trail = min(fuzz, hunk.lead), min(fuzz, hunk.trail)
+    old = list(hunk.old[lead : len(hunk.old) - trail])
+    last = len(lines) - len(old)
+    fits = [at for at in range(least + lead, last + 1) if list(lines[at : at + len(old)]) == old]
+    near = min(fits, key=lambda at: abs(at - lead - guess), default=None)
+    return None if near is None else near - lead
+
+
+def _one(text: str, change: Change, notes: list[str]) -> tuple[str, int]:
+    """Return a text after its hunks, and the index of the first that does not apply, else -1."""
+    lines = text.split("\n")
+    offset = least = 0
+    for number, hunk in enumerate(change.hunks):
+        guess = hunk.line - 1 + offset
+        for fuzz in range(FUZZ_MAX + 1):
+            at = _place(lines, hunk, guess, least, fuzz)
+            if at is not None:
+                break
+        else:
+            return text, number
+        if fuzz:
+            notes.append(f"{change.judged} hunk {number + 1}: fuzz {fuzz}")
+        # Context that differs stays as the file has it.
+        lead, trail = min(fuzz, hunk.lead), min(fuzz, hunk.trail)
+        new = hunk.new[lead : len(hunk.new) - trail]
+        lines[at + lead : at + len(hunk.old) - trail] = new
+        offset = at - (hunk.line - 1) + len(hunk.new) - len(hunk.old)
+        least = at + len(hunk.new) - trail
+    return "\n".join(lines), -1
+
+
+def _has_blob(text: str, blob: str) -> bool:
+    data = text.encode()
+    return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().startswith(blob)
+
+
+def apply(patches: Sequence[Patch], files: Mapping[str, str], *, reverse: bool = False) -> Applied:
+    """Return the governors' files after a series.
+
+    Args:
+        patches: in their order.
+        files: texts of the governors' files, by name.
+        reverse: take the series back.
+    """
+    found, notes, blobs, done = dict(files), list[str](), 0, 0
+    changes = [change for patch in patches for change in patch.changes if change.judged]
+    total = sum(len(change.hunks) for change in changes)
+    misfit = None
+    for change in reversed(changes) if reverse else changes:
+        if reverse:
+            hunks = tuple(hunk.reversed() for hunk in change.hunks)
+            change = Change(change.path, hunks, change.blobs[::-1])
+        name = change.judged
+        text = found.get(name, "")
+        blobs += bool(change.blobs) and _has_blob(text, change.blobs[0])
+        after, failed = _one(text, change, notes)
+        if failed < 0:
+            found[name] = after
+            done += len(change.hunks)
+            continue
+        done += failed
+        misfit = misfit or (name, failed + 1, change.hunks[failed].line)
+    told = Misfit(*misfit, done, total) if misfit else None
+    return Applied(found, tuple(notes), told, blobs)

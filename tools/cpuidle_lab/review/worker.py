@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The process in which governors are replayed: see confined.py for the other end.
+
+`python -m cpuidle_lab.review.worker BOX ANSWERS` reads questions as lines of JSON, and writes
+answers to the file descriptor ANSWERS. Governors run in it that a patch has changed, so nothing
+that it says is trusted.
+"""
+
+import json
+import os
+import re
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Address space, size of a file, open files.
+_MEMORY, _FILE, _FILES = 6 << 30, 256 << 20, 256
+
+
+def limit() -> None:
+    """Bound what this process and its children may use."""
+    for which, most in (
+        (resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_FSIZE, _FILE),
+        (resource.RLIMIT_NOFILE, _FILES), (resource.RLIMIT_CORE, 0),
+    ):  # fmt: skip
+        _, hard = resource.getrlimit(which)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(which, (most, most))
+
+
+class Worker:
+    """Answers questions."""
+
+    def __init__(self, box: Path, say: Callable[[dict[str, Any]], None]) -> None:
+        self._path = box
+        self._say = say
+        self._pair: Any = None
+
+    def _clock(self, seconds: float) -> Callable[[float], bool]:
+        """Return what tells whether time is left, and that to the other end."""
+        end = time.monotonic() + seconds
+        told = 0.0
+
+        def go_on(done: float) -> bool:
+            nonlocal told
+            now = time.monotonic()
+            if now - told > 0.5:
+                told = now
+                self._say({"done": done, "left_s": max(0.0, end - now)})
+            return now < end
+
+        return go_on
+
+    def pair(self, before: str, after: str) -> dict[str, Any]:
+        """Load two governors."""
+        from cpuidle_lab.base.errors import UserError
+        from cpuidle_lab.replay.candidates import candidate
+        from cpuidle_lab.review.play import Box, Pair
+
+        try:
+            self._pair = Pair(candidate(before), candidate(after), Box(self._path))
+        except OSError as error:
+            found = re.search(r"undefined symbol: (\w+)", str(error))
+            if not found:
+                raise
+            raise UserError(f"the stand-in for the kernel has no {found[1]}()") from None
+        return {}
+
+    def contract(self, seed: int) -> list[dict[str, Any]]:
+        """Return the verdicts of contract.examine()."""
+        from cpuidle_lab.review.contract import examine
+
+        return examine(self._pair, seed)
+
+    def sweep(self, periods: int, seed: int, seconds: float) -> dict[str, Any]:
+        """Compare decisions, and return the smallest counterexample."""
+        from cpuidle_lab.review import sweep
+
+        found = sweep.sweep(self._pair, periods, seed, self._clock(seconds))
+        told: dict[str, Any] = {
+            "total": vars(found.total), "complete": found.complete, "broken": found.broken,
+            "kinds": {name: vars(tally) for name, tally in found.kinds.items()},
+        }  # fmt: skip
+        if found.soonest:
+            spec = sweep.smallest(self._pair, *found.soonest, max(10.0, seconds / 4))
+            told |= {"spec": spec, "parting": sweep.parting(self._pair, spec)}
+        return told
+
+    def effect(self, seed: int, seconds: float) -> list[dict[str, Any]]:
+        """Return the cells of effect.measure()."""
+        from cpuidle_lab.review.effect import measure
+
+        return [cell.as_json() for cell in measure(self._pair, seed, self._clock(seconds))]
+
+    def recording(self, name: str, path: str, tables: list[dict[str, Any]]) -> list[Any]:
+        """Return the cells of effect.on_recording()."""
+        from cpuidle_lab.review.effect import on_recording
+        from cpuidle_lab.states.table import StateTable
+
+        made = [StateTable(**{key: tuple(value) if isinstance(value, list) else value
+                              for key, value in table.items()}) for table in tables]  # fmt: skip
+        return [cell.as_json() for cell in on_recording(self._pair, name, Path(path), made)]
+
+    def hunt(self, seed: int, seconds: float, gain: bool) -> dict[str, Any]:
+        """Return what hunt.hunt() finds; of a gain, too, before is the first governor."""
+        from cpuidle_lab.review.hunt import hunt
+
+        pair = self._pair.swapped() if gain else self._pair
+        found = hunt(pair, seed, lambda share: self._clock(seconds * share))
+        witnesses = [one.as_json() for one in found.witnesses]
+        for one in witnesses if gain else ():
+            one["before"], one["after"] = one["after"], one["before"]
+        return {"witnesses": witnesses, "by_chance": found.by_chance,
+                "evaluations": found.evaluations}  # fmt: skip
+
+    def reduce(self, side: str, recipe: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Return how a governor fails, and on which smallest input."""
+        from cpuidle_lab.review.contract import reduce
+
+        return reduce(self._pair, side, recipe, seconds)
+
+    def instructions(self, seed: int) -> dict[str, Any]:
+        """Return the mean instructions of a decision by number of states and side; {} without."""
+        from cpuidle_lab.review.cost import instructions
+
+        return instructions(self._pair, seed)
+
+
+def main() -> int:
+    """Answer until the questions end."""
+    box, descriptor = sys.argv[1:]
+    limit()
+    answers = os.fdopen(int(descriptor), "w", encoding="utf-8")
+
+    def say(what: dict[str, Any]) -> None:
+        print(json.dumps(what), file=answers, flush=True)
+
+    from cpuidle_lab.base.errors import UserError
+
+    worker = Worker(Path(box), say)
+    for line in sys.stdin:
+        name, arguments = json.loads(line)
+        try:
+            say({"answer": getattr(worker, name)(**arguments)})
+        except (UserError, OSError, MemoryError) as error:
+            say({"error": getattr(error, "message", "") or str(error) or type(error).__name__})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
