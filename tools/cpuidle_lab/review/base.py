@@ -84,12 +84,12 @@ def _nearest(tried: Mapping[str, tuple[dict[str, str], Applied]]) -> str:
 def _refused(
     kernel: str, patches: Sequence[Patch], misfit: object, trees: Mapping[str, Path], reverse: bool
 ) -> UserError:
-    tried, _ = _tries(patches, trees, reverse)
+    tried, lacking = _tries(patches, trees, reverse)
     where = f"{misfit} does not apply to {kernel}{' in reverse' if reverse else ''}"
     back, _ = _tries(patches, trees, not reverse)
-    merged = back.get(kernel, tried[kernel])[1].misfit is None
+    merged = kernel in back and back[kernel][1].misfit is None
     hint = f"; it does {'forward' if reverse else 'with --reverse'}" if merged else ""
-    return UserError(f"{where}{hint}; {_nearest(tried)}")
+    return UserError(f"{where}{hint}; {_nearest(tried) if tried else lacking}")
 
 
 def find(patches: Sequence[Patch], base: str, trees: Mapping[str, Path], *, reverse: bool) -> Base:

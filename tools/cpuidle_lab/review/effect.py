@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ import numpy as np
 from cpuidle_lab.recording.laws import STREAMS
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run
 from cpuidle_lab.review.play import SIDES, Pair, Played
-from cpuidle_lab.review.stream import CONDITIONS, PLAIN, Condition, of_law
+from cpuidle_lab.review.stream import CONDITIONS, PLAIN, Condition, Stream, of_law
 from cpuidle_lab.review.sweep import Progress
 from cpuidle_lab.review.tables import Named, shown
+from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 
 COUNT, SEEDS = 3000, 3
@@ -69,6 +70,26 @@ class Cell:
                 "after": list(self.after), "n": self.n}  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Effect:
+    """Figures of all places.
+
+    Attributes:
+        cells: the figures.
+        bounds: means of bounds().
+        left: places for which there was no time.
+    """
+
+    cells: list[Cell]
+    bounds: tuple[float, float]
+    left: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        cells = [cell.as_json() for cell in self.cells]
+        return {"cells": cells, "bounds": self.bounds, "left": self.left}
+
+
 def values(outcome: Outcome, wall_ns: float) -> dict[str, float]:
     """Return the figures of an outcome, by name."""
     intervals = max(1, outcome.intervals)
@@ -97,7 +118,21 @@ def _places() -> Iterator[tuple[Named, Condition, str]]:
         yield tables[0], condition, law
 
 
-def measure(pair: Pair, seed: int, go_on: Progress) -> list[Cell]:
+def bounds(stream: Stream) -> tuple[float, float]:
+    """Return the regret of the shallowest state alone and of the deepest alone, %.
+
+    The oracle is not bound by requests, and neither is asked again while the CPU is idle.
+    """
+    lengths = stream.length_ns[stream.skip :].astype(float)
+    model = model_of(stream.table)
+    states = list(zip(model.entry_pj, model.power_mw, strict=True))
+    costs = np.array([entry * len(lengths) + power * lengths.sum() for entry, power in states])
+    oracle = np.min([entry + power * lengths for entry, power in states], axis=0).sum()
+    regrets = 100 * (costs / oracle - 1)
+    return float(regrets[0]), float(regrets[-1])
+
+
+def measure(pair: Pair, seed: int, go_on: Progress) -> Effect:
     """Return all figures, as many as there is time for.
 
     Args:
@@ -106,11 +141,13 @@ def measure(pair: Pair, seed: int, go_on: Progress) -> list[Cell]:
         go_on: as of sweep().
     """
     found: list[Cell] = []
+    limits: list[tuple[float, float]] = []
     places = list(_places())
     for number, (table, condition, law) in enumerate(places):
         told: dict[str, list[list[float]]] = {name: [[], []] for name in FIGURES}
         for turn in range(SEEDS):
             stream = of_law(law, table.states, condition, COUNT, seed + turn)
+            limits.append(bounds(stream))
             for side, one in enumerate(pair.both(stream)):
                 for name, value in _of(one).items():
                     told[name][side].append(value)
@@ -120,7 +157,8 @@ def measure(pair: Pair, seed: int, go_on: Progress) -> list[Cell]:
         ]
         if not go_on((number + 1) / len(places)):
             break
-    return found
+    shallowest, deepest = (fmean(values) for values in zip(*limits, strict=True))
+    return Effect(found, (shallowest, deepest), len(places) - len(limits) // SEEDS)
 
 
 # ---- Recordings ----

@@ -19,18 +19,18 @@ from cpuidle_lab.recording.laws import FAR_NS, US
 from cpuidle_lab.review.play import POLL_MW, SIDES, Pair, Played, best_share
 from cpuidle_lab.review.shrink import Shrinker, explicit
 from cpuidle_lab.review.space import Space, fitted, jittered, plausible
-from cpuidle_lab.review.stream import Spec, Stream, of_spec
+from cpuidle_lab.review.stream import Spec, Stream, of_spec, size_of
 from cpuidle_lab.review.sweep import Progress
 from cpuidle_lab.review.tables import known
 
 WORST = 3
-# A harm is less than a point of polling's power: told, but no harm.
-TOLD = 1.0
 
 _PEOPLE, _FRESH, _SEEDS = 24, 0.25, (11, 12, 13, 14, 15)
 # A shrunken spec keeps so much of the score, and its neighbours half of it.
 _KEEP = 0.6
 _SHRINK_S = 8.0
+# Single intervals are easier to read than a law if they are so few.
+_MOST = 20
 
 
 def _power(before: Played, after: Played, _: Stream) -> float:
@@ -52,12 +52,26 @@ def _ticks(before: Played, after: Played, _: Stream) -> float:
     return after.ticks - before.ticks
 
 
-# Objectives, and the share of the time that each has.
-OBJECTIVES: dict[str, tuple[Callable[[Played, Played, Stream], float], float]] = {
-    "power": (_power, 0.55),
-    "exit latency": (_latency, 0.15),
-    "shallow": (_shallow, 0.15),
-    "ticks": (_ticks, 0.15),
+@dataclass(frozen=True)
+class Objective:
+    """A loss that is searched for.
+
+    Attributes:
+        score: of both governors' figures on a stream; the second loses by so much.
+        share: of the time of the search.
+        least: a smaller score is no harm.
+    """
+
+    score: Callable[[Played, Played, Stream], float]
+    share: float
+    least: float
+
+
+OBJECTIVES = {
+    "power": Objective(_power, 0.55, 1.0),
+    "exit latency": Objective(_latency, 0.15, 10.0),
+    "shallow": Objective(_shallow, 0.15, 5.0),
+    "ticks": Objective(_ticks, 0.15, 10.0),
 }
 
 
@@ -103,7 +117,8 @@ class Judge:
     def __init__(self, pair: Pair, objective: str) -> None:
         self.pair = pair
         self.objective = objective
-        self._score = OBJECTIVES[objective][0]
+        self.least = OBJECTIVES[objective].least
+        self._score = OBJECTIVES[objective].score
 
     def score(self, spec: Spec, seed: int = 1, times: int = 1) -> float:
         """Return by how much the second governor loses; -inf where nothing is to be said."""
@@ -149,13 +164,11 @@ class Judge:
                 self.score(jittered(one, Random(seed), 0.1), 5) >= need / 2 for seed in (2, 3)
             )
 
-        shrinker = Shrinker(good, _SHRINK_S)
-        found = shrinker.shrink(spec)
-        return _single(shrinker, good, found)
+        return _single(good, Shrinker(good, _SHRINK_S).shrink(spec))
 
 
-def _single(shrinker: Shrinker, good: Callable[[Spec], bool], spec: Spec) -> Spec:
-    """Return single intervals in place of laws where these show the same."""
+def _single(good: Callable[[Spec], bool], spec: Spec) -> Spec:
+    """Return a few single intervals in place of laws where these show the same."""
     for count in (100, 40, 16):
         stream = of_spec(fitted(spec), 5)
         rows = [
@@ -166,7 +179,8 @@ def _single(shrinker: Shrinker, good: Callable[[Spec], bool], spec: Spec) -> Spe
         ]
         other = explicit(spec, rows)
         if good(other):
-            return shrinker.shrink(other)
+            small = Shrinker(good, _SHRINK_S).shrink(other)
+            return small if size_of(small)[1] <= _MOST else spec
     return spec
 
 
@@ -240,11 +254,11 @@ def hunt(pair: Pair, seed: int, clock: Callable[[float], Progress]) -> Found:
     """
     found = Found([], 0, 0)
     seen: set[tuple[object, ...]] = set()
-    for objective, (_, share) in OBJECTIVES.items():
+    for objective, kind in OBJECTIVES.items():
         judge = Judge(pair, objective)
-        inside = clock(share * 0.7)
+        inside = clock(kind.share * 0.7)
         people = evolve(judge, Space(seed), lambda inside=inside: inside(0.0))
-        finishing = clock(share * 0.3)
+        finishing = clock(kind.share * 0.3)
         _keep_best(judge, people, found, seen, finishing)
     found.evaluations = pair.count // len(SIDES)
     found.witnesses.sort(key=lambda one: (one.objective != "power", -one.score))
@@ -260,14 +274,14 @@ def _keep_best(
     kept = 0
     tried: set[tuple[object, ...]] = set()
     for score, spec in people:
-        if score < TOLD or kept == WORST or not go_on(0.0):
+        if score < judge.least or kept == WORST or not go_on(0.0):
             break
         kind = kind_of(spec)
         if kind in tried:
             continue
         tried.add(kind)
         middle = judge.confirm(spec)
-        if middle < TOLD:
+        if middle < judge.least:
             found.by_chance += 1
             continue
         small = judge.small(spec)

@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.recording.columns import joined, opened
+from cpuidle_lab.recording.columns import UNKNOWN, joined, opened
 from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from cpuidle_lab.replay.library import MAINLINE
 from cpuidle_lab.review import base as bases
@@ -203,8 +205,10 @@ class Review:
             return
         self._part = "measuring the effect"
         told = worker.ask("effect", seed=wish.seed, seconds=wish.budget_s * _EFFECT)
-        result.cells += [Cell(**{**one, "before": tuple(one["before"]),
-                                 "after": tuple(one["after"])}) for one in told]  # fmt: skip
+        result.cells += [_cell(one) for one in told["cells"]]
+        result.bounds = tuple(told["bounds"])
+        if told["left"]:
+            result.unreached.append(f"{told['left']} places of the effect were not measured")
         self._cost(worker)
         self._part = "searching for harm and gain"
         self._search(worker, folder)
@@ -275,13 +279,20 @@ def _recorded(worker: Confined, path: Path, folder: Path) -> list[Cell]:
             table = recording.state_tables.get(cpu)
             if table is None:
                 raise UserError(f"{path}: the idle states of CPU {cpu} are unknown")
-            chunks = list(recording.intervals(cpu, list(INTERVAL_TYPES)))
-            cpus.append((table, joined(chunks)))
+            chunk = joined(list(recording.intervals(cpu, list(INTERVAL_TYPES))))
+            if (chunk["flags"] & np.uint8(UNKNOWN)).any():
+                raise UserError(
+                    f"{path}: does not tell the timers, without which governors cannot be replayed"
+                )
+            cpus.append((table, chunk))
     if not cpus:
         raise UserError(f"{path}: holds no idle interval")
     file = folder / "intervals.npz"
     save(file, cpus)
     told = worker.ask("recording", name=path.name, path=str(file),
                       tables=[asdict(table) for table, _ in cpus])  # fmt: skip
-    return [Cell(**{**one, "before": tuple(one["before"]), "after": tuple(one["after"])})
-            for one in told]  # fmt: skip
+    return [_cell(one) for one in told]
+
+
+def _cell(told: Mapping[str, Any]) -> Cell:
+    return Cell(**{**told, "before": tuple(told["before"]), "after": tuple(told["after"])})

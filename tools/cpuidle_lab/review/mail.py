@@ -9,7 +9,7 @@ from typing import Any
 
 from cpuidle_lab.base.errors import printable
 from cpuidle_lab.review.effect import FIGURES, Cell
-from cpuidle_lab.review.hunt import TOLD
+from cpuidle_lab.review.hunt import OBJECTIVES
 from cpuidle_lab.review.result import Result
 from cpuidle_lab.review.stream import phases_text, table_text
 
@@ -105,6 +105,8 @@ def _means(result: Result) -> list[str]:
                          for side in ("before", "after"))  # fmt: skip
         name = f"{figure}, {unit}"
         lines.append(f"  {name:{_NAME}} {_number(before):>13} {_number(after):>13}")
+    for name, bound in zip(("shallowest", "deepest"), result.bounds, strict=False):
+        lines.append(f"  {f'regret, % of the {name} state alone':{_NAME}} {_number(bound):>13}")
     return lines
 
 
@@ -121,7 +123,7 @@ def _witnesses(witnesses: Sequence[Mapping[str, Any]], result: Result, kind: str
                    f"{_number(after['latency_us'])} us, ticks {_number(before['ticks_per_s'])} -> "
                    f"{_number(after['ticks_per_s'])} /s")  # fmt: skip
         lines += _wrapped(figures, "   ")
-        if score >= TOLD:
+        if score >= OBJECTIVES[one["objective"]].least:
             lines += _wrapped(f"on the table of {name}, too", "   ")
         if file := result.files.get(f"{kind}-{number}"):
             lines += _wrapped(f"case: {file}", "   ")
@@ -168,6 +170,12 @@ def _limits(result: Result) -> list[str]:
     return lines + [line for text in result.unreached for line in _wrapped(f"Not done: {text}.")]
 
 
+def _thanks(result: Result) -> list[str]:
+    if result.exit_code or not result.base:
+        return []
+    return ["", "Tested-by: NAME <ADDRESS> # in replay, cpuidle-lab review"]
+
+
 def lines_of(result: Result) -> list[str]:
     """Return the mail of one governor."""
     search = result.searched
@@ -183,7 +191,7 @@ def lines_of(result: Result) -> list[str]:
         *_titled(f"Harm that a search found{note}", _witnesses(result.harm, result, "harm")),
         *_titled("Gain that a search found", _witnesses(result.gain, result, "gain")),
         *_titled("Cost of a decision, and checkers", _cost(result)),
-        "", *_limits(result),
+        "", *_limits(result), *_thanks(result),
     ]  # fmt: skip
 
 

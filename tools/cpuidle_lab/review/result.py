@@ -49,6 +49,7 @@ class Result:
         contract: verdicts on rules.
         sweep: of worker.Worker.sweep(); {}: not reached.
         cells: figures before and after.
+        bounds: mean regret of the shallowest state alone and of the deepest; (): not measured.
         harm, gain: witnesses of the search.
         searched: evaluations, and candidates that held by chance.
         died: how the governor fails, and the smallest spec.
@@ -70,6 +71,7 @@ class Result:
     contract: list[dict[str, Any]] = field(default_factory=list)
     sweep: dict[str, Any] = field(default_factory=dict)
     cells: list[Cell] = field(default_factory=list)
+    bounds: tuple[float, ...] = ()
     harm: list[dict[str, Any]] = field(default_factory=list)
     gain: list[dict[str, Any]] = field(default_factory=list)
     searched: dict[str, int] = field(default_factory=dict)
@@ -178,7 +180,7 @@ class Result:
             "same": self.same, "differs_share": self.share,
             "compared": self.sweep.get("total"), "kinds": self.sweep.get("kinds", {}),
             "counterexample": counterexample,
-            "contract": self.contract, "effect": effect,
+            "contract": self.contract, "effect": effect, "bounds": list(self.bounds),
             "harm": self._told(self.harm, "harm"), "gain": self._told(self.gain, "gain"),
             "searched": self.searched, "died": self.died or None,
             "statics": self.statics, "instructions": self.instructions,

@@ -89,11 +89,11 @@ class Worker:
             told |= {"spec": spec, "parting": sweep.parting(self._pair, spec)}
         return told
 
-    def effect(self, seed: int, seconds: float) -> list[dict[str, Any]]:
-        """Return the cells of effect.measure()."""
+    def effect(self, seed: int, seconds: float) -> dict[str, Any]:
+        """Return what effect.measure() finds."""
         from cpuidle_lab.review.effect import measure
 
-        return [cell.as_json() for cell in measure(self._pair, seed, self._clock(seconds))]
+        return measure(self._pair, seed, self._clock(seconds)).as_json()
 
     def recording(self, name: str, path: str, tables: list[dict[str, Any]]) -> list[Any]:
         """Return the cells of effect.on_recording()."""
