@@ -395,6 +395,17 @@ def test_a_full_disk_is_said_before_anything_starts(monkeypatch: Any, capfd: Any
     assert main(["experiment", "reject", "--lab", "--quick", "--seeds", "1"]) == 0
 
 
+def test_a_case_of_any_file_is_played(tmp_path: Path, capfd: Any) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(GOOD)
+    assert main(["experiment", str(file), "--seeds", "1", "--json"]) == 0
+    told = capfd.readouterr()
+    assert [one["name"] for one in json.loads(told.out)] == ["mine"]
+    assert "written" not in told.err and [*tmp_path.iterdir()] == [file]
+    assert main(["experiment", str(tmp_path / "none.yaml")]) == 2
+    assert "cannot be read" in capfd.readouterr().err
+
+
 def test_the_list_names_every_case(capfd: Any) -> None:
     assert main(["experiment", "--list", "--json"]) == 0
     names = {one["name"] for one in json.loads(capfd.readouterr().out)}

@@ -143,6 +143,17 @@ def test_the_nearest_kernel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
 
 
+def test_a_tree_of_others_is_kept(tmp_path: Path) -> None:
+    base.write({"teo.c": OLD}, tmp_path / "ours")
+    base.write({"teo.c": "new\n"}, tmp_path / "ours")
+    theirs = tmp_path / "theirs" / patch.FOLDER
+    theirs.mkdir(parents=True)
+    (theirs / "teo.c").write_text(OLD)
+    with pytest.raises(UserError, match="was not written by review"):
+        base.write({"teo.c": "new\n"}, tmp_path / "theirs")
+    assert (theirs / "teo.c").read_text() == OLD
+
+
 def test_a_base_that_is_none_is_wrong_usage() -> None:
     with pytest.raises(UserError) as error:
         base.find([], "nonsense", {}, reverse=False)

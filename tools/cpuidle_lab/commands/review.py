@@ -5,13 +5,14 @@ import argparse
 import json
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpuidle_lab.base.cache import TOP
-from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
     from cpuidle_lab.review.job import Review, Subject
@@ -147,7 +148,7 @@ def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespac
     for number, (subject, review) in enumerate(reviews):
         _cases(review.result, subject, folder, f"{number + 1}-" if len(reviews) > 1 else "")
     text = mail.text_of(results, command)
-    write_whole(folder / "mail.txt", text, marked("Again:", "before, "))
+    write_whole(folder / "mail.txt", text, marked(mail.MARK))
     title = " ".join(Path(word).name for word in args.subjects)
     write_whole(folder / "review.html", page.page(results, title), marked(page.GENERATOR))
     if args.json:
@@ -191,15 +192,15 @@ def run(args: argparse.Namespace) -> int:
                     limits_of(args.limit or DEFAULT_LIMITS), args.on, command,
                     args.reverse)  # fmt: skip
     reviews: list[tuple[Subject, Review]] = []
-    interrupted = False
+    interrupted = 0
     for subject in subjects:
         review = job.Review(subject, wish, _progress(args.json))
         reviews.append((subject, review))
         try:
             review.run()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             review.result.unreached.append("interrupted: the rest")
-            interrupted = True
+            interrupted = 128 + getattr(error, "number", signal.SIGINT)
             break
     code = _output(reviews, args, folder, command)
-    return INTERRUPTED if interrupted else code
+    return interrupted or code

@@ -9,6 +9,9 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.review.patch import FOLDER, Applied, Patch, apply
 from cpuidle_lab.states.linux_source import GOVERNORS, fetch
 
+# In trees that review has written.
+_MARK = ".cpuidle-lab-review"
+
 # Kernels whose governors are in a package of Debian's, newest first.
 PACKAGED = ("7.3", "7.2", "6.12", "6.1")
 
@@ -132,9 +135,16 @@ def find(patches: Sequence[Patch], base: str, trees: Mapping[str, Path], *, reve
 
 
 def write(files: Mapping[str, str], tree: Path) -> Path:
-    """Write governors as a kernel tree, and return it."""
+    """Write governors as a kernel tree, and return it.
+
+    Raises:
+        UserError: something else is at its place.
+    """
+    if tree.exists() and not (tree / _MARK).is_file():
+        raise UserError(f"{tree}: exists and was not written by review; give --directory", USAGE)
     folder = tree / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
+    (tree / _MARK).touch()
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     return tree

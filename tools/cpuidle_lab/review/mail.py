@@ -14,6 +14,8 @@ from cpuidle_lab.review.result import Result
 from cpuidle_lab.review.stream import phases_text, table_text
 
 WIDTH, LINES = 72, 100
+# In the first line, so that a review replaces only its own.
+MARK = "cpuidle-lab review: "
 _CELLS = 6
 _UNKNOWN = (
     "Energy and power are modelled, by target residencies. Replay does not know power limits, "
@@ -33,12 +35,13 @@ def _titled(title: str, lines: Sequence[str]) -> list[str]:
 
 def _base(result: Result) -> list[str]:
     base = result.base
+    head = _wrapped(f"{MARK}{result.before} before, {result.after} after.")
     if base is None:
-        return _wrapped(f"{result.before} before, {result.after} after.")
+        return head
     text = f"Applied to {base.kernel} ({base.how})"
     text += ", in reverse" if result.reverse else ""
     text += f", with fuzz: {', '.join(base.notes)}" if base.notes else ", without fuzz"
-    lines = _wrapped(f"{text}. {result.before} before, {result.after} after.")
+    lines = head + _wrapped(f"{text}.")
     if result.not_judged:
         lines += _wrapped(f"Not judged: {', '.join(result.not_judged)}.")
     return lines
