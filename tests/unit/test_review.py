@@ -39,8 +39,8 @@ SPEC: Spec = {
 
 def diff(old: str, new: str, path: str = TEO) -> str:
     """Return a patch of a file."""
-    lines = (text.splitlines(keepends=True) for text in (old, new))
-    return "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))
+    before, after = (text.splitlines(keepends=True) for text in (old, new))
+    return "".join(difflib.unified_diff(before, after, f"a/{path}", f"b/{path}"))
 
 
 def mailed(text: str, subject: str) -> str:
@@ -69,6 +69,14 @@ def test_a_patch_applies_at_another_place_and_in_reverse(tmp_path: Path) -> None
     assert applied.files["teo.c"] == "more;\n" * 7 + new
     assert applied.notes == () and applied.misfit is None
     assert patch.apply(series, {"teo.c": new}, reverse=True).files["teo.c"] == OLD
+
+
+def test_the_nearest_place_is_taken(tmp_path: Path) -> None:
+    """The same lines stand twice; the patch is for the second, three lines further up."""
+    series = patch.read(written(tmp_path, diff(OLD * 2, OLD + OLD.replace("line 20;", "20;"))))
+    moved = "more;\n" * 3
+    applied = patch.apply(series, {"teo.c": moved + OLD * 2})
+    assert applied.files["teo.c"] == moved + OLD + OLD.replace("line 20;", "20;")
 
 
 def test_fuzz_is_said_and_keeps_the_lines_of_the_file(tmp_path: Path) -> None:
@@ -273,7 +281,8 @@ def test_a_mail_is_narrow_and_short() -> None:
     lines = mail.text_of([found, found], "cpuidle-lab review " + "teo@7.3 " * 20).splitlines()
     assert max(map(len, lines)) <= mail.WIDTH
     assert len(lines) <= mail.LINES
-    assert any("modelled" in line for line in lines)
+    assert any("are modelled" in line for line in lines)
+    assert lines[-2].endswith("\\") and "teo@7.3" in lines[-1]
 
 
 # ---- Foreign code: patches of our own to Debian's teo.c ----
@@ -330,6 +339,8 @@ def test_a_bad_patch_is_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert code == EXIT_WORSE and not told["same"]
     broken = [one["rule"] for one in told["contract"] if not one["held"] and one["held_before"]]
     assert RULES["latency"] in broken
+    shown = {one["rule"]: one["case"] for one in told["contract"]}
+    assert shown[RULES["latency"]]["latency_req_us"] <= 50
     assert told["counterexample"]["intervals"] <= 20 and told["counterexample"]["states"] <= 4
     assert told["harm"] and told["harm"][0]["after"]["regret"] > told["harm"][0]["before"]["regret"]
     case = schema.read(Path(told["counterexample"]["file"]))

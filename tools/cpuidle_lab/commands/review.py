@@ -106,7 +106,8 @@ def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
     if len(args.subjects) == 2:
         if args.base or args.reverse:
             raise UserError("--base and --reverse are for a patch", USAGE)
-        return [job.of_governors(*args.subjects, trees)]
+        before, after = args.subjects
+        return [job.of_governors(before, after, trees)]
     if len(args.subjects) > 2:
         raise UserError("give a patch, or two governors", USAGE)
     path = Path(args.subjects[0])

@@ -93,7 +93,11 @@ class Confined:
         self._ended = False
 
     def __enter__(self) -> "Confined":
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Cell:
     """A figure at one place.
 
     Attributes:
-        where: table, condition and law; or a recording.
+        where: law, table and condition; or a recording.
         figure: of FIGURES.
         before, after: one for each seed, on the same streams.
         n: intervals of a seed.
@@ -76,7 +76,7 @@ class Effect:
 
     Attributes:
         cells: the figures.
-        bounds: means of bounds().
+        bounds: medians of bounds().
         left: places for which there was no time.
     """
 
@@ -151,13 +151,13 @@ def measure(pair: Pair, seed: int, go_on: Progress) -> Effect:
             for side, one in enumerate(pair.both(stream)):
                 for name, value in _of(one).items():
                     told[name][side].append(value)
-        where = ", ".join((table.name, *((condition.name,) if condition != PLAIN else ()), law))
+        where = ", ".join((law, table.name, *((condition.name,) if condition != PLAIN else ())))
         found += [
             Cell(where, name, tuple(both[0]), tuple(both[1]), COUNT) for name, both in told.items()
         ]
         if not go_on((number + 1) / len(places)):
             break
-    shallowest, deepest = (fmean(values) for values in zip(*limits, strict=True))
+    shallowest, deepest = (median(values) for values in zip(*limits, strict=True))
     return Effect(found, (shallowest, deepest), len(places) - len(limits) // SEEDS)
 
 

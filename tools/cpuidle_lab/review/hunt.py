@@ -10,6 +10,7 @@ told. The seed decides all of it but how many specs are tried in the time.
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -257,7 +258,7 @@ def hunt(pair: Pair, seed: int, clock: Callable[[float], Progress]) -> Found:
     for objective, kind in OBJECTIVES.items():
         judge = Judge(pair, objective)
         inside = clock(kind.share * 0.7)
-        people = evolve(judge, Space(seed), lambda inside=inside: inside(0.0))
+        people = evolve(judge, Space(seed), partial(inside, 0.0))
         finishing = clock(kind.share * 0.3)
         _keep_best(judge, people, found, seen, finishing)
     found.evaluations = pair.count // len(SIDES)

@@ -193,7 +193,7 @@ class Review:
         self._part = "comparing decisions"
         result.sweep = worker.ask("sweep", periods=wish.periods, seed=wish.seed,
                                   seconds=wish.budget_s * _SWEEP)  # fmt: skip
-        result.contract += _rules(result.sweep["broken"])
+        result.contract += _rules(result.sweep)
         if not result.sweep["complete"]:
             periods = result.sweep["total"]["periods"]
             result.unreached.append(f"{wish.periods - periods:,} periods were not compared")
@@ -255,12 +255,13 @@ class Review:
         result.unreached.append("all parts after that")
 
 
-def _rules(broken: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _rules(sweep: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the verdicts on the rules that the sweep checks."""
+    broken = sweep["broken"]
     return [
         {"rule": text, "held": "after" not in broken.get(rule, {}),
          "held_before": "before" not in broken.get(rule, {}),
-         "why": "", "recipe": broken.get(rule, {}).get("after")}
+         "why": "", "recipe": broken.get(rule, {}).get("after"), "case": sweep["cases"].get(rule)}
         for rule, text in RULES.items()
     ]  # fmt: skip
 

@@ -109,7 +109,7 @@ def _means(result: Result) -> list[str]:
         name = f"{figure}, {unit}"
         lines.append(f"  {name:{_NAME}} {_number(before):>13} {_number(after):>13}")
     for name, bound in zip(("shallowest", "deepest"), result.bounds, strict=False):
-        lines.append(f"  {f'regret, % of the {name} state alone':{_NAME}} {_number(bound):>13}")
+        lines.append(f"  {f'{name} state alone, median %':{_NAME}} {_number(bound):>13}")
     return lines
 
 
@@ -173,14 +173,14 @@ def _limits(result: Result) -> list[str]:
     return lines + [line for text in result.unreached for line in _wrapped(f"Not done: {text}.")]
 
 
-def _thanks(result: Result) -> list[str]:
-    if result.exit_code or not result.base:
-        return []
-    return ["", "Tested-by: NAME <ADDRESS> # in replay, cpuidle-lab review"]
+def closing(result: Result) -> list[str]:
+    """Return the limits of the findings, and a line for a patch that nothing speaks against."""
+    thanks = "Tested-by: NAME <ADDRESS> # in replay, cpuidle-lab review"
+    return _limits(result) + ([thanks] if result.base and not result.exit_code else [])
 
 
 def lines_of(result: Result) -> list[str]:
-    """Return the mail of one governor."""
+    """Return the findings on one governor."""
     search = result.searched
     note = (f" ({search['evaluations']:,} streams tried, {search['by_chance']} by chance)"
             if search else "")  # fmt: skip
@@ -194,7 +194,6 @@ def lines_of(result: Result) -> list[str]:
         *_titled(f"Harm that a search found{note}", _witnesses(result.harm, result, "harm")),
         *_titled("Gain that a search found", _witnesses(result.gain, result, "gain")),
         *_titled("Cost of a decision, and checkers", _cost(result)),
-        "", *_limits(result), *_thanks(result),
     ]  # fmt: skip
 
 
@@ -206,12 +205,14 @@ def text_of(results: Iterable[Result], command: str) -> str:
         command: that makes it again.
     """
     lines: list[str] = []
+    tail: dict[str, None] = {}
     for result in results:
         lines += ([""] if lines else []) + lines_of(result)
-    tail = ["", "Again:", *_commands(command)]
-    if len(lines) + len(tail) > LINES:
-        lines = [*lines[: LINES - len(tail) - 1], "The page and --json have the rest."]
-    return "\n".join([*lines, *tail, ""])
+        tail |= dict.fromkeys(closing(result))
+    last = ["", *tail, "Again:", *_commands(command)]
+    if len(lines) + len(last) > LINES:
+        lines = [*lines[: LINES - len(last) - 1], "The page and --json have the rest."]
+    return "\n".join([*lines, *last, ""])
 
 
 def _commands(command: str) -> list[str]:

@@ -6,7 +6,7 @@ from html import escape
 
 from cpuidle_lab.evidence.plots import Line, Plot, svg
 from cpuidle_lab.review.effect import FIGURES, Cell
-from cpuidle_lab.review.mail import lines_of
+from cpuidle_lab.review.mail import closing, lines_of
 from cpuidle_lab.review.result import Result
 from cpuidle_lab.view.html_page import Part, generator, render, table, table_cell, table_head
 
@@ -48,7 +48,7 @@ def _cells(result: Result) -> str:
 
 
 def _parts(result: Result, number: int) -> list[Part]:
-    text = escape("\n".join(lines_of(result)))
+    text = escape("\n".join([*lines_of(result), "", *closing(result)]))
     pictures = "\n".join(_plot(result.cells, figure) for figure in ("regret", "energy", "p99"))
     title = escape(f"{result.before}, {result.after}")
     found = [Part(f"verdict-{number}", title, f"<pre>{text}</pre>")]

@@ -97,7 +97,8 @@ class Played:
     def late_us(self) -> float:
         """Mean exit latency of a wake-up."""
         waits = self.outcome.latency_ns
-        return sum(ns * n for ns, n in waits.items()) / max(1, sum(waits.values())) / 1000
+        spent = sum(ns * n for ns, n in waits.items())
+        return float(spent / max(1, sum(waits.values())) / 1000)
 
     @property
     def ticks(self) -> float:

@@ -49,7 +49,7 @@ class Result:
         contract: verdicts on rules.
         sweep: of worker.Worker.sweep(); {}: not reached.
         cells: figures before and after.
-        bounds: mean regret of the shallowest state alone and of the deepest; (): not measured.
+        bounds: median regret of the shallowest state alone and of the deepest; (): not measured.
         harm, gain: witnesses of the search.
         searched: evaluations, and candidates that held by chance.
         died: how the governor fails, and the smallest spec.

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from cpuidle_lab.review.stream import HUGE_US, Spec
@@ -24,6 +25,26 @@ def rounded(value: float, digits: float) -> float:
         return max(1.0, float(f"{value:.{int(digits)}g}"))
     power = 10.0 ** math.floor(math.log10(value))
     return max(1.0, min((1, 2, 5, 10), key=lambda m: abs(math.log(m * power / value))) * power)
+
+
+def _set(values: Spec, spec: Spec) -> None:
+    spec.update(values)
+
+
+def _pop(key: str, spec: Spec) -> None:
+    del spec[key]
+
+
+def _cut(key: str, at: int, count: int, spec: Spec) -> None:
+    del spec[key][at : at + count]
+
+
+def _put(at: int, values: Spec, spec: Spec) -> None:
+    spec["phases"][at].update(values)
+
+
+def _untime(at: int, spec: Spec) -> None:
+    del spec["phases"][at]["timer_us"]
 
 
 class Shrinker:
@@ -70,10 +91,10 @@ class Shrinker:
     def _conditions(self, spec: Spec) -> Spec:
         for key in ("tick_stopped", "latency_req_us", "disabled"):
             if key in spec:
-                spec = self._try(spec, lambda s, key=key: s.pop(key)) or spec
+                spec = self._try(spec, partial(_pop, key)) or spec
         repeat = spec.get("repeat", 1)
         for fewer in _COUNTS:
-            if fewer < repeat and (other := self._try(spec, lambda s, n=fewer: s.update(repeat=n))):
+            if fewer < repeat and (other := self._try(spec, partial(_set, {"repeat": fewer}))):
                 return other
         return spec
 
@@ -83,9 +104,7 @@ class Shrinker:
         while size:
             at = 0
             while at < len(spec["phases"]) and len(spec["phases"]) > size:
-                other = self._try(
-                    spec, lambda s, at=at, n=size: s["phases"].__delitem__(slice(at, at + n))
-                )
+                other = self._try(spec, partial(_cut, "phases", at, size))
                 spec, at = (other, at) if other else (spec, at + size)
             size //= 2
         return spec
@@ -95,16 +114,16 @@ class Shrinker:
             return spec
         at = 0
         while len(spec["states"]) > 1 and at < len(spec["states"]):
-            other = self._try(spec, lambda s, at=at: s["states"].__delitem__(at))
+            other = self._try(spec, partial(_cut, "states", at, 1))
             spec, at = (other, at) if other else (spec, at + 1)
-        return self._try(spec, lambda s: s.update(tick_hz=250)) or spec
+        return self._try(spec, partial(_set, {"tick_hz": 250})) or spec
 
     def _counts(self, spec: Spec) -> Spec:
         for at in range(len(spec["phases"])):
             for count in _COUNTS:
                 if count >= spec["phases"][at]["count"]:
                     break
-                other = self._try(spec, lambda s, at=at, n=count: s["phases"][at].update(count=n))
+                other = self._try(spec, partial(_put, at, {"count": count}))
                 if other:
                     spec = other
                     break
@@ -115,9 +134,7 @@ class Shrinker:
         for at, phase in enumerate(spec["phases"]):
             for key in _TIMES:
                 for law in _plainer(phase.get(key)):
-                    other = self._try(
-                        spec, lambda s, at=at, key=key, law=law: s["phases"][at].update({key: law})
-                    )
+                    other = self._try(spec, partial(_put, at, {key: law}))
                     if other:
                         spec = other
                         break
@@ -126,7 +143,7 @@ class Shrinker:
     def _timers(self, spec: Spec) -> Spec:
         for at, phase in enumerate(spec["phases"]):
             if phase.get("timer_us") is not None and phase.get("wake_us") is not None:
-                other = self._try(spec, lambda s, at=at: s["phases"][at].pop("timer_us"))
+                other = self._try(spec, partial(_untime, at))
                 spec = other or spec
         return spec
 

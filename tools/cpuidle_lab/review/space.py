@@ -32,7 +32,8 @@ def plausible(spec: Spec) -> bool:
         for low, high in pairwise(states)
     )
     # Every table has a state that soon pays, but for POWER's CEDE, behind its polling state.
-    return rising and all(map(_is_state, real)) and real[0][2] <= (150 if polls[0] else 20)
+    soon = real[0][2] <= (150 if polls[0] else 20)
+    return bool(rising and soon and all(map(_is_state, real)))
 
 
 def _is_state(state: Sequence[Any]) -> bool:
@@ -62,7 +63,7 @@ def _middle(times: Any) -> float:
     kind, value = next(iter(times.items()))
     if kind == "one_of":
         total = sum(part[0] for part in value)
-        return sum(part[0] * _middle(part[1]) for part in value) / total
+        return float(sum(part[0] * _middle(part[1]) for part in value) / total)
     return sum(value) / 2 if isinstance(value, list) else float(value)
 
 

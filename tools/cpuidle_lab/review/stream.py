@@ -147,7 +147,7 @@ def _is_plain(phases: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _whole(values: Any) -> Integers:
-    return np.maximum(1, np.rint(values)).astype(np.int64)
+    return np.asarray(np.maximum(1, np.rint(values)), dtype=np.int64)
 
 
 def of_spec(spec: Spec, seed: int = 1) -> Stream:

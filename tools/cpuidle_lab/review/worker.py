@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +79,17 @@ class Worker:
     def sweep(self, periods: int, seed: int, seconds: float) -> dict[str, Any]:
         """Compare decisions, and return the smallest counterexample."""
         from cpuidle_lab.review import sweep
+        from cpuidle_lab.review.contract import reduce
 
         found = sweep.sweep(self._pair, periods, seed, self._clock(seconds))
         told: dict[str, Any] = {
             "total": vars(found.total), "complete": found.complete, "broken": found.broken,
             "kinds": {name: vars(tally) for name, tally in found.kinds.items()},
+        }  # fmt: skip
+        # A livelock is not seen in a trial, whose streams are short.
+        told["cases"] = {
+            rule: reduce(self._pair, "after", sides["after"], 5.0)["spec"]
+            for rule, sides in found.broken.items() if {*sides} == {"after"} and rule != "livelock"
         }  # fmt: skip
         if found.soonest:
             spec = sweep.smallest(self._pair, *found.soonest, max(10.0, seconds / 4))
@@ -100,8 +107,11 @@ class Worker:
         from cpuidle_lab.review.effect import on_recording
         from cpuidle_lab.states.table import StateTable
 
-        made = [StateTable(**{key: tuple(value) if isinstance(value, list) else value
-                              for key, value in table.items()}) for table in tables]  # fmt: skip
+        def plain(value: Any) -> Any:
+            return tuple(value) if isinstance(value, list) else value
+
+        made = [StateTable(*(plain(table[one.name]) for one in fields(StateTable)))
+                for table in tables]  # fmt: skip
         return [cell.as_json() for cell in on_recording(self._pair, name, Path(path), made)]
 
     def hunt(self, seed: int, seconds: float, gain: bool) -> dict[str, Any]:

@@ -141,7 +141,8 @@ struct mainline_answer mainline_select(const struct mainline_inputs *inputs)
 	now = *inputs;
 	clock_ns = inputs->now_ns;
 	asked = false;
-	for (i = 0; i < driver.state_count; i++)
+	/* Of states beyond the table, too: what is there must not matter. */
+	for (i = 0; i < CPUIDLE_STATE_MAX; i++)
 		device.states_usage[i].disable = now.disabled >> i & 1;
 	answer.index = governor->select(&driver, &device, &answer.stop_tick);
 	answer.asked = asked;
