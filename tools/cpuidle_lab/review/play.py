@@ -91,7 +91,7 @@ class Played:
     def power_mw(self) -> float:
         """Mean modelled power over wall time; no more than polling's."""
         most = model_of(self.outcome.table).power_mw[0]
-        return min(self.outcome.cost_pj / max(self.wall_ns, 1), most)
+        return float(min(self.outcome.cost_pj / max(self.wall_ns, 1), most))
 
     @property
     def late_us(self) -> float:
@@ -109,7 +109,7 @@ class Played:
     def share(self) -> Array:
         """Share of idle time by state."""
         count = self.outcome.table.count
-        return self.outcome.state_ns[:count] / max(self.outcome.idle_ns, 1)
+        return np.asarray(self.outcome.state_ns[:count] / max(self.outcome.idle_ns, 1))
 
 
 def best_share(stream: Stream) -> Array:
@@ -124,7 +124,7 @@ def best_share(stream: Stream) -> Array:
 
 def _wall_ns(outcome: Outcome, busy_ns: int, table: StateTable) -> float:
     exits = zip(outcome.entries.tolist(), table.exit_latency_ns, strict=False)
-    return outcome.idle_ns + busy_ns + sum(count * ns for count, ns in exits)
+    return float(outcome.idle_ns + busy_ns + sum(count * ns for count, ns in exits))
 
 
 class Pair:

@@ -40,7 +40,7 @@ def _is_state(state: Sequence[Any]) -> bool:
     _, exit_us, target = state
     if not 1 <= exit_us <= target:
         return False
-    return target >= HUGE_US or (exit_us <= 3000 and target <= max(20, 16 * exit_us))
+    return bool(target >= HUGE_US or (exit_us <= 3000 and target <= max(20, 16 * exit_us)))
 
 
 def fitted(spec: Spec) -> Spec:
