@@ -163,6 +163,28 @@ def test_a_tree_of_others_is_kept(tmp_path: Path) -> None:
     assert (theirs / "teo.c").read_text() == OLD
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["no-such.patch"], USAGE, "there is no such patch"),
+        (["teo@7.2", "teo@7.3", "--base", "7.3"], USAGE, "are for a patch"),
+        (["a", "b", "c"], USAGE, "a patch, or two governors"),
+        (["teo@x", "teo@y", "--tree", "x=/nowhere"], USAGE, "is no LABEL=PATH"),
+        (["empty.patch"], 1, "holds no patch"),
+    ],
+)
+def test_bad_words_leave_nothing(
+    words: list[str], code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "", "empty.patch")
+    assert main(["review", *words, "-o", "out"]) == code
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_base_that_is_none_is_wrong_usage() -> None:
     with pytest.raises(UserError) as error:
         base.find([], "nonsense", {}, reverse=False)

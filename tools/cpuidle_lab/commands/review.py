@@ -90,12 +90,11 @@ def _trees(words: Sequence[str]) -> dict[str, Path]:
 
 
 def _folder(args: argparse.Namespace) -> Path:
-    """Return the directory of the outputs, which is made."""
+    """Return the directory of the outputs, which need not be there yet."""
     name = re.sub(r"[^\w.@-]+", "-", "-".join(Path(word).name for word in args.subjects))
     folder: Path = args.directory or TOP / "build" / "review" / name[:100]
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is no directory", USAGE)
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -145,6 +144,7 @@ def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespac
     from cpuidle_lab.base.files import marked, write_whole
     from cpuidle_lab.review import mail, page
 
+    folder.mkdir(parents=True, exist_ok=True)
     results = [review.result for _, review in reviews]
     for number, (subject, review) in enumerate(reviews):
         _cases(review.result, subject, folder, f"{number + 1}-" if len(reviews) > 1 else "")
