@@ -160,7 +160,7 @@ class Confined:
         last = self._box.read()
         if not how:
             code = self._process.wait()
-            # What unshare has started dies as a shell would tell it.
+            # A child of unshare dies as a shell would tell it.
             number = -code if code < 0 else code - 128
             known = number in {one.value for one in signal.Signals}
             how = f"crashes ({signal.Signals(number).name})" if known else f"ends with {code}"

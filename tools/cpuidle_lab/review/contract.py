@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What every governor owes its driver, on tables and inputs that no author thought of."""
+"""Duties of every governor to its driver, on tables and inputs that no author thought of."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the search draws from: tables that hardware has, or might have, and laws of programs."""
+"""Space of the search: tables that hardware has, or might have, and laws of programs."""
 
 import math
 from collections.abc import Sequence
