@@ -299,7 +299,7 @@ def test_a_mail_is_narrow_and_short() -> None:
     cells = [cell((10.0 + n, 11.0), (20.0 + n, 30.0)) for n in range(40)]
     searched = {"evaluations": 9, "by_chance": 1}
     found = judged(cells=cells, harm=[witness] * 3, gain=[witness] * 3, searched=searched,
-                   statics=["new: x" * 40])  # fmt: skip
+                   checkers=["new: x" * 40])  # fmt: skip
     lines = mail.text_of([found, found], "cpuidle-lab review " + "teo@7.3 " * 20).splitlines()
     assert max(map(len, lines)) <= mail.WIDTH
     assert len(lines) <= mail.LINES

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=_natural, metavar="N", default=1, help="of all draws (default: 1)")
     add("--periods", type=_natural, metavar="N", default=0,
         help="idle periods whose decisions are compared (default: 10 million)")  # fmt: skip
-    add("-o", "--directory", type=Path, metavar="DIR",
+    add("-o", "--output", type=Path, metavar="DIR",
         help="where mail, page and cases go (default: build/review/NAME)")  # fmt: skip
     add("--json", action="store_true", help="print the result as JSON, no mail")
 
@@ -92,7 +92,7 @@ def _trees(words: Sequence[str]) -> dict[str, Path]:
 def _folder(args: argparse.Namespace) -> Path:
     """Return the directory of the outputs, which need not be there yet."""
     name = re.sub(r"[^\w.@-]+", "-", "-".join(Path(word).name for word in args.subjects))
-    folder: Path = args.directory or TOP / "build" / "review" / name[:100]
+    folder: Path = args.output or TOP / "build" / "review" / name[:100]
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is no directory", USAGE)
     return folder

@@ -141,7 +141,7 @@ def write(files: Mapping[str, str], tree: Path) -> Path:
         UserError: something else is at its place.
     """
     if tree.exists() and not (tree / _MARK).is_file():
-        raise UserError(f"{tree}: exists and was not written by review; give --directory", USAGE)
+        raise UserError(f"{tree}: exists and was not written by review; give --output", USAGE)
     folder = tree / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     (tree / _MARK).touch()

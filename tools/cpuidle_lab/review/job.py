@@ -17,8 +17,8 @@ from cpuidle_lab.recording.columns import UNKNOWN, joined, opened
 from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from cpuidle_lab.replay.library import MAINLINE
 from cpuidle_lab.review import base as bases
+from cpuidle_lab.review import checkers
 from cpuidle_lab.review import patch as patches
-from cpuidle_lab.review import statics
 from cpuidle_lab.review.base import Base
 from cpuidle_lab.review.confined import Confined, Died, network_is_closed
 from cpuidle_lab.review.effect import Cell, save
@@ -123,7 +123,7 @@ def of_patch(
         UserError: it cannot be read, applies nowhere, or changes no governor.
     """
     if ":" in str(tree.resolve()):
-        raise UserError(f"{tree}: a governor's path cannot have a colon; give --directory", USAGE)
+        raise UserError(f"{tree}: a governor's path cannot have a colon; give --output", USAGE)
     series = patches.read(path)
     found = bases.find(series, base, trees, reverse=reverse)
     changed = _governors(found.changed, found.after)
@@ -218,9 +218,9 @@ class Review:
         try:
             self.result.instructions = worker.ask("instructions", seed=self._wish.seed)
             if self.result.base:
-                self.result.statics = statics.compare(self.result.base)
+                self.result.checkers = checkers.compare(self.result.base)
         except UserError as error:
-            self.result.unreached.append(f"statics: {error.message}")
+            self.result.unreached.append(f"checkers: {error.message}")
 
     def _search(self, worker: Confined, folder: Path) -> None:
         """Search for harm here, and for gain in a second process meanwhile."""

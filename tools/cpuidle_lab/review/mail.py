@@ -149,7 +149,7 @@ def _cost(result: Result) -> list[str]:
         f"  {count} states: {told['before']:.0f} -> {told['after']:.0f} instructions a decision"
         for count, told in result.instructions.items()
     ]
-    return lines + [line for text in result.statics for line in _wrapped(text, "  ", "    ")]
+    return lines + [line for text in result.checkers for line in _wrapped(text, "  ", "    ")]
 
 
 def _died(result: Result) -> list[str]:

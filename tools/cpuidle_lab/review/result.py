@@ -53,7 +53,7 @@ class Result:
         harm, gain: witnesses of the search.
         searched: evaluations, and candidates that held by chance.
         died: how the governor fails, and the smallest spec.
-        statics: findings of checkers, before and after, as lines.
+        checkers: findings of checkers, before and after, as lines.
         instructions: by number of states and side.
         unreached: parts that there was no time for, or that failed, with the reason.
         files: cases that were written, by what they show.
@@ -76,7 +76,7 @@ class Result:
     gain: list[dict[str, Any]] = field(default_factory=list)
     searched: dict[str, int] = field(default_factory=dict)
     died: dict[str, Any] = field(default_factory=dict)
-    statics: list[str] = field(default_factory=list)
+    checkers: list[str] = field(default_factory=list)
     instructions: dict[str, Any] = field(default_factory=dict)
     unreached: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
@@ -183,7 +183,7 @@ class Result:
             "contract": self.contract, "effect": effect, "bounds": list(self.bounds),
             "harm": self._told(self.harm, "harm"), "gain": self._told(self.gain, "gain"),
             "searched": self.searched, "died": self.died or None,
-            "statics": self.statics, "instructions": self.instructions,
+            "checkers": self.checkers, "instructions": self.instructions,
             "unreached": self.unreached, "limits": dict(self.limits), "verdict": self.verdict,
         }  # fmt: skip
 
