@@ -105,7 +105,7 @@ def _odd(pair: Pair) -> dict[str, Any]:
                 continue
             worst[side] = worst[side] or f"{verdict}: {name}"
             if side == "after" and witness is None:
-                witness = smallest(pair, side, of_spec(spec), verdict, 5.0)
+                witness = smallest(pair, side, of_spec(spec), verdict, 3.0)
                 fatal = "" if verdict == _BREAKS else verdict
     return _rule(ODD, worst, witness) | {"fatal": fatal}
 
