@@ -45,11 +45,10 @@
  *   interval whose row does not remember %WTEO_KNOWN intervals or is in doubt, and every
  *   eighth of all. It remembers sixteen.
  * - *Doubt.* When the load changes, the base row foresees columns better than a condition's
- *   row that remembers %WTEO_KNOWN intervals. The logarithm of their odds is summed up
- *   while the sum is positive (a CUSUM test). The row has the base row for its prior, worth
- *   one interval a column. The first interval in a sum has a column with less than a
- *   quarter of its row's weight. At %DOUBT_MAX, odds of 4096 to one, all conditions are
- *   forgotten.
+ *   known row. The logarithm of their odds is summed up while it is positive (a CUSUM
+ *   test). It begins at a column with less than a quarter of its row's weight. The base row
+ *   is the row's prior, worth one interval a column. At odds of 4096 to one, all conditions
+ *   are forgotten.
  * - *Places.* A condition that finds both of its places taken tries for either in turn. It
  *   gets the place if the row there remembers less than %WTEO_KNOWN intervals. Until then
  *   it has the base row.
@@ -228,14 +227,14 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 	/* Powers are derived from the target residencies, which drivers know. */
 	cil_energy_set(&energy, machine, unknown_mw);
 	for (k = 0; k < machine->state_count; k++) {
+		s64 latency_ns = machine->states[k].exit_latency_ns;
+
 		w->states[k].entry = energy.entry[k];
 		w->states[k].power = energy.power[k];
+		if (latency_ns > w->greatest_latency_ns)
+			w->greatest_latency_ns = latency_ns;
 	}
 	wteo_prepare(w, machine, tunables);
-	for (k = 0; k < machine->state_count; k++)
-		if (machine->states[k].exit_latency_ns > w->greatest_latency_ns)
-			w->greatest_latency_ns =
-				machine->states[k].exit_latency_ns;
 	set_bounds(w, machine);
 	w->all_states = (1u << machine->state_count) - 1;
 	w->learned = CIL_ROW_NONE;

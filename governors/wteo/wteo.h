@@ -14,9 +14,8 @@
 #define WTEO_KEY_HISTORY	0x10000u
 
 /*
- * The base row, and rows for conditions: an even number, since neighbours share
- * theirs. More conditions exist, but few are frequent in any one hour. With 40
- * rows the mean regret is at most 0.07 points less on each of four tables.
+ * The base row, and rows for conditions, an even number: neighbours share theirs.
+ * With 40 mean regret is at most 0.07 points less on four tables.
  */
 #define WTEO_BASE		0
 #define WTEO_KEYED		24
@@ -29,10 +28,8 @@
 #define WTEO_LINE		64
 
 /*
- * A row that remembers so many intervals knows its condition. One that remembers
- * fewer is given up if another condition wants it. With 9 the mean regret is
- * 0.01 points greater on each of four tables, so the least number is here that
- * is more than chance.
+ * A row that remembers so many intervals knows its condition; before, it may be
+ * given up. With 9 mean regret is 0.01 points greater on four tables.
  */
 #define WTEO_KNOWN		3
 

@@ -4,24 +4,13 @@
  */
 #include "wteo.h"
 
-/*
- * The base row decides where a condition is new, so most of all after a change
- * of load: it must forget soon. Growth by a sixteenth lets it remember sixteen
- * intervals. Fewer would err more in the mean.
- */
+/* The base row remembers sixteen intervals, to forget an old load soon. */
 #define BASE_GROWTH	(WTEO_GROWTH_ONE / 16)
 
-/*
- * While conditions are known, the base row learns the intervals whose number
- * has none of these bits: one of eight.
- */
+/* Known conditions teach the base row, too, if their number has none of these bits. */
 #define BASE_MASK	7
 
-/*
- * A column with less than a quarter of its row's weight begins the sum of
- * doubt. A greater share would compute odds more often, a smaller one would
- * notice a new load later.
- */
+/* A column with less than a quarter of its row's weight begins the sum of doubt. */
 #define SURPRISE_SHIFT	2
 
 /* At odds of 4096 to one, in 16ths of a bit, all conditions are forgotten. */
@@ -39,12 +28,10 @@ static noinline bool is_own_doing(const struct wteo_interval *i,
 {
 	u64 woke_ns = i->decided_ns + outcome->residency_ns;
 
-	if (outcome->now_ns - woke_ns > WTEO_RESUME_NS)
-		return false;
-	if (outcome->poll_time_limit)
-		return true;
-	return outcome->tick_wakeup && i->keeps_tick &&
-	       sane(outcome->residency_ns) < i->sleep_length_ns;
+	return outcome->now_ns - woke_ns <= WTEO_RESUME_NS &&
+	       (outcome->poll_time_limit ||
+		(outcome->tick_wakeup && i->keeps_tick &&
+		 sane(outcome->residency_ns) < i->sleep_length_ns));
 }
 
 /*
@@ -114,9 +101,8 @@ static inline void grow_old(struct wteo *w, u32 columns, u32 slot, u32 now)
 }
 
 /*
- * Instead of taking something from all other columns, each interval weighs more
- * than the one before it. The sum is kept, and everything is divided by eight
- * when it reaches its limit, so learning touches one cell only.
+ * Each interval weighs more than the one before it, so learning touches one cell.
+ * All are divided by eight when their sum reaches its limit.
  */
 static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 			 u32 duration_ns, u32 now, u32 growth)
@@ -136,10 +122,8 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 }
 
 /*
- * Did the base row foresee a column better than the row of the condition? The
- * base row is the other's prior, worth one interval a column: so a row that
- * knows little agrees with it. A column counts once more in the base row than
- * it was seen (Laplace).
+ * Did the base row foresee a column better than the row of the condition? It is
+ * that row's prior, worth one interval a column; its own is Laplace's.
  */
 static noinline bool is_in_doubt(struct wteo *w, u32 columns, u32 slot, u32 column)
 {
@@ -151,10 +135,9 @@ static noinline bool is_in_doubt(struct wteo *w, u32 columns, u32 slot, u32 colu
 	/* Their shares of the column, each times the same. */
 	s32 doubt = w->doubt + cil_log2(by_base * (row->total + prior)) -
 		    cil_log2(row->cells[column].weight * of_base + prior * by_base);
+	u32 k;
 
 	if (doubt >= DOUBT_MAX) {
-		u32 k;
-
 		for (k = 1; k < WTEO_ROWS; k++)
 			wteo_row(w, k)->key = wteo_row(w, k)->total = 0;
 		w->doubt = 0;

@@ -254,6 +254,7 @@ static void old_rows_lose_half(struct kunit *test)
 static void tell(struct bench *b, u32 row, u32 base)
 {
 	static const struct cil_outcome outcome = { .residency_ns = 30000 };
+
 	set_row(b, WTEO_BASE, 64 * SHARE, 4 * SHARE);
 	bench_cells(b, WTEO_BASE)[0].weight = 0;
 	bench_cells(b, WTEO_BASE)[2].weight = base * SHARE;

@@ -11,33 +11,23 @@
 #define STOP_NS		(5 * CIL_NSEC_PER_USEC)
 
 /*
- * If less than one interval in 128 is late, the wake-ups by the tick cost less
- * than that work, and nothing is compared. A smaller share would cost
- * instructions. A greater one would keep the tick where to stop it pays.
+ * One interval in 128 is rare. If fewer are late, wake-ups by the tick cost less
+ * than to compare. One that outlasts all but those of its row is of another kind.
  */
-#define LATE_SHIFT	7
+#define RARE_SHIFT	7
 
 /*
- * One interval in 16384 is taken to last until the timer, since a row has no
- * weight for intervals so rare. Without it skl heavy-tail has 6.8 points more
- * regret (ablation). At one in 4096 more streams miss their limit.
+ * One interval in 16384 is taken to last until the timer: rows have no weight for
+ * any so rare. Without it skl heavy-tail has 6.8 points more regret (ablation).
  */
 #define UNSEEN_SHIFT	14
 
 /*
- * With the tick stopped nothing corrects a mistake, so it is one in 256, and from
- * so many intervals on one in those that began since (Laplace). A shallow state
- * costs then at most what the deep one would have cost before. One in 256 from
- * the beginning: one in two has 17 points more regret on power9 (20,000
- * intervals, the tick stopped throughout).
+ * Nothing corrects a mistake with the tick stopped: it is one in 256 there. Later
+ * it is one in as many as began since (Laplace). Without the 256, power9 has 17
+ * points more regret in its first 20,000 intervals.
  */
 #define STOPPED_SHIFT	8
-
-/*
- * An interval that outlasts all but one in 128 of its row is of another kind. A
- * greater share would ignore rare long columns, a smaller one trust noise.
- */
-#define KNOWN_SHIFT	7
 
 /**
  * struct outlook - what is expected of an interval
@@ -56,19 +46,6 @@ struct outlook {
 	u32 time;
 	u32 early_time;
 };
-
-static s64 target_residency(const struct cil_machine *machine, u32 index)
-{
-	return machine->states[index].target_residency_ns;
-}
-
-static void decide_on(struct cil_decision *decision, u32 index, bool stop_tick,
-		      enum cil_reason reason)
-{
-	decision->index = (u8)index;
-	decision->stop_tick = stop_tick;
-	decision->reason = (u8)reason;
-}
 
 /* Step 1: enabled states within the latency request. */
 static noinline u32 within_limits(const struct wteo *w,
@@ -101,21 +78,13 @@ static inline u32 find_usable(const struct wteo *w,
 }
 
 /*
- * Step 2: a place for the row of a condition. The factor, a prime near 2^32 over
- * the golden ratio (Knuth), spreads keys.
- */
-static inline u32 place_of(u32 key)
-{
-	return (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
-}
-
-/*
- * Step 2: the row of a condition is in its place or in the neighbour's. If it is
- * in neither and both are taken, it tries for either in turn.
+ * Step 2: the row of a condition is in its place or in the neighbour's. If it is in
+ * neither and both are taken, it tries for either in turn. The factor, a prime near
+ * 2^32 over the golden ratio (Knuth), spreads keys.
  */
 static inline void set_row(struct wteo *w, u32 key)
 {
-	u32 place = place_of(key);
+	u32 place = (u64)(key * 2654435761u) * WTEO_KEYED >> 32;
 	u32 other = place ^ 1;
 	u32 first = wteo_row(w, 1 + place)->key;
 
@@ -167,12 +136,6 @@ static inline void expect(struct outlook *o, u32 weight, u32 time)
 	o->time += time < until_timer ? time : until_timer;
 }
 
-/* The rest of a memoryless column after each mean that has passed: 3/8 is nearly 1/e. */
-static inline u32 outlasting(u32 part)
-{
-	return part / 8 * 3;
-}
-
 /*
  * Step 5: a column of an interval that has lasted for some time already. The
  * deepest state's column has no end: its rest does not depend on the time that
@@ -182,12 +145,12 @@ static inline u32 outlasting(u32 part)
 static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 			u32 column, struct wteo_cell cell, u32 over_ns)
 {
-	u32 begin_ns = wteo_duration(target_residency(machine, column));
+	u32 begin_ns = wteo_duration(machine->states[column].target_residency_ns);
 	u32 end_ns = 2 * begin_ns;
 	u32 over, mean;
 
 	if (column + 1 < machine->state_count)
-		end_ns = wteo_duration(target_residency(machine, column + 1));
+		end_ns = wteo_duration(machine->states[column + 1].target_residency_ns);
 	over = wteo_product(cell.weight, over_ns);
 	if (column + 1 == machine->state_count && over_ns > begin_ns) {
 		if (over > cell.time)
@@ -203,8 +166,8 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 		over = 0;
 	}
 	for (; over >= mean && cell.weight; over -= mean) {
-		cell.weight = outlasting(cell.weight);
-		cell.time = outlasting(cell.time);
+		cell.weight = cell.weight / 8 * 3;
+		cell.time = cell.time / 8 * 3;
 	}
 	o->share += cell.weight;
 	expect(o, cell.weight, cell.time);
@@ -221,7 +184,7 @@ static noinline struct outlook see_rest(struct outlook o,
 	for (k = 0; k < machine->state_count; k++)
 		if (cells[k].weight)
 			expect_rest(&o, machine, k, cells[k], over_ns);
-	if (o.share + cells[k].weight < total >> KNOWN_SHIFT) {
+	if (o.share + cells[k].weight < total >> RARE_SHIFT) {
 		o.share = total;
 		expect(&o, total, wteo_product(total, over_ns));
 	}
@@ -343,27 +306,21 @@ static void minimize(const struct wteo *w, const struct cil_machine *machine,
 	u32 keep, stop;
 
 	look_ahead(&o, w, machine, query, row);
-	decision->row = (u8)row;
 	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
-	if (query->tick_stopped || o.late >= o.share >> LATE_SHIFT) {
-		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
-		if (query->tick_stopped ||
-		    (!machine->states[stop].polling &&
-		     is_stop_cheaper(w, usable, &o, stop, keep))) {
-			decide_on(decision, stop, true, CIL_REASON_WTEO_EXPECTED);
-			return;
-		}
-	}
-	decide_on(decision, keep, false, CIL_REASON_WTEO_EXPECTED_TICK);
-}
-
-/* Step 2: intervals since the tick was stopped; as many as fit. */
-static inline void count_stopped(struct wteo *w, bool stopped)
-{
-	if (!stopped)
-		w->stopped = 0;
-	else if (w->stopped < U32_MAX)
-		w->stopped++;
+	*decision = (struct cil_decision) {
+		.index = (u8)keep,
+		.row = (u8)row,
+		.reason = CIL_REASON_WTEO_EXPECTED_TICK,
+	};
+	if (!query->tick_stopped && o.late < o.share >> RARE_SHIFT)
+		return;
+	stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
+	if (!query->tick_stopped && (machine->states[stop].polling ||
+				     !is_stop_cheaper(w, usable, &o, stop, keep)))
+		return;
+	decision->index = (u8)stop;
+	decision->stop_tick = true;
+	decision->reason = CIL_REASON_WTEO_EXPECTED;
 }
 
 /* Step 2: does an interval begin, and with which condition? */
@@ -380,7 +337,7 @@ static inline void begin(struct wteo *w, struct cil_query *query)
 	if (i->resumed)
 		return;
 	i->began_ns = query->now_ns;
-	count_stopped(w, query->tick_stopped);
+	w->stopped = query->tick_stopped ? w->stopped + (w->stopped < U32_MAX) : 0;
 	set_row(w, w->history | octave(query));
 }
 
