@@ -16,7 +16,7 @@ from typing import Any
 
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.base.progress import Meter
-from cpuidle_lab.compare.model import labels
+from cpuidle_lab.compare.sources import labels
 from cpuidle_lab.recording import columns, state_tables, synth
 from cpuidle_lab.recording.columns import Columns, Recording
 from cpuidle_lab.recording.laws import STREAMS, varied

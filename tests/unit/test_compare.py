@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.compare import compare_text, figures, model, reasons
+from cpuidle_lab.compare import compare_text, figures, model, reasons, sources
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay import candidates as spec
@@ -189,11 +189,11 @@ def test_another_file_is_not_overwritten(
 
 
 def test_labels_are_what_distinguishes_the_paths() -> None:
-    assert model.labels([Path("/a/demo/trace.dat")]) == ["demo"]
-    assert model.labels([Path("/a/one.dat")]) == ["one"]
-    assert model.labels([Path("/a/x/trace.dat"), Path("/a/y/trace.dat")]) == ["x", "y"]
-    assert model.labels([Path("/a/x.dat"), Path("/a/y/z")]) == ["x", "y/z"]
-    assert len(set(model.labels([Path("/a/x.dat"), Path("/a/x")]))) == 2
+    assert sources.labels([Path("/a/demo/trace.dat")]) == ["demo"]
+    assert sources.labels([Path("/a/one.dat")]) == ["one"]
+    assert sources.labels([Path("/a/x/trace.dat"), Path("/a/y/trace.dat")]) == ["x", "y"]
+    assert sources.labels([Path("/a/x.dat"), Path("/a/y/z")]) == ["x", "y/z"]
+    assert len(set(sources.labels([Path("/a/x.dat"), Path("/a/x")]))) == 2
 
 
 # ---- Figures ----

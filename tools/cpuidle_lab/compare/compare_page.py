@@ -20,7 +20,8 @@ from cpuidle_lab.compare.figures import (
     show_range,
     show_regret,
 )
-from cpuidle_lab.compare.model import Comparison, Result, Source
+from cpuidle_lab.compare.model import Comparison, Result
+from cpuidle_lab.compare.sources import Source
 from cpuidle_lab.compare.worst import Bad
 from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.replay.candidates import BEST_KIND, BEST_MAINLINE, LIMIT_KIND, RECORDED_KIND

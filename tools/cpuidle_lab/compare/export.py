@@ -11,7 +11,8 @@ from cpuidle_lab.base.version import __version__
 from cpuidle_lab.compare import reasons
 from cpuidle_lab.compare.charts import lost_by_length
 from cpuidle_lab.compare.figures import KEYS, definitions, headline, lines, notes, untold, values
-from cpuidle_lab.compare.model import Comparison, Result, Source
+from cpuidle_lab.compare.model import Comparison, Result
+from cpuidle_lab.compare.sources import Source
 from cpuidle_lab.figures import withheld
 from cpuidle_lab.recording.columns import describe
 

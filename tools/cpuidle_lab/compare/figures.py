@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpuidle_lab.base import resampling
-from cpuidle_lab.compare.model import COUNTED_INTERVALS, Comparison, Result, Source
+from cpuidle_lab.compare.model import COUNTED_INTERVALS, Comparison, Result
+from cpuidle_lab.compare.sources import Source
 from cpuidle_lab.figures import invariants, metrics, withheld
 from cpuidle_lab.figures.group import FEW_INTERVALS
 from cpuidle_lab.figures.metrics import Metric

@@ -4,7 +4,6 @@
 import math
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -12,20 +11,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
-import polars as pl
-
-from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.progress import Meter
+from cpuidle_lab.compare.sources import Source, labels, open_source, ways_of
 from cpuidle_lab.compare.worst import Bad, Place, Worst, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
-from cpuidle_lab.figures.cpu_idle import NOTE, Untimed
-from cpuidle_lab.figures.told import DRAWN, FAR, Told
-from cpuidle_lab.recording import columns
+from cpuidle_lab.figures.cpu_idle import NOTE
 from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, TRACE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
-from cpuidle_lab.recording.trace import ENTERED, Integrity, name_notes, twin_notes
+from cpuidle_lab.recording.trace import name_notes, twin_notes
 from cpuidle_lab.replay import instructions, recorded
 from cpuidle_lab.replay.candidates import (
     BAYES,
@@ -40,8 +34,7 @@ from cpuidle_lab.replay.engine import Outcome, counterfactual
 from cpuidle_lab.replay.fidelity import Apart
 from cpuidle_lab.replay.recorded import RECORDED
 from cpuidle_lab.states.costs import model_of
-from cpuidle_lab.states.linux_source import series
-from cpuidle_lab.states.table import CpuTable, StateTable
+from cpuidle_lab.states.table import CpuTable
 
 _T = TypeVar("_T")
 
@@ -50,40 +43,6 @@ _SAME = 1e-6
 
 # Instructions are not counted beyond so many intervals of all recordings.
 COUNTED_INTERVALS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Source:
-    """A recording.
-
-    Attributes:
-        path: as given.
-        label: short name, different for each.
-        kind: of columns.Recording.
-        kernel: release, "" if unknown.
-        state_tables: idle states by CPU.
-        integrity: what is missing.
-        intervals: exogenous intervals in it.
-        shares: what a regret leaves out or guesses: kind of `withheld`, %.
-        denied: idle states that were entered though the limits did not allow them.
-        recorders: names of the governors that recorded, "" where nothing tells; none of a stream.
-    """
-
-    path: Path
-    label: str
-    kind: str
-    kernel: str
-    state_tables: dict[int, StateTable]
-    integrity: Integrity
-    intervals: int
-    shares: dict[str, float]
-    denied: list[str]
-    recorders: list[str]
-
-    def is_recorder(self, label: str) -> bool:
-        """Tell whether a governor is the one that recorded: its name and, of a kernel's, series."""
-        name, _, version = label.partition("@")
-        return self.recorders == [name] and (not version or version == series(self.kernel))
 
 
 @dataclass
@@ -177,24 +136,6 @@ class Comparison:
         return [self.results[source.label, label] for source in self.sources]
 
 
-def _without_suffix(name: str) -> str:
-    return name.removesuffix(".dat").removesuffix(".trace")
-
-
-def labels(paths: Sequence[Path]) -> list[str]:
-    """Return short names that differ: the paths without what they have in common."""
-    if len(paths) == 1:
-        path = paths[0].resolve()
-        return [_without_suffix((path.parent if path.name == "trace.dat" else path).name)]
-    parts = [list(path.resolve().parts) for path in paths]
-    while all(len(item) > 1 for item in parts) and len({item[-1] for item in parts}) == 1:
-        parts = [item[:-1] for item in parts]
-    while all(len(item) > 1 for item in parts) and len({item[0] for item in parts}) == 1:
-        parts = [item[1:] for item in parts]
-    found = [_without_suffix("/".join(item)) for item in parts]
-    return found if len(set(found)) == len(found) else [str(path) for path in paths]
-
-
 class _StoppedError(Exception):
     """The work is not wanted any more."""
 
@@ -249,15 +190,6 @@ def _all(pool: ThreadPoolExecutor, work: _Work, jobs: Sequence[Future[_T]]) -> l
     return [job.result() for job in jobs]
 
 
-def _ways(recording: Recording) -> list[Recording]:
-    """Return how a recording is told to governors: in two ways where it leaves much open."""
-    if recording.kind == CPU_IDLE:
-        return [Untimed(recording)]
-    if recording.kind == INTERRUPTS:
-        return [Told(recording, way) for way in (DRAWN, FAR)]
-    return [recording]
-
-
 def _needs_timers(recording: Recording, candidate: Candidate, outcome: Outcome) -> bool:
     """Tell whether a governor's result depends on timers that a recording does not tell."""
     if recording.kind != CPU_IDLE or candidate.label == ORACLE:
@@ -274,12 +206,12 @@ def _compare(
 ) -> list[Result]:
     ways = [
         [pool.submit(work.replay, told, item, done) for item in work.candidates]
-        for told in _ways(recording)
+        for told in ways_of(recording)
     ]
     first, *more = [_all(pool, work, jobs) for jobs in ways]
     lost_by = {item.label: lost for item, (_, lost) in zip(work.candidates, first, strict=True)}
     fact = _recorded(recording, source, work.bad)
-    told = _ways(recording)[0]
+    told = ways_of(recording)[0]
     bad = with_inputs(told, lost_by | ({RECORDED: fact[1]} if fact else {}))
     found = [
         Result(
@@ -304,7 +236,7 @@ def _recorded(recording: Recording, source: Source, bad: int) -> tuple[Outcome, 
     if recording.kind == SYNTH:
         return None
     worst = Worst(bad)
-    outcome = recorded.outcome(_ways(recording)[0], each=worst.add if bad else None)
+    outcome = recorded.outcome(ways_of(recording)[0], each=worst.add if bad else None)
     return outcome, worst.places()
 
 
@@ -319,84 +251,6 @@ def _best_mainline(results: Sequence[Result]) -> Result | None:
     untimed = any(item.untimed for item in known)
     best = replace(best, joint=joint, untimed=untimed)
     return replace(best, label=BEST_MAINLINE, kind=BEST_KIND)
-
-
-def _open(
-    path: Path, label: str, given: Sequence[CpuTable], stack: ExitStack
-) -> tuple[Source, Recording]:
-    recording = stack.enter_context(columns.opened(path, given))
-    if not recording.rows("interval"):
-        raise UserError(f"{path}: holds no idle interval")
-    if recording.kind == CPU_IDLE and not recording.state_tables:
-        raise UserError(f"{path}: does not tell the idle states; give them with --machine")
-    share, names = _denied(_ways(recording)[0])
-    return Source(
-        path,
-        label,
-        recording.kind,
-        recording.kernel,
-        recording.state_tables,
-        recording.integrity,
-        _intervals(recording),
-        _shares(_ways(recording)[0], share),
-        names,
-        _recorders(recording),
-    ), recording
-
-
-def _recorders(recording: Recording) -> list[str]:
-    """Return the names of the governors that decided; none where nothing tells."""
-    if recording.kind == SYNTH:
-        return []
-    names = recording.symbols.get(("decision", "governor"), {})
-    if recording.kind == CPU_IDLE:  # its idle periods tell none
-        return list(names.values())
-    numbers: set[int] = set()
-    for cpu in recording.cpus:
-        for chunk in recording.intervals(cpu, ["governor"]):
-            numbers.update(np.unique(chunk["governor"]).tolist())
-    return [names[number] for number in sorted(numbers) if number in names]
-
-
-def _intervals(recording: Recording) -> int:
-    """Count the intervals; a selection that was aborted is none."""
-    every = (recording.intervals(cpu, ["length_ns"]) for cpu in recording.cpus)
-    return sum(int((chunk["length_ns"] != 0).sum()) for chunks in every for chunk in chunks)
-
-
-def _denied(recording: Recording) -> tuple[float, list[str]]:
-    """Return the share of the idle periods whose state was not allowed, %, and these states."""
-    found: Counter[str] = Counter()
-    total = 0
-    for cpu, table in recording.state_tables.items():
-        names = ["out_index", "out_kind", "latency_req_ns", "disabled"]
-        for chunk in recording.periods(cpu, names):
-            index, kind, *limits = (chunk[name] for name in names)
-            bad = withheld.contradicts(table, index, *limits) & (kind == ENTERED)
-            total += int((kind == ENTERED).sum())
-            states, counts = np.unique(index[bad], return_counts=True)
-            for k, count in zip(states, counts, strict=True):
-                found[table.names[k]] += int(count)
-    return withheld.percent(found.total(), total), sorted(found)
-
-
-def _shares(recording: Recording, denied: float) -> dict[str, float]:
-    """Return what a regret on a recording leaves out or guesses, given what _denied() found."""
-    integrity, decisions = recording.integrity, recording.rows("period")
-    missing = integrity.decisions_missing
-    endless = max(0, integrity.without_outcome - len(recording.cpus))
-    gone = sum(((recording.stock or {}).get("left_out") or {}).values())
-    kept = max(decisions, recording.rows("interval"))
-    names = ["length_ns", "flags"]
-    frames = (
-        pl.DataFrame(chunk) for cpu in recording.cpus for chunk in recording.intervals(cpu, names)
-    )
-    return withheld.shares_of(frames) | {
-        withheld.LOST: withheld.percent(missing + endless, missing + decisions),
-        withheld.LEFT_OUT: withheld.percent(gone, gone + kept),
-        withheld.CHANGED: 100.0 * bool((recording.stock or {}).get("changed")),
-        withheld.REQUEST: denied,
-    }
 
 
 def check(result: Result, source: Source) -> list[str]:
@@ -488,10 +342,10 @@ def build(
         opened = []
         with meter("Reading the recordings", len(paths)) as done:
             for path, label in zip(paths, labels(paths), strict=True):
-                opened.append(_open(path, label, given, stack))
+                opened.append(open_source(path, label, given, stack))
                 done(1)
         ready = _ready(opened, stack)
-        rows = sum(len(_ways(one)) * one.rows("interval") for _, one in opened)
+        rows = sum(len(ways_of(one)) * one.rows("interval") for _, one in opened)
         total = rows * len(candidates)
         with meter("Replaying", total) as done:
             for source, recording in opened:
@@ -545,7 +399,7 @@ def _count(
     pool: ThreadPoolExecutor,
     meter: Meter,
 ) -> None:
-    recordings = {source.label: _ways(recording)[0] for source, recording in opened}
+    recordings = {source.label: ways_of(recording)[0] for source, recording in opened}
     candidates = {item.label: item for item in work.candidates}
     for candidate in work.candidates:
         instructions.prepare(candidate.governor)
