@@ -23,7 +23,7 @@ import pytest
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.crossval import misses, moved, own, pairs, parts, plan, targets, trust
+from cpuidle_lab.crossval import misses, moved, own, pairs, part_tables, parts, plan, targets, trust
 from cpuidle_lab.crossval.pairs import Figures, Pair
 from cpuidle_lab.figures import withheld
 from cpuidle_lab.lab import keys as keys_of_runs
@@ -101,7 +101,7 @@ def test_phases_are_the_same_held_and_read_part_by_part(
     cached_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parts of a recording end within phases, and a phase within a part."""
-    monkeypatch.setattr(parts, "CACHED_BYTES", cached_bytes)
+    monkeypatch.setattr(part_tables, "CACHED_BYTES", cached_bytes)
     monkeypatch.setattr("cpuidle_lab.recording.columns.writer.PART_ROWS", 300)
     path = record(tmp_path / "a.dat", *BOTH, *BOTH)
     with columns.opened(path) as recording:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The phases of a recording, each with the governor that decided in it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.crossval.part_tables import PartCache, PartTable, between
 from cpuidle_lab.recording.columns import (
     CUT,
     INTERVAL,
@@ -24,7 +25,6 @@ from cpuidle_lab.recording.columns import (
 )
 from cpuidle_lab.recording.columns.layout import Layout
 from cpuidle_lab.recording.phases import Phase, phases_of
-from cpuidle_lab.replay import engine, recorded
 from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.library import own
 from cpuidle_lab.replay.policies import is_program, policy_of
@@ -32,111 +32,7 @@ from cpuidle_lab.replay.tunables import settings_of
 from cpuidle_lab.states.linux_source import series
 from cpuidle_lab.states.table import StateTable
 
-
-def _between(frame: pl.DataFrame, column: str, first: int, end: int) -> pl.DataFrame:
-    """Return the rows whose value is in [first, end): a view, since the column is sorted."""
-    start, stop = (int(frame[column].search_sorted(value, "left")) for value in (first, end))
-    return frame[start : max(start, stop)]
-
-
 _SEQ_MAX = 2**63 - 1
-
-_PHASE = "tick_phase_ns"
-# Sorted columns, by table, and others that are looked through with them.
-_SORTED = {"interval": ("first_seq",), "period": ("ts", "seq")}
-_OTHERS = {"interval": (_PHASE,), "period": ()}
-# Columns that a replay of phases reads.
-_READ = {
-    "interval": ("first_seq", "periods", *engine.INTERVAL_TYPES),
-    "period": ("cpu", "seq", "ts", "governor", "hint_ns", *recorded.PERIOD_COLUMNS),
-}
-
-
-# Parts of all CPUs that are kept in memory.
-CACHED_BYTES = 256 << 20
-
-
-class _Cache:
-    """The parts that were read last, as far as they fit into CACHED_BYTES, and one at least."""
-
-    def __init__(self) -> None:
-        """Begin without a part."""
-        self._frames: dict[tuple[str, int, int], pl.DataFrame] = {}
-
-    def part(self, key: tuple[str, int, int], read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """Return a part, by its table, CPU and place."""
-        known = self._frames.pop(key, None)
-        frame = read() if known is None else known
-        self._frames[key] = frame
-        if known is None:
-            sizes = {one: part.estimated_size() for one, part in self._frames.items()}
-            while len(sizes) > 1 and sum(sizes.values()) > CACHED_BYTES:
-                oldest = next(iter(sizes))
-                del sizes[oldest], self._frames[oldest]
-        return frame
-
-
-class _Table:
-    """The intervals or periods of a CPU, in memory or read part by part as they are needed."""
-
-    def __init__(
-        self, recording: Recording, table: str, cpu: int, cache: _Cache | None = None
-    ) -> None:
-        """Find out what each part holds.
-
-        Args:
-            recording: where they are.
-            table: "interval" or "period".
-            cpu: the CPU.
-            cache: keeps parts, with the columns that replay reads; None: all is held in memory.
-        """
-        self._recording, self._table, self._cpu = recording, table, cpu
-        self._cache = cache
-        self._bounds: list[dict[str, tuple[int, int]]] = []
-        self._phases: list[int] = []
-        frames: list[pl.DataFrame] = []
-        needed = (*_SORTED[table], *_OTHERS[table]) if cache else None
-        for frame in recording.checked_frames(table, cpu, needed):
-            ends = {name: (int(frame[name][0]), int(frame[name][-1])) for name in _SORTED[table]}
-            self._bounds.append(ends)
-            if _PHASE in frame.columns:
-                known = frame[_PHASE].filter(frame[_PHASE] >= 0)
-                self._phases.append(int(known[0]) if known.len() else -1)
-            frames += [] if cache else [frame]
-        self._held = [self._filled(place, frame) for place, frame in enumerate(frames)]
-
-    @property
-    def last_ns(self) -> int:
-        """Time of the last period; 0 if there is none."""
-        return max((ends["ts"][1] for ends in self._bounds), default=0)
-
-    def between(self, column: str, first: int, end: int) -> Iterator[pl.DataFrame]:
-        """Yield the rows whose value of a sorted column is in [first, end)."""
-        for place, ends in enumerate(self._bounds):
-            low, high = ends[column]
-            if low < end and high >= first:
-                rows = _between(self._frame(place), column, first, end)
-                if rows.height:
-                    yield rows
-
-    def _frame(self, place: int) -> pl.DataFrame:
-        if self._cache is None:
-            return self._held[place]
-
-        def read() -> pl.DataFrame:
-            names = _READ[self._table]
-            frame = self._recording.checked_part(self._table, self._cpu, place, names)
-            return self._filled(place, frame)
-
-        return self._cache.part((self._table, self._cpu, place), read)
-
-    def _filled(self, place: int, frame: pl.DataFrame) -> pl.DataFrame:
-        """Let the grid of the tick be known before the kernel told of it."""
-        if _PHASE not in frame.columns:
-            return frame
-        later = next((phase for phase in self._phases[place + 1 :] if phase >= 0), -1)
-        phase = pl.when(pl.col(_PHASE) >= 0).then(_PHASE)
-        return frame.with_columns(phase.backward_fill().fill_null(later).alias(_PHASE))
 
 
 @dataclass(frozen=True)
@@ -150,7 +46,7 @@ class Before:
         state: that state, as its bytes; nothing where the governor is the kernel's.
     """
 
-    intervals: _Table
+    intervals: PartTable
     start: int
     end: int
     state: bytes
@@ -169,8 +65,8 @@ class _Rows:
         intervals, periods, config, state: as in a Parquet directory.
     """
 
-    intervals: _Table
-    periods: _Table
+    intervals: PartTable
+    periods: PartTable
     config: pl.DataFrame
     state: pl.DataFrame
 
@@ -385,11 +281,11 @@ def _parts(
 
 def _rows(recording: Recording, *, held: bool) -> dict[int, _Rows]:
     config, state = (recording.table(name).sort("seq") for name in ("config", "state"))
-    cache = None if held else _Cache()
+    cache = None if held else PartCache()
     return {
         cpu: _Rows(
-            _Table(recording, "interval", cpu, cache),
-            _Table(recording, "period", cpu, cache),
+            PartTable(recording, "interval", cpu, cache),
+            PartTable(recording, "period", cpu, cache),
             config.filter(pl.col("cpu") == cpu),
             state.filter(pl.col("cpu") == cpu),
         )
@@ -454,7 +350,7 @@ def _part(
             continue
         spans[cpu] = span
         recorder = recorder or _recorder(recording, path, one, mine)
-        pieces = _between(one.state, "seq", start, start + 1).sort("offset")
+        pieces = between(one.state, "seq", start, start + 1).sort("offset")
         before[cpu] = Before(one.intervals, start, first, b"".join(pieces["data"].to_list()))
     if recorder is None:
         return None
@@ -489,7 +385,7 @@ def _checkpoint(rows: _Rows, seq: int) -> int:
 
     Without the module no state is, and the configuration tells the first governor alone.
     """
-    config = _between(rows.config, "seq", 0, seq + 1)
+    config = between(rows.config, "seq", 0, seq + 1)
     return int(config["seq"][-1]) if config.height else seq
 
 
@@ -497,14 +393,14 @@ def _governors(recording: Recording, rows: _Rows, mine: _Decisions, start: int) 
     """Return how many governors, bases and programs made the decisions `mine` of a CPU."""
     if recording.stock is not None:
         return len(mine.governors)
-    config = _between(rows.config, "seq", start, mine.last + 1)
+    config = between(rows.config, "seq", start, mine.last + 1)
     return config.select("governor", "base").n_unique()
 
 
 def _recorder(recording: Recording, path: Path, rows: _Rows, mine: _Decisions) -> Candidate:
     """Return the governor, with its tunables, that made the decisions `mine` of a CPU."""
     seq, number, cpu = mine.first
-    config = _between(rows.config, "seq", 0, seq + 1)
+    config = between(rows.config, "seq", 0, seq + 1)
     if not config.height:
         raise UserError(f"{path}: no config event tells which governor decided on CPU {cpu}")
     row = config.row(-1, named=True)
