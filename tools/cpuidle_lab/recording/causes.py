@@ -1,31 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What ended each idle period, by the interrupts around its exit: docs/stock.md. Times in ns.
+"""Causes that ended idle periods, by the interrupts around its exit: docs/stock.md. Times in ns.
 
 The reader's table `cause` (tools/native/trace_causes.c) has the events of a CPU in one order. A
 recording is read twice: facts of all CPUs first (the tick, interrupts between CPUs), then CPU by
 CPU. All work is on whole columns.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from cpuidle_lab.base.abi import constant
-from cpuidle_lab.recording import reader
-from cpuidle_lab.recording.ticks import NEAR_NS, Grid, Rates, mode
+from cpuidle_lab.recording.cause_events import (
+    BROADCAST,
+    DEVICE,
+    ENTER,
+    EXIT,
+    IPI,
+    KICK_NS,
+    LOST,
+    NONE,
+    RAISED_NS,
+    SOFT_SCHED,
+    SOFT_SERVES,
+    SOFT_TICK,
+    SOFTIRQ,
+    TIMER,
+    Array,
+    Events,
+    Facts,
+    bit_of,
+    grid_moments,
+    with_timers,
+)
+from cpuidle_lab.recording.ticks import NEAR_NS, Grid, mode
 
-Array = npt.NDArray[Any]
-
-ENTER, EXIT, TIMER, IPI, DEVICE, DONE, SOFTIRQ, RAISE, LOST, NONE = (
-    constant(f"CIL_CAUSE_{name}")
-    for name in ("ENTER", "EXIT", "TIMER", "IPI", "DEVICE", "DONE", "SOFTIRQ", "RAISE", "LOST",
-                 "NONE")
-)  # fmt: skip
-RESCHEDULE, BROADCAST = constant("CIL_IPI_RESCHEDULE"), constant("CIL_IPI_TIMER")
 UNKNOWN_LENGTH, BOUNDED, KNOWN = (
     constant(f"CIL_SLEEP_{name}") for name in ("UNKNOWN", "BOUNDED", "KNOWN")
 )
@@ -39,20 +49,8 @@ REASONS = {
 
 # The first interrupt comes so soon after the exit, at most.
 _CAUSE_NS = 60_000
-# An interrupt of another CPU comes so soon after it was raised, a wake-up between them.
-_RAISED_NS = 2_000_000
-# From a kick to the exit, before or after.
-_KICK_NS = 20_000
 # From the exit to the next entry, at most, if a kick had nothing to run.
 _KICK_GAP_NS = 50_000
-# One task kicks one CPU after the other without a longer gap, at least so many.
-_KICKS_GAP_NS, _KICKS_LEAST = 15_000, 3
-# Softirqs of the tick: timers of the wheel, load balancing, RCU.
-_SOFT_TIMER, _SOFT_SCHED, _SOFT_RCU = 1 << 1, 1 << 7, 1 << 9
-_SOFT_TICK = _SOFT_TIMER | _SOFT_SCHED | _SOFT_RCU
-_SOFT_SERVES = _SOFT_TIMER | _SOFT_RCU
-# So many ticks that raise them tell the grid; with fewer, all timer interrupts are taken.
-_TICKS_ENOUGH = 50
 # Waking up from no idle state takes longer.
 _LATE_NS = 500_000
 # Bare ticks from which the time that nothing takes is learnt.
@@ -61,8 +59,6 @@ _GAPS_ENOUGH = 20
 _STOPPED_NS = 20_000
 # The clocks of timers and of the trace agree if timers come within that.
 _SAME_CLOCK_NS = 20_000
-
-TABLES = ("cause", "task", "lost")
 
 
 @dataclass
@@ -116,192 +112,7 @@ class Periods:
     late_ns: dict[int, int] = field(default_factory=dict)
 
 
-@dataclass
-class Facts:
-    """Facts of all CPUs of a recording.
-
-    Attributes:
-        period_ns: of the tick, 0: unknown.
-        share: of the timer interrupts that are taken for ticks, those on its grid.
-        raised: by target CPU, when interrupts were raised for it, and why.
-        kicks: by target CPU, when it was kicked, and by which task.
-        meanings: of numbers of IPIs, as the CPUs before told.
-        tasks: names of tasks that raise interrupts.
-        silent: CPUs with idle periods and without any interrupt.
-        timerless: CPUs with interrupts of devices and without any of the timer.
-        unended: CPUs whose last idle period has no exit.
-        all_cpus: CPUs that have idle periods.
-        lost: places where events are missing.
-    """
-
-    period_ns: int = 0
-    share: float = 0.0
-    raised: dict[int, tuple[Array, Array]] = field(default_factory=dict)
-    kicks: dict[int, tuple[Array, Array]] = field(default_factory=dict)
-    meanings: dict[int, int] = field(default_factory=dict)
-    tasks: dict[int, str] = field(default_factory=dict)
-    silent: list[int] = field(default_factory=list)
-    timerless: list[int] = field(default_factory=list)
-    unended: list[int] = field(default_factory=list)
-    all_cpus: list[int] = field(default_factory=list)
-    lost: int = 0
-
-
-Events = dict[str, Array]
-
-_COLUMNS = ("ts", "kind", "reason", "pid", "number", "own_ns", "tick_ns")
-
-
-def by_cpu(path: Path, tasks: dict[int, str] | None = None) -> Iterator[tuple[int, Events]]:
-    """Yield the events of each CPU; none where the trace has no interrupts.
-
-    Args:
-        path: the trace.
-        tasks: filled with the names of tasks.
-
-    Raises:
-        UserError: as read_chunks().
-    """
-    waiting: list[Events] = []
-    cpu = -1
-    for piece in reader.read_chunks(path, TABLES):
-        if isinstance(piece, reader.Schema):
-            if "cause" not in {name for name, _ in piece.tables.values()}:
-                return
-        elif isinstance(piece, reader.Ending):
-            break
-        elif piece.table == "task" and tasks is not None:
-            tasks.update(piece.frame.select("pid", "comm").iter_rows())
-        elif piece.table == "cause":
-            if waiting and int(piece.frame["cpu"][0]) != cpu:
-                yield cpu, _joined(waiting)
-                waiting = []
-            cpu = int(piece.frame["cpu"][0])
-            waiting.append({name: piece.frame[name].to_numpy() for name in _COLUMNS})
-    if waiting:
-        yield cpu, _joined(waiting)
-
-
-def _joined(parts: list[Events]) -> Events:
-    found = {name: np.concatenate([part[name] for part in parts]) for name in _COLUMNS}
-    return found | {"ts": found["ts"].astype(np.int64)}
-
-
 # ---- Facts of all CPUs ----
-
-
-def _last_before(marks: Array, places: Array) -> Array:
-    """Return the place of the last mark before or at each place, -1 without one."""
-    return np.asarray(np.searchsorted(marks, places, "right") - 1)
-
-
-def _ticks(events: Events) -> tuple[Array, Array]:
-    """Return when timer interrupts came, and which softirqs they raised."""
-    kind = events["kind"]
-    rows = np.flatnonzero(kind == TIMER)
-    ends = np.flatnonzero((kind == DONE) | (kind == ENTER) | (kind == EXIT) | (kind == TIMER))
-    softs = np.flatnonzero(kind == SOFTIRQ)
-    raised = np.zeros(len(rows), np.int64)
-    place = _last_before(ends, softs)
-    softs, place = softs[place >= 0], place[place >= 0]
-    served = kind[ends[place]] == TIMER
-    which = np.searchsorted(rows, ends[place[served]])
-    np.bitwise_or.at(raised, which, _bit(events["number"][softs[served]]))
-    return events["ts"][rows], raised
-
-
-def _bit(vectors: Array) -> Array:
-    return np.asarray(np.left_shift(1, np.clip(vectors, 0, 62)))
-
-
-def _grid_moments(events: Events) -> tuple[Array, bool]:
-    """Return when ticks came, and whether they are told from other timers."""
-    at, soft = _ticks(events)
-    ticks = at[(soft & _SOFT_TICK) != 0]
-    return (ticks, True) if len(ticks) >= _TICKS_ENOUGH else (at, False)
-
-
-def _with_timers(events: Events) -> Events:
-    """Let softirqs of the tick stand for timer interrupts that were not recorded.
-
-    On x86 without irq_vectors the tick is told by them: they are raised out of an idle CPU, and
-    no other interrupt is.
-    """
-    kind = events["kind"]
-    if (kind == TIMER).any() or not (kind == DEVICE).any():
-        return events
-    rows = np.flatnonzero(np.isin(kind, (EXIT, TIMER, IPI, DEVICE, DONE, SOFTIRQ, ENTER)))
-    before = np.roll(kind[rows], 1)
-    tick = (kind[rows] == SOFTIRQ) & (before == EXIT) & (events["pid"][rows] == 0)
-    tick &= (_bit(events["number"][rows]) & _SOFT_TICK) != 0
-    at = rows[tick]
-    if not len(at):
-        return events
-    more = {name: np.insert(values, at, values[at]) for name, values in events.items()}
-    more["kind"][at + np.arange(len(at))] = TIMER
-    return more
-
-
-def _raises(events: Events) -> tuple[Array, Array, Array, Array]:
-    rows = np.flatnonzero(events["kind"] == RAISE)
-    at, target, reason, pid = (events[name][rows] for name in ("ts", "number", "reason", "pid"))
-    return at, target, reason, pid
-
-
-def _kicks(at: Array, target: Array, reason: Array, pid: Array) -> Array:
-    """Tell which raised interrupts are of a task that wakes all CPUs in their order.
-
-    So does wake_up_all_idle_cpus(), when a latency request changes. No task is woken by it.
-    """
-    if not len(at):
-        return np.zeros(0, bool)
-    mine = reason == RESCHEDULE
-    breaks = np.ones(len(at), bool)
-    breaks[1:] = (
-        (pid[1:] != pid[:-1]) | (at[1:] - at[:-1] > _KICKS_GAP_NS) | (target[1:] <= target[:-1])
-        | ~mine[1:] | ~mine[:-1]
-    )  # fmt: skip
-    group = np.cumsum(breaks) - 1
-    return np.asarray(mine & (np.bincount(group)[group] >= _KICKS_LEAST))
-
-
-def facts_of(path: Path) -> Facts | None:
-    """Return what a first reading tells of all CPUs; None of a trace without interrupts.
-
-    Raises:
-        UserError: as read_chunks().
-    """
-    facts, rates, doubtful = Facts(), Rates(), Rates()
-    raised: dict[int, list[tuple[Array, Array, Array, Array]]] = {}
-    for cpu, told in by_cpu(path, facts.tasks):
-        kind = told["kind"]
-        facts.lost += int((kind == LOST).sum())
-        if (kind == ENTER).any():
-            facts.all_cpus.append(cpu)
-            idle = np.flatnonzero((kind == ENTER) | (kind == EXIT))
-            if kind[idle[-1]] == ENTER:
-                facts.unended.append(cpu)
-            if not np.isin(kind, (TIMER, IPI, DEVICE)).any():
-                facts.silent.append(cpu)
-            elif not (kind == TIMER).any():
-                facts.timerless.append(cpu)
-        moments, sure = _grid_moments(_with_timers(told))
-        (rates if sure else doubtful).add(moments)
-        at, target, reason, pid = _raises(told)
-        kicked = _kicks(at, target, reason, pid)
-        for one in np.unique(target):
-            mine = target == one
-            part = at[mine], reason[mine], kicked[mine], pid[mine]
-            raised.setdefault(int(one), []).append(part)
-    facts.period_ns, facts.share = (rates if rates.total else doubtful).best()
-    for cpu, parts in raised.items():
-        at, reason, kicked, pid = (np.concatenate(each) for each in zip(*parts, strict=True))
-        order = np.argsort(at, kind="stable")
-        at, reason, kicked, pid = at[order], reason[order], kicked[order], pid[order]
-        facts.raised[cpu] = at, reason
-        facts.kicks[cpu] = at[kicked], pid[kicked]
-    # A format of an event may be there without any.
-    return facts if set(facts.all_cpus) != set(facts.silent) else None
 
 
 # ---- Periods of a CPU, and their causes ----
@@ -387,7 +198,7 @@ def _find_softirqs(
     rows, which = rows[which >= 0], which[which >= 0]
     inside = _count_between(interrupts, first[which], rows) > 0
     mine = (rows < until[which]) & ((rows > last[which]) | inside)
-    np.bitwise_or.at(p.soft, which[mine], _bit(events["number"][rows[mine]]))
+    np.bitwise_or.at(p.soft, which[mine], bit_of(events["number"][rows[mine]]))
 
 
 def _name_ipis(p: Periods, events: Events, cpu: int, facts: Facts) -> None:
@@ -401,7 +212,7 @@ def _name_ipis(p: Periods, events: Events, cpu: int, facts: Facts) -> None:
     rows = np.flatnonzero((events["kind"] == IPI) & (events["reason"] == 0))
     at, number = events["ts"][rows], events["number"][rows]
     k = np.searchsorted(raised[0], at, "right") - 1
-    near = (k >= 0) & (at - raised[0][np.maximum(k, 0)] < _RAISED_NS)
+    near = (k >= 0) & (at - raised[0][np.maximum(k, 0)] < RAISED_NS)
     for one in np.unique(number[near]):
         votes = np.bincount(raised[1][k[near & (number == one)]])
         facts.meanings.setdefault(int(one), int(votes.argmax()))
@@ -419,8 +230,8 @@ def _note_kicks(p: Periods, kicks: tuple[Array, Array] | None) -> None:
     p.kick = np.zeros(len(p.start), bool)
     if kicks is None or not len(kicks[0]):
         return
-    k = np.searchsorted(kicks[0], p.end + _KICK_NS, "right") - 1
-    near = (k >= 0) & (kicks[0][np.maximum(k, 0)] > p.end - _KICK_NS)
+    k = np.searchsorted(kicks[0], p.end + KICK_NS, "right") - 1
+    near = (k >= 0) & (kicks[0][np.maximum(k, 0)] > p.end - KICK_NS)
     p.kick = near & np.isin(p.cause, (IPI, NONE)) & ~p.ran & (p.gap > 0) & (p.gap <= _KICK_GAP_NS)
 
 
@@ -432,7 +243,7 @@ def _is_hidden(p: Periods) -> bool:
 
 def _grid(p: Periods, events: Events, facts: Facts, hidden: bool) -> Grid:
     """Return the grid of ticks, by the times at which they end idle periods."""
-    moments, _ = _grid_moments(events)
+    moments, _ = grid_moments(events)
     after = np.zeros(0, np.int64)
     if not hidden:
         shallow = (p.cause == TIMER) & (p.state == 0) & (p.at >= p.end)
@@ -447,7 +258,7 @@ def _due(p: Periods, grid: Grid, hidden: bool) -> None:
     if hidden or not grid.known:
         return
     off = grid.off(p.end)
-    late = (p.cause == TIMER) & (p.soft & _SOFT_TICK != 0) & (off > -NEAR_NS) & (off < _LATE_NS)
+    late = (p.cause == TIMER) & (p.soft & SOFT_TICK != 0) & (off > -NEAR_NS) & (off < _LATE_NS)
     for state in np.unique(p.state[late]):
         latency = mode(off[late & (p.state == state)])
         if latency is None:
@@ -476,16 +287,16 @@ def _fill(p: Periods, grid: Grid) -> None:
     p.on_grid = timer & (np.abs(grid.off(p.due)) <= NEAR_NS) if grid.known else timer & False
     p.first_tick = p.on_grid & (np.abs(p.due - first) <= NEAR_NS)
     spans = p.due > first + NEAR_NS
-    serves = p.soft & _SOFT_SERVES != 0
+    serves = p.soft & SOFT_SERVES != 0
     is_timer = timer & (~p.on_grid | spans) & grid.known
     # A tick that balances loads, too, may serve nothing else of its own.
-    p.held = timer & ~is_timer & serves & (p.soft & _SOFT_SCHED == 0)
+    p.held = timer & ~is_timer & serves & (p.soft & SOFT_SCHED == 0)
     p.bare = p.first_tick & ~is_timer & ~serves
     known = is_timer | p.held
     gaps = p.gap[p.bare & (p.soft == 0) & ~p.ran & (p.gap > 0)]
     limit = 2 * int(np.median(gaps)) if len(gaps) >= _GAPS_ENOUGH else 0
     nothing = ~p.ran & (p.gap > 0) & (p.gap <= np.where(p.kick, _KICK_GAP_NS, limit))
-    balanced = p.bare & ~p.ran & (p.gap > 0) & (p.soft & _SOFT_SCHED != 0)
+    balanced = p.bare & ~p.ran & (p.gap > 0) & (p.soft & SOFT_SCHED != 0)
     p.quiet = (nothing & ~known) | balanced
     p.quiet[-1:] = False
     # After a hole nothing is known of what came before.
@@ -525,7 +336,7 @@ def of_cpu(
     Returns:
         The periods, the grid of the tick, and whether hrtimers told sleep lengths.
     """
-    told = _with_timers(events)
+    told = with_timers(events)
     p, first, last = _periods(told)
     _find_causes(p, told, first, last)
     _name_ipis(p, told, cpu, facts)

@@ -28,7 +28,7 @@ _BLOCK = 32
 
 @dataclass
 class Rates:
-    """How many ticks are on the grid of each rate, CPU by CPU.
+    """Numbers of ticks that are on the grid of each rate, CPU by CPU.
 
     Attributes:
         near: ticks in the densest two bins of a CPU, by rate.

@@ -18,7 +18,8 @@ from cpuidle_lab.base.abi import constant
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.recording import causes, sleeps
-from cpuidle_lab.recording.causes import BOUNDED, IPI, KNOWN, NONE, TIMER, Facts, Periods
+from cpuidle_lab.recording.cause_events import DEVICE, IPI, NONE, TIMER, Facts
+from cpuidle_lab.recording.causes import BOUNDED, KNOWN, Periods
 from cpuidle_lab.recording.columns.layout import (
     CONTINUED,
     GAP,
@@ -45,7 +46,7 @@ _TICK_UNKNOWN = constant("CIL_TICK_UNKNOWN")
 
 @dataclass
 class Counts:
-    """What the causes come to.
+    """Counts of causes and of sleep lengths.
 
     Attributes:
         periods: idle periods.
@@ -213,7 +214,7 @@ def _cause_names(p: Periods) -> dict[str, int]:
     """Return how many periods each cause ended."""
     found = {
         "timer": int((p.cause == TIMER).sum()),
-        "device": int((p.cause == causes.DEVICE).sum()),
+        "device": int((p.cause == DEVICE).sum()),
         "unknown": int((p.cause == NONE).sum()),
     }
     ipis = np.bincount(p.reason[p.cause == IPI], minlength=len(causes.REASONS))

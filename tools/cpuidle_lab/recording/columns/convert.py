@@ -11,7 +11,7 @@ import polars as pl
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import check, scratch
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.recording import causes, reader
+from cpuidle_lab.recording import cause_events, causes, reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import caused
 from cpuidle_lab.recording.columns.layout import (
@@ -134,7 +134,7 @@ def _may_have_causes(context: Context, ending: reader.Ending) -> bool:
 
 def _caused(found: _Collected, writer: Writer, context: Context) -> bool:
     """Make the rows of the causes of wake-ups instead; False of a recording without interrupts."""
-    facts = causes.facts_of(found.trace)
+    facts = cause_events.facts_of(found.trace)
     if facts is None:
         return False
     for name in ("interval", "period"):
@@ -142,7 +142,7 @@ def _caused(found: _Collected, writer: Writer, context: Context) -> bool:
     counts = caused.Counts(kickers=caused.kickers(facts))
     named = context.names()
     changes = [(ts, named.index(name)) for ts, name in sorted(context.governors)]
-    for cpu, events in causes.by_cpu(found.trace):
+    for cpu, events in cause_events.by_cpu(found.trace):
         table = context.table(cpu)
         if table is None:
             continue
