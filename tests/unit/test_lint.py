@@ -33,7 +33,7 @@ SHELL_WAIVED = {
 }
 
 # Correct where they stand: "\nin" within a string of C or Python; a function of KernelShark.
-WORDS = "nin,doubleclick"
+WORDS = "nin,doubleclick,aboves,nnumber"
 
 
 def tracked() -> list[str]:
