@@ -118,6 +118,7 @@ class Scope:
         folder: of the corpus.
         lab: boot the lab.
         programs: names of lab_programs.PROGRAMS.
+        tick_stopped: the tick never runs in synthetic streams.
     """
 
     subject: str
@@ -128,6 +129,7 @@ class Scope:
     folder: Path
     lab: bool
     programs: Sequence[str]
+    tick_stopped: bool
 
     @classmethod
     def of(cls, request: Request, parts: Sequence[str]) -> "Scope":
@@ -167,17 +169,21 @@ class Scope:
             sizes = replace(sizes, learning=_among(sizes, named["regimes"]))
         for name in (*named["streams"], *named["regimes"]):
             synth.check(name, sizes.intervals, 0)
+        tick = request.chosen.get("tick", "running")
+        if tick not in ("running", "stopped"):
+            raise UserError(f"tick: '{tick}' is neither running nor stopped", USAGE)
         known = [program.name for program in lab_programs.PROGRAMS]
         for name in named["programs"]:
             if name not in known:
                 raise UserError(f"unknown program '{name}'; there are {', '.join(known)}", USAGE)
         return cls(subject, parts, named["machines"], named["streams"], sizes, request.corpus,
-                   request.lab, named["programs"])  # fmt: skip
+                   request.lab, named["programs"], tick == "stopped")  # fmt: skip
 
     @cached_property
     def suite(self) -> list[Stream]:
         """The synthetic streams."""
-        return suite(self.machines, self.sizes.intervals, laws(self.streams))
+        wanted = laws(self.streams)
+        return suite(self.machines, self.sizes.intervals, wanted, tick_stopped=self.tick_stopped)
 
     @cached_property
     def corpus(self) -> list[Stream]:
@@ -202,7 +208,8 @@ def _learning(scope: Scope, memo: Memo, meter: Meter) -> Section:
 
 def _unseen(scope: Scope, memo: Memo, meter: Meter) -> Section:
     count = min(scope.sizes.unseen, scope.sizes.intervals)
-    streams = suite(scope.machines, count, laws(scope.streams, scope.sizes.variations))
+    wanted = laws(scope.streams, scope.sizes.variations)
+    streams = suite(scope.machines, count, wanted, tick_stopped=scope.tick_stopped)
     return regret.measure_unseen(scope.subject, streams, memo, meter)
 
 
@@ -255,6 +262,7 @@ CHOICES = {
     "machines": f"state tables, with commas ({','.join(MACHINES)})",
     "streams": "of `synth --list` (all)",
     "count": f"intervals of each stream ({FULL.intervals})",
+    "tick": "running, or stopped throughout, as on a CPU of nohz_full (running)",
     "variations": f"of each stream, in the part {regret.UNSEEN} ({FULL.variations})",
     "regimes": "streams that change into each other, in the part learning: those of which no "
     f"interval depends on another ({','.join(FULL.learning.regimes.regimes)})",

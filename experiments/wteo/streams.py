@@ -76,10 +76,12 @@ class Stream:
         return total.hexdigest()[:24]
 
 
-def synthetic(law: Law, machine: StateTable, table: str, count: int) -> Stream:
-    """Return a stream of synth's on any machine."""
+def synthetic(
+    law: Law, machine: StateTable, table: str, count: int, *, tick_stopped: bool = False
+) -> Stream:
+    """Return a stream of synth's on any machine; `tick_stopped` as of synth.frame()."""
     made = synth.made_from(law, count, SEED, max(machine.exit_latency_ns))
-    frame = synth.frame(made)
+    frame = synth.frame(made, tick_stopped=tick_stopped)
     part = fitting(columns.in_memory(frame), INTERVAL_TYPES)
     floor = synth.floor_regret(made, machine)
     return Stream(law.name, SYNTH, table, {0: machine}, {0: part}, floor)
@@ -93,18 +95,28 @@ def laws(names: Sequence[str], variations: int = 0) -> list[Law]:
     return [varied(law, number + 1) for law in known for number in range(variations)]
 
 
-def suite(tables: Sequence[str], count: int, wanted: Sequence[Law]) -> list[Stream]:
+def suite(
+    tables: Sequence[str], count: int, wanted: Sequence[Law], *, tick_stopped: bool = False
+) -> list[Stream]:
     """Return streams on the named machines.
 
     Args:
         tables: names of the emulator's machines.
         count: intervals of each stream.
         wanted: the streams.
+        tick_stopped: as of synth.frame().
     """
     machines = {table: state_tables.find(table, HZ) for table in tables}
     jobs = [(law, table) for table in tables for law in wanted]
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
-        return list(pool.map(lambda job: synthetic(job[0], machines[job[1]], job[1], count), jobs))
+        return list(
+            pool.map(
+                lambda job: synthetic(
+                    job[0], machines[job[1]], job[1], count, tick_stopped=tick_stopped
+                ),
+                jobs,
+            )
+        )
 
 
 def _columns_of(trace: Path) -> Recording:

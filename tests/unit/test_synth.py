@@ -18,6 +18,8 @@ from cpuidle_lab.recording import columns, draw, laws, state_tables, synth
 from cpuidle_lab.recording.columns import Recording
 from cpuidle_lab.recording.draw import Draw
 from cpuidle_lab.recording.laws import MS, US
+from cpuidle_lab.replay.engine import counterfactual
+from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states import machines
 
 NAMES = list(laws.STREAMS)
@@ -270,6 +272,22 @@ def test_it_writes_what_was_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert recording.state_tables[0].tick_ns == MS
     # Once more, over its own.
     assert main([*command, "-o", str(tmp_path / "new")]) == 0
+
+
+def test_with_the_tick_stopped_no_governor_is_asked_by_it(tmp_path: Path) -> None:
+    """The law says so; intervals and floor are the same."""
+    ticks = []
+    for options in ([], ["--tick-stopped"]):
+        folder = tmp_path / str(len(options))
+        command = ["synth", "poisson-1ms", "--count", "2000", "-o", str(folder), *options]
+        assert main(command) == 0
+        recording = Recording(folder / "poisson-1ms")
+        law = recording.law or {}
+        ticks.append(counterfactual(recording, governor("teo_ng")).ticks)
+        assert law.get("tick_stopped", False) == bool(options)
+        assert law["floor_regret"] == pytest.approx(synth.one_shot_floor(recording))
+    assert ticks[0] > 10
+    assert ticks[1] == 0
 
 
 def test_all_of_them_can_be_written(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Errors of figures by causes of wake-ups: recordings of the lab, read by interrupts and by the module.
+"""Errors of figures by causes of wake-ups: lab recordings, read by interrupts and by the module.
 
 The module's events are the facts. A recording is read three times: by the module, by interrupts
 alone, and by interrupts with the events of hrtimers.

@@ -41,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hz", type=int, default=250, metavar="N", help="ticks per second (default: 250)"
     )
     parser.add_argument(
+        "--tick-stopped",
+        action="store_true",
+        help="the tick never runs, as on a CPU of nohz_full that is busy",
+    )
+    parser.add_argument(
         "-o", "--output", type=Path, metavar="DIR", help="where each stream gets a directory"
     )
     parser.add_argument("--json", action="store_true", help="print the laws as JSON")
@@ -90,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
             hz=args.hz,
             count=args.count,
             seed=args.seed,
+            tick_stopped=args.tick_stopped,
         )
         laws.append({**law, "path": str(target)})
         if not args.json:

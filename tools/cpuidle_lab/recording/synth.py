@@ -128,11 +128,19 @@ def floor_regret(made: Made, table: StateTable) -> float | None:
     return float(100 * (known / oracle - 1))
 
 
-def frame(made: Made) -> pl.DataFrame:
-    """Return a stream as the table of intervals has it, without CPU and what all rows share."""
+def frame(made: Made, *, tick_stopped: bool = False) -> pl.DataFrame:
+    """Return a stream as the table of intervals has it, without CPU and what all rows share.
+
+    Args:
+        made: the stream.
+        tick_stopped: the tick stays stopped between intervals, as with nohz_full.
+    """
     count = len(made.length_ns)
     spent = made.length_ns + made.gap_ns
     by_timer = made.length_ns == made.timer_ns
+    flags = np.where(by_timer, columns.GAP | columns.TIMER, columns.GAP)
+    if tick_stopped:
+        flags = columns.without_tick(flags)
     return pl.DataFrame(
         {
             "first_seq": np.arange(count),
@@ -141,7 +149,7 @@ def frame(made: Made) -> pl.DataFrame:
             "timer_ns": made.timer_ns,
             "busy_ns": made.gap_ns,
             # Each interval stands for itself: no exit latency delays the next.
-            "flags": np.where(by_timer, columns.GAP | columns.TIMER, columns.GAP),
+            "flags": flags,
         }
     ).with_columns(
         cpu=0,
@@ -159,7 +167,14 @@ def frame(made: Made) -> pl.DataFrame:
 
 
 def write(
-    name: str, target: Path, *, machine_name: str, hz: int, count: int, seed: int
+    name: str,
+    target: Path,
+    *,
+    machine_name: str,
+    hz: int,
+    count: int,
+    seed: int,
+    tick_stopped: bool = False,
 ) -> dict[str, Any]:
     """Write a stream as a recording.
 
@@ -170,6 +185,7 @@ def write(
         hz: scheduler ticks per second.
         count: number of intervals.
         seed: from 0 on.
+        tick_stopped: as of frame().
 
     Returns:
         the law, as meta.json has it.
@@ -190,6 +206,8 @@ def write(
         "seed": seed,
         "floor_regret": floor_regret(made, states),
     }
+    if tick_stopped:
+        law["tick_stopped"] = True
     meta = {
         "kind": columns.SYNTH,
         "source": f"synth {name}, {count} intervals, seed {seed}",
@@ -198,7 +216,7 @@ def write(
         "law": law,
     }
     with Writer(target, meta) as writer:
-        writer.add("interval", frame(made))
+        writer.add("interval", frame(made, tick_stopped=tick_stopped))
     return law
 
 

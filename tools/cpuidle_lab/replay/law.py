@@ -163,9 +163,7 @@ def intervals(
     spent = length + busy + slack_ns
     flags = np.where(length == timer, columns.GAP | columns.TIMER, columns.GAP)
     if tick_stopped:
-        # Of the time before the first only the stopped tick is known.
-        flags = flags & ~columns.GAP | columns.CONTINUED
-        flags[0] |= columns.GAP
+        flags = columns.without_tick(flags)
     frame = pl.DataFrame(
         {
             "start_ns": S + np.cumsum(spent) - spent,

@@ -48,6 +48,7 @@ from cpuidle_lab.recording.columns.layout import (
     joined,
     sliced,
     with_answers,
+    without_tick,
 )
 from cpuidle_lab.recording.columns.recording import Recording
 from cpuidle_lab.recording.columns.writer import Writer, foreign, is_recording
@@ -84,5 +85,6 @@ __all__ = [
     "opened",
     "sliced",
     "with_answers",
+    "without_tick",
     "write",
 ]

@@ -120,6 +120,14 @@ META = "meta.json"
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
+def without_tick(flags: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return flags of intervals between which the tick stays stopped, as with nohz_full."""
+    # Of the time before the first only the stopped tick is known.
+    found: np.ndarray[Any, Any] = flags & ~GAP | CONTINUED
+    found[:1] |= GAP
+    return found
+
+
 def sliced(columns: Mapping[str, np.ndarray[Any, Any]], first: int, end: int) -> Columns:
     """Return some rows of intervals in memory, with their answers.
 
