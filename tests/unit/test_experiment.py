@@ -402,7 +402,7 @@ def test_a_case_of_any_file_is_played(tmp_path: Path, capfd: Any) -> None:
     told = capfd.readouterr()
     assert [one["name"] for one in json.loads(told.out)] == ["mine"]
     assert "written" not in told.err and [*tmp_path.iterdir()] == [file]
-    assert main(["experiment", str(tmp_path / "none.yaml")]) == 2
+    assert main(["experiment", str(tmp_path / "none.yaml")]) == 1
     assert "cannot be read" in capfd.readouterr().err
 
 

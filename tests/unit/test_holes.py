@@ -5,6 +5,7 @@ import json
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -212,6 +213,14 @@ def broken(content: str, chosen: Sequence[int], quote: str = "") -> str:
     return "".join(f"{quote}{part}\n" for part in out)
 
 
+def agrees(broken: Path, whole: Path) -> bool:
+    """Compare events; the task is unknown where a line is broken behind it, and never another."""
+    pairs = list(zip(text.events(broken), text.events(whole), strict=True))
+    tasks = {(one.comm, one.pid) for one, other in pairs if one.comm != other.comm}
+    same = all(replace(one, comm=other.comm, pid=other.pid) == other for one, other in pairs)
+    return same and tasks <= {("", 0)}
+
+
 @pytest.mark.parametrize("quote", ["", "> ", "> > "], ids=["", "quoted", "twice"])
 @pytest.mark.parametrize("style", [name for name in STYLES if name != "systrace"])
 @pytest.mark.parametrize("at", range(6))
@@ -220,7 +229,7 @@ def test_a_broken_line_is_put_together(tmp_path: Path, style: str, at: int, quot
     (tmp_path / "whole").write_text(whole)
     path = tmp_path / "wrapped"
     path.write_text(broken(whole, [at], quote))
-    assert list(text.events(path)) == list(text.events(tmp_path / "whole"))
+    assert agrees(path, tmp_path / "whole")
     assert is_foreign(path)
 
 
@@ -230,7 +239,7 @@ def test_lines_of_all_events_are_put_together(tmp_path: Path, seed: int) -> None
     (tmp_path / "whole").write_text(REPORT)
     path = tmp_path / "wrapped"
     path.write_text(broken(REPORT, [source.randrange(40) for _ in range(40)]))
-    assert list(text.events(path)) == list(text.events(tmp_path / "whole"))
+    assert agrees(path, tmp_path / "whole")
 
 
 # The CPU in brackets is the CPU, whether the field is there or not.
