@@ -112,11 +112,13 @@ def judge_compare(found: dict[str, Any]) -> None:
             continue
         if one["governor"] == "oracle":
             least[one["trace"]] = values["power_mw"]
+        decisions = sum(one["reasons"].values())
+        if one["kind"] == "recorded":  # no reason is recorded without the module
+            decisions = round(values["decisions_per_interval"] * values["intervals"])
         facts = Facts(
             regret=values["regret"],
-            parts={"decisions": ([sum(row) for row in one["chosen_ideal"]],
-                                 sum(one["reasons"].values()))},
-        )  # fmt: skip
+            parts={"decisions": ([sum(row) for row in one["chosen_ideal"]], decisions)},
+        )
         _demand(broken(facts), f"compare, {one['governor']}")
         if values["intervals"] > recorded[one["trace"]]:
             raise Finding(f"compare: plays {values['intervals']} of {recorded[one['trace']]}")
