@@ -357,7 +357,7 @@ def test_no_change_is_called_no_change(tmp_path: Path, capsys: pytest.CaptureFix
 
 @needs_sources
 def test_a_bad_patch_is_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, told, _ = reviewed(tmp_path, capsys, "5s", NEVER_SHALLOWER, NO_REQUEST)
+    code, told, _ = reviewed(tmp_path, capsys, "12s", NEVER_SHALLOWER, NO_REQUEST)
     assert code == EXIT_WORSE and not told["same"]
     broken = [one["rule"] for one in told["contract"] if not one["held"] and one["held_before"]]
     assert RULES["latency"] in broken

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Makes a spec small enough for a reader, as long as it shows what it is to show."""
+"""Shrinks a spec to a size for a reader, and keeps the finding that it shows."""
 
 import json
 import math
