@@ -219,18 +219,17 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 {
 	static const u32 unknown_mw[CIL_STATE_MAX];
 	struct wteo *w = state;
-	struct cil_energy energy;
 	struct wteo_row *base;
 	u32 k;
 
 	memset(w, 0, sizeof(*w));
 	/* Powers are derived from the target residencies, which drivers know. */
-	cil_energy_set(&energy, machine, unknown_mw);
+	cil_energy_set(&w->energy, machine, unknown_mw);
 	for (k = 0; k < machine->state_count; k++) {
 		s64 latency_ns = machine->states[k].exit_latency_ns;
 
-		w->states[k].entry = energy.entry[k];
-		w->states[k].power = energy.power[k];
+		w->states[k].entry = w->energy.entry[k];
+		w->states[k].power = w->energy.power[k];
 		if (latency_ns > w->greatest_latency_ns)
 			w->greatest_latency_ns = latency_ns;
 	}

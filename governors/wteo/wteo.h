@@ -136,6 +136,7 @@ struct wteo_row {
  * @interval: the interval in progress
  * @tunables: what costs, growth and half-life were prepared for
  * @states: what is derived from the machine and the tunables, for each state
+ * @energy: cost model, for init: a program in BPF cannot have it on its stack
  * @paying: bit k is set if state k is the cheapest for some mean interval
  * @deepest: the deepest of those
  * @growth: of weights, for the learning rate
@@ -167,6 +168,7 @@ struct wteo {
 	u32 growth;
 	s32 half_life;
 	struct wteo_state states[CIL_STATE_MAX];
+	struct cil_energy energy;
 };
 
 static_assert(sizeof(struct wteo_row) + WTEO_COLUMNS * sizeof(struct wteo_cell) <=

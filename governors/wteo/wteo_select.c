@@ -173,7 +173,6 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 	expect(o, cell.weight, cell.time);
 }
 
-/* Step 5: an interval that goes on. */
 static noinline struct outlook see_rest(struct outlook o,
 					const struct cil_machine *machine,
 					const struct wteo_cell *cells,
