@@ -116,6 +116,7 @@ struct wteo_cell {
  * struct wteo_row - a row
  * @key: condition that it is for, 0 for the base row and while it is free
  * @total: sum of all weights, exactly; at most CIL_ONE
+ * @time: sum of the times of all cells, exactly
  * @next: weight that the next interval will have. So @total / @next is how
  *	many intervals the row remembers
  * @learned: when it learned last, in steps of 2^WTEO_STEP_SHIFT ns
@@ -124,6 +125,7 @@ struct wteo_cell {
 struct wteo_row {
 	u32 key;
 	u32 total;
+	u32 time;
 	u32 next;
 	u32 learned;
 	struct wteo_cell cells[];

@@ -65,11 +65,12 @@ static noinline void shrink(struct wteo_row *row, u32 columns, u32 shift)
 {
 	u32 k;
 
-	row->total = 0;
+	row->total = row->time = 0;
 	for (k = 0; k < columns; k++) {
 		row->cells[k].weight >>= shift;
 		row->cells[k].time >>= shift;
 		row->total += row->cells[k].weight;
+		row->time += row->cells[k].time;
 	}
 }
 
@@ -82,7 +83,7 @@ static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
 		return false;
 	memset(row->cells, 0, columns * sizeof(*row->cells));
 	row->key = w->interval.key;
-	row->total = 0;
+	row->total = row->time = 0;
 	row->next = WTEO_FIRST_WEIGHT;
 	row->learned = now;
 	return true;
@@ -109,9 +110,11 @@ static inline void learn(struct wteo *w, u32 columns, u32 slot, u32 column,
 {
 	struct wteo_row *row = wteo_row(w, slot);
 	u32 weight = row->next;
+	u32 time = wteo_product(weight, duration_ns);
 
 	row->cells[column].weight += weight;
-	row->cells[column].time += wteo_product(weight, duration_ns);
+	row->cells[column].time += time;
+	row->time += time;
 	row->total += weight;
 	row->next = weight + (u32)((u64)weight * growth >> 20);
 	row->learned = now;

@@ -98,12 +98,10 @@ static inline void set_row(struct wteo *w, u32 key)
 	w->interval.slot = (u8)(1 + place);
 }
 
-/* Step 2: the octave of the sleep length, counted from 1. */
-static inline u32 octave(const struct cil_query *query)
+/* Step 2: the octave of the time to the timer, counted from 1. */
+static inline u32 octave(u32 timer_ns)
 {
-	u32 sleep_ns = wteo_duration(query->sleep_length_ns);
-
-	return 32 - (u32)__builtin_clz(sleep_ns | 1);
+	return 32 - (u32)__builtin_clz(timer_ns | 1);
 }
 
 /* Step 3: the condition's row, if it knows enough. */
@@ -134,6 +132,14 @@ static inline void expect(struct outlook *o, u32 weight, u32 time)
 		o->late += weight;
 	}
 	o->time += time < until_timer ? time : until_timer;
+}
+
+/* Step 4: the part of a column that is expected already goes on beyond the tick. */
+static inline void expect_late(struct outlook *o, struct wteo_cell cell)
+{
+	o->early_time -= cell.time;
+	o->time -= cell.time;
+	expect(o, cell.weight, cell.time);
 }
 
 /*
@@ -173,72 +179,74 @@ static void expect_rest(struct outlook *o, const struct cil_machine *machine,
 	expect(o, cell.weight, cell.time);
 }
 
-static noinline struct outlook see_rest(struct outlook o,
+static noinline struct outlook see_rest(struct outlook o, const struct wteo *w,
 					const struct cil_machine *machine,
-					const struct wteo_cell *cells,
-					u32 total, u32 over_ns)
+					const struct cil_query *query,
+					const struct wteo_row *row)
 {
+	u32 over_ns = wteo_duration((s64)(query->now_ns - w->interval.began_ns));
 	u32 k;
 
+	o.share = 0;
 	for (k = 0; k < machine->state_count; k++)
-		if (cells[k].weight)
-			expect_rest(&o, machine, k, cells[k], over_ns);
-	if (o.share + cells[k].weight < total >> RARE_SHIFT) {
-		o.share = total;
-		expect(&o, total, wteo_product(total, over_ns));
+		if (row->cells[k].weight)
+			expect_rest(&o, machine, k, row->cells[k], over_ns);
+	if (o.share + row->cells[k].weight < row->total >> RARE_SHIFT) {
+		o.share = row->total;
+		expect(&o, row->total, wteo_product(row->total, over_ns));
 	}
+	o.share += row->cells[k].weight;
 	return o;
 }
 
-/* Step 4: the share of intervals that a row cannot know, as a shift. */
-static inline u32 unseen_shift(const struct wteo *w, const struct cil_query *query)
+/*
+ * Step 4, with the tick stopped: a timer may be a minute away. What lies beyond a
+ * second counts, too.
+ */
+static noinline struct outlook expect_timer(struct outlook o, const struct wteo *w,
+					    const struct cil_query *query, u32 total)
 {
-	if (!query->tick_stopped)
-		return UNSEEN_SHIFT;
-	return 31 - (u32)__builtin_clz(w->stopped | 1u << STOPPED_SHIFT);
-}
+	u32 shift = 31 - (u32)__builtin_clz(w->stopped | 1u << STOPPED_SHIFT);
+	s64 beyond_ns = query->sleep_length_ns - CIL_DURATION_MAX;
+	u32 time, most;
 
-/* Step 4: a timer may be a minute away. What lies beyond a second counts, too. */
-static noinline void expect_far_timer(struct outlook *o, u32 weight, s64 beyond_ns,
-				      u32 shift)
-{
-	u32 time = wteo_product(weight, wteo_duration(beyond_ns >> shift));
-	u32 most = wteo_product(o->share, CIL_DURATION_MAX);
-
-	o->time = time < most - o->time ? o->time + time : most;
+	expect(&o, total >> shift, U32_MAX);
+	o.share += total >> shift;
+	if (beyond_ns <= 0)
+		return o;
+	time = wteo_product(total, wteo_duration(beyond_ns >> shift));
+	most = wteo_product(o.share, CIL_DURATION_MAX);
+	o.time = time < most - o.time ? o.time + time : most;
+	return o;
 }
 
 /* Step 4. */
-static void look_ahead(struct outlook *o, const struct wteo *w,
-		       const struct cil_machine *machine,
-		       const struct cil_query *query, u32 row)
+static inline struct outlook look_ahead(const struct wteo *w,
+					const struct cil_machine *machine,
+					const struct cil_query *query,
+					const struct wteo_row *row, u32 timer_ns)
 {
-	const struct wteo_row *known = wteo_row(w, row);
-	const struct wteo_cell *cells = known->cells;
-	u32 over_ns = wteo_duration((s64)(query->now_ns - w->interval.began_ns));
-	u32 total = known->total;
-	u32 shift = unseen_shift(w, query);
-	u32 unseen = total >> shift;
-	u32 never = cells[machine->state_count].weight;
-	u32 k;
+	u32 never = row->cells[machine->state_count].weight;
+	u32 unseen = row->total >> UNSEEN_SHIFT;
+	struct outlook o = {
+		.timer_ns = timer_ns,
+		.tick_ns = wteo_duration(query->delta_tick_ns),
+		.share = row->total,
+	};
+	u32 k = machine->state_count;
 
-	o->timer_ns = wteo_duration(query->sleep_length_ns);
-	o->tick_ns = wteo_duration(query->delta_tick_ns);
-	if (over_ns) {
-		*o = see_rest(*o, machine, cells, total, over_ns);
-		o->share += never;
+	if (w->interval.resumed) {
+		o = see_rest(o, w, machine, query, row);
 	} else {
-		o->share = total;
-		for (k = 0; k < machine->state_count; k++)
-			if (cells[k].weight)
-				expect(o, cells[k].weight, cells[k].time);
+		/* The others are over before the tick. */
+		o.time = o.early_time = row->time - row->cells[k].time;
+		while (k && w->states[k - 1].bound_ns > o.tick_ns)
+			expect_late(&o, row->cells[--k]);
 	}
-	o->share += unseen;
+	o.share += unseen;
 	/* More than any timer. */
-	expect(o, never + unseen, U32_MAX);
-	if (query->tick_stopped && query->sleep_length_ns > CIL_DURATION_MAX)
-		expect_far_timer(o, total, query->sleep_length_ns - CIL_DURATION_MAX,
-				 shift);
+	expect(&o, never + unseen, U32_MAX);
+	return o;
 }
 
 static inline u64 cost(const struct wteo *w, u32 index, u32 share, u32 time)
@@ -297,37 +305,42 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 }
 
 /* Steps 4 to 7. */
-static void minimize(const struct wteo *w, const struct cil_machine *machine,
-		     u32 row, u32 usable, const struct cil_query *query,
-		     struct cil_decision *decision)
+static inline void minimize(const struct wteo *w, const struct cil_machine *machine,
+			    u32 slot, u32 usable, u32 timer_ns,
+			    const struct cil_query *query, struct cil_decision *decision)
 {
-	struct outlook o = { 0 };
+	const struct wteo_row *row = wteo_row(w, slot);
+	struct outlook o = look_ahead(w, machine, query, row, timer_ns);
 	u32 keep, stop;
 
-	look_ahead(&o, w, machine, query, row);
-	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
 	*decision = (struct cil_decision) {
-		.index = (u8)keep,
-		.row = (u8)row,
-		.reason = CIL_REASON_WTEO_EXPECTED_TICK,
+		.row = (u8)slot,
+		.reason = CIL_REASON_WTEO_EXPECTED,
+		.stop_tick = true,
 	};
-	if (!query->tick_stopped && o.late < o.share >> RARE_SHIFT)
+	if (query->tick_stopped) {
+		o = expect_timer(o, w, query, row->total);
+		decision->index = (u8)cheapest(w, usable, o.timer_ns, o.share, o.time);
 		return;
-	stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
-	if (!query->tick_stopped && (machine->states[stop].polling ||
-				     !is_stop_cheaper(w, usable, &o, stop, keep)))
-		return;
-	decision->index = (u8)stop;
-	decision->stop_tick = true;
-	decision->reason = CIL_REASON_WTEO_EXPECTED;
+	}
+	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
+	if (o.late >= o.share >> RARE_SHIFT) {
+		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);
+		decision->index = (u8)stop;
+		if (!machine->states[stop].polling &&
+		    is_stop_cheaper(w, usable, &o, stop, keep))
+			return;
+	}
+	decision->index = (u8)keep;
+	decision->stop_tick = false;
+	decision->reason = CIL_REASON_WTEO_EXPECTED_TICK;
 }
 
 /* Step 2: does an interval begin, and with which condition? */
-static inline void begin(struct wteo *w, struct cil_query *query)
+static inline void begin(struct wteo *w, const struct cil_query *query, u32 timer_ns)
 {
 	struct wteo_interval *i = &w->interval;
 
-	cil_sleep_length(query);
 	/* The driver refused, or there was work that is done already. */
 	if (i->open && query->now_ns - i->decided_ns <= WTEO_RESUME_NS)
 		i->resumed = true;
@@ -337,7 +350,7 @@ static inline void begin(struct wteo *w, struct cil_query *query)
 		return;
 	i->began_ns = query->now_ns;
 	w->stopped = query->tick_stopped ? w->stopped + (w->stopped < U32_MAX) : 0;
-	set_row(w, w->history | octave(query));
+	set_row(w, w->history | octave(timer_ns));
 }
 
 /**
@@ -356,13 +369,15 @@ void wteo_select(void *state, const struct cil_machine *machine,
 {
 	struct wteo *w = state;
 	struct wteo_interval *i = &w->interval;
-	u32 usable;
+	u32 usable, timer_ns;
 
 	if (memcmp(&w->tunables, tunables, sizeof(w->tunables)))
 		wteo_prepare(w, machine, tunables);
 	usable = find_usable(w, machine, query);
-	begin(w, query);
-	minimize(w, machine, find_row(w, query->now_ns), usable, query, decision);
+	timer_ns = wteo_duration(cil_sleep_length(query));
+	begin(w, query, timer_ns);
+	minimize(w, machine, find_row(w, query->now_ns), usable, timer_ns, query,
+		 decision);
 	i->resumed = false;
 	i->sleep_length_ns = query->sleep_length_ns;
 	i->keeps_tick = !(query->tick_stopped | decision->stop_tick);
