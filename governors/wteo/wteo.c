@@ -6,15 +6,11 @@
 /**
  * DOC: wteo
  *
- * **Observation.** TEO expects the majority of recent cases to go on. But the majority does
- * not decide about energy. Where nine of ten idle periods last 30 us and the tenth 20 ms,
- * the tenth decides. And TEO does not learn the outcome of its own decisions.
- *
- * **Consequence.** The cost of state k for a duration d is E_k + P_k * d, see
- * common/energy.h. It is linear in d, so the *mean* duration decides: the state of least
- * expected cost has break-even points that enclose it. The governor learns that mean for
- * each condition. It also gets a second decision: the tick, if left running, rules out
- * short durations.
+ * **Idea.** TEO expects the majority of recent cases to go on. But where nine of ten idle
+ * periods last 30 us and the tenth 20 ms, the tenth decides about energy. The cost of state
+ * k for a duration d is E_k + P_k * d; target residencies tell both, see common/energy.h.
+ * It is linear in d, so the *mean* duration decides. The governor learns that mean for each
+ * condition. The tick, if left running, gives a second decision and rules out short ones.
  *
  * **Terms.** An *interval* begins with a decision and ends when something else than the
  * governor's own doing wakes the CPU. Its own doing is a tick that it left running, before
@@ -42,8 +38,8 @@
  *   that the next one will have.
  * - *Aging.* Evidence fades by half with each half_life_ms in which the row learns nothing.
  * - *Base row.* It begins with one interval that lasts until the timer. It learns each
- *   interval whose row does not remember %WTEO_KNOWN intervals or is in doubt, and every
- *   eighth of all. It remembers sixteen.
+ *   interval whose row is in doubt or remembers less than %WTEO_KNOWN, and every eighth of
+ *   all. It remembers sixteen.
  * - *Doubt.* When the load changes, the base row foresees columns better than a condition's
  *   known row. The logarithm of their odds is summed up while it is positive (a CUSUM
  *   test). It begins at a column with less than a quarter of its row's weight. The base row
@@ -57,57 +53,38 @@
  *
  * 1. The *usable* states are enabled and within the latency request. If none is, the
  *    shallowest enabled state is usable, or else state 0.
- *
  * 2. The sleep length is read. If this decision begins an interval, its condition is noted.
- *
  * 3. The row is the condition's if it remembers %WTEO_KNOWN intervals, else the base row.
- *
  * 4. The *outlook* is computed from the row; each column lasts for its mean, and never
  *    until the timer. It has the expected time till the interval ends, and the *early* part
  *    of that before the next tick. The *late* weight is that of columns that last beyond
  *    the tick. Nothing lasts beyond the timer. One interval in 16384 more is taken to last
  *    until the timer. If the tick is stopped, nothing would correct a mistake: it is one in
- *    256, or one in as many as began since. There a timer counts beyond a second, too.
- *
+ *    256, or in as many as began since. There a timer counts beyond a second, too. All
+ *    other durations count as a second at most.
  * 5. If this decision resumes an interval, the time that has passed is taken off each
  *    column. Columns that are over by now are left out. A column whose mean has passed is
  *    memoryless: 3/8 of it outlast each mean. The deepest state's column is over after its
  *    mean; until then at most its target residency is taken off. If less than one interval
  *    in 128 is left, this one is of a kind that the row does not know. It is expected to
  *    last as long again as it has lasted already.
- *
  * 6. The cheapest usable state is found for the whole of the expected time and for the
  *    early part. It is the deepest state whose break-even point is within the mean.
- *    Break-even points are those of the lower envelope of the costs. If a state of the
- *    envelope is not usable, costs are compared. Of usable states beyond the first, those
- *    count that pay within the sleep length.
- *
+ *    Break-even points are those of the lower envelope of the costs. Near them the energy
+ *    of two states hardly differs, but the exit latency is paid for certain. So E_k counts
+ *    latency_bias more than once. With 1024, twice, a state has to save as much as it costs
+ *    to enter. If a state of the envelope is not usable, costs are compared. Of usable
+ *    states beyond the first, those count that pay within the sleep length.
  * 7. A stopped tick stays stopped. Otherwise the tick is stopped if one interval in 128 is
  *    late, and to stop it costs less than to keep it. To keep it costs the early part, and
  *    for the late weight the cheapest state for the remaining time. The work of stopping
  *    counts as %STOP_NS at full power. Polling never stops the tick.
- *
- * Near a break-even point the energy of two states hardly differs, but the exit latency
- * does. So latency_margin raises the break-even point of a state that wakes up later than
- * the one before it. The tunable latency_bias goes further: it adds the worth of the exit
- * latency to the cost of each state.
  */
 
 #include "wteo.h"
 
-/* Cost of a wake-up beside energy, as if it were energy. */
-static u64 wake_up_cost(const struct wteo *w, const struct cil_machine *machine,
-			u32 index, u32 bias)
-{
-	u32 latency_ns = wteo_duration(machine->states[index].exit_latency_ns);
-	u64 worth_ns = (u64)latency_ns * bias >> 10;
-
-	return (u64)w->states[0].power * wteo_duration((s64)worth_ns);
-}
-
 /* Mean interval from which state k is chosen rather than the shallower state j. */
-static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
-		      u32 j, u32 k)
+static u32 break_even(const struct wteo *w, u32 j, u32 k)
 {
 	const struct wteo_state *from = &w->states[j], *to = &w->states[k];
 	u64 pays_ns;
@@ -118,11 +95,6 @@ static u32 break_even(const struct wteo *w, const struct cil_machine *machine,
 		return 0;
 	pays_ns = cil_divide_by_shifts(to->entry - from->entry,
 				       from->power - to->power);
-	pays_ns = wteo_duration((s64)pays_ns);
-	/* Near it energies hardly differ, so latency decides. */
-	if (machine->states[j].exit_latency_ns <
-	    machine->states[k].exit_latency_ns)
-		pays_ns += pays_ns * w->tunables.latency_margin >> 10;
 	return wteo_duration((s64)pays_ns);
 }
 
@@ -138,10 +110,10 @@ static void find_paying(struct wteo *w, const struct cil_machine *machine)
 	w->paying = 1;
 	w->states[0].pays_ns = 0;
 	for (k = 1; k < machine->state_count; k++) {
-		pays_ns = break_even(w, machine, order[top], k);
+		pays_ns = break_even(w, order[top], k);
 		while (top && pays_ns <= w->states[order[top]].pays_ns) {
 			w->paying &= ~(1u << order[top]);
-			pays_ns = break_even(w, machine, order[--top], k);
+			pays_ns = break_even(w, order[--top], k);
 		}
 		if (pays_ns == U32_MAX)
 			continue;
@@ -162,14 +134,18 @@ static void pass_over_others(struct wteo *w)
 			w->states[k].pays_ns = w->states[k + 1].pays_ns;
 }
 
-static void set_bias(struct wteo *w, const struct cil_machine *machine, u32 bias)
+/* Entering and leaving a state counts more than its energy, up to a second at full power. */
+static void set_bias(struct wteo *w, const struct cil_machine *machine)
 {
-	u32 before = w->tunables.latency_bias;
+	u64 most = (u64)CIL_DURATION_MAX << 16;
 	u32 k;
 
-	for (k = 0; k < machine->state_count; k++)
-		w->states[k].entry += wake_up_cost(w, machine, k, bias) -
-				      wake_up_cost(w, machine, k, before);
+	for (k = 0; k < machine->state_count; k++) {
+		u64 entry = w->energy.entry[k];
+
+		entry += entry * w->tunables.latency_bias >> 10;
+		w->states[k].entry = entry < most ? entry : most;
+	}
 }
 
 /**
@@ -183,8 +159,8 @@ static void set_bias(struct wteo *w, const struct cil_machine *machine, u32 bias
 void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t)
 {
-	set_bias(w, machine, t->latency_bias);
 	w->tunables = *t;
+	set_bias(w, machine);
 	/* A share g more each time gives the last one the share g / (1 + g). */
 	w->growth = (u32)cil_divide_by_shifts((u64)t->learning_rate << 20,
 					      1000 - t->learning_rate);
@@ -228,7 +204,6 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 	for (k = 0; k < machine->state_count; k++) {
 		s64 latency_ns = machine->states[k].exit_latency_ns;
 
-		w->states[k].entry = w->energy.entry[k];
 		w->states[k].power = w->energy.power[k];
 		if (latency_ns > w->greatest_latency_ns)
 			w->greatest_latency_ns = latency_ns;
@@ -344,15 +319,9 @@ static const struct cil_tunable wteo_tunables[] = {
 	}, {
 		.name = "latency_bias",
 		.unit = "per 1024",
-		.what = "What a us of exit latency costs, in us at full power.",
-		.why = "0: energy alone; PM QoS and hints bound latency.",
-		.min = 0, .max = 65536, .def = 0,
-	}, {
-		.name = "latency_margin",
-		.unit = "per 1024",
-		.what = "How much later a state pays that wakes up later than the one before.",
-		.why = "Below 80 redis does up to 15 % less work than with TEO.",
-		.min = 0, .max = 1024, .def = 96,
+		.what = "What entering and leaving a state counts beside its energy.",
+		.why = "A state saves what it costs to enter: exit latency is at most TEO's.",
+		.min = 0, .max = 8192, .def = 1024,
 	},
 };
 

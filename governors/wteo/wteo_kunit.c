@@ -60,8 +60,8 @@ static u32 count_hits(struct bench *b, const u32 *pattern_us, u32 length,
 /* A pattern that two intervals tell is foreseen. */
 static void patterns_are_foreseen(struct kunit *test)
 {
-	static const u32 alternating[] = { 40, 900 };
-	static const u32 of_three[] = { 50, 50, 900 };
+	static const u32 alternating[] = { 60, 900 };
+	static const u32 of_three[] = { 60, 60, 900 };
 	static const s64 timers_ns[] = { 900 * MS, 900 * MS, 900 * MS };
 
 	KUNIT_EXPECT_GE(test, count_hits(bench_new(test, 4), alternating, 2,
@@ -78,7 +78,7 @@ static void timeouts_tell_what_is_waited_for(struct kunit *test)
 
 	for (i = 0; i < 2000; i++) {
 		bool disk = bench_below(b, 2);
-		struct cil_decision d = bench_sleep(b, disk ? 40 * US : 900 * US,
+		struct cil_decision d = bench_sleep(b, disk ? 60 * US : 900 * US,
 						  disk ? 30 * MS : 900 * MS,
 						  false);
 
@@ -157,7 +157,7 @@ static void polling_keeps_the_tick(struct kunit *test)
 
 /*
  * An interval that outlasts its row's intervals is not taken to end at once.
- * The row knows 40 us, 20 ms have passed, a deep state follows.
+ * The row knows 60 us, 20 ms have passed, a deep state follows.
  */
 static void outlasting_goes_deeper(struct kunit *test)
 {
@@ -166,7 +166,7 @@ static void outlasting_goes_deeper(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < 2000; i++)
-		d = bench_sleep(b, 40 * US, 900 * MS, false);
+		d = bench_sleep(b, 60 * US, 900 * MS, false);
 	KUNIT_EXPECT_EQ(test, 2, d.index);
 	bench_own_doing(b, 20 * MS, true, 0);
 	d = bench_sleep(b, 1 * MS, 900 * MS, false);
@@ -253,9 +253,9 @@ static void a_busy_cpu_without_a_tick_is_shallow(struct kunit *test)
 	b->now_ns += 10 * MS;
 	bench_sleep(b, 200 * US, 1000 * MS, false);
 	KUNIT_EXPECT_EQ(test, 3, without_tick(b, 1000 * MS));
-	/* A count that is full stays so. */
-	b->wteo.stopped = U32_MAX;
-	b->now_ns += 10 * MS;
+	/* With the tick, too, one in so many is taken to be new. */
+	wake_up(b, 20000, 1000 * MS);
+	KUNIT_EXPECT_EQ(test, 1u << WTEO_UNSEEN_SHIFT, b->wteo.stopped);
 	KUNIT_EXPECT_EQ(test, 2, without_tick(b, 1000 * MS));
 }
 
@@ -266,57 +266,38 @@ static void bias_moves_break_even(struct kunit *test)
 	const struct wteo *w = &b->wteo;
 	u32 k;
 
-	b->tunables.latency_bias = 0;
-	b->tunables.latency_margin = 0;
-	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	for (k = 1; k < 6; k++)
-		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
-				w->states[k].pays_ns);
-	b->tunables.latency_bias = 1024;
-	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	for (k = 1; k < 6; k++) {
-		s64 more_ns = bench_latencies_us[k] * US - bench_latencies_us[k - 1] * US;
-		u32 saved = w->states[k - 1].power - w->states[k].power;
-		u64 moved_ns = w->states[k].pays_ns - bench_residencies_us[k] * US;
+	static const u32 tried[] = { 0, 256, 1024, 8192 };
+	u32 i;
 
-		/* A us of latency is worth a us at full power. */
-		KUNIT_EXPECT_GE(test, moved_ns * saved + saved,
-				more_ns * w->states[0].power);
-		KUNIT_EXPECT_LE(test, moved_ns * saved,
-				more_ns * w->states[0].power);
+	for (i = 0; i < ARRAY_SIZE(tried); i++) {
+		b->tunables.latency_bias = tried[i];
+		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+		for (k = 1; k < 6; k++) {
+			u64 pays_ns = bench_residencies_us[k] * (US * (1024 + tried[i]) >> 10);
+
+			KUNIT_EXPECT_LE(test, pays_ns - 2, w->states[k].pays_ns);
+			KUNIT_EXPECT_GE(test, pays_ns, w->states[k].pays_ns);
+		}
 	}
 }
 
-/* The latency margin moves each break-even point up by its share of it. */
-static void margin_moves_break_even(struct kunit *test)
-{
-	struct bench *b = bench_new(test, 6);
-	u32 k;
-
-	b->tunables.latency_margin = 256;
-	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	for (k = 1; k < 6; k++)
-		KUNIT_EXPECT_EQ(test, bench_residencies_us[k] * US * 5 / 4,
-				b->wteo.states[k].pays_ns);
-}
-
-/* There is no margin for a state that wakes up no later than the one before. */
-static void margin_is_for_latency(struct kunit *test)
+/* A decision sees another bias at once, also where not all states may be used. */
+static void bias_counts_among_some_states(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
-	const struct wteo *w = &b->wteo;
-	u32 k;
+	struct step s = {
+		.query = { .now_ns = 1 * MS, .latency_req_ns = S64_MAX, .disabled = 1u << 2 },
+		.sleep_length_ns = 150 * US,
+		.delta_tick_ns = 150 * US,
+	};
+	struct cil_decision d;
 
-	for (k = 0; k < 4; k++)
-		b->machine.states[k].exit_latency_ns = 5 * US;
-	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	for (k = 1; k < 4; k++)
-		KUNIT_EXPECT_EQ(test, b->machine.states[k].target_residency_ns,
-				w->states[k].pays_ns);
-	b->machine.states[3].exit_latency_ns = 5 * US + 1;
-	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_GT(test, w->states[3].pays_ns,
-			b->machine.states[3].target_residency_ns);
+	b->tunables.latency_bias = 0;
+	bench_decide(b, &b->wteo, &s, &d);
+	KUNIT_EXPECT_EQ(test, 3, d.index);
+	b->tunables.latency_bias = 8192;
+	bench_decide(b, &b->wteo, &s, &d);
+	KUNIT_EXPECT_EQ(test, 1, d.index);
 }
 
 /* Where two states pay from the same time on, the deeper one is enough. */
@@ -324,7 +305,7 @@ static void of_equal_residencies_the_deeper_pays(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 7);
 
-	b->tunables.latency_margin = 0;
+	b->tunables.latency_bias = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* States 5 and 6 both pay from 800 us on. */
 	KUNIT_EXPECT_EQ(test, 0x5f, b->wteo.paying);
@@ -337,12 +318,12 @@ static void others_are_passed_over(struct kunit *test)
 	struct bench *b = bench_new(test, 7);
 	const struct wteo *w = &b->wteo;
 
-	b->tunables.latency_margin = 0;
+	b->tunables.latency_bias = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, 800 * US, w->states[5].pays_ns);
 	KUNIT_EXPECT_EQ(test, 6, w->deepest);
 	/* As dear as to be awake for a second: no interval is worth it. */
-	b->machine.states[6].exit_latency_ns = 1000 * MS;
+	b->machine.states[6].target_residency_ns = 1000 * MS;
 	b->tunables.latency_bias = 1024;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX, w->states[6].pays_ns);
@@ -365,8 +346,7 @@ static struct kunit_case wteo_cases[] = {
 	KUNIT_CASE(a_burst_traps_nobody),
 	KUNIT_CASE(a_busy_cpu_without_a_tick_is_shallow),
 	KUNIT_CASE(bias_moves_break_even),
-	KUNIT_CASE(margin_moves_break_even),
-	KUNIT_CASE(margin_is_for_latency),
+	KUNIT_CASE(bias_counts_among_some_states),
 	KUNIT_CASE(of_equal_residencies_the_deeper_pays),
 	KUNIT_CASE(others_are_passed_over),
 	{}

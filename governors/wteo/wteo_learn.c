@@ -65,7 +65,8 @@ static noinline void shrink(struct wteo_row *row, u32 columns, u32 shift)
 {
 	u32 k;
 
-	row->total = row->time = 0;
+	row->total = 0;
+	row->time = 0;
 	for (k = 0; k < columns; k++) {
 		row->cells[k].weight >>= shift;
 		row->cells[k].time >>= shift;
@@ -83,7 +84,8 @@ static noinline bool claim(struct wteo *w, u32 columns, u32 slot, u32 now)
 		return false;
 	memset(row->cells, 0, columns * sizeof(*row->cells));
 	row->key = w->interval.key;
-	row->total = row->time = 0;
+	row->total = 0;
+	row->time = 0;
 	row->next = WTEO_FIRST_WEIGHT;
 	row->learned = now;
 	return true;

@@ -160,7 +160,7 @@ static void extremes_do_no_harm(struct kunit *test)
 			}
 			b->machine.tick_ns = 1 + bench_below(b, 10 * MS);
 			b->tunables.half_life_ms = bench_below(b, 86400001);
-			b->tunables.latency_bias = bench_below(b, 65537);
+			b->tunables.latency_bias = bench_below(b, 8193);
 			wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 		}
 		memset(&s, 0, sizeof(s));

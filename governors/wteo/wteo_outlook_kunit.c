@@ -26,11 +26,12 @@ static struct bench *bench_empty(struct bench *b)
 	struct wteo_row *base = bench_row(b, WTEO_BASE);
 
 	/* The edges are at the break-even points themselves. */
-	b->tunables.latency_margin = 0;
+	b->tunables.latency_bias = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* Without what it begins with. */
 	memset(base->cells, 0, 5 * sizeof(struct wteo_cell));
 	base->total = 0;
+	base->time = 0;
 	base->next = 1;
 	base->learned = wteo_steps(b->now_ns);
 	return b;
@@ -45,11 +46,21 @@ static struct bench *bench_with_base(struct kunit *test)
 /* Gives the base row a column; what it had there is gone. */
 static void give(struct bench *b, u32 column, u32 weight, u32 mean_ns)
 {
-	struct wteo_cell *cell = &bench_cells(b, WTEO_BASE)[column];
+	struct wteo_row *base = bench_row(b, WTEO_BASE);
+	struct wteo_cell *cell = &base->cells[column];
+	u32 time = wteo_product(weight, mean_ns);
 
-	bench_row(b, WTEO_BASE)->total += weight - cell->weight;
+	base->total += weight - cell->weight;
+	base->time += time - cell->time;
 	cell->weight = weight;
-	cell->time = wteo_product(weight, mean_ns);
+	cell->time = time;
+}
+
+/* Adds to the time of a column of the base row. */
+static void give_time(struct bench *b, u32 column, u32 time)
+{
+	bench_cells(b, WTEO_BASE)[column].time += time;
+	bench_row(b, WTEO_BASE)->time += time;
 }
 
 /* Decides about an interval that has lasted for some time, with such timers. */
@@ -314,11 +325,10 @@ static void a_kept_tick_shortens_the_mean(struct kunit *test)
 	u32 before_tick = wteo_product(unseen, 3 * MS);
 
 	give(b, 2, ONE, 0);
-	bench_cells(b, WTEO_BASE)[2].time =
-		wteo_product(ONE + unseen, 20 * US) - before_tick;
+	give_time(b, 2, wteo_product(ONE + unseen, 20 * US) - before_tick);
 	KUNIT_EXPECT_EQ(test, 2, ask(b, running, 0, 100 * MS).index);
 	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 100 * MS).stop_tick);
-	bench_cells(b, WTEO_BASE)[2].time--;
+	give_time(b, 2, -1);
 	KUNIT_EXPECT_EQ(test, 1, ask(b, running, 0, 100 * MS).index);
 }
 

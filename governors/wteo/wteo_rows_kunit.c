@@ -305,8 +305,8 @@ static bool is_derived(const struct wteo *w, const struct wteo *from)
 static void a_change_counts_as_a_whole(struct kunit *test)
 {
 	static const struct wteo_tunables changes[] = {
-		{ 100, 60000, 0, 96 }, { 16, 5000, 0, 96 }, { 16, 60000, 512, 96 },
-		{ 16, 60000, 0, 0 }, { 50, 10, 1024, 1024 },
+		{ 100, 60000, 1024 }, { 16, 5000, 1024 }, { 16, 60000, 512 },
+		{ 16, 60000, 0 }, { 50, 10, 8192 },
 	};
 	struct bench *b = bench_new(test, 4);
 	u32 i;
@@ -350,6 +350,7 @@ static void fill_row(struct bench *b, u32 slot, u32 key, u32 columns)
 
 	row->key = key;
 	row->total = 0;
+	row->time = 0;
 	row->next = one;
 	row->learned = wteo_steps(b->now_ns);
 	for (k = 0; k <= n; k++) {
@@ -358,6 +359,7 @@ static void fill_row(struct bench *b, u32 slot, u32 key, u32 columns)
 		cells[k].weight = one << k;
 		cells[k].time = wteo_product(one << k, 32000 * (k + 1));
 		row->total += one << k;
+		row->time += cells[k].time;
 	}
 }
 
@@ -373,7 +375,7 @@ static const char *dump_at(struct bench *b, u64 now_ns)
 static void dump_shows_rows(struct kunit *test)
 {
 	static const char wanted[] =
-	"pays from (us): s0=0 s1=2\n"
+	"pays from (us): s0=0 s1=4\n"
 	"\n"
 	"Weights of 10000: what followed a condition\n"
 	"row before     timer        s0    s1 never | evidence mean (us)\n"

@@ -21,7 +21,7 @@ TOP = Path(__file__).resolve().parents[2]
 GOVERNORS = TOP / "governors"
 
 # Most that a governor may have: lines with comments, lines and words of its DOC block, tunables.
-TARGETS = {"wteo": {"lines": 1200, "doc_lines": 100, "doc_words": 1000, "tunables": 6}}
+TARGETS = {"wteo": {"lines": 1200, "doc_lines": 80, "doc_words": 950, "tunables": 3}}
 
 # The trees by folder. A file of the package has at most LONGEST lines, or its header says why.
 TREES = {"tools/cpuidle_lab": "*.py", "module": "*.[ch]", "governors": "*.[ch]"}

@@ -128,7 +128,7 @@ class Session:
             names=",".join(NAMES),
             base=BASES.get(governor, ""),
             tunables=(
-                "budget=1500 t0=50 t1=0 t2=0 t3=96"
+                "budget=1500 t0=50 t1=0 t2=1024"
                 if governor == "bpf"
                 else "learning_rate=50 half_life_ms=0"
             ),

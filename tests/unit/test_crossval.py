@@ -734,7 +734,7 @@ def test_each_phase_begins_afresh() -> None:
     boot = next(plan.boots(only=["cyclictest-470us"], seeds=1))
     script = boot.script()
     assert script.count("\nafresh ") == len(plan.GOVERNORS)
-    assert "tune wteo latency_bias 1024" in script
+    assert "tune wteo latency_bias 0" in script
 
 
 def test_every_seed_meets_the_tick_at_another_point() -> None:

@@ -130,7 +130,7 @@ def test_a_front_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(front, "BIAS", "learning_rate")
         found = front.measure("wteo", made, kept, meter)
     assert len(absent.tables[0].rows) == 3
-    assert len(found.tables[0].rows) > 5 and len(found.verdicts) == 4
+    assert len(found.tables[0].rows) > 5 and len(found.verdicts) == 6
     assert len({row[2] for row in found.tables[0].rows}) > 2
 
 
@@ -553,7 +553,8 @@ def test_the_whole_way(
     by_part = {section["part"]: section for section in whole["sections"]}
     assert list(by_part) == ["regret", "unseen", "front", "learning", "cost", "robust", "machines",
                              "kernel", "ablation"]  # fmt: skip
-    assert len(by_part["machines"]["verdicts"]) == len(few)
+    # Harm by energy alone and by the default, and latency.
+    assert len(by_part["machines"]["verdicts"]) == 3 * len(few)
     (row,) = by_part["regret"]["rows"]
     of = {one["stream"]: one["governors"] for one in by_part["regret"]["streams"]}
     mean = np.mean([of[name]["wteo"]["regret"] for name in ("poisson-1ms", "bursts")])

@@ -632,7 +632,7 @@ def test_a_governor_that_a_tree_lacks_is_named(tmp_path: Path) -> None:
     [
         (["learning_rate"], "is no TUNABLE=VALUE"),
         (["learning_rate=0"], "'0' is no value of learning_rate: 1 to 100"),
-        (["latency_bias=maybe"], "'maybe' is no value of latency_bias: 0 to 65536"),
+        (["latency_bias=maybe"], "'maybe' is no value of latency_bias: 0 to 8192"),
         (["depth=3"], "wteo has no tunable 'depth'; it has learning_rate"),
     ],
 )

@@ -80,7 +80,6 @@ change() {
 	wteo)
 		tune wteo learning_rate 100; usleep 10000
 		tune wteo latency_bias 17; usleep 10000
-		tune wteo latency_margin 0; usleep 10000
 		tune wteo half_life_ms 20; usleep 10000
 		tune wteo half_life_ms 100; usleep 10000 ;;
 	esac

@@ -24,8 +24,8 @@ GOVERNORS: dict[str, tuple[Setting, ...]] = {
     "gate": (Setting("gate", "base", "menu"),),
     "menu_ng": (),
     "teo_ng": (),
-    "wteo": (Setting("wteo", "latency_bias", "0"),),
-    "wteo latency_bias=1024": (Setting("wteo", "latency_bias", "1024"),),
+    "wteo": (Setting("wteo", "latency_bias", "1024"),),
+    "wteo latency_bias=0": (Setting("wteo", "latency_bias", "0"),),
 }
 
 # Workloads by the machine that has them by default, and their seconds: enough for some hundred
