@@ -11,6 +11,7 @@ from cpuidle_lab.evidence.tables import ABSENT, Cell, Section, Table, Verdict, v
 from cpuidle_lab.replay.candidates import MAINLINE, Candidate, parse
 from cpuidle_lab.replay.library import TunableInfo
 from experiments.memo import Memo
+from experiments.wteo.regret import share_closed
 from experiments.wteo.streams import (
     AS_TOLD,
     SYNTH,
@@ -25,12 +26,23 @@ PART = "front"
 TITLE = "Energy against wake-up latency"
 
 BIAS = "latency_bias"
+TEO = MAINLINE[1]
 
 # Number of values of the tunable that are tried, evenly by their logarithm.
 _VALUES = 12
 
 # Differences that mean nothing.
 _SAME = 1e-6
+
+# The promise: part of the gain in energy that the default keeps, %.
+KEPT_SHARE = 60.0
+
+
+def energy_alone(subject: str) -> str:
+    """Return a governor with no regard to latency; the same one if it says or has none."""
+    mine = parse(subject, False)[0]
+    has = any(one.name == BIAS for one in mine.governor.tunables)
+    return f"{subject}:{BIAS}=0" if has and BIAS not in dict(mine.settings) else subject
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,19 @@ def _judge(section: Section, where: str, points: Sequence[Point]) -> None:
         section.verdicts.append(verdict(not beaten, promise, figures))
 
 
+def _judge_default(section: Section, where: str, points: Sequence[Point], default: str) -> None:
+    by_label = {one.label: one for one in points}
+    mine, teo = by_label[default], by_label[TEO]
+    promise = f"{where}: mean exit latency with the default at most that of {TEO}"
+    figures = f"{mine.mean_us:.1f} us, {teo.mean_us:.1f}"
+    section.verdicts.append(verdict(mine.mean_us <= teo.mean_us, promise, figures))
+    least = min(one.regret for one in points)
+    kept = share_closed(teo.regret, mine.regret, least)
+    if kept is not None:
+        promise = f"{where}: the default keeps {KEPT_SHARE:.0f} % of the gain in energy to {TEO}"
+        section.verdicts.append(verdict(kept >= KEPT_SHARE, promise, f"{kept:.0f} %"))
+
+
 def measure(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -> Section:
     """Measure the front.
 
@@ -133,10 +158,13 @@ def measure(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -
         )
         if available:
             _judge(section, where, points)
+            usual = next(one.default for one in governors[0].governor.tunables if one.name == BIAS)
+            _judge_default(section, where, points, f"{subject}:{BIAS}={usual}")
     heads = ("states", "governor", "mean regret %", "mean latency us", "p99 latency us")
     note = (
         "Means over all streams of a table, each counting the same; latency is the exit latency of "
-        f"the state that the CPU is woken from. {BIAS}: what a microsecond of it is worth."
+        f"the state that the CPU is woken from. {BIAS}: what entering and leaving a state counts "
+        "beside its energy, per 1024."
     )
     section.tables.append(Table("Energy and wake-up latency", heads, rows, 1, note))
     section.data["points"] = data

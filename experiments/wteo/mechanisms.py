@@ -2,7 +2,7 @@
 """Worth of each step of a governor: one removed at a time, all else as it is."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 
 from cpuidle_lab.base.progress import Meter
@@ -158,18 +158,19 @@ def measure(
 
     Args:
         section: gets a table, a verdict and data; nothing where no steps are listed.
-        subject: the governor that is judged; with tunables nothing is removed.
+        subject: the governor that is judged, with its tunables.
         streams: the suite and the corpus.
         machines: the state tables, by name; changes of regime are tried on the first.
         memo: where figures are kept.
         meter: shows progress.
         in_lab: what runs there.
     """
-    steps = listed(subject)
+    whole = parse(subject, False)[0]
+    name = whole.governor.spec
+    steps = listed(name)
     if not steps:
         return
-    whole = parse(subject, False)[0]
-    parts = [without(subject, step) for step in steps]
+    parts = [replace(without(name, step), settings=whole.settings) for step in steps]
     governors = [whole, *parts]
     jobs = [(s, who, AS_TOLD) for who in governors for s in streams]
     figures = iter(play_all(jobs, memo, meter, "Removing steps"))

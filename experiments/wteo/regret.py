@@ -154,9 +154,9 @@ def cases_of(
     ]
 
 
-def candidates(subject: str) -> list[Candidate]:
-    """Return who is played: the subject, menu_ng, mainline's two and bayes."""
-    wanted = ",".join(dict.fromkeys((subject, "menu_ng")))
+def candidates(subjects: Sequence[str]) -> list[Candidate]:
+    """Return who is played: the subjects, menu_ng, mainline's two and bayes."""
+    wanted = ",".join(dict.fromkeys((*subjects, "menu_ng")))
     return [one for one in parse(wanted, True) if one.governor.spec != "oracle"]
 
 
@@ -206,16 +206,17 @@ def _harm(violations: Sequence[Sequence[Cell]], subject: str) -> Table:
     shown = violations[:_LISTED]
     left = len(violations) - len(shown)
     note = f"and {left} more, in --json" if left else ""
-    return Table("Streams on which a limit is exceeded", heads, shown, 1, note)
+    title = f"Streams on which {subject} exceeds a limit"
+    return Table(title, heads, shown, 1, note)
 
 
-def _plots(cases: Sequence[Comparison], subject: str) -> list[Plot]:
+def _plots(cases: Sequence[Comparison], subjects: Sequence[str]) -> list[Plot]:
     found = []
     for group, table, streams in grouped([one.stream for one in cases]):
         mine = [one for one in cases if one.stream in streams]
         lines = [
             Line(label, [(max(one.of[label].regret, 0.01), n) for n, one in enumerate(mine)], False)
-            for label in (subject, *MAINLINE, BAYES)
+            for label in (*subjects, *MAINLINE, BAYES)
         ]
         names = [one.stream.name for one in mine]
         title = f"Regret on each stream, {table if group == SYNTH else 'corpus'}"
@@ -224,41 +225,52 @@ def _plots(cases: Sequence[Comparison], subject: str) -> list[Plot]:
     return found
 
 
-def _judge(
-    section: Section, rows: Sequence[Row], cases: Sequence[Comparison], subject: str
-) -> None:
+def _judge_gap(section: Section, rows: Sequence[Row]) -> None:
     for row in rows:
         for name, share in (("by mean", row.by_mean), ("by stream", row.by_stream)):
             if share is not None and row.group == SYNTH:
                 promise = f"{row.table}: {GAP_SHARE:.0f} % of the gap closed, {name}"
                 section.verdicts.append(verdict(share >= GAP_SHARE, promise, f"{share:.1f} %"))
+
+
+def _judge_harm(section: Section, cases: Sequence[Comparison], subject: str) -> None:
     harmed = [one for one in cases if one.harm(subject) > HARM_POINTS]
     late = [one for one in cases if one.late_us(subject) > _SAME_US]
     worst = max(cases, key=lambda one: one.harm(subject))
-    promise = f"at most {HARM_POINTS:.0f} points above the better mainline governor on each stream"
+    promise = (
+        f"{subject}: at most {HARM_POINTS:.0f} points above the better mainline governor on each "
+        "stream"
+    )
     figures = (
         f"{len(harmed)} of {len(cases)} streams exceed it, worst {worst.harm(subject):+.1f} "
         f"({worst.stream.table}, {worst.stream.name})"
     )
     section.verdicts.append(verdict(not harmed, promise, figures))
-    promise = "p99 of the wake-up latency at most that of the worse mainline governor"
+    promise = f"{subject}: p99 of the exit latency at most that of the worse mainline governor"
     figures = f"{len(late)} of {len(cases)} streams exceed it"
     section.verdicts.append(verdict(not late, promise, figures))
 
 
 def _section(
-    part: str, title: str, subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter
-) -> tuple[Section, list[Comparison]]:
-    governors = candidates(subject)
+    part: str, title: str, subjects: Sequence[str], streams: Sequence[Stream], memo: Memo,
+    meter: Meter,
+) -> tuple[Section, list[Comparison]]:  # fmt: skip
+    subject = subjects[0]
+    governors = candidates(subjects)
     cases = cases_of(streams, governors, memo, meter)
     rows = []
     for group, table, mine in grouped(streams):
         rows.append(row_of(group, table, [one for one in cases if one.stream in mine], subject))
-    violations = _violations(cases, subject)
+    violations = {one: _violations(cases, one) for one in subjects}
     section = Section(part, title)
-    _judge(section, rows, cases, subject)
+    _judge_gap(section, rows)
+    for one in subjects:
+        _judge_harm(section, cases, one)
     labels = [one.label for one in governors]
-    section.tables += [_means(rows, labels, subject), _harm(violations, subject)]
+    section.tables += [
+        _means(rows, labels, subject),
+        *(_harm(found, one) for one, found in violations.items()),
+    ]
     lost = sorted(cases, key=lambda one: -one.harm(subject))[:_EXPLAINED]
     section.tables.append(worst_decisions.table([one.stream for one in lost], governors[0]))
     section.data = {
@@ -270,8 +282,8 @@ def _section(
                 "table": one.stream.table,
                 "stream": one.stream.name,
                 "floor": one.stream.floor,
-                "harm": one.harm(subject),
-                "late_us": one.late_us(subject),
+                "harm": {label: one.harm(label) for label in subjects},
+                "late_us": {label: one.late_us(label) for label in subjects},
                 "governors": {label: as_json(figures) for label, figures in one.of.items()},
             }
             for one in cases
@@ -280,20 +292,25 @@ def _section(
     return section, cases
 
 
-def measure(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -> Section:
+def measure(
+    subjects: Sequence[str], streams: Sequence[Stream], memo: Memo, meter: Meter
+) -> Section:
     """Measure targets 1 and 2.
 
     Args:
-        subject: the governor that is judged, with its tunables as of compare.spec.
+        subjects: the governor that is judged, with its tunables as of compare.spec; others that
+            are to do no harm either.
         streams: the suite and the corpus.
         memo: where figures are kept.
         meter: shows progress.
     """
-    section, cases = _section(PART, TITLE, subject, streams, memo, meter)
-    section.plots += _plots(cases, subject)
+    section, cases = _section(PART, TITLE, subjects, streams, memo, meter)
+    section.plots += _plots(cases, subjects)
     return section
 
 
-def measure_unseen(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -> Section:
+def measure_unseen(
+    subjects: Sequence[str], streams: Sequence[Stream], memo: Memo, meter: Meter
+) -> Section:
     """Measure the same on variations of the streams; otherwise as measure()."""
-    return _section(UNSEEN, UNSEEN_TITLE, subject, streams, memo, meter)[0]
+    return _section(UNSEEN, UNSEEN_TITLE, subjects, streams, memo, meter)[0]

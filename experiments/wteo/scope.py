@@ -191,6 +191,11 @@ class Scope:
         return corpus(self.folder)
 
     @property
+    def subjects(self) -> tuple[str, ...]:
+        """The governor with no regard to latency, and as it is where that differs."""
+        return tuple(dict.fromkeys((front.energy_alone(self.subject), self.subject)))
+
+    @property
     def chosen(self) -> list[lab_programs.Program]:
         """The programs in the lab."""
         return [program for program in lab_programs.PROGRAMS if program.name in self.programs]
@@ -198,19 +203,21 @@ class Scope:
 
 def _regret(scope: Scope, memo: Memo, meter: Meter) -> Section:
     streams = [*scope.suite, *scope.corpus]
-    return regret.measure(scope.subject, streams, memo, meter)
+    return regret.measure(scope.subjects, streams, memo, meter)
 
 
 def _learning(scope: Scope, memo: Memo, meter: Meter) -> Section:
     machines = {name: state_tables.find(name, HZ) for name in scope.machines}
-    return learning.measure(scope.subject, scope.suite, machines, scope.sizes.learning, memo, meter)
+    return learning.measure(
+        scope.subjects[0], scope.suite, machines, scope.sizes.learning, memo, meter
+    )
 
 
 def _unseen(scope: Scope, memo: Memo, meter: Meter) -> Section:
     count = min(scope.sizes.unseen, scope.sizes.intervals)
     wanted = laws(scope.streams, scope.sizes.variations)
     streams = suite(scope.machines, count, wanted, tick_stopped=scope.tick_stopped)
-    return regret.measure_unseen(scope.subject, streams, memo, meter)
+    return regret.measure_unseen(scope.subjects, streams, memo, meter)
 
 
 def _front(scope: Scope, memo: Memo, meter: Meter) -> Section:
@@ -219,19 +226,19 @@ def _front(scope: Scope, memo: Memo, meter: Meter) -> Section:
 
 def _robust(scope: Scope, memo: Memo, meter: Meter) -> Section:
     count = min(scope.sizes.odd, scope.sizes.intervals)
-    return robust.measure(scope.subject, scope.machines, scope.streams, count, memo, meter)
+    return robust.measure(scope.subjects[0], scope.machines, scope.streams, count, memo, meter)
 
 
 def _machines(scope: Scope, memo: Memo, meter: Meter) -> Section:
     count = min(scope.sizes.odd, scope.sizes.intervals)
-    return every_machine.measure(scope.subject, scope.streams, count, memo, meter)
+    return every_machine.measure(scope.subjects, scope.streams, count, memo, meter)
 
 
 def _ablation(scope: Scope, memo: Memo, meter: Meter) -> Section:
     machines = {name: state_tables.find(name, HZ) for name in scope.machines}
     in_lab = steps_lab.InLab(scope.chosen, scope.sizes.steps, scope.lab)
     streams = [*scope.suite, *scope.corpus]
-    return ablation.measure(scope.subject, streams, machines, memo, meter, in_lab)
+    return ablation.measure(scope.subjects[0], streams, machines, memo, meter, in_lab)
 
 
 def _cost(scope: Scope, memo: Memo, meter: Meter) -> Section:

@@ -138,7 +138,7 @@ def measure(
     name = whole.governor.name
     labels = [f"{name} without {step.name}" for step in steps]
     others = [
-        Candidate(label, replace(whole.governor, spec=alias(name, number)))
+        Candidate(label, replace(whole.governor, spec=alias(name, number)), whole.settings)
         for number, label in enumerate(labels)
     ]
     added = changes(name, steps)
