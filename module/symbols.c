@@ -4,9 +4,12 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/bpf.h>
 #include <linux/err.h>
 #include <linux/kprobes.h>
 #include <linux/module.h>
+#include <linux/pid.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 
 #include "compat/compat.h"
@@ -77,6 +80,24 @@ DEFINE_STATIC_CALL(cil_pidfd_get_pid, cil_stub_pidfd_get_pid);
 DEFINE_STATIC_CALL(cil_idle_cpu, cil_stub_idle_cpu);
 DEFINE_STATIC_CALL(cil_kfunc_addr, cil_stub_kfunc_addr);
 DEFINE_STATIC_CALL(cil_lookup, cil_stub_lookup);
+
+/*
+ * A static call is aimed at an address, which has no type. So a kernel whose
+ * header declares the function otherwise does not build. No header of modules
+ * declares cpuidle_switch_governor().
+ */
+#define SAME_TYPE(stub, function)					\
+	static_assert(__same_type(stub, function),			\
+		      "this kernel has another " #function "()")
+
+SAME_TYPE(cil_stub_latency_req, cpuidle_governor_latency_req);
+SAME_TYPE(cil_stub_sleep_length, tick_nohz_get_sleep_length);
+SAME_TYPE(cil_stub_tick_stopped, tick_nohz_tick_stopped);
+SAME_TYPE(cil_stub_got_tick, tick_nohz_idle_got_tick);
+SAME_TYPE(cil_stub_register, cpuidle_register_governor);
+SAME_TYPE(cil_stub_pidfd_get_pid, pidfd_get_pid);
+SAME_TYPE(cil_stub_idle_cpu, idle_cpu);
+SAME_TYPE(cil_stub_kfunc_addr, bpf_get_kfunc_addr);
 
 struct cil_kernel cil_kernel;
 
