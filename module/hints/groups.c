@@ -24,7 +24,8 @@
 u32 cil_groups_used;
 u32 cil_groups_epoch;
 
-DEFINE_PER_CPU(struct cil_group_found, cil_group_founds[CIL_GROUP_FOUNDS]);
+/* Of each CPU CIL_GROUP_FOUNDS. All modules share 8 KB of static per-CPU data. */
+struct cil_group_found __percpu *cil_group_founds;
 
 /* Changed with cil_hints_lock held, read under RCU. */
 static DEFINE_HASHTABLE(groups, 10);
@@ -253,6 +254,19 @@ void cil_groups_count(u32 *users)
 }
 
 /**
+ * cil_groups_init() - get memory for what each CPU remembers of groups
+ *
+ * Context: process, may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int cil_groups_init(void)
+{
+	cil_group_founds = __alloc_percpu(CIL_GROUP_FOUNDS * sizeof(*cil_group_founds),
+					  __alignof__(*cil_group_founds));
+	return cil_group_founds ? 0 : -ENOMEM;
+}
+
+/**
  * cil_groups_exit() - forget all groups
  *
  * Context: process, may sleep; no probe is attached, no value can be set.
@@ -268,4 +282,5 @@ void cil_groups_exit(void)
 		cil_group_unlink(group);
 	cil_groups_release(unlinked_last);
 	rt_mutex_unlock(&cil_hints_lock);
+	free_percpu(cil_group_founds);
 }

@@ -66,7 +66,7 @@ struct cil_group_found {
 #define CIL_GROUP_FOUNDS	32
 
 /* Its own CPU's alone, with interrupts off. */
-DECLARE_PER_CPU(struct cil_group_found, cil_group_founds[CIL_GROUP_FOUNDS]);
+extern struct cil_group_found __percpu *cil_group_founds;
 
 const struct cil_group_value *cil_group_find(struct cgroup *cgroup);
 const struct cil_group_value *cil_group_remember(struct cgroup *cgroup,
@@ -80,6 +80,7 @@ u64 cil_groups_publish(void);
 void cil_groups_release(u64 last);
 void cil_group_removed(const struct cgroup *cgroup);
 void cil_groups_count(u32 *users);
+int cil_groups_init(void);
 void cil_groups_exit(void);
 
 /**
@@ -108,7 +109,7 @@ static inline struct cgroup *cil_group_cgroup_of(const struct task_struct *task)
 
 static inline struct cil_group_found *cil_group_found(u64 id)
 {
-	return this_cpu_ptr(&cil_group_founds[id % CIL_GROUP_FOUNDS]);
+	return this_cpu_ptr(cil_group_founds) + id % CIL_GROUP_FOUNDS;
 }
 
 /**

@@ -61,9 +61,12 @@ int cil_hints_init(void)
 
 	if (ret)
 		return ret;
-	ret = cil_placement_init();
+	ret = cil_groups_init();
 	if (ret)
 		goto err_levels;
+	ret = cil_placement_init();
+	if (ret)
+		goto err_groups;
 	cil_job_init(hints_job);
 	cil_probes_init();
 	ret = cpuhp_setup_state_nocalls(CPUHP_BP_PREPARE_DYN, "cpuidle_lab:hints",
@@ -76,6 +79,8 @@ int cil_hints_init(void)
 
 err_placement:
 	cil_placement_exit();
+err_groups:
+	cil_groups_exit();
 err_levels:
 	cil_levels_exit();
 	return ret;

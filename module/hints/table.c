@@ -32,8 +32,8 @@ void cil_hint_trace(const struct cil_hint *hint, u8 what)
 	s64 limit_ns = hint->level == CIL_LEVEL_NONE ?
 		       CIL_HINT_NONE : cil_level_limit(hint->level);
 
-	trace_hint(hint->task, limit_ns, hint->cpu, what, hint->request.kind,
-		   hint->request.value);
+	trace_cil_hint(hint->task, limit_ns, hint->cpu, what, hint->request.kind,
+		       hint->request.value);
 }
 
 /**
