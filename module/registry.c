@@ -118,6 +118,19 @@ static int add_governor(struct cil_governor *governor)
 	return register_governor(governor);
 }
 
+/*
+ * A governor that cpuidle.governor= names on the kernel's command line is in use
+ * from its registration on. Else to load the module changes no governor.
+ */
+static void tell_chosen(void)
+{
+	cpuidle_pause_and_lock();
+	if (*cil_kernel.curr && cil_governor_of(*cil_kernel.curr))
+		pr_info("governor %s is in use: cpuidle.governor= wants it\n",
+			(*cil_kernel.curr)->name);
+	cpuidle_resume_and_unlock();
+}
+
 /**
  * cil_registry_add() - register all our governors
  *
@@ -146,5 +159,7 @@ int cil_registry_add(void)
 		ret = add_governor(&cil_gate);
 	if (ret)
 		cil_registry_remove();
+	else
+		tell_chosen();
 	return ret;
 }

@@ -78,6 +78,24 @@ def test_loading_changes_nothing_but_the_list(kernel: str, tmp_path: Path) -> No
     assert said["after.list"] == said["before.list"]
     assert said["after.current"] == "menu"
     assert said["taint.loaded"] == said["taint.before"]  # the emulator tainted already: O and E
+
+
+def test_a_governor_of_the_command_line_is_used(tmp_path: Path) -> None:
+    result = guest(
+        tmp_path,
+        """
+        load cpuidle_emul machine=skx
+        load cpuidle_lab
+        echo "loaded: $(cat $cpuidle/current_governor)"
+        rmmod cpuidle_lab 2>&1 | grep -q "in use" || fail "rmmod under wteo"
+        governor menu
+        rmmod cpuidle_lab
+        """,
+        options=("cpuidle.governor=wteo",),
+    )
+    assert answers(result)["loaded"] == "wteo"
+    assert "governor wteo is in use: cpuidle.governor= wants it" in result.dmesg
+    assert complaints(result) == []
     assert complaints(result) == []
 
 
@@ -201,7 +219,7 @@ def test_suspend_is_no_idle_period(kernel: str, tmp_path: Path) -> None:
         usleep 500000
         time_us() { cat /sys/devices/system/cpu/cpu0/cpuidle/state3/time; }
         begun=$(time_us)
-        trace_start 16 cpuidle_lab:outcome
+        trace_start 16 cpuidle_lab:cil_outcome
         for i in 1 2 3; do suspend || fail "no suspend: $(dmesg | tail -n 1)"; usleep 100000; done
         trace-cmd stop
         echo "slept: $(($(time_us) - begun))"
