@@ -54,6 +54,9 @@ struct idle_cpu {
 	bool open;
 };
 
+/* Of the events of the module. */
+#define PREFIX "cil_"
+
 enum idle_event { CPU_IDLE, DECISION, OUTCOME, CONFIG, EVENTS };
 
 /* Fields, by event; the order is that of the enumerations below. */
@@ -68,10 +71,10 @@ static const struct {
 	const char *fields[FIELDS];
 } wanted[EVENTS] = {
 	[CPU_IDLE] = { "power", "cpu_idle", { "state" } },
-	[DECISION] = { "cpuidle_lab", "decision",
+	[DECISION] = { "cpuidle_lab", "cil_decision",
 		       { "seq", "latency_req_ns", "hint_ns", "disabled" } },
-	[OUTCOME] = { "cpuidle_lab", "outcome", { "seq", "residency_ns", "kind", "index" } },
-	[CONFIG] = { "cpuidle_lab", "config",
+	[OUTCOME] = { "cpuidle_lab", "cil_outcome", { "seq", "residency_ns", "kind", "index" } },
+	[CONFIG] = { "cpuidle_lab", "cil_config",
 		     { "states", "exit_latency_ns", "target_residency_ns", "power_mw" } },
 };
 
@@ -451,10 +454,13 @@ static const kshark_plugin_event_handler_func handlers[EVENTS] = {
 /* Find an event and its fields; -1 where one is missing. */
 static int find_event(struct idle_events *events, enum idle_event number)
 {
-	struct tep_event *event = tep_find_event_by_name(events->tep, wanted[number].system,
-							 wanted[number].name);
+	const char *system = wanted[number].system, *name = wanted[number].name;
+	struct tep_event *event = tep_find_event_by_name(events->tep, system, name);
 	int i;
 
+	/* Events of the module had no prefix once. */
+	if (!event && !strncmp(name, PREFIX, strlen(PREFIX)))
+		event = tep_find_event_by_name(events->tep, system, name + strlen(PREFIX));
 	if (!event)
 		return -1;
 	for (i = 0; i < FIELDS && wanted[number].fields[i]; i++) {

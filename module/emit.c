@@ -63,10 +63,10 @@ static noinline void emit_config(const struct cil_cpu *cpu,
 	join_names(cpu, names, sizeof(names));
 	join_table(cpu, table, sizeof(table));
 	cil_tunables_format(cpu->own, set, tunables, sizeof(tunables));
-	trace_config(cpu->record.seq, cpu->record.governor, set->generation,
-		     &cpu->machine, names, table,
-		     base_name(cpu, program, sizeof(program)), tunables,
-		     init_utsname()->release);
+	trace_cil_config(cpu->record.seq, cpu->record.governor, set->generation,
+			 &cpu->machine, names, table,
+			 base_name(cpu, program, sizeof(program)), tunables,
+			 init_utsname()->release);
 }
 
 /* The state of a program in BPF is read from the program. */
@@ -79,8 +79,8 @@ static noinline void emit_program_state(const struct cil_cpu *cpu)
 	for (offset = 0; offset < total; offset += size) {
 		size = min_t(u32, total - offset, CIL_STATE_CHUNK);
 		cil_bpf_read_state(cpu->state, offset, chunk, size);
-		trace_state(cpu->record.seq, cpu->record.governor, offset, total,
-			    (const u8 *)chunk, size);
+		trace_cil_state(cpu->record.seq, cpu->record.governor, offset, total,
+				(const u8 *)chunk, size);
 	}
 }
 
@@ -90,16 +90,16 @@ static void emit_state(const struct cil_cpu *cpu)
 	const u8 *data = cpu->state;
 	u32 offset;
 
-	if (!trace_state_enabled())
+	if (!trace_cil_state_enabled())
 		return;
 	if (cil_bpf_decides(cpu->own)) {
 		emit_program_state(cpu);
 		return;
 	}
 	for (offset = 0; offset < total; offset += CIL_STATE_CHUNK)
-		trace_state(cpu->record.seq, cpu->record.governor, offset, total,
-			    data + offset, min_t(u32, total - offset,
-						 CIL_STATE_CHUNK));
+		trace_cil_state(cpu->record.seq, cpu->record.governor, offset, total,
+				data + offset, min_t(u32, total - offset,
+						     CIL_STATE_CHUNK));
 }
 
 /**
@@ -148,7 +148,7 @@ void __cil_emit_decision(struct cil_cpu *cpu)
 	cpu->switches = switches;
 	cil_timers_read(r);
 	r->state_name = cpu->names[r->decision.index];
-	trace_decision(r);
+	trace_cil_decision(r);
 }
 
 /**
@@ -164,13 +164,13 @@ void __cil_emit_outcome(struct cil_cpu *cpu)
 	int row;
 
 	r->state_name = cpu->names[r->outcome.index];
-	trace_outcome(r);
+	trace_cil_outcome(r);
 
-	if (!trace_weights_enabled() || r->kind != CIL_OUTCOME_ENTERED ||
+	if (!trace_cil_weights_enabled() || r->kind != CIL_OUTCOME_ENTERED ||
 	    !cpu->own || !cpu->own->policy->row_learned)
 		return;
 	row = cpu->own->policy->row_learned(cpu->state, &cpu->machine, weights);
 	if (row >= 0)
-		trace_weights(r->seq, r->governor, row,
-			      cpu->machine.state_count, weights);
+		trace_cil_weights(r->seq, r->governor, row,
+				  cpu->machine.state_count, weights);
 }

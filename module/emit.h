@@ -15,19 +15,19 @@ void __cil_emit_outcome(struct cil_cpu *cpu);
 static inline void cil_emit_checkpoint(struct cil_cpu *cpu,
 				       const struct cil_tunable_set *set)
 {
-	if (trace_decision_enabled())
+	if (trace_cil_decision_enabled())
 		__cil_emit_checkpoint(cpu, set);
 }
 
 static inline void cil_emit_decision(struct cil_cpu *cpu)
 {
-	if (trace_decision_enabled())
+	if (trace_cil_decision_enabled())
 		__cil_emit_decision(cpu);
 }
 
 static inline void cil_emit_outcome(struct cil_cpu *cpu)
 {
-	if (trace_outcome_enabled() || trace_weights_enabled())
+	if (trace_cil_outcome_enabled() || trace_cil_weights_enabled())
 		__cil_emit_outcome(cpu);
 }
 

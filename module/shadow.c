@@ -197,9 +197,9 @@ static u8 decide_one(const struct cil_cpu *cpu, const struct cil_shadow *shadow,
 	policy->select(state, &cpu->machine, set->value, &query, &decision);
 	if (unlikely(decision.index >= cpu->machine.state_count))
 		decision.index = 0;
-	trace_shadow(r->seq, set->generation, shadow->governor->id,
-		     (fresh ? CIL_SHADOW_FRESH : 0) |
-		     (query.asked ? CIL_DECISION_ASKED : 0), &decision);
+	trace_cil_shadow(r->seq, set->generation, shadow->governor->id,
+			 (fresh ? CIL_SHADOW_FRESH : 0) |
+			 (query.asked ? CIL_DECISION_ASKED : 0), &decision);
 	return decision.index;
 }
 

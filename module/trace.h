@@ -51,7 +51,7 @@ void cil_trace_unreg(void);
 #define cil_show_governor(value) __print_symbolic(value,		\
 	CIL_MODULE_GOVERNORS(cil_governor_pair) { CIL_GATE_NUMBER, "gate" })
 
-TRACE_EVENT_FN(decision,
+TRACE_EVENT_FN(cil_decision,
 	TP_PROTO(const struct cil_record *r),
 	TP_ARGS(r),
 
@@ -117,7 +117,7 @@ TRACE_EVENT_FN(decision,
 	cil_trace_reg, cil_trace_unreg
 );
 
-TRACE_EVENT(outcome,
+TRACE_EVENT(cil_outcome,
 	TP_PROTO(const struct cil_record *r),
 	TP_ARGS(r),
 
@@ -156,7 +156,7 @@ TRACE_EVENT(outcome,
 		  __entry->now_ns)
 );
 
-TRACE_EVENT(shadow,
+TRACE_EVENT(cil_shadow,
 	TP_PROTO(u64 seq, u32 generation, unsigned int governor,
 		 unsigned int flags, const struct cil_decision *decision),
 	TP_ARGS(seq, generation, governor, flags, decision),
@@ -193,7 +193,7 @@ TRACE_EVENT(shadow,
 		  __entry->generation)
 );
 
-TRACE_EVENT(weights,
+TRACE_EVENT(cil_weights,
 	TP_PROTO(u64 seq, unsigned int governor, unsigned int row,
 		 unsigned int columns, const u16 *weights),
 	TP_ARGS(seq, governor, row, columns, weights),
@@ -220,7 +220,7 @@ TRACE_EVENT(weights,
 		  __print_array(__entry->weights, CIL_STATE_MAX, 2))
 );
 
-TRACE_EVENT_FN(config,
+TRACE_EVENT_FN(cil_config,
 	TP_PROTO(u64 seq, unsigned int governor, u32 generation,
 		 const struct cil_machine *machine, const char *names,
 		 const char *table, const char *base, const char *tunables,
@@ -282,7 +282,7 @@ TRACE_EVENT_FN(config,
 	cil_trace_reg, cil_trace_unreg
 );
 
-TRACE_EVENT_FN(state,
+TRACE_EVENT_FN(cil_state,
 	TP_PROTO(u64 seq, unsigned int governor, u32 offset, u32 total,
 		 const u8 *data, u32 size),
 	TP_ARGS(seq, governor, offset, total, data, size),
@@ -312,7 +312,7 @@ TRACE_EVENT_FN(state,
 	cil_trace_reg, cil_trace_unreg
 );
 
-TRACE_EVENT(tunable,
+TRACE_EVENT(cil_tunable,
 	TP_PROTO(unsigned int governor, const char *name, const char *value,
 		 u32 generation),
 	TP_ARGS(governor, name, value, generation),
@@ -336,7 +336,7 @@ TRACE_EVENT(tunable,
 		  __get_str(value), __entry->generation)
 );
 
-TRACE_EVENT(hint,
+TRACE_EVENT(cil_hint,
 	TP_PROTO(const struct task_struct *task, s64 limit_ns, int cpu, u8 what,
 		 u8 kind, s8 value),
 	TP_ARGS(task, limit_ns, cpu, what, kind, value),

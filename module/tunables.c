@@ -80,7 +80,7 @@ static void trace_value(const struct cil_governor *governor, u32 n, u32 value,
 	char text[32];
 
 	print_value(t, value, text, sizeof(text));
-	trace_tunable(governor->id, t->name, text, of_generation);
+	trace_cil_tunable(governor->id, t->name, text, of_generation);
 }
 
 /* Before the module has started there is nothing to publish. */
@@ -275,7 +275,7 @@ void cil_tunables_trace(const struct cil_governor *governor,
 {
 	u32 n;
 
-	if (!trace_tunable_enabled())
+	if (!trace_cil_tunable_enabled())
 		return;
 	for (n = 0; n < tunable_count(governor); n++)
 		trace_value(governor, n, set->value[n], set->generation);

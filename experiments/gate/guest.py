@@ -162,8 +162,8 @@ record() {{
 	say "$name"
 	pidof postgres >/results/$name.others || true
 	[ -z "$hint" ] || [ -z "$server" ] || latnice $hint -p "$server" || fail "no hint for $server"
-	trace-cmd start -b 8192 -e cpuidle_lab:config -e cpuidle_lab:decision -f "$only" \\
-		-e cpuidle_lab:outcome -f "$only" >/dev/null || fail "tracing did not start"
+	trace-cmd start -b 8192 -e cpuidle_lab:cil_config -e cpuidle_lab:cil_decision -f "$only" \\
+		-e cpuidle_lab:cil_outcome -f "$only" >/dev/null || fail "tracing did not start"
 	echo >$wakes/trace
 	cat $account >/results/$name.before
 	${{hint:+latnice $hint}} "$@" >/results/$name.out 2>&1 &

@@ -51,7 +51,7 @@ _TRACE_MIB = 6
 
 # Events that tell the regret, and no more: `weights`, which one governor has, costs time of its
 # programs.
-_EVENTS = tuple(f"{OUR_EVENTS}:{name}" for name in ("config", "state", "decision", "outcome"))
+_EVENTS = tuple(f"{OUR_EVENTS}:cil_{name}" for name in ("config", "state", "decision", "outcome"))
 
 
 @dataclass(frozen=True)

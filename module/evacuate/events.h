@@ -31,7 +31,7 @@ TRACE_DEFINE_ENUM(EVACUATE_REASON_SOFTIRQ);
 TRACE_DEFINE_ENUM(EVACUATE_REASON_THROTTLE);
 TRACE_DEFINE_ENUM(EVACUATE_REASON_INJECTION);
 
-TRACE_EVENT(evacuation,
+TRACE_EVENT(cil_evacuation,
 	TP_PROTO(u32 online, const char *cpus),
 	TP_ARGS(online, cpus),
 
@@ -48,7 +48,7 @@ TRACE_EVENT(evacuation,
 	TP_printk("online=%u evacuated=%s", __entry->online, __get_str(cpus))
 );
 
-TRACE_EVENT(forced_idle,
+TRACE_EVENT(cil_forced_idle,
 	TP_PROTO(u64 limit_ns, u64 length_ns, const struct evacuate_seen *seen),
 	TP_ARGS(limit_ns, length_ns, seen),
 
@@ -73,7 +73,7 @@ TRACE_EVENT(forced_idle,
 		  __entry->lost_ns, __entry->waiting)
 );
 
-TRACE_EVENT(evacuate_back_off,
+TRACE_EVENT(cil_evacuate_back_off,
 	TP_PROTO(const struct evacuate_step *step, pid_t pid, const char *comm),
 	TP_ARGS(step, pid, comm),
 

@@ -181,7 +181,7 @@ static void holder_look(struct cil_holder *holder, struct evacuate_seen *seen)
 	holder->slice_ns = 0;
 	holder->lost_ns = 0;
 	if (seen->held_ns)
-		trace_forced_idle(holder->limit_ns, holder->length_ns, seen);
+		trace_cil_forced_idle(holder->limit_ns, holder->length_ns, seen);
 }
 
 static u64 waited_ns(void)
@@ -280,7 +280,7 @@ static void holder_decide(struct cil_holder *holder)
 		return;
 	}
 	WRITE_ONCE(holder->reasons[step.reason], holder->reasons[step.reason] + 1);
-	trace_evacuate_back_off(&step, pid, comm);
+	trace_cil_evacuate_back_off(&step, pid, comm);
 	holder_rest(holder, step.length_ns);
 }
 

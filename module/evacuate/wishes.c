@@ -97,7 +97,7 @@ static void wishes_update(unsigned int leaving)
 	cpumask_copy(&evacuated_cpus, &chosen);
 	scnprintf(event_text, sizeof(event_text), "%*pbl",
 		  cpumask_pr_args(&evacuated_cpus));
-	trace_evacuation(num_online_cpus(), event_text);
+	trace_cil_evacuation(num_online_cpus(), event_text);
 	cil_holders_set(&evacuated_cpus);
 }
 

@@ -153,7 +153,7 @@ governor menu
 # It is held, let go, and held again.
 set_pct 100
 usleep 300000
-trace_start 2 cpuidle_lab:evacuation cpuidle_lab:forced_idle
+trace_start 2 cpuidle_lab:cil_evacuation cpuidle_lab:cil_forced_idle
 set_pct 50
 usleep 200000
 trace_stop again.dat
@@ -161,7 +161,7 @@ trace-cmd report -i /results/again.dat >/results/again
 """
 
 HELD = """
-trace_start 8 cpuidle_lab:evacuation cpuidle_lab:forced_idle cpuidle_lab:evacuate_back_off \\
+trace_start 8 cpuidle_lab:cil_evacuation cpuidle_lab:cil_forced_idle cpuidle_lab:cil_evacuate_back_off \\
     power:cpu_idle
 set_pct 100
 set_pct 50
@@ -189,7 +189,7 @@ echo 1000000 >$e/evacuate_latency_us
 governor menu
 usleep 200000
 # Work that can run nowhere else has the CPU.
-trace_start 4 cpuidle_lab:evacuate_back_off
+trace_start 4 cpuidle_lab:cil_evacuate_back_off
 echo "pinned: $(records -t 1 -S 2 -w 1000 -c 3)"
 trace_stop pinned.dat
 trace-cmd report -i /results/pinned.dat >/results/pinned

@@ -156,7 +156,7 @@ def test_no_file_is_missed_and_nothing_reported() -> None:
         "/sys/kernel/debug/cpuidle_emul/energy",
         "/sys/module/cpuidle_lab/parameters/wteo",
         "/sys/devices/virtual/powercap/cpuidle-emul/cpuidle-emul:0/energy_uj",
-        "/sys/kernel/tracing/events/cpuidle_lab/decision/filter",
+        "/sys/kernel/tracing/events/cpuidle_lab/cil_decision/filter",
         "/dev/cpuidle_latency",
     ]
     assert [name for name in names if name not in touched] == []

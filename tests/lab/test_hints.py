@@ -344,7 +344,7 @@ awk '/^vol/ { print "switches: " $2 }' /proc/$moved/status
 # When all sleep, the decisions of their CPU are limited by the members alone.
 kill -USR1 $moved
 hint_ns() {
-    trace_start 4 cpuidle_lab:decision
+    trace_start 4 cpuidle_lab:cil_decision
     usleep 300000
     trace-cmd stop
     sed -n 's/.*\\[001\\].*decision: .* hint_ns=\\([-0-9]*\\) .*/\\1/p' $tracing/trace |
@@ -387,12 +387,12 @@ def test_what_a_value_allows(tmp_path: Path) -> None:
         tmp_path,
         """
         governor gate
-        trace_start 8 cpuidle_lab:decision
+        trace_start 8 cpuidle_lab:cil_decision
         # seen WHAT: how the decisions of CPU 1 during a tenth of a second were limited.
         seen() {
             usleep 50000
             trace-cmd reset >/dev/null
-            trace-cmd start -e cpuidle_lab:decision >/dev/null
+            trace-cmd start -e cpuidle_lab:cil_decision >/dev/null
             usleep 100000
             trace-cmd stop
             echo "$1: $(grep '\\[001\\].*decision: ' $tracing/trace |
@@ -559,7 +559,7 @@ def test_a_late_timer_is_what_ends_the_gate(tmp_path: Path) -> None:
         echo 0 >$knobs/gate/linger_max_ms
         governor gate
         taskset -pc 0 $$ >/dev/null
-        trace_start 8 cpuidle_lab:decision cpuidle_lab:outcome
+        trace_start 8 cpuidle_lab:cil_decision cpuidle_lab:cil_outcome
         for i in $(seq 20); do
             taskset -c 1 hint -15 run sleep 0.5
         done

@@ -355,7 +355,7 @@ def test_no_trace(tmp_path: Path) -> None:
     trace = Trace()
     add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
     trace._records[0].pop(0)
-    refuse_trace(trace.write(path), "cpuidle_lab:config")
+    refuse_trace(trace.write(path), "cpuidle_lab:cil_config")
     trace = Trace()
     add(trace, 0, [Decided(seq=1, now=10**9, residency=500)])
     data = trace.write(path).read_bytes()

@@ -235,6 +235,16 @@ def test_impossible_values_do_not_crash_it(tmp_path: Path, host: Host) -> None:
     assert loaded == "loaded 1" and len(bars) >= 40
 
 
+def test_events_without_the_prefix_are_drawn_alike(tmp_path: Path, host: Host) -> None:
+    session = synthetic.Session(cpus=1)
+    session.phase("wteo", "cyclictest", 10_000_000)
+    new = host(session.trace.write(tmp_path / "new.dat"))
+    for event in session.trace.events.values():
+        event.name = event.name.removeprefix("cil_")
+    assert host(session.trace.write(tmp_path / "old.dat")) == new
+    assert len(new[1]) >= 10
+
+
 @pytest.mark.parametrize("event", ["decision", "outcome", "config", "cpu_idle"])
 def test_an_event_without_an_expected_field_is_left_alone(
     tmp_path: Path, host: Host, event: str

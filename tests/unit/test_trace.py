@@ -198,7 +198,7 @@ def test_no_idle_periods(tmp_path: Path) -> None:
 def test_decisions_without_config(tmp_path: Path) -> None:
     trace = Trace()
     period(trace, 1)
-    refused(trace.write(tmp_path / "t.dat"), "cpuidle_lab:config")
+    refused(trace.write(tmp_path / "t.dat"), "cpuidle_lab:cil_config")
 
 
 # A trace of a module with other fields is refused by the name of the field.
@@ -211,7 +211,7 @@ def test_missing_field(tmp_path: Path, event: str, field: str) -> None:
     trace.events[event].fields = [item for item in known if item.name != field]
     trace.events[event].symbols.pop(field, None)
     trace.add(0, 1_000, "cpu_idle", state=0, cpu_id=0)
-    refused(trace.write(tmp_path / "t.dat"), f"cpuidle_lab:{event}", f"'{field}'")
+    refused(trace.write(tmp_path / "t.dat"), f"cpuidle_lab:cil_{event}", f"'{field}'")
 
 
 # Traces that contradict themselves.
@@ -408,7 +408,7 @@ def test_against_trace_cmd(tmp_path: Path) -> None:
         pytest.skip("trace-cmd is not installed")
     tables = tr.load(path).tables
     for name in ("decision", "outcome"):
-        lines = re.findall(rf"\[(\d+)\] .*? {name}: +(.*)", shown.stdout)
+        lines = re.findall(rf"\[(\d+)\] .*? cil_{name}: +(.*)", shown.stdout)
         theirs = [
             {
                 "cpu": int(cpu),
@@ -437,3 +437,17 @@ def test_fuzz_can_fail(tmp_path: Path) -> None:
     findings = fuzz_trace.fuzz(reader, tmp_path, runs=100, seed=1, stop_at_first=True)
     assert findings
     assert "heap-buffer-overflow" in findings[0]
+
+
+def test_events_without_the_prefix_are_read_alike(tmp_path: Path) -> None:
+    """Modules that were built before the events had a prefix recorded them so."""
+    session = Session()
+    session.phase("wteo", "bursts", 100_000_000)
+    new = tr.load(session.trace.write(tmp_path / "new.dat"))
+    for event in session.trace.events.values():
+        event.name = event.name.removeprefix("cil_")
+    old = tr.load(session.trace.write(tmp_path / "old.dat"))
+    assert new.tables["decision"].height > 0
+    for name, table in new.tables.items():
+        assert table.equals(old.tables[name]), name
+    assert new.symbols == old.symbols

@@ -174,7 +174,7 @@ GOVERNORS = {0: "teo_ng", 1: "menu_ng", 2: "wteo", 3: "gate", 4: "bpf"}
 
 
 def events() -> dict[str, Event]:
-    """Return the events of module/trace.h, power:cpu_idle and the trace marker."""
+    """Return the events of module/trace.h by their names without the prefix, and two others."""
     text = (TOP / "module/trace.h").read_text()
     found: dict[str, Event] = {}
     pattern = r"TRACE_EVENT(?:_FN)?\((\w+),.*?TP_STRUCT__entry\((.*?)\n\t\),"
@@ -184,11 +184,12 @@ def events() -> dict[str, Event]:
         symbols = {}
         if "governor" in names:
             symbols["governor"] = GOVERNORS
-        if name == "hint":
+        if name == "cil_hint":
             symbols["what"] = HINTS
         if "reason" in names:
             symbols["reason"] = _reasons()
-        found[name] = Event("cpuidle_lab", name, number, fields, symbols)
+        key = name.removeprefix("cil_")
+        found[key] = Event("cpuidle_lab", name, number, fields, symbols)
     found["cpu_idle"] = Event(
         "power",
         "cpu_idle",

@@ -14,6 +14,9 @@
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 
+/* Of the events of the module. */
+#define PREFIX	"cil_"
+
 #define SAME(name, kind)	{ #name, #name, kind, 0 }
 #define MEMBER(type, member, kind) \
 	{ #member, #member, kind, offsetof(struct type, member) }
@@ -45,17 +48,17 @@
 	DECIDED(left, CIL_U8)
 
 const struct table cil_tables[TABLE_COUNT] = {
-	[TABLE_DECISION] = { "decision", "cpuidle_lab", "decision", {
+	[TABLE_DECISION] = { "decision", "cpuidle_lab", "cil_decision", {
 		DECISION_COLUMNS } },
-	[TABLE_OUTCOME] = { "outcome", "cpuidle_lab", "outcome", {
+	[TABLE_OUTCOME] = { "outcome", "cpuidle_lab", "cil_outcome", {
 		BECAME(seq, CIL_U64), BECAME(now_ns, CIL_U64),
 		BECAME(residency_ns, CIL_U64), BECAME(governor, CIL_U8),
 		BECAME(kind, CIL_U8), BECAME(index, CIL_U8),
 		BECAME(tick, CIL_U8), BECAME(poll_time_limit, CIL_U8) } },
-	[TABLE_WEIGHTS] = { "weights", "cpuidle_lab", "weights", {
+	[TABLE_WEIGHTS] = { "weights", "cpuidle_lab", "cil_weights", {
 		SAME(seq, CIL_U64), SAME(governor, CIL_U8), SAME(row, CIL_U8),
 		SAME(columns, CIL_U8), SAME(weights, CIL_ARRAY) } },
-	[TABLE_CONFIG] = { "config", "cpuidle_lab", "config", {
+	[TABLE_CONFIG] = { "config", "cpuidle_lab", "cil_config", {
 		SAME(seq, CIL_U64), SAME(generation, CIL_U32),
 		{ "machine_cpu", "cpu", CIL_U32, 0 }, SAME(tick_ns, CIL_S64),
 		SAME(governor, CIL_U8), SAME(states, CIL_U8),
@@ -64,18 +67,18 @@ const struct table cil_tables[TABLE_COUNT] = {
 		SAME(power_mw, CIL_ARRAY), SAME(names, CIL_TEXT),
 		SAME(base, CIL_TEXT), SAME(tunables, CIL_TEXT),
 		SAME(kernel, CIL_TEXT) } },
-	[TABLE_STATE] = { "state", "cpuidle_lab", "state", {
+	[TABLE_STATE] = { "state", "cpuidle_lab", "cil_state", {
 		SAME(seq, CIL_U64), SAME(offset, CIL_U32),
 		SAME(total, CIL_U32), SAME(governor, CIL_U8),
 		SAME(data, CIL_BYTES) } },
-	[TABLE_TUNABLE] = { "tunable", "cpuidle_lab", "tunable", {
+	[TABLE_TUNABLE] = { "tunable", "cpuidle_lab", "cil_tunable", {
 		SAME(generation, CIL_U32), SAME(governor, CIL_U8),
 		SAME(name, CIL_TEXT), SAME(value, CIL_TEXT) } },
-	[TABLE_HINT] = { "hint", "cpuidle_lab", "hint", {
+	[TABLE_HINT] = { "hint", "cpuidle_lab", "cil_hint", {
 		SAME(limit_ns, CIL_S64), SAME(pid, CIL_S32),
 		{ "hint_cpu", "cpu", CIL_S32, 0 }, SAME(what, CIL_U8),
 		SAME(comm, CIL_TEXT) } },
-	[TABLE_SHADOW] = { "shadow", "cpuidle_lab", "shadow", {
+	[TABLE_SHADOW] = { "shadow", "cpuidle_lab", "cil_shadow", {
 		SAME(seq, CIL_U64), SAME(generation, CIL_U32),
 		SAME(governor, CIL_U8), SAME(flags, CIL_U8),
 		SAME(index, CIL_U8), SAME(stop_tick, CIL_U8),
@@ -107,7 +110,7 @@ const struct table cil_tables[TABLE_COUNT] = {
 		{ "next_pid", "next_pid", CIL_S32, 0, true } } },
 	[TABLE_TICK_STOP] = { "tick_stop", "timer", "tick_stop", {
 		SAME(success, CIL_S32) } },
-	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "decision", {
+	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "cil_decision", {
 		SAME(flags, CIL_U8) } },
 	[TABLE_ARMED] = { "armed", "timer", "hrtimer_start", {
 		SAME(hrtimer, CIL_U64), SAME(expires, CIL_S64),
@@ -217,13 +220,19 @@ void cil_check_stream(struct reader *r, int error)
 
 /* ---- Formats: from names to places in a record. ---- */
 
-/* The event of a table, in a trace of whatever session where it is a probe's. */
+/*
+ * The event of a table, in a trace of whatever session where it is a probe's.
+ * Those of the module had no prefix once.
+ */
 static struct tep_event *find_event(const struct reader *r,
 				    const struct table *t)
 {
-	bool any = !strcmp(t->system, ANY_SYSTEM);
+	const char *system = strcmp(t->system, ANY_SYSTEM) ? t->system : NULL;
+	struct tep_event *event = tep_find_event_by_name(r->tep, system, t->event);
 
-	return tep_find_event_by_name(r->tep, any ? NULL : t->system, t->event);
+	if (event || strncmp(t->event, PREFIX, strlen(PREFIX)))
+		return event;
+	return tep_find_event_by_name(r->tep, system, t->event + strlen(PREFIX));
 }
 
 static const char *event_label(const struct table *t, char label[64])

@@ -336,7 +336,7 @@ static const char *take_config(struct reader *r,
 	u32 k;
 
 	if (config_number(r, "machine_cpu", record) != r->periods.cpu)
-		return "has a cpuidle_lab:config event of one CPU that tells of another";
+		return "has a cpuidle_lab:cil_config event of one CPU that tells of another";
 	for (k = 0; k < machine.states && k < CIL_STATE_MAX; k++) {
 		machine.exit_latency_ns[k] =
 			config_element(r, "exit_latency_ns", record, k);

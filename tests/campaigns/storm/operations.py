@@ -8,7 +8,7 @@ from random import Random
 OURS = ("teo_ng", "menu_ng", "wteo", "gate")
 KERNELS = ("menu", "teo", "ladder", "haltpoll")
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
-EVENTS = ("decision/enable", "outcome/enable", "hint/enable", "enable")
+EVENTS = ("cil_decision/enable", "cil_outcome/enable", "cil_hint/enable", "enable")
 HINTS = ("none", "-20", "-10", "-3", "0", "7", "19", "20", "-21", "5000ns", "133000ns", "0ns")
 # Some are right for one tunable or the other, some for none.
 ATTACKS = ("threads", "probes", "namespaces", "groups", "limits", "users", "locks")

@@ -74,7 +74,7 @@ hostile() {
 	part "hostile $1"
 	echo 0 >$tracing/events/enable
 	echo >$tracing/trace
-	echo 1 >$tracing/events/cpuidle_lab/decision/enable
+	echo 1 >$tracing/events/cpuidle_lab/cil_decision/enable
 	attach "$1" 2>&1
 	before=$(decisions)
 	afresh bpf
@@ -86,7 +86,7 @@ hostile() {
 	done
 	cat $parameters/bpf_status
 	governor menu
-	echo 0 >$tracing/events/cpuidle_lab/decision/enable
+	echo 0 >$tracing/events/cpuidle_lab/cil_decision/enable
 	echo "longest select: $(longest_select) ms"
 	detach
 }
@@ -94,7 +94,7 @@ hostile() {
 # An event has the time at which select began, and its own, near the end. The two clocks differ by
 # a constant, which the shortest select tells.
 longest_select() {
-	sed -n 's/^.* \([0-9]*\)\.\([0-9]*\): decision: .*now_ns=\([0-9]*\)$/\1\2 \3/p' $tracing/trace |
+	sed -n 's/^.* \([0-9]*\)\.\([0-9]*\): cil_decision: .*now_ns=\([0-9]*\)$/\1\2 \3/p' $tracing/trace |
 		awk '{ ms = ($1 * 1000 - $2) / 1e6 }
 			NR == 1 || ms < least { least = ms }
 			NR == 1 || ms > most { most = ms }

@@ -64,9 +64,9 @@ lose() {
 	usleep 3000
 	echo 1 >$tracing/tracing_on
 	usleep 10000
-	echo 0 >$ours/outcome/enable
+	echo 0 >$ours/cil_outcome/enable
 	usleep 3000
-	echo 1 >$ours/outcome/enable
+	echo 1 >$ours/cil_outcome/enable
 	usleep 10000
 }
 
@@ -131,5 +131,5 @@ storm() {
 	nudge $2
 }
 
-trace_start $BUFFER_MIB cpuidle_lab:decision cpuidle_lab:outcome cpuidle_lab:config \
-	cpuidle_lab:state cpuidle_lab:tunable
+trace_start $BUFFER_MIB cpuidle_lab:cil_decision cpuidle_lab:cil_outcome cpuidle_lab:cil_config \
+	cpuidle_lab:cil_state cpuidle_lab:cil_tunable

@@ -169,7 +169,7 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     for table, part in by_table(trace, decided):
         if table is None:
             raise UserError(
-                f"{trace.path}: no cpuidle_lab:config event tells the idle states of CPU "
+                f"{trace.path}: no cpuidle_lab:cil_config event tells the idle states of CPU "
                 f"{part['cpu'][0]}"
             )
         costs, verdict = judged(trace, part, table)

@@ -471,7 +471,7 @@ def load(path: Path, *, with_state: bool = False, context: Context | None = None
         raise no_idle_periods(path)
     if tables["decision"].height and not tables["config"].height:
         raise UserError(
-            f"{path}: has decisions but no cpuidle_lab:config event, so the idle states are "
+            f"{path}: has decisions but no cpuidle_lab:cil_config event, so the idle states are "
             "unknown; record with -e cpuidle_lab (all of its events)"
         )
     _check_unique(path, tables)

@@ -41,7 +41,7 @@ def _lines(recording: Recording) -> Iterator[str]:
         yield stock_line(recording.stock)
     yield from omissions(recording.stock or {})
     if recording.unplaced:
-        yield f"{recording.unplaced} decisions came before the first cpuidle_lab:config event"
+        yield f"{recording.unplaced} decisions came before the first cpuidle_lab:cil_config event"
     if lost.complete:
         yield "nothing is missing"
     else:
