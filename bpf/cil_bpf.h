@@ -234,6 +234,7 @@ static __always_inline void cil_copy_query(struct cil_query *to, struct cil_quer
 	to->disabled = from->disabled;
 	to->tick_stopped = from->tick_stopped;
 	to->rejected = from->rejected;
+	to->left = from->left;
 	to->asked = false;
 	to->sleep_length_ns = 0;
 	to->delta_tick_ns = 0;
@@ -246,6 +247,7 @@ static __always_inline void cil_copy_outcome(struct cil_outcome *to, struct cil_
 	to->index = from->index;
 	to->tick_wakeup = from->tick_wakeup;
 	to->poll_time_limit = from->poll_time_limit;
+	to->left = from->left;
 }
 
 /*

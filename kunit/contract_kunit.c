@@ -111,6 +111,7 @@ static void decide(struct cpu *cpu, u8 garbage)
 		.disabled = draw(cpu) % 4 ? 0 : draw(cpu),
 		.tick_stopped = draw(cpu) % 4 == 0,
 		.rejected = draw(cpu) % 8 == 0,
+		.left = draw(cpu) % 2,
 	};
 	cil_test_env_timer(sleep_length_ns, sleep_length_ns < tick_ns ?
 			   sleep_length_ns : tick_ns);
@@ -126,6 +127,7 @@ static void sleep(struct cpu *cpu)
 		.index = draw(cpu) % 8 ? cpu->decision.index : 0,
 		.tick_wakeup = draw(cpu) % 8 == 0,
 		.poll_time_limit = draw(cpu) % 4 == 0,
+		.left = draw(cpu) % 2,
 	};
 
 	cpu->now_ns += outcome.residency_ns;
@@ -298,6 +300,7 @@ static void decide_at_extremes(struct cpu *cpu)
 		.disabled = draw(cpu) % 2 ? draw(cpu) : 0,
 		.tick_stopped = draw(cpu) % 2,
 		.rejected = draw(cpu) % 8 == 0,
+		.left = draw(cpu) % 2,
 	};
 	cil_test_env_timer(sleep_length_ns, draw_extreme(cpu));
 	cpu->policy->select(cpu->state, &cpu->machine, cpu->values, &cpu->query,
@@ -338,6 +341,7 @@ static void extremes_do_no_harm(struct kunit *test)
 			outcome.residency_ns = draw_extreme(cpu) & S64_MAX;
 			outcome.tick_wakeup = draw(cpu) % 2;
 			outcome.poll_time_limit = draw(cpu) % 2;
+			outcome.left = draw(cpu) % 2;
 			if (cpu->policy->update)
 				cpu->policy->update(cpu->state, &cpu->machine,
 						    cpu->values, &outcome);

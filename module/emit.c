@@ -141,11 +141,7 @@ void __cil_emit_checkpoint(struct cil_cpu *cpu, const struct cil_tunable_set *se
 void __cil_emit_decision(struct cil_cpu *cpu)
 {
 	struct cil_record *r = &cpu->record;
-	unsigned long switches = current->nvcsw + current->nivcsw;
 
-	/* The idle task counts a switch each time that it gives way. */
-	r->left = switches != cpu->switches;
-	cpu->switches = switches;
 	cil_timers_read(r);
 	r->state_name = cpu->names[r->decision.index];
 	trace_cil_decision(r);

@@ -46,6 +46,7 @@ static void account_outcome(struct cil_cpu *cpu,
 	struct cil_record *r = &cpu->record;
 
 	r->outcome.now_ns = now_ns;
+	r->outcome.left = r->query.left;
 	if (cpu->reflected) {
 		r->kind = CIL_OUTCOME_ENTERED;
 		if (cpu->own && cpu->own->policy->update)
@@ -163,8 +164,12 @@ int cil_glue_select(struct cpuidle_driver *drv, struct cpuidle_device *dev,
 	struct cil_record *r = &cpu->record;
 	const struct cil_tunable_set *set =
 		rcu_dereference_sched((cpu->own ?: cpu->governor)->tunables);
+	unsigned long switches = current->nvcsw + current->nivcsw;
 	u64 now_ns = local_clock();
 
+	/* The idle task counts a switch each time that it gives way. */
+	r->query.left = switches != cpu->switches;
+	cpu->switches = switches;
 	/* No period followed the last selection: refused, or work came first. */
 	r->query.rejected = !cpu->reflected && !dev->last_residency_ns;
 

@@ -83,7 +83,6 @@ struct cil_governor {
  * @base_stop_tick: likewise
  * @kind: CIL_OUTCOME_*
  * @tick: CIL_TICK_*
- * @left: another task ran since the last traced decision
  * @state_name: name of the state decided on, or entered
  */
 struct cil_record {
@@ -101,7 +100,6 @@ struct cil_record {
 	bool base_stop_tick;
 	u8 kind;
 	u8 tick;
-	bool left;
 	const char *state_name;
 };
 
@@ -124,7 +122,7 @@ struct cil_record {
  * @module_held: .enable took a reference on the module
  * @epoch: value of the trace epoch when the configuration was last traced
  * @checkpoint_ns: when that was
- * @switches: context switches of the idle task at the last traced decision
+ * @switches: context switches of the idle task at the last decision
  *
  * Written by its own CPU with interrupts off, or under the cpuidle lock while
  * the device is not enabled; @restart is the exception. A driver may free its

@@ -95,7 +95,7 @@ TRACE_EVENT_FN(cil_decision,
 		__entry->reason = r->decision.reason;
 		__entry->row = r->decision.row;
 		__entry->base_index = r->base_index;
-		__entry->left = r->left;
+		__entry->left = r->query.left;
 		memcpy(__entry->state, r->state_name, CPUIDLE_NAME_LEN);
 	),
 

@@ -67,6 +67,7 @@ struct cil_machine {
  * @tick_stopped: the scheduler tick is stopped already
  * @rejected: no idle period followed the last selection: the driver refused
  *	the state, the CPU had work before it could sleep, or there was none
+ * @left: another task ran since the last decision
  * @asked: @sleep_length_ns and @delta_tick_ns are valid; the policy sets it
  *	through cil_sleep_length() only
  * @sleep_length_ns: time to the next timer event if the tick is stopped; the
@@ -82,6 +83,7 @@ struct cil_query {
 	u32 disabled;
 	bool tick_stopped;
 	bool rejected;
+	bool left;
 	bool asked;
 	s64 sleep_length_ns;
 	s64 delta_tick_ns;
@@ -109,6 +111,7 @@ struct cil_decision {
  * @index: state that was entered; the driver may have demoted the choice
  * @tick_wakeup: the scheduler tick ended the idle period
  * @poll_time_limit: the polling state gave up because its time was over
+ * @left: another task ran since the decision
  */
 struct cil_outcome {
 	u64 now_ns;
@@ -116,6 +119,7 @@ struct cil_outcome {
 	u8 index;
 	bool tick_wakeup;
 	bool poll_time_limit;
+	bool left;
 };
 
 /**

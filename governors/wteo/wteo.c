@@ -15,8 +15,7 @@
  * **Terms.** An *interval* begins with a decision and ends when something else than the
  * governor's own doing wakes the CPU. Its own doing is a tick that it left running, before
  * the timer, and the end of a polling state's time. The interval then goes on with the next
- * decision, if that comes within %WTEO_RESUME_NS. If it comes later, a task ran in between.
- * The same holds after a refusal by the driver.
+ * decision, unless a task ran in between. The same holds after a refusal by the driver.
  *
  * The *column* of an interval is the deepest state whose target residency is within its
  * duration. The exit latency of the last state entered does not count as duration. One more

@@ -6,9 +6,6 @@
 #include "../common/fixed.h"
 #include "../common/view.h"
 
-/* A tick's handler takes at most some tens of microseconds: later, a task must have run. */
-#define WTEO_RESUME_NS		(100 * CIL_NSEC_PER_USEC)
-
 /* Keys of rows: an octave (bits 0 to 4), columns (bits 8 to 15), a bit that no free row has. */
 #define WTEO_KEY_OCTAVE		0x1fu
 #define WTEO_KEY_HISTORY	0x10000u

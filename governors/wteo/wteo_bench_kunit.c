@@ -188,15 +188,16 @@ struct cil_decision bench_sleep(struct bench *b, s64 slept_ns,
  * @b: the bench; its time goes on
  * @slept_ns: how long it lasts
  * @tick: the tick ends it, which was left running; else the end of polling
- * @busy_ns: from the wake-up to its account
+ * @left: a task ran after it
  */
-void bench_own_doing(struct bench *b, s64 slept_ns, bool tick, s64 busy_ns)
+void bench_own_doing(struct bench *b, s64 slept_ns, bool tick, bool left)
 {
 	struct cil_outcome outcome = {
-		.now_ns = b->now_ns + slept_ns + busy_ns,
+		.now_ns = b->now_ns + slept_ns,
 		.residency_ns = slept_ns,
 		.tick_wakeup = tick,
 		.poll_time_limit = !tick,
+		.left = left,
 	};
 	struct cil_decision d;
 	struct step s = {

@@ -60,7 +60,7 @@ void bench_random_outcome(struct bench *b, struct step *s, u8 index);
 u64 bench_sum(const struct bench *b, u32 slot);
 struct cil_decision bench_sleep(struct bench *b, s64 slept_ns,
 				s64 sleep_length_ns, bool tick);
-void bench_own_doing(struct bench *b, s64 slept_ns, bool tick, s64 busy_ns);
+void bench_own_doing(struct bench *b, s64 slept_ns, bool tick, bool left);
 
 /**
  * bench_cells() - the cells of a row

@@ -26,9 +26,7 @@ static s64 sane(u64 time_ns)
 static noinline bool is_own_doing(const struct wteo_interval *i,
 				  const struct cil_outcome *outcome)
 {
-	u64 woke_ns = i->decided_ns + outcome->residency_ns;
-
-	return outcome->now_ns - woke_ns <= WTEO_RESUME_NS &&
+	return !outcome->left &&
 	       (outcome->poll_time_limit ||
 		(outcome->tick_wakeup && i->keeps_tick &&
 		 sane(outcome->residency_ns) < i->sleep_length_ns));

@@ -30,9 +30,9 @@ static void begin(struct bench *b, s64 sleep_length_ns)
 	};
 }
 
-static void end(struct bench *b, struct cil_outcome outcome, s64 busy_ns)
+static void end(struct bench *b, struct cil_outcome outcome)
 {
-	outcome.now_ns = b->now_ns + outcome.residency_ns + busy_ns;
+	outcome.now_ns = b->now_ns + outcome.residency_ns;
 	wteo_policy.update(&b->wteo, &b->machine, &b->tunables, &outcome);
 }
 
@@ -48,7 +48,7 @@ static u32 column_of(struct bench *b, u8 index, s64 slept_ns,
 
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	begin(b, sleep_length_ns);
-	end(b, outcome, 0);
+	end(b, outcome);
 	for (k = 0; !bench_cells(b, 1)[k].weight; k++)
 		if (k == b->machine.state_count)
 			break;
@@ -118,17 +118,18 @@ static void the_timer_is_never(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, column_of(b, 0, 500 * US, 500 * US + 1));
 }
 
-static bool is_resumed(struct bench *b, struct cil_outcome outcome, s64 busy_ns,
+static bool is_resumed(struct bench *b, struct cil_outcome outcome, bool left,
 		       s64 sleep_length_ns, bool keeps_tick)
 {
 	begin(b, sleep_length_ns);
 	b->wteo.interval.keeps_tick = keeps_tick;
 	outcome.residency_ns = 4 * MS;
-	end(b, outcome, busy_ns);
+	outcome.left = left;
+	end(b, outcome);
 	return b->wteo.interval.resumed;
 }
 
-/* Within 100 us after a tick that was kept, or polling that gave up. */
+/* After a tick that was kept, or polling that gave up, unless a task ran. */
 static void own_doings_resume(struct kunit *test)
 {
 	static const struct cil_outcome tick = { .tick_wakeup = true };
@@ -136,15 +137,15 @@ static void own_doings_resume(struct kunit *test)
 	static const struct cil_outcome none = { 0 };
 	struct bench *b = bench_new(test, 4);
 
-	KUNIT_EXPECT_TRUE(test, is_resumed(b, tick, 100 * US, 9 * MS, true));
-	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, 100 * US + 1, 9 * MS, true));
-	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, 0, 9 * MS, false));
+	KUNIT_EXPECT_TRUE(test, is_resumed(b, tick, false, 9 * MS, true));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, true, 9 * MS, true));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, false, 9 * MS, false));
 	/* The timer was due with the tick. */
-	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, 0, 4 * MS, true));
-	KUNIT_EXPECT_TRUE(test, is_resumed(b, tick, 0, 4 * MS + 1, true));
-	KUNIT_EXPECT_TRUE(test, is_resumed(b, poll, 100 * US, 4 * MS, false));
-	KUNIT_EXPECT_FALSE(test, is_resumed(b, poll, 100 * US + 1, 4 * MS, true));
-	KUNIT_EXPECT_FALSE(test, is_resumed(b, none, 0, 9 * MS, true));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, tick, false, 4 * MS, true));
+	KUNIT_EXPECT_TRUE(test, is_resumed(b, tick, false, 4 * MS + 1, true));
+	KUNIT_EXPECT_TRUE(test, is_resumed(b, poll, false, 4 * MS, false));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, poll, true, 4 * MS, true));
+	KUNIT_EXPECT_FALSE(test, is_resumed(b, none, false, 9 * MS, true));
 }
 
 /* In steady state the base row learns one interval in eight. */
@@ -194,7 +195,7 @@ static void the_base_row_learns_what_is_new(struct kunit *test)
 		set_row(b, 1, 300000 - less, 100000);
 		b->wteo.intervals = 0;
 		begin(b, CIL_TIME_MAX);
-		end(b, outcome, 0);
+		end(b, outcome);
 		KUNIT_EXPECT_EQ(test, less, bench_row(b, WTEO_BASE)->total !=
 				800000);
 	}
@@ -233,7 +234,7 @@ static void old_rows_lose_half(struct kunit *test)
 			bench_row(b, 1)->learned -=
 				lives * (u32)b->wteo.half_life - (less && lives);
 			begin(b, CIL_TIME_MAX);
-			end(b, outcome, 0);
+			end(b, outcome);
 			KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total,
 					((1u << 20) >> halvings) + 1000);
 			KUNIT_EXPECT_EQ(test, bench_sum(b, 1),
@@ -264,7 +265,7 @@ static void tell(struct bench *b, u32 row, u32 base)
 	bench_cells(b, 1)[2].weight = row * SHARE;
 	b->wteo.intervals = 0;
 	begin(b, CIL_TIME_MAX);
-	end(b, outcome, 0);
+	end(b, outcome);
 }
 
 static bool base_learned(const struct bench *b)
@@ -391,11 +392,11 @@ static void totals_are_divided_at_their_limit(struct kunit *test)
 
 	set_row(b, 1, WTEO_TOTAL_MAX - 800, 800);
 	begin(b, CIL_TIME_MAX);
-	end(b, outcome, 0);
+	end(b, outcome);
 	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, WTEO_TOTAL_MAX);
 	set_row(b, 1, WTEO_TOTAL_MAX - 799, 800);
 	begin(b, CIL_TIME_MAX);
-	end(b, outcome, 0);
+	end(b, outcome);
 	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, WTEO_TOTAL_MAX / 8);
 	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->next, (800 + 800 * 16 / 984) / 8);
 }
@@ -411,7 +412,7 @@ static void a_row_is_given_up_below_three(struct kunit *test)
 		set_row(b, 1, 3000 - less, 1000);
 		bench_row(b, 1)->key = KEY + 1;
 		begin(b, CIL_TIME_MAX);
-		end(b, outcome, 0);
+		end(b, outcome);
 		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY + 1 - less);
 		KUNIT_EXPECT_EQ(test, b->wteo.learned, less ? 1 : CIL_ROW_NONE);
 	}
@@ -420,7 +421,7 @@ static void a_row_is_given_up_below_three(struct kunit *test)
 	bench_row(b, 1)->key = KEY + 1;
 	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
 	begin(b, CIL_TIME_MAX);
-	end(b, outcome, 0);
+	end(b, outcome);
 	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY);
 }
 
@@ -436,13 +437,13 @@ static void a_row_ages_once_in_a_half_life(struct kunit *test)
 	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
 	for (n = 0; n < 3; n++) {
 		begin(b, CIL_TIME_MAX);
-		end(b, outcome, 0);
+		end(b, outcome);
 		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->key, KEY + 1);
 		KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, 30000);
 	}
 	b->now_ns += (u64)b->wteo.half_life << WTEO_STEP_SHIFT;
 	begin(b, CIL_TIME_MAX);
-	end(b, outcome, 0);
+	end(b, outcome);
 	KUNIT_EXPECT_EQ(test, bench_row(b, 1)->total, 15000);
 }
 

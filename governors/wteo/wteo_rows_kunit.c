@@ -260,7 +260,7 @@ static void polling_times_are_merged(struct kunit *test)
 	struct bench *b = bench_new(test, 4);
 	u16 view[CIL_STATE_MAX];
 
-	bench_own_doing(b, 20 * US, false, 0);
+	bench_own_doing(b, 20 * US, false, false);
 	KUNIT_EXPECT_EQ(test, -1, learned(b));
 	bench_sleep(b, 200 * US, 100 * MS, false);
 	KUNIT_EXPECT_GT(test, learned(b), 0);
@@ -274,7 +274,7 @@ static void ticks_are_merged(struct kunit *test)
 	struct bench *b = bench_new(test, 4);
 	u16 view[CIL_STATE_MAX];
 
-	bench_own_doing(b, 4 * MS, true, 0);
+	bench_own_doing(b, 4 * MS, true, false);
 	KUNIT_EXPECT_EQ(test, -1, learned(b));
 	KUNIT_EXPECT_TRUE(test, b->wteo.interval.resumed);
 	bench_sleep(b, 10 * US, 100 * MS, false);
@@ -288,7 +288,7 @@ static void a_busy_tick_ends_the_interval(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 4);
 
-	bench_own_doing(b, 4 * MS, true, 300 * US);
+	bench_own_doing(b, 4 * MS, true, true);
 	KUNIT_EXPECT_GT(test, learned(b), 0);
 	KUNIT_EXPECT_FALSE(test, b->wteo.interval.resumed);
 }

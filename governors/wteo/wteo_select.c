@@ -339,7 +339,7 @@ static inline void begin(struct wteo *w, const struct cil_query *query, u32 time
 	struct wteo_interval *i = &w->interval;
 
 	/* The driver refused, or there was work that is done already. */
-	if (i->open && query->now_ns - i->decided_ns <= WTEO_RESUME_NS)
+	if (i->open && !query->left)
 		i->resumed = true;
 	i->open = true;
 	i->decided_ns = query->now_ns;

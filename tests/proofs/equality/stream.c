@@ -420,6 +420,8 @@ void stream_next(struct stream *stream, struct period *period)
 		period->outcome.index = (u8)below(s, s->machine.state_count);
 	for (i = 0; i < ARRAY_SIZE(period->draw); i++)
 		period->draw[i] = draw(s);
+	query->left = period->draw[2] & 1;
+	period->outcome.left = period->draw[2] & 2;
 }
 
 static void end_by_tick(const struct stream *s, struct period *p, bool ticking)

@@ -276,6 +276,7 @@ void rp_learn(struct rp_run *run, u64 now_ns)
 		return;
 	run->reflected = false;
 	run->outcome.now_ns = now_ns;
+	run->outcome.left = run->left;
 	if (run->policy->update)
 		run->policy->update(run->state, &run->machine, run->tunables,
 				    &run->outcome);
@@ -398,11 +399,13 @@ static void decide(struct rp_run *run, struct rp_interval *in, s64 tick_due_ns,
 		.disabled = in->disabled,
 		.tick_stopped = run->tick_stopped,
 		.rejected = run->rejected,
+		.left = run->left,
 	};
 	u32 best;
 
 	run->rejected = false;
 	rp_learn(run, in->now_ns);
+	run->left = false;
 	rp_now.sleep_length_ns = in->held ? tick_due_ns :
 				 in->timer_ns <= in->now_ns ? 0 :
 				 (s64)(in->timer_ns - in->now_ns);

@@ -112,6 +112,7 @@ static void play_one(struct rp_run *run, const struct rp_intervals *in,
 	struct rp_interval interval = interval_of(run, in, i, answer);
 
 	rp_tell_event(run, &interval, in->start_ns[i], in->tick_phase_ns[i]);
+	run->left = !(in->flags[i] & CIL_INTERVAL_CONTINUED);
 	if (!(in->flags[i] & CIL_INTERVAL_CONTINUED))
 		run->tick_stopped = false;
 	else if (in->flags[i] & CIL_INTERVAL_GAP)	/* no decision here has stopped it */

@@ -90,6 +90,7 @@ static void decide(struct rp_run *run, const struct rp_points *p, size_t i,
 		.disabled = p->disabled[i],
 		.tick_stopped = p->flags[i] & CIL_DECISION_TICK_STOPPED,
 		.rejected = p->flags[i] & CIL_DECISION_REJECTED,
+		.left = run->left,
 	};
 
 	rp_now.sleep_length_ns = p->sleep_length_ns[i];
@@ -132,6 +133,7 @@ void rp_repeat(struct rp_run *run, const struct rp_points *points,
 		memcpy(run->tunables,
 		       tunables + (size_t)points->tunables[i] * CIL_TUNABLE_MAX,
 		       sizeof(run->tunables));
+		run->left = points->left[i];
 		if (!run->unknowable)
 			rp_learn(run, run->outcome.now_ns);
 		run->reflected = false;

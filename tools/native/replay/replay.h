@@ -212,6 +212,7 @@ struct rp_breaches {
  * @tunables: which row of the table of tunables was in force
  * @start: what comes before the decision: RP_GO_ON, RP_AFRESH, RP_UNKNOWABLE,
  *	or RP_STATE + n for the n-th recorded state
+ * @left: 1 if another task ran since the decision before
  * @hint_ns: limit by hints, CIL_HINT_NONE if none applied
  * @base_index: answer of the kernel governor under the gate
  * @out_kind: CIL_OUTCOME_ENTERED, CIL_OUTCOME_ABORTED or CIL_OUTCOME_NONE
@@ -231,6 +232,7 @@ struct rp_points {
 	const u8 *flags;
 	const u32 *tunables;
 	const u32 *start;
+	const u8 *left;
 	const s64 *hint_ns;
 	const u8 *base_index;
 	const u8 *out_kind;

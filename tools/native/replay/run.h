@@ -36,6 +36,7 @@ struct rp_driver {
  * @outcome: the last idle period, to be learned from
  * @reflected: @outcome is valid
  * @rejected: no idle period followed the last decision
+ * @left: another task has run since the last decision
  * @unknowable: nothing can be decided until a state is known again
  * @checks: how recorded states compared
  * @breaches: answers that were given and may not be
@@ -56,6 +57,7 @@ struct rp_run {
 	struct cil_outcome outcome;
 	bool reflected;
 	bool rejected;
+	bool left;
 	bool unknowable;
 	struct rp_checks checks;
 	struct rp_breaches breaches;
