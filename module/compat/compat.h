@@ -68,6 +68,11 @@ static inline unsigned long cil_function_of(const void *address)
 	return (unsigned long)address - offset;
 }
 
+/* 6.4 brought the function: before, there is no type to compare. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define bpf_get_kfunc_addr	cil_stub_kfunc_addr
+#endif
+
 /* 6.10 took the source out of __assign_str(): __string() remembers it. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
 #define cil_assign_str(dst, src)	__assign_str(dst)
