@@ -42,7 +42,7 @@ trace() {
 }
 """
 
-EVENT = re.compile(r"\[(\d+)\] .* (\w+): (seq=(\d+) .*|\w+: \w+=.*)$")
+EVENT = re.compile(r"\[(\d+)\] .* cil_(\w+): (seq=(\d+) .*|\w+: \w+=.*)$")
 
 
 def guest(tmp_path: Path, script: str, **options: object) -> LabResult:
