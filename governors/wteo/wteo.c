@@ -82,7 +82,7 @@
 
 #include "wteo.h"
 
-/* Mean interval from which state k is chosen rather than the shallower state j. */
+/* Mean interval from which state k is chosen rather than the shallower j; U32_MAX: none. */
 static u32 break_even(const struct wteo *w, u32 j, u32 k)
 {
 	const struct wteo_state *from = &w->states[j], *to = &w->states[k];
@@ -94,7 +94,8 @@ static u32 break_even(const struct wteo *w, u32 j, u32 k)
 		return 0;
 	pays_ns = cil_divide_by_shifts(to->entry - from->entry,
 				       from->power - to->power);
-	return wteo_duration((s64)pays_ns);
+	/* No mean is longer: firmware says so of states that are for suspend. */
+	return pays_ns < CIL_DURATION_MAX ? (u32)pays_ns : U32_MAX;
 }
 
 /*

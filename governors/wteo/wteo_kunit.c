@@ -209,7 +209,7 @@ static u32 without_tick(struct bench *b, s64 timer_ns)
 }
 
 /* So many idle periods of 200 us each, the tick stopped and a timer far away. */
-static void wake_up(struct bench *b, u32 count, s64 timer_ns)
+static void wake_often(struct bench *b, u32 count, s64 timer_ns)
 {
 	while (count--) {
 		struct cil_outcome outcome = { .residency_ns = 200 * US };
@@ -233,7 +233,7 @@ static void a_burst_traps_nobody(struct kunit *test)
 
 		b->machine.states[3].target_residency_ns = 100 * MS;
 		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-		wake_up(b, bursts[i], 60000 * MS);
+		wake_often(b, bursts[i], 60000 * MS);
 		KUNIT_EXPECT_EQ(test, 3, without_tick(b, 60000 * MS));
 	}
 }
@@ -245,16 +245,16 @@ static void a_busy_cpu_without_a_tick_is_shallow(struct kunit *test)
 
 	b->machine.states[3].target_residency_ns = 1 * MS;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	wake_up(b, 1000, 1000 * MS);
+	wake_often(b, 1000, 1000 * MS);
 	KUNIT_EXPECT_EQ(test, 3, without_tick(b, 1000 * MS));
-	wake_up(b, 3000, 1000 * MS);
+	wake_often(b, 3000, 1000 * MS);
 	KUNIT_EXPECT_EQ(test, 2, without_tick(b, 1000 * MS));
 	/* Once the tick has run, it may be another load. */
 	b->wteo.interval.open = false;
 	bench_sleep(b, 200 * US, 1000 * MS, false);
 	KUNIT_EXPECT_EQ(test, 3, without_tick(b, 1000 * MS));
 	/* With the tick, too, one in so many is taken to be new. */
-	wake_up(b, 20000, 1000 * MS);
+	wake_often(b, 20000, 1000 * MS);
 	KUNIT_EXPECT_EQ(test, 1u << WTEO_UNSEEN_SHIFT, b->wteo.stopped);
 	KUNIT_EXPECT_EQ(test, 2, without_tick(b, 1000 * MS));
 }
@@ -324,9 +324,10 @@ static void others_are_passed_over(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 6, w->deepest);
 	/* As dear as to be awake for a second: no interval is worth it. */
 	b->machine.states[6].target_residency_ns = 1000 * MS;
-	b->tunables.latency_bias = 1024;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, CIL_DURATION_MAX, w->states[6].pays_ns);
+	KUNIT_EXPECT_EQ(test, 0x3f, w->paying);
+	KUNIT_EXPECT_EQ(test, 5, w->deepest);
+	KUNIT_EXPECT_EQ(test, 5, without_tick(b, 60000 * MS));
 	bench_machine(b, 1);
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, 1, w->paying);
