@@ -68,9 +68,12 @@ static inline unsigned long cil_function_of(const void *address)
 	return (unsigned long)address - offset;
 }
 
-/* 6.4 brought the function: before, there is no type to compare. */
+/* 6.4 brought the function. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
-#define bpf_get_kfunc_addr	cil_stub_kfunc_addr
+struct bpf_prog;
+
+int bpf_get_kfunc_addr(const struct bpf_prog *prog, u32 func_id, u16 btf_fd_idx,
+		       u8 **func_addr);
 #endif
 
 /* 6.10 took the source out of __assign_str(): __string() remembers it. */

@@ -161,8 +161,8 @@ trace-cmd report -i /results/again.dat >/results/again
 """
 
 HELD = """
-trace_start 8 cpuidle_lab:cil_evacuation cpuidle_lab:cil_forced_idle cpuidle_lab:cil_evacuate_back_off \\
-    power:cpu_idle
+trace_start 8 cpuidle_lab:cil_evacuation cpuidle_lab:cil_forced_idle \\
+    cpuidle_lab:cil_evacuate_back_off power:cpu_idle
 set_pct 100
 set_pct 50
 sleep 1

@@ -51,7 +51,7 @@ SCRIPT = """
 load cpuidle_lab
 cpus=/sys/devices/system/cpu
 listen() {
-    for event in cil_decision cil_outcome; do echo 1 >$tracing/events/cpuidle_lab/$event/enable; done
+    for event in decision outcome; do echo 1 >$tracing/events/cpuidle_lab/cil_$event/enable; done
     echo 1 >$tracing/tracing_on
 }
 echo 4096 >$tracing/buffer_size_kb

@@ -33,6 +33,7 @@ ENVIRONMENT = "cil_env_"
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+UNOWNED = re.compile(r"(?:->|\.)\s*\w+|\bTRACE_EVENT\w*\(\w+")
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 
 INLINE = re.compile(r"^static (?:__always_)?inline [\w\s*]*?\b(\w+)\(", re.MULTILINE)
@@ -109,8 +110,8 @@ def graph(folder: Path, doors: Iterable[str] = ()) -> dict[str, dict[str, str]]:
                 target = str(Path(name).with_suffix(""))
                 if target in units and target != unit:
                     edges[unit].setdefault(target, f"{unit}{suffix} includes {name}")
-            # Members and labels belong to no unit.
-            bare = re.sub(r"(?:->|\.)\s*\w+", " ", STRING.sub(" ", text))
+            # Members, labels and the names of events belong to no unit.
+            bare = UNOWNED.sub(" ", STRING.sub(" ", text))
             declared = {n for rule in (DECLARED, INLINE) for n in rule.findall(bare)}
             for name in set(WORD.findall(bare)) - (declared if suffix == ".h" else set()):
                 target = owner.get(name, unit)
