@@ -67,6 +67,10 @@ experiments:	## what others have reported, replayed and in the lab, their figure
 	@tools/setup.sh
 	@$(LAB) experiment --all --lab $(EXPERIMENT_ARGS)
 
+newest:	## compare with Debian's newest kernel from now on: NEWEST, what changed, equality
+	@tools/setup.sh
+	@$(PYTHON) tests/proofs/equality/newest.py
+
 tunables-doc:	## write docs/tunables.md from the governors' source
 	@$(PYTHON) tests/unit/tunables.py
 
@@ -109,6 +113,6 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 		-o -name '*.mod.c' -o -name '.*.cmd' -o -name modules.order \
 		-o -name Module.symvers \) -type f -exec rm -f {} +
 
-.PHONY: help demo test test-full test-slice crossval fuzz-recordings bench-gate experiments $(PROOFS) $(STORMS) \
+.PHONY: help demo newest test test-full test-slice crossval fuzz-recordings bench-gate experiments $(PROOFS) $(STORMS) \
 	tunables-doc proofs-doc size lint modules kunit-modules latnice kernelshark deb \
 	dkms-roots dkms-sources clean

@@ -213,7 +213,7 @@ def test_the_best_mainline_is_the_better_of_menu_and_teo(everything: tuple[Any, 
         found[item["trace"]][item["governor"]] = item
     winners = set()
     for results in found.values():
-        pair = [results["menu@7.2"], results["teo@7.2"]]
+        pair = [results[label] for label in spec.MAINLINE]
         best = min(pair, key=lambda item: item["metrics"]["regret"])
         assert results["best mainline"]["metrics"] == best["metrics"]
         assert results["best mainline"]["played_by"] == best["governor"]
@@ -312,8 +312,9 @@ def test_losses_by_length_add_up_to_the_regret(everything: tuple[Any, str, str])
     for item in everything[0]["results"]:
         total = sum(step["percent"] for step in item["lost_by_length"])
         assert total == pytest.approx(item["metrics"]["regret"], abs=1e-5)
-    periodic = next(item for item in everything[0]["results"]
-                    if item["trace"] == "periodic" and item["governor"] == "menu@7.2")  # fmt: skip
+    wanted = ("periodic", spec.MAINLINE[0])
+    results = everything[0]["results"]
+    periodic = next(item for item in results if (item["trace"], item["governor"]) == wanted)
     (step,) = [step for step in periodic["lost_by_length"] if step["percent"] > 1]
     assert step["from_us"] <= 1000 * 1.1 and step["from_us"] * 2**0.5 * 1.1 > 1000
 
@@ -364,7 +365,7 @@ def test_the_end_of_time_is_no_timer(tmp_path: Path) -> None:
 def test_a_perfect_governor_has_no_worst_decision(everything: tuple[Any, str, str]) -> None:
     worst = {(i["trace"], i["governor"]): len(i["worst"]) for i in everything[0]["results"]}
     assert {worst[law, "oracle"] for law in LAWS} == {0}
-    assert worst["bimodal", "menu@7.2"] == 20
+    assert worst["bimodal", spec.MAINLINE[0]] == 20
 
 
 def test_reasons_have_the_names_that_traces_show() -> None:
@@ -488,7 +489,7 @@ def test_instructions_are_the_governors_own_and_repeatable(traces: list[Path]) -
     assert count("menu_ng", 500, history_size=128) > 1.1 * count("menu_ng", 500)
     # Code around the governor is not counted, neither the program's start nor the replay.
     assert count("teo_ng", 20) < 1000
-    assert 0.5 < count("teo@7.2", 500) / teo < 1.5
+    assert 0.5 < count(spec.MAINLINE[1], 500) / teo < 1.5
 
 
 def test_limits_and_machines_without_valgrind_have_no_count(

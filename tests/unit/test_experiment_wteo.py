@@ -17,7 +17,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table, verdict
 from cpuidle_lab.recording import laws, state_tables, synth
-from cpuidle_lab.replay.candidates import Candidate, parse
+from cpuidle_lab.replay.candidates import MAINLINE, Candidate, parse
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.replay.library import TunableInfo
 from cpuidle_lab.states.table import StateTable
@@ -67,8 +67,8 @@ def figures(percent: float, latency_ns: int = 1000) -> Figures:
 
 def case(name: str, floor: float | None, mine: float, menu: float, teo: float) -> regret.Comparison:
     made = Stream(name, streams.SYNTH, "skx", {}, {}, floor)
-    of = {"wteo": figures(mine), "menu@7.2": figures(menu), "teo@7.2": figures(teo),
-          "bayes": figures(5)}  # fmt: skip
+    theirs = zip(MAINLINE, (figures(menu), figures(teo)), strict=True)
+    of = {"wteo": figures(mine), "bayes": figures(5), **dict(theirs)}
     return regret.Comparison(made, of)
 
 

@@ -9,6 +9,7 @@ from cpuidle_lab.base.findings import FAIL, WARN, Finding, lines
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.host.doctor import can_run, examine
 from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.states import newest
 
 NAME = "doctor"
 HELP = "check that this machine can run the module; each finding has its remedy"
@@ -64,4 +65,6 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         _print_text(findings)
+        if later := newest.newer():
+            print(f"note: {later}")
     return 0 if can_run(findings) else 1

@@ -18,10 +18,12 @@ from cpuidle_lab.replay.candidates import (
     BEST_KIND,
     BEST_MAINLINE,
     LIMIT_KIND,
+    MAINLINE,
     OWN_KIND,
     RECORDED_KIND,
 )
 from cpuidle_lab.replay.recorded import RECORDED
+from cpuidle_lab.states import newest
 
 # Of the resampling.
 _SEED = 1
@@ -375,6 +377,8 @@ def notes(comparison: Comparison) -> list[str]:
         found += [f"{source.label}: {line}" for line in _on_order(comparison, source)]
         found += [f"{source.label}: {line}" for line in losses(source.integrity)]
         found += [f"{source.label}: {line}" for line in comparison.remarks.get(source.label, [])]
+    if {*comparison.governors} & {*MAINLINE} and (later := newest.newer()):
+        found.append(later)
     if not comparison.counted:
         found.append(
             "instructions were not counted (--no-instructions, valgrind is missing, or the "

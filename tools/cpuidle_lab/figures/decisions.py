@@ -124,8 +124,8 @@ def of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame
     for table, part in parts:
         if table is None:
             raise UserError(
-                f"{trace.path}: the CPUs differ in their idle states, and no cpuidle_lab:cil_config "
-                f"event tells those of CPU {part['cpu'][0]}"
+                f"{trace.path}: the CPUs differ in their idle states, and no "
+                f"cpuidle_lab:cil_config event tells those of CPU {part['cpu'][0]}"
             )
         intervals, verdicts = judged(trace, part, table)
         rows.append(intervals)

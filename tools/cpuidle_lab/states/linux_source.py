@@ -17,9 +17,9 @@ from cpuidle_lab.base import apt
 from cpuidle_lab.base.cache import CACHE, is_full
 from cpuidle_lab.base.errors import UserError
 
-NEWEST = "7.2"
+NEWEST = "7.3"
 # Where Debian has which kernel; any other version is looked for in the last one.
-SUITES = {"6.1": "bookworm", "6.12": "trixie", "7.2": "trixie-backports"}
+SUITES = {"6.1": "bookworm", "6.12": "trixie", "7.2": "trixie-backports", "7.3": "trixie-backports"}
 DEFAULT_SUITE = "trixie-backports"
 GOVERNORS = ("teo.c", "menu.c", "ladder.c", "haltpoll.c", "gov.h")
 SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")

@@ -166,8 +166,8 @@ def _kind(found: _Collected, writer: Writer, ending: reader.Ending) -> str:
         writer.drop("idle")
         if ending.unplaced == ending.decisions:
             raise UserError(
-                f"{trace}: has decisions but no cpuidle_lab:cil_config event, so the idle states are "
-                "unknown; record with -e cpuidle_lab (all of its events)"
+                f"{trace}: has decisions but no cpuidle_lab:cil_config event, so the idle states "
+                "are unknown; record with -e cpuidle_lab (all of its events)"
             )
         return TRACE
     writer.drop("interval")
