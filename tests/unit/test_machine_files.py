@@ -90,8 +90,6 @@ def test_a_name_is_taken_as_written(tmp_path: Path, name: str) -> None:
          "line 3: unknown key 'powr_mw'; did you mean 'power_mw'?"),
         (f"Hz: 100\nstates:\n{states(1, 2)}", "line 1: unknown key 'Hz'"),
         (f"states:\n{states(1, 2, ', exit_latency_us: 3')}", "line 3: key 'exit_latency_us'"),
-        (f"domains: {{}}\ntables:\n  0:\n{indented(states(1, 2))}",
-         "line 1: 'domains' is reserved for a later version"),
         (f"states:\n{states(1, 2)}tables: {{}}\n", "one of 'states' and 'tables'"),
         ("hz: 100\n", "one of 'states' and 'tables'"),
         ("tables: {}\n", "'tables' is empty"),
