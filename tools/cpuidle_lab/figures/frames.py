@@ -106,13 +106,21 @@ def frames_of(path: Path, given: Sequence[CpuTable] = ()) -> Frames:
     """
     if path.is_dir():
         raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
-    trace = tr.load(path, context=tr.context_with(path, given) if given else None)
+    return frames_of_trace(tr.load(path, context=tr.context_with(path, given) if given else None))
+
+
+def frames_of_trace(trace: Trace) -> Frames:
+    """Return a trace in memory as frames.
+
+    Raises:
+        UserError: it contradicts itself or holds no idle period.
+    """
     decided, stays = decisions_of(trace), idle_periods(trace)
     if not decided.height and not stays.height:
-        raise tr.no_idle_periods(path)
+        raise tr.no_idle_periods(trace.path)
     decisions, intervals = _judged(trace, decided)
     return Frames(
-        path,
+        trace.path,
         trace.kernel,
         decisions,
         intervals,

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab domains`: what keeps packages, clusters and modules awake."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+NAME = "domains"
+HELP = "show how long packages and clusters could have slept, and which CPUs kept them awake"
+EPILOG = """\
+examples:
+  cpuidle-lab domains trace.dat --tree xeon
+                                     one package; CPUs and causes that kept it awake, by energy
+  cpuidle-lab domains trace.dat --machine before.txt --tree mt8196
+                                     of a stock recording, with the idle states of a dump
+  cpuidle-lab domains trace.dat --tree mine.yaml --json | jq '.phases[].domains'
+                                     domains of a machine file
+
+TREE is one of those that come along (xeon, ecore-modules, client, mt8196, zen2-server, power9-smt4)
+or a machine file with `domains`. power:cpu_idle of all CPUs is enough; with events of irq and timer
+(capture --stock) the causes have names. Energies are modelled. docs/domains.md explains the
+figures.
+
+exit codes: 0 done, 1 a file is no trace, the tree does not fit it, or a figure contradicts itself,
+2 wrong usage
+"""
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of reasons")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("trace", type=Path, metavar="TRACE", help="recording of several CPUs")
+    parser.add_argument(
+        "--tree", required=True, metavar="TREE", help="the machine's domains: a name, or a file"
+    )
+    parser.add_argument(
+        "--machine",
+        metavar="MACHINE",
+        help="idle states of recordings without the module: see cpuidle-lab machines",
+    )
+    parser.add_argument(
+        "--top",
+        type=_natural,
+        default=8,
+        metavar="N",
+        help="reasons to show of each domain (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read the trace and print the figures."""
+    # Here, so that the other commands need not load what only this one needs.
+    from cpuidle_lab.domains import domains_text, export, observed
+    from cpuidle_lab.recording import state_tables
+
+    given = state_tables.given(args.machine) if args.machine else ()
+    found = observed.observe(args.trace, args.tree, given)
+    if args.json:
+        json.dump(export.as_json(found), sys.stdout, indent=2)
+        print()
+    else:
+        domains_text.show(found, args.top)
+    return int(found.broken)

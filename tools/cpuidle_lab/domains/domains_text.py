@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The figures of domains as tables in the terminal."""
+
+from collections.abc import Iterator
+
+from cpuidle_lab.domains.blame import AWAKE, SHALLOW, SHORT, Share
+from cpuidle_lab.domains.observed import Observed, Part, Slept
+from cpuidle_lab.figures.invariants import said
+from cpuidle_lab.host.sysfs import cpu_list
+from cpuidle_lab.view.terminal import console, grid
+
+_PJ_PER_MJ = 1e9
+_NS_PER_MS = 1e6
+
+# Kinds of reasons, before what they are.
+_KINDS = {AWAKE: "ran after", SHALLOW: "in", SHORT: "ended sleeps by"}
+
+_HEADS = [("governor", False), ("workload", False), ("domain", False), ("CPUs", False),
+          ("s", True), ("could %", True), ("allowed %", True), ("paid %", True), ("mean mW", True),
+          ("least mW", True)]  # fmt: skip
+_WHO = [("domain", False), ("CPU", True), ("kept it awake", False), ("ms", True),
+        ("alone ms", True), ("ended", True), ("mJ", True), ("%", True)]  # fmt: skip
+
+
+def reason(share: Share) -> str:
+    """Return a reason in words."""
+    return f"{_KINDS[share.kind]} {share.why}"
+
+
+def _row(part: Part, name: str, slept: Slept) -> list[str]:
+    span, found = slept.span_ns, slept.account
+    head = [part.governor or "?", part.workload, name, cpu_list(list(found.cpus))]
+    if slept.broken:
+        return [*head, f"{span / 1e9:.3f}", *"?????"]
+    shares = (100 * time / span for time in (slept.could_ns, slept.allowed_ns, slept.paid_ns))
+    mean, least = found.energy_pj() / span, found.domain.costs.power_mw[-1]
+    return [*head, f"{span / 1e9:.3f}", *(f"{share:.1f}" for share in shares),
+            f"{mean:.1f}", f"{least:.1f}"]  # fmt: skip
+
+
+def _who(name: str, slept: Slept, top: int) -> Iterator[list[str]]:
+    whole = sum(share.energy_pj for share in slept.shares)
+    for share in [] if slept.broken else slept.shares[:top]:
+        yield [
+            name, str(share.cpu), reason(share), f"{share.time_ns / _NS_PER_MS:.3f}",
+            f"{share.alone_ns / _NS_PER_MS:.3f}", str(share.ended),
+            f"{share.energy_pj / _PJ_PER_MJ:.3f}",
+            f"{100 * share.energy_pj / whole:.1f}" if whole else "",
+        ]  # fmt: skip
+
+
+def show(found: Observed, top: int) -> None:
+    """Print the tables.
+
+    Args:
+        found: the figures.
+        top: reasons to show of each domain.
+    """
+    out = console()
+    rows = [_row(part, name, slept) for part in found.parts for name, slept in part.domains.items()]
+    bound = "; sleeps are an upper bound" if found.missing else ""
+    out.print(grid(out, f"{found.path}: sleep of its domains{bound}", _HEADS, rows))
+    for part in found.parts:
+        lines = [line for name, slept in part.domains.items() for line in _who(name, slept, top)]
+        title = " ".join(filter(None, (part.governor, part.workload)))
+        if lines:
+            out.print(
+                grid(out, f"{title or 'whole recording'}: CPUs that kept it awake", _WHO, lines)
+            )
+        for name, slept in part.domains.items():
+            for rule in slept.broken:
+                out.print(f"{name}: {said(rule)}")
+    for note in found.notes:
+        out.print(f"note: {note}", soft_wrap=True)
