@@ -30,7 +30,7 @@ _FLAGS = ("-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter"
 _KERNEL_FLAGS = ("-std=gnu11", "-O2", "-g", "-w", "-fno-strict-overflow")
 # The parts of the replay library that a kernel's governors are driven by.
 _DRIVERS = [
-    *(NATIVE / "replay" / name for name in ("engine.c", "play.c", "points.c")),
+    *(NATIVE / "replay" / name for name in ("engine.c", "play.c", "points.c", "trail.c")),
     TOP / "governors" / "gate" / "gate.c",
 ]
 

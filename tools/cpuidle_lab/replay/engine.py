@@ -30,6 +30,7 @@ Settings = Mapping[str, str | int]
 
 INTERVAL_TYPES = abi.columns("rp_intervals")
 CHOICE_TYPES = abi.columns("rp_choices")
+TRAIL_TYPES = abi.columns("rp_trail")
 
 
 def fitting(chunk: Mapping[str, Array], types: Mapping[str, type[np.generic]]) -> dict[str, Array]:
@@ -124,6 +125,22 @@ class Run:
         given = abi.pointing("rp_intervals", columns, count=count)
         self.call("rp_play", ctypes.byref(given), into)
         return found
+
+    def follow(self) -> None:
+        """Keep the idle periods from here on, for trail()."""
+        if self._library.rp_follow(ctypes.c_void_p(self._handle)):
+            raise MemoryError
+
+    def trail(self) -> dict[str, Array]:
+        """Return the idle periods since the last call, by TRAIL_TYPES."""
+        found = abi.struct("rp_trail")()
+        if self._library.rp_trail(ctypes.c_void_p(self._handle), ctypes.byref(found)):
+            raise MemoryError
+        count = found.count
+        return {
+            name: np.ctypeslib.as_array(getattr(found, name), (count,)).astype(kind)
+            for name, kind in TRAIL_TYPES.items()
+        }
 
     def restore(self, state: bytes) -> None:
         """Go on with a recorded state; of another size, or damaged, it leads astray.

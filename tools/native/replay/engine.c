@@ -188,6 +188,10 @@ void rp_close(struct rp_run *run)
 {
 	if (!run)
 		return;
+	free(run->trail.start_ns);
+	free(run->trail.end_ns);
+	free(run->trail.next_ns);
+	free(run->trail.index);
 	free(run->state);
 	free(run);
 }
@@ -207,6 +211,7 @@ struct rp_run *rp_copy(const struct rp_run *run)
 	if (!copy)
 		return NULL;
 	*copy = *run;
+	copy->trail = (struct rp_trail) { 0 };
 	copy->state = malloc(size);
 	if (!copy->state) {
 		free(copy);
@@ -480,8 +485,12 @@ static u64 elapsed(struct rp_interval *in)
 void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index)
 {
 	struct rp_totals *t = &run->totals;
+	u64 start_ns = in->charged_ns;
 	u64 time_ns = elapsed(in);
 	double cost_pj = rp_cost(&run->model, index, time_ns);
+
+	if (run->trail.room && time_ns)
+		rp_note_stay(run, start_ns, in, index);
 
 	in->cost_pj += cost_pj;
 	t->entries[index]++;
@@ -644,6 +653,9 @@ bool rp_stay(struct rp_run *run, struct rp_interval *in)
 	index = decision.index;
 	if (decision.stop_tick && !in->held)
 		run->tick_stopped = true;
+	in->due_ns = in->timer_ns;
+	if (!run->tick_stopped && in->now_ns + tick_due_ns < in->due_ns)
+		in->due_ns = in->now_ns + tick_due_ns;
 	if (!driver_enters(run, in->disabled, &index))
 		return stay_awake(run, in);
 	polling = run->machine.states[index].polling;

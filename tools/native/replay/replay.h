@@ -141,6 +141,25 @@ struct rp_choices {
 };
 
 /**
+ * struct rp_trail - idle periods that were played, in columns
+ * @count: number of rows
+ * @room: number of rows that there is memory for
+ * @start_ns: when it began
+ * @end_ns: when it ended
+ * @next_ns: when the first timer was due in it, as the kernel knew it, the tick
+ *	included unless it was stopped
+ * @index: the state
+ */
+struct rp_trail {
+	size_t count;
+	size_t room;
+	u64 *start_ns;
+	u64 *end_ns;
+	u64 *next_ns;
+	u8 *index;
+};
+
+/**
  * struct rp_totals - what a run came to
  * @cost_pj: modelled cost of all idle periods
  * @oracle_pj: cost of the oracle, which knows each interval
@@ -294,6 +313,8 @@ void rp_play(struct rp_run *run, const struct rp_intervals *intervals,
 void rp_judge(struct rp_run *run, const struct rp_intervals *intervals,
 	      const struct rp_stays *stays, const struct rp_choices *choices,
 	      const struct rp_verdicts *verdicts);
+int rp_follow(struct rp_run *run);
+int rp_trail(struct rp_run *run, struct rp_trail *trail);
 void rp_forget_totals(struct rp_run *run);
 void rp_totals(const struct rp_run *run, struct rp_totals *totals);
 void rp_breaches(const struct rp_run *run, struct rp_breaches *breaches);

@@ -41,6 +41,8 @@ struct rp_driver {
  * @checks: how recorded states compared
  * @breaches: answers that were given and may not be
  * @totals: what the run came to so far
+ * @trail: idle periods since rp_trail() told them; no room unless rp_follow()
+ * @lost: an idle period found no room
  */
 struct rp_run {
 	const struct cil_policy *policy;
@@ -62,6 +64,8 @@ struct rp_run {
 	struct rp_checks checks;
 	struct rp_breaches breaches;
 	struct rp_totals totals;
+	struct rp_trail trail;
+	bool lost;
 };
 
 /**
@@ -111,6 +115,7 @@ struct rp_moment {
  * @held: the tick cannot be stopped now
  * @latency_req_ns: latency request
  * @disabled: disabled states
+ * @due_ns: when the first timer is due, the tick included unless it is stopped
  * @by_timer: a timer that the kernel told of ends it
  * @ticked: its end counts as a wake-up by the tick, too
  * @cost_pj: cost so far
@@ -134,6 +139,7 @@ struct rp_interval {
 	const s64 *phase_ns;
 	u64 event_ns;
 	bool held;
+	u64 due_ns;
 	bool by_timer;
 	s64 latency_req_ns;
 	u32 disabled;
@@ -168,6 +174,8 @@ void rp_tell_event(struct rp_run *run, struct rp_interval *in, u64 at_ns,
 		   s64 phase_ns);
 void rp_judge_misses(struct rp_run *run, u32 disabled, u32 index, s64 stay_ns,
 		     s64 residency_ns);
+void rp_note_stay(struct rp_run *run, u64 start_ns,
+		  const struct rp_interval *in, u32 index);
 void rp_charge(struct rp_run *run, struct rp_interval *in, u32 index);
 void rp_abort(struct rp_run *run, struct rp_interval *in);
 bool rp_stay(struct rp_run *run, struct rp_interval *in);
