@@ -43,11 +43,12 @@ ENDINGS = (
 A_MACHINE = "a machine"
 GROUPS = (
     (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "diff", "watch", "ab", "evacuate")),
-    ("recordings", ("report", "compare", "domains", "replay", "crossval", "tune", "export", "machines")),
+    ("recordings",
+     ("report", "compare", "domains", "replay", "crossval", "tune", "export", "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf", "review")),
     ("the project's promises, in the tree only", ("experiment",)),
-)
+)  # fmt: skip
 
 # Commands, and options of one, that have gone, with their successors, for one release.
 SUCCESSORS = {

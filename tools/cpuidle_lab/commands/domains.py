@@ -14,6 +14,8 @@ examples:
                                      one package; CPUs and causes that kept it awake, by energy
   cpuidle-lab domains trace.dat --machine before.txt --tree mt8196
                                      of a stock recording, with the idle states of a dump
+  cpuidle-lab domains trace.dat --tree xeon --governors menu@7.2,teo@7.2,wteo
+                                     what governors would have cost, CPUs and domains together
   cpuidle-lab domains trace.dat --tree mine.yaml --json | jq '.phases[].domains'
                                      domains of a machine file
 
@@ -45,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="idle states of recordings without the module: see cpuidle-lab machines",
     )
     parser.add_argument(
+        "--governors",
+        metavar="NAME[@KERNEL][:TUNABLE=VALUE]...[,...]",
+        help="replay these on all CPUs together",
+    )
+    parser.add_argument(
         "--top",
         type=_natural,
         default=8,
@@ -57,10 +64,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the trace and print the figures."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.domains import domains_text, export, observed
+    from cpuidle_lab.domains import domains_text, export, observed, replayed
     from cpuidle_lab.recording import state_tables
+    from cpuidle_lab.replay import candidates
 
     given = state_tables.given(args.machine) if args.machine else ()
+    if args.governors is not None:
+        named = candidates.listed(args.governors)
+        played = replayed.replay(args.trace, args.tree, named, given)
+        if args.json:
+            json.dump(export.of_governors(played), sys.stdout, indent=2)
+            print()
+        else:
+            domains_text.show_governors(played)
+        return int(bool(played.broken))
     found = observed.observe(args.trace, args.tree, given)
     if args.json:
         json.dump(export.as_json(found), sys.stdout, indent=2)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from cpuidle_lab.domains.blame import AWAKE, SHALLOW, SHORT, Share
 from cpuidle_lab.domains.observed import Observed, Part, Slept
+from cpuidle_lab.domains.replayed import JOINT, Replayed, Row
 from cpuidle_lab.figures.invariants import said
 from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.view.terminal import console, grid
@@ -70,5 +71,36 @@ def show(found: Observed, top: int) -> None:
         for name, slept in part.domains.items():
             for rule in slept.broken:
                 out.print(f"{name}: {said(rule)}")
+    for note in found.notes:
+        out.print(f"note: {note}", soft_wrap=True)
+
+
+def _of(value: float | None, digits: int) -> str:
+    return "?" if value is None else f"{value:.{digits}f}"
+
+
+def _governor(found: Replayed, row: Row) -> list[str]:
+    regret = found.regret(row) or (None, None, None)
+    known = not (found.broken or row.untimed)
+    joules = (each / _PJ_PER_MJ if known else None for each in (row.cpus_pj, row.domains_pj))
+    deep = (row.deep_percent(name) if known else None for name in row.accounts)
+    waits = (row.latency_us(share) if known else None for share in (0.5, 0.99, 1.0))
+    return [row.label, *(_of(each, 2) for each in regret), *(_of(each, 1) for each in joules),
+            *(_of(each, 1) for each in deep), *(_of(each, 1) for each in waits)]  # fmt: skip
+
+
+def show_governors(found: Replayed) -> None:
+    """Print the table of governors."""
+    out, names = console(), list(found.rows[0].accounts)
+    heads = ["governor", "regret %", "own %", "neighbours %", "CPUs mJ", "domains mJ",
+             *(f"{name} deep %" for name in names), "p50 us", "p99 us", "max us"]  # fmt: skip
+    rows = [_governor(found, row) for row in found.rows]
+    if found.joint.is_exact and not (found.withheld or found.broken):
+        rows.append([JOINT, *(["0.00"] * 3), *([""] * (len(heads) - 4))])
+    against = "" if found.joint.is_exact else ", against a lower bound"
+    title = f"{found.source.path}: governors on all CPUs together; regret of the machine{against}"
+    out.print(grid(out, title, [(head, head != "governor") for head in heads], rows))
+    for rule in found.broken:
+        out.print(f"note: {said(rule)}", soft_wrap=True)
     for note in found.notes:
         out.print(f"note: {note}", soft_wrap=True)

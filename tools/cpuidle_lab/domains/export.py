@@ -4,7 +4,8 @@
 from dataclasses import asdict
 
 from cpuidle_lab.domains.observed import Observed, Part, Slept
-from cpuidle_lab.states.domains import UP
+from cpuidle_lab.domains.replayed import Replayed, Row
+from cpuidle_lab.states.domains import UP, Domain
 
 
 def _slept(slept: Slept) -> dict[str, object]:
@@ -29,6 +30,12 @@ def _slept(slept: Slept) -> dict[str, object]:
     }
 
 
+def _domain(domain: Domain) -> dict[str, object]:
+    rule = domain.rule
+    return {"name": domain.name, "cpus": list(domain.cpus), "decides": rule.decides,
+            "demotes": rule.demotes, "source": rule.source}  # fmt: skip
+
+
 def _part(part: Part) -> dict[str, object]:
     return {
         "governor": part.governor,
@@ -43,13 +50,39 @@ def as_json(found: Observed) -> dict[str, object]:
     """Return everything."""
     return {
         "trace": str(found.path),
-        "domains": [
-            {"name": domain.name, "cpus": list(domain.cpus), "decides": domain.rule.decides,
-             "demotes": domain.rule.demotes, "source": domain.rule.source}
-            for domain in found.tree
-        ],
+        "domains": [_domain(domain) for domain in found.tree],
         "is_bound": bool(found.missing),
         "cpus_missing": found.missing,
         "phases": [_part(part) for part in found.parts],
         "notes": found.notes,
+    }
+
+
+def _row(found: Replayed, row: Row) -> dict[str, object]:
+    regret, own, neighbours = found.regret(row) or (None, None, None)
+    head: dict[str, object] = {
+        "label": row.label, "regret": regret, "own_error": own, "neighbours": neighbours,
     }  # fmt: skip
+    if found.broken or row.untimed:
+        return head
+    return head | {
+        "cpus_pj": row.cpus_pj,
+        "domains_pj": row.domains_pj,
+        "deep_percent": {name: row.deep_percent(name) for name in row.accounts},
+        "added_latency_us": {
+            name: row.latency_us(share) for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1))
+        },
+    }
+
+
+def of_governors(found: Replayed) -> dict[str, object]:
+    """Return everything of a replay of governors."""
+    return {
+        "trace": str(found.source.path),
+        "domains": [_domain(domain) for domain in found.tree],
+        "cpus_missing": found.missing,
+        "governors": [_row(found, row) for row in found.rows],
+        "joint_oracle": {"cost_pj": found.joint.cost_pj, "is_exact": found.joint.is_exact},
+        "broken": found.broken,
+        "notes": found.notes,
+    }

@@ -120,6 +120,12 @@ def tree_of(spec: str, tables: Mapping[int, StateTable], cpus: int, path: Path) 
         raise UserError(f"{spec}: does not fit {path}: {error}") from None
 
 
+def source_notes(tree: Sequence[Domain]) -> list[str]:
+    """Return a sentence on the source of each domain's figures."""
+    sources = {domain.rule.name: domain.rule.source for domain in tree}
+    return [f"figures of {name}: {source}" for name, source in sources.items()]
+
+
 def _labelled(trace: Trace, frames: Frames) -> pl.DataFrame:
     """Return stays with what ended each and who chose its state: cpu, start_ns, end_ns, …."""
     names = ["cpu", "seq", "governor", "reason", "ended_by_tick"]
@@ -213,8 +219,7 @@ def _notes(trace: Trace, found: Observed, lost: int) -> list[str]:
             "recorded timers do not tell what the kernel's last man decided: it is taken to know "
             f"no timer in {', '.join(sorted(kernels))}"
         )
-    sources = {domain.rule.name: domain.rule.source for domain in found.tree}
-    return [*said, *(f"figures of {name}: {source}" for name, source in sources.items())]
+    return [*said, *source_notes(found.tree)]
 
 
 def observe(path: Path, spec: str, given: Sequence[CpuTable] = ()) -> Observed:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.states.costs import Costs, model_of
 from cpuidle_lab.states.table import StateTable
 

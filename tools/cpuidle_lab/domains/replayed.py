@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Governors on all CPUs of a recording together: what CPUs and domains would have cost."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.compare.sources import Source, open_source, ways_of
+from cpuidle_lab.domains.account import FAR, Account, Array, Stays
+from cpuidle_lab.domains.joint import Intervals, Joint, accounts_of, idle_pj, intervals_of, joint
+from cpuidle_lab.domains.observed import source_notes, tree_of
+from cpuidle_lab.figures import withheld
+from cpuidle_lab.figures.group import notes_on_powers
+from cpuidle_lab.host.sysfs import cpu_list
+from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, Recording, joined
+from cpuidle_lab.replay.candidates import Candidate
+from cpuidle_lab.replay.engine import INTERVAL_TYPES, Run
+from cpuidle_lab.states.domains import Domain
+from cpuidle_lab.states.table import CpuTable
+
+OWN, JOINT = "oracle of each CPU", "joint oracle"
+
+# Energies that differ by less are equal: sums of floating-point numbers.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True)
+class Row:
+    """A governor on all CPUs.
+
+    Attributes:
+        label: of the governor.
+        cpus_pj: cost of the CPUs' intervals.
+        domains_pj: cost of the domains while all of their CPUs were idle.
+        accounts: by domain.
+        latency_ns: exit latency of domains that each wake-up of a CPU waited for, sorted.
+        untimed: it needs timers, of which the recording tells nothing.
+    """
+
+    label: str
+    cpus_pj: float
+    domains_pj: float
+    accounts: Mapping[str, Account]
+    latency_ns: Array
+    untimed: bool = False
+
+    @property
+    def cost_pj(self) -> float:
+        """Cost of the machine."""
+        return self.cpus_pj + self.domains_pj
+
+    def deep_percent(self, name: str) -> float | None:
+        """Return the share of a domain's idle time at its deepest level."""
+        found = self.accounts[name]
+        idle = float(found.length_ns[found.idle].sum())
+        return 100 * float(found.level_ns()[-1]) / idle if idle else None
+
+    def latency_us(self, share: float) -> float | None:
+        """Return the least added latency within which this share of the wake-ups is done."""
+        if not len(self.latency_ns):
+            return None
+        place = max(0, int(np.ceil(share * len(self.latency_ns))) - 1)
+        return float(self.latency_ns[place]) / 1000
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """Governors on a recording.
+
+    Attributes:
+        source: the recording.
+        tree: its domains.
+        rows: the governors, and the oracle of each CPU.
+        joint: the joint oracle.
+        missing: CPUs of the domains that the recording does not have.
+        notes: what a reader must know.
+        broken: rules that figures break; then none is shown.
+    """
+
+    source: Source
+    tree: list[Domain]
+    rows: list[Row]
+    joint: Joint
+    missing: list[int]
+    notes: list[str]
+    broken: list[str]
+
+    @property
+    def withheld(self) -> bool:
+        """The recording leaves out or guesses too much for a regret."""
+        return bool(withheld.above(self.source.shares))
+
+    def regret(self, row: Row) -> tuple[float, float, float] | None:
+        """Return a regret of the machine, its part by own errors, and by unknown neighbours, %."""
+        best = self.joint.cost_pj
+        if self.withheld or self.broken or row.untimed or not best:
+            return None
+        own = 100 * (row.cost_pj - self.joint.own_pj) / best
+        neighbours = 100 * (self.joint.own_pj - best) / best
+        return own + neighbours, own, neighbours
+
+
+def _judged(chunk: Mapping[str, Array], choices: Mapping[str, Array]) -> Array:
+    found: Array = (choices["decisions"] > 0) & (chunk["length_ns"] > 0)
+    return found
+
+
+def _play(recording: Recording, candidate: Candidate, cpu: int) -> tuple[Stays, float, int, Array]:
+    """Return stays of a governor in intervals that count, their cost, decisions that asked."""
+    table = recording.state_tables[cpu]
+    trails, starts, ends, cost, which = [], [], [], 0.0, []
+    with Run(candidate.governor, table, dict(candidate.settings), cpu) as run:
+        run.follow()
+        for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
+            choices = run.play(chunk, choices=True)
+            trails.append(run.trail())
+            kept = _judged(chunk, choices)
+            which.append(kept)
+            starts.append(chunk["start_ns"][kept].astype(np.int64))
+            ends.append(starts[-1] + chunk["length_ns"][kept])
+            cost += float(choices["cost_pj"][kept].sum())
+        asked = int(run.totals().asked)
+    trail = joined(trails)
+    start, end = (trail[name].astype(np.int64) for name in ("start_ns", "end_ns"))
+    first, last = np.concatenate(starts), np.concatenate(ends)
+    place = np.searchsorted(first, start, side="right") - 1
+    mine = place >= 0
+    if len(first):
+        mine &= end <= last[place]
+    due = np.minimum(trail["next_ns"], np.uint64(FAR)).astype(np.int64)
+    index = trail["index"].astype(np.int64)
+    stays = Stays(start[mine], end[mine], index[mine], due[mine])
+    return stays, cost, asked, np.concatenate(which)
+
+
+def _intervals(recording: Recording, cpu: int, kept: Array) -> Intervals:
+    names = ["start_ns", "length_ns", "latency_req_ns", "disabled"]
+    told = joined(list(recording.intervals(cpu, names)))
+    mine = {name: told[name][kept].astype(np.int64) for name in names}
+    return intervals_of(recording.state_tables[cpu], *(mine[name] for name in names))
+
+
+def _latencies(accounts: Mapping[str, Account], stays: Mapping[int, Stays]) -> Array:
+    """Return the exit latencies of domains that wake-ups waited for, one for each, sorted."""
+    rows = []
+    for found in accounts.values():
+        exits, cpus = np.asarray(found.domain.exits_ns), np.asarray(found.cpus)
+        slept = found.level > 0
+        rows.append(np.stack([cpus[found.ender[slept]], found.edges_ns[1:][slept],
+                              exits[found.level[slept]]], axis=1))  # fmt: skip
+    told = np.concatenate([np.zeros((0, 3), np.int64), *rows])
+    _, place = np.unique(told[:, :2], axis=0, return_inverse=True)
+    added = np.bincount(place.reshape(-1), told[:, 2]).astype(np.int64)
+    wakeups = sum(len(each.start_ns) for each in stays.values())
+    return np.sort(np.concatenate([np.zeros(wakeups - len(added), np.int64), added]))
+
+
+def _row(
+    label: str, tree: Sequence[Domain], stays: Mapping[int, Stays], cpus_pj: float,
+    untimed: bool = False,
+) -> Row:  # fmt: skip
+    first = min(int(each.start_ns[0]) for each in stays.values())
+    last = max(int(each.end_ns[-1]) for each in stays.values())
+    accounts = accounts_of(tree, stays, first, last)
+    waited = _latencies(accounts, stays)
+    return Row(label, cpus_pj, idle_pj(accounts), accounts, waited, untimed)
+
+
+def _broken(rows: Sequence[Row], best: Joint) -> list[str]:
+    """Return the rules that the figures break."""
+    said = []
+    least = best.cost_pj * (1 - _SAME)
+    if best.own_pj < least or any(row.cost_pj < least for row in rows if not row.untimed):
+        said.append("the joint oracle's energy is not above a governor's")
+    idle = {
+        name: {int(row.accounts[name].length_ns[row.accounts[name].idle].sum()) for row in rows}
+        for name in rows[0].accounts
+    }
+    if any(len(times) > 1 for times in idle.values()):
+        said.append("a domain's idle time is the same under each governor")
+    return said
+
+
+def _notes(source: Source, recording: Recording, missing: list[int], best: Joint) -> list[str]:
+    said = [*withheld.notes(source.shares), *notes_on_powers(recording.state_tables.values())]
+    if recording.kind == INTERRUPTS:
+        said.append("sleep lengths that interrupts do not tell are drawn from those known nearby")
+    if missing:
+        said.append(f"nothing is known of CPU {cpu_list(missing)}, which count as asleep")
+    if not best.is_exact:
+        said.append(
+            "too many CPUs for the joint oracle: the regret is against a lower bound, at most "
+            f"{100 * (best.own_pj / best.cost_pj - 1):.3f} % below it"
+        )
+    return said
+
+
+def replay(
+    path: Path, spec: str, candidates: Sequence[Candidate], given: Sequence[CpuTable] = ()
+) -> Replayed:
+    """Replay governors on all CPUs of a recording.
+
+    Args:
+        path: of the recording.
+        spec: name of a tree, or a machine file.
+        candidates: the governors.
+        given: idle states of a recording without the module.
+
+    Raises:
+        UserError: the recording cannot be replayed, or the tree does not fit.
+    """
+    with ExitStack() as stack:
+        source, recording = open_source(path, path.name, given, stack)
+        told = ways_of(recording)[0]
+        cpus = [cpu for cpu in recording.cpus if recording.rows("interval", cpu)]
+        if unknown := [cpu for cpu in cpus if cpu not in recording.state_tables]:
+            raise UserError(f"{path}: the idle states of CPU {cpu_list(unknown)} are unknown")
+        tables = {cpu: recording.state_tables[cpu] for cpu in cpus}
+        tree = tree_of(spec, tables, 0, path)
+        rows, kept = [], {}
+        for candidate in candidates:
+            played = {cpu: _play(told, candidate, cpu) for cpu in cpus}
+            cost = sum(each[1] for each in played.values())
+            asked = sum(each[2] for each in played.values())
+            kept = {cpu: each[3] for cpu, each in played.items()}
+            stays = {cpu: each[0] for cpu, each in played.items() if len(each[0].start_ns)}
+            if len(stays) < 2:
+                raise UserError(f"{path}: has idle intervals of {len(stays)} CPU; domains need two")
+            untimed = recording.kind == CPU_IDLE and asked > 0
+            rows.append(_row(candidate.label, tree, stays, cost, untimed))
+        intervals = {
+            cpu: each for cpu in cpus if len((each := _intervals(told, cpu, kept[cpu])).start_ns)
+        }
+    best = joint(tree, intervals)
+    alone = sum(float(each.cost_pj.min(axis=1).sum()) for each in intervals.values())
+    rows.append(_row(OWN, tree, {cpu: each.cheapest() for cpu, each in intervals.items()}, alone))
+    missing = sorted({cpu for domain in tree for cpu in domain.cpus} - set(cpus))
+    notes = [*_notes(source, recording, missing, best), *source_notes(tree)]
+    return Replayed(source, tree, rows, best, missing, notes, _broken(rows, best))
