@@ -14,7 +14,6 @@ from cpuidle_lab.domains.blame import UNKNOWN_CAUSE, Reasons, Share, blame, brok
 from cpuidle_lab.figures import wakers
 from cpuidle_lab.figures.analysis import phases
 from cpuidle_lab.figures.frames import Frames, frames_of_trace
-from cpuidle_lab.figures.group import notes_on_powers
 from cpuidle_lab.figures.intervals import table_of
 from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.recording import trace as tr
@@ -205,7 +204,7 @@ def _part(
 
 
 def _notes(trace: Trace, found: Observed, lost: int) -> list[str]:
-    said = [*trace.omissions, *notes_on_powers(trace.state_tables.values())]
+    said = [*trace.omissions]
     if found.missing:
         said.append(
             f"the recording tells nothing of CPU {cpu_list(found.missing)}, which count as asleep: "
@@ -216,8 +215,8 @@ def _notes(trace: Trace, found: Observed, lost: int) -> list[str]:
     kernels = {domain.name for domain in found.tree if domain.rule.decides == KERNEL}
     if kernels:
         said.append(
-            "recorded timers do not tell what the kernel's last man decided: it is taken to know "
-            f"no timer in {', '.join(sorted(kernels))}"
+            "the timers that the kernel's last man saw are not known: he is taken to see none in "
+            f"{', '.join(sorted(kernels))}"
         )
     return [*said, *source_notes(found.tree)]
 

@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from cpuidle_lab.domains.joint import Intervals, Joint, accounts_of, idle_pj, in
 from cpuidle_lab.domains.observed import source_notes, tree_of
 from cpuidle_lab.figures import withheld
 from cpuidle_lab.figures.group import notes_on_powers
+from cpuidle_lab.figures.told import Told
 from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, Recording, joined
 from cpuidle_lab.replay.candidates import Candidate
@@ -109,8 +111,20 @@ def _judged(chunk: Mapping[str, Array], choices: Mapping[str, Array]) -> Array:
     return found
 
 
-def _play(recording: Recording, candidate: Candidate, cpu: int) -> tuple[Stays, float, int, Array]:
-    """Return stays of a governor in intervals that count, their cost, decisions that asked."""
+@dataclass(frozen=True)
+class _Played:
+    """A governor on one CPU: stays in intervals that count, their cost, whether it asked.
+
+    `kept` tells which intervals count.
+    """
+
+    stays: Stays
+    cost_pj: float
+    asked: bool
+    kept: Array
+
+
+def _play(recording: Recording, candidate: Candidate, cpu: int) -> _Played:
     table = recording.state_tables[cpu]
     trails, starts, ends, cost, which = [], [], [], 0.0, []
     with Run(candidate.governor, table, dict(candidate.settings), cpu) as run:
@@ -123,7 +137,7 @@ def _play(recording: Recording, candidate: Candidate, cpu: int) -> tuple[Stays, 
             starts.append(chunk["start_ns"][kept].astype(np.int64))
             ends.append(starts[-1] + chunk["length_ns"][kept])
             cost += float(choices["cost_pj"][kept].sum())
-        asked = int(run.totals().asked)
+        asked = run.totals().asked > 0
     trail = joined(trails)
     start, end = (trail[name].astype(np.int64) for name in ("start_ns", "end_ns"))
     first, last = np.concatenate(starts), np.concatenate(ends)
@@ -134,7 +148,7 @@ def _play(recording: Recording, candidate: Candidate, cpu: int) -> tuple[Stays, 
     due = np.minimum(trail["next_ns"], np.uint64(FAR)).astype(np.int64)
     index = trail["index"].astype(np.int64)
     stays = Stays(start[mine], end[mine], index[mine], due[mine])
-    return stays, cost, asked, np.concatenate(which)
+    return _Played(stays, cost, asked, np.concatenate(which))
 
 
 def _intervals(recording: Recording, cpu: int, kept: Array) -> Intervals:
@@ -188,7 +202,10 @@ def _broken(rows: Sequence[Row], best: Joint) -> list[str]:
 def _notes(source: Source, recording: Recording, missing: list[int], best: Joint) -> list[str]:
     said = [*withheld.notes(source.shares), *notes_on_powers(recording.state_tables.values())]
     if recording.kind == INTERRUPTS:
-        said.append("sleep lengths that interrupts do not tell are drawn from those known nearby")
+        said.append(
+            "interrupts do not tell all sleep lengths, so governors have two rows: once those that "
+            "are not known are drawn from those known nearby, once they are far"
+        )
     if missing:
         said.append(f"nothing is known of CPU {cpu_list(missing)}, which count as asleep")
     if not best.is_exact:
@@ -215,25 +232,26 @@ def replay(
     """
     with ExitStack() as stack:
         source, recording = open_source(path, path.name, given, stack)
-        told = ways_of(recording)[0]
+        ways = ways_of(recording)
         cpus = [cpu for cpu in recording.cpus if recording.rows("interval", cpu)]
         if unknown := [cpu for cpu in cpus if cpu not in recording.state_tables]:
             raise UserError(f"{path}: the idle states of CPU {cpu_list(unknown)} are unknown")
         tables = {cpu: recording.state_tables[cpu] for cpu in cpus}
         tree = tree_of(spec, tables, 0, path)
         rows, kept = [], {}
-        for candidate in candidates:
+        for candidate, told in product(candidates, ways):
             played = {cpu: _play(told, candidate, cpu) for cpu in cpus}
-            cost = sum(each[1] for each in played.values())
-            asked = sum(each[2] for each in played.values())
-            kept = {cpu: each[3] for cpu, each in played.items()}
-            stays = {cpu: each[0] for cpu, each in played.items() if len(each[0].start_ns)}
+            kept = {cpu: each.kept for cpu, each in played.items()}
+            asked = any(each.asked for each in played.values())
+            stays = {cpu: each.stays for cpu, each in played.items() if len(each.stays.start_ns)}
             if len(stays) < 2:
                 raise UserError(f"{path}: has idle intervals of {len(stays)} CPU; domains need two")
-            untimed = recording.kind == CPU_IDLE and asked > 0
-            rows.append(_row(candidate.label, tree, stays, cost, untimed))
+            cost = sum(each.cost_pj for each in played.values())
+            way = f", timers {told.way}" if isinstance(told, Told) else ""
+            untimed = recording.kind == CPU_IDLE and asked
+            rows.append(_row(candidate.label + way, tree, stays, cost, untimed))
         intervals = {
-            cpu: each for cpu in cpus if len((each := _intervals(told, cpu, kept[cpu])).start_ns)
+            cpu: each for cpu in cpus if len((each := _intervals(ways[0], cpu, kept[cpu])).start_ns)
         }
     best = joint(tree, intervals)
     alone = sum(float(each.cost_pj.min(axis=1).sum()) for each in intervals.values())

@@ -60,9 +60,11 @@ class _Domains(File):
             numbers = [cpu for low, high in cpu_runs(text) for cpu in range(low, high + 1)]
         except ValueError as error:
             raise self.fault(node, f"{error}, nor 'all' or 'every 4'") from None
-        if twice := next((cpu for cpu in numbers if numbers.count(cpu) > 1), None):
-            raise self.fault(node, f"CPU {twice} is twice in '{text}'")
-        return text, tuple(sorted(numbers))
+        numbers.sort()
+        for low, high in pairwise(numbers):
+            if low == high:
+                raise self.fault(node, f"CPU {low} is twice in '{text}'")
+        return text, tuple(numbers)
 
     def _rule(self, node: yaml.Node) -> tuple[Rule, tuple[int, ...]]:
         told = self._told(node, "a domain", _DOMAIN, _DOMAIN_NEEDED)
