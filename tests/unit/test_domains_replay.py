@@ -127,6 +127,23 @@ def test_a_trail_tiles_the_intervals() -> None:
     assert (trail["index"][np.unique(place, return_index=True)[1]] == found["index"]).all()
 
 
+def test_a_trail_tells_the_first_timer_and_a_kept_tick() -> None:
+    frame = mixed(500)
+    chunk = {name: np.asarray(values) for name, values in frame.items()} | no_answers(500)
+    with Run(governor("teo_ng"), SKX) as run:
+        run.follow()
+        found = run.play({name: chunk[name] for name in INTERVAL_TYPES}, choices=True)
+        trail = run.trail()
+    place = np.searchsorted(chunk["start_ns"], trail["start_ns"], side="right") - 1
+    first = np.unique(place, return_index=True)[1]
+    left = (trail["next_ns"] - trail["start_ns"]).astype(np.int64)[first]
+    stopped = found["stop_tick"] != 0
+    assert 0 < stopped.sum() < len(stopped)
+    assert (left[stopped] == chunk["timer_ns"][stopped]).all()
+    fresh = ~stopped & (chunk["flags"] & columns.CONTINUED == 0)
+    assert fresh.any() and (left[fresh] <= np.minimum(chunk["timer_ns"], SKX.tick_ns)[fresh]).all()
+
+
 def test_the_costs_of_states_are_those_of_replays_oracle() -> None:
     frame = mixed(500)
     chunk = {name: np.asarray(values) for name, values in frame.items()} | no_answers(500)

@@ -36,7 +36,7 @@ class Stays:
     next_ns: Array
 
     def within(self, first_ns: int, last_ns: int) -> "Stays":
-        """Return the parts within a span of time, and which they are."""
+        """Return the parts within a span of time."""
         kept = (self.end_ns > first_ns) & (self.start_ns < last_ns)
         return Stays(
             np.maximum(self.start_ns[kept], first_ns),
