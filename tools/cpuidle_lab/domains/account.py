@@ -77,7 +77,7 @@ class Account:
 
     @property
     def pays(self) -> Array:
-        """Whether each stretch is one that a sleep at the level of the vote would pay for."""
+        """Mark stretches in which a sleep at the level of the vote would pay."""
         targets = np.asarray(self.domain.targets_ns)
         found: Array = (self.vote > 0) & (self.length_ns >= targets[self.vote])
         return found
