@@ -290,7 +290,7 @@ def test_the_command_tells_who_kept_it_awake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = recording(tmp_path)
-    assert main(["domains", str(path), "--tree", "xeon", "--json"]) == 0
+    assert main(["domains", str(path), "--domains", "xeon", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     (phase,) = told["phases"]
     package = phase["domains"]["package"]
@@ -301,7 +301,7 @@ def test_the_command_tells_who_kept_it_awake(
     (first, *_) = [each for each in package["kept_awake"] if each["kind"] == blame.SHALLOW]
     assert (first["cpu"], first["why"], first["alone_ns"]) == (1, "C1", 5 * 1400 * US)
     assert not told["is_bound"]
-    assert main(["domains", str(path), "--tree", "xeon"]) == 0
+    assert main(["domains", str(path), "--domains", "xeon"]) == 0
     assert "in C1" in capsys.readouterr().out
 
 
@@ -311,7 +311,7 @@ def test_a_recording_of_some_cpus_is_called_a_bound(
     text = HEAD.replace("all", "0-3") + f"[{STATE.format(600, 6, 'C6')}]}}\n"
     mine = written(tmp_path, f"domains:\n{text}")
     path = recording(tmp_path)
-    assert main(["domains", str(path), "--tree", mine]) == 0
+    assert main(["domains", str(path), "--domains", mine]) == 0
     out = capsys.readouterr().out
     assert "nothing of CPU 2-3, which count as asleep" in out and "an upper bound" in out
 
@@ -319,6 +319,6 @@ def test_a_recording_of_some_cpus_is_called_a_bound(
 def test_a_tree_that_does_not_fit_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["domains", str(recording(tmp_path)), "--tree", "ecore-modules"]) == 1
+    assert main(["domains", str(recording(tmp_path)), "--domains", "ecore-modules"]) == 1
     err = capsys.readouterr().err
     assert "state 'MC6' of 'module0' needs 'C6S', but CPU 0 has none: it has POLL, C1, C6" in err

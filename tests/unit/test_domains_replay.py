@@ -173,7 +173,7 @@ def test_added_latencies_are_those_of_domains_that_slept(tmp_path: Path) -> None
 
 
 def test_the_command_shows_governors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["domains", str(recording(tmp_path)), "--tree", "xeon", "--governors", "wteo"]
+    words = ["domains", str(recording(tmp_path)), "--domains", "xeon", "--governors", "wteo"]
     assert main(words) == 0
     assert "joint oracle" in capsys.readouterr().out
     assert main([*words, "--json"]) == 0

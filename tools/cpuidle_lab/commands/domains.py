@@ -10,16 +10,16 @@ NAME = "domains"
 HELP = "show how long packages and clusters could have slept, and which CPUs kept them awake"
 EPILOG = """\
 examples:
-  cpuidle-lab domains trace.dat --tree xeon
+  cpuidle-lab domains trace.dat --domains xeon
                                      one package; CPUs and causes that kept it awake, by energy
-  cpuidle-lab domains trace.dat --machine before.txt --tree mt8196
+  cpuidle-lab domains trace.dat --machine before.txt --domains mt8196
                                      of a stock recording, with the idle states of a dump
-  cpuidle-lab domains trace.dat --tree xeon --governors menu@7.2,teo@7.2,wteo
+  cpuidle-lab domains trace.dat --domains xeon --governors menu@7.2,teo@7.2,wteo
                                      what governors would have cost, CPUs and domains together
-  cpuidle-lab domains trace.dat --tree mine.yaml --json | jq '.phases[].domains'
+  cpuidle-lab domains trace.dat --domains mine.yaml --json | jq '.phases[].domains'
                                      domains of a machine file
 
-TREE is one of those that come along (xeon, ecore-modules, client, mt8196, zen2-server, power9-smt4)
+DOMAINS is a tree that comes along (xeon, ecore-modules, client, mt8196, zen2-server, power9-smt4),
 or a machine file with `domains`. power:cpu_idle of all CPUs is enough; with events of irq and timer
 (capture --stock) the causes have names. Energies are modelled. docs/domains.md explains the
 figures.
@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("trace", type=Path, metavar="TRACE", help="recording of several CPUs")
     parser.add_argument(
-        "--tree", required=True, metavar="TREE", help="the machine's domains: a name, or a file"
+        "--domains",
+        required=True,
+        metavar="DOMAINS",
+        help="the machine's domains: a name, or a file",
     )
     parser.add_argument(
         "--machine",
@@ -71,14 +74,14 @@ def run(args: argparse.Namespace) -> int:
     given = state_tables.given(args.machine) if args.machine else ()
     if args.governors is not None:
         named = candidates.listed(args.governors)
-        played = replayed.replay(args.trace, args.tree, named, given)
+        played = replayed.replay(args.trace, args.domains, named, given)
         if args.json:
             json.dump(export.of_governors(played), sys.stdout, indent=2)
             print()
         else:
             domains_text.show_governors(played)
         return int(bool(played.broken))
-    found = observed.observe(args.trace, args.tree, given)
+    found = observed.observe(args.trace, args.domains, given)
     if args.json:
         json.dump(export.as_json(found), sys.stdout, indent=2)
         print()
