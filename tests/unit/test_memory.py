@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from cpuidle_lab import cli
 from cpuidle_lab.base import memory
 
 HEAD = """\
@@ -68,3 +70,8 @@ def test_no_process_is_bounded_where_nothing_tells_what_is_free(
     assert memory.free_bytes() == 0
     with memory.bounded():
         pass
+
+
+def test_commands_that_read_files_are_bounded() -> None:
+    loose = {one.NAME for one in cli.discover() if isinstance(cli.bound_of(one), nullcontext)}
+    assert loose == {"doctor", "calibrate", "capture", "dump", "watch", "ab", "evacuate"}

@@ -42,9 +42,9 @@ ENDINGS = (
 # Commands under their headings, in the order of the list; others come last.
 A_MACHINE = "a machine"
 GROUPS = (
-    (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "diff", "watch", "ab", "evacuate")),
-    ("recordings",
-     ("report", "compare", "domains", "replay", "crossval", "tune", "export", "machines")),
+    (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "watch", "ab", "evacuate")),
+    ("recordings and dumps",
+     ("report", "compare", "domains", "replay", "diff", "crossval", "tune", "export", "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf", "review")),
     ("the project's promises, in the tree only", ("experiment",)),
