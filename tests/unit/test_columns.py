@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from cpuidle_lab import cli
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.recording import columns as co
+from cpuidle_lab.recording import reader as recording_reader
 from cpuidle_lab.recording import trace as tr
 from tests.proofs.throughput import reader
 from tests.unit import synthetic
@@ -567,6 +568,24 @@ def test_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- The command, memory, speed. ----
+
+
+def test_a_recording_of_the_module_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = synthetic.Session(cpus=1)
+    session.phase("wteo", "bursts", 5_000_000)
+    path = session.trace.write(tmp_path / "trace.dat")
+    runs: list[Path] = []
+    find = recording_reader.native_reader
+
+    def counted() -> Path:
+        runs.append(path)
+        return find()
+
+    monkeypatch.setattr(recording_reader, "native_reader", counted)
+    co.write(path, tmp_path / "columns")
+    assert len(runs) == 1
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 
 import ctypes
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -672,6 +674,24 @@ def test_a_governor_that_breaks_down_is_one_sentence(tmp_path: Path) -> None:
         fidelity.apart(tmp_path, os.abort)
     with pytest.raises(UserError, match="is no Parquet directory"):
         fidelity.apart(tmp_path, fidelity.fidelity_of, tmp_path, "wteo", 1)
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_process_is_forked_unless_polars_has_workers(forks: bool) -> None:
+    """The state of the garbage collector shows it: a new process collects."""
+    script = f"""\
+import gc, pathlib, polars as pl
+from cpuidle_lab.replay import fidelity
+pl.DataFrame({{"a": [1]}}).lazy().collect() if {not forks} else None
+gc.disable()
+print(fidelity.apart(pathlib.Path("x"), gc.isenabled))
+"""
+    paths = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{not forks}\n"
 
 
 def test_another_governor_starts_afresh_after_each_gap(tmp_path: Path) -> None:

@@ -284,13 +284,14 @@ _RANGES = (
 )
 
 
-def _ready(
-    opened: Sequence[tuple[Source, Recording]], stack: ExitStack
+def _begin(
+    opened: Sequence[tuple[Source, Recording]], process: Apart[list[trust.Trust]]
 ) -> dict[str, Apart[list[trust.Trust]]]:
-    """Start the process that replays the first recorder; it imports while this one replays."""
+    """Let the process replay the first recorder, while this one replays governors."""
     for source, recording in opened:
         if recording.kind == TRACE and not withheld.above(source.shares):
-            return {source.label: stack.enter_context(Apart(trust.trust_of))}
+            process.begin(recording.path, source.path)
+            return {source.label: process}
     return {}
 
 
@@ -339,12 +340,13 @@ def build(
     work = _Work(candidates, bad, os.cpu_count() or 1)
     results: list[Result] = []
     with ExitStack() as stack, ThreadPoolExecutor(work.workers) as pool:
+        process = stack.enter_context(Apart(trust.trust_of))
         opened = []
         with meter("Reading the recordings", len(paths)) as done:
             for path, label in zip(paths, labels(paths), strict=True):
                 opened.append(open_source(path, label, given, stack))
                 done(1)
-        ready = _ready(opened, stack)
+        ready = _begin(opened, process)
         rows = sum(len(ways_of(one)) * one.rows("interval") for _, one in opened)
         total = rows * len(candidates)
         with meter("Replaying", total) as done:

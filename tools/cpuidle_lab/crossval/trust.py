@@ -20,7 +20,7 @@ from cpuidle_lab.recording.columns import TIMER_TICK, TRACE, Recording
 from cpuidle_lab.recording.phases import phases_of
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import Outcome
-from cpuidle_lab.replay.fidelity import Apart
+from cpuidle_lab.replay.fidelity import Apart, apart
 
 MEASURED = Path(__file__).parent / "measured.json"
 
@@ -144,7 +144,7 @@ def trust(
     Args:
         recording: what is read; its states are used in a process of its own.
         path: as the user knows it.
-        ready: that process, of trust_of(), if it was started before.
+        ready: that process, if it has begun trust_of() before.
 
     Returns:
         One Trust for each; or none, and why.
@@ -152,8 +152,9 @@ def trust(
     if recording.kind != TRACE:
         return [], "no governor of the project recorded it"
     try:
-        with ready or Apart(trust_of) as process:
-            return process.call(path, recording.path, path), ""
+        if ready:
+            return ready.result(path), ""
+        return apart(path, trust_of, recording.path, path), ""
     except UserError as error:
         return [], error.message.removeprefix(f"{path}: ")
 

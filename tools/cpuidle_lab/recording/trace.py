@@ -5,7 +5,7 @@ A decision and its outcome are joined by CPU and sequence number. What is missin
 reported (`Integrity`), never filled in.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -46,8 +46,7 @@ def context_in(path: Path, both: bool = False) -> Context | None:
     Raises:
         UserError: as read_chunks(), or a line of the recorder cannot be read.
     """
-    marks = _own_lines(path, ("marker",) if both else ("marker", "decision"))
-    return None if marks is None else context_of(path, marks)
+    return _own_lines(path, both).context()
 
 
 def context_with(path: Path, given: Sequence[CpuTable]) -> Context:
@@ -60,33 +59,70 @@ def context_with(path: Path, given: Sequence[CpuTable]) -> Context:
     Raises:
         UserError: as context_in(), or the module's decisions are in it.
     """
-    marks = _own_lines(path, ("marker", "decision"))
-    if marks is None:
+    lines = _own_lines(path)
+    if lines.decided:
         raise UserError(f"{path}: has the module's decisions and idle states; leave out --machine")
     try:
-        context = context_of(path, marks)
+        context = lines.context()
     except UserError:  # of idle states that cannot be read, which are not needed
-        context = context_of(path, [mark for mark in marks if not mark[1].startswith(MACHINE)])
+        marks = [mark for mark in lines.marks if not mark[1].startswith(MACHINE)]
+        context = context_of(path, marks)
     return replace(context or Context(), given=given)
 
 
-def _own_lines(path: Path, tables: Iterable[str]) -> list[tuple[int, str]] | None:
-    """Return time and text of the marks that recorders of ours wrote; None at a decision."""
-    marks: list[tuple[int, str]] = []
-    for piece in read_chunks(path, (*tables, *REQUESTS)):
-        if not isinstance(piece, Chunk):
-            continue
-        if piece.table == "decision":
-            return None
+class OwnLines:
+    """Marks that recorders of ours wrote, of a recording that is being read.
+
+    Attributes:
+        tables: those that add() needs.
+        marks: time and text of each.
+        decided: the module's decisions are in the recording.
+    """
+
+    tables = ("marker", "decision", *REQUESTS)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.marks: list[tuple[int, str]] = []
+        self.decided = False
+
+    def add(self, piece: Chunk) -> None:
+        """Take a chunk of any table.
+
+        Raises:
+            UserError: there are too many lines.
+        """
+        self.decided |= piece.table in ("decision", "period")
+        if self.decided:
+            return
         if piece.table in REQUESTS:
             valued = pl.col("value") >= 0 if "value" in piece.frame.columns else pl.lit(True)
-            marks += [(ts, REQUEST) for ts in piece.frame.filter(valued)["ts"]]
-            continue
-        lines = piece.frame.select("ts", pl.col("text").str.strip_chars())
-        marks += lines.filter(pl.col("text").str.contains(OWN_LINES)).iter_rows()
-        if len(marks) > LINES_MAX:
-            raise UserError(f"{path}: has more than {LINES_MAX:,} lines of its recorder")
-    return marks
+            self.marks += [(ts, REQUEST) for ts in piece.frame.filter(valued)["ts"]]
+        elif piece.table == "marker":
+            lines = piece.frame.select("ts", pl.col("text").str.strip_chars())
+            self.marks += lines.filter(pl.col("text").str.contains(OWN_LINES)).iter_rows()
+        if len(self.marks) > LINES_MAX:
+            raise UserError(f"{self._path}: has more than {LINES_MAX:,} lines of its recorder")
+
+    def context(self) -> Context | None:
+        """Return what the recording tells of itself; None of one with the module.
+
+        Raises:
+            UserError: a line cannot be read.
+        """
+        return None if self.decided else context_of(self._path, self.marks)
+
+
+def _own_lines(path: Path, both: bool = False) -> OwnLines:
+    """Return the marks of a recording; those before a decision are enough unless `both`."""
+    lines = OwnLines(path)
+    unread = {"decision"} if both else set()
+    for piece in read_chunks(path, [name for name in OwnLines.tables if name not in unread]):
+        if isinstance(piece, Chunk):
+            lines.add(piece)
+        if lines.decided:
+            break
+    return lines
 
 
 @dataclass(frozen=True)

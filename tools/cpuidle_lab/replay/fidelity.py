@@ -3,9 +3,11 @@
 
 import ctypes
 import os
+import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -31,6 +33,9 @@ from cpuidle_lab.replay.points import (
 )
 from cpuidle_lab.replay.policies import BASE, must_be_trace, reason_name
 from cpuidle_lab.replay.tunables import Tunables
+
+# A thread on which polars works.
+_WORKER = re.compile(r"polars-\d|tokio-")
 
 ABORTED = abi.constant("CIL_OUTCOME_ABORTED")
 REJECTED = abi.constant("CIL_DECISION_REJECTED")
@@ -191,23 +196,42 @@ def _cpu_fidelity(
     return result
 
 
+def _can_fork() -> bool:
+    """Tell whether a fork has all that polars needs: it has no workers yet, which a fork lacks."""
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    return bool(names) and not any(_WORKER.match(name) for name in names)
+
+
+def _end_by_signals() -> None:
+    """Let signals end this process without a traceback: the one that started it tells of them."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Apart(Generic[Returned]):
     """A process of its own for a call of a function; it is ended by `with`.
 
     A recorded state is what a governor goes on with, byte for byte. One that was damaged may make
-    it read and write astray: then that process ends, and this one says so. Its imports take as
-    long as those of a command, and begin at once.
+    it read and write astray: then that process ends, and this one says so. A fork has its imports
+    at once. Else it is a new process, and they take as long as those of a command.
     """
 
     def __init__(self, function: Callable[..., Returned]) -> None:
-        """Start the process.
+        """Start the process where it can be forked.
 
         Args:
             function: of a module; it, its arguments and its result can be pickled.
         """
         self._function = function
-        self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-        self._pool.submit(import_module, function.__module__)
+        self._called: Future[Returned] | None = None
+        way = "fork" if _can_fork() else "spawn"
+        self._pool = ProcessPoolExecutor(1, get_context(way), _end_by_signals)
+        if way == "fork":
+            self._pool.submit(import_module, function.__module__)
+
+    def begin(self, *arguments: object) -> None:
+        """Call the function, and go on meanwhile."""
+        self._called = self._pool.submit(self._function, *arguments)
 
     def __enter__(self) -> Self:
         """Return the process."""
@@ -217,18 +241,18 @@ class Apart(Generic[Returned]):
         """End the process."""
         self._pool.shutdown()
 
-    def call(self, path: Path, *arguments: object) -> Returned:
-        """Call the function.
+    def result(self, path: Path) -> Returned:
+        """Return the result of the call that was begun.
 
         Args:
             path: the recording, for the message.
-            arguments: of the function.
 
         Raises:
             UserError: the process ended without a result, or the function raised it.
         """
+        assert self._called
         try:
-            return self._pool.submit(self._function, *arguments).result()
+            return self._called.result()
         except BrokenProcessPool:
             raise UserError(
                 f"{path}: replay broke down; a state that was recorded in it is damaged"
@@ -236,9 +260,10 @@ class Apart(Generic[Returned]):
 
 
 def apart(path: Path, function: Callable[..., Returned], *arguments: object) -> Returned:
-    """Call a function in a process of its own, as Apart.call() does."""
+    """Call a function in a process of its own; errors as Apart.result()."""
     with Apart(function) as process:
-        return process.call(path, *arguments)
+        process.begin(*arguments)
+        return process.result(path)
 
 
 def fidelity_of(path: Path, name: str, jobs: int | None) -> Fidelity:

@@ -107,19 +107,45 @@ def write(
             period, or `target` is something else. Nothing is left then.
     """
     check(target, foreign)
-    context = context or tr.context_in(trace)
+    try:
+        _write(trace, target, context)
+    except _Told as told:
+        _write(trace, target, told.context)
+
+
+class _Told(Exception):  # noqa: N818
+    """A recording tells by itself that it was made without the module: it is read by that."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+
+
+def _write(trace: Path, target: Path, context: Context | None) -> None:
+    """Read a trace once.
+
+    Raises:
+        _Told: the trace must be read again, by what it tells.
+        UserError: as write().
+    """
     found = _Collected(trace, context)
+    lines = tr.OwnLines(trace)
+    wanted = READ if context else (*READ, *reader.REQUESTS)
     with Writer(target, {}) as writer:
-        for piece in reader.read_chunks(trace, READ, context):
+        for piece in reader.read_chunks(trace, wanted, context):
             if isinstance(piece, reader.Schema):
                 found.symbols = piece.symbols
-            elif isinstance(piece, reader.Chunk):
-                found.note(piece.table, piece.frame)
-                if found.leaves_out(piece.table, piece.frame):
-                    continue
-                writer.add(piece.table, piece.frame)
-            else:
+            elif isinstance(piece, reader.Ending):
                 ending = piece
+            elif not context:
+                lines.add(piece)
+            if not isinstance(piece, reader.Chunk) or piece.table in reader.REQUESTS:
+                continue
+            found.note(piece.table, piece.frame)
+            if not found.leaves_out(piece.table, piece.frame):
+                writer.add(piece.table, piece.frame)
+        if not context and (told := lines.context()):
+            raise _Told(told)
         kind = _kind(found, writer, ending)
         if context and _may_have_causes(context, ending) and _caused(found, writer, context):
             kind = INTERRUPTS
