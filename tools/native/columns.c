@@ -126,12 +126,14 @@ int cil_put_content(struct cil_chunk *chunk, size_t column, const void *data,
 /**
  * cil_chunk_write() - write the rows and begin anew
  * @chunk: the table; nothing is written if it has no rows
+ * @pending: bytes in its last column that are of the row being filled
  * @stream: where to
  *
  * Return: 0, or -1 if the stream is broken.
  */
-int cil_chunk_write(struct cil_chunk *chunk, FILE *stream)
+int cil_chunk_write(struct cil_chunk *chunk, size_t pending, FILE *stream)
 {
+	struct cil_buffer *last = &chunk->buffers[chunk->columns - 1];
 	struct cil_message message = {
 		.kind = CIL_MESSAGE_CHUNK,
 		.table = chunk->table,
@@ -141,6 +143,7 @@ int cil_chunk_write(struct cil_chunk *chunk, FILE *stream)
 
 	if (!chunk->rows)
 		return 0;
+	last->content_size -= pending;
 	for (i = 0; i < chunk->columns; i++)
 		message.bytes += chunk->rows * chunk->buffers[i].width +
 				 chunk->buffers[i].content_size;
@@ -151,7 +154,9 @@ int cil_chunk_write(struct cil_chunk *chunk, FILE *stream)
 		fwrite(b->values, b->width, chunk->rows, stream);
 		if (b->content_size)
 			fwrite(b->content, 1, b->content_size, stream);
-		b->content_size = 0;
+		if (b == last && pending)
+			memmove(b->content, b->content + b->content_size, pending);
+		b->content_size = b == last ? pending : 0;
 	}
 	chunk->rows = 0;
 	chunk->full = false;

@@ -7,7 +7,8 @@
  * CIL_MESSAGE_END or CIL_MESSAGE_ERROR; a stream that just stops belongs to a
  * reader that died. A chunk's payload is its columns one after the other:
  * numbers as an array, texts and bytes as an array of u32 lengths followed by
- * the contents.
+ * the contents. Where a chunk is full, those of all tables are written in the
+ * order of the schema. So each such round holds all rows up to a moment.
  */
 #ifndef CIL_COLUMNS_H
 #define CIL_COLUMNS_H
@@ -144,7 +145,7 @@ int cil_append_content(struct cil_chunk *chunk, size_t column,
 		       const void *data, size_t size);
 int cil_put_content(struct cil_chunk *chunk, size_t column, const void *data,
 		    size_t size);
-int cil_chunk_write(struct cil_chunk *chunk, FILE *stream);
+int cil_chunk_write(struct cil_chunk *chunk, size_t pending, FILE *stream);
 int cil_message_write(FILE *stream, enum cil_message_kind kind,
 		      const char *text);
 

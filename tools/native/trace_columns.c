@@ -119,18 +119,6 @@ static void open_trace(struct reader *r, const char *path)
 
 /* ---- Reading. ---- */
 
-/* Rows of the next CPU begin in chunks of their own. */
-static void write_chunks(struct reader *r)
-{
-	size_t table;
-
-	for (table = 0; table < TABLE_COUNT; table++) {
-		if (r->wanted[table])
-			cil_check_stream(r, cil_chunk_write(&r->chunks[table],
-							    r->out));
-	}
-}
-
 /* The other CPUs whose events matter to one, too. */
 static bool has_others(const struct reader *r)
 {
@@ -266,7 +254,8 @@ static void read_cpu(struct reader *r, int cpu)
 		cil_stock_end_cpu(r);
 	forget_others(r);
 	cil_periods_end(&r->periods);
-	write_chunks(r);
+	/* Rows of the next CPU begin in chunks of their own. */
+	cil_write_chunks(r);
 }
 
 static void write_end(struct reader *r)

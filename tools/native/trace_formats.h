@@ -335,6 +335,7 @@ u64 cil_read_field(const struct reader *r, size_t table, size_t column,
 		   const struct tep_record *record);
 const u8 *cil_read_content(const struct reader *r, size_t table, size_t column,
 			   const struct tep_record *record, size_t *size);
+void cil_write_chunks(struct reader *r);
 void cil_end_row(struct reader *r, struct cil_chunk *chunk);
 
 /* trace_causes.c */

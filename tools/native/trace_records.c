@@ -140,6 +140,25 @@ static void begin_row(struct cil_chunk *chunk, u64 ts, int cpu)
 }
 
 /**
+ * cil_write_chunks() - write the rows of all tables
+ * @r: the run
+ *
+ * Answers of the interval that goes on stay until its row is complete.
+ */
+void cil_write_chunks(struct reader *r)
+{
+	size_t table, pending;
+
+	for (table = 0; table < TABLE_COUNT; table++) {
+		if (!r->wanted[table])
+			continue;
+		pending = table == TABLE_INTERVAL ? r->answers_size : 0;
+		cil_check_stream(r, cil_chunk_write(&r->chunks[table], pending,
+						    r->out));
+	}
+}
+
+/**
  * cil_end_row() - a row is complete
  * @r: the run
  * @chunk: its table
@@ -148,7 +167,7 @@ void cil_end_row(struct reader *r, struct cil_chunk *chunk)
 {
 	chunk->rows++;
 	if (cil_chunk_full(chunk))
-		cil_check_stream(r, cil_chunk_write(chunk, r->out));
+		cil_write_chunks(r);
 }
 
 /* ---- Periods and intervals: between records, structs and rows. ---- */
@@ -266,8 +285,11 @@ static void put_interval(void *context, const struct cil_interval *interval)
 {
 	struct reader *r = context;
 
-	put_lasted(r, TABLE_INTERVAL, r->answers_size, interval);
+	size_t size = r->answers_size;
+
+	/* A complete row has no answers of its own to wait for. */
 	r->answers_size = 0;
+	put_lasted(r, TABLE_INTERVAL, size, interval);
 }
 
 static void put_idle(void *context, const struct cil_interval *interval)

@@ -165,9 +165,7 @@ static void put_config(struct reader *r, const struct stock_machine *m, u32 cpu)
 		if (cil_put_content(chunk, 12 + i, texts[i], strlen(texts[i])))
 			cil_fail(r, "needs more memory than there is");
 	}
-	chunk->rows++;
-	if (cil_chunk_full(chunk))
-		cil_check_stream(r, cil_chunk_write(chunk, r->out));
+	cil_end_row(r, chunk);
 }
 
 /**
