@@ -17,7 +17,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 import cpuidle_lab
 from cpuidle_lab.cli import main
 from cpuidle_lab.figures.frames import Frames
-from cpuidle_lab.view.perfetto import ARGUMENTS, OUTCOME
+from cpuidle_lab.view.perfetto import ARGUMENTS, OUTCOME, track
 from tests.unit import synthetic
 from tests.unit.test_kernelshark import stock
 
@@ -68,11 +68,14 @@ def arguments(packet: TracePacket) -> dict[str, Any]:
     }
 
 
-def test_the_sequence_is_one_and_in_the_order_of_time(exported: list[TracePacket]) -> None:
+def test_the_sequence_is_one_and_each_cpu_in_the_order_of_time(exported: list[TracePacket]) -> None:
     assert {packet.trusted_packet_sequence_id for packet in exported} == {1}
     assert exported[0].sequence_flags == TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
-    times = [packet.timestamp for packet in exported if packet.HasField("track_event")]
-    assert times == sorted(times)
+    events = [packet for packet in exported if packet.HasField("track_event")]
+    for cpu in (0, 1):
+        mine = {track(kind, cpu) for kind in (1, 2, 3)}
+        times = [event.timestamp for event in events if event.track_event.track_uuid in mine]
+        assert times == sorted(times)
 
 
 def test_each_cpu_has_its_tracks(exported: list[TracePacket], frames: Frames) -> None:

@@ -397,7 +397,7 @@ def test_few_intervals_are_not_judged(scratch: Path) -> None:
 
 
 def run(governor: str, workload: str, value: float | None, intervals: int = 1000) -> Group:
-    group = Group(Path("t.dat"), governor, workload, DECISIONS, 0, 1, MACHINE, EMPTY)
+    group = Group(Path("t.dat"), governor, workload, DECISIONS, 0, 1, MACHINE)
     group.values = dict.fromkeys(metrics.scalars()) | {"regret": value, "intervals": intervals}
     return group
 

@@ -59,7 +59,8 @@ def test_decisions_without_an_idle_period_have_no_waker() -> None:
 
 
 def test_a_trace_that_names_nothing_says_nothing() -> None:
-    assert wakers.counts(trace(), periods((100, 0, 200))) == {}
+    assert not wakers.are_named(trace()) and wakers.are_named(trace(call=[(150, 0, 251)]))
+    assert wakers.counts(trace(), periods((100, 0, 200))) == {wakers.UNKNOWN: 1}
 
 
 def test_the_most_frequent_comes_first() -> None:

@@ -1,96 +1,214 @@
 # SPDX-License-Identifier: GPL-2.0
-"""From a trace to figures, for each governor and workload."""
+"""From a trace to figures, for each governor and workload, part by part."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.figures.cpu_idle import idle_periods, of_cpu_idle
-from cpuidle_lab.figures.decisions import decisions_of, of_decisions
+from cpuidle_lab.figures import wakers
+from cpuidle_lab.figures.cpu_idle import Untold, idle_periods, of_cpu_idle
+from cpuidle_lab.figures.decisions import Decided, decisions_of, of_decisions
 from cpuidle_lab.figures.group import Group
+from cpuidle_lab.figures.pictures import Pictures
 from cpuidle_lab.host import energy
-from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase, phases_of
+from cpuidle_lab.recording.streamed import Look, Source, Whole
 from cpuidle_lab.recording.trace import Trace
 
-
-def _last_ts(trace: Trace) -> int:
-    last = [int(str(frame["ts"].max())) for frame in trace.tables.values() if frame.height]
-    return max(last, default=0)
+Progress = Callable[[int], None]
 
 
-def phases(trace: Trace) -> list[Phase]:
-    """Return the phases that markers in the trace delimit; none without markers."""
-    return phases_of(trace.tables["marker"], _last_ts(trace) + 1)
+def _first_word(governor: str) -> str:
+    return re.split(r"[^A-Za-z0-9_]", governor)[0]
 
 
-def _during(frame: pl.DataFrame, phase: Phase) -> pl.DataFrame:
-    if not frame.height:
-        return frame
-    return frame.filter((pl.col("ts") >= phase.start_ns) & (pl.col("ts") < phase.end_ns))
+@dataclass
+class _Seen:
+    """Facts of a first look at the parts, for a trace without markers.
+
+    Attributes:
+        spans: of each label, when its first decision was made and its last one ended.
+        first_idle_ns: first event of power:cpu_idle.
+        last: as of decisions_of().
+    """
+
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    first_idle_ns: int = 2**63
+    last: dict[int, int] = field(default_factory=dict)
+
+    def look(self, part: Trace) -> None:
+        """Take a part."""
+        if part.tables["cpu_idle"].height:
+            stays = idle_periods(part)
+            if stays.height:
+                self.first_idle_ns = min(self.first_idle_ns, int(str(stays["ts"].min())))
+        if part.tables["marker"].height:
+            return
+        decided = decisions_of(part, self.last)
+        if not decided.height:
+            return
+        end = pl.max_horizontal(pl.col("ts").max(), pl.col("out_ts").max().fill_null(0))
+        spans = decided.group_by("label").agg(pl.col("ts").min(), end.alias("end"))
+        for label, start_ns, end_ns in spans.iter_rows():
+            start, stop = self.spans.get(label, (start_ns, end_ns))
+            self.spans[label] = min(start, start_ns), max(stop, end_ns)
 
 
-def _phase_group(
-    trace: Trace, phase: Phase, decided: pl.DataFrame, idle: pl.DataFrame
-) -> Iterator[Group]:
-    assert phase.governor is not None
-    plain = re.split(r"[^A-Za-z0-9_]", phase.governor)[0]
-    mine = _during(decided, phase)
-    if mine.height:
-        mine = mine.filter(pl.col("governor_name") == plain)
-    if not mine.height:
-        part = _during(idle, phase)
-        if part.height:
-            yield of_cpu_idle(trace, phase, phase.governor, part)
-        return
-    label = phase.governor
-    if plain in ("gate", "bpf"):
-        label = " and ".join(sorted(mine["label"].unique()))
-        if (mine["hint_ns"] >= 0).any():
-            label += " + hints"
-    yield of_decisions(trace, phase, label, mine)
+class Analysis:
+    """Figures of a recording that is read part by part.
 
+    Attributes:
+        source: the recording.
+        phases: those that markers delimit; none without markers.
+        groups: the figures, in the order of the recording.
+    """
 
-def _unmarked(trace: Trace, decided: pl.DataFrame, idle: pl.DataFrame) -> Iterator[Group]:
-    if not decided.height:
-        span = Phase(None, "", int(str(idle["ts"].min())), _last_ts(trace))
-        yield of_cpu_idle(trace, span, "governor unknown", idle)
-        return
-    for label in decided.sort("ts")["label"].unique(maintain_order=True):
-        mine = decided.filter(pl.col("label") == label)
-        ends = int(str(mine["out_ts"].max() or 0))
-        span = Phase(None, "", int(str(mine["ts"].min())), max(ends, int(str(mine["ts"].max()))))
-        yield of_decisions(trace, span, label, mine)
+    def __init__(self, open_source: Callable[[Look], Source], drawn: int | None = None) -> None:
+        """Read all parts.
 
+        Args:
+            open_source: opens the recording, and calls a function with each part.
+            drawn: phases that have pictures; None: all.
 
-def _add_energy(trace: Trace, groups: Iterable[Group]) -> None:
-    """Add what the energy counters say of each phase."""
-    marks = trace.tables["marker"]
-    if marks.height:
+        Raises:
+            UserError: the recording contradicts itself.
+        """
+        seen = _Seen()
+        self.source = open_source(seen.look)
+        facts = self.source.facts
+        self.phases = phases_of(facts.tables["marker"], self.source.last_ns + 1)
+        self._starts = np.array([phase.start_ns for phase in self.phases], np.uint64)
+        self._spans = self._without_markers(seen) if not self.phases else self.phases
+        self._drawn = len(self._spans) if drawn is None else drawn
+        self._decided: dict[int, Decided] = {}
+        self._untold: dict[int, Untold] = {}
+        self._last: dict[int, int] = {}
+        has_wakers = False
+        for part in self.source.parts():
+            self._add(part)
+            has_wakers |= wakers.are_named(part)
+        self._by_phase = dict(self._groups())
+        self.groups = list(self._by_phase.values())
+        for group in self.groups:
+            group.wakers = group.wakers if has_wakers else {}
+        self._add_energy()
+
+    def judged(self) -> list[Group]:
+        """Return the groups.
+
+        Raises:
+            UserError: there is none, since the markers hold no idle period.
+        """
+        if not self.groups:
+            raise UserError(
+                f"{self.source.facts.path}: no idle period lies in any of the {len(self.phases)} "
+                "phases"
+            )
+        return self.groups
+
+    def withheld(self, decisions: pl.DataFrame) -> pl.DataFrame:
+        """Return those rows of decisions_of() whose governor has no regret."""
+        unjudged = {n for n, group in self._by_phase.items() if group.values["regret"] is None}
+        parts = [mine for n, mine in self.decided(decisions) if n in unjudged]
+        return pl.concat([decisions.clear(), *parts])
+
+    def _without_markers(self, seen: _Seen) -> list[Phase]:
+        """Return a phase for each governor; or one for all, of which only power:cpu_idle tells."""
+        if not self.source.has_decisions:
+            return [Phase("governor unknown", "", seen.first_idle_ns, self.source.last_ns)]
+        spans = sorted(seen.spans.items(), key=lambda item: item[1][0])
+        return [Phase(label, "", *span) for label, span in spans]
+
+    def _during(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Divide rows by phase; those in none are left out."""
+        if not frame.height:
+            return
+        number = np.searchsorted(self._starts, frame["ts"].to_numpy(), "right") - 1
+        for one in np.unique(number[number >= 0]):
+            mine = frame.filter(pl.Series(number == one))
+            mine = mine.filter(pl.col("ts") < self.phases[one].end_ns)
+            if mine.height:
+                yield int(one), mine
+
+    def decided(self, decisions: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+        """Divide rows of decisions_of() by the group that they are of."""
+        if not self.phases:
+            for n, phase in enumerate(self._spans):
+                mine = (
+                    decisions.filter(pl.col("label") == phase.governor)
+                    if decisions.height
+                    else decisions
+                )
+                if mine.height:
+                    yield n, mine
+            return
+        for n, mine in self._during(decisions):
+            plain = _first_word(self.phases[n].governor or "")
+            mine = mine.filter(pl.col("governor_name") == plain)
+            if mine.height:
+                yield n, mine
+
+    def _pictures(self, n: int) -> Pictures | None:
+        span = self._spans[n]
+        return Pictures(span.start_ns, span.end_ns) if n < self._drawn else None
+
+    def _add(self, part: Trace) -> None:
+        now = set()
+        for n, mine in self.decided(decisions_of(part, self._last)):
+            now.add(n)
+            if n not in self._decided:
+                span = self._spans[n]
+                self._decided[n] = Decided((span.start_ns, span.end_ns), pictures=self._pictures(n))
+            self._decided[n].add_part(part, mine)
+        if not self.phases and self.source.has_decisions:
+            return
+        stays = idle_periods(part)
+        for n, mine in self._during(stays) if self.phases else [(0, stays)] * bool(stays.height):
+            if n in self._decided:
+                self._untold.pop(n, None)
+                continue
+            if n not in self._untold:
+                span = self._spans[n]
+                self._untold[n] = Untold((span.start_ns, span.end_ns), pictures=self._pictures(n))
+            self._untold[n].add_part(part, mine)
+
+    def _groups(self) -> Iterator[tuple[int, Group]]:
+        for n, phase in enumerate(self._spans):
+            facts, governor = self.source.facts, phase.governor or ""
+            if sums := self._decided.get(n):
+                yield n, of_decisions(facts, phase.workload, self._label(governor, sums), sums)
+            elif untold := self._untold.get(n):
+                alone = not self.source.has_decisions
+                yield n, of_cpu_idle(facts, phase.workload, governor, untold, alone)
+
+    def _label(self, governor: str, sums: Decided) -> str:
+        """Return how a governor is called: of gate and bpf with what they contain."""
+        if not self.phases or _first_word(governor) not in ("gate", "bpf"):
+            return governor
+        return " and ".join(sorted(sums.labels)) + " + hints" * bool(sums.counts["hinted"])
+
+    def _add_energy(self) -> None:
+        """Add what the energy counters say of each phase."""
+        marks = self.source.facts.tables["marker"]
+        if not self.phases or not marks.height:
+            return
         marks = marks.filter(pl.col("text").str.contains(r"^\s*energy\s"))
-    rows = marks.sort("ts", maintain_order=True).select("ts", "text").rows() if marks.height else []
-    for group in groups:
-        group.zones = energy.spent(row for row in rows if group.start_ns <= row[0] < group.end_ns)
-        group.values |= energy.totals(group.zones)
+        rows = marks.sort("ts", maintain_order=True).select("ts", "text").rows()
+        for group in self.groups:
+            group.zones = energy.spent(
+                row for row in rows if group.start_ns <= row[0] < group.end_ns
+            )
+            group.values |= energy.totals(group.zones)
 
 
 def analyse(trace: Trace) -> list[Group]:
     """Return the figures of each governor and workload, in the order of the recording.
 
     Raises:
-        UserError: the trace contradicts itself, or its markers hold no idle period.
+        UserError: as Analysis and Analysis.judged().
     """
-    decided, idle = decisions_of(trace), idle_periods(trace)
-    parts = phases(trace)
-    if not decided.height and not idle.height:
-        raise tr.no_idle_periods(trace.path)
-    if parts:
-        groups = [g for phase in parts for g in _phase_group(trace, phase, decided, idle)]
-        _add_energy(trace, groups)
-    else:
-        groups = list(_unmarked(trace, decided, idle))
-    if not groups:
-        raise UserError(f"{trace.path}: no idle period lies in any of the {len(parts)} phases")
-    return groups
+    return Analysis(lambda look: Whole(trace, look)).judged()

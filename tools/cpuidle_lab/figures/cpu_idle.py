@@ -5,7 +5,8 @@ Each idle period is an interval: what ended it (a timer, the tick, another CPU) 
 timer, no latency request and no tick is known either, so the governors are told that there is none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.group import (
     CPU_IDLE,
     Group,
-    common_values,
-    count_states,
+    Sums,
     facts_of,
+    group_of,
     notes_on_powers,
     percent,
     settle,
@@ -28,7 +29,6 @@ from cpuidle_lab.figures.group import (
 from cpuidle_lab.figures.intervals import by_table, with_energy
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import UNCERTAIN, UNKNOWN, Columns, Recording
-from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import TIME_MAX, Trace
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
@@ -162,72 +162,74 @@ def idle_periods(trace: Trace) -> pl.DataFrame:
     )
 
 
-def of_cpu_idle(trace: Trace, phase: Phase, label: str, idle: pl.DataFrame) -> Group:
-    """Return the figures of a phase whose decisions are not recorded.
+@dataclass
+class Untold(Sums):
+    """Sums over the idle periods of a group whose decisions are not recorded."""
+
+    def add_part(self, trace: Trace, idle: pl.DataFrame) -> None:
+        """Add rows of idle_periods().
+
+        Raises:
+            UserError: an idle state does not exist.
+        """
+        for table, part in by_table(trace, idle):
+            self.tables[table] = None
+            deepest = int(str(part["index"].max() or 0))
+            if table is not None:
+                if deepest >= table.count:
+                    raise UserError(
+                        f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which "
+                        "the machine does not have"
+                    )
+                part = with_energy(part, table, "index")
+                self._judge(table, part)
+            elif deepest > 255:
+                raise UserError(
+                    f"{trace.path}: a power:cpu_idle event names an impossible idle state"
+                )
+            self.judged.update(dict(part.group_by("index").len().iter_rows()))
+            self.add_periods(part, "index")
+
+    def _judge(self, table: StateTable, part: pl.DataFrame) -> None:
+        found = judge(table, part["index"].to_numpy(), part["residency"].to_numpy())
+        self.add(**{name: float(values.sum()) for name, values in found.items()})
+
+
+def of_cpu_idle(trace: Trace, workload: str, label: str, sums: Untold, alone: bool) -> Group:
+    """Return the figures of a group whose decisions are not recorded.
 
     Args:
-        trace: the recording.
-        phase: the part of it.
+        trace: facts of the recording.
+        workload: its name.
         label: of the governor.
-        idle: rows of idle_periods() in the phase.
-
-    Raises:
-        UserError: an idle state does not exist.
+        sums: over its idle periods.
+        alone: no decision is in the recording.
     """
-    pieces, kinds = [], []
-    for table, part in by_table(trace, idle):
-        kinds.append(table)
-        if table is not None:
-            deepest = int(str(part["index"].max() or 0))
-            if deepest >= table.count:
-                raise UserError(
-                    f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which the "
-                    "machine does not have"
-                )
-            part = with_energy(part, table, "index")
-        pieces.append(part)
-    known = all(kinds)
-    columns = ["ts", "cpu", "index", "residency"] + (["cost", "exit_latency"] if known else [])
-    rows = pl.concat([piece.select(columns) for piece in pieces])
-    group = Group.of(trace, phase, label, CPU_IDLE, kinds, rows)
-    if int(str(rows["index"].max() or 0)) > 255:
-        raise UserError(f"{trace.path}: a power:cpu_idle event names an impossible idle state")
-    count_states(group, rows, "index")
-    group.values = common_values(group, rows)
+    group = group_of(trace.path, label, workload, CPU_IDLE, sums)
     group.notes = [
         "only power:cpu_idle events tell of it: reasons and tick wake-ups are unknown "
         "(cpuidle-lab capture --stock records the figures of a kernel governor)"
     ]
-    facts = facts_of(group, zip(kinds, pieces, strict=True), rows["index"])
+    facts = facts_of(group, sums)
     # Beside the regret of intervals it would be compared with that.
-    if known and trace.state_tables and not trace.tables["decision"].height:
-        _judge_idle(group, pieces, kinds, facts)
+    if sums.table and trace.state_tables and alone:
+        _judge_idle(group, sums.counts, facts)
     group.shares |= shares_of_trace(trace)
     settle(group, facts)
-    group.notes += notes_on_powers(kinds)
+    group.notes += notes_on_powers(sums.tables)
     return group
 
 
-def _judge_idle(
-    group: Group,
-    pieces: Sequence[pl.DataFrame],
-    kinds: Sequence[StateTable | None],
-    facts: invariants.Facts,
-) -> None:
+def _judge_idle(group: Group, sums: Mapping[str, float], facts: invariants.Facts) -> None:
     """Add regret, above and below: each idle period against the best state for it."""
-    found = [
-        judge(table, part["index"].to_numpy(), part["residency"].to_numpy())
-        for table, part in zip(kinds, pieces, strict=True) if table
-    ]  # fmt: skip
-    sums = {name: sum(float(one[name].sum()) for one in found) for name in found[0]}
-    count, length = sum(part.height for part in pieces), sums["length_ns"]
+    count, length = sums["periods"], sums["length_ns"]
     group.values |= {
         "regret": 100 * (sums["cost_pj"] / sums["oracle_pj"] - 1) if sums["oracle_pj"] else None,
         "power_mw": sums["cost_pj"] / length if length > 0 else None,
         "oracle_mw": sums["oracle_pj"] / length if length > 0 else None,
-        "above": percent(int(sums["above"]), count),
-        "below": percent(int(sums["below"]), count),
-        "short": percent(int(sums["short"]), count),
+        "above": percent(sums["above"], count),
+        "below": percent(sums["below"], count),
+        "short": percent(sums["short"], count),
     }
     group.shares[withheld.SHORT] = group.values["short"] or 0.0
     facts.regret = group.values["regret"]

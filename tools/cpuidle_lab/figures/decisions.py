@@ -4,6 +4,9 @@
 Times are in ns, powers in mW and energies in pJ (1 mW * 1 ns).
 """
 
+from collections import Counter
+from dataclasses import dataclass, field
+
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
@@ -11,9 +14,9 @@ from cpuidle_lab.figures import wakers, withheld
 from cpuidle_lab.figures.group import (
     DECISIONS,
     Group,
-    common_values,
-    count_states,
+    Sums,
     facts_of,
+    group_of,
     notes_on_powers,
     percent,
     settle,
@@ -28,7 +31,6 @@ from cpuidle_lab.figures.intervals import (
 )
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, OVERSLEPT
-from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import Trace
 
 
@@ -59,118 +61,180 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def decisions_of(trace: Trace) -> pl.DataFrame:
-    """Return every decision with outcome, label, wake-up and how many are `missing` before it."""
+def decisions_of(trace: Trace, last: dict[int, int] | None = None) -> pl.DataFrame:
+    """Return every decision with outcome, label, wake-up and how many are `missing` before it.
+
+    Args:
+        trace: the trace, or a part of it.
+        last: number of the last decision of each CPU in the parts before; updated.
+    """
     if not trace.tables["decision"].height:
         return pl.DataFrame()
     periods = with_intervals(trace, _with_label(trace, trace.periods()))
-    step = pl.col("seq").cast(pl.Int64).diff().over("cpu")
+    before = last if last is not None else {}
+    known = pl.col("cpu").cast(pl.Int64).replace_strict(
+        before, default=None, return_dtype=pl.Int64
+    ) if before else pl.lit(None, pl.Int64)  # fmt: skip
+    seq = pl.col("seq").cast(pl.Int64)
+    step = seq - seq.shift(1).over("cpu").fill_null(known)
+    before.update(periods.group_by("cpu").agg(seq.max()).iter_rows())
     return periods.with_columns(missing=(step - 1).clip(lower_bound=0).fill_null(0))
 
 
-def _add_heat(group: Group, idle: pl.DataFrame) -> None:
-    count = len(group.entries)
-    group.chosen_ideal = [[0] * count for _ in range(count)]
-    known = idle.filter(pl.col("ideal").is_not_null())
-    for chosen, ideal, n in known.group_by("index", "ideal").agg(n=pl.len()).rows():
-        group.chosen_ideal[chosen][ideal] = n
+@dataclass
+class Decided(Sums):
+    """Sums over the decisions of a group.
+
+    Attributes:
+        labels: of its governor.
+        reasons, wakers: as of Group, the reasons by their names.
+        heat: idle periods by state chosen and ideal state.
+        denied: states that were entered though the limits did not allow them.
+    """
+
+    labels: set[str] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
+    wakers: Counter[str] = field(default_factory=Counter)
+    heat: Counter[tuple[int, int]] = field(default_factory=Counter)
+    denied: set[int] = field(default_factory=set)
+
+    def add_part(self, trace: Trace, decisions: pl.DataFrame) -> None:
+        """Add decisions.
+
+        Args:
+            trace: a part of the recording.
+            decisions: rows of decisions_of() in the group.
+
+        Raises:
+            UserError: the idle states of a CPU are unknown.
+        """
+        self.labels.update(decisions["label"].unique().to_list())
+        for table, part in by_table(trace, decisions):
+            if table is None:
+                raise UserError(
+                    f"{trace.path}: the CPUs differ in their idle states, and no "
+                    f"cpuidle_lab:cil_config event tells those of CPU {part['cpu'][0]}"
+                )
+            self.tables[table] = None
+            intervals, verdicts = judged(trace, part, table)
+            entered = with_limits(with_energy(part.filter("entered"), table), table)
+            self._add_idle(
+                entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left")
+            )
+            self._add_intervals(intervals)
+        self._add_decisions(trace, decisions)
+        if self.pictures and trace.tables["weights"].height:
+            keys = decisions.select("cpu", "seq")
+            events = trace.tables["weights"].join(keys, on=["cpu", "seq"], how="semi")
+            if events.height:
+                self.pictures.add_weights(events)
+
+    def _add_idle(self, idle: pl.DataFrame) -> None:
+        self.add_periods(idle, "out_index")
+        known = idle.filter(pl.col("ideal").is_not_null())
+        for chosen, ideal, count in known.group_by("index", "ideal").len().iter_rows():
+            self.heat[chosen, ideal] += count
+        self.judged.update(dict(known.group_by("out_index").len().iter_rows()))
+        self.denied.update(idle.filter("contradicts")["out_index"].unique().to_list())
+        self.add(
+            overslept_ns=float(idle.filter("overslept")["residency"].sum()),
+            contradicts=int(idle["contradicts"].sum()),
+            tick=int(idle["tick"].sum()),
+            tick_unknown=int(idle["tick_unknown"].sum()),
+            verdicts=int(idle["above"].count()),
+            above=int(idle["above"].sum()),
+            below=int(idle["below"].sum()),
+            begun=idle.filter(pl.col("interval") == pl.col("seq")).height,
+        )
+
+    def _add_intervals(self, intervals: pl.DataFrame) -> None:
+        self.add(
+            **withheld.parts_of(intervals),
+            cost_pj=float(intervals["cost_pj"].sum()),
+            oracle_pj=float(intervals["oracle_pj"].sum()),
+            judged_ns=float(intervals.filter("judged")["length_ns"].sum()),
+            cut=int((intervals["flags"] & CUT != 0).sum()),
+            overslept=int((intervals["flags"] & OVERSLEPT != 0).sum()),
+        )
+
+    def _add_decisions(self, trace: Trace, decisions: pl.DataFrame) -> None:
+        for number, count in decisions.group_by("reason").len().iter_rows():
+            self.reasons[trace.name_of("decision", "reason", number)] += count
+        self.wakers.update(wakers.counts(trace, decisions))
+        self.cpus.update(decisions["cpu"].unique().to_list())
+        self.add(
+            decisions=decisions.height,
+            missing=int(decisions["missing"].sum()),
+            endless=int(decisions["out_kind"].null_count()),
+            rejected=int((decisions["flags"] & tr.REJECTED != 0).sum()),
+            aborted=int((~decisions["entered"]).sum()),
+            hinted=int((decisions["hint_ns"] >= 0).sum()),
+        )
 
 
-def _add_reasons(trace: Trace, group: Group, decisions: pl.DataFrame) -> None:
-    counts = decisions.group_by("reason").agg(n=pl.len()).sort("n", descending=True)
-    group.reasons = {trace.name_of("decision", "reason", number): n for number, n in counts.rows()}
-
-
-def _notes(idle: pl.DataFrame) -> list[str]:
+def _notes(sums: Decided) -> list[str]:
     line = (
         "the kernel governor used as base hides what ended an idle period; tick wake-ups are "
         "inferred"
     )
-    return [line] if idle["tick_unknown"].any() else []
+    return [line] if sums.counts["tick_unknown"] else []
 
 
-def _shares(
-    trace: Trace, intervals: pl.DataFrame, decisions: pl.DataFrame, idle: pl.DataFrame
-) -> dict[str, float]:
+def _shares(trace: Trace, sums: Decided) -> dict[str, float]:
     """Return what the regret of decisions leaves out or guesses."""
-    gone = int(decisions["missing"].sum())
-    endless = int(decisions["out_kind"].null_count()) - decisions["cpu"].n_unique()
-    late = float(idle.filter("overslept")["residency"].sum())
+    count = sums.counts
+    gone, endless = count["missing"], max(0, count["endless"] - len(sums.cpus))
     return (
-        withheld.shares_of([intervals])
+        withheld.shares_by(count)
         | shares_of_trace(trace)
         | {
-            withheld.LATE: withheld.percent(late, float(idle["residency"].sum())),
-            withheld.LOST: withheld.percent(gone + max(0, endless), gone + decisions.height),
-            withheld.REQUEST: withheld.percent(int(idle["contradicts"].sum()), idle.height),
+            withheld.LATE: withheld.percent(count["overslept_ns"], count["idle_ns"]),
+            withheld.LOST: withheld.percent(gone + endless, gone + count["decisions"]),
+            withheld.REQUEST: withheld.percent(count["contradicts"], count["periods"]),
         }
     )
 
 
-def of_decisions(trace: Trace, phase: Phase, label: str, decisions: pl.DataFrame) -> Group:
-    """Return the figures of a phase.
+def of_decisions(trace: Trace, workload: str, label: str, sums: Decided) -> Group:
+    """Return the figures of a group.
 
     Args:
-        trace: the recording.
-        phase: the part of it.
+        trace: facts of the recording.
+        workload: its name.
         label: of the governor.
-        decisions: rows of decisions_of() in the phase.
-
-    Raises:
-        UserError: the idle states of a CPU are unknown.
+        sums: over its decisions.
     """
-    parts = list(by_table(trace, decisions))
-    pieces, rows = [], []
-    for table, part in parts:
-        if table is None:
-            raise UserError(
-                f"{trace.path}: the CPUs differ in their idle states, and no "
-                f"cpuidle_lab:cil_config event tells those of CPU {part['cpu'][0]}"
-            )
-        intervals, verdicts = judged(trace, part, table)
-        rows.append(intervals)
-        entered = with_limits(with_energy(part.filter("entered"), table), table)
-        pieces.append(entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left"))
-    idle, intervals = pl.concat(pieces), pl.concat(rows)
-    kinds = [table for table, _ in parts]
-    group = Group.of(trace, phase, label, DECISIONS, kinds, decisions)
-    count_states(group, idle, "out_index")
-    _add_heat(group, idle)
-    _add_reasons(trace, group, decisions)
-    group.wakers = wakers.counts(trace, decisions)
-    group.notes = _notes(idle) + notes_on_powers(kinds)
-    late = float(idle.filter("overslept")["residency"].sum())
-    overslept = percent(late, sum(group.residency_ns))
-    group.shares = _shares(trace, intervals, decisions, idle)
-    if denied := sorted(idle.filter("contradicts")["out_index"].unique()):
-        group.notes.append(withheld.denied(group.names[k] for k in denied))
-
-    oracle, cost = (float(intervals[name].sum()) for name in ("oracle_pj", "cost_pj"))
-    length = float(intervals.filter("judged")["length_ns"].sum())
-    seconds = (phase.end_ns - phase.start_ns) / 1e9
-    rejected = int((decisions["flags"] & tr.REJECTED != 0).sum())
-    aborted = int((~decisions["entered"]).sum())
-    group.values = common_values(group, idle) | {
+    group = group_of(trace.path, label, workload, DECISIONS, sums)
+    count, states = sums.counts, range(len(group.entries))
+    group.chosen_ideal = [[sums.heat[chosen, ideal] for ideal in states] for chosen in states]
+    group.reasons = dict(sorted(sums.reasons.items(), key=lambda item: -item[1]))
+    group.wakers = dict(sorted(sums.wakers.items(), key=lambda item: (-item[1], item[0])))
+    group.notes = _notes(sums) + notes_on_powers(sums.tables)
+    group.shares = _shares(trace, sums)
+    if sums.denied:
+        group.notes.append(withheld.denied(group.names[k] for k in sorted(sums.denied)))
+    oracle, cost, length = count["oracle_pj"], count["cost_pj"], count["judged_ns"]
+    seconds, decisions = (group.end_ns - group.start_ns) / 1e9, int(count["decisions"])
+    group.values |= {
         "regret": 100 * (cost / oracle - 1) if oracle else None,
         "power_mw": cost / length if length else None,
         "oracle_mw": oracle / length if length else None,
-        "intervals": int((intervals["length_ns"] > 0).sum()),
-        "cut_intervals": int((intervals["flags"] & CUT != 0).sum()),
-        "overslept_intervals": int((intervals["flags"] & OVERSLEPT != 0).sum()),
-        "overslept": overslept,
+        "intervals": int(count["intervals"]),
+        "cut_intervals": int(count["cut"]),
+        "overslept_intervals": int(count["overslept"]),
+        "overslept": percent(count["overslept_ns"], sum(group.residency_ns)),
         "short": group.shares[withheld.SHORT],
-        "decisions": decisions.height,
-        "decisions_per_s": decisions.height / seconds if seconds else None,
-        "tick_wakeups": percent(int(idle["tick"].sum()), idle.height),
-        "aborted": percent(aborted, decisions.height),
-        "rejected": percent(rejected, decisions.height),
-        "above": percent(int(idle["above"].sum()), int(idle["above"].count())),
-        "below": percent(int(idle["below"].sum()), int(idle["below"].count())),
+        "decisions": decisions,
+        "decisions_per_s": decisions / seconds if seconds else None,
+        "tick_wakeups": percent(count["tick"], count["periods"]),
+        "aborted": percent(count["aborted"], decisions),
+        "rejected": percent(count["rejected"], decisions),
+        "above": percent(count["above"], count["verdicts"]),
+        "below": percent(count["below"], count["verdicts"]),
     }
-    begun = idle.filter(pl.col("interval") == pl.col("seq")).height
-    facts = facts_of(group, parts, idle.filter(pl.col("ideal").is_not_null())["out_index"])
+    facts = facts_of(group, sums)
     facts.cost_pj, facts.oracle_pj, facts.length_ns = cost, oracle, length
-    facts.parts["reasons"] = [*group.reasons.values()], decisions.height
-    facts.counts["intervals"] = group.values["intervals"], begun
+    facts.parts["reasons"] = [*group.reasons.values()], decisions
+    facts.counts["intervals"] = group.values["intervals"], count["begun"]
     settle(group, facts)
     return group

@@ -12,19 +12,16 @@ from pathlib import Path
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.figures.analysis import analyse, phases
+from cpuidle_lab.figures.analysis import Analysis
 from cpuidle_lab.figures.cpu_idle import idle_periods
 from cpuidle_lab.figures.decisions import decisions_of
-from cpuidle_lab.figures.group import DECISIONS as OF_DECISIONS
 from cpuidle_lab.figures.intervals import by_table, judged, table_of
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
+from cpuidle_lab.recording.streamed import Whole
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import CpuTable, StateTable
-
-# CPU and number of a decision.
-_NUMBER = pl.Struct({"cpu": pl.UInt16(), "seq": pl.UInt64()})
 
 # Columns of the frames, with their types, in their order.
 DECISIONS: dict[str, pl.DataType] = {
@@ -115,18 +112,27 @@ def frames_of_trace(trace: Trace) -> Frames:
     Raises:
         UserError: it contradicts itself or holds no idle period.
     """
-    decided, stays = decisions_of(trace), idle_periods(trace)
-    if not decided.height and not stays.height:
+    (found,) = parts_of(Analysis(lambda look: Whole(trace, look)))
+    if not found.decisions.height and not found.idle.height:
         raise tr.no_idle_periods(trace.path)
-    decisions, intervals = _judged(trace, decided)
-    return Frames(
-        trace.path,
-        trace.kernel,
-        decisions,
-        intervals,
-        _idle(trace, decisions, stays),
-        _states(trace),
-    )
+    return found
+
+
+def parts_of(analysis: Analysis) -> Iterator[Frames]:
+    """Yield the frames of each part of a recording.
+
+    Args:
+        analysis: of the recording.
+
+    Raises:
+        UserError: as frames_of().
+    """
+    last: dict[int, int] = {}
+    for part in analysis.source.parts():
+        decided = decisions_of(part, last)
+        decisions, intervals = _judged(part, decided, analysis)
+        idle = _idle(part, decisions, idle_periods(part))
+        yield Frames(part.path, part.kernel, decisions, intervals, idle, _states(part))
 
 
 def _shaped(frame: pl.DataFrame, layout: dict[str, pl.DataType]) -> pl.DataFrame:
@@ -169,7 +175,9 @@ def _workloads(parts: list[Phase]) -> pl.Expr:
     return pl.when(during).then(names.gather(number)).otherwise(pl.lit(""))
 
 
-def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _judged(
+    trace: Trace, decided: pl.DataFrame, analysis: Analysis
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the decisions with their verdicts, and the intervals with what they cost."""
     if not decided.height:
         return pl.DataFrame(schema=DECISIONS), pl.DataFrame(schema=INTERVALS)
@@ -186,7 +194,7 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     flag = pl.col("flags")
     known = decided.with_columns(
         _named(trace, decided, "reason"),
-        workload=_workloads(phases(trace)),
+        workload=_workloads(analysis.phases),
         governor=pl.col("label"),
         state=_state_names(_state_tables(trace), "index"),
         asked=flag & tr.ASKED != 0,
@@ -202,7 +210,8 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     ).join(pl.concat(verdicts), on=["cpu", "seq"], how="left", maintain_order="left")
     first = known.select("cpu", "ts", "workload", "governor", first_seq="seq")
     costs = pl.concat(intervals).join(first, on=["cpu", "first_seq"], maintain_order="left")
-    worth = pl.col("judged") & ~pl.struct("cpu", seq="first_seq").is_in(_withheld(trace))
+    gone = analysis.withheld(decided).select(pl.struct("cpu", "seq")).to_series()
+    worth = pl.col("judged") & ~pl.struct("cpu", seq="first_seq").is_in(gone.implode())
     costs = costs.with_columns(
         seq=pl.col("first_seq"),
         judged=worth,
@@ -210,16 +219,6 @@ def _judged(trace: Trace, decided: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
         oracle_pj=pl.when(worth).then("oracle_pj"),
     )
     return _shaped(known, DECISIONS), _shaped(costs.sort("cpu", "seq"), INTERVALS)
-
-
-def _withheld(trace: Trace) -> pl.Series:
-    """Return CPU and number of the decisions whose governor has no regret in the report."""
-    gone = [
-        group.periods.select(pl.struct("cpu", "seq")).to_series()
-        for group in analyse(trace)
-        if group.source == OF_DECISIONS and group.values["regret"] is None
-    ]
-    return pl.concat(gone) if gone else pl.Series(dtype=_NUMBER)
 
 
 def _idle(trace: Trace, decisions: pl.DataFrame, stays: pl.DataFrame) -> pl.DataFrame:

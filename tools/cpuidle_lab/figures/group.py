@@ -5,7 +5,8 @@ Times are in ns, powers in mW and energies in pJ (1 mW * 1 ns) until they are sh
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,8 +14,8 @@ import polars as pl
 
 from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.metrics import scalars
+from cpuidle_lab.figures.pictures import Pictures
 from cpuidle_lab.host import energy
-from cpuidle_lab.recording.phases import Phase
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
@@ -44,7 +45,6 @@ class Group:
         start_ns: begin of the recording.
         end_ns: its end.
         table: idle states, None where the trace does not say.
-        periods: one row for each decision (DECISIONS) or idle period (CPU_IDLE).
         values: the scalar metrics; None is unknown.
         residency_ns: idle time by state.
         entries: idle periods by state.
@@ -56,6 +56,7 @@ class Group:
         shares: what the regret leaves out or guesses: kind of `withheld`, %.
         broken: rules of `invariants` that the figures break.
         notes: what a reader must know.
+        pictures: figures over time; None where they are not drawn.
     """
 
     file: Path
@@ -65,7 +66,6 @@ class Group:
     start_ns: int
     end_ns: int
     table: StateTable | None
-    periods: pl.DataFrame
     values: dict[str, float | None] = field(default_factory=dict)
     residency_ns: list[float] = field(default_factory=list)
     entries: list[int] = field(default_factory=list)
@@ -77,31 +77,7 @@ class Group:
     shares: dict[str, float] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
-        trace: Trace,
-        phase: Phase,
-        governor: str,
-        source: str,
-        kinds: Sequence[StateTable | None],
-        periods: pl.DataFrame,
-    ) -> "Group":
-        """Return a group without figures.
-
-        Args:
-            trace: where it was recorded.
-            phase: when.
-            governor: its label.
-            source: DECISIONS or CPU_IDLE.
-            kinds: idle states of its CPUs; those with most states stand for all.
-            periods: its rows.
-        """
-        table = max((kind for kind in kinds if kind), key=lambda kind: kind.count, default=None)
-        span = phase.start_ns, phase.end_ns
-        known = table if all(kinds) else None
-        return cls(trace.path, governor, phase.workload, source, *span, known, periods)
+    pictures: Pictures | None = None
 
     @property
     def unjudged(self) -> str:
@@ -118,13 +94,6 @@ class Group:
         """The regret, None if it does not belong in the summary."""
         return None if self.unjudged else self.values["regret"]
 
-    def stays(self) -> pl.DataFrame:
-        """Return the idle periods: ts, cpu, state, residency, sorted by CPU and time."""
-        rows = self.periods
-        if self.source == DECISIONS:
-            rows = rows.filter("entered").rename({"index": "chosen", "out_index": "index"})
-        return rows.select("ts", "cpu", "residency", state="index").sort("cpu", "ts")
-
     @property
     def names(self) -> list[str]:
         """Names of the states."""
@@ -137,59 +106,125 @@ def percent(part: float, whole: float) -> float | None:
     return 100 * part / whole if whole else None
 
 
-def _quantile_us(latencies: pl.Series, share: float) -> float | None:
-    """Return the least latency within which at least this share of the wake-ups is done."""
-    if not latencies.len():
-        return None
-    return float(latencies.sort()[math.ceil(share * latencies.len()) - 1]) / 1000
-
-
-def count_states(group: Group, idle: pl.DataFrame, column: str) -> None:
-    """Fill in entries, residencies and energies by state.
+def _quantile_us(latencies: Mapping[float, int], share: float) -> float | None:
+    """Return the least latency within which at least this share of the wake-ups is done.
 
     Args:
-        group: to be filled in.
-        idle: its idle periods: `residency` (ns), and `cost` (pJ) where it is known.
-        column: the column with the number of the state.
+        latencies: wake-ups by their latency, ns.
+        share: 0 to 1.
     """
-    count = group.table.count if group.table else int(str(idle[column].max() or 0)) + 1
-    group.entries = [0] * count
-    group.residency_ns = [0.0] * count
-    totals = idle.group_by(column).agg(n=pl.len(), time=pl.col("residency").sum())
-    for k, n, time in totals.rows():
-        group.entries[k] = n
-        group.residency_ns[k] = time
-    if "cost" in idle.columns:
-        group.state_pj = [0.0] * count
-        for k, cost in idle.group_by(column).agg(pl.col("cost").sum()).rows():
-            group.state_pj[k] = cost
+    left = math.ceil(share * sum(latencies.values()))
+    for latency_ns, count in sorted(latencies.items()):
+        left -= count
+        if left <= 0:
+            return latency_ns / 1000
+    return None
 
 
-def _time_within(group: Group, idle: pl.DataFrame) -> int:
-    """Return the idle time within the phase, ns: its last period may go on after it."""
-    begin = pl.col("ts").cast(pl.Int64)
-    room = (begin.shift(-1).over("cpu").fill_null(group.end_ns) - begin).clip(lower_bound=0)
-    times = idle.sort("cpu", "ts").select(
-        pl.min_horizontal(pl.col("residency").cast(pl.Int64), room)
-    )
-    return int(times.to_series().sum())
+@dataclass
+class Sums:
+    """Sums over the idle periods of a group, part by part; see Group.
+
+    Attributes:
+        span: when the group was recorded, ns.
+        tables: state tables of its CPUs; None where one is not known.
+        cpus: its CPUs.
+        entries, residency_ns, state_pj: by state.
+        latencies: idle periods by modelled wake-up latency, ns.
+        judged: idle periods that have a cost, by state.
+        counts: other sums by name.
+        pictures: as of Group.
+    """
+
+    span: tuple[int, int]
+    tables: dict[StateTable | None, None] = field(default_factory=dict)
+    cpus: set[int] = field(default_factory=set)
+    entries: Counter[int] = field(default_factory=Counter)
+    residency_ns: dict[int, float] = field(default_factory=dict)
+    state_pj: dict[int, float] = field(default_factory=dict)
+    latencies: Counter[float] = field(default_factory=Counter)
+    judged: Counter[int] = field(default_factory=Counter)
+    counts: dict[str, float] = field(default_factory=dict)
+    pictures: Pictures | None = None
+    _last: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, **counts: float) -> None:
+        """Add to sums by name."""
+        for name, value in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + value
+
+    def add_periods(self, idle: pl.DataFrame, index: str) -> None:
+        """Add idle periods.
+
+        Args:
+            idle: `ts`, `cpu`, `residency` (ns); `cost` (pJ) and `exit_latency` (ns) if known.
+            index: the column with the number of the state.
+        """
+        self.cpus.update(idle["cpu"].unique().to_list())
+        self.add(periods=idle.height, idle_ns=float(idle["residency"].sum()))
+        cost = pl.col("cost").sum() if "cost" in idle.columns else pl.lit(None)
+        by_state = idle.group_by(index).agg(pl.len(), pl.col("residency").sum(), cost.alias("pj"))
+        for k, count, time, energy_pj in by_state.rows():
+            self.entries[k] += count
+            self.residency_ns[k] = self.residency_ns.get(k, 0.0) + time
+            if energy_pj is not None:
+                self.state_pj[k] = self.state_pj.get(k, 0.0) + energy_pj
+        if "exit_latency" in idle.columns:
+            self.latencies.update(dict(idle.group_by("exit_latency").len().iter_rows()))
+        idle = idle.sort("cpu", "ts")
+        self._add_within(idle)
+        if self.pictures:
+            self.pictures.add_stays(idle.select("ts", "cpu", "residency", state=index))
+
+    def _add_within(self, idle: pl.DataFrame) -> None:
+        """Add idle time that lies before the next idle period; the last one of a CPU waits."""
+        begin = pl.col("ts").cast(pl.Int64)
+        residency = pl.col("residency").cast(pl.Int64)
+        for (cpu,), mine in idle.group_by("cpu", maintain_order=True):
+            number, first_ns = int(str(cpu)), int(mine["ts"][0])
+            if before := self._last.get(number):
+                self.add(within_ns=max(0, min(before[1], first_ns - before[0])))
+            room = (begin.shift(-1) - begin).clip(lower_bound=0)
+            times = mine.select(pl.min_horizontal(residency, room)).to_series()
+            self.add(within_ns=int(times[:-1].sum()))
+            self._last[number] = int(mine["ts"][-1]), int(mine["residency"][-1])
+
+    def within_ns(self) -> int:
+        """Return the idle time within the group, ns: its last period may go on after it."""
+        last = (min(time, max(0, self.span[1] - ts)) for ts, time in self._last.values())
+        return int(self.counts.get("within_ns", 0)) + sum(last)
+
+    @property
+    def table(self) -> StateTable | None:
+        """The idle states; those with most states stand for all CPUs. None if one is unknown."""
+        known = [table for table in self.tables if table]
+        most = max(known, key=lambda table: table.count, default=None)
+        return most if all(self.tables) else None
 
 
-def common_values(group: Group, idle: pl.DataFrame) -> dict[str, float | None]:
-    """Return the figures that need no more than states and residencies."""
+def group_of(path: Path, governor: str, workload: str, source: str, sums: Sums) -> Group:
+    """Return a group with the figures that need no more than states and residencies."""
+    table = sums.table
+    group = Group(path, governor, workload, source, *sums.span, table)
+    states = range(table.count if table else max(sums.entries, default=0) + 1)
+    group.entries = [sums.entries[k] for k in states]
+    group.residency_ns = [sums.residency_ns.get(k, 0.0) for k in states]
+    if table:
+        group.state_pj = [sums.state_pj.get(k, 0.0) for k in states]
+    group.pictures = sums.pictures
     time = sum(group.residency_ns)
-    span = (group.end_ns - group.start_ns) * max(1, idle["cpu"].n_unique())
+    span = (group.end_ns - group.start_ns) * max(1, len(sums.cpus))
     values: dict[str, float | None] = dict.fromkeys(scalars())
-    values["periods"] = idle.height
-    values["idle_share"] = percent(_time_within(group, idle), span)
+    values["periods"] = int(sums.counts.get("periods", 0))
+    values["idle_share"] = percent(sums.within_ns(), span)
     if group.state_pj:
-        energy = sum(group.state_pj)
-        values["energy_mj"] = energy / _PJ_PER_MJ
-        values["power_mw"] = energy / time if time else None
-        latencies = idle["exit_latency"]
+        energy_pj = sum(group.state_pj)
+        values["energy_mj"] = energy_pj / _PJ_PER_MJ
+        values["power_mw"] = energy_pj / time if time else None
         for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
-            values[f"latency_{name}_us"] = _quantile_us(latencies, share)
-    return values
+            values[f"latency_{name}_us"] = _quantile_us(sums.latencies, share)
+    group.values = values
+    return group
 
 
 def notes_on_powers(kinds: Iterable[StateTable | None]) -> list[str]:
@@ -206,29 +241,20 @@ def shares_of_trace(trace: Trace) -> dict[str, float]:
     }
 
 
-def facts_of(
-    group: Group, parts: Iterable[tuple[StateTable | None, pl.DataFrame]], judged_states: pl.Series
-) -> invariants.Facts:
-    """Return what a group says of itself: what has nothing to do with how it is judged.
-
-    Args:
-        group: with its periods counted.
-        parts: its periods by state table.
-        judged_states: state of each period that has a cost.
-    """
-    idle = group.stays()
+def facts_of(group: Group, sums: Sums) -> invariants.Facts:
+    """Return what a group says of itself: what has nothing to do with how it is judged."""
     time, count = sum(group.residency_ns), sum(group.entries)
     return invariants.Facts(
         regret=group.values["regret"],
-        models=[model_of(table) for table, _ in parts if table],
-        entries=[int((judged_states == k).sum()) for k in range(len(group.entries))],
+        models=[model_of(table) for table in sums.tables if table],
+        entries=[sums.judged[k] for k in range(len(group.entries))],
         state_ns=group.residency_ns,
-        idle_ns=float(idle["residency"].sum()),
+        idle_ns=sums.counts.get("idle_ns", 0.0),
         parts={
             "residency": ([100 * ns / time for ns in group.residency_ns if time], 100 * bool(time)),
             "entries": ([100 * n / count for n in group.entries if count], 100 * bool(count)),
         },
-        counts={"periods": (group.values["periods"], count, idle.height)},
+        counts={"periods": (group.values["periods"], count)},
     )
 
 

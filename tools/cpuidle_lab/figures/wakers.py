@@ -33,6 +33,11 @@ def events(trace: Trace) -> pl.DataFrame:
     return pl.concat([empty, *found]).sort("ts")
 
 
+def are_named(trace: Trace) -> bool:
+    """Tell whether a trace names anything that wakes a CPU."""
+    return any(trace.tables[table].height for table in _NAMES)
+
+
 def counts(trace: Trace, periods: pl.DataFrame) -> dict[str, int]:
     """Return how many idle periods each waker ended, the most frequent first.
 
@@ -41,11 +46,9 @@ def counts(trace: Trace, periods: pl.DataFrame) -> dict[str, int]:
         periods: of Trace.periods(); those without an idle period are left out.
 
     Returns:
-        Empty if the trace names nothing that woke a CPU.
+        UNKNOWN alone if the trace names nothing that woke a CPU.
     """
     named = events(trace)
-    if not named.height:
-        return {}
     idle = periods.filter(pl.col("entered")).select("cpu", "ts", "out_ts").sort("ts")
     joined = idle.join_asof(
         named.with_columns(at="ts"),

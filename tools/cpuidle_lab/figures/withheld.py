@@ -4,6 +4,7 @@
 The limits are measured: docs/measured/replay.md.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,18 +56,34 @@ def shares_of(intervals: Iterable[pl.DataFrame]) -> dict[str, float]:
     Args:
         intervals: frames with `length_ns` and `flags`.
     """
-    count = total_ns = short = late_ns = cut_ns = 0
+    sums: Counter[str] = Counter()
     for part in intervals:
-        length, flags = part["length_ns"].to_numpy(), part["flags"].to_numpy()
-        count += int((length > 0).sum())
-        total_ns += int(length.sum())
-        short += int(((flags & UNCERTAIN) != 0)[length > 0].sum())
-        late_ns += int(length[(flags & OVERSLEPT) != 0].sum())
-        cut_ns += int(length[(flags & CUT) != 0].sum())
+        sums.update(parts_of(part))
+    return shares_by(sums)
+
+
+def parts_of(intervals: pl.DataFrame) -> dict[str, int]:
+    """Return the sums that shares_by() needs, of some intervals.
+
+    Args:
+        intervals: `length_ns` and `flags`.
+    """
+    length, flags = intervals["length_ns"].to_numpy(), intervals["flags"].to_numpy()
     return {
-        SHORT: percent(short, count),
-        LATE: percent(late_ns, total_ns),
-        CUT_OFF: percent(cut_ns, total_ns),
+        "intervals": int((length > 0).sum()),
+        "length_ns": int(length.sum()),
+        "short": int(((flags & UNCERTAIN) != 0)[length > 0].sum()),
+        "late_ns": int(length[(flags & OVERSLEPT) != 0].sum()),
+        "cut_ns": int(length[(flags & CUT) != 0].sum()),
+    }
+
+
+def shares_by(sums: Mapping[str, float]) -> dict[str, float]:
+    """Return shares by kind, %, of sums of parts_of()."""
+    return {
+        SHORT: percent(sums["short"], sums["intervals"]),
+        LATE: percent(sums["late_ns"], sums["length_ns"]),
+        CUT_OFF: percent(sums["cut_ns"], sums["length_ns"]),
     }
 
 

@@ -198,6 +198,7 @@ class Trace:
         way: of a recording without the module, as the recorder said (stock.Told); else "".
         changed: the limits of idle states changed while it was recorded.
         left_out_percent: idle periods of CPUs whose idle states are not known, of all, %.
+        start_ns: time of its first event; None where that of the tables is.
     """
 
     path: Path
@@ -210,6 +211,15 @@ class Trace:
     way: str = ""
     changed: bool = False
     left_out_percent: float = 0.0
+    start_ns: int | None = None
+
+    @property
+    def first_ns(self) -> int:
+        """Time of its first event."""
+        if self.start_ns is not None:
+            return self.start_ns
+        times = (int(str(frame["ts"].min())) for frame in self.tables.values() if frame.height)
+        return min(times, default=0)
 
     def name_of(self, table: str, column: str, value: int) -> str:
         """Return what a number means; the column's name and the number if the trace is silent."""
@@ -332,10 +342,14 @@ def twin_notes(state_tables: Mapping[int, StateTable]) -> list[str]:
     ]
 
 
-def _check_indices(
-    path: Path, tables: dict[str, pl.DataFrame], state_tables: dict[int, StateTable]
+def check_indices(
+    path: Path, tables: Mapping[str, pl.DataFrame], state_tables: Mapping[int, StateTable]
 ) -> None:
-    """Refuse indices that no state table of the trace has."""
+    """Refuse indices that no state table of the trace has.
+
+    Raises:
+        UserError: a decision or an outcome names one.
+    """
     if not state_tables:
         return
     most = max(table.count for table in state_tables.values())
@@ -370,8 +384,8 @@ def _check_unique(path: Path, tables: dict[str, pl.DataFrame]) -> None:
 _CLOCK_TOLERANCE_NS = 1_000_000
 
 
-def _drop_implausible(tables: dict[str, pl.DataFrame]) -> int:
-    """Drop outcomes that claim a longer residency than there was time for."""
+def drop_implausible(tables: dict[str, pl.DataFrame]) -> int:
+    """Drop outcomes that claim a longer residency than there was time for; return how many."""
     begin = tables["decision"].select("cpu", "seq", begin="ts")
     outcomes = tables["outcome"].join(begin, on=["cpu", "seq"], how="left", maintain_order="left")
     span = (pl.col("ts") - pl.col("begin")).cast(pl.Float64) * 1.01 + _CLOCK_TOLERANCE_NS
@@ -440,7 +454,7 @@ def _collect(
 
 
 # The columns that the code relies on, for events that a trace does not have.
-_ABSENT: dict[str, pl.DataFrame] = {
+ABSENT: dict[str, pl.DataFrame] = {
     "decision": pl.DataFrame(schema={"ts": pl.UInt64, "cpu": pl.UInt16, "seq": pl.UInt64,
                                      "index": pl.UInt8, "governor": pl.UInt8}),
     "outcome": pl.DataFrame(schema={"ts": pl.UInt64, "cpu": pl.UInt16, "seq": pl.UInt64,
@@ -458,20 +472,49 @@ def _leave_out(context: Context, tables: dict[str, pl.DataFrame]) -> dict[str, i
     return found
 
 
-def _gaps(context: Context, gone: Mapping[str, int]) -> dict[str, object]:
+def gaps(context: Context, gone: Mapping[str, int]) -> dict[str, object]:
+    """Return what stock.omissions() needs of a recording without the module."""
     return {"left_out": gone, "unused": context.unused, "changed": context.changed}
 
 
-def _left_out_percent(gone: Mapping[str, int], cpu_idle: pl.DataFrame) -> float:
-    """Return the share of idle periods that _leave_out() dropped, %."""
-    if not gone:
-        return 0.0
-    kept = int((cpu_idle["state"] != IDLE_EXIT).sum())
-    return 100 * sum(gone.values()) / (sum(gone.values()) + kept)
+def left_out_percent(gone: Mapping[str, int], kept: int) -> float:
+    """Return the share of idle periods of CPUs that were left out, %.
+
+    Args:
+        gone: these idle periods by CPU.
+        kept: those of the other CPUs.
+    """
+    return 100 * sum(gone.values()) / (sum(gone.values()) + kept) if gone else 0.0
+
+
+def must_hold(
+    path: Path, decisions: bool, idle: bool, config: pl.DataFrame, gone: Mapping[str, int]
+) -> None:
+    """Refuse a recording without idle periods, or with decisions and without idle states.
+
+    Args:
+        path: of the recording.
+        decisions: it has any.
+        idle: it has events of power:cpu_idle.
+        config: its table of that name.
+        gone: idle periods that were left out, by CPU.
+
+    Raises:
+        UserError: it does not hold what a report needs.
+    """
+    if not decisions and not idle:
+        if gone:
+            raise UserError(f"{path}: {omissions({'left_out': gone})[0]}")
+        raise no_idle_periods(path)
+    if decisions and not config.height:
+        raise UserError(
+            f"{path}: has decisions but no cpuidle_lab:cil_config event, so the idle states are "
+            "unknown; record with -e cpuidle_lab (all of its events)"
+        )
 
 
 # Tables that a recording of power:cpu_idle alone has not.
-_DECIDED = ("decision", "outcome", "period", "interval")
+DECIDED = ("decision", "outcome", "period", "interval")
 
 
 def load(path: Path, *, with_state: bool = False, context: Context | None = None) -> Trace:
@@ -491,28 +534,21 @@ def load(path: Path, *, with_state: bool = False, context: Context | None = None
     schema, tables, ending = _collect(path, [*wanted, *(["idle"] * bool(context))], context)
     gone = _leave_out(context, tables) if context else {}
     if is_timerless(context, ending):
-        tables = {name: frame for name, frame in tables.items() if name not in _DECIDED}
+        tables = {name: frame for name, frame in tables.items() if name not in DECIDED}
     for name in wanted:
-        tables.setdefault(name, _ABSENT.get(name, pl.DataFrame()))
+        tables.setdefault(name, ABSENT.get(name, pl.DataFrame()))
     state_tables = (
         state_tables_of(path, tables["config"], context=context) if tables["config"].height else {}
     )
     said = []
     if context:
         notes = table_notes(context, sorted(tables["cpu_idle"]["idle_cpu"].unique()))
-        said = omissions({**_gaps(context, gone), "notes": notes})
-    if not tables["decision"].height and not tables["cpu_idle"].height:
-        if gone:
-            raise UserError(f"{path}: {omissions({'left_out': gone})[0]}")
-        raise no_idle_periods(path)
-    if tables["decision"].height and not tables["config"].height:
-        raise UserError(
-            f"{path}: has decisions but no cpuidle_lab:cil_config event, so the idle states are "
-            "unknown; record with -e cpuidle_lab (all of its events)"
-        )
+        said = omissions({**gaps(context, gone), "notes": notes})
+    idle = tables["cpu_idle"]
+    must_hold(path, bool(tables["decision"].height), bool(idle.height), tables["config"], gone)
     _check_unique(path, tables)
-    _check_indices(path, tables, state_tables)
-    implausible = _drop_implausible(tables)
+    check_indices(path, tables, state_tables)
+    implausible = drop_implausible(tables)
     return Trace(
         path=path,
         cpus=schema.cpus,
@@ -523,5 +559,7 @@ def load(path: Path, *, with_state: bool = False, context: Context | None = None
         omissions=[*said, *name_notes(state_tables)],
         way=context.way if context else "",
         changed=bool(context and context.changed),
-        left_out_percent=_left_out_percent(gone, tables["cpu_idle"]),
+        left_out_percent=left_out_percent(
+            gone, int((idle["state"] != IDLE_EXIT).sum()) if gone else 0
+        ),
     )

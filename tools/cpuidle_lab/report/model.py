@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import polars as pl
-
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.crossval import trust
-from cpuidle_lab.figures import analysis
-from cpuidle_lab.figures.group import DECISIONS, NO_REGRET, Group
+from cpuidle_lab.figures.analysis import Analysis
+from cpuidle_lab.figures.group import NO_REGRET, Group
+from cpuidle_lab.figures.interrupted import add_causes
 from cpuidle_lab.figures.summary import Summary, summarise
 from cpuidle_lab.host import energy
 from cpuidle_lab.recording import trace
+from cpuidle_lab.recording.streamed import Streamed
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.table import CpuTable
 
@@ -26,7 +26,7 @@ class Report:
     """Everything that is shown.
 
     Attributes:
-        traces: the recordings.
+        traces: facts of the recordings; large tables have no rows.
         groups: a governor under a workload each, in the order of recording.
         command: the command line that made the report.
         start: when it began, ISO 8601.
@@ -116,10 +116,6 @@ class Report:
         names = dict.fromkeys(group.workload for group in self.groups)
         return [text for name in names if (text := trust.known_error(name))]
 
-    def trace_of(self, group: Group) -> Trace:
-        """Return the recording that a group is part of."""
-        return next(item for item in self.traces if item.path == group.file)
-
 
 def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
     """Return the keys without those of energy counters that no group has."""
@@ -131,8 +127,12 @@ def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _load(path: Path, given: Sequence[CpuTable]) -> Trace:
-    return trace.load(path, context=trace.context_with(path, given) if given else None)
+def _analysis(path: Path, given: Sequence[CpuTable]) -> Analysis:
+    context = trace.context_with(path, given) if given else None
+    found = Analysis(lambda look: Streamed(path, context, look), drawn=2 * PAGE_RUNS)
+    if not found.source.has_decisions:
+        add_causes(path, found.source.facts, found.groups)
+    return found
 
 
 def _check_together(traces: Sequence[Trace], groups: Sequence[Group]) -> None:
@@ -192,83 +192,10 @@ def build(
         UserError: a file cannot be read, is no trace, is damaged or contradicts itself; or the
             traces cannot be parts of one session.
     """
-    traces = [_load(path, given) for path in dict.fromkeys(paths)]
-    groups = [group for item in traces for group in analysis.analyse(item)]
+    found = [_analysis(path, given) for path in dict.fromkeys(paths)]
+    traces = [one.source.facts for one in found]
+    groups = [group for one in found for group in one.judged()]
     if together:
         _check_together(traces, groups)
         _tell_ways(traces, groups)
     return Report(traces, groups, command, start, together)
-
-
-# Slices of a timeline.
-SLICES = 240
-BUSY = -1
-
-
-def timeline(group: Group) -> tuple[int, list[int]]:
-    """Return the CPU with most idle periods, and its main state in each of SLICES slices.
-
-    A slice is BUSY where the CPU was idle for less than half of it.
-    """
-    stays = group.stays()
-    cpu = int(str(stays["cpu"].mode().min()))
-    mine = stays.filter(pl.col("cpu") == cpu).with_columns(ts=pl.col("ts").cast(pl.Float64))
-    span = group.end_ns - group.start_ns
-    edges = [group.start_ns + span * n / SLICES for n in range(SLICES + 1)]
-    times = []
-    for state in range(len(group.entries)):
-        part = mine.filter(pl.col("state") == state).with_columns(
-            before=pl.col("residency").cum_sum() - pl.col("residency")
-        )
-        at = pl.DataFrame({"edge": edges}).join_asof(
-            part.with_columns(start="ts"), left_on="edge", right_on="ts", strategy="backward"
-        )
-        inside = pl.min_horizontal(pl.col("edge") - pl.col("start"), "residency")
-        total = at.select((pl.col("before") + inside).fill_null(0.0)).to_series()
-        times.append(total.diff().slice(1).to_list())
-    slices = []
-    for column in zip(*times, strict=True):
-        most = max(range(len(column)), key=lambda k: column[k])
-        slices.append(most if sum(column) >= span / SLICES / 2 else BUSY)
-    return cpu, slices
-
-
-def weights_over_time(
-    item: Trace, group: Group
-) -> tuple[int, list[int], list[list[list[float | None]]]] | None:
-    """Return how the rows of a CPU changed.
-
-    The CPU is the one that learned most, the rows are those that learned most, as many as there
-    are idle states.
-
-    Returns:
-        The CPU, the numbers of the rows, and for each row and column its slices; a weight is None
-        until its row is first learned. None where the group has no rows.
-    """
-    events = item.tables["weights"]
-    if not events.height or group.source != DECISIONS:
-        return None
-    keys = group.periods.select("cpu", "seq")
-    mine = events.join(keys, on=["cpu", "seq"], how="semi")
-    if not mine.height:
-        return None
-    cpu = int(str(mine["cpu"].mode().min()))
-    mine = (
-        mine.filter(pl.col("cpu") == cpu).sort("ts").with_columns(ts=pl.col("ts").cast(pl.Float64))
-    )
-    span = group.end_ns - group.start_ns
-    edges = [group.start_ns + span * (n + 1) / SLICES for n in range(SLICES)]
-    most = mine.group_by("row").len().sort(["len", "row"], descending=[True, False])
-    numbers = sorted(most["row"].head(len(group.entries)).to_list())
-    rows = []
-    for row in numbers:
-        part = mine.filter(pl.col("row") == row).select("ts", "weights")
-        at = pl.DataFrame({"ts": edges}).join_asof(part, on="ts", strategy="backward")
-        values = at["weights"].to_list()
-        rows.append(
-            [
-                [None if value is None else value[column] for value in values]
-                for column in range(len(group.entries))
-            ]
-        )
-    return cpu, numbers, rows

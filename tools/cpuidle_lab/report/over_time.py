@@ -2,8 +2,9 @@
 """The report's charts over time: the states of a CPU, and the weights of wteo."""
 
 from cpuidle_lab.figures.metrics import definitions
+from cpuidle_lab.figures.pictures import BUSY, SLICES
 from cpuidle_lab.report.bars import state_colours
-from cpuidle_lab.report.model import BUSY, SLICES, Report, timeline, weights_over_time
+from cpuidle_lab.report.model import Report
 from cpuidle_lab.view.drawing import (
     BUSY_COLOUR,
     HEAT,
@@ -28,7 +29,8 @@ def weights(report: Report) -> Chart | None:
     found = [
         (group, result)
         for group in report.groups
-        if (result := weights_over_time(report.trace_of(group), group)) is not None
+        if group.pictures
+        and (result := group.pictures.rows_over_time(len(group.entries))) is not None
     ]
     if not found:
         return None
@@ -101,7 +103,9 @@ def strips(report: Report) -> Chart:
     for n, groups in enumerate(sections.values()):
         rows, shown, labels = [], [], []
         for group in groups:
-            cpu, slices = timeline(group)
+            if group.pictures is None:
+                continue
+            cpu, slices = group.pictures.main_states(len(group.entries))
             labels.append(f"{safe(group.governor)}, CPU {cpu}")
             rows.append([0 if k == BUSY else codes[group.names[k]] for k in slices])
             shown.append(["busy" if k == BUSY else safe(group.names[k]) for k in slices])

@@ -217,7 +217,7 @@ def _changes(item: Trace) -> str:
     events = item.tables["tunable"]
     if not events.height:
         return ""
-    start = int(str(min(int(str(f["ts"].min())) for f in item.tables.values() if f.height)))
+    start = item.first_ns
     heads = [
         table_head("Time", "s"),
         table_head("Governor", kind="text"),

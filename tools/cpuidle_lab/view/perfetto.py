@@ -7,7 +7,8 @@ became of the decision behind them. The counter is the regret since the workload
 changed: its last value is that of the report for this CPU.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
 import polars as pl
@@ -21,7 +22,7 @@ from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
 from cpuidle_lab.figures.frames import DECISIONS, Frames
 
-# The one writer of all packets; its packets are in the order of time.
+# The one writer of all packets; those of a CPU are in the order of time.
 _SEQUENCE = 1
 
 # Tracks: number of the kind plus this many times the CPU's number plus 1.
@@ -44,21 +45,23 @@ def track(kind: int, cpu: int) -> int:
     return _KINDS * (cpu + 1) + kind
 
 
-def _descriptors(frames: Frames) -> Iterator[TracePacket]:
+def _root(frames: Frames) -> TracePacket:
     packet = TracePacket()
     packet.track_descriptor.uuid = _ROOT
     packet.track_descriptor.name = f"cpuidle {frames.path.name} {frames.kernel}".strip()
-    yield packet
-    for cpu in sorted(frames.idle["cpu"].unique().to_list()):
-        for kind, name in ((_SLICES, "idle"), (_DECISIONS, "decisions"), (_REGRET, "regret")):
-            packet = TracePacket()
-            descriptor = packet.track_descriptor
-            descriptor.uuid, descriptor.parent_uuid = track(kind, cpu), _ROOT
-            descriptor.name = f"CPU {cpu} {name}"
-            if kind == _REGRET:
-                descriptor.counter.unit_name = "%"
-                descriptor.counter.unit = CounterDescriptor.UNIT_UNSPECIFIED
-            yield packet
+    return packet
+
+
+def _tracks(cpu: int) -> Iterator[TracePacket]:
+    for kind, name in ((_SLICES, "idle"), (_DECISIONS, "decisions"), (_REGRET, "regret")):
+        packet = TracePacket()
+        descriptor = packet.track_descriptor
+        descriptor.uuid, descriptor.parent_uuid = track(kind, cpu), _ROOT
+        descriptor.name = f"CPU {cpu} {name}"
+        if kind == _REGRET:
+            descriptor.counter.unit_name = "%"
+            descriptor.counter.unit = CounterDescriptor.UNIT_UNSPECIFIED
+        yield packet
 
 
 def _event(ts: int, kind: int, cpu: int, event_type: int) -> TracePacket:
@@ -107,27 +110,50 @@ def _counter(row: Row) -> TracePacket:
     return packet
 
 
-def regrets(frames: Frames) -> pl.DataFrame:
-    """Return the regret so far at the end of each judged interval: cpu, end_ns, regret (%)."""
-    part = ["cpu", "workload", "governor"]
-    spent, oracle = (pl.col(name).cum_sum().over(part) for name in ("cost_pj", "oracle_pj"))
+# Of a CPU, a workload and a governor: energies so far, its own and the oracle's.
+Spent = dict[tuple[int, str, str], tuple[float, float]]
+_PART = ["cpu", "workload", "governor"]
+
+
+def regrets(frames: Frames, before: Spent | None = None) -> pl.DataFrame:
+    """Return the regret so far at the end of each judged interval: cpu, end_ns, regret (%).
+
+    Args:
+        frames: the recording, or a part of it.
+        before: energies of the parts before; updated.
+    """
+    known = before if before is not None else {}
+    rows = [(*key, *energies) for key, energies in known.items()]
+    names = [*_PART, "spent_before", "oracle_before"]
+    kinds = [pl.UInt16, pl.String, pl.String, pl.Float64, pl.Float64]
+    earlier = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+    told = frames.intervals.filter("judged").join(
+        earlier, on=_PART, how="left", maintain_order="left"
+    )
+    spent, oracle = (
+        pl.col(f"{name}_pj").cum_sum().over(_PART) + pl.col(f"{of}_before").fill_null(0.0)
+        for name, of in (("cost", "spent"), ("oracle", "oracle"))
+    )
+    told = told.with_columns(
+        end_ns=pl.col("ts") + pl.col("length_ns").cast(pl.UInt64), spent=spent, oracle=oracle
+    )
+    for *key, mine, best in told.group_by(_PART).agg(pl.last("spent", "oracle")).iter_rows():
+        known[key[0], key[1], key[2]] = mine, best
     return (
-        frames.intervals.filter("judged")
-        .with_columns(end_ns=pl.col("ts") + pl.col("length_ns").cast(pl.UInt64), oracle=oracle)
-        .with_columns(regret=100 * (spent / oracle - 1))
+        told.with_columns(regret=100 * (pl.col("spent") / pl.col("oracle") - 1))
         .filter(pl.col("oracle") > 0)
         .select("cpu", "end_ns", "regret")
     )
 
 
-def _in_time(frames: Frames) -> Iterator[TracePacket]:
+def _in_time(frames: Frames, before: Spent) -> Iterator[TracePacket]:
     """Yield all events in the order of time; a slice ends before the next one begins."""
     outcome = frames.decisions.select("cpu", "seq", "governor", *OUTCOME)
     slices = frames.idle.join(outcome, on=["cpu", "seq"], how="left", maintain_order="left")
     slices = slices.with_columns(end_ns=pl.max_horizontal("end_ns", pl.col("start_ns") + 1))
     sources = (
         (slices, "end_ns", _end),
-        (regrets(frames), "end_ns", _counter),
+        (regrets(frames, before), "end_ns", _counter),
         (frames.decisions, "ts", _decision),
         (slices, "start_ns", _begin),
     )
@@ -140,27 +166,47 @@ def _in_time(frames: Frames) -> Iterator[TracePacket]:
         yield make(frame.row(row, named=True))
 
 
-def write(frames: Frames, target: IO[bytes]) -> int:
+@dataclass
+class Written:
+    """Counts of an export.
+
+    Attributes:
+        events: written.
+        decisions, idle_periods: in the recording.
+    """
+
+    events: int = 0
+    decisions: int = 0
+    idle_periods: int = 0
+
+
+def write(parts: Iterable[Frames], target: IO[bytes]) -> Written:
     """Write a recording as a trace for Perfetto.
 
     Args:
-        frames: the recording.
+        parts: of the recording; the events of each are in the order of time.
         target: a binary file.
-
-    Returns:
-        The number of events.
     """
     builder = StreamingTraceProtoBuilder(target)
-    first = True
-    for packet in _descriptors(frames):
-        packet.trusted_packet_sequence_id = _SEQUENCE
-        if first:
-            packet.sequence_flags = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
-            first = False
-        builder.write_packet(packet)
-    count = 0
-    for packet in _in_time(frames):
+    found, before = Written(), Spent()
+    known: set[int] = set()
+
+    def put(packet: TracePacket) -> None:
         packet.trusted_packet_sequence_id = _SEQUENCE
         builder.write_packet(packet)
-        count += 1
-    return count
+
+    for frames in parts:
+        if not found.events:
+            head = _root(frames)
+            head.sequence_flags = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
+            put(head)
+        for cpu in sorted({*frames.idle["cpu"].unique().to_list()} - known):
+            known.add(cpu)
+            for packet in _tracks(cpu):
+                put(packet)
+        for packet in _in_time(frames, before):
+            put(packet)
+            found.events += 1
+        found.decisions += frames.decisions.height
+        found.idle_periods += frames.idle.height
+    return found

@@ -5,8 +5,8 @@ An interval ends with an idle period that no bare tick ended. Its sleep length i
 unknown; the table `sleep` has one row for each interval.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -221,41 +221,82 @@ def _cause_names(p: Periods) -> dict[str, int]:
     return found | {f"IPI, {text}": int(ipis[n]) for n, text in causes.REASONS.items() if ipis[n]}
 
 
+def count_causes(into: Counts, p: Periods, table: StateTable | None) -> None:
+    """Add what ended the idle periods of a CPU.
+
+    Args:
+        into: added to.
+        p: the idle periods.
+        table: their idle states; None where they are not known, so that kicks have no cost.
+    """
+    into.periods += len(p.start)
+    for name, times in _cause_names(p).items():
+        into.causes[name] = into.causes.get(name, 0) + times
+    kicked = np.flatnonzero(p.kick)
+    into.kicks += len(kicked)
+    if table is None:
+        return
+    model = model_of(table)
+    exit_ns, entry = np.asarray(table.exit_latency_ns), np.asarray(model.entry_pj)
+    power = np.asarray(model.power_mw)
+    into.cost_pj += float((entry[p.state] + power[p.state] * (p.end - p.start)).sum())
+    into.kick_latency_ns += int(exit_ns[p.state[kicked]].sum())
+    again = kicked[kicked + 1 < len(p.start)] + 1
+    into.kick_pj += float(entry[p.state[again]].sum())
+
+
 def count(
     into: Counts, p: Periods, table: StateTable, sleep: pl.DataFrame, by_hrtimer: bool
 ) -> None:
     """Add what a CPU comes to."""
-    into.periods += len(p.start)
-    for name, times in _cause_names(p).items():
-        into.causes[name] = into.causes.get(name, 0) + times
+    count_causes(into, p, table)
     kinds = np.bincount(sleep["known"].to_numpy(), minlength=3)
     into.unknown += int(kinds[causes.UNKNOWN_LENGTH])
     into.bounded += int(kinds[BOUNDED])
     into.known += int(kinds[KNOWN])
     into.own += by_hrtimer
     into.other_clock += not by_hrtimer and bool((p.own > 0).any())
-    model = model_of(table)
-    exit_ns, entry = np.asarray(table.exit_latency_ns), np.asarray(model.entry_pj)
-    power = np.asarray(model.power_mw)
-    into.cost_pj += float((entry[p.state] + power[p.state] * (p.end - p.start)).sum())
-    kicked = np.flatnonzero(p.kick)
-    into.kicks += len(kicked)
-    into.kick_latency_ns += int(exit_ns[p.state[kicked]].sum())
-    again = kicked[kicked + 1 < len(p.start)] + 1
-    into.kick_pj += float(entry[p.state[again]].sum())
+
+
+def during(p: Periods, start_ns: int, end_ns: int) -> Periods:
+    """Return the idle periods that begin in a time."""
+    mine = (p.start >= start_ns) & (p.start <= end_ns)
+    columns = {item.name: getattr(p, item.name) for item in fields(p)}
+    cut = {name: a[mine] for name, a in columns.items() if isinstance(a, np.ndarray)}
+    return replace(p, **cut)
+
+
+class Kicks:
+    """Numbers of the kicks of all CPUs, by task."""
+
+    def __init__(self, tasks: Mapping[int, str]) -> None:
+        self._tasks = tasks
+        self._most: dict[int, int] = {}
+
+    def add(self, kicks: tuple[Array, Array] | None, start_ns: int, end_ns: int) -> None:
+        """Add when a CPU was kicked, and by which task, in a time."""
+        if kicks is None:
+            return
+        at, pids = kicks
+        pids = pids[(at >= start_ns) & (at <= end_ns)]
+        for pid, times in zip(*np.unique(pids, return_counts=True), strict=True):
+            self._most[int(pid)] = max(self._most.get(int(pid), 0), int(times))
+
+    def most(self) -> dict[str, int]:
+        """Return how often each task kicked, the most frequent first."""
+        named = {
+            f"{self._tasks.get(pid) or 'a task without name'}-{pid}": times
+            for pid, times in self._most.items()
+        }
+        return dict(sorted(named.items(), key=lambda item: -item[1]))
 
 
 def kickers(facts: Facts) -> dict[str, int]:
     """Return how often each task kicked all CPUs, the most frequent first."""
-    found: dict[str, int] = {}
-    most: dict[int, int] = {}
-    for _, pids in facts.kicks.values():
-        for pid, times in zip(*np.unique(pids, return_counts=True), strict=True):
-            most[int(pid)] = max(most.get(int(pid), 0), int(times))
-    for pid, times in most.items():
-        name = facts.tasks.get(pid) or "a task without name"
-        found[f"{name}-{pid}"] = times
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    found = Kicks(facts.tasks)
+    for kicks in facts.kicks.values():
+        found.add(kicks, 0, _NEVER)
+    return found.most()
 
 
 def notes(facts: Facts, counts: Counts) -> list[str]:
@@ -269,7 +310,7 @@ def notes(facts: Facts, counts: Counts) -> list[str]:
         f"bounded in {100 * counts.bounded / total:.1f} % and unknown in "
         f"{100 * counts.unknown / total:.1f} %",
     ]
-    return [*said, *_doubts(facts, counts), *_kick_notes(counts)]
+    return [*said, *_doubts(facts, counts), *kick_notes(counts)]
 
 
 def _cpus(cpus: Sequence[int]) -> str:
@@ -300,16 +341,21 @@ def _doubts(facts: Facts, counts: Counts) -> list[str]:
     return said
 
 
-def _kick_notes(counts: Counts) -> list[str]:
+def kick_notes(counts: Counts) -> list[str]:
+    """Return who kicks, how often, and the cost where the idle states are known."""
     if not counts.kicks:
         return []
     by = ", ".join(f"{name} ({times:,} times)" for name, times in
                    list(counts.kickers.items())[:3])  # fmt: skip
-    return [
+    said = [
         f"{100 * counts.kicks / max(1, counts.periods):.1f} % of the exits from idle are kicks: "
         f"one task raises reschedule IPIs for all CPUs, and nothing runs (a latency request "
-        f"changed); by {by}",
-        f"kicks cost {counts.kick_latency_ns / 1e6:,.1f} ms of exit latency, and "
-        f"{counts.kick_pj / 1e9:,.3f} mJ for entries after them, "
-        f"{100 * counts.kick_pj / max(1.0, counts.cost_pj):.1f} % of the modelled idle energy",
+        f"changed); by {by}"
     ]
+    if counts.cost_pj:
+        said.append(
+            f"kicks cost {counts.kick_latency_ns / 1e6:,.1f} ms of exit latency, and "
+            f"{counts.kick_pj / 1e9:,.3f} mJ for entries after them, "
+            f"{100 * counts.kick_pj / counts.cost_pj:.1f} % of the modelled idle energy"
+        )
+    return said

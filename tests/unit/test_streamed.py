@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A recording that is read part by part comes to the figures of the whole one."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cpuidle_lab.figures.analysis import Analysis
+from cpuidle_lab.figures.frames import Frames, parts_of
+from cpuidle_lab.recording import streamed, trace
+from cpuidle_lab.recording.streamed import SMALL, Streamed, Whole
+from cpuidle_lab.recording.trace import Trace
+from tests.unit.synthetic import Session
+from tests.unit.tracedat import Trace as Written
+
+EVENTS = 320_000
+# The reader fills chunks of 65,536 rows before a part can end.
+PART_BYTES, MOST_BYTES = 4 << 20, 48 << 20
+
+
+@pytest.fixture(scope="module", params=["phases", "no phases", "cpu_idle"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("streamed") / "trace.dat"
+    if request.param == "cpu_idle":
+        written = Written()
+        for n in range(100):
+            written.add(0, 10_000 * n + 1, "cpu_idle", state=n % 3, cpu_id=0)
+            written.add(0, 10_007 * n + 200, "cpu_idle", state=2**32 - 1, cpu_id=0)
+    else:
+        session = Session(cpus=2)
+        session.phase("wteo", "hackbench", 400_000_000, marked=request.param == "phases")
+        session.phase("menu_ng", "hackbench", 400_000_000, marked=request.param == "phases")
+        written = session.trace
+    written.write_large(target, EVENTS)
+    return target
+
+
+@pytest.fixture(scope="module")
+def whole(path: Path) -> Trace:
+    return trace.load(path)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed, "PART_BYTES", PART_BYTES)
+
+
+def opened(path: Path) -> Streamed:
+    return Streamed(path, None, lambda _: None)
+
+
+def test_parts_are_the_whole(path: Path, whole: Trace) -> None:
+    source = opened(path)
+    parts = list(source.parts())
+    assert len(parts) > len({*whole.tables["cpu_idle"]["cpu"]})
+    assert source.facts.integrity == whole.integrity
+    assert source.facts.state_tables == whole.state_tables
+    assert source.last_ns == Whole(whole, lambda _: None).last_ns
+    for name in whole.tables.keys() - {*SMALL}:
+        rows = pl.concat([part.tables[name] for part in parts])
+        assert rows.equals(whole.tables[name]), name
+    for part in parts:
+        large = {name: frame for name, frame in part.tables.items() if name not in SMALL}
+        assert sum(int(frame.estimated_size()) for frame in large.values()) < MOST_BYTES
+
+
+def test_figures_are_those_of_the_whole(path: Path, whole: Trace) -> None:
+    found = Analysis(lambda look: Streamed(path, None, look)).judged()
+    expected = Analysis(lambda look: Whole(whole, look)).judged()
+    assert [one.governor for one in found] == [one.governor for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        known = {name: value for name, value in other.values.items() if value is not None}
+        assert {name for name, value in one.values.items() if value is not None} == known.keys()
+        assert {name: one.values[name] for name in known} == pytest.approx(known, rel=1e-9)
+        states = len(one.entries)
+        assert one.pictures and other.pictures
+        assert one.pictures.main_states(states) == other.pictures.main_states(states)
+        assert one.pictures.rows_over_time(states) == other.pictures.rows_over_time(states)
+        for name in ("entries", "reasons", "wakers", "chosen_ideal", "shares", "notes", "broken"):
+            assert getattr(one, name) == getattr(other, name), name
+
+
+def test_frames_are_those_of_the_whole(path: Path, whole: Trace) -> None:
+    parts = list(parts_of(Analysis(lambda look: Streamed(path, None, look))))
+    (expected,) = parts_of(Analysis(lambda look: Whole(whole, look)))
+
+    def joined(name: str) -> pl.DataFrame:
+        frames = pl.concat([getattr(one, name) for one in parts])
+        return frames.sort("cpu", "start_ns" if name == "idle" else "seq")
+
+    assert {*Frames.__dataclass_fields__} >= {"decisions", "intervals", "idle"}
+    for name in ("decisions", "intervals", "idle"):
+        assert joined(name).equals(getattr(expected, name)), name

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A group over time, in bounded memory: the states of one CPU, and the rows of wteo that learned.
+
+Parts of a recording come CPU by CPU. Of each CPU the figures are kept until it is known whether
+another one has more rows. Times are in ns.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Array = npt.NDArray[Any]
+
+# Slices of a group's time.
+SLICES = 240
+BUSY = -1
+
+Weights = list[float | None]
+
+
+@dataclass
+class _OfCpu:
+    """Figures of one CPU.
+
+    Attributes:
+        cpu: its number, -1: none.
+        rows: periods, or events of weights.
+        times: by state, idle time in each slice.
+        learned: by row of wteo, its events.
+        weights: by row of wteo, its columns at the end of each slice.
+    """
+
+    cpu: int = -1
+    rows: int = 0
+    times: dict[int, Array] = field(default_factory=dict)
+    learned: Counter[int] = field(default_factory=Counter)
+    weights: dict[int, list[list[float] | None]] = field(default_factory=dict)
+
+
+class _Most:
+    """The CPU that has most rows; of two, the first."""
+
+    def __init__(self) -> None:
+        self._best = self._now = _OfCpu()
+
+    def of(self, cpu: int) -> _OfCpu:
+        """Return the figures of a CPU, to be added to; CPUs come one after the other."""
+        if self._now.cpu != cpu:
+            self._best, self._now = self.best(), _OfCpu(cpu)
+        return self._now
+
+    def best(self) -> _OfCpu:
+        """Return the figures of the CPU that has most rows so far."""
+        return self._now if self._now.rows > self._best.rows else self._best
+
+
+class Pictures:
+    """What a page draws of a group over time."""
+
+    def __init__(self, start_ns: int, end_ns: int) -> None:
+        self._span = end_ns - start_ns
+        self._edges = [start_ns + self._span * n / SLICES for n in range(SLICES + 1)]
+        self._idle, self._learned = _Most(), _Most()
+
+    def add_stays(self, stays: pl.DataFrame) -> None:
+        """Add idle periods: ts, cpu, state, residency, sorted by CPU and time."""
+        stays = stays.with_columns(ts=pl.col("ts").cast(pl.Float64))
+        for (cpu,), mine in stays.group_by("cpu", maintain_order=True):
+            one = self._idle.of(int(str(cpu)))
+            one.rows += mine.height
+            for (state,), part in mine.group_by("state"):
+                number = int(str(state))
+                times = one.times.setdefault(number, np.zeros(SLICES))
+                times += self._time_in_slices(part)
+
+    def _time_in_slices(self, part: pl.DataFrame) -> Array:
+        part = part.with_columns(before=pl.col("residency").cum_sum() - pl.col("residency"))
+        at = pl.DataFrame({"edge": self._edges}).join_asof(
+            part.with_columns(start="ts"), left_on="edge", right_on="ts", strategy="backward"
+        )
+        inside = pl.min_horizontal(pl.col("edge") - pl.col("start"), "residency")
+        total = at.select((pl.col("before") + inside).fill_null(0.0)).to_series()
+        return np.diff(total.to_numpy())
+
+    def add_weights(self, events: pl.DataFrame) -> None:
+        """Add events of wteo's weights: ts, cpu, row, weights."""
+        events = events.sort("cpu", "ts").with_columns(ts=pl.col("ts").cast(pl.Float64))
+        edges = pl.DataFrame({"ts": self._edges[1:]})
+        for (cpu,), mine in events.group_by("cpu", maintain_order=True):
+            one = self._learned.of(int(str(cpu)))
+            one.rows += mine.height
+            for (row,), part in mine.group_by("row", maintain_order=True):
+                number = int(str(row))
+                one.learned[number] += part.height
+                told = edges.join_asof(part.select("ts", "weights"), on="ts", strategy="backward")
+                values = one.weights.setdefault(number, [None] * SLICES)
+                for slot, value in enumerate(told["weights"].to_list()):
+                    values[slot] = values[slot] if value is None else value
+
+    def main_states(self, states: int) -> tuple[int, list[int]]:
+        """Return the CPU with most idle periods, and its main state in each slice.
+
+        A slice is BUSY where the CPU was idle for less than half of it.
+
+        Args:
+            states: how many there are.
+        """
+        best = self._idle.best()
+        zero = np.zeros(SLICES)
+        times = np.array([best.times.get(state, zero) for state in range(states)])
+        enough = times.sum(axis=0) >= self._span / SLICES / 2
+        return best.cpu, np.where(enough, times.argmax(axis=0), BUSY).tolist()
+
+    def rows_over_time(self, states: int) -> tuple[int, list[int], list[list[Weights]]] | None:
+        """Return how the rows of a CPU changed.
+
+        The CPU is the one that learned most, the rows are those that learned most, as many as there
+        are idle states.
+
+        Returns:
+            The CPU, the numbers of the rows, and for each row and column its slices; a weight is
+            None until its row is first learned. None where the group has no rows.
+        """
+        best = self._learned.best()
+        if best.cpu < 0:
+            return None
+        most = sorted(best.learned, key=lambda row: (-best.learned[row], row))[:states]
+        numbers = sorted(most)
+        rows = [
+            [
+                [None if value is None else value[column] for value in best.weights[row]]
+                for column in range(states)
+            ]
+            for row in numbers
+        ]
+        return best.cpu, numbers, rows

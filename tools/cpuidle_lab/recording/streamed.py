@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A trace read part by part, in memory that does not grow with it.
+
+It is read twice: first for the facts that hold for all of it, then for its parts. A part has rows
+of one CPU. It ends before an interval, so that no idle period and no interval lies in two.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+
+from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.reader import TABLES, Chunk, Ending, Schema, empty, read_chunks
+from cpuidle_lab.recording.stock import Context, left_out, omissions, table_notes
+from cpuidle_lab.recording.trace import Integrity, Trace
+from cpuidle_lab.states.table import StateTable
+
+# A part has so many bytes, and the rows of an interval that goes on.
+PART_BYTES = 48 << 20
+
+# Tables that are kept whole; of others, a part has its own rows.
+SMALL = ("config", "tunable", "hint", "marker")
+_WANTED = (*(name for name in TABLES if name != "state"), "period", "interval")
+
+# The column by which rows belong to decisions; rows of other tables do by their time.
+_NUMBER = {"decision": "seq", "outcome": "seq", "weights": "seq", "shadow": "seq", "period": "seq",
+           "interval": "first_seq"}  # fmt: skip
+
+# Lines of markers that a report uses.
+_MARKS = r"^\s*(phase|energy)\s"
+
+Frames = dict[str, pl.DataFrame]
+Look = Callable[[Trace], None]
+
+
+class Source(Protocol):
+    """A trace that is read part by part.
+
+    Attributes:
+        facts: what holds for all of it; tables that are not SMALL have no rows.
+        last_ns: time of its last event.
+        has_decisions: whether it has any.
+    """
+
+    facts: Trace
+    last_ns: int
+    has_decisions: bool
+
+    def parts(self) -> Iterator[Trace]:
+        """Yield its parts, CPU by CPU."""
+
+
+class Whole:
+    """A trace in memory as its only part."""
+
+    def __init__(self, trace: Trace, look: Look) -> None:
+        self.facts = trace
+        last = (int(str(f["ts"].max())) for f in trace.tables.values() if f.height)
+        self.last_ns = max(last, default=0)
+        self.has_decisions = bool(trace.tables["decision"].height)
+        look(trace)
+
+    def parts(self) -> Iterator[Trace]:
+        """Yield it."""
+        yield self.facts
+
+
+def _bytes(waiting: dict[str, list[pl.DataFrame]]) -> int:
+    return sum(int(frame.estimated_size()) for frames in waiting.values() for frame in frames)
+
+
+def _joined(parts: dict[str, list[pl.DataFrame]], bare: Frames) -> Frames:
+    return {name: pl.concat([bare[name], *frames]) for name, frames in parts.items()}
+
+
+def _kept_back(joined: Frames) -> dict[str, tuple[str, int]]:
+    """Return by table a column, and the value from which on rows belong to the next part."""
+    intervals, idle = joined.get("interval"), joined.get("cpu_idle")
+    since_ns, first_seq = None, 0
+    if intervals is not None:
+        last = intervals.row(-1, named=True)
+        since_ns, first_seq = int(last["ts"]), int(last["first_seq"])
+    # A long part without decisions: those before it wait.
+    if idle is not None and (since_ns is None or since_ns <= int(idle["ts"][0])):
+        entries = idle.filter(pl.col("state") != tr.IDLE_EXIT)["ts"]
+        since_ns = int(entries[-1]) if len(entries) else since_ns
+    if since_ns is None:
+        return {}
+    return {
+        name: (_NUMBER[name], first_seq) if name in _NUMBER else ("ts", since_ns) for name in joined
+    }
+
+
+def _cut(
+    waiting: dict[str, list[pl.DataFrame]],
+) -> tuple[Frames, dict[str, list[pl.DataFrame]]]:
+    """Divide rows into those of a part and those that wait."""
+    joined = {name: pl.concat(frames) for name, frames in waiting.items()}
+    places = _kept_back(joined)
+    part, rest = {}, {}
+    for name, frame in joined.items():
+        column, first = places.get(name, ("ts", 0))
+        row = int(frame[column].search_sorted(first))
+        if row:
+            part[name] = frame[:row]
+        if row < frame.height:
+            rest[name] = [frame[row:]]
+    return part, rest
+
+
+def _bare(schema: Schema) -> Frames:
+    """Return all tables without rows; those of events that the trace lacks as trace.load()."""
+    own = {name: empty(columns) for name, columns in schema.tables.values()}
+    return {name: own.get(name, tr.ABSENT.get(name, pl.DataFrame())) for name in _WANTED}
+
+
+@dataclass
+class _Counts:
+    """Counts of the first reading.
+
+    Attributes:
+        first_ns, last_ns: times of the first event and of the last.
+        lost_known, lost_unknown, implausible: as of Integrity.
+        idle: idle periods by CPU of which only power:cpu_idle tells.
+        entries: events of power:cpu_idle by CPU that are no exits.
+        has_decisions: whether there are any.
+    """
+
+    first_ns: int = 2**63
+    last_ns: int = 0
+    lost_known: int = 0
+    lost_unknown: int = 0
+    implausible: int = 0
+    idle: Counter[int] = field(default_factory=Counter)
+    entries: Counter[int] = field(default_factory=Counter)
+    has_decisions: bool = False
+
+    def add(self, tables: Frames) -> None:
+        """Count the rows of a part."""
+        times = [frame["ts"] for name, frame in tables.items() if name != "config"]
+        self.first_ns = min([self.first_ns, *(int(str(one.min())) for one in times)])
+        self.last_ns = max([self.last_ns, *(int(str(one.max())) for one in times)])
+        self.has_decisions |= "decision" in tables
+        if "lost" in tables:
+            lost = tables["lost"]["events"]
+            self.lost_known += int(lost.filter(lost > 0).sum())
+            self.lost_unknown += int((lost < 0).sum())
+        if "cpu_idle" in tables:
+            entries = tables["cpu_idle"].filter(pl.col("state") != tr.IDLE_EXIT)
+            self.entries.update(dict(entries.group_by("cpu").len().iter_rows()))
+        if "idle" in tables:
+            self.idle[int(tables["idle"]["cpu"][0])] += tables["idle"].height
+
+
+class Streamed:
+    """A trace.dat, or what stands for one; see Source."""
+
+    def __init__(self, path: Path, context: Context | None, look: Look) -> None:
+        """Read it a first time.
+
+        Args:
+            path: the recording.
+            context: facts of a recording without the module; None: those that it tells itself.
+            look: called with each part; of SMALL tables it has the rows so far.
+
+        Raises:
+            UserError: as trace.load().
+        """
+        self._path = path
+        self._context = context or tr.context_in(path)
+        self._gone: list[int] = []
+        self._has_decided = True
+        counts = _Counts()
+        self.facts = self._first(counts, look)
+        self.last_ns, self.has_decisions = counts.last_ns, counts.has_decisions
+
+    def parts(self) -> Iterator[Trace]:
+        """Yield its parts, CPU by CPU: the second reading."""
+        whole = {name: self.facts.tables[name] for name in SMALL}
+        for tables in self._read():
+            if not isinstance(tables, dict):
+                continue
+            dropped = () if self._has_decided else tr.DECIDED
+            every = {**self.facts.tables, **tables, **whole}
+            every |= {name: self.facts.tables[name] for name in dropped}
+            if self._gone and "cpu_idle" in tables:
+                known = ~pl.col("cpu").is_in(self._gone)
+                every["cpu_idle"] = every["cpu_idle"].filter(known)
+            tr.drop_implausible(every)
+            yield replace(self.facts, tables=every)
+
+    def _read(self) -> Iterator[Frames | Schema | Ending]:
+        """Yield the tables of parts, between the schema and the ending."""
+        waiting: dict[str, list[pl.DataFrame]] = {}
+        order: dict[str, int] = {}
+        cpu = last = -1
+        wanted = [*_WANTED, *(["idle"] * bool(self._context))]
+        for piece in read_chunks(self._path, wanted, self._context):
+            of = int(piece.frame["cpu"][0]) if isinstance(piece, Chunk) else -1
+            if waiting and of != cpu:
+                yield {name: pl.concat(frames) for name, frames in waiting.items()}
+                waiting = {}
+            if isinstance(piece, Chunk):
+                number = order[piece.table]
+                # The reader writes the tables in their order: all rows up to a moment are there.
+                if number <= last and _bytes(waiting) >= PART_BYTES:
+                    part, waiting = _cut(waiting)
+                    if part:
+                        yield part
+                cpu, last = of, number
+                waiting.setdefault(piece.table, []).append(piece.frame)
+                continue
+            if isinstance(piece, Schema):
+                order = {name: number for number, (name, _) in piece.tables.items()}
+            yield piece
+
+    def _states(self, config: pl.DataFrame) -> dict[int, StateTable]:
+        if not config.height:
+            return {}
+        return tr.state_tables_of(self._path, config, context=self._context)
+
+    def _first(self, counts: _Counts, look: Look) -> Trace:
+        """Return the facts: the first reading."""
+        small: dict[str, list[pl.DataFrame]] = {name: [] for name in SMALL}
+        schema, ending, bare = Schema(), Ending(0, 0, 0, 0, 0, 0, 0, 0), _bare(Schema())
+        idle_cpus: set[int] = set()
+        facts = Trace(self._path, 0, bare, {}, {}, Integrity(0, 0, 0, 0, 0, 0, 0, 0))
+        for tables in self._read():
+            if isinstance(tables, Schema):
+                schema, bare = tables, _bare(tables)
+                facts = replace(facts, cpus=schema.cpus, symbols=schema.symbols)
+            elif isinstance(tables, Ending):
+                ending = tables
+            else:
+                counts.add(tables)
+                if "cpu_idle" in tables:
+                    idle_cpus.update(tables["cpu_idle"]["idle_cpu"].unique().to_list())
+                for name in SMALL:
+                    small[name] += [_of_use(name, tables[name])] if name in tables else []
+                part = replace(facts, tables={**bare, **tables, **_joined(small, bare)})
+                part.state_tables = self._states(part.tables["config"])
+                tr.check_indices(self._path, part.tables, part.state_tables)
+                counts.implausible += tr.drop_implausible(part.tables)
+                look(part)
+        facts.tables = {**bare, **_joined(small, bare)}
+        return self._with_facts(facts, counts, ending, idle_cpus)
+
+    def _with_facts(
+        self, facts: Trace, counts: _Counts, ending: Ending, idle_cpus: set[int]
+    ) -> Trace:
+        """Add what only the end of a reading tells."""
+        context, config = self._context, facts.tables["config"]
+        gone = left_out(context, counts.idle) if context else {}
+        self._gone = [int(cpu) for cpu in gone]
+        self._has_decided = not tr.is_timerless(context, ending)
+        counts.has_decisions &= self._has_decided
+        kept = sum(n for cpu, n in counts.entries.items() if cpu not in self._gone)
+        tr.must_hold(self._path, counts.has_decisions, bool(kept), config, gone)
+        said = []
+        if context:
+            notes = table_notes(context, sorted(idle_cpus - {*self._gone}))
+            said = omissions({**tr.gaps(context, gone), "notes": notes})
+        state_tables = self._states(config)
+        return replace(
+            facts,
+            state_tables=state_tables,
+            integrity=self._integrity(counts, ending),
+            omissions=[*said, *tr.name_notes(state_tables)],
+            way=context.way if context else "",
+            changed=bool(context and context.changed),
+            left_out_percent=tr.left_out_percent(gone, kept),
+            start_ns=counts.first_ns,
+        )
+
+    def _integrity(self, counts: _Counts, ending: Ending) -> Integrity:
+        names = ("decisions_missing", "gaps", "without_outcome", "without_decision")
+        told = {name: getattr(ending, name) if self._has_decided else 0 for name in names}
+        return Integrity(
+            ending.events, counts.lost_known, counts.lost_unknown, implausible=counts.implausible,
+            **told,
+        )  # fmt: skip
+
+
+def _of_use(table: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a small table that are used."""
+    return frame.filter(pl.col("text").str.contains(_MARKS)) if table == "marker" else frame
