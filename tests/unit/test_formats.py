@@ -24,6 +24,7 @@ from cpuidle_lab.recording.formats import as_trace, is_foreign, perfetto, text, 
 from cpuidle_lab.recording.formats.packed import FORMS
 from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event, Writer
 from cpuidle_lab.recording.phases import phases_of
+from cpuidle_lab.report.model import build
 from tests.unit import test_former
 from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, bare, periods
 from tests.unit.tracedat import Trace
@@ -477,6 +478,36 @@ def test_the_numbers_of_unused_events_are_those_of_perfettos_package() -> None:
         assert named.number == perfetto.CPU
     generic_event = protos.GenericFtraceEvent.DESCRIPTOR.fields_by_name
     assert generic_event["event_name"].number == perfetto.EVENT_NAME
+
+
+def test_interrupts_of_a_perfetto_trace_tell_what_woke_the_cpu(tmp_path: Path) -> None:
+    def at(ts: int, number: int, *told: bytes) -> bytes:
+        stamp = field(perfetto.TIMESTAMP, ts) + field(perfetto.PID, 0)
+        return field(perfetto.EVENT, stamp + field(number, b"".join(told)))
+
+    events = b""
+    for start in range(1_000_000, 200_000_000, 1_000_000):
+        name = b"arch_timer" if start % 4_000_000 else b"eth0"
+        events += at(start, perfetto.CPU_IDLE, field(perfetto.STATE, 1))
+        events += at(start + 900_000, perfetto.CPU_IDLE, field(perfetto.STATE, EXIT))
+        events += at(start + 901_000, 36, field(1, 11), field(2, name))
+        events += at(start + 905_000, 26, field(1, 1))
+        events += at(start + 909_000, 37, field(1, 11), field(2, 1))
+    path = tmp_path / "trace.pftrace"
+    bundle = field(perfetto.FTRACE_EVENTS, field(perfetto.CPU, 3) + events)
+    path.write_bytes(field(perfetto.PACKET, bundle))
+    (group,) = build([path], "", "").groups
+    assert group.wakers == {"timer": 150, "device": 49}
+
+
+def test_the_numbers_of_interrupts_are_those_of_perfettos_package() -> None:
+    protos = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    known = protos.FtraceEvent.DESCRIPTOR.fields_by_name
+    assert known["pid"].number == perfetto.PID
+    for number, (name, of) in perfetto.INTERRUPTS.items():
+        assert known[name].number == number
+        assert known[name].message_type.fields_by_name[of].number == 1
+    assert known["irq_handler_entry"].message_type.fields_by_name["name"].number == 2
 
 
 # ---- Text ----

@@ -29,6 +29,18 @@ STATE = 1
 PREV_PID, NEXT_PID = 2, 6
 BUF = 2
 EVENT_NAME = 1
+PID = 2
+
+# Interrupts: the event's field, its name, and that of its number, which is field 1. Of interrupts
+# that are raised for other CPUs Perfetto has no targets, so they are not read.
+INTERRUPTS = {
+    26: ("softirq_raise", "vec"),
+    36: ("irq_handler_entry", "irq"),
+    37: ("irq_handler_exit", "irq"),
+    559: ("local_timer_entry", "vector"),
+    560: ("local_timer_exit", "vector"),
+}
+_NUMBER, _NAME = 1, 2
 
 # Events of a CPU that goes offline or comes back; in all its number is field 1.
 OFFLINE = {
@@ -191,9 +203,23 @@ def _event(cpu: int, fields: dict[int, Value], unused: set[str]) -> Event | None
         text = _numbers(fields[PRINT]).get(BUF, b"")
         if isinstance(text, bytes):
             return Event(cpu, ts, "print", text=text.decode(errors="replace").strip())
+    for number in INTERRUPTS.keys() & fields.keys():
+        return _interrupt(cpu, number, fields)
     if name := _unused(fields):
         unused.add(name)
     return None
+
+
+def _interrupt(cpu: int, number: int, fields: dict[int, Value]) -> Event:
+    name, of = INTERRUPTS[number]
+    told = _numbers(fields[number])
+    text = told.get(_NAME, b"") if name == "irq_handler_entry" else b""
+    if not isinstance(text, bytes):
+        raise _DamagedError
+    return Event(
+        cpu, _number(fields, TIMESTAMP), name, {of: _number(told, _NUMBER)},
+        text=text.decode(errors="replace"), pid=_number(fields, PID) & 0x7FFFFFFF,
+    )  # fmt: skip
 
 
 class _Bundles:
