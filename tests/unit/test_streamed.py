@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A recording that is read part by part comes to the figures of the whole one."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -9,14 +10,40 @@ import pytest
 from cpuidle_lab.figures.analysis import Analysis
 from cpuidle_lab.figures.frames import Frames, parts_of
 from cpuidle_lab.recording import streamed, trace
+from cpuidle_lab.recording.reader import Chunk, Ending, Schema, read_chunks
+from cpuidle_lab.recording.stock import Context
 from cpuidle_lab.recording.streamed import SMALL, Streamed, Whole
 from cpuidle_lab.recording.trace import Trace
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Trace as Written
 
-EVENTS = 320_000
-# The reader fills chunks of 65,536 rows before a part can end.
-PART_BYTES, MOST_BYTES = 4 << 20, 48 << 20
+EXIT = 2**32 - 1
+
+# The reader's rounds have 65,536 rows; those of the tests so many, so that few events do.
+ROUNDS = 7
+PART_BYTES, MOST_BYTES = 20_000, 1_000_000
+
+
+def in_rounds(
+    path: Path, tables: Iterable[str], context: Context | None
+) -> Iterator[Schema | Chunk | Ending]:
+    """Yield the chunks of each CPU in rounds; rows that the reader makes come one round later."""
+    whole: dict[int, list[Chunk]] = {}
+    for piece in read_chunks(path, tables, context):
+        if isinstance(piece, Chunk):
+            whole.setdefault(int(piece.frame["cpu"][0]), []).append(piece)
+            continue
+        for chunks in whole.values():
+            first = min(int(str(one.frame["ts"].min())) for one in chunks)
+            step = (max(int(str(one.frame["ts"].max())) for one in chunks) - first) // ROUNDS + 1
+            for n in range(ROUNDS + 1):
+                for one in chunks:
+                    late = one.table in ("period", "interval", "idle")
+                    at = (pl.col("ts").cast(pl.Int64) - first) // step + late
+                    if (frame := one.frame.filter(at == n)).height:
+                        yield Chunk(one.table, frame)
+        whole = {}
+        yield piece
 
 
 @pytest.fixture(scope="module", params=["phases", "no phases", "cpu_idle"])
@@ -24,16 +51,14 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     target = tmp_path_factory.mktemp("streamed") / "trace.dat"
     if request.param == "cpu_idle":
         written = Written()
-        for n in range(100):
+        for n in range(3000):
             written.add(0, 10_000 * n + 1, "cpu_idle", state=n % 3, cpu_id=0)
-            written.add(0, 10_007 * n + 200, "cpu_idle", state=2**32 - 1, cpu_id=0)
-    else:
-        session = Session(cpus=2)
-        session.phase("wteo", "hackbench", 400_000_000, marked=request.param == "phases")
-        session.phase("menu_ng", "hackbench", 400_000_000, marked=request.param == "phases")
-        written = session.trace
-    written.write_large(target, EVENTS)
-    return target
+            written.add(0, 10_000 * n + 7 * (n % 900) + 200, "cpu_idle", state=EXIT, cpu_id=0)
+        return written.write(target)
+    session = Session(cpus=2)
+    for governor, workload in (("wteo", "hackbench"), ("menu_ng", "bursts")):
+        session.phase(governor, workload, 60_000_000, marked=request.param == "phases")
+    return session.trace.write(target)
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +69,29 @@ def whole(path: Path) -> Trace:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed, "PART_BYTES", PART_BYTES)
+    monkeypatch.setattr(streamed, "read_chunks", in_rounds)
 
 
 def opened(path: Path) -> Streamed:
     return Streamed(path, None, lambda _: None)
+
+
+def test_a_round_of_the_reader_has_all_events_up_to_a_moment(tmp_path: Path) -> None:
+    session = Session(cpus=1)
+    session.phase("wteo", "hackbench", 50_000_000)
+    session.trace.write_large(tmp_path / "trace.dat", 200_000)
+    last, round_ns, seen_ns, rounds = -1, 0, 0, 1
+    order: dict[str, int] = {}
+    for piece in read_chunks(tmp_path / "trace.dat"):
+        if isinstance(piece, Schema):
+            order = {name: number for number, (name, _) in piece.tables.items()}
+        elif isinstance(piece, Chunk):
+            if order[piece.table] <= last:
+                round_ns, rounds = seen_ns, rounds + 1
+            last = order[piece.table]
+            assert int(str(piece.frame["ts"].min())) >= round_ns
+            seen_ns = max(seen_ns, int(str(piece.frame["ts"].max())))
+    assert rounds >= 2
 
 
 def test_parts_are_the_whole(path: Path, whole: Trace) -> None:
