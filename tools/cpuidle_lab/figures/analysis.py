@@ -22,6 +22,12 @@ from cpuidle_lab.recording.trace import Trace
 Progress = Callable[[int], None]
 
 
+def phases(trace: Trace) -> list[Phase]:
+    """Return the phases that markers in a trace in memory delimit; none without markers."""
+    last_ns = Whole(trace, lambda _: None).last_ns
+    return phases_of(trace.tables["marker"], last_ns + 1)
+
+
 def _first_word(governor: str) -> str:
     return re.split(r"[^A-Za-z0-9_]", governor)[0]
 

@@ -262,7 +262,9 @@ def during(p: Periods, start_ns: int, end_ns: int) -> Periods:
     """Return the idle periods that begin in a time."""
     mine = (p.start >= start_ns) & (p.start <= end_ns)
     columns = {item.name: getattr(p, item.name) for item in fields(p)}
-    cut = {name: a[mine] for name, a in columns.items() if isinstance(a, np.ndarray)}
+    cut: dict[str, Any] = {
+        name: values[mine] for name, values in columns.items() if isinstance(values, np.ndarray)
+    }
     return replace(p, **cut)
 
 
