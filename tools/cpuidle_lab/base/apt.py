@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.packages import remedy
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ETC_APT = Path("/etc/apt")
@@ -108,7 +109,7 @@ def mirror(etc: Path = ETC_APT) -> str:
 
 def _tool(name: str, package: str) -> None:
     if shutil.which(name) is None:
-        raise UserError(f"{name} is missing: apt install {package}")
+        raise UserError(f"{name} is missing: {remedy(package)}")
 
 
 def _acquire_options() -> list[str]:
@@ -139,7 +140,7 @@ def private_root(suite: str | Sequence[str], cache_dir: Path, architecture: str 
     """
     _tool("apt-get", "apt")
     if not KEYRING.is_file():
-        raise UserError(f"{KEYRING} is missing: apt install debian-archive-keyring")
+        raise UserError(f"{KEYRING} is missing: {remedy('debian-archive-keyring')}")
     root = cache_dir.resolve()
     for part in ("etc", "lists/partial", "archives/partial"):
         (root / part).mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 from cpuidle_lab.base.cache import CACHE, TOP, cached, run_logged
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import FOREIGN, check, marked, scratch, write_whole
+from cpuidle_lab.base.packages import remedy
 from cpuidle_lab.bpf.llvm_pass import forget_values
 from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import images
@@ -33,7 +34,7 @@ TUNABLES = 23  # CIL_BPF_TUNABLES of governors/common/bpf.h
 _CLANG = ("-target", "bpf", "-mcpu=v4", "-std=gnu11", "-ffreestanding", "-O2", "-g", "-Wall",
           "-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-but-set-variable",
           "-fno-discard-value-names", "-fdebug-compilation-dir=.", "-S", "-emit-llvm")  # fmt: skip
-_INSTALL = f"apt install clang-{LLVM} llvm-{LLVM} libbpf-dev (or tools/setup.sh bpf)"
+_PACKAGES = (f"clang-{LLVM}", f"llvm-{LLVM}", "libbpf-dev")
 
 _INSTALLED = Path("/usr/lib/cpuidle-lab/cil-bpf")
 
@@ -130,7 +131,7 @@ def tool(name: str) -> str:
     """
     found = shutil.which(f"{name}-{LLVM}") or shutil.which(f"/usr/lib/llvm-{LLVM}/bin/{name}")
     if not found:
-        raise UserError(f"programs in BPF need {name} of LLVM {LLVM}: {_INSTALL}")
+        raise UserError(f"programs in BPF need {name} of LLVM {LLVM}: {remedy(*_PACKAGES)}")
     return found
 
 
@@ -203,7 +204,7 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
     """
     clang, opt, llc = (tool(name) for name in ("clang", "opt", "llc"))
     if not Path("/usr/include/bpf/bpf_helpers.h").is_file():
-        raise UserError(f"programs in BPF need libbpf's headers: {_INSTALL}")
+        raise UserError(f"programs in BPF need libbpf's headers: {remedy(*_PACKAGES)}")
     named = _POLICY.search(source.read_text())
     if not named:
         raise UserError(f'{source} has no line CIL_BPF_POLICY("NAME", …')
@@ -316,7 +317,7 @@ def loader() -> Path:
     def make(target: Path) -> None:
         compiler = shutil.which("gcc")
         if not compiler:
-            raise UserError("the loader must be compiled first: apt install gcc")
+            raise UserError(f"the loader must be compiled first: {remedy('gcc')}")
         root = images.extracted(_LOADER_PACKAGES, target)
         libraries = root / "usr/lib/x86_64-linux-gnu"
         headers: list[str | Path] = [

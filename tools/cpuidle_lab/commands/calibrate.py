@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cpuidle_lab.base import files
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.packages import COMPILER, remedy
 from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.calibrate import isolate, measure, model, residency, result, topology
 from cpuidle_lab.host.idle_states import ticks_per_second
@@ -103,7 +104,7 @@ def program() -> Path:
         return _INSTALLED
     if not _BUILT.exists():
         if not shutil.which("make") or not shutil.which("cc"):
-            raise UserError("calibrate-wake must be compiled first: apt install gcc libc6-dev make")
+            raise UserError(f"calibrate-wake must be compiled first: {remedy(*COMPILER, 'make')}")
         done = subprocess.run(
             ["make", "-s", "-C", str(_TOP / "tools" / "calibrate")],
             capture_output=True,

@@ -23,6 +23,7 @@ from typing import IO
 
 from cpuidle_lab.base import files
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.packages import remedy
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.base.waiting import InterruptedSession, Process, Waiter, end_process
 from cpuidle_lab.host import energy, idle_states, unfinished
@@ -124,7 +125,7 @@ def _check_machine(machine: Machine, stock: bool) -> None:
 def _check_trace_cmd(machine: Machine) -> str:
     program = machine.tool("trace-cmd")
     if program is None:
-        raise UserError("trace-cmd is not installed: sudo apt install trace-cmd")
+        raise UserError(f"trace-cmd is not installed: {remedy('trace-cmd', prefix='sudo ')}")
     version = machine.tool_version("trace-cmd") or ""
     if not trace_cmd_is_usable(version):
         raise UserError(

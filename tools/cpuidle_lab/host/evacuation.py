@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.packages import COMPILER, remedy
 from cpuidle_lab.host.machine import LAB, MODULE, Machine
 from cpuidle_lab.host.slices import CGROUPS, SYSTEMD, guarded, without
 from cpuidle_lab.host.sysfs import Tree, cpu_list, parse_cpus, why
@@ -85,7 +86,7 @@ def _library() -> ctypes.CDLL:
             subprocess.run([*command, str(TOP / _SOURCES[0])], capture_output=True, check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise UserError(
-                "the order of CPUs must be compiled first: apt install gcc libc6-dev"
+                f"the order of CPUs must be compiled first: {remedy(*COMPILER)}"
             ) from error
 
     recipe: list[str | bytes] = [(TOP / name).read_bytes() for name in _SOURCES]

@@ -16,6 +16,7 @@ from pathlib import Path
 from cpuidle_lab.base import apt
 from cpuidle_lab.base.cache import CACHE, cached, namespace, run_logged
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.packages import remedy
 from cpuidle_lab.lab import images
 from cpuidle_lab.lab.archive import CpioWriter
 
@@ -211,7 +212,7 @@ def _check_tools(compiler: str) -> None:
     missing = [package for tool, package in tools.items() if shutil.which(tool) is None]
     missing += [] if ELF_HEADER.exists() else ["libelf-dev"]
     if missing:
-        raise UserError(f"building a kernel needs more: apt install {' '.join(missing)}")
+        raise UserError(f"building a kernel needs more: {remedy(*missing)}")
 
 
 def _release(tree: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.packages import COMPILER, remedy
 
 _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
 
@@ -58,7 +59,7 @@ def compiled(program: Program) -> Path:
     def build(target: Path) -> None:
         compiler = shutil.which("cc") or shutil.which("gcc")
         if not compiler:
-            raise UserError(f"{program.name} must be compiled first: apt install gcc libc6-dev")
+            raise UserError(f"{program.name} must be compiled first: {remedy(*COMPILER)}")
         command = [compiler, *program.flags(), "-o", str(target / program.name)]
         command.append(str(TOP / program.source))
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -24,6 +24,7 @@ import polars as pl
 
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.packages import COMPILER, TRACE_LIBRARIES, remedy
 from cpuidle_lab.recording.formats import as_trace
 from cpuidle_lab.recording.stock import Context
 
@@ -67,7 +68,7 @@ _LAST_WAIT_S = 1
 
 _SOURCES = TOP / "tools" / "native"
 _LIBRARIES = ("libtracecmd", "libtraceevent")
-_PACKAGES = "gcc libc6-dev pkg-config libtracecmd-dev libtraceevent-dev libtracefs-dev"
+_PACKAGES = (*COMPILER, *TRACE_LIBRARIES)
 
 _MESSAGE = struct.Struct("=IIQQ")
 _SCHEMA, _CHUNK, _END, _ERROR = 1, 2, 3, 4
@@ -158,12 +159,12 @@ def _compile(directory: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     config = shutil.which("pkg-config")
     if not compiler or not config:
-        raise UserError(f"the trace reader must be compiled first: apt install {_PACKAGES}")
+        raise UserError(f"the trace reader must be compiled first: {remedy(*_PACKAGES)}")
     found = subprocess.run(
         [config, "--cflags", "--libs", *_LIBRARIES], capture_output=True, text=True, check=False
     )
     if found.returncode:
-        raise UserError(f"the trace reader needs libtracecmd: apt install {_PACKAGES}")
+        raise UserError(f"the trace reader needs libtracecmd: {remedy(*_PACKAGES)}")
     command = [compiler, "-O2", "-g", "-o", str(directory / "trace-columns")]
     built = subprocess.run(
         [*command, *map(str, sorted(_SOURCES.glob("*.c"))), *found.stdout.split()],

@@ -15,6 +15,7 @@ from pathlib import Path
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.packages import COMPILER, remedy
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.states.linux_source import GOVERNORS as MAINLINE_FILES
 from cpuidle_lab.states.linux_source import fetch
@@ -63,7 +64,7 @@ class Product:
 def _compile(*words: str | Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
-        raise UserError("the governors must be compiled first: apt install gcc libc6-dev")
+        raise UserError(f"the governors must be compiled first: {remedy(*COMPILER)}")
     done = subprocess.run([compiler, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)

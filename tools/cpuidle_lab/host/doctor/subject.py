@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cpuidle_lab.base.findings import Finding
+from cpuidle_lab.base.packages import OS_RELEASE, remedy
 from cpuidle_lab.host.machine import Machine
 
 
@@ -33,11 +34,8 @@ class Subject:
 
 
 def install(subject: Subject, *packages: str) -> str:
-    """Return the remedy for missing packages: a command where apt is, else a sentence."""
-    if subject.machine.tool("apt"):
-        return f"sudo apt install {' '.join(packages)}"
-    names = ", ".join(name for name in packages if not name.startswith("-"))
-    return f"install {names} with the package manager of this system"
+    """Return the remedy for missing packages, as the machine's system has them."""
+    return remedy(*packages, os_release=subject.machine.tree.read(OS_RELEASE) or "", prefix="sudo ")
 
 
 Check = Callable[[Subject], Iterator[Finding]]
