@@ -704,6 +704,7 @@ def called(
         (["report", "--help"], 0, "examples"),
         (["doctor", "--kernel", "6.12.1"], 1, "cannot run the module"),
         (["capture", "--stock", "-o", "/nowhere/x"], 2, "no such directory"),
+        (["bpf", "run", "x.bpf.o"], 1, "cpuidle-lab: error: "),
         (["report", "--jsn", "x"], 2, "did you mean '--json'?"),
         (["repoort", "x"], 2, "did you mean 'report'?"),
         (["report", "--jso", "x"], 2, "did you mean '--json'?"),

@@ -13,7 +13,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
@@ -67,20 +68,25 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def step(title: str) -> Iterator[Callable[[str], None]]:
-    """Show that something long is going on, and how long it has been.
-
-    On a terminal: one live line with the time so far, and what the function that is yielded
-    was last given. Elsewhere: one line at the end.
-    """
-    # Here, so that commands show their help where only Python is.
+def _live_step(title: str) -> Iterator[Callable[[str], None]]:
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    start = time.monotonic()
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with live_line(*columns) as line:
         task = line.add_task(title, total=None)
         yield lambda detail: line.update(task, description=f"{title} ({detail})")
+
+
+@contextmanager
+def step(title: str) -> Iterator[Callable[[str], None]]:
+    """Show that something long is going on, and how long it has been.
+
+    On a terminal: one live line with the time so far, and what the function that is yielded
+    was last given. Elsewhere, and where only Python is: one line at the end.
+    """
+    start = time.monotonic()
+    with _live_step(title) if find_spec("rich") else nullcontext(lambda _detail: None) as say:
+        yield say
     print(f"{title}: {time.monotonic() - start:.0f} s", file=sys.stderr)
 
 

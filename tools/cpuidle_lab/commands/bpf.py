@@ -34,9 +34,9 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 """
 
 
-def packages(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the Python packages that are enough."""
-    return ("rich",) if args.action in ("run", "dump") else ()
+def packages(_args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough: none."""
+    return ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
