@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
-# Makes this machine (Debian 12 or 13) ready for the project.
+# Makes this machine ready for the project: Debian 12 or 13, or one that has what it needs.
 #
 #   tools/setup.sh             both of the following
 #   tools/setup.sh packages    the Debian packages that are missing, by apt-get
@@ -12,56 +12,57 @@
 set -eu
 
 top=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd)
-venv=$top/build/venv
+build=${CPUIDLE_LAB_BUILD:-$top/build} # the first is of an installed command
+venv=$build/venv
 wanted=$top/tools/requirements.txt
-log=$top/build/setup.log
+log=$build/setup.log
 
-# package                   what it is for
+# package               program, file or library        what it is for
 packages="
-python3-venv                build/venv
-gcc                         userspace tests, native tools
-libc6-dev                   the same
-make                        the targets of the Makefile
-pkg-config                  finds the tracing libraries
-binutils                    objdump and nm in the tests of the built modules
-kmod                        modinfo in the tests of the built modules
-libtracecmd-dev             the trace reader
-libtraceevent-dev           the same
-libtracefs-dev              the same
-trace-cmd                   reading traces by hand, comparison in the tests
-g++                         the plugin for KernelShark, in the tests
-libkshark-dev               the same
-libjson-c-dev               the same
-libgl-dev                   the same
-libglu1-mesa-dev            the same
-mmdebstrap                  the lab's images
-debian-archive-keyring      signatures of what the images are made of
-uidmap                      making them without being root
-zstd                        the lab's images
-xz-utils                    unpacks linux-source for the equality proof
-valgrind                    instruction counts in the tests
-bison                       kernels with checkers, for storms
-flex                        the same
-bc                          the same
-libelf-dev                  the same
-pahole                      the same: the kernels' types, for programs in BPF
-sparse                      make lint: types and locks of the kernel code
-shellcheck                  make lint: scripts
-codespell                   make lint: spelling
-mariadb-server-core         a database server for the tests of tune, started by them alone
+python3-venv            python3                         build/venv
+gcc                     gcc                             userspace tests, native tools
+libc6-dev               /usr/include/stdio.h            the same
+make                    make                            the targets of the Makefile
+pkg-config              pkg-config                      finds the tracing libraries
+binutils                objdump                         objdump and nm in the tests of the built modules
+kmod                    modinfo                         modinfo in the tests of the built modules
+libtracecmd-dev         libtracecmd.pc                  the trace reader
+libtraceevent-dev       libtraceevent.pc                the same
+libtracefs-dev          libtracefs.pc                   the same
+trace-cmd               trace-cmd                       reading traces by hand, comparison in the tests
+g++                     g++                             the plugin for KernelShark, in the tests
+libkshark-dev           libkshark.pc                    the same
+libjson-c-dev           json-c.pc                       the same
+libgl-dev               /usr/include/GL/gl.h            the same
+libglu1-mesa-dev        /usr/include/GL/glu.h           the same
+mmdebstrap              mmdebstrap                      the lab's images
+debian-archive-keyring  /usr/share/keyrings/debian-archive-keyring.gpg signatures of what the images are made of
+uidmap                  newuidmap                       making them without being root
+zstd                    zstd                            the lab's images
+xz-utils                xz                              unpacks linux-source for the equality proof
+valgrind                valgrind                        instruction counts in the tests
+bison                   bison                           kernels with checkers, for storms
+flex                    flex                            the same
+bc                      bc                              the same
+libelf-dev              /usr/include/libelf.h           the same
+pahole                  pahole                          the same: the kernels' types, for programs in BPF
+sparse                  sparse                          make lint: types and locks of the kernel code
+shellcheck              shellcheck                      make lint: scripts
+codespell               codespell                       make lint: spelling
+mariadb-server-core     mariadbd                        a database server for the tests of tune, started by them alone
 "
 
 # For cpuidle-lab bpf, lab --governor bpf:NAME and make bpf alone.
 bpf_packages="
-clang-19                    governors as programs in BPF
-llvm-19                     the same
-libbpf-dev                  their headers
+clang-19                clang-19                        governors as programs in BPF
+llvm-19                 llc-19                          the same
+libbpf-dev              /usr/include/bpf/bpf_helpers.h  their headers
 "
 
 # For make -C tests/campaigns/fuzz.
 fuzz_packages="
-clang-19                    compiles the fuzz targets
-libclang-rt-19-dev          libFuzzer and the sanitizers
+clang-19                clang-19                        compiles the fuzz targets
+libclang-rt-19-dev      clang-19                        libFuzzer and the sanitizers
 "
 
 # Exits with one sentence.
@@ -109,20 +110,33 @@ counted() {
 	printf '\r\033[K' >&2
 }
 
+# Succeeds if a package is installed; without dpkg, if the program, file or library is there.
+is_there() {
+	if command -v dpkg-query >/dev/null; then
+		state=$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) || state=
+		[ "$state" = installed ]
+		return
+	fi
+	case $2 in
+	/*) [ -e "$2" ] ;;
+	*.pc) pkg-config --exists "${2%.pc}" 2>/dev/null ;;
+	*) command -v "$2" >/dev/null ;;
+	esac
+}
+
 # Prints the packages of the table that are not installed.
 missing_packages() {
-	echo "$packages" | while read -r package _; do
-		[ -n "$package" ] || continue
-		state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || state=
-		[ "$state" = installed ] || echo "$package"
+	echo "$packages" | while read -r package probe _; do
+		[ -z "$package" ] || is_there "$package" "$probe" || echo "$package"
 	done
 }
 
 install_packages() {
-	command -v apt-get >/dev/null || die "this needs a Debian system (apt-get was not found)"
 	missing=$(missing_packages | tr '\n' ' ')
 	missing=${missing% }
 	[ -n "$missing" ] || return 0
+	command -v apt-get >/dev/null ||
+		die "apt-get was not found; install what Debian has in these packages: $missing"
 
 	as_root=
 	if [ "$(id -u)" != 0 ]; then
@@ -158,15 +172,15 @@ install_python() {
 		python=$(find_python) || die "no Python 3.11 or newer was found"
 	}
 	count=$(grep -c '==' "$wanted")
-	echo "Making the Python environment build/venv: $count packages, 140 MB to download," \
+	echo "Making the Python environment $venv: $count packages, 140 MB to download," \
 		"560 MB on disk, once"
 	logged "$python" -m venv --clear "$venv"
 	counted "$count" "$venv/bin/pip" install --disable-pip-version-check -r "$wanted"
 	cp "$wanted" "$venv/.requirements.txt"
 }
 
-mkdir -p "$top/build"
-exec 9>"$top/build/setup.lock"
+mkdir -p "$build"
+exec 9>"$build/setup.lock"
 flock 9 # two at once: the second waits and finds the work done
 
 case ${1:-all} in

@@ -2,6 +2,8 @@
 """Messages about what is missing name the packages of the system at hand."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,33 @@ def test_options_are_those_of_apt() -> None:
 def test_no_message_names_one_systems_command() -> None:
     named = [path for path in TOOLS.rglob("*.py") if re.search(r"\bapt install", path.read_text())]
     assert named == [TOOLS / "base" / "packages.py"]
+
+
+def set_up(folder: Path, *programs: str) -> subprocess.CompletedProcess[str]:
+    """Run the set-up of the fuzz targets where there is no apt, with these programs."""
+    binaries = folder / "bin"
+    binaries.mkdir()
+    for name in ("sh", "dirname", "readlink", "mkdir", "flock", "tr"):
+        (binaries / name).symlink_to(str(shutil.which(name)))
+    for name in programs:
+        (binaries / name).write_text("#!/bin/sh\n")
+        (binaries / name).chmod(0o755)
+    return subprocess.run(
+        [TOOLS.parent / "setup.sh", "fuzz"],
+        env={"PATH": str(binaries), "CPUIDLE_LAB_BUILD": str(folder / "build")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_without_apt_the_set_up_goes_on_with_what_is_there(tmp_path: Path) -> None:
+    done = set_up(tmp_path, "clang-19")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_without_apt_the_set_up_names_what_is_missing(tmp_path: Path) -> None:
+    done = set_up(tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.endswith("in these packages: clang-19 libclang-rt-19-dev\n")
