@@ -8,6 +8,18 @@ IS_CLANG = $(shell grep -s '^CONFIG_CC_IS_CLANG=y' $(KDIR)/include/config/auto.c
 CLANG = $(if $(LLVM),,$(if $(IS_CLANG),LLVM=1))
 DKMS_SOURCES = $(DESTDIR)/usr/src/cpuidle-lab-$(VERSION)
 
+# What make install installs, and where; docs/packaging.md describes it.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+INSTALLED = $(DESTDIR)$(PREFIX)
+SHARE = $(INSTALLED)/share/cpuidle-lab
+DOC = $(INSTALLED)/share/doc/cpuidle-lab
+SHARED := Kbuild VERSION bpf cpuidle-lab dkms.conf emul governors kunit module tools
+# Made by use of the tree; DKMS and the tools do without.
+NOT_SOURCES := __pycache__ *.o *.ko *.mod *.mod.c .*.cmd modules.order Module.symvers .tmp_versions
+COPY_SOURCES = tar -c $(patsubst %,--exclude='%',$(NOT_SOURCES)) $(1) | \
+	tar -x --no-same-owner --no-same-permissions -C $(2)
+
 LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
 PYTEST := $(PYTHON) -m pytest -n 2
@@ -106,7 +118,31 @@ dkms-roots:	## install, upgrade, remove by DKMS and by packages on clean Debian 
 
 dkms-sources:	## copy what DKMS needs to /usr/src (or DESTDIR=)
 	install -d $(DKMS_SOURCES)
-	cp -R Kbuild VERSION COPYING dkms.conf module emul governors $(DKMS_SOURCES)
+	$(call COPY_SOURCES,Kbuild VERSION COPYING dkms.conf module emul governors,$(DKMS_SOURCES))
+
+install: install-tools install-module	## install tools, service, manuals, DKMS sources (PREFIX=, DESTDIR=)
+
+install-tools:	## those of them that a machine without the module needs
+	$(MAKE) -C tools/latnice install PREFIX=$(PREFIX)
+	$(MAKE) -C tools/calibrate install PREFIX=$(PREFIX)
+	install -D -m 755 packaging/cpuidle-lab-command $(INSTALLED)/bin/cpuidle-lab
+	install -D -m 644 -t $(INSTALLED)/share/man/man1 docs/cpuidle-lab.1
+	install -D -m 644 -t $(INSTALLED)/include module/uapi/cpuidle_latency.h
+	rm -rf $(SHARE)
+	install -d $(SHARE) $(DOC)
+	$(call COPY_SOURCES,$(SHARED),$(SHARE))
+	cp -R $(filter-out %/hardware.md,$(wildcard docs/*.md)) CONTRIBUTING.md \
+		docs/measured docs/experiments $(DOC)
+
+# The unit names hardware.md, so it comes with the service. Installing switches nothing on.
+install-module: dkms-sources	## the module's sources for DKMS, and the service
+	install -D -m 755 -t $(INSTALLED)/lib/cpuidle-lab packaging/cpuidle-lab-restore
+	install -d $(INSTALLED)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)
+	sed 's,/usr/\(lib\|share\)/,$(PREFIX)/\1/,' packaging/cpuidle-lab.service \
+		>$(INSTALLED)/lib/systemd/system/cpuidle-lab.service
+	[ -e $(DESTDIR)$(SYSCONFDIR)/cpuidle-lab.conf ] || \
+		install -m 644 packaging/cpuidle-lab.conf $(DESTDIR)$(SYSCONFDIR)
+	install -D -m 644 -t $(DOC) docs/hardware.md
 
 clean:	## remove what was built in the tree (build/ stays: rm -r build)
 	find . -path ./build -prune -o \( -name '*.o' -o -name '*.ko' -o -name '*.mod' \
@@ -115,4 +151,4 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 
 .PHONY: help demo newest test test-full test-slice crossval fuzz-recordings bench-gate experiments $(PROOFS) $(STORMS) \
 	tunables-doc proofs-doc size lint modules kunit-modules latnice kernelshark deb \
-	dkms-roots dkms-sources clean
+	dkms-roots dkms-sources install install-tools install-module clean

@@ -179,7 +179,7 @@ install_python() {
 	cp "$wanted" "$venv/.requirements.txt"
 }
 
-mkdir -p "$build"
+mkdir -p "$build" 2>/dev/null || die "$build cannot be made"
 exec 9>"$build/setup.lock"
 flock 9 # two at once: the second waits and finds the work done
 

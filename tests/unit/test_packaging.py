@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The systemd unit and its helper, on recorded machines; the packaged command."""
+"""The systemd unit and its helper, on recorded machines; what `make install` installs."""
 
 import os
 import re
@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.base.version import __version__
+from cpuidle_lab.commands import new
 from cpuidle_lab.host.machine import CPUIDLE, MODULE, MOVED
 from tests.unit import recorded
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 HELPER = PACKAGING / "cpuidle-lab-restore"
-COMMAND = PACKAGING / "cpuidle-lab-command"
 GOVERNOR = f"{CPUIDLE}/current_governor".lstrip("/")
 PARAMETERS = f"{MODULE}/parameters".lstrip("/")
 CONFIG = "governor=wteo\nwteo.latency_bias=0 # energy\n\n menu_ng.history_size = 32\r\n"
@@ -25,7 +26,7 @@ CONFIG = "governor=wteo\nwteo.latency_bias=0 # energy\n\n menu_ng.history_size =
 def root(tmp_path: Path) -> Path:
     """Unfold a machine with a configuration."""
     root = recorded.unfold("debian13", tmp_path / "machine")
-    (root / "etc").mkdir()
+    (root / "etc").mkdir(exist_ok=True)
     (root / "etc/cpuidle-lab.conf").write_text(CONFIG)
     return root
 
@@ -314,11 +315,61 @@ def test_dkms_builds_what_there_is_for_an_architecture(
     assert done.stderr == ""
 
 
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the root in which `make install` has installed all."""
+    root = tmp_path_factory.mktemp("installed")
+    made = tmp_path_factory.mktemp("made")
+    command = ["make", "-s", "install", f"DESTDIR={root}", "PREFIX=/usr", f"BUILD={made}"]
+    subprocess.run(command, cwd=PACKAGING.parent, check=True)
+    return root
+
+
+# By the place in docs/packaging.md; files of whole trees by one of them.
+PLACES = {
+    "etc": {"cpuidle-lab.conf"},
+    "usr/bin": {"cpuidle-lab", "latnice"},
+    "usr/include": {"cpuidle_latency.h"},
+    "usr/lib/cpuidle-lab": {"calibrate-wake", "cpuidle-lab-restore"},
+    "usr/lib/systemd/system": {"cpuidle-lab.service"},
+    "usr/share/cpuidle-lab": set(new.SOURCES),
+    "usr/share/man/man1": {"cpuidle-lab.1", "latnice.1"},
+    "usr/src": {f"cpuidle-lab-{__version__}"},
+}
+
+
+def test_make_install_has_one_layout(installed: Path) -> None:
+    for place, names in PLACES.items():
+        assert {path.name for path in (installed / place).iterdir()} == names, place
+    documents = {path.name for path in (installed / "usr/share/doc/cpuidle-lab").iterdir()}
+    assert documents >= {"README.md", "CONTRIBUTING.md", "hardware.md", "packaging.md", "measured"}
+    left = [path for path in installed.rglob("*") if path.suffix in (".pyc", ".o", ".ko")]
+    assert not left and not any("experiments" in path.parts for path in
+                                (installed / "usr/share/cpuidle-lab").rglob("*"))  # fmt: skip
+    table = (PACKAGING.parent / "docs/packaging.md").read_text()
+    assert [place for place in PLACES if f"| `{place.replace('usr/', 'PREFIX/')}" not in table] == [
+        "etc", "usr/src"
+    ]  # fmt: skip
+    assert "| `/etc/cpuidle-lab.conf`" in table and "| `/usr/src/cpuidle-lab-VERSION`" in table
+
+
+def test_dkms_gets_all_that_its_build_names(installed: Path) -> None:
+    folder = installed / "usr/src" / f"cpuidle-lab-{__version__}"
+    assert {path.name for path in folder.iterdir()} == {
+        "COPYING", "Kbuild", "VERSION", "dkms.conf", "emul", "governors", "module"
+    }  # fmt: skip
+
+
+def test_a_configuration_that_is_there_stays(installed: Path) -> None:
+    config = installed / "etc/cpuidle-lab.conf"
+    config.write_bytes(CONFIG.encode())
+    command = ["make", "-s", "install-module", f"DESTDIR={installed}", "PREFIX=/usr"]
+    subprocess.run(command, cwd=PACKAGING.parent, check=True)
+    assert config.read_bytes() == CONFIG.encode()
+
+
 def test_what_is_installed_does_without_the_experiments() -> None:
     top = PACKAGING.parent
-    lists = "".join(path.read_text() for path in top.glob("debian/*.install"))
-    assert "tools/cpuidle_lab usr/share" in lists
-    assert "experiments" not in lists
     importing = [
         path.relative_to(top)
         for path in (top / "tools" / "cpuidle_lab").rglob("*.py")
@@ -328,12 +379,12 @@ def test_what_is_installed_does_without_the_experiments() -> None:
 
 
 def packaged(
-    share: Path, caches: Path, *arguments: str, expect: int = 0
+    root: Path, caches: Path, *arguments: str, expect: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run the packaged command as if `share` were where the package puts its files."""
+    """Run the command that is installed in a root."""
     done = subprocess.run(
-        [sys.executable, "-B", COMMAND, *arguments],
-        env=os.environ | {"CPUIDLE_LAB_SHARE": str(share), "XDG_CACHE_HOME": str(caches)},
+        [sys.executable, root / "usr/bin/cpuidle-lab", *arguments],
+        env=os.environ | {"XDG_CACHE_HOME": str(caches)},
         capture_output=True,
         text=True,
         check=False,
@@ -343,42 +394,64 @@ def packaged(
 
 
 @pytest.fixture
-def share(tmp_path: Path) -> Path:
-    """Return a package's files whose command says where it runs, and with what."""
-    share = tmp_path / "share"
-    share.mkdir()
-    (share / "VERSION").write_text("9.9\n")
-    (share / "cpuidle-lab").write_text('#!/bin/sh\necho "$0 $*"\n')
-    (share / "cpuidle-lab").chmod(0o755)
-    return share
+def prefix(installed: Path, tmp_path: Path) -> Path:
+    """Return a root whose command says which environment it makes, and where it runs."""
+    root = tmp_path / "prefix"
+    shutil.copytree(installed, root)
+    (root / "usr/share/cpuidle-lab/tools/setup.sh").write_text(
+        '#!/bin/sh\nset -e\nbin="$CPUIDLE_LAB_BUILD/venv/bin"\n'
+        '[ -e "$bin" ] || echo "making $bin" >&2\nmkdir -p "$bin"\n'
+        """printf '#!/bin/sh\necho "$PYTHONPATH $*"\n' >"$bin/python"; chmod +x "$bin/python"\n"""
+    )
+    return root
 
 
-def test_other_commands_run_in_a_copy_that_is_made_once(share: Path, tmp_path: Path) -> None:
+def test_other_commands_run_in_an_environment_that_is_made_once(
+    prefix: Path, tmp_path: Path
+) -> None:
     caches = tmp_path / "caches"
-    copy = caches / "cpuidle-lab" / "9.9"
-    first = packaged(share, caches, "report", "a b.dat")
-    assert first.stdout == f"{copy}/cpuidle-lab report a b.dat\n"
-    assert first.stderr.count("\n") == 1
-    assert "first use" in first.stderr
-    (copy / "build").mkdir()
-    assert packaged(share, caches, "report").stderr == ""
-    assert [path.name for path in copy.parent.iterdir()] == ["9.9"]
-    assert (copy / "build").is_dir()
+    environment = caches / "cpuidle-lab" / __version__ / "venv"
+    first = packaged(prefix, caches, "report", "a b.dat")
+    tools = prefix / "usr/share/cpuidle-lab/tools"
+    paths, *words = first.stdout.split(" ", 1)
+    assert (paths.split(":")[0], words) == (str(tools), ["-P -m cpuidle_lab report a b.dat\n"])
+    assert first.stderr == f"making {environment}/bin\n"
+    assert packaged(prefix, caches, "report", "x").stderr == ""
 
 
-def test_a_copy_that_cannot_be_made_is_one_sentence(share: Path, tmp_path: Path) -> None:
+def test_an_environment_that_cannot_be_made_is_one_sentence(
+    installed: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
-    done = packaged(share, tmp_path / "file", "report", expect=1)
-    assert done.stderr.splitlines()[-1].startswith("cpuidle-lab: error: ")
-    assert "Traceback" not in done.stderr
+    done = packaged(installed, tmp_path / "file", "report", "x", expect=1)
+    assert done.stderr.startswith("cpuidle-lab: error: ")
+    assert done.stderr.count("\n") == 1
 
 
-def test_what_debian_is_enough_for_runs_in_place(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--help"], 0, "doctor"),
+        (["report", "--help"], 0, "usage: cpuidle-lab report"),
+        (["repoort"], 2, "did you mean 'report'?"),
+        (["report", "--jsn", "x"], 2, "did you mean '--json'?"),
+        (["doctor", "--kernel", "x"], 2, "cpuidle-lab: error: "),
+        (["bpf", "run", "x.bpf.o"], 1, "cpuidle-lab: error: "),
+        (["experiment", "wteo"], 2, "error: experiment is a command of the project's source tree"),
+    ],
+)
+def test_no_environment_is_made_for(
+    arguments: list[str], code: int, said: str, prefix: Path, tmp_path: Path
+) -> None:
     caches = tmp_path / "caches"
-    done = packaged(PACKAGING.parent, caches, "--help")
-    assert {"ab", "capture", "doctor", "watch", "report"} <= set(done.stdout.split())
-    packaged(PACKAGING.parent, caches, "doctor", "--kernel", "x", expect=2)
-    mine = tmp_path / "mine"
-    packaged(PACKAGING.parent, caches, "new", "lazy", "--directory", str(mine))
-    assert (mine / "governors/lazy/lazy.c").is_file()
+    done = packaged(prefix, caches, *arguments, expect=code)
+    assert said in done.stdout + done.stderr
     assert not caches.exists()
+    assert not [*prefix.rglob("__pycache__")]
+
+
+def test_new_makes_a_tree_of_what_is_installed(installed: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    packaged(installed, tmp_path / "caches", "new", "lazy", "--directory", str(mine))
+    assert (mine / "governors/lazy/lazy.c").is_file()
+    assert not (tmp_path / "caches").exists()

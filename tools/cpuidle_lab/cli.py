@@ -59,6 +59,10 @@ SUCCESSORS = {
 }
 
 
+# Python packages that a wheel brings only when it is asked to, and the extra that has each.
+EXTRAS = {"optuna": "tune", "perfetto": "perfetto", "pymysql": "tune", "sqlalchemy": "tune"}
+
+
 class Command(Protocol):
     """The contents of a module in commands/.
 
@@ -167,11 +171,13 @@ def listing(found: Sequence[Command]) -> str:
 
 
 def refuse_gone(words: Sequence[str]) -> None:
-    """Name the successor of a command, or of an option, that has gone.
+    """Name the successor of a command, or of an option, that has gone, or where a command is.
 
     Raises:
         UserError: the command line has one.
     """
+    if words[:1] == ["experiment"] and not EXPERIMENTS.is_dir():
+        raise UserError("experiment is a command of the project's source tree alone", USAGE)
     named = {word.partition("=")[0] for word in words}
     for gone, successor in SUCCESSORS.items():
         command, *options = gone.split()
@@ -210,6 +216,24 @@ def named_inputs(args: argparse.Namespace) -> Iterator[Path]:
             yield from (path for path in map(Path, words) if path.is_file())
         elif name not in OUTPUTS:
             yield from (word for word in words if isinstance(word, Path))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code.
+
+    Raises:
+        UserError: a Python package of an extra is missing, and all that the command raises.
+    """
+    try:
+        code: int = args.subcommand.run(args)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise UserError(
+            f"this needs the Python package {package}: pip install 'cpuidle-lab[{EXTRAS[package]}]'"
+        ) from error
+    return code
 
 
 def describe_os_error(error: OSError) -> str:
@@ -263,7 +287,7 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
         if enter and not is_enough(args):
             enter()
         with sigterm_interrupts(), bound_of(args.subcommand), inputs(named_inputs(args)):
-            code: int = args.subcommand.run(args)
+            code = run(args)
         sys.stdout.flush()
         return code
     except BrokenPipeError:

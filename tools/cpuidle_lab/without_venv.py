@@ -9,12 +9,10 @@ import os
 import pwd
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
+from cpuidle_lab.base.cache import BUILD, TOP
 from cpuidle_lab.cli import main
-
-TOP = Path(__file__).resolve().parents[2]
 
 
 def owner() -> dict[str, Any]:
@@ -37,7 +35,7 @@ def enter() -> NoReturn:
     )
     if made.returncode:
         sys.exit(made.returncode)
-    python = str(TOP / "build" / "venv" / "bin" / "python")
+    python = str(BUILD / "venv" / "bin" / "python")
     os.execv(python, [python, "-P", "-m", "cpuidle_lab", *sys.argv[1:]])
 
 

@@ -21,7 +21,11 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.progress import live_line
 
 TOP = Path(__file__).resolve().parents[3]
-CACHE = TOP / "build" / "cache"
+# What the commands make: in the tree, or in the user's directory that installed.py names.
+BUILD = Path(os.environ.get("CPUIDLE_LAB_BUILD") or TOP / "build")
+CACHE = BUILD / "cache"
+# What an installation has ready-made: beside its own tree, or in the system's package.
+SHIPPED = ((TOP / "../../lib/cpuidle-lab").resolve(), Path("/usr/lib/cpuidle-lab"))
 
 # Of one name, so many versions are kept unless said; those not used for longest go first. A
 # version that was used so lately may be in use.
@@ -169,6 +173,11 @@ def stop_group(
     process.wait()
 
 
+def shipped(name: str) -> Path | None:
+    """Return a file or directory that was installed ready-made; None if there is none."""
+    return next((place / name for place in SHIPPED if (place / name).exists()), None)
+
+
 def digest(ingredients: Iterable[str | bytes]) -> str:
     """Return a short hash of all ingredients, their order and their borders."""
     total = hashlib.sha256()
@@ -187,6 +196,8 @@ def cached(
 ) -> Path:
     """Return the directory that `build` makes of `ingredients`, made at most once.
 
+    One that was installed is taken as it is.
+
     Args:
         name: what it is; versions with other ingredients lie beside it.
         ingredients: everything that the result depends on.
@@ -194,7 +205,10 @@ def cached(
         build: fills the empty directory that it is given. Where it raises, nothing stays.
         kept: how many versions stay.
     """
-    final = CACHE / f"{name}-{digest(ingredients)}"
+    version = f"{name}-{digest(ingredients)}"
+    if found := shipped(f"cache/{version}"):
+        return found
+    final = CACHE / version
     if not final.is_dir():
         _sweep()
         with locked(CACHE / f".{name}.lock"):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cpuidle_lab.base.cache import CACHE, TOP, cached, run_logged
+from cpuidle_lab.base.cache import BUILD, CACHE, TOP, cached, run_logged, shipped
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import FOREIGN, check, marked, scratch, write_whole
 from cpuidle_lab.base.packages import remedy
@@ -25,7 +25,7 @@ from cpuidle_lab.lab import images
 from cpuidle_lab.lab.built import LLVM
 
 SOURCES = TOP / "bpf"
-OBJECTS = TOP / "build" / "bpf"
+OBJECTS = BUILD / "bpf"
 GUEST_CPUS = 8  # of the lab, unless it is told to have more
 # Memory of a guest: KASAN has a byte for eight of the 4 GiB of addresses that each arena takes.
 GUEST_MIB = 4096
@@ -35,8 +35,6 @@ _CLANG = ("-target", "bpf", "-mcpu=v4", "-std=gnu11", "-ffreestanding", "-O2", "
           "-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-but-set-variable",
           "-fno-discard-value-names", "-fdebug-compilation-dir=.", "-S", "-emit-llvm")  # fmt: skip
 _PACKAGES = (f"clang-{LLVM}", f"llvm-{LLVM}", "libbpf-dev")
-
-_INSTALLED = Path("/usr/lib/cpuidle-lab/cil-bpf")
 
 # Packages that the loader is linked from, of the release that the lab's guest is made of.
 _LOADER_PACKAGES = ("libbpf-dev", "libelf-dev", "zlib1g-dev", "libzstd-dev", "libc6-dev")
@@ -304,14 +302,14 @@ def _multiarch() -> list[Path]:
 def loader() -> Path:
     """Return the loader, linked statically: for this machine, and for the lab's guest.
 
-    Its libbpf is of the release that the guest is made of; Debian 12's knows no arena. A loader in
-    /usr/lib/cpuidle-lab comes first.
+    Its libbpf is of the release that the guest is made of; Debian 12's knows no arena. A loader
+    that was installed comes first.
 
     Raises:
         UserError: there is no compiler, or Debian's archive cannot be used.
     """
-    if _INSTALLED.exists():
-        return _INSTALLED
+    if found := shipped("cil-bpf"):
+        return found
     source = SOURCES / "loader.c"
 
     def make(target: Path) -> None:

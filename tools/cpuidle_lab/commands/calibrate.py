@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cpuidle_lab.base import files
+from cpuidle_lab.base.cache import BUILD, TOP, shipped
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.packages import COMPILER, remedy
 from cpuidle_lab.base.waiting import Waiter
@@ -39,9 +40,7 @@ exit codes: 0 done, 1 it cannot be measured, 2 wrong usage, 128 + N ended early 
 _LOAD_MAX = 0.05
 # Below this part of the time the package counts as awake.
 _ASLEEP_MIN = 0.1
-_TOP = Path(__file__).resolve().parents[3]
-_BUILT = _TOP / "build" / "calibrate" / "calibrate-wake"
-_INSTALLED = Path("/usr/lib/cpuidle-lab/calibrate-wake")
+_BUILT = BUILD / "calibrate" / "calibrate-wake"
 _CPUS = "/sys/devices/system/cpu"
 
 
@@ -100,13 +99,13 @@ def program() -> Path:
     Raises:
         UserError: there is no compiler.
     """
-    if _INSTALLED.exists():
-        return _INSTALLED
+    if found := shipped("calibrate-wake"):
+        return found
     if not _BUILT.exists():
         if not shutil.which("make") or not shutil.which("cc"):
             raise UserError(f"calibrate-wake must be compiled first: {remedy(*COMPILER, 'make')}")
         done = subprocess.run(
-            ["make", "-s", "-C", str(_TOP / "tools" / "calibrate")],
+            ["make", "-s", "-C", TOP / "tools" / "calibrate", f"BUILD={_BUILT.parent}"],
             capture_output=True,
             text=True,
             check=False,

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.base.files import claimed
 
@@ -37,7 +37,7 @@ exit codes: 0 done, 1 a target is missed or a recording cannot be used, 2 wrong 
 130 interrupted
 """
 
-DEFAULT_OUTPUT = TOP / "build" / "crossval"
+DEFAULT_OUTPUT = BUILD / "crossval"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cpuidle_lab.base import files
-from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.figures.output import now
 from cpuidle_lab.lab import LabRun, run_lab, workloads
@@ -25,7 +25,7 @@ The first run makes the images (some minutes); they are kept in build/cache.
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 """
 
-DEFAULT_OUTPUT = TOP / "build" / "demo"
+DEFAULT_OUTPUT = BUILD / "demo"
 
 # The kernel's own, recorded by probes.
 STOCK_GOVERNOR = "menu"

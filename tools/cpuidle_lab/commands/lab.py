@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import add_settings
 from cpuidle_lab.bpf import build as bpf_build
@@ -30,7 +30,7 @@ from cpuidle_lab.lab.session import sha256 as sha256_of
 
 NAME = "lab"
 HELP = "boot a stock Debian kernel in virtual time, and trace a workload under a governor"
-DEFAULT_OUTPUT = TOP / "build" / "lab"
+DEFAULT_OUTPUT = BUILD / "lab"
 DEFAULT_WORKLOAD = "cyclictest-2ms"
 EPILOG = f"""\
 examples:

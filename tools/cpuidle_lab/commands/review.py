@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpuidle_lab.base.cache import TOP
+from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _trees(words: Sequence[str]) -> dict[str, Path]:
 def _folder(args: argparse.Namespace) -> Path:
     """Return the directory of the outputs, which need not be there yet."""
     name = re.sub(r"[^\w.@-]+", "-", "-".join(Path(word).name for word in args.subjects))
-    folder: Path = args.output or TOP / "build" / "review" / name[:100]
+    folder: Path = args.output or BUILD / "review" / name[:100]
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is no directory", USAGE)
     return folder

@@ -17,14 +17,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from cpuidle_lab.base.cache import TOP, digest, locked
+from cpuidle_lab.base.cache import BUILD, TOP, digest, locked
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import check, scratch, write_whole
 from cpuidle_lab.lab import emulator, images, workloads
 from cpuidle_lab.lab.run import GUEST, LabRun, run_lab
 from cpuidle_lab.lab.session import TRACE, Session, sha256
 
-DEFAULT_FOLDER = TOP / "build" / "corpus"
+DEFAULT_FOLDER = BUILD / "corpus"
 MANIFEST = "corpus.json"
 MANIFEST_VERSION = 1
 TIME_LIMIT_S = 600

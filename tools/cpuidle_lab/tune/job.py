@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.cache import BUILD, digest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.replay import library
 from cpuidle_lab.states.linux_source import NEWEST
@@ -26,7 +26,7 @@ from cpuidle_lab.tune.pieces import figures, gather
 from cpuidle_lab.tune.result import PICKS, Row, Tuning, front
 from cpuidle_lab.tune.space import defaults, ranges
 
-STUDIES = TOP / "build" / "tune"
+STUDIES = BUILD / "tune"
 
 
 class Job:
