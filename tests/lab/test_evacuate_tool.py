@@ -99,7 +99,7 @@ CHANGES = (
 
 def order() -> dict[str, bytes]:
     """Return the order of CPUs for the guest, which has no compiler, with its source."""
-    library = Path(evacuation._library()._name)
+    library = evacuation.library()
     paths = [*(TOP / name for name in evacuation._SOURCES), library]
     return {f"lab/{path.relative_to(TOP)}": path.read_bytes() for path in paths}
 

@@ -625,7 +625,7 @@ def test_a_governor_that_a_tree_lacks_is_named(tmp_path: Path) -> None:
         (folder / "menu.c").write_text("#include <linux/cpuidle.h>\n")
         with pytest.raises(UserError, match="has no governor teo"):
             library.governor(f"teo@{tmp_path / name}")
-    made = {build.mainline(library._LIBRARY, str(tmp_path / name)) for name in ("one", "two")}
+    made = {build.mainline(build.LIBRARY, str(tmp_path / name)) for name in ("one", "two")}
     assert len(made) == 1
 
 

@@ -13,6 +13,7 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.native import compile_reader
 from tests.unit import fuzz_trace
 from tests.unit.synthetic import NUMBER, Session
 from tests.unit.tracedat import GOVERNORS, Trace
@@ -364,10 +365,10 @@ def test_missing_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"apt install .*libtracecmd-dev"):
-        reader._compile(tmp_path)
+        compile_reader(tmp_path)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UserError, match=r"apt install .*libtracecmd-dev"):
-        reader._compile(tmp_path)
+        compile_reader(tmp_path)
 
 
 # Compressed files of trace-cmd's newer format (version 7) read the same.

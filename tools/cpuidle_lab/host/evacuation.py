@@ -77,8 +77,12 @@ class _Wish(ctypes.Structure):
     )
 
 
-def _library() -> ctypes.CDLL:
-    """Return the order of evacuation, the same source as the module's."""
+def library() -> Path:
+    """Return the library with the order of evacuation, the same source as the module's.
+
+    Raises:
+        UserError: there is no compiler.
+    """
 
     def build(target: Path) -> None:
         command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(target / "order.so")]
@@ -91,7 +95,7 @@ def _library() -> ctypes.CDLL:
 
     recipe: list[str | bytes] = [(TOP / name).read_bytes() for name in _SOURCES]
     folder = cached("evacuation-order", recipe, "Compiling the order of evacuation", build)
-    return ctypes.CDLL(str(folder / "order.so"))
+    return folder / "order.so"
 
 
 def _first(tree: Tree, name: str, cpu: int) -> int:
@@ -128,7 +132,7 @@ def choose(tree: Tree, wish: Wish) -> list[int]:
         described.asked = cpu in named
         described.isolated = cpu in isolated
     wanted = _Wish(boot_cpu=online[0], max_capacity_pct=wish.max_capacity_pct)
-    go = _library().evacuate_choose(cpus, len(online), ctypes.byref(wanted))
+    go = ctypes.CDLL(str(library())).evacuate_choose(cpus, len(online), ctypes.byref(wanted))
     return sorted(described.cpu for described in cpus[:go])
 
 

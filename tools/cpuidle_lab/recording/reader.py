@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -22,10 +21,9 @@ from typing import IO
 import numpy as np
 import polars as pl
 
-from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.base.packages import COMPILER, TRACE_LIBRARIES, remedy
 from cpuidle_lab.recording.formats import as_trace
+from cpuidle_lab.recording.native import native_reader as native_reader
 from cpuidle_lab.recording.stock import Context
 
 TABLES = (
@@ -65,10 +63,6 @@ REQUESTS = (
 READER_PATIENCE = 120
 # Until a reader whose output has ended is gone.
 _LAST_WAIT_S = 1
-
-_SOURCES = TOP / "tools" / "native"
-_LIBRARIES = ("libtracecmd", "libtraceevent")
-_PACKAGES = (*COMPILER, *TRACE_LIBRARIES)
 
 _MESSAGE = struct.Struct("=IIQQ")
 _SCHEMA, _CHUNK, _END, _ERROR = 1, 2, 3, 4
@@ -153,42 +147,6 @@ class Chunk:
 
     table: str
     frame: pl.DataFrame
-
-
-def _compile(directory: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    config = shutil.which("pkg-config")
-    if not compiler or not config:
-        raise UserError(f"the trace reader must be compiled first: {remedy(*_PACKAGES)}")
-    found = subprocess.run(
-        [config, "--cflags", "--libs", *_LIBRARIES], capture_output=True, text=True, check=False
-    )
-    if found.returncode:
-        raise UserError(f"the trace reader needs libtracecmd: {remedy(*_PACKAGES)}")
-    command = [compiler, "-O2", "-g", "-o", str(directory / "trace-columns")]
-    built = subprocess.run(
-        [*command, *map(str, sorted(_SOURCES.glob("*.c"))), *found.stdout.split()],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if built.returncode:
-        first = next((line for line in built.stderr.splitlines() if "error" in line), built.stderr)
-        raise UserError(f"the trace reader does not compile: {first.strip()}")
-
-
-def native_reader() -> Path:
-    """Return the path of `trace-columns`, compiled at the first use.
-
-    Raises:
-        UserError: a package is missing; the message names all of them.
-    """
-    common = TOP / "governors" / "common"
-    sources = sorted([*_SOURCES.glob("*.[ch]"), common / "record.h", common / "types.h"])
-    ingredients = [path.read_bytes() for path in sources]
-    return cached("trace-columns", ingredients, "Compiling the trace reader", _compile) / (
-        "trace-columns"
-    )
 
 
 class _Messages:

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpuidle_lab.base import abi
@@ -18,7 +18,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.packages import COMPILER, remedy
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.states.linux_source import GOVERNORS as MAINLINE_FILES
-from cpuidle_lab.states.linux_source import fetch
+from cpuidle_lab.states.linux_source import at_hand, fetch
 
 NATIVE = TOP / "tools" / "native"
 # Of governors that the module no longer has, one folder each.
@@ -61,11 +61,36 @@ class Product:
     headers: tuple[Path, ...] = ()
 
 
-def _compile(*words: str | Path) -> None:
+# Thread-local data of our own without a call: there is room for one such library.
+LIBRARY = Product(
+    file="replay.so",
+    title="the replay library",
+    flags=("-fPIC",),
+    own_flags=("-shared", "-ftls-model=initial-exec"),
+    kernel_flags=("-shared",),
+)
+
+_COUNT = NATIVE / "count"
+COUNTER = Product(
+    file="count",
+    title="the counter of instructions",
+    flags=("-fPIE", "-fno-tree-vectorize"),
+    kernel_flags=("-Wl,--wrap=cpuidle_register_governor",),
+    own=(_COUNT / "main.c", _COUNT / "policy.c"),
+    kernel=(_COUNT / "main.c", _COUNT / "kernel.c"),
+    headers=(_COUNT / "count.h",),
+)
+
+
+def _compiler() -> str:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
         raise UserError(f"the governors must be compiled first: {remedy(*COMPILER)}")
-    done = subprocess.run([compiler, *words], capture_output=True, text=True, check=False)
+    return compiler
+
+
+def _compile(*words: str | Path) -> None:
+    done = subprocess.run([_compiler(), *words], capture_output=True, text=True, check=False)
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr)
         raise UserError(f"the governors do not compile: {first.strip()}")
@@ -82,7 +107,9 @@ def _ingredients(product: Product, sources: Sequence[Path]) -> list[str | bytes]
     folders = (NATIVE / "replay", _SHIM, FORMER, TOP / "governors")
     headers = [path for folder in folders for path in sorted(folder.rglob("*.h"))]
     headers += [NATIVE / name for name in ("grid.h", "stay.h")]
-    found: list[str | bytes] = [abi.assertions(), repr(product), *_FLAGS, *_KERNEL_FLAGS]
+    # Files count by their contents, wherever they lie: an installation brings what was made.
+    placeless = replace(product, own=(), kernel=(), headers=())
+    found: list[str | bytes] = [abi.assertions(), repr(placeless), *_FLAGS, *_KERNEL_FLAGS]
     for path in (*headers, *product.headers, *sources):
         found += [path.name, path.read_bytes()]
     return found
@@ -162,6 +189,8 @@ def _kernel_folder(kernel: str) -> Path:
     if "/" not in kernel:
         if not re.fullmatch(r"\d+\.\d+", kernel):
             raise UserError(f"'{kernel}' is no series of kernels (7.2) and no path", USAGE)
+        if not at_hand(kernel):
+            _compiler()  # before a download that would be of no use
         return fetch(kernel).folder
     folder = Path(kernel).expanduser() / "drivers/cpuidle/governors"
     if not (folder / "menu.c").is_file():

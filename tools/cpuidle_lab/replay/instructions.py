@@ -42,16 +42,6 @@ SAMPLE = 2000
 FIGURES = CACHE / "instructions"
 KEPT_FIGURES = 4096
 
-_COUNT = build.NATIVE / "count"
-_PROGRAM = build.Product(
-    file="count",
-    title="the counter of instructions",
-    flags=("-fPIE", "-fno-tree-vectorize"),
-    kernel_flags=("-Wl,--wrap=cpuidle_register_governor",),
-    own=(_COUNT / "main.c", _COUNT / "policy.c"),
-    kernel=(_COUNT / "main.c", _COUNT / "kernel.c"),
-    headers=(_COUNT / "count.h",),
-)
 _COLLECTED = re.compile(r"Collected : (\d+)")
 
 _found: dict[object, float | None] = {}
@@ -63,11 +53,11 @@ def program(governor: Governor) -> Path:
     _, _, kernel = governor.spec.partition("@")
     with _building:
         if governor.folder:
-            found = governor.folder / _PROGRAM.file
+            found = governor.folder / build.COUNTER.file
             if not found.exists():
-                build.compile_own(_PROGRAM, governor.folder, governor.folder)
+                build.compile_own(build.COUNTER, governor.folder, governor.folder)
             return found
-        return build.mainline(_PROGRAM, kernel) if kernel else build.own(_PROGRAM)
+        return build.mainline(build.COUNTER, kernel) if kernel else build.own(build.COUNTER)
 
 
 def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:

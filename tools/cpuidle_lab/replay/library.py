@@ -26,18 +26,8 @@ LENGTH_CLASSES = abi.constant("RP_LENGTH_CLASSES")
 LIMITS = ("oracle", "bayes")
 MAINLINE = ("menu", "teo", "ladder", "haltpoll")
 
-# Thread-local data of our own without a call: there is room for one such library.
-_LIBRARY = build.Product(
-    file="replay.so",
-    title="the replay library",
-    flags=("-fPIC",),
-    own_flags=("-shared", "-ftls-model=initial-exec"),
-    kernel_flags=("-shared",),
-)
-
-
 # There may be many of these.
-_VARIANT = replace(_LIBRARY, own_flags=("-shared",))
+_VARIANT = replace(build.LIBRARY, own_flags=("-shared",))
 
 
 @dataclass(frozen=True)
@@ -218,12 +208,12 @@ def governor(spec: str) -> Governor:
     """
     name, at, kernel = spec.partition("@")
     if at and name in MAINLINE:
-        found = _find(spec, name, build.mainline(_LIBRARY, kernel))
+        found = _find(spec, name, build.mainline(build.LIBRARY, kernel))
         if not found:
             raise UserError(f"the kernel {kernel} has no governor {name}")
         return found
     if at or name not in (*own(), *LIMITS, "base"):
         raise UserError(f"unknown governor '{spec}'; there are {', '.join(known())}", USAGE)
-    found = _find(spec, name, build.own(_LIBRARY))
+    found = _find(spec, name, build.own(build.LIBRARY))
     assert found is not None
     return found

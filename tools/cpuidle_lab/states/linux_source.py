@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base import apt
-from cpuidle_lab.base.cache import CACHE, is_full
+from cpuidle_lab.base.cache import CACHE, is_full, shipped
 from cpuidle_lab.base.errors import UserError
 
 NEWEST = "7.3"
@@ -23,6 +23,8 @@ SUITES = {"6.1": "bookworm", "6.12": "trixie", "7.2": "trixie-backports", "7.3":
 DEFAULT_SUITE = "trixie-backports"
 GOVERNORS = ("teo.c", "menu.c", "ladder.c", "haltpoll.c", "gov.h")
 SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
+# Says which package the files are from; written last.
+STAMP = "stamp.json"
 FILES = [f"drivers/cpuidle/governors/{name}" for name in GOVERNORS] + [
     f"scripts/{name}" for name in SCRIPTS
 ]
@@ -96,7 +98,7 @@ def _extract(deb: Path, version: str, folder: Path) -> None:
 def fetch(
     version: str = NEWEST, suite: str = "", cache: Path = CACHE, refresh: bool = False
 ) -> Mainline:
-    """Return the governors of a kernel; they are downloaded if they are not in the cache.
+    """Return the governors of a kernel; they are downloaded if they are not at hand.
 
     Args:
         version: of the kernel, two numbers: "7.2".
@@ -107,16 +109,29 @@ def fetch(
     Raises:
         UserError: Debian has no such kernel there, or the download failed.
     """
+    found = shipped(f"cache/linux-source/{version}")
+    if found and cache == CACHE and not refresh and not suite:
+        return _told(found)
     folder = cache / "linux-source" / version
-    stamp = folder / "stamp.json"
     with apt.locked(folder):
-        if refresh or not stamp.is_file() or not (folder / SCRIPTS[0]).is_file():
+        if refresh or not (folder / STAMP).is_file() or not (folder / SCRIPTS[0]).is_file():
             _fetch_into(folder, version, suite or SUITES.get(version, DEFAULT_SUITE), cache)
-        return Mainline(folder, json.loads(stamp.read_text(encoding="utf-8"))["package_version"])
+        return _told(folder)
+
+
+def at_hand(version: str) -> bool:
+    """Return whether the governors of a kernel are here, so that fetch() downloads nothing."""
+    kept = CACHE / "linux-source" / version / STAMP
+    return kept.is_file() or shipped(f"cache/linux-source/{version}") is not None
+
+
+def _told(folder: Path) -> Mainline:
+    stamp = json.loads((folder / STAMP).read_text(encoding="utf-8"))
+    return Mainline(folder, stamp["package_version"])
 
 
 def _fetch_into(folder: Path, version: str, suite: str, cache: Path) -> None:
-    stamp = folder / "stamp.json"
+    stamp = folder / STAMP
     stamp.unlink(missing_ok=True)
     (deb,) = apt.download(
         [f"linux-source-{version}"], suite, folder, cache_dir=cache / "apt" / suite

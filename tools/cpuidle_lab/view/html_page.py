@@ -14,6 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
+from cpuidle_lab.base.cache import shipped
 from cpuidle_lab.base.files import PAGE
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.states.costs import model_of
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from cpuidle_lab.states.table import StateTable
 
 HERE = Path(__file__).parent
+# What draws the charts, where an installation has it without the package plotly.
+DRAWING = "plotly.min.js"
 
 # Least width of one of several panels beside each other.
 _PANEL_PX = 190
@@ -185,6 +188,8 @@ def _drawing_code(charts: Sequence[Chart]) -> str:
     """Return what draws the charts: nothing without any, so that such a page needs no package."""
     if not charts:
         return ""
+    if found := shipped(DRAWING):
+        return found.read_text(encoding="utf-8")
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())
