@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from dataclasses import asdict, dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
@@ -134,6 +135,16 @@ def folders(top: Path = TOP) -> list[Folder]:
     return found
 
 
+def packages() -> dict[str, float]:
+    """Return the sizes on disk of the packages of this Python, in MiB, by name."""
+    found = {}
+    for one in sorted(distributions(), key=lambda one: one.name.lower()):
+        paths = (Path(str(file.locate())) for file in one.files or ())
+        blocks = sum(path.stat().st_blocks for path in paths if path.exists())
+        found[one.name] = blocks / 2048
+    return found
+
+
 def too_long(package: Path = PACKAGE) -> list[str]:
     """Return the files of the package that are too long and give no reason in their header."""
     return [
@@ -150,7 +161,11 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--packages", action="store_true", help="of Python instead, in MiB")
     args = parser.parse_args()
+    if args.packages:
+        print("\n".join(f"{size:7.1f} {name}" for name, size in packages().items()))
+        return 0
     found = sizes()
     if args.json:
         governors = [{**asdict(one), "exceeded": exceeded(one)} for one in found]
