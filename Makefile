@@ -112,9 +112,22 @@ deb:	## build the Debian packages in clean roots, look at them with lintian; int
 	@tools/setup.sh
 	@$(PYTHON) packaging/deb.py
 
+wheel:	## build the wheel, with native parts for machines without a compiler; into build/wheel
+	@tools/setup.sh
+	@$(PYTHON) packaging/wheel_backend.py build/wheel
+
+wheel-proof:	## use the wheel on clean Debian 12 and 13 without compiler: the figures are the clone's
+	@tools/setup.sh
+	@$(PYTHON) -m pytest tests/campaigns/packaging/test_wheel.py $(PYTEST_ARGS)
+
+foreign-packages:	## build the packages for Fedora and Arch as far as Debian's tools can
+	@tools/setup.sh
+	@$(PYTHON) -m pytest tests/campaigns/packaging/test_foreign.py $(PYTEST_ARGS)
+
 dkms-roots:	## install, upgrade, remove by DKMS and by packages on clean Debian 12 and 13
 	@tools/setup.sh
-	@$(PYTHON) -m pytest tests/campaigns/packaging $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest tests/campaigns/packaging $(PYTEST_ARGS) \
+		--ignore-glob="*/test_wheel.py" --ignore-glob="*/test_foreign.py"
 
 dkms-sources:	## copy what DKMS needs to /usr/src (or DESTDIR=)
 	install -d $(DKMS_SOURCES)
@@ -151,4 +164,5 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 
 .PHONY: help demo newest test test-full test-slice crossval fuzz-recordings bench-gate experiments $(PROOFS) $(STORMS) \
 	tunables-doc proofs-doc size lint modules kunit-modules latnice kernelshark deb \
-	dkms-roots dkms-sources install install-tools install-module clean
+	dkms-roots dkms-sources install install-tools install-module \
+	wheel wheel-proof foreign-packages clean
