@@ -240,6 +240,11 @@ def test_the_package_states_the_version_of_the_tree() -> None:
     version = (top / "VERSION").read_text().strip()
     assert (top / "debian/changelog").read_text().startswith(f"cpuidle-lab ({version}) ")
     assert f'PACKAGE_VERSION="{version}"' in (top / "dkms.conf").read_text()
+    spec = (PACKAGING / "fedora/cpuidle-lab.spec").read_text()
+    assert re.findall(r"^Version:\s*(.*)$|> - (.*)-1$", spec, re.MULTILINE) == [
+        (version, ""), ("", version)
+    ]  # fmt: skip
+    assert f"\npkgver={version}\n" in (PACKAGING / "arch/PKGBUILD").read_text()
 
 
 @pytest.mark.parametrize("arguments", [[], ["restart"], ["--help"]])
