@@ -35,7 +35,7 @@ DEPENDENCIES = [
 SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-.*)\.so\.\d+")
 # Debian's release, and the version of its Python.
 MACHINES = {"12": ("bookworm", "3.11"), "13": ("trixie", "3.13")}
-# A first answer after the install has this long; the machine may be busy.
+# Processor time that the first answer after the install may take.
 SECONDS = 10
 COMMANDS = {
     "compare": ["compare", "--no-instructions", "--json", "trace.dat"],
@@ -44,7 +44,6 @@ COMMANDS = {
     "replay": ["replay", "--check", "--json", "trace.dat"],
 }
 REFUSALS = {
-    "review": "must be compiled first: apt install gcc",
     "compare": "must be compiled first: apt install gcc",
     "experiment": "experiment is a command of the project's source tree alone",
     "tune": "needs the Python package optuna: pip install 'cpuidle-lab[tune]'",
