@@ -88,6 +88,8 @@ def lay_out(stage: Path, complete: bool) -> None:
     subprocess.run(["make", "-s", *words], cwd=TOP, check=True)
     shutil.rmtree(made)
     (stage / "data/bin/cpuidle-lab").unlink()  # the entry point, with the path of its Python
+    # pip would remove the directory of an environment that has nothing else there.
+    shutil.rmtree(stage / "data/include")
     try:
         ready_made.make(stage / "data/lib/cpuidle-lab", missing)
     except ready_made.UserError as error:
