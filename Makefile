@@ -8,7 +8,7 @@ IS_CLANG = $(shell grep -s '^CONFIG_CC_IS_CLANG=y' $(KDIR)/include/config/auto.c
 CLANG = $(if $(LLVM),,$(if $(IS_CLANG),LLVM=1))
 DKMS_SOURCES = $(DESTDIR)/usr/src/cpuidle-lab-$(VERSION)
 
-# What make install installs, and where; docs/packaging.md describes it.
+# Contents and places of make install; docs/packaging.md describes them.
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 INSTALLED = $(DESTDIR)$(PREFIX)

@@ -21,10 +21,10 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.progress import live_line
 
 TOP = Path(__file__).resolve().parents[3]
-# What the commands make: in the tree, or in the user's directory that installed.py names.
+# Place of all that commands make: in the tree, or in the user's directory that installed.py names.
 BUILD = Path(os.environ.get("CPUIDLE_LAB_BUILD") or TOP / "build")
 CACHE = BUILD / "cache"
-# What an installation has ready-made: beside its own tree, or in the system's package.
+# Places of ready-made parts: beside the command's own tree, and in the system's package.
 SHIPPED = ((TOP / "../../lib/cpuidle-lab").resolve(), Path("/usr/lib/cpuidle-lab"))
 
 # Of one name, so many versions are kept unless said; those not used for longest go first. A

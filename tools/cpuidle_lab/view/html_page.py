@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cpuidle_lab.states.table import StateTable
 
 HERE = Path(__file__).parent
-# What draws the charts, where an installation has it without the package plotly.
+# Code that draws the charts, in an installation that has no package plotly.
 DRAWING = "plotly.min.js"
 
 # Least width of one of several panels beside each other.
