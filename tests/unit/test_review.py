@@ -2,9 +2,12 @@
 """`review`: patches read and applied, streams, small witnesses, verdicts, and foreign code."""
 
 import difflib
+import hashlib
 import json
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from cpuidle_lab.base.cache import CACHE
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.replay import law
-from cpuidle_lab.review import base, cases, mail, patch, result
+from cpuidle_lab.review import bare, base, cases, mail, patch, result, walk
 from cpuidle_lab.review.effect import Cell
 from cpuidle_lab.review.job import of_patch
 from cpuidle_lab.review.result import EXIT_WORSE, Result
@@ -161,6 +164,161 @@ def test_a_tree_of_others_is_kept(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="was not written by review"):
         base.write({"teo.c": "new\n"}, tmp_path / "theirs")
     assert (theirs / "teo.c").read_text() == OLD
+
+
+# ---- Code alone, and the past ----
+
+BLOCK = """\
+int one(int a)
+{
+	/* A word on the first. */
+	a += 1;
+	a += 2;	/* the second */
+
+	/*
+	* A comment of
+	* several lines.
+	*/
+	if (a > 3)
+		return 4;
+	a *= 5;
+	*&a = 6;
+	return a;
+}
+"""
+
+
+def dated(old: str, new: str, subject: str, day: int) -> patch.Patch:
+    """Return a patch of a day, as of a mail."""
+    mail = f"Date: {day} Nov 2025 12:00:00 +0000\nMessage-ID: <{subject}>\n" + mailed(
+        diff(old, new), subject
+    ).partition("\n")[2].replace("Message-ID: <1@example.org>\n", "")
+    return patch.parse(mail.encode(), subject)
+
+
+def test_a_patch_applies_to_the_code_where_comments_differ(tmp_path: Path) -> None:
+    new = BLOCK.replace("A word", "Words").replace("a *= 5;", "a *= 7;")
+    series = patch.read(written(tmp_path, diff(BLOCK, new)))
+    other = BLOCK.replace("A word on", "Another about").replace("several lines", "some")
+    other = other.replace("a += 2;", "a += 2;\n\tb();")
+    applied = patch.apply(series, {"teo.c": other})
+    assert applied.misfit is None and applied.bare == ("teo.c",)
+    assert applied.notes == ("teo.c: on the code without its comments",)
+    lines = applied.files["teo.c"].splitlines()
+    assert [line.strip() for line in lines[2:]] == [
+        "a += 1;", "a += 2;", "b();", "if (a > 3)", "return 4;", "a *= 7;", "*&a = 6;", "return a;",
+        "}"]  # fmt: skip
+    assert patch.apply(series, {"teo.c": other}, code=False).misfit is not None
+    before, after = patch.alike({"teo.c": other}, applied.files)
+    assert before["teo.c"] == after["teo.c"].replace("a *= 7;", "a *= 5;")
+
+
+def test_code_that_stands_twice_is_no_place(tmp_path: Path) -> None:
+    new = BLOCK.replace("A word", "Words").replace("a *= 5;", "a *= 7;")
+    series = patch.read(written(tmp_path, diff(BLOCK, new)))
+    other = BLOCK.replace("A word on", "Another about")
+    assert patch.apply(series, {"teo.c": other * 2}).misfit is not None
+
+
+def test_the_mails_lead_back_to_a_patch() -> None:
+    """Two patches were merged, the second with another comment; a third one was not."""
+    texts = [BLOCK, BLOCK.replace("a += 1;", "a += 10;")]
+    texts.append(texts[1].replace("a *= 5;", "a *= 50;").replace("several", "many"))
+    now = texts[2].replace("many lines", "few lines")
+    mails = [dated(texts[1], texts[2], "[PATCH] teo: Two", 3),
+             dated(texts[1], texts[1].replace("+= 2", "+= 20"), "[PATCH] teo: Three", 2),
+             dated(texts[0], texts[1], "[PATCH v2] teo: One", 1)]  # fmt: skip
+    steps = list(walk.back({"teo.c": now}, mails))
+    assert [[walk.title(one) for one in step.taken] for step in steps] == [
+        [], ["teo: two"], ["teo: two", "teo: one"]]  # fmt: skip
+    found = walk.place([mails[0]], mails, {"9.1": steps})
+    assert found is not None and (found.taken, found.kernel) == ((), "9.1")
+    assert bare.code(found.before["teo.c"]) == bare.code(texts[1])
+    assert bare.code(found.after["teo.c"]) == bare.code(texts[2])
+    third = walk.place([mails[1]], mails, {"9.1": steps})
+    assert third is not None and [one.subject for one in third.taken] == ["[PATCH] teo: Two"]
+    assert "a += 20;" in third.after["teo.c"] and "a *= 5;" in third.after["teo.c"]
+    back = base.walked(third, reverse=True)
+    assert (back.before, back.after) == (third.after, third.before)
+
+
+def test_a_patch_within_a_series_gets_those_before_it() -> None:
+    texts = [BLOCK, BLOCK.replace("a += 1;", "a += 10;")]
+    texts.append(texts[1].replace("a += 10;", "a += 11;"))
+    mails = [dated(texts[1], texts[2], "[PATCH v1 2/2] teo: Two", 1),
+             dated(texts[0], texts[1], "[PATCH v1 1/2] teo: One", 1)]  # fmt: skip
+    found = walk.place([mails[0]], mails, {"9.1": list(walk.back({"teo.c": BLOCK}, mails))})
+    assert found is not None and [one.number for one in found.added] == [1]
+    assert (found.before["teo.c"], found.after["teo.c"]) == (texts[1], texts[2])
+
+
+def test_mails_for_stable_kernels_and_without_patches_are_passed_over(tmp_path: Path) -> None:
+    text = diff(BLOCK, BLOCK.replace("a += 1;", "a += 10;"))
+    subjects = ["[PATCH v1.1 4/5] teo: A", "[PATCH AUTOSEL 6.1 1/9] teo: A", "Re: [PATCH] teo: A",
+                "[PATCH 6.1.y] teo: A"]  # fmt: skip
+    for number, subject in enumerate(subjects):
+        body = "> quoted\n" if subject.startswith("Re") else text
+        written(tmp_path, mailed(body, subject), f"{number}.eml")
+    written(tmp_path, "\x00binary", "junk")
+    written(tmp_path, mailed(text.replace("@@ -1", "@@ -1,99"), "[PATCH] teo: bad"), "bad.eml")
+    assert [one.subject for one in walk.read(tmp_path)] == subjects[:1]
+
+
+def test_a_kernel_that_has_the_patch_is_no_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines would go in a second time."""
+    old = "same;\n" * 9
+    new = "same;\n" * 6 + "new;\n" + "same;\n" * 12
+    kernels(monkeypatch, {"9.1": new})
+    series = patch.read(written(tmp_path, diff(old, old[:30] + "new;\n" + old[30:])))
+    with pytest.raises(UserError, match="it does with --reverse"):
+        base.find(series, "", {}, reverse=False)
+
+
+def committed(tmp_path: Path, text: str) -> Path:
+    """Return a git tree whose first commit has a text of teo.c, and whose last has none of it."""
+    tree = tmp_path / "linux"
+    folder = tree / patch.FOLDER
+    folder.mkdir(parents=True)
+    run = partial(subprocess.run, cwd=tree, check=True, capture_output=True)
+    run(["git", "init", "-q"])
+    for one in (text, text.replace("line 30;", "thirty;")):
+        (folder / "teo.c").write_text(one)
+        (folder / "menu.c").write_text("")
+        run(["git", "add", "."])
+        run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"])
+    return tree
+
+
+def indexed(old: str, new: str) -> str:
+    """Return a patch with the hash of what it is for."""
+    data = old.encode()
+    blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return f"diff --git a/{TEO} b/{TEO}\nindex {blob[:12]}..000000000000 100644\n{diff(old, new)}"
+
+
+def test_the_blobs_of_a_tree_are_the_base(tmp_path: Path) -> None:
+    tree = committed(tmp_path, OLD)
+    text = indexed(OLD, OLD.replace("line 31;", "31;"))
+    series = patch.read(written(tmp_path, text))
+    found = base.find(series, "", {"mine": tree}, reverse=False)
+    assert (found.kernel, found.how) == ("mine", "the blobs of its index lines")
+    assert found.before["teo.c"] == OLD and found.made
+
+
+def test_a_patch_is_merged_by_the_blobs_of_a_tree(tmp_path: Path) -> None:
+    """Its context is changed at each side, farther than fuzz goes."""
+    old = OLD.replace("line 20;", "line 20;\nline 20;\nline 20;")
+    tree = committed(tmp_path, old)
+    now = (tree / TEO).read_text()
+    text = indexed(old, old.replace("line 34;", "34;"))
+    series = patch.read(written(tmp_path, text))
+    found = base.find(series, "mine", {"mine": tree}, reverse=False)
+    assert found.after["teo.c"] == now.replace("line 34;", "34;")
+    (tree / TEO).write_text(now.replace("line 34;", "other;"))
+    with pytest.raises(UserError, match="does not apply to mine"):
+        base.find(series, "mine", {"mine": tree}, reverse=False)
 
 
 @pytest.mark.parametrize(

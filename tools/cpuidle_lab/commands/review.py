@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.settings import directory
 
 if TYPE_CHECKING:
     from cpuidle_lab.review.job import Review, Subject
@@ -62,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--base", metavar="KERNEL", default="",
         help="a series (7.3), or the label of a --tree (default: found)")  # fmt: skip
     add("--reverse", action="store_true", help="take the patch back from a kernel that has it")
+    add("--mails", type=directory, metavar="DIR",
+        help="a list's mails: take later patches back until the patch applies")  # fmt: skip
     add("--tree", action="append", metavar="LABEL=PATH", default=[], help="a kernel tree")
     add("--budget", type=_seconds, metavar="TIME", default=300.0,
         help="time of the whole review (default: 5m)")  # fmt: skip
@@ -103,8 +106,8 @@ def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
 
     trees = _trees(args.tree)
     if len(args.subjects) == 2:
-        if args.base or args.reverse:
-            raise UserError("--base and --reverse are for a patch", USAGE)
+        if args.base or args.reverse or args.mails:
+            raise UserError("--base, --reverse and --mails are for a patch", USAGE)
         before, after = args.subjects
         return [job.of_governors(before, after, trees)]
     if len(args.subjects) > 2:
@@ -112,7 +115,8 @@ def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
     path = Path(args.subjects[0])
     if not path.exists():
         raise UserError(f"{path}: there is no such patch; a governor needs a second one", USAGE)
-    return job.of_patch(path, args.base, trees, folder / "tree", reverse=args.reverse)
+    return job.of_patch(path, args.base, trees, folder / "tree", reverse=args.reverse,
+                        mails=args.mails)  # fmt: skip
 
 
 def _cases(result: "Result", subject: "Subject", folder: Path, prefix: str) -> None:

@@ -17,7 +17,7 @@ from cpuidle_lab.recording.columns import UNKNOWN, joined, opened
 from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from cpuidle_lab.replay.library import MAINLINE
 from cpuidle_lab.review import base as bases
-from cpuidle_lab.review import checkers
+from cpuidle_lab.review import checkers, walk
 from cpuidle_lab.review import patch as patches
 from cpuidle_lab.review.base import Base
 from cpuidle_lab.review.confined import Confined, Died, network_is_closed
@@ -108,8 +108,9 @@ def _governors(changed: Sequence[str], files: Mapping[str, str]) -> list[str]:
 
 
 def of_patch(
-    path: Path, base: str, trees: Mapping[str, Path], tree: Path, *, reverse: bool
-) -> list[Subject]:
+    path: Path, base: str, trees: Mapping[str, Path], tree: Path, *, reverse: bool,
+    mails: Path | None = None,
+) -> list[Subject]:  # fmt: skip
     """Return a subject for each governor that a patch changes.
 
     Args:
@@ -118,6 +119,7 @@ def of_patch(
         trees: kernel trees by label.
         tree: where the governors after the patch go.
         reverse: the patch is merged, and is to be taken back.
+        mails: folder of a list's mails, by which later patches are taken back.
 
     Raises:
         UserError: it cannot be read, applies nowhere, or changes no governor.
@@ -125,18 +127,23 @@ def of_patch(
     if ":" in str(tree.resolve()):
         raise UserError(f"{tree}: a governor's path cannot have a colon; give --output", USAGE)
     series = patches.read(path)
-    found = bases.find(series, base, trees, reverse=reverse)
+    history = walk.read(mails) if mails else ()
+    found = bases.find(series, base, trees, reverse=reverse, mails=history)
     changed = _governors(found.changed, found.after)
     if not changed:
         raise UserError(f"{path}: changes no governor: {', '.join(found.changed) or 'nothing'}")
     bases.write(found.after, tree)
+    kernel = found.kernel
+    if found.made:
+        trees = {**trees, "base": bases.write(found.before, tree.parent / "base")}
+        kernel = "base"
     others = tuple(patches.others(series))
     what = "without the patch" if reverse else "with the patch"
     return [
         Subject(
-            _resolved(f"{name}@{found.kernel}", trees), f"{name}@{tree.resolve()}",
-            (f"{name}@{found.kernel}", f"{name} {what}"),
-            (f"{name}@{found.kernel}", f"{name}@patched"), found, others,
+            _resolved(f"{name}@{kernel}", trees), f"{name}@{tree.resolve()}",
+            (f"{name}@{kernel}", f"{name} {what}"),
+            (f"{name}@{kernel}", f"{name}@patched"), found, others,
         )
         for name in changed
     ]  # fmt: skip

@@ -40,7 +40,7 @@ def _base(result: Result) -> list[str]:
         return head
     text = f"Applied to {base.kernel} ({base.how})"
     text += ", in reverse" if result.reverse else ""
-    text += f", with fuzz: {', '.join(base.notes)}" if base.notes else ", without fuzz"
+    text += f"; {', '.join(base.notes)}" if base.notes else ", without fuzz"
     lines = head + _wrapped(f"{text}.")
     if result.not_judged:
         lines += _wrapped(f"Not judged: {', '.join(result.not_judged)}.")

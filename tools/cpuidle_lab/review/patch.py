@@ -4,11 +4,15 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
 from hashlib import sha1
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.review import bare
 
 FOLDER = "drivers/cpuidle/governors/"
 # As many lines of context may differ at either end of a hunk, as with patch(1).
@@ -31,6 +35,7 @@ class Hunk:
         line: where it begins in the old file, from 1 on.
         old, new: lines before and after.
         lead, trail: lines of context at its begin and end.
+        lines: all of them, with " ", "-" or "+" in front.
     """
 
     line: int
@@ -38,10 +43,13 @@ class Hunk:
     new: tuple[str, ...]
     lead: int
     trail: int
+    lines: tuple[tuple[str, str], ...]
 
     def reversed(self) -> "Hunk":
         """Return the hunk that takes this one back."""
-        return Hunk(self.line, self.new, self.old, self.lead, self.trail)
+        turned = {" ": " ", "-": "+", "+": "-"}
+        lines = tuple((turned[kind], text) for kind, text in self.lines)
+        return Hunk(self.line, self.new, self.old, self.lead, self.trail, lines)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,7 @@ class Patch:
         changes: of files.
         base: commit that it names as its base; "" if it names none.
         message_id: of the mail, or "".
+        date: of the mail; None without one.
     """
 
     subject: str
@@ -83,6 +92,7 @@ class Patch:
     changes: tuple[Change, ...]
     base: str = ""
     message_id: str = ""
+    date: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -112,15 +122,22 @@ class Applied:
 
     Attributes:
         files: their text, by name.
-        notes: hunks that applied with fuzz.
+        notes: hunks that applied with fuzz, and files of which the code alone was taken.
         misfit: the first hunk that did not apply; None: all did.
         blobs: files of the patch that have the hash of its index line.
+        bare: names of files that have lost their comments.
     """
 
     files: Mapping[str, str]
     notes: tuple[str, ...]
     misfit: Misfit | None
     blobs: int
+    bare: tuple[str, ...] = ()
+
+    @property
+    def strain(self) -> tuple[int, int]:
+        """How much was forgiven; to be compared."""
+        return len(self.bare), len(self.notes)
 
 
 # ---- Reading ----
@@ -134,7 +151,7 @@ def _hunk(lines: Sequence[str], at: int, where: str) -> tuple[Hunk, int]:
     need = [int(old_count or 1), int(new_count or 1)]
     old: list[str] = []
     new: list[str] = []
-    kinds: list[str] = []
+    rows: list[tuple[str, str]] = []
     at += 1
     while need != [0, 0]:
         line = lines[at] if at < len(lines) else "?"
@@ -148,12 +165,12 @@ def _hunk(lines: Sequence[str], at: int, where: str) -> tuple[Hunk, int]:
         if kind != "-":
             new.append(text)
             need[1] -= 1
-        kinds.append(kind)
+        rows.append((kind, text))
         at += 1
-    shown = "".join(kinds)
+    shown = "".join(kind for kind, _ in rows)
     lead = len(shown) - len(shown.lstrip(" "))
     trail = len(shown) - len(shown.rstrip(" "))
-    return Hunk(int(start), tuple(old), tuple(new), lead, trail), at
+    return Hunk(int(start), tuple(old), tuple(new), lead, trail, tuple(rows)), at
 
 
 def _changes(text: str, where: str) -> Iterator[Change]:
@@ -180,10 +197,10 @@ def _changes(text: str, where: str) -> Iterator[Change]:
         blobs = ()
 
 
-def _body(raw: bytes) -> tuple[str, str, str]:
-    """Return subject, Message-ID and text of a mail; of a bare patch the text alone."""
+def _body(raw: bytes) -> tuple[EmailMessage, str]:
+    """Return a mail and its text; of a patch without headers the text alone."""
     if not _HEADED.match(raw):
-        return "", "", raw.decode(errors="replace").replace("\r\n", "\n")
+        return EmailMessage(), raw.decode(errors="replace").replace("\r\n", "\n")
     if raw.startswith(b"From "):
         raw = raw.partition(b"\n")[2]
     mail = message_from_bytes(raw, policy=policy.default)
@@ -193,18 +210,39 @@ def _body(raw: bytes) -> tuple[str, str, str]:
             payload = part.get_payload(decode=True)
             assert isinstance(payload, bytes)
             texts.append(payload.decode(part.get_content_charset("utf-8"), errors="replace"))
+    return mail, "\n".join(texts).replace("\r\n", "\n")
+
+
+def _raw(mail: EmailMessage, name: str) -> str:
+    """Return a header as it was sent: Python's parser fails on some that are malformed."""
+    return next((str(value).strip() for key, value in mail.raw_items() if key.lower() == name), "")
+
+
+def _date(mail: EmailMessage) -> datetime | None:
+    """Return the date of a mail, None where it has none that is one."""
+    try:
+        found = parsedate_to_datetime(_raw(mail, "date"))
+    except (TypeError, ValueError, IndexError):
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def parse(raw: bytes, where: str) -> Patch:
+    """Return a mail, or a patch without headers, as a patch; one without hunks changes nothing.
+
+    Raises:
+        UserError: a hunk is damaged; the message begins with `where`.
+    """
+    mail, text = _body(raw)
     subject = " ".join(str(mail.get("Subject", "")).split())
-    return subject, str(mail.get("Message-ID", "")).strip(), "\n".join(texts).replace("\r\n", "\n")
-
-
-def _parse(raw: bytes, where: str) -> Patch:
-    subject, message_id, text = _body(raw)
+    message_id = _raw(mail, "message-id")
     base = _BASE.search(text)
     place = _NUMBER.search(subject)
     number, total = (int(place[1]), int(place[2])) if place else (0, 0)
     changes = tuple(change for change in _changes(text, where) if change.hunks)
     name = subject or Path(where).name
-    return Patch(name, number, total, changes, base[1] if base else "", message_id)
+    return Patch(name, number, total, changes, base[1] if base else "", message_id,
+                 _date(mail))  # fmt: skip
 
 
 def _ordered(patches: Sequence[Patch], where: Path) -> list[Patch]:
@@ -240,7 +278,7 @@ def read(path: Path) -> list[Patch]:
         if file.stat().st_size > _SIZE_MAX:
             raise UserError(f"{file}: is too large for a patch")
         mails = [part for part in _MAIL.split(file.read_bytes()) if part.strip()]
-        found += [_parse(raw, str(file)) for raw in mails]
+        found += [parse(raw, str(file)) for raw in mails]
     # A cover letter, and a reply, change nothing.
     patches = [patch for patch in found if patch.changes]
     if not patches:
@@ -265,7 +303,8 @@ def _place(lines: Sequence[str], hunk: Hunk, guess: int, least: int, fuzz: int) 
     lead, trail = min(fuzz, hunk.lead), min(fuzz, hunk.trail)
     old = list(hunk.old[lead : len(hunk.old) - trail])
     last = len(lines) - len(old)
-    fits = [at for at in range(least + lead, last + 1) if list(lines[at : at + len(old)]) == old]
+    begins = (at for at in range(least + lead, last + 1) if lines[at : at + 1] == old[:1])
+    fits = [at for at in begins if list(lines[at : at + len(old)]) == old]
     near = min(fits, key=lambda at: abs(at - lead - guess), default=None)
     return None if near is None else near - lead
 
@@ -293,23 +332,48 @@ def _one(text: str, change: Change, notes: list[str]) -> tuple[str, int]:
     return "\n".join(lines), -1
 
 
+def _on_code(text: str, change: Change) -> str | None:
+    """Return the code of a text after its changes, without comments; None: one has no place."""
+    lines = list(bare.code(text))
+    parts = [part for hunk in change.hunks for part in bare.changes(hunk.lines)]
+    fits = bool(parts) and all(bare.put(lines, part) for part in parts)
+    return "\n".join([*lines, ""]) if fits else None
+
+
+def alike(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return files before and after a patch, without comments where one of both has none."""
+    ends = dict(before), dict(after)
+    for name in before.keys() & after.keys():
+        texts = [end[name] for end in ends]
+        if texts[0] != texts[1] and any(text == bare.text(text) for text in texts):
+            for end in ends:
+                end[name] = bare.text(end[name])
+    return ends
+
+
 def _has_blob(text: str, blob: str) -> bool:
     data = text.encode()
     return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest().startswith(blob)
 
 
-def apply(patches: Sequence[Patch], files: Mapping[str, str], *, reverse: bool = False) -> Applied:
+def apply(
+    patches: Sequence[Patch], files: Mapping[str, str], *, reverse: bool = False, code: bool = True
+) -> Applied:
     """Return the governors' files after a series.
 
     Args:
         patches: in their order.
         files: texts of the governors' files, by name.
         reverse: take the series back.
+        code: where a hunk does not fit, apply to the file's code without its comments.
     """
     found, notes, blobs, done = dict(files), list[str](), 0, 0
     changes = [change for patch in patches for change in patch.changes if change.judged]
     total = sum(len(change.hunks) for change in changes)
     misfit = None
+    stripped: dict[str, None] = {}
     for change in reversed(changes) if reverse else changes:
         if reverse:
             hunks = tuple(hunk.reversed() for hunk in change.hunks)
@@ -317,12 +381,17 @@ def apply(patches: Sequence[Patch], files: Mapping[str, str], *, reverse: bool =
         name = change.judged
         text = found.get(name, "")
         blobs += bool(change.blobs) and _has_blob(text, change.blobs[0])
-        after, failed = _one(text, change, notes)
+        fuzz = list[str]()
+        after, failed = _one(text, change, fuzz)
+        if failed >= 0 and code and (bared := _on_code(text, change)) is not None:
+            after, failed, fuzz = bared, -1, [f"{name}: on the code without its comments"]
+            stripped[name] = None
         if failed < 0:
             found[name] = after
+            notes += fuzz
             done += len(change.hunks)
             continue
         done += failed
         misfit = misfit or (name, failed + 1, change.hunks[failed].line)
     told = Misfit(*misfit, done, total) if misfit else None
-    return Applied(found, tuple(notes), told, blobs)
+    return Applied(found, tuple(dict.fromkeys(notes)), told, blobs, tuple(stripped))
