@@ -55,6 +55,7 @@ class Request:
         lab: boot the lab for what has no figure yet.
         trees: kernel trees by label, in the order of the command line.
         corpus: directory of recordings.
+        mails: directory of a list's mails; need not be there.
         kernel: series of the guest's, where an experiment has a choice; "": its own.
         here: on this machine, not in the lab.
         only: parts of the experiment that are measured; none: all.
@@ -66,6 +67,7 @@ class Request:
     lab: bool = False
     trees: Mapping[str, Path] = field(default_factory=dict)
     corpus: Path = TOP / "build" / "corpus"
+    mails: Path = TOP / "build" / "mails"
     kernel: str = ""
     here: bool = False
     only: Sequence[str] = ()

@@ -88,6 +88,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --bisect: each commit of the git tree that touched the governors")  # fmt: skip
     add("--corpus", type=directory, metavar="DIR", default=TOP / "build" / "corpus",
         help="directory of recordings (default: build/corpus)")  # fmt: skip
+    add("--mails", type=directory, metavar="DIR", default=TOP / "build" / "mails",
+        help="mails of linux-pm, for review (default: build/mails)")  # fmt: skip
     add("--kernel", metavar="SERIES", default="",
         help="of the lab's guest, for experiments that have a choice: latency-nice")  # fmt: skip
     add("-o", "--output", type=Path, metavar="DIR",
@@ -123,8 +125,9 @@ def _request(args: argparse.Namespace) -> "Request":
 
     scale = QUICK if args.quick else ORIGINAL if args.original else USUAL
     seeds = args.seeds or SEEDS[scale]
-    return Request(scale, seeds, args.lab, _trees(args.tree), args.corpus, args.kernel, args.here,
-                   listed(args.only) if args.only else (), _chosen(args.chosen))  # fmt: skip
+    return Request(scale, seeds, args.lab, _trees(args.tree), args.corpus, args.mails, args.kernel,
+                   args.here, listed(args.only) if args.only else (),
+                   _chosen(args.chosen))  # fmt: skip
 
 
 def _list(everything: Sequence["Experiment"], args: argparse.Namespace) -> int:

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab experiment review`: the past, as `review` would have foreseen it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.progress import Meter
+from cpuidle_lab.evidence.tables import MISSED, Cell, Section, Table
+from cpuidle_lab.review import walk
+from cpuidle_lab.review.patch import Patch
+from cpuidle_lab.review.stream import phases_text, size_of, table_text
+from experiments.experiment import COMMAND, QUICK, Job, Request, Result, Row, run_jobs
+from experiments.memo import Memo
+from experiments.pages import wrapped
+from experiments.review.known import GOOD, KNOWN, OPEN, SAME, Known
+from experiments.review.rating import DETECTED, NOT_JUDGED, PARTLY, UNJUDGEABLE, rate, shown
+from experiments.review.row import Task, histories, judge, key, task
+
+_TEMPLATE = Path(__file__).parent / "page.md"
+_SECONDS = 30.0
+# A search has a process; two of them keep a small machine busy.
+_THREADS = 2
+# A counterexample that a reviewer understands in a minute.
+_STATES, _INTERVALS = 4, 20
+
+Found = Mapping[str, Any]
+
+
+def _seconds(request: Request) -> float:
+    text = request.chosen.get("seconds", "5" if request.scale == QUICK else str(_SECONDS))
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86_400:
+        raise UserError(f"--with seconds={text}: is no time in s", USAGE)
+    return seconds
+
+
+def _figures(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    names = (("regret", "%"), ("power_mw", "mW"), ("latency_us", "us"), ("ticks_per_s", "ticks/s"))
+    return ", ".join(f"{before[name]:.3g} -> {after[name]:.3g} {unit}" for name, unit in names)
+
+
+def _witness(one: Found) -> str:
+    spec = one["spec"]
+    return (f"{one['objective']}: {table_text(spec)}: {phases_text(spec)}: "
+            f"{_figures(one['before'], one['after'])}")  # fmt: skip
+
+
+def _row(known: Known, found: Found | str) -> Row:
+    if isinstance(found, str):
+        state = UNJUDGEABLE if known.why_not and known.mail else NOT_JUDGED
+        return Row(known.name, known.history, note=found, judged=state)
+    if found["died"]:
+        return Row(known.name, known.history, note=found["died"], judged=NOT_JUDGED)
+    share = 100 * found["differ"] / max(1, found["periods"])
+    return Row(known.name, known.history, [share], "% of decisions differ",
+               note=known.why_not, judged=rate(known, found))  # fmt: skip
+
+
+def _said(found: Found) -> str:
+    if found["same"]:
+        return f"no decision differs in {found['periods']:,} periods"
+    harm, gain = (", ".join(one["objective"] for one in shown(found, kind)) or "none"
+                  for kind in ("harm", "gain"))  # fmt: skip
+    return f"harm: {harm}; gain: {gain}"
+
+
+def _table(rows: Sequence[Row], known: Sequence[Known], found: Sequence[Found | str]) -> Table:
+    cells: list[list[Cell]] = []
+    for row, one, told in zip(rows, known, found, strict=True):
+        said = row.note if isinstance(told, str) or told["died"] else _said(told)
+        share = f"{row.ours[0]:.2g}" if row.ours else "-"
+        cells.append([one.name, one.history, said, share, row.state])
+    heads = ("change", "history", "review", "decisions that differ, %", "")
+    return Table("The known changes", heads, cells)
+
+
+def _places(tasks: Sequence[Task | str]) -> Table:
+    cells = [[known.name, one if isinstance(one, str) else one.where]
+             for known, one in zip(KNOWN, tasks, strict=True)]  # fmt: skip
+    return Table("Where they were applied", ("change", "place"), cells)
+
+
+def _witnesses(found: Sequence[Found | str]) -> Table:
+    cells: list[list[Cell]] = []
+    for known, told in zip(KNOWN, found, strict=True):
+        if isinstance(told, str) or told["died"]:
+            continue
+        for kind in ("harm", "gain"):
+            cells += [[known.name, kind, _witness(one)] for one in shown(told, kind)]
+    return Table("Harm and gain that the search found", ("change", "", "smallest stream"), cells)
+
+
+def _targets(rows: Sequence[Row], found: Sequence[Found | str]) -> Table:
+    """Return how many rows of each kind came out as history has it."""
+    harm = "harm among the three worst"
+    names = {SAME: "no change called no change", GOOD: "good, and not called worse"}
+    kinds: dict[str, list[str]] = {harm: [], **{name: [] for name in names.values()}}
+    for known, row in zip(KNOWN, rows, strict=True):
+        if known.wanted[0] != OPEN and row.state in (DETECTED, PARTLY, MISSED):
+            kinds[names.get(known.wanted[0], harm)].append(row.state)
+    cells: list[list[Cell]] = [
+        [kind, states.count(DETECTED), states.count(PARTLY), states.count(MISSED)]
+        for kind, states in kinds.items()
+    ]
+    specs = [one["counterexample"] for one in found
+             if not isinstance(one, str) and one.get("counterexample")]  # fmt: skip
+    small = sum(size_of(one)[0] <= _STATES and size_of(one)[1] <= _INTERVALS for one in specs)
+    cells.append([f"counterexample of at most {_STATES} states and {_INTERVALS} intervals", small,
+                  None, len(specs) - small])  # fmt: skip
+    return Table("In short", ("", DETECTED, PARTLY, "missed"), cells)
+
+
+class Review:
+    """What `review` says of changes whose effect is known."""
+
+    name = "review"
+    title = "Would review have foreseen the past?"
+    claim = "Regressions of menu and teo were found by users, months after the change was merged."
+    source = "linux-pm, June 2024 to March 2026: the Message-IDs are in experiments/review/known.py"
+    question = "Does a search on replay, which is told nothing, name the harm that was found later?"
+    in_lab = False
+    choices: Mapping[str, str] = {"seconds": "of the comparison, and of each search (default: 30)"}
+
+    def refusals(self, request: Request) -> list[str]:
+        """Return nothing: without mails their rows say that they were not judged.
+
+        Raises:
+            UserError: the time is none.
+        """
+        _seconds(request)
+        return []
+
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+        """Put each change at its place, and search."""
+        seconds = _seconds(request)
+        mails = walk.read(request.mails) if request.mails.is_dir() else []
+        history = histories(mails) if mails else {}
+        tasks = [_task(known, mails, history) for known in KNOWN]
+        jobs = {n: Job(key(one, seconds), _work(one, seconds))
+                for n, one in enumerate(tasks) if not isinstance(one, str)}  # fmt: skip
+        told = run_jobs([*jobs.values()], memo, meter, "Searching for harm and gain", _THREADS)
+        known = dict(zip(jobs, told, strict=True))
+        found = [one if isinstance(one, str) else known[n] for n, one in enumerate(tasks)]
+        rows = [_row(one, what) for one, what in zip(KNOWN, found, strict=True)]
+        tables = [_targets(rows, found), _table(rows, KNOWN, found), _places(tasks),
+                  _witnesses(found)]  # fmt: skip
+        result = Result(rows, [Section(self.name, self.title, tables=tables)])
+        result.sources = {"searches": f"{seconds:g} s"}
+        result.page = _page(tables, found, seconds)
+        return result
+
+
+def _task(known: Known, mails: Sequence[Patch], history: Mapping[str, Sequence[walk.Step]]
+          ) -> Task | str:  # fmt: skip
+    """Return a change at its place, or why it has none."""
+    if known.mail and known.why_not:
+        return known.why_not
+    if known.mail and not mails:
+        return "its mail is not there: give --mails"
+    try:
+        return task(known, mails, history)
+    except UserError as error:
+        return error.message
+
+
+def _work(one: Task, seconds: float) -> Callable[[], Any]:
+    return lambda: judge(one, seconds)
+
+
+def _page(tables: Sequence[Table], found: Sequence[Found | str], seconds: float) -> str:
+    streams = [one["streams"] for one in found if not isinstance(one, str) and one.get("streams")]
+    values = {
+        "command": COMMAND, "seconds": f"{seconds:g}",
+        "streams": f"{median(streams):,.0f}" if streams else "none",
+        "least": f"{min(streams):,}" if streams else "none",
+        **{f"table{n}": f"**{one.title}**\n\n{one.markdown()}" for n, one in enumerate(tables)},
+    }  # fmt: skip
+    text = _TEMPLATE.read_text(encoding="utf-8")
+    for name, value in values.items():
+        text = text.replace(f"{{{{{name}}}}}", value)
+    return wrapped(text)
+
+
+EXPERIMENT = Review()

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One change, put at its place in the past, and judged by comparison and search."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import scratch
+from cpuidle_lab.review import base as bases
+from cpuidle_lab.review import walk
+from cpuidle_lab.review.base import Base
+from cpuidle_lab.review.confined import Confined, Died
+from cpuidle_lab.review.patch import Patch
+from experiments.memo import sources
+from experiments.review.known import Known
+
+_REVIEW = TOP / "tools" / "cpuidle_lab" / "review"
+# Modules that decide what is found.
+_SEARCH = ("hunt", "play", "shrink", "space", "stream", "sweep", "tables")
+# Of the kernels back from which the mails lead.
+_KERNELS = ("7.3", "6.12", "6.1")
+
+History = Mapping[str, Sequence[walk.Step]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A change at its place.
+
+    Attributes:
+        governor: its name.
+        before, after: files of both sides; of a pair {}.
+        words: of a pair, as replay takes them.
+        where: for people.
+    """
+
+    governor: str
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    words: tuple[str, str] | None
+    where: str
+
+
+def histories(mails: Sequence[Patch]) -> History:
+    """Return the steps back from each packaged kernel."""
+    return {kernel: [*walk.back(bases.files_of(kernel, {}), mails)] for kernel in _KERNELS}
+
+
+def _placed(known: Known, mails: Sequence[Patch], history: History) -> Task:
+    """Return a patch of the list as a task.
+
+    Raises:
+        UserError: the mail is missing, or the patch fits nowhere.
+    """
+    wanted = f"<{known.mail}>"
+    patch = next((one for one in mails if one.message_id == wanted), None)
+    if patch is None:
+        raise UserError("its mail is not among those of --mails")
+    found = walk.place([patch], mails, history)
+    if found is None:
+        raise UserError("its mails lead to no code on which it applies")
+    base: Base = bases.walked(found)
+    name = base.changed[0].partition(".")[0]
+    notes = "; ".join(base.notes)
+    where = f"{base.kernel}, {base.how}" + (f"; {notes}" if notes else "")
+    return Task(name, base.before, base.after, None, where)
+
+
+def _edited(known: Known) -> Task:
+    assert known.edit is not None
+    kernel, name, old, new = known.edit
+    before = bases.files_of(kernel, {})
+    text = before[f"{name}.c"]
+    if text.count(old) != 1:
+        raise UserError(f"{name}.c of {kernel} has no single place for the edit")
+    after = {**before, f"{name}.c": text.replace(old, new)}
+    return Task(name, before, after, None, f"{kernel}, an edit of ours")
+
+
+def task(known: Known, mails: Sequence[Patch], history: History) -> Task:
+    """Return a change at its place.
+
+    Raises:
+        UserError: it has none; the message says why.
+    """
+    if known.pair:
+        return Task(known.pair[0].partition("@")[0], {}, {}, known.pair, "as packaged")
+    return _edited(known) if known.edit else _placed(known, mails, history)
+
+
+def key(one: Task, seconds: float) -> str:
+    """Return a hash of all that the figures of a task depend on, but the speed of the machine."""
+    parts: list[str | bytes] = [(_REVIEW / f"{name}.py").read_bytes() for name in _SEARCH]
+    texts = [text for side in (one.before, one.after) for text in side.values()]
+    words = [f"{word} {sources(word)}" for word in one.words or ()]
+    return digest(["review", str(seconds), one.governor, *parts, *texts, *words])
+
+
+def judge(one: Task, seconds: float) -> dict[str, Any]:
+    """Return the findings on a change.
+
+    Args:
+        one: the change.
+        seconds: of the comparison, and of each search.
+
+    Returns:
+        What rating.rate() takes; where it could not be judged, "died" says why.
+    """
+    with scratch() as folder:
+        words = one.words or tuple(
+            f"{one.governor}@{bases.write(files, folder / side)}"
+            for side, files in (("before", one.before), ("after", one.after))
+        )
+        try:
+            return _judge(words[0], words[1], folder, seconds)
+        except UserError as error:
+            return {"died": re.sub(r"/\S*/", "", error.message)}
+
+
+def _judge(before: str, after: str, folder: Path, seconds: float) -> dict[str, Any]:
+    found: dict[str, Any] = {"same": False, "harm": [], "gain": [], "died": "", "streams": 0,
+                             "counterexample": None}  # fmt: skip
+    with Confined(before, after, folder, lambda *_: None) as worker:
+        try:
+            sweep = worker.ask("sweep", periods=400_000, seed=1, seconds=seconds)
+            found["periods"], found["differ"] = sweep["total"]["periods"], sweep["total"]["differ"]
+            found["counterexample"] = sweep.get("spec")
+            for kind in ("harm", "gain"):
+                told = worker.ask("hunt", gain=kind == "gain", seed=1, seconds=seconds)
+                found[kind] = told["witnesses"]
+                found["streams"] += told["evaluations"]
+        except Died as death:
+            return {**found, "died": str(death)}
+    found["same"] = not (found["differ"] or found["harm"] or found["gain"])
+    return found
