@@ -242,6 +242,18 @@ def test_the_mails_lead_back_to_a_patch() -> None:
     assert (back.before, back.after) == (third.after, third.before)
 
 
+def test_a_patch_waits_until_its_function_is_unused() -> None:
+    """The helper was sent last, and merged before the patch that uses it, too."""
+    helper = "static void add(int *a)\n{\n\t*a += 1;\n}\n\n"
+    first = helper + BLOCK.replace("a += 2;", "add(&a);")
+    now = first.replace("a *= 5;", "add(&a);")
+    mails = [dated(BLOCK, first, "[PATCH] teo: Add a helper", 3),
+             dated(first, now, "[PATCH] teo: Use the helper", 1)]  # fmt: skip
+    last = list(walk.back({"teo.c": now}, mails))[-1]
+    assert [walk.title(one) for one in last.taken] == ["teo: use the helper", "teo: add a helper"]
+    assert last.files["teo.c"] == BLOCK
+
+
 def test_a_patch_within_a_series_gets_those_before_it() -> None:
     texts = [BLOCK, BLOCK.replace("a += 1;", "a += 10;")]
     texts.append(texts[1].replace("a += 10;", "a += 11;"))

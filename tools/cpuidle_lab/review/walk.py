@@ -13,12 +13,18 @@ from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.review import bare
 from cpuidle_lab.review.patch import Applied, Patch, alike, apply, parse
 
 _TAGS = re.compile(r"^(\s*\[[^\]]*\])+\s*|^re:\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\b\d+/(\d+)")
 # Patches for other trees than Linus Torvalds'.
 _STABLE = re.compile(r"\[[^\]]*(AUTOSEL|stable|\b\d+\.\d+)[^\]]*\]", re.IGNORECASE)
+# The name of a macro, a function, a variable or a member, in the line that declares it.
+_DECLARED = re.compile(
+    r"^\s*(?:#\s*define|(?:(?:static|const|inline|unsigned|struct \w+|int|long|bool|void|[us]\d\d)"
+    r"\s+)+)\s*\**(\w+)\s*(?=[(;=\[\s])"
+)
 # The patches of a series are sent within this time.
 _SERIES = timedelta(days=1)
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -96,6 +102,24 @@ def read(folder: Path) -> list[Patch]:
     return sorted(found, key=_date, reverse=True)
 
 
+def _declared(text: str) -> set[str]:
+    return {name for line in bare.code(text) for name in _DECLARED.findall(line)}
+
+
+def _is_whole(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    """Return whether files differ, and use no function, macro or member that they have lost.
+
+    Patches are merged in another order than they were sent, so one may fit too early.
+    """
+    changed = [name for name in before if before[name] != after[name]]
+    for name in changed:
+        lost = _declared(before[name]) - _declared(after[name])
+        rest = set(re.findall(r"\w+", bare.text(after[name])))
+        if lost & rest:
+            return False
+    return bool(changed)
+
+
 def back(files: Mapping[str, str], mails: Sequence[Patch]) -> Iterator[Step]:
     """Yield a kernel's governors, then those before each patch that can be taken back.
 
@@ -109,7 +133,7 @@ def back(files: Mapping[str, str], mails: Sequence[Patch]) -> Iterator[Step]:
         yield step
         for patch in waiting:
             found = apply([patch], step.files, reverse=True)
-            if not found.misfit and found.files != step.files:
+            if not found.misfit and _is_whole(step.files, found.files):
                 break
         else:
             return
