@@ -25,7 +25,9 @@ typedef s64 ktime_t;
 
 #define U64_MAX		((u64)~0ULL)
 #define S64_MAX		((s64)(U64_MAX >> 1))
+#define S64_MIN		(-S64_MAX - 1)
 #define KTIME_MAX	S64_MAX
+#define KTIME_MIN	S64_MIN
 
 #define NSEC_PER_USEC	1000L
 #define NSEC_PER_MSEC	1000000L
