@@ -130,7 +130,7 @@ def test_frames_are_those_of_the_whole(path: Path, whole: Trace) -> None:
     (expected,) = parts_of(Analysis(lambda look: Whole(whole, look)))
 
     def joined(name: str) -> pl.DataFrame:
-        frames = pl.concat([getattr(one, name) for one in parts])
+        frames: pl.DataFrame = pl.concat([getattr(one, name) for one in parts])
         return frames.sort("cpu", "start_ns" if name == "idle" else "seq")
 
     assert {*Frames.__dataclass_fields__} >= {"decisions", "intervals", "idle"}
