@@ -105,7 +105,7 @@ def answer(session: LabResult) -> Any:
 
 
 def test_nothing_is_left_changed(said: dict[str, str]) -> None:
-    assert said["state"] == "menu 0 16 menu"
+    assert said["state"] == "menu 1024 16 menu"
     assert [name for name in said if name.endswith((".differs", ".left", ".failed"))] == []
 
 

@@ -89,7 +89,7 @@ def said(session: LabResult) -> dict[str, str]:
 
 
 def test_nothing_is_left_changed(said: dict[str, str]) -> None:
-    assert said["state"].startswith("menu 0 16 ")
+    assert said["state"].startswith("menu 1024 16 ")
     assert [name for name in said if name.endswith((".differs", ".left", ".failed"))] == []
 
 
@@ -126,7 +126,7 @@ def test_what_is_refused_says_why(said: dict[str, str]) -> None:
 def test_a_signal_in_the_middle_restores_everything(
     session: LabResult, said: dict[str, str]
 ) -> None:
-    assert said["ended.meanwhile"].startswith("wteo 0 99 ")
+    assert said["ended.meanwhile"].startswith("wteo 1024 99 ")
     assert said["ended.code"] == "143"
     assert "interrupted by SIGTERM" in (session.files / "ended.err").read_text()
 

@@ -170,7 +170,7 @@ static void read_input(struct input *in)
 		cil_stock_end_cpu(&reader);
 	}
 	cil_periods_end(&reader.periods);
-	write_chunks(&reader);
+	cil_write_chunks(&reader);
 }
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
