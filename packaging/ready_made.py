@@ -50,7 +50,7 @@ def reader(folder: Path) -> None:
 
 
 def add(folder: Path, made: Path) -> None:
-    """Add a directory of the cache, without what it was linked from."""
+    """Add a directory of the cache, without its object files."""
     beside = shutil.ignore_patterns("*.o", "layout.c")
     shutil.copytree(made.parent, folder / "cache" / made.parent.name, ignore=beside)
 

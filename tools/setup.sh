@@ -17,7 +17,7 @@ venv=$build/venv
 wanted=$top/tools/requirements.txt
 log=$build/setup.log
 
-# package               program, file or library        what it is for
+# package               program, file or library        use
 packages="
 python3-venv            python3                         build/venv
 gcc                     gcc                             userspace tests, native tools

@@ -304,7 +304,7 @@ def committed(tmp_path: Path, text: str) -> Path:
 
 
 def indexed(old: str, new: str) -> str:
-    """Return a patch with the hash of what it is for."""
+    """Return a patch with the hash of its base."""
     data = old.encode()
     blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
     return f"diff --git a/{TEO} b/{TEO}\nindex {blob[:12]}..000000000000 100644\n{diff(old, new)}"

@@ -69,7 +69,7 @@ class Domain:
     Attributes:
         name: of the domain.
         cpus: its CPUs.
-        rule: what it is made by.
+        rule: of the machine file.
         needs: by CPU whose idle states are known, the least number of its state for each of the
             domain's states.
         asks: by domain right below it, the least of its levels for each of them; level 0 is up.
