@@ -83,7 +83,7 @@ newest:	## compare with Debian's newest kernel from now on: NEWEST, what changed
 	@tools/setup.sh
 	@$(PYTHON) tests/proofs/equality/newest.py
 
-tunables-doc:	## write docs/tunables.md from the governors' source
+tunables-doc:	# write docs/tunables.md from the governors' source
 	@$(PYTHON) tests/unit/tunables.py
 
 proofs-doc:
@@ -99,7 +99,7 @@ lint:	## ruff, mypy, checkpatch, sparse, kernel-doc, shellcheck, codespell (also
 modules:	## build cpuidle_lab.ko and cpuidle_emul.ko for the running kernel (or KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) modules
 
-kunit-modules:	## build cpuidle_lab_kunit.ko for a kernel with KUnit (KDIR=)
+kunit-modules:	# build cpuidle_lab_kunit.ko for a kernel with KUnit (KDIR=)
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(CLANG) CIL_KUNIT=1 modules
 
 latnice:	## build the tool for latency hints, build/latnice/latnice
@@ -116,11 +116,11 @@ wheel:	## build the wheel, with native parts for machines without a compiler; in
 	@tools/setup.sh
 	@$(PYTHON) packaging/wheel_backend.py build/wheel
 
-wheel-proof:	## use the wheel on clean Debian 12 and 13 without compiler: the figures are the clone's
+wheel-proof:	# use the wheel on clean Debian 12 and 13 without compiler: the figures are the clone's
 	@tools/setup.sh
 	@$(PYTHON) -m pytest tests/campaigns/packaging/test_wheel.py $(PYTEST_ARGS)
 
-foreign-packages:	## build the packages for Fedora and Arch as far as Debian's tools can
+foreign-packages:	# build the packages for Fedora and Arch as far as Debian's tools can
 	@tools/setup.sh
 	@$(PYTHON) -m pytest tests/campaigns/packaging/test_foreign.py $(PYTEST_ARGS)
 
@@ -129,13 +129,13 @@ dkms-roots:	## install, upgrade, remove by DKMS and by packages on clean Debian 
 	@$(PYTHON) -m pytest tests/campaigns/packaging $(PYTEST_ARGS) \
 		--ignore-glob="*/test_wheel.py" --ignore-glob="*/test_foreign.py"
 
-dkms-sources:	## copy what DKMS needs to /usr/src (or DESTDIR=)
+dkms-sources:	# copy what DKMS needs to /usr/src (or DESTDIR=)
 	install -d $(DKMS_SOURCES)
 	$(call COPY_SOURCES,Kbuild VERSION COPYING dkms.conf module emul governors,$(DKMS_SOURCES))
 
 install: install-tools install-module	## install tools, service, manuals, DKMS sources (PREFIX=, DESTDIR=)
 
-install-tools:	## those of them that a machine without the module needs
+install-tools:	# those of them that a machine without the module needs
 	$(MAKE) -C tools/latnice install PREFIX=$(PREFIX)
 	$(MAKE) -C tools/calibrate install PREFIX=$(PREFIX)
 	install -D -m 755 packaging/cpuidle-lab-command $(INSTALLED)/bin/cpuidle-lab
@@ -148,7 +148,7 @@ install-tools:	## those of them that a machine without the module needs
 		docs/measured docs/experiments $(DOC)
 
 # The unit names hardware.md, so it comes with the service. Installing switches nothing on.
-install-module: dkms-sources	## the module's sources for DKMS, and the service
+install-module: dkms-sources	# the module's sources for DKMS, and the service
 	install -D -m 755 -t $(INSTALLED)/lib/cpuidle-lab packaging/cpuidle-lab-restore
 	install -d $(INSTALLED)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)
 	sed 's,/usr/\(lib\|share\)/,$(PREFIX)/\1/,' packaging/cpuidle-lab.service \

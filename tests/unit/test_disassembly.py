@@ -126,8 +126,8 @@ def test_events_cost_a_patched_branch_when_off(kernel: str) -> None:
     """With the events off, a decision passes a no-operation for each, and reads no flag."""
     keys = [key for _, key in static_branches(kernel, "cil_glue_select")]
     events = [key.removeprefix("__tracepoint_") for key in keys if key.startswith("__tracepoint_")]
-    assert events.count("decision") == 2  # checkpoint and decision
-    assert set(events) == {"decision", "outcome", "weights"}
+    assert events.count("cil_decision") == 2  # checkpoint and decision
+    assert set(events) == {"cil_decision", "cil_outcome", "cil_weights"}
 
     lines = functions(kernel)["cil_glue_select"]
     emitters = [line for line in lines if re.search(r"\t__cil_emit_\w+-", line)]

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from cpuidle_lab.figures.analysis import Analysis
-from cpuidle_lab.figures.frames import Frames, parts_of
 from cpuidle_lab.recording import streamed, trace
 from cpuidle_lab.recording.reader import Chunk, Ending, Schema, read_chunks
 from cpuidle_lab.recording.stock import Context
@@ -123,16 +122,3 @@ def test_figures_are_those_of_the_whole(path: Path, whole: Trace) -> None:
         assert one.pictures.rows_over_time(states) == other.pictures.rows_over_time(states)
         for name in ("entries", "reasons", "wakers", "chosen_ideal", "shares", "notes", "broken"):
             assert getattr(one, name) == getattr(other, name), name
-
-
-def test_frames_are_those_of_the_whole(path: Path, whole: Trace) -> None:
-    parts = list(parts_of(Analysis(lambda look: Streamed(path, None, look))))
-    (expected,) = parts_of(Analysis(lambda look: Whole(whole, look)))
-
-    def joined(name: str) -> pl.DataFrame:
-        frames: pl.DataFrame = pl.concat([getattr(one, name) for one in parts])
-        return frames.sort("cpu", "start_ns" if name == "idle" else "seq")
-
-    assert {*Frames.__dataclass_fields__} >= {"decisions", "intervals", "idle"}
-    for name in ("decisions", "intervals", "idle"):
-        assert joined(name).equals(getattr(expected, name)), name

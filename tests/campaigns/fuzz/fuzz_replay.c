@@ -274,11 +274,11 @@ static void repeat(struct input *in, struct rp_run *run,
 	s64 hint_ns[ROWS];
 	u32 disabled[ROWS], set[ROWS], start[ROWS];
 	u8 flags[ROWS], base_index[ROWS], out_kind[ROWS], out_index[ROWS];
-	u8 tick[ROWS], poll[ROWS];
+	u8 tick[ROWS], poll[ROWS], left[ROWS];
 	u8 index[ROWS], stop_tick[ROWS], reason[ROWS], row[ROWS], asked[ROWS];
 	struct rp_points points = {
 		take_below(in, ROWS), now_ns, latency_req_ns, sleep_length_ns,
-		delta_tick_ns, disabled, flags, set, start, hint_ns, base_index,
+		delta_tick_ns, disabled, flags, set, start, left, hint_ns, base_index,
 		out_kind, out_now_ns, residency_ns, out_index, tick, poll,
 	};
 	struct rp_answers answers = { index, stop_tick, reason, row, asked };
@@ -311,6 +311,7 @@ static void repeat(struct input *in, struct rp_run *run,
 		out_index[i] = take_below(in, 16) ? take_below(in, 3) : take_u8(in);
 		tick[i] = take_below(in, 3);
 		poll[i] = !take_below(in, 8);
+		left[i] = take_below(in, 2);
 		index[i] = 0;
 	}
 	rp_repeat(run, &points, tunables, states, &answers);

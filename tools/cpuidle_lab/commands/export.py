@@ -72,22 +72,15 @@ def _parquet(args: argparse.Namespace) -> int:
 
 def _perfetto(args: argparse.Namespace) -> int:
     from cpuidle_lab.figures import frames
-    from cpuidle_lab.figures.analysis import Analysis
-    from cpuidle_lab.recording import state_tables, trace
-    from cpuidle_lab.recording.streamed import Streamed
+    from cpuidle_lab.recording import state_tables
     from cpuidle_lab.view import perfetto as perfetto_trace
 
     target: Path = args.perfetto
-    if args.trace.is_dir():
-        raise UserError(f"{args.trace}: is a directory; give the trace.dat that it was made of")
     with whole(target, unless_forced(marked(perfetto_trace.MARK), args.force)) as new:
         given = state_tables.given(args.machine) if args.machine else ()
-        context = trace.context_with(args.trace, given) if given else None
-        analysis = Analysis(lambda look: Streamed(args.trace, context, look), drawn=0)
+        recording = frames.frames_of(args.trace, given)
         with new.open("wb") as stream:
-            written = perfetto_trace.write(frames.parts_of(analysis), stream)
-        if not written.idle_periods and not written.decisions:
-            raise trace.no_idle_periods(args.trace)
+            written = perfetto_trace.write([recording], stream)
     found = {"file": str(target), "bytes": target.stat().st_size, **asdict(written)}
     if args.json:
         print(json.dumps(found, indent=2))

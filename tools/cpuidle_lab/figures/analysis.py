@@ -17,7 +17,7 @@ from cpuidle_lab.figures.pictures import Pictures
 from cpuidle_lab.host import energy
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.recording.streamed import Look, Source, Whole
-from cpuidle_lab.recording.trace import Trace
+from cpuidle_lab.recording.trace import Trace, no_idle_periods
 
 Progress = Callable[[int], None]
 
@@ -109,6 +109,8 @@ class Analysis:
         Raises:
             UserError: there is none, since the markers hold no idle period.
         """
+        if not self.groups and not self.phases:
+            raise no_idle_periods(self.source.facts.path)
         if not self.groups:
             raise UserError(
                 f"{self.source.facts.path}: no idle period lies in any of the {len(self.phases)} "

@@ -112,27 +112,14 @@ def frames_of_trace(trace: Trace) -> Frames:
     Raises:
         UserError: it contradicts itself or holds no idle period.
     """
-    (found,) = parts_of(Analysis(lambda look: Whole(trace, look)))
+    analysis = Analysis(lambda look: Whole(trace, look))
+    (part,) = analysis.source.parts()
+    decisions, intervals = _judged(part, decisions_of(part), analysis)
+    idle = _idle(part, decisions, idle_periods(part))
+    found = Frames(part.path, part.kernel, decisions, intervals, idle, _states(part))
     if not found.decisions.height and not found.idle.height:
         raise tr.no_idle_periods(trace.path)
     return found
-
-
-def parts_of(analysis: Analysis) -> Iterator[Frames]:
-    """Yield the frames of each part of a recording.
-
-    Args:
-        analysis: of the recording.
-
-    Raises:
-        UserError: as frames_of().
-    """
-    last: dict[int, int] = {}
-    for part in analysis.source.parts():
-        decided = decisions_of(part, last)
-        decisions, intervals = _judged(part, decided, analysis)
-        idle = _idle(part, decisions, idle_periods(part))
-        yield Frames(part.path, part.kernel, decisions, intervals, idle, _states(part))
 
 
 def _shaped(frame: pl.DataFrame, layout: dict[str, pl.DataType]) -> pl.DataFrame:

@@ -59,7 +59,7 @@ class _Most:
 
 
 class Pictures:
-    """What a page draws of a group over time."""
+    """The curves that a page draws of a group over time."""
 
     def __init__(self, start_ns: int, end_ns: int) -> None:
         self._span = end_ns - start_ns

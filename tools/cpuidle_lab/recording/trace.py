@@ -3,6 +3,8 @@
 
 A decision and its outcome are joined by CPU and sequence number. What is missing is counted and
 reported (`Integrity`), never filled in.
+
+Longer than 500 lines: the facts of a trace, its tables and their checks are one another's terms.
 """
 
 from collections.abc import Mapping, Sequence

@@ -136,7 +136,7 @@ class Applied:
 
     @property
     def strain(self) -> tuple[int, int]:
-        """How much was forgiven; to be compared."""
+        """Amount that was forgiven; to be compared."""
         return len(self.bare), len(self.notes)
 
 
