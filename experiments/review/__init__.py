@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `review` says of changes whose effect is known by now."""
+"""Verdicts of `review` on changes whose effect is known by now."""

@@ -117,7 +117,7 @@ def _targets(rows: Sequence[Row], found: Sequence[Found | str]) -> Table:
 
 
 class Review:
-    """What `review` says of changes whose effect is known."""
+    """Verdicts of `review` on changes whose effect is known."""
 
     name = "review"
     title = "Would review have foreseen the past?"

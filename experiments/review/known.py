@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# What a change must have to be called as history called it.
+# Conditions under which a change is called as history called it.
 GOOD, SAME, OPEN = "good", "no change", "no figure"
 
 
