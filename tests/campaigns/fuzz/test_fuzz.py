@@ -50,8 +50,8 @@ FAULTS = {
     ),
     "replay": (
         "tools/native/replay/engine.c",
-        "if (decision->index >= run->machine.state_count)",
-        "if (false)",
+        "	if (index >= m->state_count) {\n		decision->index = 0;",
+        "	if (index >= m->state_count) {",
     ),
 }
 

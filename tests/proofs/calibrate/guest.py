@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.lab.guest_python import PYTHON, command_files
+from tests.lab.guest_python import PYTHON, command_files, guest_ctypes
 
 TOP = Path(__file__).resolve().parents[3]
 
@@ -20,7 +20,7 @@ settings() {{ cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | tr -d '\
 
 def files() -> dict[str, bytes]:
     """Return the files that let calibrate run in the guest, by path."""
-    found = command_files()
+    found = command_files() | guest_ctypes()
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [
