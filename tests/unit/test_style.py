@@ -61,9 +61,10 @@ USERSPACE = (
 CHECKPATCH = ("--no-tree", "--strict", "--terse", "--no-summary", "--show-types")
 
 
-def waived(source: str) -> set[str]:
+def waived(source: str) -> tuple[str, ...]:
     """Return the types that are waived for a file."""
-    return {kind for start, kinds in WAIVED.items() if source.startswith(start) for kind in kinds}
+    mine = {kind for start, kinds in WAIVED.items() if source.startswith(start) for kind in kinds}
+    return tuple(sorted(mine))
 
 
 def complaints(kinds: Collection[str], folder: Path, *arguments: str, patch: str = "") -> str:
@@ -78,7 +79,7 @@ def complaints(kinds: Collection[str], folder: Path, *arguments: str, patch: str
     command = ["perl", str(fetch().folder / "checkpatch.pl"), *CHECKPATCH]
     command += ["--max-line-length=100", *arguments]
     if kinds:
-        command += [f"--ignore={','.join(sorted(kinds))}"]
+        command += [f"--ignore={','.join(kinds)}"]
     done = subprocess.run(
         command, input=patch, capture_output=True, text=True, check=False, cwd=folder
     )
@@ -86,9 +87,11 @@ def complaints(kinds: Collection[str], folder: Path, *arguments: str, patch: str
     return done.stdout
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_checkpatch_is_content(source: str, tmp_path: Path) -> None:
-    assert complaints(waived(source), tmp_path, "--file", str(TOP / source)) == ""
+@pytest.mark.parametrize("kinds", sorted({waived(source) for source in SOURCES}), ids=len)
+def test_checkpatch_is_content(kinds: tuple[str, ...], tmp_path: Path) -> None:
+    """One run has all files with the same waivers: half of a run for one file is its start."""
+    files = [str(TOP / source) for source in SOURCES if waived(source) == kinds]
+    assert complaints(kinds, tmp_path, "--file", *files) == ""
 
 
 def git(*arguments: str) -> str:
