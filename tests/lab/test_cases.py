@@ -70,7 +70,7 @@ def test_a_kernels_own_fault_happens_in_the_lab(tmp_path: Path) -> None:
 ALIKE = {"cede": ("menu@6.1", "menu@6.12", "teo@6.1"), "teo-lookup": ("teo@6.12",)}
 
 
-@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("name", ["cede", pytest.param("teo-lookup", marks=pytest.mark.full)])
 def test_the_lab_comes_to_what_replay_is_expected_to(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
