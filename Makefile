@@ -48,7 +48,7 @@ test-full:	## everything that can fail, in many hours
 	@$(PYTEST) --full --record $(PYTEST_ARGS)
 	@$(MAKE) --keep-going --no-print-directory $(LONG)
 
-test-slice:	## the long tests whose turn it is, 10 minutes at most; writes tests/long.tsv
+test-slice:	## the long tests whose turn it is, 7 minutes at most; writes tests/long.tsv
 	@tools/setup.sh
 	@$(PYTEST) --slice --record $(PYTEST_ARGS)
 

@@ -105,7 +105,7 @@ def take_slice(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workeroutput"):
         config.workeroutput["slice"] = [tests, chosen, dict(counts)]
     signal.signal(signal.SIGALRM, cut_off)
-    signal.setitimer(signal.ITIMER_REAL, long.CUT_S)
+    signal.setitimer(signal.ITIMER_REAL, long.LIMIT_S)
     place = {test: index for index, test in enumerate(chosen)}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in place])
     items[:] = sorted(

@@ -9,7 +9,7 @@ from tests import long
 
 TESTS = [f"tests/lab/test_{chr(97 + n % 26)}{n}.py::test_it" for n in range(60)]
 RECORD = {
-    test: long.Row(test, "passed", 40.0 + n % 7 * 30, "abc", f"2026-01-{1 + n % 28:02}")
+    test: long.Row(test, "passed", 30.0 + n % 7 * 20, "abc", f"2026-01-{1 + n % 28:02}")
     for n, test in enumerate(TESTS)
 }
 
@@ -31,12 +31,12 @@ def test_each_test_has_its_turn_in_so_many_slices_as_there_are(step: int) -> Non
 
 def test_tests_of_changed_files_come_first_the_oldest_at_the_front() -> None:
     tests = [f"tests/lab/test_{name}.py::test_it" for name in ("bpf", "evacuate", "evacuate_tool")]
-    record = {test: long.Row(test, "passed", 100.0, "abc", f"2026-01-0{3 - n}")
+    record = {test: long.Row(test, "passed", 60.0, "abc", f"2026-01-0{3 - n}")
               for n, test in enumerate(tests)}  # fmt: skip
     chosen = long.choose(TESTS + tests, RECORD | record, 5, ["module/evacuate/holder.c"])
     assert chosen[:2] == [tests[2], tests[1]]
     assert tests[0] not in chosen[:2]
-    assert seconds(chosen[2:]) + 200 <= long.LIMIT_S
+    assert seconds(chosen[2:]) + 120 <= long.LIMIT_S
 
 
 def test_no_test_is_chosen_that_is_too_long_or_has_never_run() -> None:
@@ -69,7 +69,7 @@ def test_a_clean_tree_is_recorded_by_its_commit(monkeypatch: pytest.MonkeyPatch)
 
 def test_tests_of_a_file_share_their_boot_and_their_slice() -> None:
     names = [f"tests/lab/test_long.py::test_{n}" for n in range(10)]
-    record = {name: long.Row(name, "passed", 30.0, "abc", "2026-01-01") for name in names}
+    record = {name: long.Row(name, "passed", 20.0, "abc", "2026-01-01") for name in names}
     for number in range(40):
         chosen = set(long.choose([*TESTS, *names], RECORD | record, number, [])) & set(names)
         assert chosen in (set(), set(names))
