@@ -9,7 +9,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.domains import blame
+from cpuidle_lab.domains import blame, charts, observed
 from cpuidle_lab.domains.account import FAR, Account, Stays, account
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.formats.writer import Event, Writer
@@ -303,6 +303,48 @@ def test_the_command_tells_who_kept_it_awake(
     assert not told["is_bound"]
     assert main(["domains", str(path), "--domains", "xeon"]) == 0
     assert "in C1" in capsys.readouterr().out
+
+
+def test_the_page_shows_domains_over_time_and_cpus_in_the_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page = recording(tmp_path), tmp_path / "d.html"
+    words = ["domains", str(path), "--domains", "xeon", "-o"]
+    assert main([*words, str(page)]) == 0
+    text = page.read_text()
+    assert "chart-strips" in text and "chart-blamed" in text and "in C1" in text
+    page.write_text("mine")
+    assert main([*words, str(page)]) == 2
+    assert main([*words, str(path)]) == 2
+    assert page.read_text() == "mine" and "in C1" not in capsys.readouterr().err
+
+
+def test_slices_hold_the_whole_time_of_each_condition(tmp_path: Path) -> None:
+    found = observed.observe(recording(tmp_path), "xeon")
+    (part,) = found.parts
+    slept = part.domains["package"]
+    times = charts.in_slices(slept.account, 7)
+    assert times.sum() == pytest.approx(slept.span_ns)
+    assert times.sum(axis=0) == pytest.approx([slept.span_ns / 7] * 7)
+    assert times[3].sum() == pytest.approx(slept.paid_ns)
+    assert times[2].sum() == pytest.approx(slept.allowed_ns - slept.paid_ns)
+    assert times[1:].sum() == pytest.approx(slept.could_ns)
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_other_commands_have_a_section_of_domains(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page = recording(tmp_path), tmp_path / "page.html"
+    words = [command, str(path), "--domains", "xeon"]
+    if command == "compare":
+        words += ["--governors", "wteo", "--no-mainline", "--no-instructions"]
+    assert main([*words, "-o", str(page)]) == 0
+    assert 'id="domains"' in page.read_text() and "domains" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["domains"]
+    assert [each["domains"][0]["name"] for each in told] == ["package"]
+    assert main([*words, "--domains", "ecore-modules", "--json"]) == 1
 
 
 def test_a_recording_of_some_cpus_is_called_a_bound(

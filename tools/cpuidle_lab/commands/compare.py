@@ -20,6 +20,7 @@ examples:
   cpuidle-lab compare bursts/ --governors wteo,wteo:learning_rate=50:half_life_ms=500
                                                 tunables after colons
   cpuidle-lab compare *.dat --json | jq '.summary[] | {label, mean_regret, worst_trace}'
+  cpuidle-lab compare trace.dat --domains xeon  regret of the machine, packages included
   cpuidle-lab compare *.dat --csv tables/       governors.csv: a row for each on each recording
 
 TRACE is a trace.dat of trace-cmd with the cpuidle_lab events or made by capture --stock, or a
@@ -70,31 +71,46 @@ def run(args: argparse.Namespace) -> int:
     """Replay, print and write the figures."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.compare import compare_page, compare_text, export, model
+    from cpuidle_lab.domains import domains_page, domains_text, replayed
+    from cpuidle_lab.domains import export as domains_export
     from cpuidle_lab.recording import state_tables
     from cpuidle_lab.replay import candidates as spec
     from cpuidle_lab.view.terminal import meter
 
     start = now()
     html = page_of(args, "compare.html", compare_page.GENERATOR)
+    candidates = spec.parse(args.governors, not args.no_mainline)
+    given = state_tables.given(args.machine) if args.machine else ()
     comparison = model.build(
         args.traces,
-        spec.parse(args.governors, not args.no_mainline),
+        candidates,
         meter,
         bad=args.worst,
         count=not args.no_instructions,
         command=shlex.join(["cpuidle-lab", *sys.argv[1:]]),
         start=start,
-        given=state_tables.given(args.machine) if args.machine else (),
+        given=given,
     )
+    domains = [
+        replayed.replay(path, args.domains, candidates, given)
+        for path in args.traces if args.domains
+    ]  # fmt: skip
     if html is not None:
-        write_whole(html, compare_page.render(comparison), pages(args, compare_page.GENERATOR))
+        page = compare_page.render(comparison, domains_page.section(domains))
+        write_whole(html, page, pages(args, compare_page.GENERATOR))
     if args.csv is not None:
         write_all(args.csv, export.as_csv(comparison))
+    is_broken = int(comparison.broken or any(each.broken for each in domains))
     if args.json:
-        json.dump(export.as_json(comparison, now()), sys.stdout, indent=2)
+        told = export.as_json(comparison, now())
+        if args.domains:
+            told["domains"] = [domains_export.of_governors(each) for each in domains]
+        json.dump(told, sys.stdout, indent=2)
         print()
-        return int(comparison.broken)
+        return is_broken
     compare_text.show_tables(comparison)
+    for each in domains:
+        domains_text.show_governors(each)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
-    return int(comparison.broken)
+    return is_broken

@@ -20,6 +20,7 @@ examples:
   cpuidle-lab report --together stock.dat wteo.dat
                                                 one session in parts: one table for a workload
   cpuidle-lab report trace.dat --json | jq '.runs[] | {governor, workload, regret: .metrics.regret}'
+  cpuidle-lab report trace.dat --domains xeon   the package's sleep, and the CPUs in its way
   cpuidle-lab report trace.dat --csv tables/    metrics.csv, states.csv, reasons.csv, wakers.csv, …
 
 Record with: trace-cmd record -e cpuidle_lab -e power:cpu_idle, or without the module with
@@ -49,9 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write the figures."""
-    from cpuidle_lab.recording import state_tables
-
     # Here, so that the other commands need not load what only the report needs.
+    from cpuidle_lab.domains import domains_page, domains_text, observed
+    from cpuidle_lab.domains import export as domains_export
+    from cpuidle_lab.recording import state_tables
     from cpuidle_lab.report import export, model, report_page, report_text
 
     start = now()
@@ -59,15 +61,23 @@ def run(args: argparse.Namespace) -> int:
     html = page_of(args, "report.html", report_page.GENERATOR)
     given = state_tables.given(args.machine) if args.machine else ()
     report = model.build(args.traces, command, start, given, together=args.together)
+    domains = [observed.observe(path, args.domains, given) for path in args.traces if args.domains]
     if html is not None:
-        write_whole(html, report_page.render(report), pages(args, report_page.GENERATOR))
+        page = report_page.render(report, domains_page.section(domains))
+        write_whole(html, page, pages(args, report_page.GENERATOR))
     if args.csv is not None:
         write_all(args.csv, export.as_csv(report))
+    is_broken = int(report.broken or any(each.broken for each in domains))
     if args.json:
-        json.dump(export.as_json(report, now()), sys.stdout, indent=2)
+        told = export.as_json(report, now())
+        if args.domains:
+            told["domains"] = [domains_export.as_json(each) for each in domains]
+        json.dump(told, sys.stdout, indent=2)
         print()
-        return int(report.broken)
+        return is_broken
     report_text.show(report)
+    for each in domains:
+        domains_text.show(each, domains_page.TOP)
     for written in filter(None, (html, args.csv)):
         print(f"written: {written}")
-    return int(report.broken)
+    return is_broken

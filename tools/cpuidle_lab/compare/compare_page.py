@@ -27,6 +27,7 @@ from cpuidle_lab.host.sysfs import cpu_list
 from cpuidle_lab.replay.candidates import BEST_KIND, BEST_MAINLINE, LIMIT_KIND, RECORDED_KIND
 from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view import html_page as base
+from cpuidle_lab.view.drawing import Chart
 from cpuidle_lab.view.html_page import Part
 
 COMMAND = "compare"
@@ -267,8 +268,13 @@ def _facts(comparison: Comparison) -> str:
     )
 
 
-def render(comparison: Comparison) -> str:
-    """Return the page."""
+def render(comparison: Comparison, further: Sequence[tuple[Part, Sequence[Chart]]] = ()) -> str:
+    """Return the page.
+
+    Args:
+        comparison: the figures.
+        further: sections with their charts, behind the recordings.
+    """
     found = lines(comparison)
     charts = all_charts(comparison)
     remarks = "".join(f"<li>{escape(note)}.</li>" for note in notes(comparison))
@@ -289,6 +295,7 @@ def render(comparison: Comparison) -> str:
         base.summary("All governors", caption, f"{_summary(comparison, found)}\n{listed}"),
         Part("traces", "By recording", _traces(comparison, found)),
         base.pictures(charts),
+        *(part for part, _ in further),
         Part("worst", "Worst decisions", worst),
         Part("limits", "What replay cannot know", _LIMITS.read_text(encoding="utf-8").rstrip()),
         Part("machines", "Machines", _state_tables(comparison)),
@@ -296,4 +303,5 @@ def render(comparison: Comparison) -> str:
     ]
     footer = f"{escape(comparison.start)}: <code>{escape(comparison.command)}</code>"
     facts = f'<p class="facts">{escape(_facts(comparison))}</p>'
-    return base.render(COMMAND, headline(comparison), facts, parts, charts, footer)
+    drawn = [*charts, *(chart for _, mine in further for chart in mine)]
+    return base.render(COMMAND, headline(comparison), facts, parts, drawn, footer)

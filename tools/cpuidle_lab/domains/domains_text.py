@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The figures of domains as tables in the terminal."""
+"""The figures of domains as tables of text, and these in the terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
 
 from cpuidle_lab.domains.blame import AWAKE, SHALLOW, SHORT, Share
 from cpuidle_lab.domains.observed import Observed, Part, Slept
@@ -50,6 +54,57 @@ def _who(name: str, slept: Slept, top: int) -> Iterator[list[str]]:
         ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Grid:
+    """A table of text.
+
+    Attributes:
+        title: above it.
+        heads: title of each column, and whether it is aligned to the right.
+        rows: cells.
+    """
+
+    title: str
+    heads: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str]]
+
+
+def asleep(found: Observed) -> Grid:
+    """Return the table of how the domains slept."""
+    rows = [_row(part, name, slept) for part in found.parts for name, slept in part.domains.items()]
+    bound = "; sleeps are an upper bound" if found.missing else ""
+    return Grid(f"sleep of its domains{bound}", _HEADS, rows)
+
+
+def kept_awake(found: Observed, top: int) -> Iterator[Grid]:
+    """Yield a table of the CPUs that kept domains awake for each phase that has any.
+
+    Args:
+        found: the figures.
+        top: reasons to show of each domain.
+    """
+    for part in found.parts:
+        lines = [line for name, slept in part.domains.items() for line in _who(name, slept, top)]
+        title = " ".join(filter(None, (part.governor, part.workload)))
+        if lines:
+            yield Grid(f"{title or 'whole recording'}: CPUs that kept it awake", _WHO, lines)
+
+
+def notes(found: Observed) -> list[str]:
+    """Return what a reader must know: rules that figures break, then the notes."""
+    every = [(name, slept) for part in found.parts for name, slept in part.domains.items()]
+    broken = [f"{name}: {said(rule)}" for name, slept in every for rule in slept.broken]
+    return [*broken, *found.notes]
+
+
+def _print(out: Console, tables: Iterable[Grid], remarks: Iterable[str], path: Path) -> None:
+    for n, each in enumerate(tables):
+        title = each.title if n else f"{path}: {each.title}"
+        out.print(grid(out, title, each.heads, each.rows))
+    for note in remarks:
+        out.print(f"note: {note}", soft_wrap=True)
+
+
 def show(found: Observed, top: int) -> None:
     """Print the tables.
 
@@ -57,22 +112,7 @@ def show(found: Observed, top: int) -> None:
         found: the figures.
         top: reasons to show of each domain.
     """
-    out = console()
-    rows = [_row(part, name, slept) for part in found.parts for name, slept in part.domains.items()]
-    bound = "; sleeps are an upper bound" if found.missing else ""
-    out.print(grid(out, f"{found.path}: sleep of its domains{bound}", _HEADS, rows))
-    for part in found.parts:
-        lines = [line for name, slept in part.domains.items() for line in _who(name, slept, top)]
-        title = " ".join(filter(None, (part.governor, part.workload)))
-        if lines:
-            out.print(
-                grid(out, f"{title or 'whole recording'}: CPUs that kept it awake", _WHO, lines)
-            )
-        for name, slept in part.domains.items():
-            for rule in slept.broken:
-                out.print(f"{name}: {said(rule)}")
-    for note in found.notes:
-        out.print(f"note: {note}", soft_wrap=True)
+    _print(console(), [asleep(found), *kept_awake(found, top)], notes(found), found.path)
 
 
 def _of(value: float | None, digits: int) -> str:
@@ -89,18 +129,24 @@ def _governor(found: Replayed, row: Row) -> list[str]:
             *(_of(each, 1) for each in deep), *(_of(each, 1) for each in waits)]  # fmt: skip
 
 
-def show_governors(found: Replayed) -> None:
-    """Print the table of governors."""
-    out, names = console(), list(found.rows[0].accounts)
+def governors(found: Replayed) -> Grid:
+    """Return the table of governors."""
+    names = list(found.rows[0].accounts)
     heads = ["governor", "regret %", "own %", "neighbours %", "CPUs mJ", "domains mJ",
              *(f"{name} deep %" for name in names), "p50 us", "p99 us", "max us"]  # fmt: skip
     rows = [_governor(found, row) for row in found.rows]
     if found.joint.is_exact and not (found.withheld or found.broken):
         rows.append([JOINT, *(["0.00"] * 3), *([""] * (len(heads) - 4))])
     against = "" if found.joint.is_exact else ", against a lower bound"
-    title = f"{found.source.path}: governors on all CPUs together; regret of the machine{against}"
-    out.print(grid(out, title, [(head, head != "governor") for head in heads], rows))
-    for rule in found.broken:
-        out.print(f"note: {said(rule)}", soft_wrap=True)
-    for note in found.notes:
-        out.print(f"note: {note}", soft_wrap=True)
+    title = f"governors on all CPUs together; regret of the machine{against}"
+    return Grid(title, [(head, head != "governor") for head in heads], rows)
+
+
+def governor_notes(found: Replayed) -> list[str]:
+    """Return what a reader must know: rules that figures break, then the notes."""
+    return [*map(said, found.broken), *found.notes]
+
+
+def show_governors(found: Replayed) -> None:
+    """Print the table of governors."""
+    _print(console(), [governors(found)], governor_notes(found), found.source.path)

@@ -28,6 +28,11 @@ def add_options(parser: argparse.ArgumentParser, page: str) -> None:
         help="idle states of recordings without the module: see cpuidle-lab machines, "
         "or RANGE=MACHINE,... by CPU (0-3=A.yaml,4-5=B.yaml)",
     )
+    parser.add_argument(
+        "--domains",
+        metavar="DOMAINS",
+        help="packages and clusters, too: see cpuidle-lab domains",
+    )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, no table")
     parser.add_argument("--csv", type=Path, metavar="DIR", help="write tables of CSV into DIR")
     parser.add_argument(

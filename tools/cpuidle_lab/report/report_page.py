@@ -12,6 +12,7 @@ from cpuidle_lab.report.bars import state_colours
 from cpuidle_lab.report.charts import all_charts
 from cpuidle_lab.report.model import Report, known_columns
 from cpuidle_lab.states.table import StateTable
+from cpuidle_lab.view.drawing import Chart
 from cpuidle_lab.view.html_page import (
     Part,
     best_of,
@@ -300,8 +301,13 @@ def _shown(part: Report, whole: Report) -> str:
     )
 
 
-def render(report: Report) -> str:
-    """Return the page."""
+def render(report: Report, further: Sequence[tuple[Part, Sequence[Chart]]] = ()) -> str:
+    """Return the page.
+
+    Args:
+        report: the figures.
+        further: sections with their charts, behind the tables.
+    """
     shown = report.on_page()
     charts = all_charts(shown)
     many = len(report.governors) > 1
@@ -321,12 +327,14 @@ def render(report: Report) -> str:
         summary("At a glance", caption, _summary(report)),
         pictures(charts),
         Part("tables", "Tables", _tables(shown)),
+        *(part for part, _ in further),
         Part("recording", "Recording", _recording(report)),
         meanings(definitions().values()),
     ]
     made = f"{escape(report.start)}: <code>{escape(report.command)}</code>"
     head = f'<p class="facts">{facts}; {counted}</p>\n{_badges(report)}{_shown(shown, report)}'
-    return page(COMMAND, heading, head, parts, charts, f"{made}<br>{_energy_line(report)}")
+    drawn = [*charts, *(chart for _, mine in further for chart in mine)]
+    return page(COMMAND, heading, head, parts, drawn, f"{made}<br>{_energy_line(report)}")
 
 
 assert set(_MAIN) <= set(scalars())
