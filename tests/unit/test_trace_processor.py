@@ -20,6 +20,7 @@ from perfetto.trace_processor.platform import PlatformDelegate
 from perfetto.trace_processor.protos import ProtoFactory
 
 from cpuidle_lab.cli import main
+from cpuidle_lab.domains import observed
 from cpuidle_lab.figures.frames import Frames
 from cpuidle_lab.view.perfetto import ARGUMENTS, OUTCOME
 from tests.unit import test_perfetto
@@ -168,3 +169,17 @@ def test_a_stock_recording_is_opened(ask: Ask, tmp_path: Path) -> None:
     assert problems == []
     names = Counter((row["track"], row["name"], row["dur"]) for row in slices)
     assert names == {("CPU 0 idle", f"state {n}", 60_000): 17 - (n == 2) for n in range(3)}
+
+
+def test_a_domain_has_a_track_of_its_condition(ask: Ask, recording: Path, tmp_path: Path) -> None:
+    target = tmp_path / "domains.pftrace"
+    words = ["export", "--perfetto", str(target), "--domains", "xeon", str(recording)]
+    assert main(words) == 0
+    slices, problems = ask(target, SLICES, PROBLEMS)
+    assert problems == []
+    mine = on(slices, "domain package")
+    found = observed.observe(recording, "xeon")
+    spans = [part.domains["package"] for part in found.parts]
+    assert sum(row["dur"] for row in mine) == sum(slept.span_ns for slept in spans)
+    paid = [row["dur"] for row in mine if row["name"] == "all were, long enough"]
+    assert sum(paid) == sum(slept.paid_ns for slept in spans)

@@ -15,6 +15,8 @@ EPILOG = """\
 examples:
   cpuidle-lab export --perfetto idle.pftrace trace.dat
                                 open the file with the viewer of Perfetto
+  cpuidle-lab export --perfetto idle.pftrace --domains xeon trace.dat
+                                a track for each package and cluster, too
   cpuidle-lab export --parquet trace.parquet trace.dat
                                 each command that takes a recording takes this directory
   python3 -c 'import polars; print(polars.read_parquet("trace.parquet/interval/*.parquet"))'
@@ -45,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="idle states of a recording without the module: see cpuidle-lab machines, "
         "or RANGE=MACHINE,... by CPU (0-3=A.yaml,4-5=B.yaml)",
     )
+    parser.add_argument(
+        "--domains", metavar="DOMAINS", help="packages and clusters, too: see cpuidle-lab domains"
+    )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -53,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the file or the directory, in full or not at all."""
     if args.force and args.parquet:
         raise UserError("--force goes with --perfetto; --parquet replaces its own directory", USAGE)
+    if args.domains and args.parquet:
+        raise UserError("--domains goes with --perfetto", USAGE)
     return (_parquet if args.parquet else _perfetto)(args)
 
 
@@ -71,6 +78,7 @@ def _parquet(args: argparse.Namespace) -> int:
 
 
 def _perfetto(args: argparse.Namespace) -> int:
+    from cpuidle_lab.domains import charts, observed
     from cpuidle_lab.figures import frames
     from cpuidle_lab.recording import state_tables
     from cpuidle_lab.view import perfetto as perfetto_trace
@@ -78,9 +86,13 @@ def _perfetto(args: argparse.Namespace) -> int:
     target: Path = args.perfetto
     with whole(target, unless_forced(marked(perfetto_trace.MARK), args.force)) as new:
         given = state_tables.given(args.machine) if args.machine else ()
+        tracks = (
+            charts.slices(observed.observe(args.trace, args.domains, given).parts)
+            if args.domains else {}
+        )  # fmt: skip
         recording = frames.frames_of(args.trace, given)
         with new.open("wb") as stream:
-            written = perfetto_trace.write([recording], stream)
+            written = perfetto_trace.write([recording], stream, tracks)
     found = {"file": str(target), "bytes": target.stat().st_size, **asdict(written)}
     if args.json:
         print(json.dumps(found, indent=2))

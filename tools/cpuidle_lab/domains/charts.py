@@ -59,6 +59,25 @@ def in_slices(found: Account, slices: int = SLICES) -> Array:
     return np.stack([np.diff(np.interp(cuts, edges, total)) for total in totals])
 
 
+def slices(parts: Sequence[Part]) -> dict[str, list[tuple[int, int, str]]]:
+    """Return the conditions of each domain over time: begin, end (ns) and name, by domain.
+
+    Stretches of one condition that follow each other are one.
+    """
+    names = list(CONDITIONS)
+    found: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    for part in parts:
+        for name, slept in part.domains.items():
+            kind, edges = condition(slept.account), slept.account.edges_ns
+            starts = np.flatnonzero(np.diff(kind, prepend=-1))
+            ends = np.append(starts[1:], len(kind))
+            found[f"domain {name}"] += [
+                (int(edges[begin]), int(edges[end]), names[kind[begin]])
+                for begin, end in zip(starts, ends, strict=True)
+            ]
+    return dict(found)
+
+
 def _title(part: Part) -> str:
     return " ".join(filter(None, (part.governor, part.workload))) or "whole recording"
 

@@ -4,10 +4,10 @@
 Each CPU has three tracks: its idle periods as slices named by their states, its decisions as
 instants with all inputs as arguments, and its regret as a counter. Slices have as arguments what
 became of the decision behind them. The counter is the regret since the workload or the governor
-changed: its last value is that of the report for this CPU.
+changed: its last value is that of the report for this CPU. Domains have tracks below these.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -31,6 +31,8 @@ _KINDS = 4
 
 # Above all of them. By this number a file is known to be of this program.
 _ROOT = int.from_bytes(b"cpuidle")
+# Tracks that are of no CPU, from here on.
+_FURTHER = 2**40
 MARK = TrackDescriptor(uuid=_ROOT).SerializeToString()
 
 # Inputs of a decision, and the decision; the rest is its outcome.
@@ -180,12 +182,41 @@ class Written:
     idle_periods: int = 0
 
 
-def write(parts: Iterable[Frames], target: IO[bytes]) -> Written:
+# Slices of a track: begin, end (ns) and name.
+Slices = Sequence[tuple[int, int, str]]
+
+
+def _further(tracks: Mapping[str, Slices]) -> Iterator[TracePacket]:
+    """Yield tracks of slices, each with its slices in the order of time."""
+    for number, (name, slices) in enumerate(tracks.items(), start=1):
+        packet = TracePacket()
+        packet.track_descriptor.uuid = _FURTHER + number
+        packet.track_descriptor.parent_uuid = _ROOT
+        packet.track_descriptor.name = name
+        yield packet
+        for begin, end, said in slices:
+            for ts, kind in (
+                (begin, TrackEvent.TYPE_SLICE_BEGIN),
+                (end, TrackEvent.TYPE_SLICE_END),
+            ):
+                packet = TracePacket()
+                packet.timestamp = ts
+                packet.track_event.type = kind
+                packet.track_event.track_uuid = _FURTHER + number
+                if ts == begin:
+                    packet.track_event.name = said
+                yield packet
+
+
+def write(
+    parts: Iterable[Frames], target: IO[bytes], further: Mapping[str, Slices] | None = None
+) -> Written:
     """Write a recording as a trace for Perfetto.
 
     Args:
         parts: of the recording; the events of each are in the order of time.
         target: a binary file.
+        further: tracks of slices, by name.
     """
     builder = StreamingTraceProtoBuilder(target)
     found, before = Written(), Spent()
@@ -209,4 +240,7 @@ def write(parts: Iterable[Frames], target: IO[bytes]) -> Written:
             found.events += 1
         found.decisions += frames.decisions.height
         found.idle_periods += frames.idle.height
+    for packet in _further(further or {}):
+        put(packet)
+        found.events += packet.HasField("track_event")
     return found
