@@ -607,7 +607,7 @@ def test_the_same_option_has_the_same_name_and_value_everywhere() -> None:
 # docs/design.md says why these are two commands. An option belongs to the ranking and its page, to
 # the proof, or to both.
 SHARED = {"--help", "--governors", "--json"}
-PAGE = {"--output", "--csv", "--force", "--worst", "--machine"}
+PAGE = {"--output", "--csv", "--domains", "--force", "--worst", "--machine"}
 RANKING = PAGE | {"--no-mainline", "--no-instructions"}
 PROOF = {"--check", "--same-points", "--jobs"}
 
