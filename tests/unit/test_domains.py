@@ -269,12 +269,15 @@ MARK = "stock machine cpus=0-1 tick_ns=4000000 states=POLL:0:0,C1:2:2,C6:133:600
 US = 1000
 
 
-def recording(tmp_path: Path, cpus: int = 2) -> Path:
-    """Write 10 periods of 1 ms: CPU 0 in C6, CPU 1 in C6 and every other time in C1."""
+def recording(tmp_path: Path, cpus: int = 2, gone: int = 10) -> Path:
+    """Write 10 periods of 1 ms: CPU 0 in C6, CPU 1 in C6 and every other time in C1.
+
+    From the period `gone` on CPU 1 is offline.
+    """
     events = [Event(0, 1000, "print", text=MARK)]
     for n in range(10):
         begin = (n + 1) * 2000 * US
-        for cpu in range(cpus):
+        for cpu in range(cpus if n < gone else 1):
             index = 1 if cpu and n % 2 else 2
             when = begin + cpu * 100 * US
             events.append(Event(cpu, when, "cpu_idle", {"state": index, "cpu_id": cpu}))
@@ -356,6 +359,13 @@ def test_a_recording_of_some_cpus_is_called_a_bound(
     assert main(["domains", str(path), "--domains", mine]) == 0
     out = capsys.readouterr().out
     assert "nothing of CPU 2-3, which count as asleep" in out and "an upper bound" in out
+
+
+def test_a_cpu_that_goes_offline_cuts_off_the_account_which_says_so(tmp_path: Path) -> None:
+    (note, *_) = observed.observe(recording(tmp_path, gone=6), "xeon").notes
+    assert note.startswith("the figures are of 0.011 of 0.019 s: CPU 1 was idle later, or no more")
+    (note, *_) = observed.observe(recording(tmp_path), "xeon").notes
+    assert not note.startswith("the figures")
 
 
 def test_a_tree_that_does_not_fit_is_refused(

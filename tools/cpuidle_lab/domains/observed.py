@@ -22,6 +22,9 @@ from cpuidle_lab.states import domain_files
 from cpuidle_lab.states.domains import KERNEL, Domain, grow
 from cpuidle_lab.states.table import CpuTable, StateTable
 
+# Share of a recording that a CPU may cut off at either end without a note.
+_CUT_SHARE = 0.05
+
 
 @dataclass(frozen=True)
 class Slept:
@@ -163,9 +166,30 @@ def _stays(rows: pl.DataFrame) -> Stays:
     )  # fmt: skip
 
 
+def _ends(frames: Frames) -> pl.DataFrame:
+    """Return where the first idle period of each CPU begins, and where the last one ends."""
+    return frames.idle.group_by("cpu").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+
+
+def _late(frames: Frames) -> str:
+    """Return a sentence if a CPU that is idle late, or no more, cuts off much of the recording."""
+    ends = _ends(frames).sort("cpu")
+    begin, end = int(str(ends["start_ns"].min())), int(str(ends["end_ns"].max()))
+    first, last = int(str(ends["start_ns"].max())), int(str(ends["end_ns"].min()))
+    least = (end - begin) * _CUT_SHARE
+    cut = (pl.col("start_ns") > begin + least) | (pl.col("end_ns") < end - least)
+    cpus = ends.filter(cut)["cpu"].to_list()
+    if not cpus:
+        return ""
+    return (
+        f"the figures are of {max(0, last - first) / 1e9:.3f} of {(end - begin) / 1e9:.3f} s: CPU "
+        f"{cpu_list(cpus)} was idle later, or no more, as a CPU that is offline or always busy"
+    )
+
+
 def _spans(trace: Trace, frames: Frames) -> list[tuple[str, str, int, int]]:
     """Return governor, workload, first and last ns of each phase, where all CPUs are known."""
-    ends = frames.idle.group_by("cpu").agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    ends = _ends(frames)
     first, last = int(str(ends["start_ns"].max())), int(str(ends["end_ns"].min()))
     told = [
         (phase.governor or "", phase.workload, phase.start_ns, phase.end_ns)
@@ -254,5 +278,5 @@ def observe(path: Path, spec: str, given: Sequence[CpuTable] = ()) -> Observed:
         raise UserError(f"{path}: no phase has an account of its domains, since {why}")
     missing = sorted({cpu for domain in tree for cpu in domain.cpus} - set(tables))
     found = Observed(path, tree, [_part(tree, by_cpu, span) for span in whole], missing)
-    found.notes = _notes(trace, found, len(spans) - len(whole))
+    found.notes = [*filter(None, [_late(frames)]), *_notes(trace, found, len(spans) - len(whole))]
     return found
