@@ -63,7 +63,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with the demo's recording and two dumps."""
-    folder = tmp_path_factory.mktemp("work")
+    # A recording is called by its folder, too, which is work in the root.
+    folder = tmp_path_factory.mktemp("work", numbered=False)
     if not DEMO.is_file():
         subprocess.run([TOP / "cpuidle-lab", "demo"], check=True)
     shutil.copy(DEMO, folder)
