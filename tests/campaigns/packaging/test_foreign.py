@@ -13,8 +13,8 @@ from tests.unit.test_packaging import PLACES
 pytestmark = [pytest.mark.full, pytest.mark.lab]
 
 PACKAGES = (
-    "gcc", "libc6-dev", "make", "python3", "rpm", "rpmlint", "makepkg", "fakeroot", "file",
-    "libarchive-tools", "zstd",
+    "gcc", "libc6-dev", "make", "python3", "rpm", "rpmlint", "makepkg", "pacman-package-manager",
+    "fakeroot", "file", "libarchive-tools", "zstd",
 )  # fmt: skip
 FOUND = roots.TOP / "build" / "foreign"
 
