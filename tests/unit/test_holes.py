@@ -66,6 +66,10 @@ WORDINGS = {
     "CPU:1 [EVENTS DROPPED]": (0, 1, False),
     "  CPU:1 [EVENTS DROPPED]": (0, 1, False),
     "> CPU:1 [LOST 1740 EVENTS]": (1740, 0, False),
+    # A buffer of its own, or one of several files, in trace-cmd report; the kernel's log.
+    "   idle:  CPU:1 [1740 EVENTS DROPPED]": (1740, 0, False),
+    "   idle:  CPU:1 [EVENTS DROPPED]": (0, 1, False),
+    "[   12.345678] CPU:1 [LOST 1740 EVENTS]": (1740, 0, False),
     "CPU:1 [LOST 1740\nEVENTS]": (1740, 0, False),
     "CPU:1 [1740 EVENTS": (0, 1, False),
     "CPU:1 [LOST 40 EVENTS]\nCPU:1 [LOST 2 EVENTS]": (42, 0, False),
@@ -106,7 +110,8 @@ def test_every_command_names_a_loss(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 NO_LOSS = (
     "", "CPU:1 [LOST 0 EVENTS]", "##### CPU 1 buffer started ####", "CPU 1 is empty",
-    "Processed 9 events and lost 0 chunks!", "dropped events: 0",
+    "Processed 9 events and lost 0 chunks!", "dropped events: 0", "commit overrun: 0",
+    "  a-1  [001] d..1. 0.200000: sched_wakeup: comm=CPU:1 [LOST 3 EVENTS]",
     "# entries-in-buffer/entries-written: 7/7   #P:2",
     "  a-1  [001] d..1. 0.200000: do_idle <-cpu_startup_entry",
     "  a-1  [001] d..1. 0.200000: lost_events: LOST 3 events",
@@ -132,9 +137,11 @@ def test_events_that_were_overwritten_are_counted(tmp_path: Path) -> None:
     ("said", "remedy"),
     [
         ("Processed 9 events and lost 2 chunks!", "--show-lost-events"),
+        ("Processed 9 samples and lost 7.25%!", "--show-lost-events"),
         ("dropped events: 17", "overwrite"),
+        ("commit overrun: 3", "overwrite"),
     ],
-    ids=["perf", "trace-cmd"],
+    ids=["perf", "perf samples", "trace-cmd", "nested"],
 )
 def test_a_loss_without_a_place_is_refused(tmp_path: Path, said: str, remedy: str) -> None:
     path = written(tmp_path / "x", lines() + said + "\n")

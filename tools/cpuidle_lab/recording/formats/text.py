@@ -43,16 +43,16 @@ _SWITCH = re.compile(r":(\d{1,9}) \[\d+\] \S+ ==> .*:(\d{1,9}) \[")
 _LOSSES = tuple(
     re.compile(pattern)
     for pattern in (
-        # The kernel's trace and trace_pipe.
-        r"^\s*CPU:(?P<cpu>\d{1,4}) \[LOST (?P<events>\d{1,18}) EVENTS\]",
-        # trace-cmd report.
-        r"^\s*CPU:(?P<cpu>\d{1,4}) \[(?P<events>\d{1,18}) EVENTS DROPPED\]",
+        # The kernel's trace and trace_pipe; its log puts a time before it.
+        r"\bCPU:(?P<cpu>\d{1,4}) \[LOST (?P<events>\d{1,18}) EVENTS\]",
+        # trace-cmd report, which puts the name of a buffer or file before it where it has several.
+        r"\bCPU:(?P<cpu>\d{1,4}) \[(?P<events>\d{1,18}) EVENTS DROPPED\]",
         # perf script --show-lost-events.
         r"(?:\[(?P<cpu>\d{1,4})\].*)?\bPERF_RECORD_LOST\w*:? .*?lost (?P<events>\d{1,18})",
         # perf trace and bpftrace.
         r"^\s*(?:LOST|Lost) (?P<events>\d{1,18}) events\b",
         # The first two without a number, or cut off by a program for mail.
-        r"^\s*\[?CPU:(?P<cpu>\d{1,4})\b.*\b(?:LOST|DROPPED|EVENTS)\b",
+        r"\bCPU:(?P<cpu>\d{1,4})\b.*\b(?:LOST|DROPPED|EVENTS)\b",
     )
 )
 _LOSS_BEGINS = re.compile(r"^\s*\[?CPU:\d")
@@ -61,10 +61,13 @@ _OVERWRITTEN = re.compile(r"^#\s+entries-in-buffer/entries-written:\s+(\d{1,18})
 # That events are missing, and not where.
 _UNPLACED = (
     (
-        re.compile(r"Processed \d+ events and lost [1-9]\d* chunks"),
+        re.compile(r"Processed \d+ (?:events and lost [1-9]\d* chunks|samples and lost \d)"),
         "print it with perf script --show-lost-events",
     ),
-    (re.compile(r"^dropped events: [1-9]"), "record it again, with the option overwrite of ftrace"),
+    (
+        re.compile(r"^(?:dropped events|commit overrun): [1-9]"),
+        "record it again, with the option overwrite of ftrace and a larger buffer",
+    ),
 )
 # Of events of a CPU that goes offline or comes back: where its number is.
 _OFFLINE = {
