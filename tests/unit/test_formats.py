@@ -104,6 +104,38 @@ def test_a_packed_recording_that_is_cut_off_is_refused(tmp_path: Path, form: str
         pass
 
 
+# Contents that have the beginning of a form, and are not of it.
+@pytest.mark.parametrize(
+    ("form", "data"),
+    [
+        ("bzip2", bz2.compress(b"x" * 1000)[:12] + bytes(40)),
+        ("JSON", b'{"systemTraceEvents": ' + b"[" * 200_000),
+        ("zlib", b"TRACE:\nx\x9c" + bytes(40)),
+    ],
+    ids=["bzip2", "JSON", "zlib"],
+)
+def test_a_packed_recording_that_is_damaged_is_refused(
+    tmp_path: Path, form: str, data: bytes
+) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(data)
+    expected = f"^{path}: its {form} data are damaged, or end too early$"
+    with pytest.raises(UserError, match=expected), columns.opened(path):
+        pass
+
+
+# To a standard output atrace writes another line before it.
+@pytest.mark.parametrize("pack", [bytes, zlib.compress], ids=["plain", "zlib"])
+@pytest.mark.parametrize("head", [b"", b"capturing trace... done\n"])
+def test_what_atrace_writes_is_read(
+    tmp_path: Path, head: bytes, pack: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(head + b"TRACE:\n" + pack(idle_text()))
+    with columns.opened(path) as recording:
+        assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 400
+
+
 def test_a_recording_that_is_packed_twice_is_named_as_given(tmp_path: Path) -> None:
     path = tmp_path / "given"
     path.write_bytes(gzip.compress(lzma.compress(b"cpus=1\n# tracer: nop\n")))
@@ -185,6 +217,15 @@ def test_a_perfetto_trace_is_read(tmp_path: Path, kind: str) -> None:
     with columns.opened(path) as recording:
         assert recording.table("interval")["length_ns"].to_list() == [1000, 6000]
         assert recording.cpus == [3]
+
+
+def test_a_perfetto_trace_may_begin_as_json_does(tmp_path: Path) -> None:
+    path = tmp_path / "trace.pftrace"
+    first = field(perfetto.PACKET, field(1000, b"x" * 120))
+    assert first.startswith(b"\n{")
+    path.write_bytes(first + packed())
+    with columns.opened(path) as recording:
+        assert recording.table("interval")["length_ns"].to_list() == [1000, 6000]
 
 
 def test_the_numbers_of_perfettos_fields_are_those_of_its_package() -> None:

@@ -19,8 +19,9 @@ from cpuidle_lab.base.errors import UserError
 _PIECE = 1 << 20
 # A page of JSON is read whole.
 _JSON_MAX = 256 << 20
-# Beginning of what `atrace -z` writes, before the data of zlib.
-_ATRACE = b"TRACE:\n"
+# Lines that `atrace -z` writes before the data of zlib, the first one to a standard output alone.
+_ATRACE = (b"TRACE:\n", b"capturing trace... done\nTRACE:\n")
+_ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 
 
 def _gzip(path: Path) -> Iterator[bytes]:
@@ -41,8 +42,8 @@ def _bzip2(path: Path) -> Iterator[bytes]:
 def _zlib(path: Path) -> Iterator[bytes]:
     engine = zlib.decompressobj()
     with path.open("rb") as stream:
-        if stream.read(len(_ATRACE)) != _ATRACE:
-            stream.seek(0)
+        head = stream.read(64)
+        stream.seek(next((len(lines) for lines in _ATRACE if head.startswith(lines)), 0))
         for piece in iter(lambda: stream.read(_PIECE), b""):
             while piece and not engine.eof:
                 yield engine.decompress(piece, _PIECE)
@@ -94,9 +95,9 @@ FORMS: tuple[tuple[str, tuple[bytes, ...], Callable[[Path], Iterator[bytes]]], .
     ("xz", (b"\xfd7zXZ\0",), _xz),
     ("zstd", (b"\x28\xb5\x2f\xfd",), _zstd),
     ("bzip2", (b"BZh",), _bzip2),
-    ("zlib", (_ATRACE, b"\x78\x01", b"\x78\x9c", b"\x78\xda"), _zlib),
+    ("zlib", tuple(lines + data for lines in (b"", *_ATRACE) for data in _ZLIB), _zlib),
     ("UTF-16", (b"\xff\xfe", b"\xfe\xff"), _utf16),
-    ("JSON", (b"{", b"\n{", b" {"), _json),
+    ("JSON", (b"{", b" {", b'\n{"', b"\n{\n "), _json),
 )
 
 
@@ -120,5 +121,8 @@ def unpack(path: Path, target: Path) -> None:
         try:
             for piece in contents(path):
                 output.write(piece)
-        except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, ValueError) as error:
+        except (EOFError, lzma.LZMAError, zlib.error, ValueError, RecursionError, OSError) as error:
+            # Those of gzip and bzip2 are errors of the system, without a number.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise UserError(f"{path}: its {form} data are damaged, or end too early") from error
