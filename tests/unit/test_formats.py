@@ -167,6 +167,15 @@ def test_the_latency_format_is_refused(tmp_path: Path, time: str) -> None:
         pass
 
 
+@pytest.mark.parametrize("event", ["cpu_idle:", "power:cpu_idle:"])
+def test_a_clock_of_whole_numbers_is_refused(tmp_path: Path, event: str) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text(f" <idle>-0   [000] d..1. 706720061234: {event} state=1 cpu_id=0\n" * 2)
+    expected = "times of a clock that does not count ns.* trace-cmd record -C mono"
+    with pytest.raises(UserError, match=expected), columns.opened(path):
+        pass
+
+
 def test_the_page_lists_each_form() -> None:
     page = (Path(__file__).parents[2] / "docs/formats.md").read_text()
     rows = page.partition("| form | verdict |")[2].partition("\n\n")[0].splitlines()[2:]

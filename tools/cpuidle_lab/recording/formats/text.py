@@ -31,6 +31,8 @@ _LINE = re.compile(
 )
 # The CPU without brackets, before the flags: not told from other numbers where lines are broken.
 _LATENCY = re.compile(r"-\d{1,9}\s+\d{1,4}[.dDbBX][.a-zA-Z]\S{2,5}\s.*: cpu_idle: ")
+# A time without a fraction, of the clocks counter, x86-tsc and others.
+_UNITLESS = re.compile(r"\[\d{1,4}\]\s+(?:\S{2,10}\s+)?\d{1,20}:\s+(?:power:)?cpu_idle:")
 # Beginning of an event's line, and places where it may have been broken before its name.
 _HEAD = re.compile(r"^(?:[^\[]*[-\s])?\d{1,9}\s+(?:\([-\s\d]{4,8}\)\s+)?\[(\d{1,4})\](?=\s|$)")
 _CUT = re.compile(r"^[^\[]*\[(\d{1,4})\](?:\s+[^\s:]{3,10})?(?:\s+\d{1,12}\.\d{6,9}:)?\s*$")
@@ -96,7 +98,7 @@ def is_text(head: bytes) -> bool:
         return False
     lines = head.decode(errors="replace").splitlines()
     return any(
-        found or line.startswith(_PAGE_BEGINS) or _LATENCY.search(line)
+        found or line.startswith(_PAGE_BEGINS) or _LATENCY.search(line) or _UNITLESS.search(line)
         for line, found in _whole(lines)
     )
 
@@ -216,6 +218,11 @@ def _note_loss(path: Path, line: str, holes: Holes) -> None:
             f"{path}: is in the latency format; print it by trace-cmd report without -l, or by the "
             "kernel without the option latency-format"
         )
+    if _UNITLESS.search(line):
+        raise UserError(
+            f"{path}: has times of a clock that does not count ns; record with "
+            "trace-cmd record -C mono"
+        )
     for pattern, remedy in _UNPLACED:
         if pattern.search(line):
             raise UserError(f"{path}: says that events were lost, and not where; {remedy}")
@@ -233,7 +240,8 @@ def events(path: Path) -> Iterator[Event]:
     """Yield the events of a file of text, line by line.
 
     Raises:
-        UserError: it says that events were lost, and not where, or is in the latency format.
+        UserError: it says that events were lost, and not where; it is in the latency format, or of
+            a clock that does not count ns.
     """
     holes = Holes()
     lines = (data.decode(errors="replace").rstrip().removesuffix("\\n\\") for data in _lines(path))
