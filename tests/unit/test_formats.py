@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import random
+import re
 import subprocess
 import tracemalloc
 import zlib
@@ -304,6 +305,29 @@ def test_time_that_runs_backwards_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="time runs backwards") as refused, as_trace(path):
         pass
     assert refused.value.message.startswith(f"{path}: ")
+
+
+# The times of one event among 400: far too late, too early, beyond 64 bits.
+@pytest.mark.parametrize("at", [0, 1, 200, 201])
+@pytest.mark.parametrize("time", ["99999.000000", "0.000001", "12.000001", "999999999999.000000"])
+def test_one_impossible_time_is_a_hole(tmp_path: Path, at: int, time: str) -> None:
+    path = tmp_path / "x"
+    given = idle_text().decode().splitlines(keepends=True)
+    given[1 + at] = re.sub(r"[\d.]+(?=: cpu_idle)", time, given[1 + at])
+    path.write_text("".join(given))
+    with columns.opened(path) as recording:
+        lengths = recording.table("interval")["length_ns"].to_list()
+    in_order = time == "0.000001" and at == 0
+    assert lengths[in_order:] == [500 * MS] * (len(lengths) - in_order)
+    assert len(lengths) >= 397
+    assert in_order or tr.load(path).integrity.lost_unknown == 1
+
+
+def test_many_impossible_times_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(idle_text() + idle_text())
+    with pytest.raises(UserError, match=f"^{path}: .* time runs backwards"), as_trace(path):
+        pass
 
 
 def test_a_text_without_idle_events_is_refused(tmp_path: Path) -> None:

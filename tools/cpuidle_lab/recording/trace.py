@@ -169,7 +169,10 @@ def losses(integrity: Integrity) -> list[str]:
     """Return one sentence for each thing that is missing from a trace."""
     found = (
         (integrity.lost_known, "{:,} events were dropped while recording, as the kernel counted"),
-        (integrity.lost_unknown, "in {:,} places the kernel dropped an unknown number of events"),
+        (
+            integrity.lost_unknown,
+            "in {:,} places an unknown number of events was dropped, or is damaged",
+        ),
         (
             integrity.decisions_missing,
             f"{{:,}} decisions are missing in {integrity.gaps:,} gaps of the sequence numbers: "

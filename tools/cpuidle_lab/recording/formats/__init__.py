@@ -13,6 +13,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import TRACE, scratch
 from cpuidle_lab.recording.formats import packed, perfetto, text
+from cpuidle_lab.recording.formats.holes import in_order
 from cpuidle_lab.recording.formats.writer import Writer
 
 # Enough of a file to know what it is.
@@ -103,7 +104,7 @@ def _made(path: Path, folder: Path) -> Path:
     reader = _reader_of(_head_of(path))
     target = folder / "trace.dat"
     with Writer(target) as writer:
-        for event in reader(path):
+        for event in in_order(path, reader(path)):
             try:
                 writer.add(event)
             except UserError as error:

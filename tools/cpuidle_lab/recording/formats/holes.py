@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Events missing between those of a CPU, as a format says it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
-from cpuidle_lab.recording.formats.writer import OFFLINE, UNCOUNTED, Event
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.recording.formats.writer import OFFLINE, TIME_MAX, UNCOUNTED, Event
+
+# Of so many events one may have a time that cannot be.
+_EVENTS_A_FAULT = 100
 
 
 def _add(one: int, other: int) -> int:
@@ -50,3 +55,41 @@ class Holes:
             self._off.discard(event.cpu)
             yield Event(event.cpu, event.ts, OFFLINE, {"cpu": event.cpu})
         yield replace(event, lost=lost) if lost else event
+
+
+def in_order(path: Path, events: Iterable[Event]) -> Iterator[Event]:
+    """Yield events whose time can be; a hole stands for one whose time cannot.
+
+    Where an event is before that ahead of it on its CPU, one of them is wrong: both are left out.
+
+    Args:
+        path: the recording, for messages.
+        events: those of each CPU in the order of time, but for damaged ones.
+
+    Raises:
+        UserError: there are many such events.
+    """
+    held: dict[int, Event] = {}
+    last: dict[int, int] = {}
+    missing: set[int] = set()
+    faults = count = 0
+    for event in events:
+        cpu, count = event.cpu, count + 1
+        before = held.get(cpu)
+        can_be = last.get(cpu, 0) <= event.ts < TIME_MAX
+        if can_be and (before is None or before.ts <= event.ts):
+            if before:
+                last[cpu] = before.ts
+                yield before
+            held[cpu] = replace(event, lost=UNCOUNTED) if cpu in missing else event
+            missing.discard(cpu)
+            continue
+        if not faults:
+            first = f"time runs backwards, or cannot be, on CPU {cpu} at {event.ts} ns"
+        faults += 1
+        missing.add(cpu)
+        if can_be:
+            del held[cpu]
+    if faults * _EVENTS_A_FAULT > count:
+        raise UserError(f"{path}: is damaged: {first}")
+    yield from held.values()

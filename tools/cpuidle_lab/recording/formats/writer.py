@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 PAGE = 4096
 _PAGE_HEADER = 16
 _CPUS_MAX = 4096
-_TIME_MAX = 1 << 62
+TIME_MAX = 1 << 62
 _DELTA_MAX = 1 << 27
 _TEXT_MAX = 2000
 
@@ -244,7 +244,7 @@ class Writer:
         """
         if not 0 <= event.cpu < _CPUS_MAX:
             raise UserError(f"the recording names the impossible CPU {event.cpu}")
-        if not 0 <= event.ts < _TIME_MAX:
+        if not 0 <= event.ts < TIME_MAX:
             raise UserError(f"the recording has an event at the impossible time {event.ts} ns")
         if event.cpu not in self._pages:
             self._pages[event.cpu] = _Pages()
