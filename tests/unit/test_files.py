@@ -132,6 +132,18 @@ def test_a_refused_file_keeps_the_others_from_being_written(tmp_path: Path) -> N
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("kind", ["file", "dangling"])
+def test_a_folder_of_outputs_is_no_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    if kind == "file":
+        path.write_text("mine")
+    else:
+        path.symlink_to("nothing")
+    with pytest.raises(UserError, match="is not a directory; choose") as found:
+        files.write_all(path, {"a": (MARK, ours)})
+    assert found.value.exit_code == USAGE
+
+
 def test_columns_with_something_else_are_not_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "columns"
     (folder / "interval").mkdir(parents=True)

@@ -211,11 +211,18 @@ def write_all(folder: Path, texts: Mapping[str, tuple[str, Foreign]]) -> None:
         UserError: see whole(); none is written where one is refused.
         OSError: one cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     for name, (_, foreign) in texts.items():
         check(folder / name, foreign)
     for name, (text, foreign) in texts.items():
         write_whole(folder / name, text, foreign)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"{folder} is not a directory; choose another name", USAGE) from None
 
 
 @contextmanager
@@ -225,11 +232,9 @@ def claimed(folder: Path) -> Iterator[None]:
     Raises:
         UserError: another one does, or the place is a file.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is not a directory; choose another name", USAGE)
     if found := _first_input([folder, *folder.absolute().parents]):
         raise UserError(f"{folder} lies in the input {found}; choose another name", USAGE)
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     with scratch(folder, ALL):
         yield
 
