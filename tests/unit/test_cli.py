@@ -115,10 +115,16 @@ def test_bad_lab_arguments(
     assert len(said.splitlines()) == 1
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon"])
-def test_a_duration_is_above_0(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e300", "soon"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [("lab", "duration"), ("lab", "time-limit"), ("capture", "duration"), ("evacuate", "duration")],
+)
+def test_a_duration_is_above_0(
+    text: str, command: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as end:
-        main(["lab", "--duration", text])
+        main([command, f"--{option}", text])
     assert end.value.code == USAGE
     assert f"'{text}' is no number of seconds above 0" in capsys.readouterr().err
 

@@ -87,6 +87,8 @@ def test_lists_that_are_none(text: str) -> None:
         ["--max-capacity", "101"],
         ["--cpu-list", "3-1"],
         ["--cpu-list", "1", "--duration", "0"],
+        ["--cpu-list", "1", "--duration", "nan"],
+        ["--cpu-list", "1", "--duration", "1e300"],
         ["--cpu-list", "1", "--duration", "1", "--", "true"],
         ["--cpu-list", "1", "--method", "hotplug"],
     ],

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Values of options: tunables as GOVERNOR.TUNABLE=VALUE, directories that are there."""
+"""Values of options: tunables as GOVERNOR.TUNABLE=VALUE, seconds, directories that are there."""
 
 import argparse
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+_LONGEST_S = 1e6
 _FORM = re.compile(r"(\w+)\.(\w+)=([^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?)")
 
 
@@ -48,6 +49,21 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="GOV.TUNABLE=VALUE",
         help="set a tunable meanwhile (may be repeated)",
     )
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds, as a whole number if it is one.
+
+    Raises:
+        ArgumentTypeError: it is not above 0, or is more than a million.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0 (to a million)")
+    return int(value) if value.is_integer() else value
 
 
 def directory(text: str) -> Path:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.base.settings import add_settings
+from cpuidle_lab.base.settings import add_settings, seconds
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.host import capture_script, idle_states
@@ -36,18 +36,6 @@ exit codes: the workload's own; without a workload 0; 1 nothing could be recorde
 short leaves no file; without --duration and COMMAND, Ctrl-C is its regular end.
 """
 
-_LONGEST_WAIT_S = 1e6
-
-
-def _parse_duration(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _LONGEST_WAIT_S:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds from 0 to a million")
-    return seconds
-
 
 def _parse_events(text: str) -> tuple[str, ...]:
     events = tuple(word.strip() for word in text.split(","))
@@ -63,9 +51,7 @@ def packages(_args: argparse.Namespace) -> tuple[str, ...]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
-    parser.add_argument(
-        "--duration", type=_parse_duration, metavar="S", help="record for S seconds"
-    )
+    parser.add_argument("--duration", type=seconds, metavar="S", help="record for S seconds")
     parser.add_argument("--governor", metavar="NAME", help="switch to this governor meanwhile")
     add_settings(parser)
     parser.add_argument(

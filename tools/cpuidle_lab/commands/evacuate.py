@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.settings import seconds
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter, end_process
 from cpuidle_lab.host import evacuation
 from cpuidle_lab.host.machine import Machine
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cpu-list", default="", metavar="LIST", help="evacuate these CPUs: 4-7,9")
     add("--method", choices=evacuation.METHODS, default=evacuation.MODULE_METHOD,
         help="default: %(default)s")  # fmt: skip
-    add("--duration", type=float, metavar="S", help="without a command: for so many seconds")
+    add("--duration", type=seconds, metavar="S", help="without a command: for so many seconds")
     add("--dry-run", action="store_true", help="print the CPUs that would go, change nothing")
     add("--json", action="store_true", help="print the result as JSON")
     add("command", nargs="*", metavar="COMMAND", help="run this meanwhile")
@@ -65,8 +66,8 @@ def wish_of(args: argparse.Namespace) -> evacuation.Wish:
         raise UserError("--max-capacity is a percentage from 1 to 100", USAGE)
     if args.max_capacity == 100 and not cpus:
         raise UserError("give --max-capacity or --cpu-list", USAGE)
-    if args.duration is not None and (args.duration <= 0 or args.command):
-        raise UserError("--duration is a time above 0, and stands in place of COMMAND", USAGE)
+    if args.duration is not None and args.command:
+        raise UserError("--duration stands in place of COMMAND", USAGE)
     return evacuation.Wish(args.max_capacity, cpus)
 
 

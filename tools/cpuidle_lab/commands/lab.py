@@ -3,7 +3,6 @@
 
 import argparse
 import json
-import math
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.base.settings import add_settings
+from cpuidle_lab.base.settings import add_settings, seconds
 from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
@@ -52,17 +51,6 @@ exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
 """
 
 
-def _seconds(text: str) -> float:
-    """Return a number of seconds, as a whole number if it is one."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.inf
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0")
-    return int(value) if value.is_integer() else value
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
@@ -85,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
     add("--script", type=Path, metavar="FILE", help="run this shell script instead")
-    add("--duration", type=_seconds, default=2, metavar="S",
+    add("--duration", type=seconds, default=2, metavar="S",
         help="seconds of a workload (default: 2)")  # fmt: skip
     add("-o", "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR",
         help="default: build/lab")  # fmt: skip
@@ -100,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record these events or event systems, too")  # fmt: skip
     add("--no-trace", action="store_false", dest="trace", help="do not record the events")
     add("--real-time", action="store_true", help="no virtual time; runs differ")
-    add("--time-limit", type=float, default=600, metavar="S", help="of your time (default: 600)")
+    add("--time-limit", type=seconds, default=600, metavar="S", help="of your time (default: 600)")
     add("--json", action="store_true", help="print the results as JSON")
     add("command", nargs="*", metavar="COMMAND", help="run this program of the guest instead")
 
@@ -123,9 +111,8 @@ def check(args: argparse.Namespace) -> None:
     """
     if sum(map(bool, (args.command, args.workload, args.script))) > 1:
         raise UserError("give one of --workload, --script and COMMAND", USAGE)
-    for name in ("cpus", "time_limit"):
-        if getattr(args, name) <= 0:
-            raise UserError(f"--{name.replace('_', '-')} must be above 0", USAGE)
+    if args.cpus <= 0:
+        raise UserError("--cpus must be above 0", USAGE)
     if args.seed < 0:
         raise UserError("--seed must not be negative", USAGE)
     tuned = [each.governor for each in args.settings]
