@@ -95,6 +95,7 @@ def test_errors_are_one_sentence_and_a_code(
         (["--workload", "idle", "--", "true"], "give one of"),
         (["--kernel", "6.1", "--cpus", "2"], "starts only one CPU in virtual time"),
         (["--script", "/no/such/file"], "No such file"),
+        (["--script", "/bin/sh"], "file that is no text in UTF-8"),
     ],
 )
 def test_bad_lab_arguments(

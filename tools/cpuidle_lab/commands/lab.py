@@ -140,7 +140,10 @@ def programs(args: argparse.Namespace) -> dict[str, bytes]:
 def lab_run(args: argparse.Namespace) -> LabRun:
     """Return the boot that the arguments ask for."""
     if args.script:
-        script = args.script.read_text()
+        try:
+            script = args.script.read_text("utf-8")
+        except UnicodeDecodeError:
+            raise UserError(f"{args.script}: is a file that is no text in UTF-8") from None
     else:
         events = (
             [OUR_EVENTS, *(one for each in args.events for one in each.split(","))]
