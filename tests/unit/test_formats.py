@@ -137,6 +137,16 @@ def test_what_atrace_writes_is_read(
         assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 400
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("form", ["text", "JSON"])
+def test_an_encoding_of_text_is_read(tmp_path: Path, form: str, encoding: str) -> None:
+    path = tmp_path / "given"
+    data = idle_text() if form == "text" else PACKERS["JSON"](idle_text())
+    path.write_bytes(data.decode().encode(encoding))
+    with columns.opened(path) as recording:
+        assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 400
+
+
 def test_a_recording_that_is_packed_twice_is_named_as_given(tmp_path: Path) -> None:
     path = tmp_path / "given"
     path.write_bytes(gzip.compress(lzma.compress(b"cpus=1\n# tracer: nop\n")))

@@ -22,6 +22,9 @@ _JSON_MAX = 256 << 20
 # Lines that `atrace -z` writes before the data of zlib, the first one to a standard output alone.
 _ATRACE = (b"TRACE:\n", b"capturing trace... done\nTRACE:\n")
 _ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
+_BOM = (b"\xff\xfe", b"\xfe\xff")
+# Beginnings of text, as UTF-16 without a mark has them.
+_UNMARKED = tuple(one.encode(f"utf-16-{end}") for one in "#< csv{" for end in ("le", "be"))
 
 
 def _gzip(path: Path) -> Iterator[bytes]:
@@ -71,7 +74,10 @@ def _zstd(path: Path) -> Iterator[bytes]:
 
 
 def _utf16(path: Path) -> Iterator[bytes]:
-    with path.open(encoding="utf-16") as stream:
+    with path.open("rb") as stream:
+        head = stream.read(2)
+    unmarked = "utf-16-le" if head.endswith(b"\0") else "utf-16-be"
+    with path.open(encoding="utf-16" if head in _BOM else unmarked) as stream:
         for piece in iter(lambda: stream.read(_PIECE), ""):
             yield piece.encode()
 
@@ -96,8 +102,8 @@ FORMS: tuple[tuple[str, tuple[bytes, ...], Callable[[Path], Iterator[bytes]]], .
     ("zstd", (b"\x28\xb5\x2f\xfd",), _zstd),
     ("bzip2", (b"BZh",), _bzip2),
     ("zlib", tuple(lines + data for lines in (b"", *_ATRACE) for data in _ZLIB), _zlib),
-    ("UTF-16", (b"\xff\xfe", b"\xfe\xff"), _utf16),
-    ("JSON", (b"{", b" {", b'\n{"', b"\n{\n "), _json),
+    ("UTF-16", (*_BOM, *_UNMARKED), _utf16),
+    ("JSON", (b"{", b"\xef\xbb\xbf{", b" {", b'\n{"', b"\n{\n "), _json),
 )
 
 
