@@ -19,7 +19,8 @@ rpmbuild -bb --nodeps --define '_topdir /tmp/rpm' --define '_unitdir /usr/lib/sy
 	--define 'systemd_post() :' --define 'systemd_preun() :' \
 	"/tmp/$name/packaging/fedora/cpuidle-lab.spec"
 cp /tmp/rpm/RPMS/*/*.rpm $made
-rpmlint "/tmp/$name/packaging/fedora/cpuidle-lab.spec" $made/*.rpm >$made/rpmlint.txt 2>&1 || true
+rpmlint -c "/tmp/$name/packaging/fedora/rpmlint.toml" \
+	"/tmp/$name/packaging/fedora/cpuidle-lab.spec" $made/*.rpm >$made/rpmlint.txt 2>&1 || true
 for each in $made/*.rpm; do
 	rpm -qlp "$each" 2>/dev/null | sed 's/^/rpm: /'
 done
