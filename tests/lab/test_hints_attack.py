@@ -527,7 +527,7 @@ def test_root_does_not_wait_for_strangers(said: dict[str, str]) -> None:
 BEGINS_US = (1000, 2300, 4700)
 
 
-def waitings(tmp_path: Path, script: str, boots: int, **options: object) -> list[dict[str, Any]]:
+def waitings(tmp_path: Path, script: str, boots: int, **options: Any) -> list[dict[str, Any]]:
     """Return waiting() of several boots."""
     return [
         waiting(guest(tmp_path / str(us), f"governor gate\nusleep {us}\n{script}", **options))
