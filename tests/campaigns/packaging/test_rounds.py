@@ -42,7 +42,8 @@ def installed(said: dict[str, list[str]], moment: str) -> dict[str, set[str]]:
 
 def both(version: str, *kernels: str) -> dict[str, set[str]]:
     """Return what `installed` must say: both modules, of one version, for each of some kernels."""
-    return {kernel: {"cpuidle_emul", f"cpuidle_lab {version}"} for kernel in kernels}
+    names = ("cpuidle_emul", "cpuidle_lab")
+    return {kernel: {f"{name} {version}" for name in names} for kernel in kernels}
 
 
 def left_behind(control: Path, after: Path) -> set[str]:
