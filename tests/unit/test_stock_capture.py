@@ -14,10 +14,10 @@ import pytest
 from cpuidle_lab.base import files
 from cpuidle_lab.cli import main
 from cpuidle_lab.host import capture, idle_states, unfinished
-from cpuidle_lab.host.capture import OUR_EVENTS
 from cpuidle_lab.host.machine import TRACEFS
 from cpuidle_lab.host.machine import Machine as Host
 from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
+from cpuidle_lab.host.recorder import OUR_EVENTS
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import start, wait_for

@@ -15,8 +15,9 @@ from cpuidle_lab.base.settings import add_settings, seconds
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.host import capture_script, idle_states
-from cpuidle_lab.host.capture import OUR_EVENTS, Capture, Plan, record
+from cpuidle_lab.host.capture import Capture, Plan, record
 from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.recorder import OUR_EVENTS
 
 NAME = "capture"
 HELP = "record a session on this machine, then restore its governor and tunables"
