@@ -247,6 +247,105 @@ def test_a_governor_that_is_switched_meanwhile_is_said(
     assert "switched meanwhile; a report shows wteo only" in capsys.readouterr().err
 
 
+# Sessions in several files.
+
+
+def numbers(stem: str) -> list[int]:
+    """Return the numbers of the files of a session, which are all that is there of it."""
+    return [int(name.removeprefix(f"{stem}-").removesuffix(".dat")) for name in names()]
+
+
+def until(root: Path, name: str) -> list[str]:
+    """Return a workload that notes its start, and lasts until a file is there."""
+    return ["sh", "-c", f"echo >>{root}/starts; until [ -e {name} ]; do sleep 0.02; done"]
+
+
+def test_a_session_in_files_is_one_session(root: Path) -> None:
+    before = contents(root)
+    options = ["--rotate", "0.05", "-o", "a.dat", "--json"]
+    process = start("capture", *WTEO, *options, "--", *until(root, "a-0003.dat"))
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0
+    found = numbers("a")
+    assert found == list(range(1, len(found) + 1)) and len(found) >= 4
+    assert json.loads(out)["files"] == names()
+    assert json.loads(out)["gap_s"] > 0 and "between the files" in err
+    assert (root / "starts").read_text() == "\n"
+    (root / "starts").unlink()
+    one = "begin: wteo 500\nend: wteo 500\n"
+    assert (root / "notes").read_text() == one * len(found)
+    assert contents(root) == before
+
+
+def test_each_file_of_a_session_has_its_own_marks(root: Path) -> None:
+    log = Log(root)
+    command = ("sh", "-c", "until [ -e a-0002.dat ]; do sleep 0.02; done")
+    result = capture.record(
+        Machine(log), plan(output=Path("a.dat"), command=command, rotate_s=0.05)
+    )
+    mark = ["phase governor=wteo workload=sh", "phase end"]
+    assert log.marks == mark * len(result.files)
+    assert log.writes.count("wteo/reset=1") == 1
+
+
+def test_the_last_files_alone_are_kept(root: Path) -> None:
+    options = ["--rotate", "0.05", "--last", "0.1", "-o", "a.dat"]
+    assert main(["capture", *options, "--", *until(root, "a-0004.dat")]) == 0
+    first, second, third = numbers("a")
+    assert (second, third) == (first + 1, first + 2)
+    assert first >= 3
+
+
+def test_a_part_of_the_last_time_is_a_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Plan] = []
+
+    def note(_: Machine, made: Plan, __: object) -> None:
+        plans.append(made)
+        raise UserError("enough")
+
+    monkeypatch.setattr("cpuidle_lab.commands.capture.record", note)
+    main(["capture", "--last", "10m"])
+    assert (plans[0].last_s, plans[0].rotate_s, plans[0].kept) == (600, 150, 4)
+    main(["capture", "--last", "1.5h", "--rotate", "7m"])
+    assert (plans[1].last_s, plans[1].rotate_s, plans[1].kept) == (5400, 420, 13)
+    main(["capture", "--duration", "90s"])
+    assert (plans[2].duration_s, plans[2].rotate_s, plans[2].kept) == (90, None, None)
+
+
+def test_files_of_another_session_are_not_mixed_in(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("a-0007.dat").write_bytes(files.TRACE)
+    for force in ([], ["--force"]):
+        assert main(["capture", "--rotate", "1h", "-o", "a.dat", *force, "--", "true"]) == 2
+        assert "a-0007.dat exists already" in error(capsys)
+    assert names() == ["a-0007.dat"]
+    assert not (root / "notes").exists()
+
+
+def test_ctrl_c_while_a_file_is_written_keeps_it(root: Path) -> None:
+    before = contents(root)
+    process = start("capture", *WTEO, "--rotate", "0.05", "-o", "a.dat", FAKE_TRACE_CMD="slow")
+    notes = root / "notes"
+    wait_for(lambda: notes.exists() and "end" in notes.read_text())
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert names() == ["a-0001.dat"]
+    assert contents(root) == before
+
+
+def test_finished_files_outlast_a_signal(root: Path) -> None:
+    before = contents(root)
+    process = start("capture", *WTEO, "--rotate", "0.05", "-o", "a.dat", "--", "sleep", "60")
+    wait_for(Path("a-0001.dat").exists)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert f"only {' '.join(names())} was kept" in err
+    assert contents(root) == before
+
+
 # Exit codes and answers.
 
 
@@ -557,6 +656,11 @@ def test_impossible_outputs_are_refused(
         ["--duration", "inf"],
         ["--duration", "soon"],
         ["--duration", "5", "--", "true"],
+        ["--duration", "5d"],
+        ["--duration", "m"],
+        ["--rotate", "0"],
+        ["--last", "-5m"],
+        ["--last", "1m", "--rotate", "2m"],
         ["--set", "wteo"],
         ["--set", "wteo.latency_bias"],
         ["--set", "wteo.latency_bias="],

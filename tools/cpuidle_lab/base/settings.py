@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LONGEST_S = 1e6
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
 _FORM = re.compile(r"(\w+)\.(\w+)=([^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?)")
 
 
@@ -52,13 +53,14 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def seconds(text: str) -> float:
-    """Return a number of seconds, as a whole number if it is one.
+    """Return a time in seconds, as a whole number if it is one: 90, 90s, 10m or 1.5h.
 
     Raises:
         ArgumentTypeError: it is not above 0, or is more than a million.
     """
+    unit_s = _UNITS_S.get(text[-1:], 0)
     try:
-        value = float(text)
+        value = float(text[:-1]) * unit_s if unit_s else float(text)
     except ValueError:
         value = 0.0
     if not 0 < value <= _LONGEST_S:

@@ -28,14 +28,24 @@ examples:
       -- hackbench -l 1000
   sudo cpuidle-lab capture --events sched,power -o all.dat
                                      until Ctrl-C, with the kernel's scheduler and power events
+  sudo cpuidle-lab capture --last 10m -o fault.dat
+                                     until Ctrl-C; fault-NNNN.dat have the last 10 minutes
+  sudo cpuidle-lab capture --rotate 1h --duration 24h -o day.dat
+                                     day-0001.dat to day-0024.dat, for compare day-*.dat
   sudo cpuidle-lab capture --stock --duration 60
                                      without the module: probes, else the kernel's events
   cpuidle-lab capture --print        the same by hand, for a machine without Python
 
 exit codes: the workload's own; without a workload 0; 1 nothing could be recorded, 2 wrong usage,
 128 + N the capture or its workload was ended by signal N (Ctrl-C: 130). A capture that was cut
-short leaves no file; without --duration and COMMAND, Ctrl-C is its regular end.
+short leaves no file, or its finished files with --rotate and --last; without --duration and
+COMMAND, Ctrl-C is its regular end.
+
+S is a number of seconds, or one of minutes or hours: 90, 10m, 1.5h.
 """
+
+# --last alone: a file of the session has this part of that time.
+_PART_OF_LAST = 4
 
 
 def _parse_events(text: str) -> tuple[str, ...]:
@@ -53,6 +63,14 @@ def packages(_args: argparse.Namespace) -> tuple[str, ...]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("--duration", type=seconds, metavar="S", help="record for S seconds")
+    parser.add_argument(
+        "--rotate", type=seconds, metavar="S",
+        help="begin a new file each S seconds: FILE with -0001, -0002 and so on in its name",
+    )  # fmt: skip
+    parser.add_argument(
+        "--last", type=seconds, metavar="S",
+        help="keep only the files of the last S seconds (default of --rotate then: S / 4)",
+    )  # fmt: skip
     parser.add_argument("--governor", metavar="NAME", help="switch to this governor meanwhile")
     add_settings(parser)
     parser.add_argument(
@@ -88,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
     """Record a session and say what came of it."""
     if args.workload and args.duration is not None:
         raise UserError("give either --duration or a COMMAND, which then sets the time", USAGE)
+    if args.last and args.rotate and args.rotate > args.last:
+        raise UserError("--rotate is longer than --last: the last file would be all", USAGE)
     if args.by_hand:
         print(capture_script.SCRIPT, end="")
         return 0
@@ -100,6 +120,8 @@ def run(args: argparse.Namespace) -> int:
         duration_s=args.duration,
         command=tuple(args.workload),
         stock=args.stock,
+        rotate_s=args.rotate or (args.last / _PART_OF_LAST if args.last else None),
+        last_s=args.last,
     )
     machine = Machine()
     if plan.is_open_ended and sys.stderr.isatty():
@@ -109,8 +131,10 @@ def run(args: argparse.Namespace) -> int:
         result = record(machine, plan, sys.stderr if args.json else None)
     except InterruptedSession as interruption:
         name = signal.Signals(interruption.number).name
+        there = plan.files_there() if plan.rotate_s is not None else []
+        kept = f"only {shlex.join(map(str, there))}" if there else "no trace"
         print(
-            f"cpuidle-lab: interrupted by {name}: no trace was kept, the system is as before",
+            f"cpuidle-lab: interrupted by {name}: {kept} was kept, the system is as before",
             file=sys.stderr,
         )
         return 128 + interruption.number
@@ -135,6 +159,11 @@ def _report(machine: Machine, plan: Plan, result: Capture) -> None:
             "only",
             file=sys.stderr,
         )
+    if result.gap_s:
+        print(
+            f"cpuidle-lab: between the files {result.gap_s:.1f} s were not recorded",
+            file=sys.stderr,
+        )
     if result.unread_zones:
         print(
             f"cpuidle-lab: no energy of {', '.join(result.unread_zones)}: cannot be read",
@@ -146,10 +175,12 @@ def _report(machine: Machine, plan: Plan, result: Capture) -> None:
         print(f"cpuidle-lab: recorded by {result.way} only: {result.why}", file=sys.stderr)
     if sys.stderr.isatty():
         how = f" by {result.way}" if result.way else ""
+        command = "compare" if len(result.files) > 1 else "report"
         print(
-            f"{plan.output}: {result.seconds:.1f} s of {result.governor}{how}; "
+            f"{' to '.join(dict.fromkeys((result.files[0], result.files[-1])))}: "
+            f"{result.seconds:.1f} s of {result.governor}{how}; "
             f"{machine.governor()} is in use again\n"
-            f"next: cpuidle-lab report {shlex.quote(str(plan.output))}",
+            f"next: cpuidle-lab {command} {shlex.join(result.files)}",
             file=sys.stderr,
         )
 
@@ -161,7 +192,7 @@ def _envelope(machine: Machine, plan: Plan, result: Capture, start: datetime) ->
         "kernel": machine.kernel(),
         "start": start.isoformat(timespec="milliseconds"),
         "end": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "file": str(plan.output),
+        "file": result.files[-1],
         "events": [*([] if plan.stock else [OUR_EVENTS]), *plan.events],
         "settings": [asdict(setting) for setting in plan.settings],
         "workload": list(plan.command),

@@ -6,21 +6,26 @@ its first decision is made with them; learning is reset last, so that the trace
 begins with a governor that knows nothing. Everything is undone in reverse:
 tracing off, governor back, tunables back.
 
+A session may be recorded in several files, one after the other. trace-cmd copies a recording to
+its file at its end, and meanwhile nothing is recorded.
+
 While a session runs, signals are only noted, and acted upon where it waits for
 the workload: an interruption cannot fall between a change and the note to undo
 it. Nothing is polled: a tool that measures idleness must not wake the machine.
 """
 
 import contextlib
+import math
+import re
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from cpuidle_lab.base import files
-from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.packages import remedy
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.base.waiting import InterruptedSession, Process, Waiter, end_process
@@ -55,6 +60,8 @@ class Plan:
         duration_s: seconds to record; None without a limit.
         command: the workload; empty for none.
         stock: record without the module.
+        rotate_s: a new file begins after so many seconds; None: there is one file.
+        last_s: files are removed that end more than so many seconds ago; None: all are kept.
     """
 
     output: Path
@@ -65,6 +72,30 @@ class Plan:
     duration_s: float | None
     command: tuple[str, ...]
     stock: bool = False
+    rotate_s: float | None = None
+    last_s: float | None = None
+
+    def file(self, number: int) -> Path:
+        """Return the place of a file of the session, counted from 1."""
+        if self.rotate_s is None:
+            return self.output
+        return self.output.with_name(f"{self.output.stem}-{number:04}{self.output.suffix}")
+
+    def files_there(self) -> list[Path]:
+        """Return the files that exist of a session of several ones."""
+        stem, suffix = map(re.escape, (self.output.stem, self.output.suffix))
+        return sorted(
+            path
+            for path in self.output.parent.glob("*")
+            if re.fullmatch(rf"{stem}-\d{{4,}}{suffix}", path.name)
+        )
+
+    @property
+    def kept(self) -> int | None:
+        """How many finished files are kept beside the one that is written; None: all."""
+        if self.rotate_s is None or self.last_s is None:
+            return None
+        return math.ceil(self.last_s / self.rotate_s)
 
     @property
     def takes(self) -> files.Foreign:
@@ -75,6 +106,10 @@ class Plan:
     def is_open_ended(self) -> bool:
         """Ctrl-C is the regular end."""
         return self.duration_s is None and not self.command
+
+    def ends_by(self, number: int) -> bool:
+        """Tell whether a signal is the regular end."""
+        return self.is_open_ended and number == signal.SIGINT
 
 
 # Checks: everything that can be known before anything is changed.
@@ -148,7 +183,13 @@ def check(machine: Machine, plan: Plan) -> str:
     Returns:
         where trace-cmd lies.
     """
-    files.check(plan.output, plan.takes)
+    files.check(plan.file(1), plan.takes)
+    if plan.rotate_s is not None and (there := plan.files_there()):
+        raise UserError(
+            f"{there[0]} exists already, and a session in several files replaces none; choose "
+            "another name",
+            USAGE,
+        )
     _check_machine(machine, plan.stock)
     program = _check_trace_cmd(machine)
     if plan.governor is not None:
@@ -163,31 +204,58 @@ def check(machine: Machine, plan: Plan) -> str:
 # The session.
 
 
-def _run_workload(plan: Plan, waiter: Waiter, recorder: Process, stdout: IO[str] | None) -> int:
-    """Run the workload, or wait; return the exit code to report.
+class _Load:
+    """The workload or the time that a session lasts, over all its files.
 
     The workload, too, gets a session of its own, so that nothing of it is left behind.
     """
-    if not plan.command:
+
+    def __init__(self, plan: Plan, waiter: Waiter, stdout: IO[str] | None) -> None:
+        self._plan = plan
+        self._waiter = waiter
+        self._stdout = stdout
+        self._process: Process | None = None
+        self._end_s: float | None = None
+
+    def _start(self) -> None:
+        """Start the workload, or the time."""
+        if self._plan.duration_s is not None and self._end_s is None:
+            self._end_s = time.monotonic() + self._plan.duration_s
+        if not self._plan.command or self._process is not None:
+            return
+        command = self._plan.command
         try:
-            waiter.wait(plan.duration_s, recorder)
+            self._process = subprocess.Popen(command, stdout=self._stdout, start_new_session=True)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise UserError(f"cannot run {command[0]}: {reason}") from error
+
+    def goes_on(self, recorder: Process) -> bool:
+        """Wait for the end of a file; tell whether another one follows.
+
+        Raises:
+            UserError: the workload cannot be started.
+            InterruptedSession: a signal came that is not the regular end.
+        """
+        self._start()
+        processes = [recorder, *filter(None, [self._process])]
+        spans = [] if self._plan.rotate_s is None else [self._plan.rotate_s]
+        if self._end_s is not None:
+            spans.append(self._end_s - time.monotonic())
+        try:
+            self._waiter.wait(min(spans, default=None), *processes)
         except InterruptedSession as interruption:
-            if not (plan.is_open_ended and interruption.number == signal.SIGINT):
-                raise
-        return 0
-    try:
-        workload = subprocess.Popen(plan.command, stdout=stdout, start_new_session=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UserError(f"cannot run {plan.command[0]}: {reason}") from error
-    try:
-        waiter.wait(None, recorder, workload)
-    except InterruptedSession as interruption:
-        end_process(workload, signal.Signals(interruption.number))
-        raise
-    finally:
-        status = end_process(workload, signal.SIGTERM)
-    return status if status >= 0 else 128 - status
+            if self._plan.ends_by(interruption.number):
+                return False
+            self.end(signal.Signals(interruption.number))
+            raise
+        is_over = self._end_s is not None and time.monotonic() >= self._end_s
+        return not is_over and all(process.poll() is None for process in processes)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End what is left of the workload; return the exit code to report, 0 without one."""
+        status = 0 if self._process is None else end_process(self._process, number)
+        return status if status >= 0 else 128 - status
 
 
 def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None:
@@ -232,10 +300,12 @@ class Capture:
         governor: governor that was recorded.
         switched: the governor was switched from outside meanwhile.
         lost_events: events that trace-cmd could not fetch in time.
-        seconds: duration of the recording.
+        seconds: duration of the recording, without the time between its files.
         unread_zones: energy counters that could not be read, and so are not in the trace.
         way: of a recording without the module: probes, events or cpu_idle; else "".
         why: what kept the machine from a better way.
+        files: those that hold the recording.
+        gap_s: time between the files in which nothing was recorded.
     """
 
     exit_code: int
@@ -246,6 +316,8 @@ class Capture:
     unread_zones: tuple[str, ...]
     way: str = ""
     why: str = ""
+    files: tuple[str, ...] = ()
+    gap_s: float = 0.0
 
 
 def _prepare_stock(machine: Machine, undo: contextlib.ExitStack) -> Way:
@@ -273,6 +345,76 @@ def _describe_end(machine: Machine) -> None:
         machine.tree.write(_MARKER, line.replace(MACHINE, END, 1))
 
 
+@dataclass
+class _Session:
+    """A session while it runs, and the sums over its files.
+
+    Attributes:
+        clock: trace clock that is to be restored, "" if none.
+        files: those that are kept.
+        governors: names of the governors that were in use.
+        unread, lost, seconds: as of Capture.
+    """
+
+    machine: Machine
+    plan: Plan
+    program: str
+    waiter: Waiter
+    load: _Load
+    way: Way | None
+    clock: str
+    files: list[Path] = field(default_factory=list)
+    governors: list[str] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    lost: int = 0
+    seconds: float = 0.0
+
+    def record_file(self, place: Path) -> bool:
+        """Record one file; tell whether another one follows.
+
+        Raises:
+            UserError: it was not recorded.
+            InterruptedSession: a signal came; it was not recorded.
+        """
+        machine, plan = self.machine, self.plan
+        with files.whole(place, plan.takes) as new, contextlib.ExitStack() as undo:
+            unfinished.note(machine, new.parent, self.clock)
+            recorder = Recorder(machine, self.waiter, new.parent)
+            undo.callback(recorder.stop)
+            process = recorder.start(self.program, plan.events, self.way)
+            if self.way:
+                _describe(machine, self.way)
+            else:
+                machine.checkpoint()
+            self.governors.append(machine.governor())
+            self.unread |= _begin_phase(machine, self.governors[-1], plan)
+            start = time.monotonic()
+            more = self.load.goes_on(process)
+            if not more:
+                self.load.end()
+            self.seconds += time.monotonic() - start
+            if process.poll() is None:  # else there is no trace to mark, as finish() will say
+                self.unread |= _end_phase(machine)
+                if self.way:
+                    _describe_end(machine)
+            try:
+                self.lost += recorder.finish()
+            except InterruptedSession as interruption:
+                if not (more and plan.ends_by(interruption.number)):
+                    raise
+                more = False
+                self.lost += recorder.finish()
+            self.governors.append(machine.governor())
+            recorder.trace.replace(new)
+        self.files.append(place)
+        return more
+
+    def forget_old(self) -> None:
+        """Remove the files that are older than those to keep."""
+        while self.plan.kept is not None and len(self.files) > self.plan.kept:
+            self.files.pop(0).unlink(missing_ok=True)
+
+
 def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Capture:
     """Carry out the plan; afterwards the machine is as before, also where something failed.
 
@@ -282,39 +424,39 @@ def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Captu
         stdout: where the workload's output goes; None for the process's own.
 
     Raises:
-        UserError: nothing was recorded.
-        InterruptedSession: a signal came; nothing was recorded.
+        UserError: nothing was recorded, or of several files the last one was not.
+        InterruptedSession: a signal came, with the same result.
     """
     program = check(machine, plan)
     unfinished.mend(machine)
-    with (
-        Waiter() as waiter,
-        files.whole(plan.output, plan.takes) as new,
-        contextlib.ExitStack() as undo,
-    ):
+    clock = unfinished.clock_of(machine) if plan.stock else ""
+    with Waiter() as waiter, contextlib.ExitStack() as undo:
         undo.callback(unfinished.forget, machine)
-        unfinished.note(machine, new.parent, unfinished.clock_of(machine) if plan.stock else "")
+        unfinished.note(machine, Path(), clock)
         _configure(machine, plan, undo)
         way = _prepare_stock(machine, undo) if plan.stock else None
-        recorder = Recorder(machine, waiter, new.parent)
-        undo.callback(recorder.stop)
-        process = recorder.start(program, plan.events, way)
-        if way:
-            _describe(machine, way)
-        else:
-            machine.checkpoint()
-        governor = machine.governor()
-        unread = _begin_phase(machine, governor, plan)
+        load = _Load(plan, waiter, stdout)
+        undo.callback(load.end)
+        session = _Session(machine, plan, program, waiter, load, way, clock)
         start = time.monotonic()
-        code = _run_workload(plan, waiter, process, stdout)
-        seconds = time.monotonic() - start
-        if process.poll() is None:  # else there is no trace to mark, as finish() will say
-            unread |= _end_phase(machine)
-            if way:
-                _describe_end(machine)
-        lost = recorder.finish()
-        switched = machine.governor() != governor
-        told = (way.name, way.why) if way else ("", "")
-        result = Capture(code, governor, switched, lost, seconds, tuple(sorted(unread)), *told)
-        recorder.trace.replace(new)
-    return result
+        number = 1
+        try:
+            while session.record_file(plan.file(number)):
+                session.forget_old()
+                number += 1
+        except InterruptedSession as interruption:
+            if not (session.files and plan.ends_by(interruption.number)):
+                raise
+        gap_s = time.monotonic() - start - session.seconds if number > 1 else 0.0
+        governor = session.governors[0]
+        return Capture(
+            load.end(),
+            governor,
+            set(session.governors) != {governor},
+            session.lost,
+            session.seconds,
+            tuple(sorted(session.unread)),
+            *((way.name, way.why) if way else ("", "")),
+            files=tuple(map(str, session.files)),
+            gap_s=gap_s,
+        )

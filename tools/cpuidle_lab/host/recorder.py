@@ -53,6 +53,7 @@ class Recorder:
         self._log = directory / "trace-cmd.log"
         self.trace = directory / "trace.dat"
         self.process: Process | None = None
+        self._is_asked = False
 
     def start(self, program: str, events: tuple[str, ...], way: Way | None = None) -> Process:
         """Start to record; return once the events are on.
@@ -99,6 +100,8 @@ class Recorder:
     def finish(self) -> int:
         """Stop recording and wait for the trace, however long it takes to write.
 
+        It can be called again after an InterruptedSession.
+
         Returns:
             the number of events that were lost.
 
@@ -106,9 +109,11 @@ class Recorder:
             UserError: there is no trace.
         """
         assert self.process is not None
-        if self.process.poll() is not None:
-            raise UserError(f"trace-cmd ended before the session: {self._last_words()}")
-        os.killpg(self.process.pid, signal.SIGINT)
+        if not self._is_asked:
+            if self.process.poll() is not None:
+                raise UserError(f"trace-cmd ended before the session: {self._last_words()}")
+            os.killpg(self.process.pid, signal.SIGINT)
+            self._is_asked = True
         self._waiter.wait(None, self.process)
         if self.process.returncode != 0 or not _has_content(self.trace):
             raise UserError(f"trace-cmd wrote no trace: {self._last_words()}")
