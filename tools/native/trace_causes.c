@@ -88,8 +88,7 @@ bool cil_cause_prepare(struct reader *r, bool (*has)(struct reader *r, size_t ta
 		r->used[rows[i].table] |= has(r, rows[i].table);
 	for (i = 0; i < ARRAY_SIZE(others); i++)
 		r->used[others[i]] |= has(r, others[i]);
-	r->causes.has_timers = r->used[TABLE_ARMED] && r->used[TABLE_CANCELLED] &&
-			       tep_get_cpus(r->tep) <= OTHERS_MAX;
+	r->causes.has_timers = r->used[TABLE_ARMED] && r->used[TABLE_CANCELLED];
 	r->causes.has_raise = r->used[TABLE_IPI_RAISE];
 	return true;
 }
@@ -97,11 +96,14 @@ bool cil_cause_prepare(struct reader *r, bool (*has)(struct reader *r, size_t ta
 /**
  * cil_cause_begin_cpu() - the events of the next CPU begin
  * @r: the run
+ * @cpu: its number
  */
-void cil_cause_begin_cpu(struct reader *r)
+void cil_cause_begin_cpu(struct reader *r, u32 cpu)
 {
-	if (r->causes.has_timers)
-		cil_timers_begin(&r->causes.timers, 1);
+	if (!r->causes.has_timers)
+		return;
+	cil_timers_begin(&r->causes.timers, 1);
+	cil_moves_begin_cpu(r, cpu);
 }
 
 static void put_row(struct reader *r, u64 ts, u8 kind, u8 reason, s32 pid,
@@ -359,37 +361,13 @@ void cil_cause_record(struct reader *r, size_t table,
 	case TABLE_CANCELLED:
 	case TABLE_EXPIRED:
 	case TABLE_HRTIMER:
-		cil_cause_other(r, table, record);
+		if (r->causes.has_timers)
+			cil_timers_gone(&r->causes.timers,
+					cil_read_field(r, table, table == TABLE_HRTIMER,
+						       record));
 		break;
 	default:
 		put_plain(r, table, record);
-		break;
-	}
-}
-
-/**
- * cil_cause_other() - what any CPU did to a timer of the CPU being read
- * @r: the run
- * @table: table of the event, or NO_TABLE
- * @record: the event
- */
-void cil_cause_other(struct reader *r, size_t table,
-		     const struct tep_record *record)
-{
-	struct cil_timers *t = &r->causes.timers;
-
-	if (!r->causes.has_timers)
-		return;
-	switch (table) {
-	case TABLE_ARMED:
-	case TABLE_CANCELLED:
-	case TABLE_EXPIRED:
-		cil_timers_gone(t, cil_read_field(r, table, 0, record));
-		break;
-	case TABLE_HRTIMER:
-		cil_timers_gone(t, cil_read_field(r, table, 1, record));
-		break;
-	default:
 		break;
 	}
 }

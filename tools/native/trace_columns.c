@@ -171,16 +171,6 @@ static void scan_others(struct reader *r, int cpu)
 	}
 }
 
-static void begin_others(struct reader *r, int cpu)
-{
-	int other;
-
-	for (other = 0; other < tep_get_cpus(r->tep); other++) {
-		if (other != cpu)
-			r->others[other] = first_record(r, other);
-	}
-}
-
 /* Takes the changes that other CPUs made to the timers of a CPU before @ts. */
 static void catch_up(struct reader *r, u64 ts)
 {
@@ -189,7 +179,6 @@ static void catch_up(struct reader *r, u64 ts)
 
 	for (other = 0; other < OTHERS_MAX; other++) {
 		while ((record = r->others[other]) && record->ts < ts) {
-			cil_cause_other(r, cil_table_of(r, record), record);
 			cil_stock_other(r, cil_table_of(r, record), record);
 			tracecmd_free_record(record);
 			r->others[other] = next_record(r, other);
@@ -230,21 +219,20 @@ static void read_cpu(struct reader *r, int cpu)
 	u64 last = 0;
 
 	cil_begin_periods(r, cpu);
-	cil_cause_begin_cpu(r);
+	cil_cause_begin_cpu(r, cpu);
 	if (r->stock.is_on)
 		cil_stock_begin_cpu(r, cpu);
 	if (r->stock.current)
 		scan_cpu(r, cpu);
-	else if (r->causes.has_timers && has_others(r))
-		begin_others(r, cpu);
 	record = first_record(r, cpu);
 	for (; record; record = next_record(r, cpu)) {
 		if (record->ts < last)
 			cil_fail(r, "is damaged: time runs backwards on CPU %d at %llu ns",
 				 cpu, record->ts);
 		last = record->ts;
-		if (r->causes.has_timers ||
-		    (r->stock.current && r->stock.state.has_all))
+		if (r->causes.has_timers)
+			cil_moves_until(r, record->ts, cpu);
+		if (r->stock.current && r->stock.state.has_all)
 			catch_up(r, record->ts);
 		cil_take_record(r, record, cpu);
 		r->events++;
@@ -352,11 +340,14 @@ int main(int argc, char **argv)
 	open_trace(&r, argv[1]);
 	cil_prepare_tables(&r);
 	cil_write_schema(&r);
+	if (r.causes.has_timers)
+		cil_moves_find(&r);
 	for (cpu = 0; cpu < tep_get_cpus(r.tep); cpu++)
 		read_cpu(&r, cpu);
 	write_end(&r);
 	for (table = 0; table < TABLE_COUNT; table++)
 		cil_chunk_free(&r.chunks[table]);
+	free(r.causes.moves.all);
 	tracecmd_close(r.input);
 	return 0;
 }

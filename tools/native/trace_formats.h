@@ -258,8 +258,35 @@ struct stock_reader {
 #define CAUSE_PIDS_MAX		(4 << 20)
 
 /**
+ * struct cause_move - a timer that a CPU loses to another
+ * @ts: when
+ * @timer: its address
+ * @cpu: the CPU that had it
+ */
+struct cause_move {
+	u64 ts;
+	u64 timer;
+	u32 cpu;
+};
+
+/**
+ * struct cause_moves - all such timers, by CPU and time
+ * @all: the moves
+ * @count: how many
+ * @room: how many there is memory for
+ * @next: the next one of the CPU being read
+ */
+struct cause_moves {
+	struct cause_move *all;
+	size_t count;
+	size_t room;
+	size_t next;
+};
+
+/**
  * struct cause_reader - the reading of what ends idle periods
  * @timers: hrtimers of the CPU being read
+ * @moves: what other CPUs do to them
  * @has_timers: they are recorded
  * @has_raise: the architecture tells of interrupts between CPUs by ipi_raise, so
  *	that ipi_send_* would tell of them twice
@@ -269,6 +296,7 @@ struct stock_reader {
  */
 struct cause_reader {
 	struct cil_timers timers;
+	struct cause_moves moves;
 	bool has_timers;
 	bool has_raise;
 	struct {
@@ -340,12 +368,15 @@ void cil_end_row(struct reader *r, struct cil_chunk *chunk);
 
 /* trace_causes.c */
 bool cil_cause_prepare(struct reader *r, bool (*has)(struct reader *r, size_t table));
-void cil_cause_begin_cpu(struct reader *r);
+void cil_cause_begin_cpu(struct reader *r, u32 cpu);
 void cil_cause_record(struct reader *r, size_t table,
 		      const struct tep_record *record);
-void cil_cause_other(struct reader *r, size_t table,
-		     const struct tep_record *record);
 void cil_cause_lost(struct reader *r, u64 ts);
+
+/* trace_moves.c */
+void cil_moves_find(struct reader *r);
+void cil_moves_begin_cpu(struct reader *r, u32 cpu);
+void cil_moves_until(struct reader *r, u64 ts, u32 cpu);
 
 /* trace_stock.c */
 bool cil_stock_option(struct reader *r, const char *word);
