@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
 """Recordings of power:cpu_idle with interrupts: causes of wake-ups, and sleep lengths."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from cpuidle_lab.cli import main
 from cpuidle_lab.recording import cause_events, causes, columns, sleeps
 from cpuidle_lab.recording.causes import BOUNDED, KNOWN
 from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event
 from cpuidle_lab.recording.ticks import Grid, Rates
-from tests.unit.interrupts import TICK, Arm, write
+from tests.unit.interrupts import KERNEL, MACHINE, TICK, Arm, write
 from tests.unit.kernel_events import EXIT, MS
 
 RESCHEDULE, IPI_IRQ = "Rescheduling interrupts", 1
@@ -24,6 +26,11 @@ def rows(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
         sleep = recording.table("sleep").drop("cpu", "start_ns")
         both = recording.table("interval").hstack(sleep)
         return both, recording.table("period"), list((recording.stock or {})["causes"])
+
+
+def last_of(path: Path, cpu: int) -> dict[str, int]:
+    """Return the last interval of a CPU with its sleep length."""
+    return rows(path)[0].filter(pl.col("cpu") == cpu).to_dicts()[-1]
 
 
 def test_a_timer_tells_the_sleep_length_and_a_device_its_least(tmp_path: Path) -> None:
@@ -147,6 +154,22 @@ def test_kicks_are_named_with_their_task_and_cost(tmp_path: Path) -> None:
     assert any(line.startswith("kicks cost 15.0 ms of exit latency") for line in said)
 
 
+@pytest.mark.parametrize(
+    "words", [("report",), ("compare", "--governors", "menu_ng", "--no-mainline",
+                            "--no-instructions", "--worst", "0")]
+)  # fmt: skip
+def test_report_and_compare_name_who_kicks(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.dat", *kicked())
+    assert main([*words, str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    notes = [note for one in (found, *found.get("runs", ())) for note in one["notes"]]
+    (line,) = [note for note in notes if "are kicks:" in note]
+    assert "task42-42 (50 times)" in line
+    assert any("kicks cost 15.0 ms of exit latency" in note for note in notes)
+
+
 def test_ipis_of_a_wake_up_are_no_kicks(tmp_path: Path) -> None:
     cpus = kicked()
     for cpu in cpus[:3]:  # a task runs after each
@@ -267,6 +290,46 @@ def test_hrtimers_tell_what_a_device_left_open(tmp_path: Path) -> None:
     assert one["known"] == two["known"] == KNOWN
     assert one["start_ns"] + one["timer_ns"] == due
     assert two["timer_ns"] > 6 * MS
+
+
+def timer_of_another(place: int, other: int, is_cancelled: bool) -> tuple[Arm, Arm, int]:
+    """Return a CPU with a timer, another CPU that may cancel it, and when it is due."""
+    lines = (MACHINE.replace("0-3", "0-63"), KERNEL)
+    cpu, far = Arm(place, lines), Arm(other, ())
+    cpu.learn()
+    for n in range(4):
+        cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=16 + n, expires=cpu.now + 336_100)
+        cpu.timer(333_000)
+    due = cpu.now + 5 * MS
+    cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=99, expires=due)
+    cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=98, expires=due + 2 * MS)
+    if is_cancelled:
+        far.add(cpu.now + 100 - far.now, "hrtimer_cancel", hrtimer=99)
+    cpu.device(250_000)
+    return cpu, far, due
+
+
+@pytest.mark.parametrize(("place", "other"), [(0, 1), (63, 5), (20, 63)])
+def test_a_cpu_loses_timers_to_each_of_many_others(place: int, other: int, tmp_path: Path) -> None:
+    for is_cancelled, later in ((False, 0), (True, 2 * MS)):
+        cpu, far, due = timer_of_another(place, other, is_cancelled)
+        idle = [Arm(n, ()) for n in range(64) if n not in (place, other)]
+        for one in (far, *idle):
+            one.tick(7)
+        path = write(tmp_path / f"{is_cancelled}.dat", cpu, far, *idle)
+        last = last_of(path, place)
+        assert (last["known"], last["start_ns"] + last["timer_ns"]) == (KNOWN, due + later)
+
+
+def test_a_timer_that_another_cpu_arms_is_there(tmp_path: Path) -> None:
+    cpu, far, due = timer_of_another(40, 30, False)
+    far.add(cpu.now - 200_000 - far.now, "hrtimer_start", "hrtimer_wakeup", hrtimer=99,
+            expires=due + 9 * MS)  # fmt: skip
+    cpu.device(250_000)
+    far.add(cpu.now + 100 - far.now, "hrtimer_cancel", hrtimer=99)
+    cpu.device(250_000)
+    last = last_of(write(tmp_path / "a.dat", cpu, far), 40)
+    assert (last["known"], last["start_ns"] + last["timer_ns"]) == (KNOWN, due + 2 * MS)
 
 
 # ---- Drawing ----
