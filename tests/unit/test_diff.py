@@ -7,6 +7,7 @@ import os
 import random
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.dump import mail, report
+from cpuidle_lab.dump import mail, pictures, report
 from cpuidle_lab.dump.figures import BEYOND, UNKNOWN, WITHIN, Value, verdict
 from cpuidle_lab.recording.dumps import own
 from cpuidle_lab.recording.dumps.model import KERNEL, UPTIME
@@ -340,6 +341,30 @@ def test_turbostat_tells_entries_and_shares(
 # ---- Outputs ----
 
 
+def test_pictures_have_a_mark_for_each_figure_that_is_told(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path, f"{name}{turn}", dump_forms.grep(machine(turn * scale, range(4))))
+        for name, scale in (("a", 1), ("b", 3))
+        for turn in (1, 2)
+    ]
+    found = report.build(paths, [], False)
+    rows = [row for row in found.rows if row.kind == "all" and row.state != "all"]
+    plots = {plot.name: plot for plot in pictures.pictures(found, ("all", "cpu"))}
+    assert set(plots) == {"time", "entries", "aboves", "belows"}
+    assert plots["time"].categories == [row.state for row in rows]
+    for at, line in enumerate(plots["time"].lines):
+        assert [value for value, _ in line.points] == [row.values["time"][at].mean for row in rows]
+        assert [round(place) for _, place in line.points] == list(range(len(rows)))
+    entered = [row for row in rows if row.values["idles"][1].mean]
+    assert [value for value, _ in plots["aboves"].lines[1].points] == [
+        100 * (row.values["aboves"][1].mean or 0) / (row.values["idles"][1].mean or 1)
+        for row in entered
+    ]
+    gone = replace(rows[0], values=rows[0].values | {"time": (Value(), Value((50.0,)))})
+    lines = next(pictures.pictures(replace(found, rows=(gone,)), ("all",))).lines
+    assert [len(line.points) for line in lines] == [0, 1]
+
+
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("kinds", [("all",), ("all", "cpu")])
 def test_a_mail_is_ascii_of_72_columns(tmp_path: Path, count: int, kinds: tuple[str, ...]) -> None:
@@ -367,6 +392,7 @@ def test_each_output_has_the_figures(tmp_path: Path, capsys: pytest.CaptureFixtu
     html = page.read_text()
     assert "<b>a" not in html and "&lt;b&gt;a" in html
     assert str(idles) in shown and str(idles) in html and "CPU 3, by idle state" in html
+    assert html.count("<svg ") == len(pictures.DRAWN)
     with (folder / "figures.csv").open(newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if row["figure"] == "idles"]
     assert [float(r["mean"]) for r in rows if (r["kind"], r["state"]) == ("all", "C6")] == [

@@ -6,8 +6,10 @@ from html import escape
 
 from cpuidle_lab.dump import sheets
 from cpuidle_lab.dump.figures import METRICS
+from cpuidle_lab.dump.pictures import pictures
 from cpuidle_lab.dump.report import Report
 from cpuidle_lab.dump.sheets import Sheet
+from cpuidle_lab.evidence.plots import svg
 from cpuidle_lab.view import html_page
 from cpuidle_lab.view.html_page import Part, table, table_cell, table_head
 
@@ -32,6 +34,13 @@ def _card(key: str, title: str, content: str) -> Part:
     return Part(key, title, f'<div class="card">{content}</div>')
 
 
+def _drawn(report: Report, kinds: Sequence[str]) -> list[Part]:
+    """Return the section of the pictures; they need no script."""
+    found = "".join(f'<div class="scroll">{svg(plot)}</div>' for plot in pictures(report, kinds))
+    note = "A figure that is withheld has no mark; the tables have the reason."
+    return [_card("pictures", "Pictures", f"<p>{note}</p>{found}")] * bool(found)
+
+
 def _list(texts: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
 
@@ -51,6 +60,7 @@ def render(report: Report, kinds: Sequence[str]) -> str:
     )
     parts = [
         *([_card("warnings", "Warnings", _list(warned))] * bool(warned)),
+        *_drawn(report, kinds),
         *_part("overall", "All states", list(sheets.overall(report))),
         *_part("changes", "Differences", list(sheets.changes(report))),
         *_part("states", "By idle state", list(sheets.by_state(report, kinds))),
