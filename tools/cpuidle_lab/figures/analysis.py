@@ -11,7 +11,7 @@ import polars as pl
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.figures import wakers
 from cpuidle_lab.figures.cpu_idle import Untold, idle_periods, of_cpu_idle
-from cpuidle_lab.figures.decisions import Decided, decisions_of, of_decisions
+from cpuidle_lab.figures.decisions import Decided, decisions_of, labelled, of_decisions
 from cpuidle_lab.figures.group import Group
 from cpuidle_lab.figures.pictures import Pictures
 from cpuidle_lab.host import energy
@@ -39,12 +39,10 @@ class _Seen:
     Attributes:
         spans: of each label, when its first decision was made and its last one ended.
         first_idle_ns: first event of power:cpu_idle.
-        last: as of decisions_of().
     """
 
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     first_idle_ns: int = 2**63
-    last: dict[int, int] = field(default_factory=dict)
 
     def look(self, part: Trace) -> None:
         """Take a part."""
@@ -54,9 +52,9 @@ class _Seen:
                 self.first_idle_ns = min(self.first_idle_ns, int(str(stays["ts"].min())))
         if part.tables["marker"].height:
             return
-        decided = decisions_of(part, self.last)
-        if not decided.height:
+        if not part.tables["decision"].height:
             return
+        decided = labelled(part)
         end = pl.max_horizontal(pl.col("ts").max(), pl.col("out_ts").max().fill_null(0))
         spans = decided.group_by("label").agg(pl.col("ts").min(), end.alias("end"))
         for label, start_ns, end_ns in spans.iter_rows():

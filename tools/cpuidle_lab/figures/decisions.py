@@ -33,6 +33,9 @@ from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, OVERSLEPT
 from cpuidle_lab.recording.trace import Trace
 
+# Governors that decide by what they contain.
+_WITH_BASE = {"gate", "bpf"}
+
 
 def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     """Add `governor_name`, and `label`, which names the gate's base, or the program of bpf."""
@@ -40,10 +43,12 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
         int(number): trace.name_of("decision", "governor", int(number))
         for number in periods["governor"].unique()
     }
-    bases = trace.tables["config"].select("cpu", "seq", "base").sort("seq")
     named = periods.with_columns(
         governor_name=pl.col("governor").replace_strict(names, return_dtype=pl.String)
     )
+    if not _WITH_BASE.intersection(names.values()):
+        return named.with_columns(label="governor_name")
+    bases = trace.tables["config"].select("cpu", "seq", "base").sort("seq")
     joined = named.sort("seq").join_asof(
         bases, on="seq", by="cpu", strategy="backward", check_sortedness=False
     )
@@ -61,6 +66,11 @@ def _with_label(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def labelled(trace: Trace) -> pl.DataFrame:
+    """Return every decision with its outcome, as Trace.periods(), and its label."""
+    return _with_label(trace, trace.periods())
+
+
 def decisions_of(trace: Trace, last: dict[int, int] | None = None) -> pl.DataFrame:
     """Return every decision with outcome, label, wake-up and how many are `missing` before it.
 
@@ -70,7 +80,7 @@ def decisions_of(trace: Trace, last: dict[int, int] | None = None) -> pl.DataFra
     """
     if not trace.tables["decision"].height:
         return pl.DataFrame()
-    periods = with_intervals(trace, _with_label(trace, trace.periods()))
+    periods = with_intervals(trace, labelled(trace))
     before = last if last is not None else {}
     known = pl.col("cpu").cast(pl.Int64).replace_strict(
         before, default=None, return_dtype=pl.Int64

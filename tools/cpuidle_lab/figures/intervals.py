@@ -39,8 +39,8 @@ def by_table(
 
 def lookup(column: str, values: Sequence[float]) -> pl.Expr:
     """Return the value of the state whose number is in a column; null where there is none such."""
-    table = {k: float(value) for k, value in enumerate(values)}
-    return pl.col(column).replace_strict(table, default=None, return_dtype=pl.Float64)
+    number = pl.when(pl.col(column) < len(values)).then(pl.col(column))
+    return pl.lit(pl.Series([*map(float, values)], dtype=pl.Float64)).gather(number)
 
 
 # Columns that the reader adds to each period, beside the events.
@@ -140,7 +140,7 @@ def judged(
         stays = stays.join(part, left_on="interval", right_on="first_seq", how="semi")
         with recorded.Judge(table) as judge:
             each, verdict = judge.judge(
-                columns.in_memory(columns.with_answers(_without_hints(part))),
+                columns.intervals_in_memory(_without_hints(part)),
                 columns.in_memory(stays),
             )
         rows.append(

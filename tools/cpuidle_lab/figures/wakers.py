@@ -50,6 +50,8 @@ def counts(trace: Trace, periods: pl.DataFrame) -> dict[str, int]:
     """
     named = events(trace)
     idle = periods.filter(pl.col("entered")).select("cpu", "ts", "out_ts").sort("ts")
+    if not named.height:
+        return {UNKNOWN: idle.height} if idle.height else {}
     joined = idle.join_asof(
         named.with_columns(at="ts"),
         on="ts",

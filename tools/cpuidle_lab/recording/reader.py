@@ -15,6 +15,7 @@ import struct
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -203,11 +204,11 @@ def _parse_schema(text: str) -> Schema:
 
 
 def _contents(column: Column, data: memoryview, rows: int) -> tuple[pl.Series, int]:
-    lengths = data[: 4 * rows].cast("I").tolist()
-    at, values = 4 * rows, []
-    for length in lengths:
-        values.append(bytes(data[at : at + length]))
-        at += length
+    ends = np.cumsum(np.frombuffer(data, np.uint32, rows), dtype=np.int64)
+    total = int(ends[-1]) if rows else 0
+    at = 4 * rows + total
+    every = bytes(data[4 * rows : at])
+    values = [every[a:b] for a, b in pairwise([0, *ends.tolist()])] if total else [b""] * rows
     if column.kind == "bytes":
         return pl.Series(column.name, values, dtype=pl.Binary), at
     texts = [value.decode(errors="replace") for value in values]

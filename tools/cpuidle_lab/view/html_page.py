@@ -6,6 +6,7 @@ what all pages share.
 """
 
 import json
+import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -190,9 +191,10 @@ def _drawing_code(charts: Sequence[Chart]) -> str:
         return ""
     if found := shipped(DRAWING):
         return found.read_text(encoding="utf-8")
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
+    # plotly.offline has the same text, and imports all of plotly first.
+    text = pkgutil.get_data("plotly", f"package_data/{DRAWING}")
+    assert text is not None
+    return text.decode("utf-8")
 
 
 def render(

@@ -159,13 +159,27 @@ def in_memory(frame: pl.DataFrame) -> Columns:
     }
 
 
+def _unpacked(frame: pl.DataFrame) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return how many answers each interval has, and all answers."""
+    packed = frame["answers"] if "answers" in frame.columns else pl.Series([b""] * frame.height)
+    counts = packed.bin.size().to_numpy() // _ANSWER.itemsize
+    return counts, np.frombuffer(b"".join(packed.to_list()), _ANSWER)
+
+
+def intervals_in_memory(frame: pl.DataFrame) -> Columns:
+    """Return in_memory() of with_answers(), without lists of answers in between."""
+    if "answer_at_ns" in frame.columns:
+        return in_memory(frame)
+    counts, told = _unpacked(frame)
+    plain = in_memory(frame.drop("answers", strict=False))
+    return plain | {"answers": counts, **{name: told[name].copy() for name in ANSWERS}}
+
+
 def with_answers(frame: pl.DataFrame) -> pl.DataFrame:
     """Return intervals with the answers in columns: as the reader packs them, or none."""
     if "answer_at_ns" in frame.columns:
         return frame
-    packed = frame["answers"] if "answers" in frame.columns else pl.Series([b""] * frame.height)
-    counts = packed.bin.size().to_numpy() // _ANSWER.itemsize
-    told = np.frombuffer(b"".join(packed.to_list()), _ANSWER)
+    counts, told = _unpacked(frame)
     rows = np.repeat(np.arange(frame.height, dtype=np.uint32), counts)
     flat = pl.DataFrame({"row": rows, **{name: told[name].copy() for name in ANSWERS}})
     lists = flat.group_by("row", maintain_order=True).agg(*ANSWERS)
