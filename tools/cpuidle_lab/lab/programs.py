@@ -37,6 +37,8 @@ class Program:
 
 WAKEBENCH = Program("wakebench", "tools/cpuidle_lab/lab/guest/wakebench.c")
 SLEEPERS = Program("sleepers", "tools/cpuidle_lab/lab/guest/sleepers.c")
+# Plays clones of recorded workloads.
+PLAYER = Program("player", "tools/cpuidle_lab/lab/guest/player.c")
 LATNICE = Program(
     "latnice",
     "tools/latnice/latnice.c",

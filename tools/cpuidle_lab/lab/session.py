@@ -142,8 +142,12 @@ class PhasePlan:
             ),
             # Knowledge of another phase must not count in this one.
             f"afresh {name}",
-            f"phase {shlex.quote(self.workload)} sh -c {shlex.quote(self.command)}",
+            *self.calls(),
         ]
+
+    def calls(self) -> list[str]:
+        """Return the lines that run the workload between the markers."""
+        return [f"phase {shlex.quote(self.workload)} sh -c {shlex.quote(self.command)}"]
 
 
 def _probe(line: str) -> str:

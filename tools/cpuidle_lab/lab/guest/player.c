@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * player - plays a clone: a thread for each task of a recorded workload
+ *
+ *	player FILE SHIFT_NS MARK
+ *
+ * A thread runs for so many instructions, posts to another, waits for a post,
+ * or sleeps. Posts are counted, so none is lost where the order changes. MARK
+ * is written to the trace where the workload begins, "phase end" where it ends.
+ * It begins at the recorded distance from a tick, and SHIFT_NS later.
+ *
+ * docs/clone.md has the format of FILE. cpuidle-lab has checked it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TASKS_MAX	2000
+#define STACK_BYTES	(64 << 10)
+#define NS_PER_S	1000000000ULL
+#define TICK_NS		4000000ULL
+#define REALTIME_BELOW	100
+#define MARKER		"/sys/kernel/tracing/trace_marker"
+/* A phase that takes so many times the recorded one is stuck. */
+#define PATIENCE	4
+/* All threads have started and sleep so long before the beginning. */
+#define READY_NS	10000000ULL
+#define START_NS	50000000ULL
+/* The beginning is marked so long before it, lest the mark delays the tasks. */
+#define MARK_NS		100000ULL
+
+enum kind { RUN, POST, WAIT, SLEEP, UNTIL, SLACK, END, KINDS };
+
+static const char *const words[KINDS] = {
+	"run", "post", "wait", "sleep", "until", "slack", "end",
+};
+
+/**
+ * struct step - one step of a task
+ * @kind: what it does
+ * @early: a post ends the sleep, and stays
+ * @value: ns; of a post the target
+ */
+struct step {
+	enum kind kind;
+	bool early;
+	uint64_t value;
+};
+
+/**
+ * struct task - a task, and the posts to it
+ * @posts: how many it has not taken; -1 while it waits. The futex.
+ * @steps: in their order
+ * @count: number of steps
+ * @room: steps that fit
+ * @priority: the kernel's, real-time below REALTIME_BELOW
+ * @cpu: where it begins
+ */
+struct task {
+	atomic_int posts;
+	struct step *steps;
+	size_t count;
+	size_t room;
+	long priority;
+	long cpu;
+} __attribute__((aligned(64)));
+
+static struct task tasks[TASKS_MAX];
+static unsigned long task_count;
+static uint64_t length_ns, start_ns, begin_ns;
+static cpu_set_t all_cpus;
+static atomic_int ended;
+
+static void die(const char *what)
+{
+	fprintf(stderr, "player: %s\n", what);
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static struct timespec time_of(uint64_t ns)
+{
+	return (struct timespec) {
+		.tv_sec = (time_t)(ns / NS_PER_S),
+		.tv_nsec = (long)(ns % NS_PER_S),
+	};
+}
+
+static void sleep_ns(int flags, uint64_t ns)
+{
+	const struct timespec time = time_of(ns);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, flags, &time, NULL) == EINTR)
+		;
+}
+
+/* Returns false once the time is up; @end_ns 0 is never. */
+static bool futex_wait(atomic_int *word, int value, uint64_t end_ns)
+{
+	const struct timespec end = time_of(end_ns);
+
+	return !syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
+			end_ns ? &end : NULL, NULL, FUTEX_BITSET_MATCH_ANY) ||
+	       errno != ETIMEDOUT;
+}
+
+static void futex_wake(atomic_int *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+}
+
+static void post(struct task *task)
+{
+	if (atomic_fetch_add(&task->posts, 1) < 0)
+		futex_wake(&task->posts);
+}
+
+/* A timer that expires before the post wakes the thread, which waits on. */
+static void wait_post(struct task *task, uint64_t timer_ns)
+{
+	uint64_t end_ns;
+
+	if (atomic_fetch_sub(&task->posts, 1) > 0)
+		return;
+	end_ns = timer_ns ? now_ns() + timer_ns : 0;
+	while (atomic_load(&task->posts) < 0)
+		if (!futex_wait(&task->posts, -1, end_ns))
+			end_ns = 0;
+}
+
+/* Sleeps until a time or a post, which the next wait takes. */
+static void sleep_or_post(struct task *task, uint64_t end_ns)
+{
+	int waiting = -1;
+
+	if (atomic_fetch_sub(&task->posts, 1) <= 0)
+		while (atomic_load(&task->posts) < 0)
+			if (!futex_wait(&task->posts, -1, end_ns))
+				break;
+	if (!atomic_compare_exchange_strong(&task->posts, &waiting, 0))
+		atomic_fetch_add(&task->posts, 1);
+}
+
+/* Two instructions a turn; in virtual time one takes 1 ns. */
+static void work(uint64_t instructions)
+{
+	uint64_t turns = instructions / 2;
+
+	if (turns)
+		asm volatile("1:\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
+}
+
+static void mark(const char *text)
+{
+	int file = open(MARKER, O_WRONLY | O_CLOEXEC);
+
+	if (file < 0)
+		return;
+	if (write(file, text, strlen(text)) < 0)
+		die("cannot write to " MARKER);
+	close(file);
+}
+
+static void finish(void)
+{
+	mark("phase end");
+	atomic_store(&ended, 1);
+	futex_wake(&ended);
+}
+
+static void do_step(struct task *me, const struct step *step)
+{
+	switch (step->kind) {
+	case RUN:
+		work(step->value);
+		break;
+	case POST:
+		post(&tasks[step->value]);
+		break;
+	case WAIT:
+		wait_post(me, step->value);
+		break;
+	case SLEEP:
+		if (step->early)
+			sleep_or_post(me, now_ns() + step->value);
+		else
+			sleep_ns(0, step->value);
+		break;
+	case UNTIL:
+		if (step->early)
+			sleep_or_post(me, begin_ns + step->value);
+		else
+			sleep_ns(TIMER_ABSTIME, begin_ns + step->value);
+		break;
+	case SLACK:
+		prctl(PR_SET_TIMERSLACK, step->value);
+		break;
+	case END:
+		finish();
+		break;
+	case KINDS:
+		break;
+	}
+}
+
+static void prepare(struct task *me)
+{
+	struct sched_param realtime = { .sched_priority = (int)(REALTIME_BELOW - 1 - me->priority) };
+	char name[24];
+	cpu_set_t one;
+
+	snprintf(name, sizeof(name), "c%ld", (long)(me - tasks));
+	prctl(PR_SET_NAME, name);
+	CPU_ZERO(&one);
+	CPU_SET((size_t)me->cpu, &one);
+	/* A machine with fewer CPUs takes the task anywhere. */
+	sched_setaffinity(0, sizeof(one), &one);
+	sleep_ns(TIMER_ABSTIME, begin_ns - READY_NS);
+	sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
+	if (me->priority < REALTIME_BELOW && sched_setscheduler(0, SCHED_FIFO, &realtime))
+		die("a task cannot be real-time");
+}
+
+static void *play(void *argument)
+{
+	struct task *me = argument;
+	size_t i;
+
+	prepare(me);
+	for (i = 0; i < me->count; i++)
+		do_step(me, &me->steps[i]);
+	/* The exit of a thread wakes others; a recorded one has its own posts. */
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void add_step(struct task *task, char *line)
+{
+	const char *word = strtok(line, " \n");
+	const char *value = strtok(NULL, " \n");
+	struct step step = { .kind = RUN };
+
+	while (step.kind < KINDS && strcmp(word, words[step.kind]))
+		step.kind++;
+	if (step.kind == KINDS)
+		die("a step is of no known kind");
+	step.value = value ? strtoull(value, NULL, 10) : 0;
+	step.early = strtok(NULL, " \n");
+	if (step.kind == POST && step.value >= TASKS_MAX)
+		die("a post to no task");
+	if (task->count == task->room) {
+		task->room = task->room ? 2 * task->room : 64;
+		task->steps = realloc(task->steps, task->room * sizeof(*task->steps));
+		if (!task->steps)
+			die("no memory");
+	}
+	task->steps[task->count++] = step;
+}
+
+static void load(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	char line[256];
+
+	if (!file || !fgets(line, sizeof(line), file))
+		die("cannot read the clone");
+	while (fgets(line, sizeof(line), file)) {
+		struct task *task = &tasks[task_count];
+
+		if (*line == '#' || sscanf(line, "length %lu", &length_ns) == 1 ||
+		    sscanf(line, "start %lu", &start_ns) == 1)
+			continue;
+		if (sscanf(line, "task %*u %*s %ld %ld", &task->priority, &task->cpu) == 2) {
+			if (++task_count == TASKS_MAX)
+				die("too many tasks");
+		} else if (task_count) {
+			add_step(task - 1, line);
+		}
+	}
+	fclose(file);
+}
+
+static void start_threads(void)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	unsigned long i;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, STACK_BYTES);
+	for (i = 0; i < task_count; i++)
+		if (pthread_create(&thread, &small, play, &tasks[i]))
+			die("cannot make a thread");
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t soonest_ns, last_ns;
+
+	if (argc != 4)
+		die("usage: player FILE SHIFT_NS MARK");
+	load(argv[1]);
+	sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
+	mlockall(MCL_CURRENT | MCL_FUTURE);
+	soonest_ns = now_ns() + START_NS;
+	begin_ns = soonest_ns - soonest_ns % TICK_NS + TICK_NS + start_ns % TICK_NS +
+		   strtoull(argv[2], NULL, 10);
+	last_ns = begin_ns + PATIENCE * length_ns;
+	start_threads();
+	sleep_ns(TIMER_ABSTIME, begin_ns - MARK_NS);
+	mark(argv[3]);
+	while (!atomic_load(&ended) && now_ns() < last_ns)
+		futex_wait(&ended, 0, last_ns);
+	if (!atomic_load(&ended))
+		die("the clone is stuck: a task waits for a post that never comes");
+	return 0;
+}
