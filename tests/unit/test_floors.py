@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "tools" / "cpuidle_lab"
 # From the ground up. A folder imports from those before it alone.
 FLOORS = (
     "base", "host", "states", "recording", "replay", "figures", "view", "lab", "bpf", "evidence",
-    "crossval", "compare", "domains", "report", "tune", "ab", "calibrate",
+    "crossval", "clone", "compare", "domains", "report", "tune", "ab", "calibrate",
     "dump", "review", "commands", "",
 )  # fmt: skip
 # The package's own file opens recordings in notebooks.

@@ -44,7 +44,8 @@ A_MACHINE = "a machine"
 GROUPS = (
     (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "watch", "ab", "evacuate")),
     ("recordings and dumps",
-     ("report", "compare", "domains", "replay", "diff", "crossval", "tune", "export", "machines")),
+     ("report", "compare", "domains", "replay", "clone", "diff", "crossval", "tune", "export",
+      "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf", "review")),
     ("the project's promises, in the tree only", ("experiment",)),

@@ -12,9 +12,13 @@ from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import add_settings, seconds
 from cpuidle_lab.bpf import build as bpf_build
+from cpuidle_lab.clone import play
+from cpuidle_lab.clone.events import CLONE_EVENTS
+from cpuidle_lab.clone.program import load
 from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS, FURTHER_FLAVOURS, flavour_of
+from cpuidle_lab.lab.run import is_real_time
 from cpuidle_lab.lab.session import (
     AS_BPF,
     GOVERNORS,
@@ -31,6 +35,8 @@ NAME = "lab"
 HELP = "boot a stock Debian kernel in virtual time, and trace a workload under a governor"
 DEFAULT_OUTPUT = BUILD / "lab"
 DEFAULT_WORKLOAD = "cyclictest-2ms"
+# The file of a clone in the guest.
+CLONE = "clone"
 EPILOG = f"""\
 examples:
   cpuidle-lab lab --governor wteo --workload cyclictest-500us --workload hackbench-pipe
@@ -38,6 +44,8 @@ examples:
   cpuidle-lab lab --kernel 7.2 --machine gnr --governor menu_ng --set menu_ng.history_size=32
   cpuidle-lab lab --governor gate --set gate.base=menu -o out -- stress-ng --timer 1 -t 2
   cpuidle-lab lab --script my-test.sh --no-trace
+  cpuidle-lab lab --machine power9 --clone my.clone --governor wteo
+                                            a recorded workload, rebuilt by cpuidle-lab clone
 
 The same command gives the same trace.dat to the last bit; another --seed gives another. A script
 runs as root, and loads modules and chooses governors itself ('. /lab/functions' has helpers). The
@@ -73,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     add("--workload", action="append", default=[], metavar="NAME", help="run this; see below")
     add("--script", type=Path, metavar="FILE", help="run this shell script instead")
+    add("--clone", type=Path, metavar="FILE", help="play this rebuilt workload instead")
     add("--duration", type=seconds, default=2, metavar="S",
         help="seconds of a workload (default: 2)")  # fmt: skip
     add("-o", "--output", type=Path, default=DEFAULT_OUTPUT, metavar="DIR",
@@ -86,6 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--events", action="append", default=[], metavar="LIST",
         help="record these events or event systems, too")  # fmt: skip
+    add("--causes", action="store_true", help="record the events that `clone` needs, too")
     add("--no-trace", action="store_false", dest="trace", help="do not record the events")
     add("--real-time", action="store_true", help="no virtual time; runs differ")
     add("--time-limit", type=seconds, default=600, metavar="S", help="of your time (default: 600)")
@@ -96,6 +106,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def phases(args: argparse.Namespace) -> list[PhasePlan]:
     """Return what the arguments ask to run."""
     settings = args.settings
+    if args.clone:
+        return [play.plan(load(args.clone), CLONE, args.governor, tunables=settings)]
     if args.command:
         name = Path(args.command[0]).name
         return [PhasePlan(args.governor, name, shlex.join(args.command), settings)]
@@ -109,8 +121,8 @@ def check(args: argparse.Namespace) -> None:
     Raises:
         UserError: with the reason.
     """
-    if sum(map(bool, (args.command, args.workload, args.script))) > 1:
-        raise UserError("give one of --workload, --script and COMMAND", USAGE)
+    if sum(map(bool, (args.command, args.workload, args.script, args.clone))) > 1:
+        raise UserError("give one of --workload, --script, --clone and COMMAND", USAGE)
     if args.cpus <= 0:
         raise UserError("--cpus must be above 0", USAGE)
     if args.seed < 0:
@@ -145,21 +157,24 @@ def lab_run(args: argparse.Namespace) -> LabRun:
         except UnicodeDecodeError:
             raise UserError(f"{args.script}: is a file that is no text in UTF-8") from None
     else:
-        events = (
-            [OUR_EVENTS, *(one for each in args.events for one in each.split(","))]
-            if args.trace
-            else []
-        )
+        more = [one for each in args.events for one in each.split(",")]
+        causes = CLONE_EVENTS if args.causes else ()
+        events = [OUR_EVENTS, *causes, *more] if args.trace else []
         script = Session(args.machine, phases(args), events).script()
-    return LabRun(
+    run = LabRun(
         script=script,
         kernel=args.kernel,
         cpus=args.cpus,
         seed=args.seed,
         real_time=args.real_time,
         time_limit_s=args.time_limit,
-        files=workloads.files(workloads.find(name) for name in args.workload) | programs(args),
+        files=workloads.files(workloads.find(name) for name in args.workload)
+        | programs(args)
+        | (play.files({CLONE: load(args.clone)}) if args.clone else {}),
     )
+    if args.clone:
+        play.check_time(real_time=is_real_time(run))
+    return run
 
 
 def summary(result: LabResult) -> dict[str, object]:

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Clones: events are read, a program is built from them, written, read, and judged."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.clone import build, calibrate, events, judge, play, program
+from cpuidle_lab.clone.program import Kind, Program, Step, Task
+from cpuidle_lab.cli import main
+from cpuidle_lab.lab.programs import PLAYER, compiled
+
+PATH = Path("trace.dat")
+BEGIN, END = "phase governor=teo_ng workload=talk", "phase end"
+# Of the trace's clock and the kernel's, ns: a phase begins at _START_NS, the tick has 4 ms.
+_START_NS, _OFFSET_NS = 1_000_000_000, 5_000_000_000
+
+
+class Recording:
+    """Lines as `trace-cmd report -N -l -t` prints them; times in us from the beginning."""
+
+    def __init__(self) -> None:
+        self.lines = ["cpus=2"]
+
+    def add(self, us: float, who: str, name: str, text: str, *, cpu: int = 0, flags: str = "d..2.") \
+            -> None:  # fmt: skip
+        ns = _START_NS + round(us * 1000)
+        time = f"{ns // 10**9}.{ns % 10**9:09d}"
+        self.lines.append(f"{who:>16} {cpu:5d}{flags} {time}: {name}: {text}")
+
+    def mark(self, us: float, text: str) -> None:
+        self.add(us, "sh-9", "print", f"tracing_mark_write: {text}", cpu=1)
+
+    def switch(self, us: float, before: str, after: str, state: str = "S", cpu: int = 0) -> None:
+        (was, old), (now, new) = (each.rsplit("-", 1) for each in (before, after))
+        self.add(us, before, "sched_switch", f"prev_comm={was} prev_pid={old} prev_prio=120 "
+                 f"prev_state={state} ==> next_comm={now} next_pid={new} next_prio=120", cpu=cpu)  # fmt: skip
+
+    def wake(self, us: float, who: str, whom: str, flags: str = "d..2.", cpu: int = 0) -> None:
+        name, pid = whom.rsplit("-", 1)
+        self.add(us, who, "sched_waking", f"comm={name} pid={pid} prio=120 target_cpu=000",
+                 flags=flags, cpu=cpu)  # fmt: skip
+
+    def arm(self, us: float, who: str, length_us: float, mode: str = "0x1", timer: str = "0xa") \
+            -> None:  # fmt: skip
+        due = _START_NS + _OFFSET_NS + round((us + length_us) * 1000)
+        self.add(us, who, "hrtimer_start", f"hrtimer={timer} function=hrtimer_wakeup "
+                 f"expires={due + 50_000} softexpires={due} mode={mode}")  # fmt: skip
+
+    def expire(self, us: float, timer: str = "0xa", function: str = "hrtimer_wakeup") -> None:
+        now = _START_NS + _OFFSET_NS + round(us * 1000)
+        self.add(us, "<idle>-0", "hrtimer_expire_entry",
+                 f"hrtimer={timer} function={function} now={now}", flags="d.h1.")  # fmt: skip
+
+    def expired(self, us: float, timer: str = "0xa") -> None:
+        self.add(us, "<idle>-0", "hrtimer_expire_exit", f"hrtimer={timer}", flags="d.h1.")
+
+    def events(self) -> list[events.Event]:
+        return list(events.parsed(self.lines, PATH))
+
+    def program(self, *, shared: bool = True) -> Program:
+        (phase,) = events.phases(self.events(), PATH)
+        return build.build(phase, PATH, shared=shared)
+
+
+def talk() -> Recording:
+    """Return a recording: a asks b, b answers, a sleeps for 1 ms by a timer; sh waits for all."""
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.switch(10, "sh-9", "swapper/1-0", cpu=1)
+    made.switch(20, "a-1", "swapper/0-0")
+    made.expire(90)
+    made.wake(91, "<idle>-0", "a-1", "d.h3.")
+    made.expired(92)
+    made.switch(100, "swapper/0-0", "a-1", "R")
+    made.wake(130, "a-1", "b-2")
+    made.switch(140, "a-1", "b-2")
+    made.wake(200, "b-2", "a-1")
+    made.switch(220, "b-2", "a-1")
+    made.arm(230, "a-1", 1000)
+    made.switch(240, "a-1", "swapper/0-0")
+    made.expire(1285)
+    made.wake(1286, "<idle>-0", "a-1", "d.h3.")
+    made.expired(1287)
+    made.switch(1300, "swapper/0-0", "a-1", "R")
+    made.wake(1310, "a-1", "sh-9")
+    made.switch(1315, "swapper/1-0", "sh-9", "R", cpu=1)
+    made.switch(1320, "a-1", "swapper/0-0", "X")
+    made.mark(1330, END)
+    return made
+
+
+def lines(task: Task) -> list[str]:
+    return [step.line() for step in task.steps]
+
+
+def test_a_task_becomes_its_work_its_posts_and_the_causes_that_end_its_sleeps() -> None:
+    made = talk().program(shared=False)
+    tasks = {task.name: task for task in made.tasks}
+    a, b = tasks["a"], tasks["b"]
+    place = {task.name: number for number, task in enumerate(made.tasks)}
+    # Awake at the beginning, then woken by a timer of before; it has no slack that is known.
+    assert lines(a)[:2] == ["until 0", "run 20000"]
+    assert lines(a)[2:] == [
+        "slack 1", "until 91000", "run 30000", f"post {place['b']}", "run 10000", "wait",
+        "run 20000", "slack 50000", "sleep 1000000", "run 10000", f"post {place['sh']}", "run 10000",
+    ]  # fmt: skip
+    assert lines(b) == ["wait", "run 60000", f"post {place['a']}", "run 20000"]
+    assert lines(tasks["sh"])[-3:] == ["wait", "run 15000", "end"]
+    assert made.length_ns == 1_330_000
+    assert made.governor == "teo_ng"
+
+
+def test_in_virtual_time_two_busy_cpus_do_half_the_work_each() -> None:
+    made = talk().program()
+    a = next(task for task in made.tasks if task.name == "a")
+    # sh runs on the other CPU in its first 10 us, and in the last 5 us of a.
+    assert lines(a)[1] == "run 15000"
+    assert lines(a)[-1] == "run 7500"
+
+
+def test_a_task_that_a_post_meets_on_its_way_to_sleep_does_not_wait_twice() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.switch(10, "swapper/0-0", "a-1", "R")
+    made.wake(100, "b-2", "a-1", cpu=1)
+    made.switch(105, "a-1", "swapper/0-0")
+    made.switch(115, "swapper/0-0", "a-1", "R")
+    made.expire(120, "0xb", "tick_nohz_handler")
+    made.expired(121, "0xb")
+    made.switch(140, "a-1", "swapper/0-0")
+    made.switch(150, "b-2", "swapper/1-0", cpu=1)
+    made.mark(200, END)
+    woken = made.program(shared=False)
+    a = next(task for task in woken.tasks if task.name == "a")
+    assert [step.kind for step in a.steps].count(Kind.WAIT) == 1
+    assert not [step for step in a.steps if step.kind is Kind.UNTIL and step.value]
+
+
+def test_a_packet_is_the_post_of_the_task_that_sent_it() -> None:
+    made = talk()
+    at = next(place for place, line in enumerate(made.lines) if "comm=b pid=2" in line
+              and "sched_waking" in line)  # fmt: skip
+    sent = Recording()
+    sent.add(125, "a-1", "softirq_raise", "vec=3 [action=NET_RX]")
+    sent.add(126, "a-1", "softirq_entry", "vec=3 [action=NET_RX]", flags="..s1.")
+    sent.wake(130, "a-1", "b-2", "d.s4.")
+    sent.add(131, "a-1", "softirq_exit", "vec=3 [action=NET_RX]", flags="..s1.")
+    made.lines[at : at + 1] = sent.lines[1:]
+    b = next(task for task in made.program().tasks if task.name == "b")
+    assert lines(b)[0] == "wait"
+    # A packet that an interrupt brought is an arrival.
+    made.lines = [line.replace("d..2.", "d.h2.") if "softirq_raise" in line else line
+                  for line in made.lines]  # fmt: skip
+    b = next(task for task in made.program().tasks if task.name == "b")
+    assert "until 130000" in lines(b)
+
+
+@pytest.mark.parametrize(
+    ("mode", "due", "absolute"),
+    [
+        ("0x0", [1000 * k for k in range(1, 9)], True),  # a grid, as cyclictest has it
+        ("0x1", [1000 * k for k in range(1, 9)], False),  # lengths of nanosleep()
+        ("0x1", [90 * k * k for k in range(3, 11)], True),  # lengths that never recur
+    ],
+)
+def test_deadlines_are_told_from_lengths(mode: str, due: list[int], absolute: bool) -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    last = 60
+    for at in due:
+        made.arm(last + 20, "a-1", at - last - 20, mode)
+        made.switch(last + 30, "a-1", "swapper/0-0")
+        made.expire(at + 55)
+        made.wake(at + 56, "<idle>-0", "a-1", "d.h3.")
+        made.expired(at + 57)
+        made.switch(at + 60, "swapper/0-0", "a-1", "R")
+        last = at + 60
+    made.mark(last + 100, END)
+    a = made.program().tasks[0]
+    kinds = {step.kind for step in a.steps if step.kind in (Kind.SLEEP, Kind.UNTIL) and step.value}
+    assert kinds == {Kind.UNTIL if absolute else Kind.SLEEP}
+
+
+def test_a_program_is_read_as_it_was_written() -> None:
+    made = talk().program()
+    again = program.parse(made.text().splitlines(), PATH)
+    assert again.tasks == made.tasks
+    assert (again.name, again.length_ns, again.start_ns) == ("talk", made.length_ns, made.start_ns)
+    scrubbed = made.scrubbed().text()
+    assert "talk" not in scrubbed
+    assert program.parse(scrubbed.splitlines(), PATH).tasks[0].steps == made.tasks[0].steps
+
+
+HEAD = [program.HEADER, "name x", "governor menu", "length 5", "start 0", "task 0 a 120 0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ([], "is no clone"),
+        ([*HEAD[:3], *HEAD[4:], "end"], "has no line 'length'"),
+        (HEAD, "0 tasks have the step 'end'"),
+        ([*HEAD, "end", "post 1"], "a posts to task 1, which is none"),
+        ([*HEAD, "jump 5"], "line 7: 'jump' is no step"),
+        ([*HEAD, "run"], "line 7: 'run' has too many words, or too few"),
+        ([*HEAD, "run 5 early"], "too many words"),
+        ([*HEAD, "run -5"], "line 7: '-5' is no number"),
+        ([*HEAD, "task 2 b 120 0"], "line 7: task 2 stands in the place of task 1"),
+        ([HEAD[0], "color red"], "line 2: 'color red' is neither"),
+        ([*HEAD[:3], "length long", *HEAD[4:], "end"], "'long' is no number"),
+    ],
+)
+def test_a_damaged_program_is_refused_in_one_sentence(text: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as error:
+        program.parse(text, PATH)
+    assert sentence in error.value.message
+
+
+def refused(made: Recording) -> str:
+    with pytest.raises(UserError) as error:
+        events.checked(made.events(), PATH)
+        made.program()
+    return error.value.message
+
+
+def test_recordings_of_which_no_clone_can_be_built_are_refused_with_the_remedy() -> None:
+    blind = talk()
+    blind.lines = [line for line in blind.lines if "sched_waking" not in line]
+    assert "capture --clone" in refused(blind)
+    lost = talk()
+    lost.lines.insert(5, "CPU:1 [12 EVENTS DROPPED]")
+    assert "events were lost" in refused(lost)
+    unmarked = talk()
+    unmarked.lines = [line for line in unmarked.lines if "print:" not in line]
+    assert "has no phases" in refused(unmarked)
+    busy = talk()
+    keep = ("print", "expire")
+    busy.lines = [line for line in busy.lines if any(word in line for word in keep)]
+    (phase,) = events.phases(busy.events(), PATH)
+    with pytest.raises(UserError, match="no task sleeps"):
+        build.build(phase, PATH)
+
+
+def test_more_tasks_than_the_player_has_room_for_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(build, "TASKS_MOST", 2)
+    with pytest.raises(UserError, match="has 3 tasks; a clone has 2 at most"):
+        talk().program()
+
+
+def test_of_a_long_phase_the_stretch_with_the_usual_rate_of_wake_ups_is_played() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    for second, count in enumerate((50, 8, 1)):
+        for k in range(count):
+            made.wake(second * 1e6 + 1000 * (k + 1), "a-1", "b-2")
+    made.mark(3e6, END)
+    (phase,) = events.phases(made.events(), PATH)
+    part, sentence = build.part_of(phase, 10**9)
+    assert sum(event.name == "sched_waking" for event in part.events) == 8
+    assert "the 1 s from 1 s on" in sentence
+    assert build.part_of(phase, 4 * 10**9) == (phase, "")
+
+
+def test_the_players_cost_is_taken_out_and_what_is_owed_from_the_next_piece() -> None:
+    task = Task("a", steps=[Step(Kind.UNTIL), Step(Kind.RUN, 500), Step(Kind.POST, 0),
+                            Step(Kind.RUN, 9000), Step(Kind.END)])  # fmt: skip
+    made = Program("x", "menu", 1, 0, [task])
+    assert calibrate.pieces(task) == {"SP": [500], "PS": [9000]}
+    left = calibrate.without(made, {"SP": 2000, "PS": 1000})
+    assert [step.value for step in left.tasks[0].steps if step.kind is Kind.RUN] == [0, 6500]
+    assert task.steps[1].value == 500
+    own = calibrate.without(made, {"SP": 2000, "PS": 1000}, {(0, "PS"): 0.0})
+    assert own.tasks[0].steps[3].value == 7500
+
+
+def test_a_first_run_corrects_the_cost_of_a_task() -> None:
+    def of(name: str, length: int) -> Program:
+        steps = [Step(Kind.SLEEP, 5), Step(Kind.RUN, length)] * 30
+        return Program("x", "menu", 1, 0, [Task(name, steps=steps)])
+
+    assert calibrate.corrected(of("a", 5000), of("c0", 5400), {"SS": 1000.0}) == {(0, "SS"): 1400.0}
+    assert calibrate.corrected(of("a", 5000), of("c1", 5400), {}) == {}
+
+
+def test_the_calibrating_program_has_all_pairs_of_events() -> None:
+    found = {pair for task in calibrate.probe().tasks for pair, lengths in
+             calibrate.pieces(task).items() if len(lengths) >= calibrate._ENOUGH}  # fmt: skip
+    assert found == set(calibrate.PAIRS)
+    program.check(calibrate.probe(), PATH)
+
+
+def told(regret: Iterable[float], **changed: Any) -> Any:
+    """Return figures of recordings, without recordings."""
+    values = list(regret)
+    facts = {"power_mw": 100.0, "seconds": 1.0, "overslept": 0.0, "p99_us": 5.0,
+             "least_judged": 900, "regret": sum(values) / len(values), "spread": 1.0}  # fmt: skip
+    return SimpleNamespace(**(facts | changed))
+
+
+def check(governor: str, clone: Any, moved: float = 9.0) -> judge.Check:
+    return judge.Check(governor, told([50.0]), clone, moved)
+
+
+@pytest.mark.parametrize(
+    ("clone", "moved", "sentence"),
+    [
+        (told([56.0]), 9, "its regret differs by 6.0 points (limit 5)"),
+        (told([50.0]), 21, "21 % of its intervals lie elsewhere (limit 20)"),
+        (told([50.0], power_mw=106.0), 9, "its idle power differs by 6.0%"),
+        (told([50.0], seconds=0.9), 9, "it takes another time, by 10.0%"),
+        (told([50.0], overslept=0.002), 9, "the lab overslept 0.20% of the idle time"),
+        (told([50.0], p99_us=2.0), 9, "its p99 wake-up comes from a state of 2 us in place of 5"),
+        (told([50.0], least_judged=10), 9, "it has fewer than 200 intervals"),
+    ],
+)
+def test_a_clone_beyond_a_limit_has_no_figure(clone: Any, moved: float, sentence: str) -> None:
+    good = check("teo_ng", told([51.0]))
+    for checks in ([check("teo_ng", clone, moved)], [good, check("menu_ng", clone, moved)]):
+        why = judge.Verdict(checks, {}).why
+        assert why.startswith("this workload is not rebuilt well enough, because under")
+        assert sentence in why
+
+
+def test_a_clone_has_figures_once_a_second_governor_confirms_it() -> None:
+    good = [check("teo_ng", told([51.0])), check("menu_ng", told([47.0]))]
+    assert "only teo_ng recorded this workload" in judge.Verdict(good[:1], {}).why
+    found = judge.Verdict(good, {"wteo": told([30.0], spread=1.5)})
+    assert found.why == ""
+    assert found.uncertainty("wteo") == pytest.approx(4.5)
+
+
+def test_the_player_plays_a_program_and_says_if_it_is_stuck(tmp_path: Path) -> None:
+    if not shutil.which("cc"):
+        pytest.skip("no compiler")
+    run = Step(Kind.RUN, 1000)
+    a = [Step(Kind.UNTIL), run, Step(Kind.POST, 1), Step(Kind.WAIT), Step(Kind.SLEEP, 1000, True),
+         Step(Kind.WAIT, 100), Step(Kind.SLACK, 1), Step(Kind.SLEEP, 1000), Step(Kind.END)]  # fmt: skip
+    b = [Step(Kind.WAIT), run, Step(Kind.POST, 0), Step(Kind.POST, 0)]
+    made = Program("x", "menu", 10**9, 0, [Task("a", steps=a), Task("b", cpu=1, steps=b)])
+    for text, code in ((made.text(), 0), (made.text().replace("post 0\n", "", 1), 1)):
+        path = tmp_path / "x.clone"
+        path.write_text(text.replace("length 1000000000", "length 100000000"))
+        done = subprocess.run([compiled(PLAYER), path, "0", "x"], capture_output=True, text=True,
+                              check=False, timeout=60)  # fmt: skip
+        assert done.returncode == code, done.stderr
+        assert ("stuck" in done.stderr) == (code == 1)
+
+
+def test_a_plan_lets_the_player_write_the_markers() -> None:
+    made = play.plan(talk().program(), "clone", "wteo", shift_ns=1300)
+    text = "\n".join(made.lines())
+    assert "afresh wteo" in text
+    assert "player /lab/clone 1300 'phase governor=wteo workload=talk'" in text
+    with pytest.raises(UserError, match="virtual time"):
+        play.check_time(real_time=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["clone", "x.dat"], "give --governors to compare, or -o"),
+        (["clone", "x.dat", "--governors", "best"], "unknown governor 'best'"),
+        (["clone", "x.dat", "-o", "x.clone"], "is no file"),
+        (["lab", "--clone", "x.clone", "--workload", "redis"], "give one of --workload"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(
+    words: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) in (1, 2)
+    assert sentence in capsys.readouterr().err

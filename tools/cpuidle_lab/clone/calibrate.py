@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The player's own cost, measured and taken out of a clone's work.
+
+A piece of work lies between two events of a task. The kernel and the player take time in it, too:
+to get up, to post, to fall asleep. That time depends on the two events, so it is measured for each
+pair of them: a program with pieces of known length is played and rebuilt from its recording.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from cpuidle_lab.clone.program import Kind, Program, Step, Task
+
+# Kinds of events around a piece of work: sleep or time, post, wait.
+_LETTERS = {
+    Kind.SLEEP: "S",
+    Kind.UNTIL: "S",
+    Kind.END: "S",
+    Kind.POST: "P",
+    Kind.WAIT: "W",
+}
+PAIRS = tuple(a + b for a in "SPW" for b in "SPW")
+
+# By pair of events; by number of a task and pair. Both ns.
+Costs = Mapping[str, float]
+OwnCosts = Mapping[tuple[int, str], float]
+
+PIECE_NS, _ROUNDS = 30_000, 30
+# Two pieces that were not parted are longer than this.
+_ONE_PIECE_NS = 3 * PIECE_NS // 2
+
+# So much work too little is taken from the pieces that follow.
+_OWED_MOST_NS = 3_000
+# Fewer pieces of a pair do not correct a task.
+_ENOUGH = 20
+
+
+def probe() -> Program:
+    """Return the program that has all pairs, each piece of the same length.
+
+    A post comes when its target sleeps: a wait that takes a post at once ends no piece.
+    """
+
+    def sleep(us: int) -> Step:
+        return Step(Kind.SLEEP, 1000 * us)
+
+    def post(target: int) -> Step:
+        return Step(Kind.POST, target)
+
+    wait, run = Step(Kind.WAIT), Step(Kind.RUN, PIECE_NS)
+    rounds = {
+        "one": (sleep(3000), sleep(3000), post(1), post(2), sleep(2000), post(1), wait, wait,
+                sleep(1000), post(1), wait, sleep(1000), wait),
+        "other": (wait, wait, sleep(500), post(0), sleep(500), post(0), wait, post(0),
+                  sleep(3000), post(0)),
+        "third": (wait,),
+    }  # fmt: skip
+    tasks = [
+        Task(name, cpu=place % 2, steps=[
+            Step(Kind.UNTIL), *([one for step in steps for one in (step, run)] * _ROUNDS),
+        ])
+        for place, (name, steps) in enumerate(rounds.items())
+    ]  # fmt: skip
+    tasks[0].steps.append(Step(Kind.END))
+    return Program("calibration", "menu", _ROUNDS * 20_000_000, 0, tasks)
+
+
+def _pairs(task: Task) -> Iterator[tuple[int, str]]:
+    """Yield the place of each piece of work and its pair of events."""
+    before = "S"
+    for place, step in enumerate(task.steps):
+        if step.kind is Kind.RUN:
+            behind = (one.kind for one in task.steps[place + 1 :] if one.kind is not Kind.SLACK)
+            yield place, before + _LETTERS.get(next(behind, Kind.END), "S")
+        else:
+            before = _LETTERS.get(step.kind, before)
+
+
+def pieces(task: Task) -> dict[str, list[int]]:
+    """Return the lengths of a task's pieces by their pair, ns."""
+    found: dict[str, list[int]] = defaultdict(list)
+    for place, pair in _pairs(task):
+        found[pair].append(task.steps[place].value)
+    return found
+
+
+def costs_of(played: Program) -> dict[str, float]:
+    """Return the cost of each pair.
+
+    Args:
+        played: rebuilt from the recording of probe().
+    """
+    found: dict[str, list[int]] = defaultdict(list)
+    for task in played.tasks:
+        for pair, lengths in pieces(task).items():
+            whole = (length for length in lengths if PIECE_NS < length < _ONE_PIECE_NS)
+            found[pair] += [length - PIECE_NS for length in whole]
+    return {pair: statistics.median(more) for pair, more in found.items() if len(more) >= _ENOUGH}
+
+
+def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Program:
+    """Return a program whose pieces are shorter by the cost of what is around them.
+
+    Args:
+        program: as recorded.
+        costs: of the player.
+        own: costs that the recording of a clone has corrected.
+    """
+    tasks = []
+    for number, task in enumerate(program.tasks):
+        steps, owed = list(task.steps), 0.0
+        for place, pair in _pairs(task):
+            cost = (own or {}).get((number, pair), costs.get(pair, 0.0))
+            left = steps[place].value - cost + owed
+            owed = max(left, -_OWED_MOST_NS) if left < 0 else 0.0
+            steps[place] = replace(steps[place], value=max(0, round(left)))
+        tasks.append(replace(task, steps=steps))
+    return replace(program, tasks=tasks)
+
+
+def corrected(recorded: Program, played: Program, costs: Costs) -> dict[tuple[int, str], float]:
+    """Return costs by which the median pieces of each task get their recorded lengths.
+
+    Args:
+        recorded: rebuilt from the recording, with nothing taken out.
+        played: rebuilt from the recording of its clone.
+        costs: that were taken out of it.
+    """
+    theirs = {task.name: pieces(task) for task in played.tasks}
+    found: dict[tuple[int, str], float] = {}
+    for number, task in enumerate(recorded.tasks):
+        for pair, mine in pieces(task).items():
+            again = theirs.get(f"c{number}", {}).get(pair, [])
+            if min(len(mine), len(again)) >= _ENOUGH:
+                more = statistics.median(again) - statistics.median(mine)
+                found[number, pair] = costs.get(pair, 0.0) + more
+    return found

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The events of a recording that tell which task ran when, and what woke it.
+
+They are read from the text of `trace-cmd report`: the reader of tables has no switches of tasks.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.packages import remedy
+
+# All that a clone needs beside the module's own events.
+CLONE_EVENTS = (
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup_new",
+    "timer:hrtimer_start",
+    "timer:hrtimer_expire_entry",
+    "timer:hrtimer_expire_exit",
+    "irq:softirq_raise",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+)
+TO_RECORD = "record with 'cpuidle-lab capture --clone', or in the lab with 'lab --causes'"
+
+# Without plugins, whose forms of an event differ; with the context, and times in ns.
+_REPORT = ("report", "-N", "-l", "-t", "-i")
+_LINE = re.compile(
+    r"\s*(?P<comm>.*)-(?P<pid>\d+)\s+(?P<cpu>\d+)(?P<flags>[^\d\s]\S{4,5})\s+"
+    r"(?P<s>\d+)\.(?P<fraction>\d{9}): (?P<name>\w+):\s+(?P<text>.*)"
+)
+_FIELD = re.compile(r"(\w+)=(\S+)")
+_LOST = re.compile(r"CPU:\d+ \[.*EVENTS DROPPED\]")
+_MARK = re.compile(r"phase (?:(?P<end>end)|governor=(?P<governor>\S+) workload=(?P<workload>\S+))")
+
+# Letters of the context: an interrupt, or a softirq that is served.
+IN_INTERRUPT, IN_SOFTIRQ = frozenset("hHzZ"), "s"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event.
+
+    Attributes:
+        ts: its time, ns.
+        cpu: where.
+        comm: name of the task that ran.
+        pid: its number; 0: the CPU was idle.
+        context: letter of an interrupt or a softirq; else ".".
+        name: of the event.
+        text: its fields.
+    """
+
+    ts: int
+    cpu: int
+    comm: str
+    pid: int
+    context: str
+    name: str
+    text: str
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields; where a task's name looks like a field, the true one comes later."""
+        return dict(_FIELD.findall(self.text))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase, from the marker of its beginning to that of its end.
+
+    Attributes:
+        governor: that recorded.
+        workload: as the marker says.
+        events: all of its time, both markers included.
+    """
+
+    governor: str
+    workload: str
+    events: Sequence[Event]
+
+    @property
+    def start_ns(self) -> int:
+        """Time of its beginning."""
+        return self.events[0].ts
+
+    @property
+    def end_ns(self) -> int:
+        """Time of its end."""
+        return self.events[-1].ts
+
+
+def parsed(lines: Iterable[str], path: Path) -> Iterator[Event]:
+    """Yield the events of a report's lines.
+
+    Args:
+        lines: as `trace-cmd report -N -l -t` prints them.
+        path: the recording, for messages.
+
+    Raises:
+        UserError: events were lost.
+    """
+    for line in lines:
+        found = _LINE.match(line)
+        if found:
+            ts = int(found["s"]) * 10**9 + int(found["fraction"])
+            yield Event(ts, int(found["cpu"]), found["comm"], int(found["pid"]),
+                        found["flags"][2], found["name"], found["text"])  # fmt: skip
+        elif _LOST.match(line):
+            raise UserError(
+                f"{path}: events were lost while it was recorded, so a clone would lack wake-ups; "
+                "record a shorter time, or with a larger buffer"
+            )
+
+
+def read(path: Path) -> list[Event]:
+    """Return the events of a recording.
+
+    Raises:
+        UserError: it cannot be read, or has no events of the scheduler.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: is no file; a clone needs the trace.dat itself")
+    program = shutil.which("trace-cmd")
+    if not program:
+        raise UserError(f"a clone needs trace-cmd: {remedy('trace-cmd')}")
+    done = subprocess.run(
+        [program, *_REPORT, str(path)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        raise UserError(f"{path}: trace-cmd cannot read it: {done.stderr.strip()[-200:]}")
+    return checked(list(parsed(done.stdout.splitlines(), path)), path)
+
+
+def checked(events: list[Event], path: Path) -> list[Event]:
+    """Return the events of a recording if a clone can be built from them.
+
+    Raises:
+        UserError: a kind of event that each clone needs is missing.
+    """
+    there = {event.name for event in events}
+    for event in ("sched_switch", "sched_waking", "hrtimer_start", "hrtimer_expire_entry"):
+        if event not in there:
+            raise UserError(f"{path}: has no event {event}, which a clone needs; {TO_RECORD}")
+    return events
+
+
+def phases(events: Sequence[Event], path: Path) -> list[Phase]:
+    """Return the phases of a recording, in their order.
+
+    Raises:
+        UserError: there is none.
+    """
+    found: list[Phase] = []
+    running: tuple[int, str, str] | None = None
+    for place, event in enumerate(events):
+        mark = _MARK.search(event.text) if event.name == "print" else None
+        if mark is None:
+            continue
+        if running:
+            start, governor, workload = running
+            found.append(Phase(governor, workload, events[start : place + 1]))
+        running = None if mark["end"] else (place, mark["governor"], mark["workload"])
+    if not found:
+        raise UserError(
+            f"{path}: has no phases (markers 'phase governor=NAME workload=NAME', as the lab and "
+            "capture write them)"
+        )
+    return found

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The program of a clone, as text: docs/clone.md has the format.
+
+It holds times and names alone. All times are in ns; work counts instructions of the lab, where one
+takes 1 ns.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from cpuidle_lab.base.errors import UserError
+
+HEADER = "cpuidle-lab clone 1"
+
+# Bounds of the player's arrays (lab/guest/player.c).
+TASKS_MOST, TIME_MOST_NS = 2000, 10**12
+TICK_NS = 4_000_000
+
+
+class Kind(StrEnum):
+    """Kind of a step; the value is its word in the text."""
+
+    RUN = "run"
+    POST = "post"
+    WAIT = "wait"
+    SLEEP = "sleep"
+    UNTIL = "until"
+    SLACK = "slack"
+    END = "end"
+
+
+# Kinds without a number, and those that may do without.
+_BARE, _MAYBE = frozenset({Kind.END}), frozenset({Kind.WAIT})
+_SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
+EARLY = "early"
+
+
+@dataclass(slots=True)
+class Step:
+    """A step of a task.
+
+    Attributes:
+        kind: what the task does.
+        value: ns; of a post the number of a task; of a wait 0: without a timer.
+        early: of a sleep: a post ends it, and stays.
+    """
+
+    kind: Kind
+    value: int = 0
+    early: bool = False
+
+    def line(self) -> str:
+        """Return it as text."""
+        bare = self.kind in _BARE or (self.kind in _MAYBE and not self.value)
+        words = [self.kind, *([] if bare else [str(self.value)]), *([EARLY] if self.early else [])]
+        return " ".join(words)
+
+
+@dataclass
+class Task:
+    """A task.
+
+    Attributes:
+        name: as recorded; of no effect.
+        priority: the kernel's: below 100 real-time, else 120 for any.
+        cpu: where it begins; the scheduler may move it.
+        steps: in their order.
+    """
+
+    name: str
+    priority: int = 120
+    cpu: int = 0
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass
+class Program:
+    """A workload.
+
+    Attributes:
+        name: of the recorded workload.
+        governor: that recorded.
+        length_ns: how long the recorded phase took.
+        start_ns: when it began after a tick.
+        tasks: a post names its target by the place in this list.
+        left_out: what the recording had and the program has not, a sentence each.
+    """
+
+    name: str
+    governor: str
+    length_ns: int
+    start_ns: int
+    tasks: list[Task]
+    left_out: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """Return it as text."""
+        head = [
+            HEADER,
+            *(f"# left out: {sentence}" for sentence in self.left_out),
+            f"name {_word(self.name)}",
+            f"governor {_word(self.governor)}",
+            f"length {self.length_ns}",
+            f"start {self.start_ns}",
+        ]
+        for number, task in enumerate(self.tasks):
+            head.append(f"task {number} {_word(task.name)} {task.priority} {task.cpu}")
+            head += [step.line() for step in task.steps]
+        return "\n".join([*head, ""])
+
+    def scrubbed(self) -> "Program":
+        """Return it without names of tasks and workload."""
+        named = [replace(task, name=f"t{place}") for place, task in enumerate(self.tasks)]
+        return replace(self, name="workload", tasks=named)
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[^!-~]|#", "_", name) or "_"
+
+
+def load(path: Path) -> Program:
+    """Return the program of a file.
+
+    Raises:
+        UserError: it has another format; the message names the line.
+    """
+    try:
+        return parse(path.read_text(encoding="utf-8").splitlines(), path)
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is no clone: it does not begin with '{HEADER}'") from None
+
+
+def parse(lines: Sequence[str], path: Path) -> Program:
+    """Return the program that a text holds.
+
+    Args:
+        lines: of the text.
+        path: where it came from, for messages.
+
+    Raises:
+        UserError: see load().
+    """
+    if not lines or lines[0].strip() != HEADER:
+        raise UserError(f"{path}: is no clone: it does not begin with '{HEADER}'")
+    head: dict[str, str] = {}
+    tasks: list[Task] = []
+    for number, words in _words(lines[1:]):
+        try:
+            if words[0] == "task":
+                tasks.append(_task(words, len(tasks)))
+            elif tasks:
+                tasks[-1].steps.append(_step(words))
+            else:
+                head[words[0]] = _only(words)
+        except ValueError as error:
+            raise UserError(f"{path}: line {number}: {error}") from error
+    try:
+        program = Program(
+            head["name"], head["governor"], _time(head["length"]), _time(head["start"]), tasks
+        )
+    except KeyError as missing:
+        raise UserError(f"{path}: has no line '{missing.args[0]}'") from missing
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+    check(program, path)
+    return program
+
+
+def check(program: Program, path: Path) -> None:
+    """Refuse a program that the player cannot play.
+
+    Raises:
+        UserError: with the reason.
+    """
+    count = len(program.tasks)
+    if not count:
+        raise UserError(f"{path}: has no tasks")
+    if count > TASKS_MOST:
+        raise UserError(f"{path}: has {count:,} tasks; the player has room for {TASKS_MOST:,}")
+    kinds = [step.kind for task in program.tasks for step in task.steps]
+    if kinds.count(Kind.END) != 1:
+        raise UserError(f"{path}: {kinds.count(Kind.END)} tasks have the step 'end', not one")
+    for task in program.tasks:
+        for step in task.steps:
+            if step.kind is Kind.POST and step.value >= count:
+                raise UserError(f"{path}: {task.name} posts to task {step.value}, which is none")
+
+
+def _words(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and words of each line that has some, comments apart."""
+    for number, line in enumerate(lines, 2):
+        if words := line.partition("#")[0].split():
+            yield number, words
+
+
+def _only(words: Sequence[str]) -> str:
+    if words[0] not in ("name", "governor", "length", "start") or len(words) != 2:
+        raise ValueError(f"'{' '.join(words)}' is neither a fact of the program nor a task")
+    return words[1]
+
+
+def _time(text: str) -> int:
+    if not re.fullmatch(r"\d+", text) or int(text) > TIME_MOST_NS:
+        raise ValueError(f"'{text}' is no number from 0 to {TIME_MOST_NS}")
+    return int(text)
+
+
+def _task(words: Sequence[str], expected: int) -> Task:
+    if len(words) != 5:
+        raise ValueError("a task is 'task NUMBER NAME PRIORITY CPU'")
+    if _time(words[1]) != expected:
+        raise ValueError(f"task {words[1]} stands in the place of task {expected}")
+    return Task(words[2], _time(words[3]), _time(words[4]))
+
+
+def _step(words: Sequence[str]) -> Step:
+    try:
+        kind = Kind(words[0])
+    except ValueError:
+        raise ValueError(f"'{words[0]}' is no step; there are {', '.join(Kind)}") from None
+    rest = list(words[1:])
+    early = kind in _SLEEPS and rest[1:] == [EARLY]
+    if early:
+        rest.pop()
+    if len(rest) > 1 or (not rest and kind not in _BARE | _MAYBE) or (rest and kind in _BARE):
+        raise ValueError(f"'{' '.join(words)}' has too many words, or too few")
+    return Step(kind, _time(rest[0]) if rest else 0, early)

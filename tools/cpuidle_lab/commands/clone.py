@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`cpuidle-lab clone`: rebuild a recorded workload, and run it in the lab under each governor."""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+
+if TYPE_CHECKING:
+    from cpuidle_lab.clone.events import Phase
+    from cpuidle_lab.clone.judge import Verdict
+    from cpuidle_lab.clone.program import Program
+    from cpuidle_lab.clone.session import Named, Place
+    from cpuidle_lab.crossval.parts import Part
+
+NAME = "clone"
+HELP = "rebuild the workload of a recording, and run it under other governors in the lab"
+EPILOG = """\
+examples:
+  cpuidle-lab clone trace.dat -o my.clone            the workload as a program, in text
+  cpuidle-lab lab --clone my.clone --governor wteo   run it
+  cpuidle-lab clone trace.dat --governors menu,teo,wteo
+                                                     rebuild, test itself, run, compare
+
+Replay keeps the recorded intervals; a clone's tasks answer the governor. The recording needs the
+events of `capture --clone` or `lab --causes`. The clone is run under the recording's own governors
+first, and where it differs from the recording no figure is shown.
+
+exit codes: 0 done, 1 failed, or the workload is not rebuilt well enough, 2 wrong usage,
+130 interrupted
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    add = parser.add_argument
+    add("trace", type=Path, metavar="TRACE", help="trace.dat with the events that a clone needs")
+    add("-o", "--output", type=Path, metavar="FILE", help="write the program")
+    add("--scrub", action="store_true", help="without names of tasks and workload")
+    add("--governors", metavar="LIST", help="run the clone under these; menu is the kernel's own")
+    add("--workload", metavar="NAME", help="of several in the recording (default: the first)")
+    add("--from", dest="source", metavar="GOVERNOR",
+        help="rebuild the phase that it recorded (default: the first)")  # fmt: skip
+    add("--machine", metavar="MACHINE", help="idle states (default: the recording's)")
+    add("--kernel", default="6.12", metavar="SERIES", help="default: %(default)s")
+    add("--hardware", action="store_true", help="the recording is of a real machine")
+    add("--json", action="store_true", help="print the results as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Rebuild, play, judge, show."""
+    from cpuidle_lab.clone import build, calibrate, events, session
+
+    if not (args.governors or args.output):
+        raise UserError("give --governors to compare, or -o to write the program", USAGE)
+    wanted = [_governor(name) for name in args.governors.split(",")] if args.governors else []
+    phase = _phase(args, events.phases(events.read(args.trace), args.trace))
+    part, sentence = build.part_of(phase)
+    program = build.build(part, args.trace, shared=not args.hardware)
+    place = session.Place(args.machine or str(args.trace), args.kernel)
+    notes = [sentence] if sentence else []
+    if args.output:
+        made = calibrate.without(program, session.calibrated(place))
+        _write(args.output, made.scrubbed() if args.scrub else made)
+        if not args.json:
+            left = "; ".join([*notes, *program.left_out])
+            print(f"written: {args.output}, {len(program.tasks)} tasks; left out: {left}")
+    return _compare(args, program, wanted, place, notes) if wanted else 0
+
+
+def _write(path: Path, program: "Program") -> None:
+    from cpuidle_lab.base.files import headed, write_whole
+
+    text = program.text()
+    write_whole(path, text, headed(text))
+
+
+def _governor(name: str) -> "Named":
+    """Return a governor of the lab with its tunables.
+
+    Raises:
+        UserError: there is none of that name.
+    """
+    from cpuidle_lab.clone.session import OTHERWISE
+    from cpuidle_lab.lab.session import GOVERNORS
+
+    name = name.strip()
+    known = [each for each in GOVERNORS if each != "ladder"]
+    if name not in (*known, *OTHERWISE):
+        raise UserError(f"unknown governor '{name}'; there are {', '.join(known)}, teo", USAGE)
+    return OTHERWISE.get(name, (name, ()))
+
+
+def _phase(args: argparse.Namespace, phases: Sequence["Phase"]) -> "Phase":
+    """Return the phase that the arguments choose.
+
+    Raises:
+        UserError: there is none.
+    """
+    workload = args.workload or phases[0].workload
+    mine = [phase for phase in phases if phase.workload == workload]
+    chosen = [phase for phase in mine if args.source in (None, phase.governor)]
+    if not chosen:
+        has = ", ".join(f"{phase.workload} under {phase.governor}" for phase in phases)
+        raise UserError(f"{args.trace}: has no such phase; it has {has}", USAGE)
+    return chosen[0]
+
+
+def _real(args: argparse.Namespace, workload: str) -> dict[str, "Part"]:
+    """Return the phases of a workload by the label of the governor that recorded."""
+    from cpuidle_lab.crossval.parts import parts
+    from cpuidle_lab.recording.columns import opened
+
+    with opened(args.trace) as recording:
+        found = parts(recording, args.trace)
+    return {part.recorder.label: part for part in reversed(found) if part.workload == workload}
+
+
+def _governor_of(part: "Part") -> "Named":
+    """Return the governor of the lab that recorded a phase, with its tunables."""
+    from cpuidle_lab.base.settings import Setting
+    from cpuidle_lab.clone.session import OTHERWISE
+
+    if "@" in part.recorder.label:
+        return OTHERWISE["menu"]
+    name = part.recorder.governor.spec
+    return name, tuple(Setting(name, *pair) for pair in part.recorder.settings)
+
+
+def _compare(
+    args: argparse.Namespace,
+    program: "Program",
+    wanted: Sequence["Named"],
+    place: "Place",
+    notes: Sequence[str],
+) -> int:
+    """Play the clone, and show what came of it; return the exit code."""
+    from cpuidle_lab.clone import judge, session
+
+    real = _real(args, program.name)
+    recorders = {label: _governor_of(part) for label, part in real.items()}
+    source = next((one for one, (name, _) in recorders.items() if name == program.governor), None)
+    if source is None:
+        raise UserError(f"{args.trace}: no decisions of {program.governor} are in it")
+    every = dict.fromkeys([recorders[source], *recorders.values(), *wanted])
+    clone = session.corrected(program, recorders[source], place)
+    played = session.played(clone, list(every), place)
+    found = judge.verdict(source, real, played, whole=not notes)
+    if args.json:
+        print(json.dumps(_as_json(found, real, notes), indent=2))
+    else:
+        _show(found, real, [*notes, *(f"left out: {sentence}" for sentence in program.left_out)])
+    return FAILURE if found.why else 0
+
+
+def _as_json(found: "Verdict", real: Mapping[str, "Part"], notes: Sequence[str]) -> object:
+    return {
+        "why": found.why,
+        "notes": list(notes),
+        "checks": [
+            {"governor": one.governor, "recorded": one.real.regret, "clone": one.clone.regret,
+             "spread": one.clone.spread, "moved": one.moved}
+            for one in found.checks
+        ],
+        "figures": {} if found.why else {
+            label: {"regret": told.regret, "uncertainty": found.uncertainty(label),
+                    "power_mw": told.power_mw, "p99_us": told.p99_us}
+            for label, told in found.clones.items() if label not in real
+        },
+    }  # fmt: skip
+
+
+def _show(found: "Verdict", real: Mapping[str, "Part"], notes: Sequence[str]) -> None:
+    """Print the checks, then the figures or why there are none."""
+    from cpuidle_lab.view.terminal import console, grid
+
+    out = console()
+    checks = [
+        [one.governor, f"{one.real.regret:.1f}", f"{one.clone.regret:.1f}",
+         f"{one.clone.spread:.1f}", f"{one.moved:.0f}"]
+        for one in found.checks
+    ]  # fmt: skip
+    heads = [("recorded under", False), ("regret %", True), ("clone's %", True),
+             ("spread", True), ("moved %", True)]  # fmt: skip
+    out.print(grid(out, "The clone beside its recordings", heads, checks))
+    if found.why:
+        print(f"No figures: {found.why}.")
+    else:
+        rows = [
+            [label, f"{told.regret:.1f}", f"{found.uncertainty(label):.1f}",
+             f"{told.power_mw:.0f}", f"{told.p99_us:g}"]
+            for label, told in found.clones.items() if label not in real
+        ]  # fmt: skip
+        heads = [("governor", False), ("regret %", True), ("+-", True), ("idle power mW", True),
+                 ("p99 us", True)]  # fmt: skip
+        out.print(grid(out, "Governors that did not record", heads, rows))
+    for note in notes:
+        print(f"note: {note}")
