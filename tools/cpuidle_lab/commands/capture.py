@@ -14,6 +14,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import add_settings, seconds
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession
+from cpuidle_lab.clone.events import CLONE_EVENTS
 from cpuidle_lab.host import capture_script, idle_states
 from cpuidle_lab.host.capture import Capture, Plan, record
 from cpuidle_lab.host.machine import Machine
@@ -81,6 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record these events or event systems, too",
     )
     parser.add_argument(
+        "--clone", action="store_true", help="record the events that `clone` needs, too"
+    )
+    parser.add_argument(
         "--stock", action="store_true", help="record without the module, in the best way there is"
     )
     parser.add_argument(
@@ -116,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         force=args.force,
         governor=args.governor,
         settings=tuple(args.settings),
-        events=args.events,
+        events=(*(CLONE_EVENTS if args.clone else ()), *args.events),
         duration_s=args.duration,
         command=tuple(args.workload),
         stock=args.stock,
