@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.cli import main
 from cpuidle_lab.clone import build, calibrate, events, judge, play, program
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
-from cpuidle_lab.cli import main
 from cpuidle_lab.lab.programs import PLAYER, compiled
 
 PATH = Path("trace.dat")

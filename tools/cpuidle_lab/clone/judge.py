@@ -145,7 +145,7 @@ class Verdict:
             return (
                 f"only {self.checks[0].governor} recorded this workload, and no recording shows "
                 "whether its clone answers another governor as it does itself; record it under a "
-                "second governor, too, in the same file"
+                "second governor, too, and give both recordings"
             )
         return ""
 

@@ -22,12 +22,12 @@ EPILOG = """\
 examples:
   cpuidle-lab clone trace.dat -o my.clone            the workload as a program, in text
   cpuidle-lab lab --clone my.clone --governor wteo   run it
-  cpuidle-lab clone trace.dat --governors menu,teo,wteo
-                                                     rebuild, test itself, run, compare
+  cpuidle-lab clone trace.dat other.dat --governors menu,teo,wteo
+                                                     rebuild, check, run, compare
 
 Replay keeps the recorded intervals; a clone's tasks answer the governor. The recording needs the
-events of `capture --clone` or `lab --causes`. The clone is run under the recording's own governors
-first, and where it differs from the recording no figure is shown.
+events of `capture --clone` or `lab --causes`. The clone is run under the governors that recorded,
+too, two at least. Where it differs from a recording no figure is shown.
 
 exit codes: 0 done, 1 failed, or the workload is not rebuilt well enough, 2 wrong usage,
 130 interrupted
@@ -38,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
     add("trace", type=Path, metavar="TRACE", help="trace.dat with the events that a clone needs")
+    add("others", nargs="*", type=Path, metavar="TRACE",
+        help="the same workload under other governors, to check the clone by")  # fmt: skip
     add("-o", "--output", type=Path, metavar="FILE", help="write the program")
     add("--scrub", action="store_true", help="without names of tasks and workload")
     add("--governors", metavar="LIST", help="run the clone under these; menu is the kernel's own")
@@ -114,8 +116,10 @@ def _real(args: argparse.Namespace, workload: str) -> dict[str, "Part"]:
     from cpuidle_lab.crossval.parts import parts
     from cpuidle_lab.recording.columns import opened
 
-    with opened(args.trace) as recording:
-        found = parts(recording, args.trace)
+    found: list[Part] = []
+    for path in (args.trace, *args.others):
+        with opened(path) as recording:
+            found += parts(recording, path)
     return {part.recorder.label: part for part in reversed(found) if part.workload == workload}
 
 

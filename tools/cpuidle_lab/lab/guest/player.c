@@ -34,6 +34,7 @@
 #define NS_PER_S	1000000000ULL
 #define TICK_NS		4000000ULL
 #define REALTIME_BELOW	100
+#define BLANKS		"\n "
 #define MARKER		"/sys/kernel/tracing/trace_marker"
 /* A phase that takes so many times the recorded one is stuck. */
 #define PATIENCE	4
@@ -226,7 +227,9 @@ static void do_step(struct task *me, const struct step *step)
 
 static void prepare(struct task *me)
 {
-	struct sched_param realtime = { .sched_priority = (int)(REALTIME_BELOW - 1 - me->priority) };
+	struct sched_param realtime = {
+		.sched_priority = (int)(REALTIME_BELOW - 1 - me->priority),
+	};
 	char name[24];
 	cpu_set_t one;
 
@@ -258,8 +261,8 @@ static void *play(void *argument)
 
 static void add_step(struct task *task, char *line)
 {
-	const char *word = strtok(line, " \n");
-	const char *value = strtok(NULL, " \n");
+	const char *word = strtok(line, BLANKS);
+	const char *value = strtok(NULL, BLANKS);
 	struct step step = { .kind = RUN };
 
 	while (step.kind < KINDS && strcmp(word, words[step.kind]))
@@ -267,7 +270,7 @@ static void add_step(struct task *task, char *line)
 	if (step.kind == KINDS)
 		die("a step is of no known kind");
 	step.value = value ? strtoull(value, NULL, 10) : 0;
-	step.early = strtok(NULL, " \n");
+	step.early = strtok(NULL, BLANKS);
 	if (step.kind == POST && step.value >= TASKS_MAX)
 		die("a post to no task");
 	if (task->count == task->room) {

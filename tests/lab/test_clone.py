@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A clone in the lab: its own recording, rebuilt, is the program that was played."""
+
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.clone import build, calibrate, events, play
+from cpuidle_lab.clone.program import Kind, Program, Step, Task
+from cpuidle_lab.lab import LabRun, run_lab
+from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
+
+ROUNDS, PIECE_NS, SLEEP_NS = 40, 50_000, 1_700_000
+# Of the kernel and the player, in a piece of work.
+COST_MOST_NS = 15_000
+
+
+@pytest.mark.lab
+def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) -> None:
+    run = Step(Kind.RUN, PIECE_NS)
+    asks = [Step(Kind.SLEEP, SLEEP_NS), run, Step(Kind.POST, 1), run, Step(Kind.WAIT), run]
+    answers = [Step(Kind.WAIT), run, Step(Kind.POST, 0), run]
+    tasks = [
+        Task("asks", steps=[Step(Kind.UNTIL), *(asks * ROUNDS), Step(Kind.END)]),
+        Task("answers", cpu=1, steps=answers * ROUNDS),
+    ]
+    made = Program("talk", "menu_ng", 150_000_000, 0, tasks)
+    plans = [play.plan(made, "clone", "menu_ng", shift_ns=1_000_000)]
+    script = Session("skx", plans, (OUR_EVENTS, *events.CLONE_EVENTS)).script()
+    files = play.files({"clone": made})
+    result = run_lab(LabRun(script, files=files, real_time=False), tmp_path / "out").check()
+    trace = result.files / TRACE
+    (phase,) = events.phases(events.read(trace), trace)
+    assert (phase.governor, phase.workload) == ("menu_ng", "talk")
+    again = {task.name: task for task in build.build(phase, trace).tasks}
+    for number, task in enumerate(tasks):
+        found = again[f"c{number}"]
+        for kind in (Kind.POST, Kind.WAIT, Kind.SLEEP):
+            counts = [[step.kind for step in one.steps].count(kind) for one in (task, found)]
+            assert counts[0] == counts[1], kind
+        sleeps = [step.value for step in found.steps if step.kind is Kind.SLEEP]
+        assert all(abs(length - SLEEP_NS) < COST_MOST_NS for length in sleeps)
+        for pair, lengths in calibrate.pieces(found).items():
+            middle = sorted(lengths)[len(lengths) // 2]
+            assert len(lengths) < ROUNDS // 2 or PIECE_NS < middle < PIECE_NS + COST_MOST_NS, pair
