@@ -28,43 +28,51 @@ class Recording:
     def __init__(self) -> None:
         self.lines = ["cpus=2"]
 
-    def add(self, us: float, who: str, name: str, text: str, *, cpu: int = 0, flags: str = "d..2.") \
-            -> None:  # fmt: skip
+    def add(self, us: float, who: str, what: str, cpu: int = 0, flags: str = "d..2.") -> None:
+        """Add an event: its name and its fields."""
         ns = _START_NS + round(us * 1000)
-        time = f"{ns // 10**9}.{ns % 10**9:09d}"
-        self.lines.append(f"{who:>16} {cpu:5d}{flags} {time}: {name}: {text}")
+        at = f"{ns // 10**9}.{ns % 10**9:09d}"
+        self.lines.append(f"{who:>16} {cpu:5d}{flags} {at}: {what}")
 
     def mark(self, us: float, text: str) -> None:
-        self.add(us, "sh-9", "print", f"tracing_mark_write: {text}", cpu=1)
+        """Add a marker, of the task sh on CPU 1."""
+        self.add(us, "sh-9", f"print: tracing_mark_write: {text}", 1)
 
     def switch(self, us: float, before: str, after: str, state: str = "S", cpu: int = 0) -> None:
+        """Let a CPU go from one task to another."""
         (was, old), (now, new) = (each.rsplit("-", 1) for each in (before, after))
-        self.add(us, before, "sched_switch", f"prev_comm={was} prev_pid={old} prev_prio=120 "
-                 f"prev_state={state} ==> next_comm={now} next_pid={new} next_prio=120", cpu=cpu)  # fmt: skip
+        text = f"prev_comm={was} prev_pid={old} prev_prio=120 prev_state={state} ==> "
+        text += f"next_comm={now} next_pid={new} next_prio=120"
+        self.add(us, before, f"sched_switch: {text}", cpu)
 
     def wake(self, us: float, who: str, whom: str, flags: str = "d..2.", cpu: int = 0) -> None:
+        """Let a task wake another, in the context of the flags."""
         name, pid = whom.rsplit("-", 1)
-        self.add(us, who, "sched_waking", f"comm={name} pid={pid} prio=120 target_cpu=000",
-                 flags=flags, cpu=cpu)  # fmt: skip
+        text = f"comm={name} pid={pid} prio=120 target_cpu=000"
+        self.add(us, who, f"sched_waking: {text}", cpu, flags)
 
-    def arm(self, us: float, who: str, length_us: float, mode: str = "0x1", timer: str = "0xa") \
-            -> None:  # fmt: skip
+    def arm(self, us: float, who: str, length_us: float, mode: str = "0x1") -> None:
+        """Let a task start its timer."""
         due = _START_NS + _OFFSET_NS + round((us + length_us) * 1000)
-        self.add(us, who, "hrtimer_start", f"hrtimer={timer} function=hrtimer_wakeup "
-                 f"expires={due + 50_000} softexpires={due} mode={mode}")  # fmt: skip
+        text = f"hrtimer=0xa function=hrtimer_wakeup expires={due + 50_000} softexpires={due}"
+        self.add(us, who, f"hrtimer_start: {text} mode={mode}")
 
     def expire(self, us: float, timer: str = "0xa", function: str = "hrtimer_wakeup") -> None:
+        """Let a timer's function begin."""
         now = _START_NS + _OFFSET_NS + round(us * 1000)
-        self.add(us, "<idle>-0", "hrtimer_expire_entry",
-                 f"hrtimer={timer} function={function} now={now}", flags="d.h1.")  # fmt: skip
+        text = f"hrtimer={timer} function={function} now={now}"
+        self.add(us, "<idle>-0", f"hrtimer_expire_entry: {text}", flags="d.h1.")
 
     def expired(self, us: float, timer: str = "0xa") -> None:
-        self.add(us, "<idle>-0", "hrtimer_expire_exit", f"hrtimer={timer}", flags="d.h1.")
+        """Let it end."""
+        self.add(us, "<idle>-0", f"hrtimer_expire_exit: hrtimer={timer}", flags="d.h1.")
 
     def events(self) -> list[events.Event]:
+        """Return the events."""
         return list(events.parsed(self.lines, PATH))
 
     def program(self, *, shared: bool = True) -> Program:
+        """Return what is rebuilt from the only phase."""
         (phase,) = events.phases(self.events(), PATH)
         return build.build(phase, PATH, shared=shared)
 
@@ -109,7 +117,8 @@ def test_a_task_becomes_its_work_its_posts_and_the_causes_that_end_its_sleeps() 
     assert lines(a)[:2] == ["until 0", "run 20000"]
     assert lines(a)[2:] == [
         "slack 1", "until 91000", "run 30000", f"post {place['b']}", "run 10000", "wait",
-        "run 20000", "slack 50000", "sleep 1000000", "run 10000", f"post {place['sh']}", "run 10000",
+        "run 20000", "slack 50000", "sleep 1000000", "run 10000", f"post {place['sh']}",
+        "run 10000",
     ]  # fmt: skip
     assert lines(b) == ["wait", "run 60000", f"post {place['a']}", "run 20000"]
     assert lines(tasks["sh"])[-3:] == ["wait", "run 15000", "end"]
@@ -148,10 +157,10 @@ def test_a_packet_is_the_post_of_the_task_that_sent_it() -> None:
     at = next(place for place, line in enumerate(made.lines) if "comm=b pid=2" in line
               and "sched_waking" in line)  # fmt: skip
     sent = Recording()
-    sent.add(125, "a-1", "softirq_raise", "vec=3 [action=NET_RX]")
-    sent.add(126, "a-1", "softirq_entry", "vec=3 [action=NET_RX]", flags="..s1.")
+    sent.add(125, "a-1", "softirq_raise: vec=3 [action=NET_RX]")
+    sent.add(126, "a-1", "softirq_entry: vec=3 [action=NET_RX]", flags="..s1.")
     sent.wake(130, "a-1", "b-2", "d.s4.")
-    sent.add(131, "a-1", "softirq_exit", "vec=3 [action=NET_RX]", flags="..s1.")
+    sent.add(131, "a-1", "softirq_exit: vec=3 [action=NET_RX]", flags="..s1.")
     made.lines[at : at + 1] = sent.lines[1:]
     b = next(task for task in made.program().tasks if task.name == "b")
     assert lines(b)[0] == "wait"
@@ -342,8 +351,9 @@ def test_the_player_plays_a_program_and_says_if_it_is_stuck(tmp_path: Path) -> N
     if not shutil.which("cc"):
         pytest.skip("no compiler")
     run = Step(Kind.RUN, 1000)
-    a = [Step(Kind.UNTIL), run, Step(Kind.POST, 1), Step(Kind.WAIT), Step(Kind.SLEEP, 1000, True),
-         Step(Kind.WAIT, 100), Step(Kind.SLACK, 1), Step(Kind.SLEEP, 1000), Step(Kind.END)]  # fmt: skip
+    early = Step(Kind.SLEEP, 1000, early=True)
+    a = [Step(Kind.UNTIL), run, Step(Kind.POST, 1), Step(Kind.WAIT), early, Step(Kind.WAIT, 100)]
+    a += [Step(Kind.SLACK, 1), Step(Kind.SLEEP, 1000), Step(Kind.END)]
     b = [Step(Kind.WAIT), run, Step(Kind.POST, 0), Step(Kind.POST, 0)]
     made = Program("x", "menu", 10**9, 0, [Task("a", steps=a), Task("b", cpu=1, steps=b)])
     for text, code in ((made.text(), 0), (made.text().replace("post 0\n", "", 1), 1)):
