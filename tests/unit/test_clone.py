@@ -171,6 +171,22 @@ def test_a_packet_is_the_post_of_the_task_that_sent_it() -> None:
     assert "until 130000" in lines(b)
 
 
+def test_threads_of_the_kernel_are_left_out_by_their_short_names_too() -> None:
+    made = talk()
+    # A report cuts the names of the tasks that events come from.
+    made.lines = [line.replace("comm=b ", "comm=ksoftirqd/0 ").replace(" b-2 ", " ksoftirq-2 ")
+                  for line in made.lines]  # fmt: skip
+    built = made.program()
+    assert [task.name for task in built.tasks] == ["sh", "a"]
+    assert "1 times that threads of the kernel ran" in built.left_out
+    a = built.tasks[1]
+    assert "until 200000" in lines(a)
+    for name in ("nullmailer", "rcutorture", "blkid", "irqbalance", "writer"):
+        assert not build._Recorded(name).of_kernel
+    for name in ("kworker/0:1-events", "kworker/", "migration/1", "rcu_preempt", "irq/24-nvme"):
+        assert build._Recorded(name).of_kernel
+
+
 @pytest.mark.parametrize(
     ("mode", "due", "absolute"),
     [

@@ -19,11 +19,11 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.clone.events import IN_INTERRUPT, IN_SOFTIRQ, Event, Phase
 from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Step, Task
 
-# The kernel's own threads; the lab's kernel has them, too.
+# The kernel's own threads; the lab's kernel has them, too. An event names its task by 8 letters.
 _KERNEL_THREAD = re.compile(
-    r"swapper|kworker|ksoftirqd|migration/|rcu|kthreadd|kcompactd|kswapd|khugepaged|ksmd|kauditd|"
-    r"kdevtmpfs|kblockd|khungtaskd|cpuhp/|idle_inject|watchdog|oom_reaper|writeback|irq/|jbd2/|"
-    r"scsi_|blk|null|pool_workqueue|hwrng"
+    r"(swapper|kworker|ksoftirq|migration|cpuhp|idle_inject|irq|jbd2|rcu[bc]|rcuo[gps]|scsi_eh_)/|"
+    r"ksoftirq(d/\d+)?$|migratio(n/\d+)?$|rcu_|kthreadd$|kcompact|kswapd\d|khugepag|ksmd$|kauditd$|"
+    r"kdevtmpf|kblockd$|khungtas|watchdog|oom_reap|writebac|pool_wor"
 )
 REALTIME_BELOW = 100
 _IDLE = 0
@@ -175,34 +175,36 @@ class _Reading:
 
     def read(self) -> None:
         """Take all events."""
-        handlers: Mapping[str, Callable[[Event], None]] = {
+        handlers: Mapping[str, Callable[[Event], object]] = {
             "sched_switch": self._switch,
             "sched_waking": self._waking,
             "sched_wakeup_new": self._wakeup_new,
             "hrtimer_start": self._start,
             "hrtimer_expire_entry": self._expire,
-            "hrtimer_expire_exit": lambda event: self._drop(self._expiring, event.cpu),
+            "hrtimer_expire_exit": lambda event: self._expiring.pop(event.cpu, None),
             "softirq_raise": self._raise,
             "softirq_entry": self._serve,
-            "softirq_exit": lambda event: self._drop(self._serving, event.cpu),
+            "softirq_exit": lambda event: self._serving.pop(event.cpu, None),
         }
         for event in self._phase.events:
             if handler := handlers.get(event.name):
                 handler(event)
         self._end()
 
-    @staticmethod
-    def _drop(of_cpu: dict[int, object] | dict[int, str] | dict[int, tuple[str, str]],
-              cpu: int) -> None:  # fmt: skip
-        of_cpu.pop(cpu, None)
+    def task(self, pid: int, name: str, *, short: bool = False) -> _Recorded:
+        """Return the task of a number.
 
-    def task(self, pid: int, name: str) -> _Recorded:
-        """Return the task of a number."""
+        Args:
+            pid: its number.
+            name: its name.
+            short: the name may be cut, so another one stays.
+        """
         found = self._by_pid.get(pid)
         if found is None:
             found = self._by_pid[pid] = _Recorded(name)
             self.tasks.append(found)
-        found.name = name or found.name
+        if not short:
+            found.name = name
         return found
 
     def _count(self, task: _Recorded, ts: int) -> None:
@@ -231,7 +233,7 @@ class _Reading:
         if after == _IDLE:
             return
         task = self.task(after, told["next_comm"])
-        task.priority = int(told["next_prio"])
+        task.priority = max(0, int(told["next_prio"]))  # a deadline's is -1
         if task.of_kernel:
             self.kernel_runs += 1
             return
@@ -265,7 +267,7 @@ class _Reading:
         )
         self._timers[told["hrtimer"]] = timer
         if timer.by != _IDLE and timer.function == _WAKES_TASK:
-            self.task(timer.by, event.comm).timer = timer
+            self.task(timer.by, event.comm, short=True).timer = timer
 
     def _expire(self, event: Event) -> None:
         told = event.fields()
@@ -320,7 +322,7 @@ class _Reading:
             return None
         if by.pid in (_IDLE, target):
             return None
-        poster = self.task(by.pid, by.comm)
+        poster = self.task(by.pid, by.comm, short=True)
         return None if poster.of_kernel or poster.state is _State.GONE else poster
 
     def _timer_of(self, event: Event, pid: int, task: _Recorded) -> _Timer | None:
@@ -351,7 +353,7 @@ class _Reading:
             elif task.state is _State.ASLEEP and task.timer:
                 task.steps.append(_Draft(Kind.SLEEP, task.timer.length_ns, task.timer))
         if last.name == "print":
-            self.task(last.pid, last.comm).steps.append(_Draft(Kind.END))
+            self.task(last.pid, last.comm, short=True).steps.append(_Draft(Kind.END))
         else:
             length = last.ts - self._phase.start_ns
             clock = _Recorded("end", steps=[_Draft(Kind.UNTIL, length), _Draft(Kind.END)])
