@@ -278,6 +278,30 @@ def check(result: Result, source: Source) -> list[str]:
     )
 
 
+def _judge(results: Sequence[Result], source: Source) -> None:
+    """Mark what a recording, or a figure that contradicts itself, leaves without regret."""
+    for item in results:
+        item.withheld = bool(withheld.above(source.shares))
+        item.broken = check(item, source)
+
+
+def of_one(source: Source, recording: Recording, candidates: list[Candidate]) -> list[Result]:
+    """Replay governors on one recording, in one thread; the recorded decisions come first.
+
+    Args:
+        source: what open_source() tells of the recording.
+        recording: likewise.
+        candidates: the governors.
+
+    Raises:
+        UserError: the recording cannot be replayed.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        found = _compare(recording, source, _Work(candidates, 0, 1), pool, lambda _count: None)
+    _judge(found, source)
+    return found
+
+
 _RANGES = (
     "interrupts tell what ended its idle periods; regrets are ranges: once unknown sleep lengths "
     "are drawn from those known nearby, once they are far; other figures are those with drawn ones"
@@ -361,11 +385,9 @@ def build(
                 remarks[source.label] = _remarks(recording, source, ready.get(source.label))
                 done(1)
     for source, _ in opened:
-        for item in results:
-            if item.trace == source.label:
-                item.withheld = bool(withheld.above(source.shares))
-                item.broken = check(item, source)
-        best = _best_mainline([item for item in results if item.trace == source.label])
+        mine = [item for item in results if item.trace == source.label]
+        _judge(mine, source)
+        best = _best_mainline(mine)
         results += [best] if best else []
     results += _absent(results, opened)
     kinds = {item.label: item.kind for item in results}
