@@ -44,7 +44,8 @@ A_MACHINE = "a machine"
 GROUPS = (
     (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "watch", "ab", "evacuate")),
     ("recordings and dumps",
-     ("report", "compare", "domains", "replay", "clone", "diff", "crossval", "tune", "export",
+     ("report", "compare", "fleet", "domains", "replay", "clone", "diff", "crossval", "tune",
+      "export",
       "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
     ("governors", ("new", "bpf", "review")),
@@ -61,7 +62,10 @@ SUCCESSORS = {
 
 
 # Python packages that a wheel brings only when it is asked to, and the extra that has each.
-EXTRAS = {"optuna": "tune", "perfetto": "perfetto", "pymysql": "tune", "sqlalchemy": "tune"}
+EXTRAS = {
+    "dask": "fleet", "distributed": "fleet", "fsspec": "fleet", "optuna": "tune",
+    "perfetto": "perfetto", "pymysql": "tune", "sqlalchemy": "tune",
+}  # fmt: skip
 
 
 class Command(Protocol):

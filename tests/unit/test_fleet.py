@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Governors on the recordings of many machines: each counts once, whatever happens meanwhile."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import polars as pl
+import pytest
+from distributed import LocalCluster
+
+from cpuidle_lab.base import resampling
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.cli import main
+from cpuidle_lab.fleet import answers, cluster, inputs, task, totals
+from cpuidle_lab.recording import synth
+from cpuidle_lab.recording.columns import Recording
+from cpuidle_lab.replay.engine import counterfactual
+from cpuidle_lab.replay.library import governor
+from tests.unit import fleet_faults
+
+GOVERNORS = ("menu_ng", "teo_ng")
+STREAMS = ("bursts", "drift", "poisson-1ms")
+
+
+@contextmanager
+def quiet(_title: str, _total: int) -> Iterator[Callable[[int], None]]:
+    """Show no progress."""
+    yield lambda _count: None
+
+
+def recording(path: Path, seed: int = 1, count: int = 300) -> Path:
+    """Write a stream."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    name = STREAMS[seed % len(STREAMS)]
+    synth.write(name, path, machine_name="skx", hz=250, count=count, seed=seed)
+    return path
+
+
+def results(folder: Path) -> Path:
+    """Return a folder for results."""
+    for name in ("work", "index", "intervals", "results"):
+        (folder / name).mkdir(parents=True)
+    return folder
+
+
+def job(path: Path | str, folder: Path, *governors: str) -> task.Job:
+    """Return a task."""
+    return task.Job(str(path), "", str(folder), governors or GOVERNORS, 5)
+
+
+def answered(items: list[inputs.Item], done: dict[str, task.Done], folder: Path) -> str:
+    """Return the answers as the file has them."""
+    fleet = totals.add_up(items, done, folder)
+    found = answers.answer(fleet, items, GOVERNORS[0], 1.0, [])
+    return json.dumps(found.as_json(), indent=1)
+
+
+# ---- The recordings that a command line names. ----
+
+
+def test_a_folder_names_its_recordings_and_no_other_files(tmp_path: Path) -> None:
+    recording(tmp_path / "in" / "b" / "one")
+    (tmp_path / "in" / "a.dat").write_bytes(b"")
+    (tmp_path / "in" / "notes.txt").write_text("x")
+    (tmp_path / "in" / ".hidden.dat").write_bytes(b"")
+    (tmp_path / "in" / "b" / "one" / "inside.dat").write_bytes(b"")
+    items, notes = inputs.find([str(tmp_path / "in")], None)
+    assert [item.name for item in items] == ["a.dat", "b/one"] and not notes
+
+
+def test_a_list_has_places_relative_to_it_and_metadata(tmp_path: Path) -> None:
+    recording(tmp_path / "one")
+    table = tmp_path / "list.csv"
+    table.write_text("recording,machine,kind,weight,service\none,web-1,spr,40,nginx\n")
+    (item,), _ = inputs.find([str(table)], None)
+    assert item == inputs.Item("one", str(tmp_path / "one"), "web-1", "spr", "", "nginx", 40.0)
+    items, notes = inputs.find([str(tmp_path)], str(table))
+    assert [one.machine for one in items] == ["web-1"] and not notes
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("recording,weight\none,-1\n", "no positive number"),
+        ("recording,wieght\none,1\n", "unknown column 'wieght'"),
+        ("machine\none\n", "no column 'recording'"),
+    ],
+)
+def test_a_wrong_table_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    recording(tmp_path / "one")
+    (tmp_path / "list.csv").write_text(text)
+    with pytest.raises(UserError, match=said):
+        inputs.find([str(tmp_path / "list.csv")], None)
+
+
+# ---- One task. ----
+
+
+def test_a_part_has_the_figures_of_replay_and_is_made_once(tmp_path: Path) -> None:
+    path, folder = recording(tmp_path / "one"), results(tmp_path / "out")
+    done = task.Done(**task.work(job(path, folder, "teo_ng")))
+    assert (done.sentence, done.fresh, done.intervals) == ("", 1, 300)
+    part = pl.read_parquet(folder / done.parts["teo_ng"]).row(0, named=True)
+    outcome = counterfactual(Recording(path), governor("teo_ng"))
+    assert part["cost_pj"] == round(outcome.cost_pj)
+    assert dict(zip(part["latency_ns"], part["wakeups"], strict=True)) == outcome.latency_ns
+    assert task.Done(**task.work(job(path, folder, "teo_ng"))).fresh == 0
+    more = task.Done(**task.work(job(path, folder)))
+    assert more.fresh == 1 and more.content == done.content
+    other = task.Done(**task.work(job(path, folder, "wteo", "wteo:half_life_ms=500")))
+    assert other.fresh == 2 and len(set(other.parts.values())) == 2
+
+
+def test_a_recording_that_changes_is_another_one(tmp_path: Path) -> None:
+    path, folder = recording(tmp_path / "one"), results(tmp_path / "out")
+    first = task.Done(**task.work(job(path, folder, "teo_ng")))
+    shutil.rmtree(path)
+    recording(path, seed=2)
+    second = task.Done(**task.work(job(path, folder, "teo_ng")))
+    assert second.fresh == 1 and second.content != first.content
+
+
+def test_a_recording_elsewhere_is_fetched_and_kept_as_intervals(tmp_path: Path) -> None:
+    path, folder = recording(tmp_path / "one"), results(tmp_path / "out")
+    there = fsspec.filesystem("memory")
+    there.put(str(path), "/fleet/one", recursive=True)
+    done = task.Done(**task.work(job("memory://fleet/one", folder, "teo_ng")))
+    here = task.Done(**task.work(job(path, folder, "teo_ng")))
+    assert (done.sentence, done.fresh) == ("", 1) and here.content == done.content
+    assert here.fresh == 0
+    there.rm("/fleet/one", recursive=True)
+
+
+def test_a_place_that_does_not_answer_is_an_error_that_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = fsspec.filesystem("memory")
+    there.pipe("/fleet/two.dat", b"x")
+    started = []
+
+    def hang(*_: object, **__: object) -> None:
+        started.append(1)
+        time.sleep(1)
+
+    monkeypatch.setattr(type(there), "get", hang)
+    slow = task.Job("memory://fleet/two.dat", "", str(results(tmp_path / "out")), GOVERNORS, 0.05)
+    with pytest.raises(TimeoutError, match="longer than"):
+        task.work(slow)
+    assert started
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("short", "fewer than 100"),
+        ("other", "trace"),
+        ("meta", "is damaged"),
+    ],
+)
+def test_a_recording_that_cannot_be_replayed_has_a_sentence(
+    tmp_path: Path, damage: str, said: str
+) -> None:
+    folder = results(tmp_path / "out")
+    path = tmp_path / "one"
+    if damage == "other":
+        path = tmp_path / "one.dat"
+        path.write_bytes(b"\x89PNG and so on")
+    else:
+        recording(path, count=50 if damage == "short" else 300)
+    if damage == "meta":
+        (path / "meta.json").write_text("{")
+    done = task.Done(**task.work(job(path, folder)))
+    assert said in done.sentence and not done.parts and str(folder) not in done.sentence
+
+
+# ---- Answers. ----
+
+
+def test_the_interval_of_a_ratio_is_that_of_a_mean_where_bottoms_are_one() -> None:
+    top = np.random.default_rng(3).normal(5, 2, 40)
+    mean = resampling.interval(top.tolist(), 1)
+    ratio = answers.ratio_interval(top, np.ones(40))
+    assert ratio is not None and None not in mean
+    assert ratio == pytest.approx(mean, rel=0.03)
+    assert answers.ratio_interval(top[:4], np.ones(4)) is None
+
+
+def test_the_interval_of_a_ratio_holds_the_truth_in_some_95_of_100() -> None:
+    held = 0
+    for seed in range(80):
+        draw = np.random.default_rng(seed)
+        bottom = draw.gamma(4, 1, 20)
+        top = 1.3 * bottom + draw.normal(0, 0.5, 20)
+        low, high = answers.ratio_interval(top, bottom, seed) or (0, 0)
+        held += low <= 1.3 <= high
+    assert 71 <= held <= 80
+
+
+def rows(machines: int, copies: int, governors: dict[str, float]) -> totals.Fleet:
+    """Return a fleet whose machines have `copies` equal recordings each."""
+    draw = np.random.default_rng(7)
+    found: list[dict[str, Any]] = []
+    for n in range(machines):
+        oracle = int(draw.uniform(1e9, 3e9))
+        spread = draw.normal(0, 0.02)
+        for label, share in governors.items():
+            cost = round(oracle * (share + spread))
+            found += [
+                {"kind": "k", "service": "s", "machine": f"m{n:03}", "governor": label,
+                 "span_ns": copies * 10**9, "intervals": copies, "decisions": copies, "above": 0,
+                 "below": 0, "cost_pj": copies * cost, "oracle_pj": copies * oracle,
+                 "far_cost_pj": copies * cost, "far_oracle_pj": copies * oracle, "weight": 1.0,
+                 "derived": False, "recordings": copies}
+            ]  # fmt: skip
+    frame = pl.DataFrame(found)
+    empty = pl.DataFrame(schema={"kind": pl.String, "service": pl.String, "machine": pl.String,
+                                 "governor": pl.String, "latency_ns": pl.Int64,
+                                 "wakeups": pl.Int64})  # fmt: skip
+    recordings = frame.with_columns(name="machine", shown=pl.format("/x/{}", "machine"))
+    return totals.Fleet(frame, empty, recordings, [*governors], {}, machines, [])
+
+
+def test_more_recordings_of_the_same_machines_make_nothing_more_certain() -> None:
+    few, many = (rows(20, copies, {"a": 1.5, "b": 1.4}) for copies in (1, 50))
+    items = [inputs.Item(f"m{n:03}", f"/m{n:03}", f"m{n:03}") for n in range(20)]
+    one, other = (answers.answer(fleet, items, "a", 1.0, []) for fleet in (few, many))
+    ranges = [[found.lines[0].regret.low, found.lines[0].regret.high] for found in (one, other)]
+    assert None not in ranges[0] and ranges[0] == pytest.approx(ranges[1])
+    assert one.rollouts[0].more == 0 and one.rollouts[0].top is None
+
+
+def test_harm_is_listed_worst_first_with_the_command_that_shows_it() -> None:
+    fleet = rows(120, 1, {"a": 1.5, "b": 1.4})
+    bad = {"m003": 1.2, "m007": 1.4}
+    share = pl.col("machine").replace_strict(bad, default=1.0)
+    is_b = pl.col("governor") == "b"
+    worse = pl.when(is_b).then(pl.col("cost_pj") * share).otherwise("cost_pj").cast(pl.Int64)
+    machines = fleet.machines.with_columns(cost_pj=worse, far_cost_pj=worse)
+    shown = machines.with_columns(name="machine", shown=pl.format("/x/{}", "machine"))
+    changed = totals.Fleet(machines, fleet.latencies, shown, fleet.governors, {}, 120, [])
+    items = [inputs.Item(f"m{n:03}", f"/x/m{n:03}", f"m{n:03}") for n in range(120)]
+    found = answers.answer(changed, items, "a", 5.0, [])
+    assert [harm.machine for harm in found.harmed] == ["m007", "m003"]
+    assert found.harmed[0].command == "cpuidle-lab compare /x/m007 --governors a,b"
+    assert found.rollouts[0].top is not None and 0 < found.rollouts[0].top < 10
+
+
+# ---- Many tasks. ----
+
+
+@pytest.mark.filterwarnings("default")
+def test_faults_change_nothing_and_count_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dead processes and timeouts leave the answers as they are; what is guilty is listed."""
+    for n in range(6):
+        recording(tmp_path / "in" / f"{n:02}", seed=n)
+    for n, fault in ((3, fleet_faults.UNLUCKY), (5, fleet_faults.SLOW)):
+        (tmp_path / "in" / f"{n:02}").rename(tmp_path / "in" / f"{n:02}-{fault}")
+    shutil.copytree(tmp_path / "in" / "01", tmp_path / "in" / "twin")
+    (tmp_path / "in" / "damaged.dat").write_bytes(b"\x17\x08\x44tracing")
+    recording(tmp_path / "in" / f"x-{fleet_faults.DEADLY}", seed=40)
+    items, _ = inputs.find([str(tmp_path / "in")], None)
+    disturbed = results(tmp_path / "disturbed")
+    settings: list[tuple[str, ...]] = []
+
+    def started(**given: object) -> Any:
+        made = LocalCluster(**given)
+        settings.append((made.scheduler_address, *made.scheduler.workers))
+        return made
+
+    monkeypatch.setattr(cluster, "LocalCluster", started)
+    jobs = {item.name: job(item.url, disturbed) for item in items}
+    done = cluster.run(jobs, quiet, workers=1, task=fleet_faults.work)
+    assert all(address.startswith("tcp://127.0.0.1:") for address in settings[0])
+    assert len(settings[0]) == 2
+    deadly = done[f"x-{fleet_faults.DEADLY}"]
+    assert deadly.sentence == "2 processes that read or replayed it were killed or crashed"
+    assert done["damaged.dat"].sentence and "trace" in done["damaged.dat"].sentence
+
+    calm = results(tmp_path / "calm")
+    alone = {name: task.Done(**task.work(job(one.url, calm))) for name, one in jobs.items()
+             if fleet_faults.DEADLY not in name}  # fmt: skip
+    alone[f"x-{fleet_faults.DEADLY}"] = deadly
+    text = answered(items, done, disturbed)
+    assert text == answered(items, alone, calm)
+    found = json.loads(text)
+    assert (found["recordings"], found["counted"]) == (9, 6)
+    assert found["failed"]["twin"] == "has the contents of 01, which counts once"
+
+
+def test_a_command_without_recordings_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    assert main(["fleet", str(tmp_path / "in"), "-o", str(tmp_path / "out")]) == 1
+    assert "no recording" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

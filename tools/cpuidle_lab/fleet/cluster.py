@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tasks on the processes of dask, which may die.
+
+dask's scheduler keeps the queue, starts a process again that died, and gives its task to another.
+A task under which LOSSES processes died is given up. The scheduler of a local cluster listens on
+the loopback address alone, since it unpickles all that reaches its port.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import dask
+from distributed import Client, KilledWorker, LocalCluster, as_completed
+
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.memory import free_bytes
+from cpuidle_lab.base.progress import Meter
+from cpuidle_lab.fleet.task import Done, Job, work
+
+LOOPBACK = "127.0.0.1"
+LOSSES = 2
+# Further tries of a task that raised an error: of the network, of a file system.
+RETRIES = 2
+# Part of the free memory that the workers of a local cluster may have together.
+_MEMORY = 0.6
+_CONNECT_S = 30
+
+_SETTINGS = {
+    "distributed.scheduler.allowed-failures": LOSSES - 1,
+    # A worker has the task alone that it does: it is to blame if the process dies.
+    "distributed.scheduler.worker-saturation": 1.0,
+    "distributed.worker.daemon": False,
+    # A process is started again by its nanny, however long the imports take on a busy machine.
+    "distributed.deploy.lost-worker-timeout": "1 day",
+    # Nothing is kept in a worker that could be moved to a disk.
+    "distributed.worker.memory.spill": False,
+    "distributed.worker.memory.target": False,
+    "distributed.nanny.pre-spawn-environ": {
+        "MALLOC_TRIM_THRESHOLD_": 65536, "OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1,
+        "POLARS_MAX_THREADS": 1,
+    },
+}  # fmt: skip
+
+
+@contextmanager
+def _connected(scheduler: str, workers: int) -> Iterator[Client]:
+    """Yield a client of a scheduler, or of a cluster of processes on this machine.
+
+    Raises:
+        UserError: the scheduler does not answer.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(dask.config.set(_SETTINGS))
+        if scheduler:
+            try:
+                yield stack.enter_context(Client(scheduler, timeout=_CONNECT_S))
+            except OSError as error:
+                raise UserError(f"{scheduler}: the scheduler does not answer: {error}") from error
+            return
+        cluster = stack.enter_context(
+            LocalCluster(
+                host=LOOPBACK,
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=f"{LOOPBACK}:0",
+                memory_limit=int(_MEMORY * free_bytes() / workers) or "auto",
+                silence_logs=logging.CRITICAL,
+            )
+        )
+        yield stack.enter_context(Client(cluster))
+
+
+def _sentence(error: BaseException) -> str:
+    """Return why a task was given up.
+
+    Raises:
+        OSError: the disk of the results is full, which is no recording's fault.
+    """
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        raise error
+    if isinstance(error, KilledWorker):
+        return f"{LOSSES} processes that read or replayed it were killed or crashed"
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    reason = getattr(error, "strerror", None) or text
+    return f"{reason} ({1 + RETRIES} tries)"
+
+
+def run(
+    jobs: Mapping[str, Job],
+    meter: Meter,
+    *,
+    scheduler: str = "",
+    workers: int = 0,
+    task: Callable[[Job], dict[str, Any]] = work,
+) -> dict[str, Done]:
+    """Do all tasks.
+
+    Args:
+        jobs: by name of the recording.
+        meter: shows progress.
+        scheduler: address of a scheduler; "" is a cluster of processes on this machine.
+        workers: processes of that cluster; 0 is one for each processor.
+        task: what they do; returns Done as a dictionary.
+
+    Returns:
+        By name, what each came to; one that was given up has a sentence.
+
+    Raises:
+        UserError: the scheduler does not answer, or is gone.
+        OSError: the disk is full.
+    """
+    found: dict[str, Done] = {}
+    count = workers or os.cpu_count() or 1
+    names: Sequence[str] = list(jobs)
+    with _connected(scheduler, count) as client, meter("Replaying", len(jobs)) as done:
+        futures = client.map(task, list(jobs.values()), pure=False, retries=RETRIES)
+        by_key = {future.key: name for future, name in zip(futures, names, strict=True)}
+        stream: Any = as_completed(futures)
+        del futures  # a future that is done is to be forgotten
+        for future in stream:
+            name = by_key[future.key]
+            if future.status == "finished":
+                found[name] = Done(**future.result())
+            elif future.status == "error":
+                found[name] = Done(sentence=_sentence(future.exception()))
+            else:
+                raise UserError("the scheduler was lost; the same command goes on where it ended")
+            done(1)
+    return {name: found[name] for name in names}
