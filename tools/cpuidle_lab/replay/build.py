@@ -185,6 +185,27 @@ def mainline(product: Product, kernel: str) -> Path:
     return cached(name, _ingredients(product, [*theirs, *ours]), title, build) / product.file
 
 
+def compile_emitted(product: Product, name: str, source: Path, target: Path) -> None:
+    """Make a product of a governor that is written for the kernel.
+
+    Args:
+        product: what.
+        name: of the governor.
+        source: its file.
+        target: directory that gets the product.
+
+    Raises:
+        UserError: it does not compile.
+    """
+    made = target / f"kernel-{name}.o"
+    include = f"-I{_SHIM / 'include'}"
+    _compile(*_KERNEL_FLAGS, *product.flags, include, "-c", source, "-o", made)
+    flags = (*_FLAGS, *product.flags, *product.kernel_flags)
+    ours = [*sorted(_SHIM.glob("*.c")), *_DRIVERS, *product.kernel]
+    only = f"-DMAINLINE_GOVERNORS(X)=X({name})"
+    _compile(*flags, only, "-o", target / product.file, made, *ours)
+
+
 def _kernel_folder(kernel: str) -> Path:
     if "/" not in kernel:
         if not re.fullmatch(r"\d+\.\d+", kernel):

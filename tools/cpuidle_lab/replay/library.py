@@ -184,6 +184,23 @@ def variant(spec: str, name: str, folder: Path) -> Governor:
     return replace(found, folder=folder)
 
 
+def emitted(name: str, source: Path, folder: Path) -> Governor:
+    """Return a governor that is written for the kernel, in the stand-in for the kernel.
+
+    Args:
+        name: of the governor.
+        source: its file.
+        folder: directory that gets the library, a new one for each.
+
+    Raises:
+        UserError: it does not compile.
+    """
+    build.compile_emitted(build.LIBRARY, name, source, folder)
+    found = _find(f"{name}@{source.name}", name, folder / build.LIBRARY.file)
+    assert found is not None
+    return found
+
+
 def known() -> list[str]:
     """Return what can be given as a governor, kernels by example."""
     mainline = [f"{name}@{NEWEST}" for name in MAINLINE]

@@ -17,12 +17,15 @@
 #include <string.h>
 
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef int s32;
 typedef unsigned long long u64;
 typedef long long s64;
 typedef s64 ktime_t;
 
+#define S32_MAX		((s32)(U32_MAX >> 1))
+#define U32_MAX		((u32)~0U)
 #define U64_MAX		((u64)~0ULL)
 #define S64_MAX		((s64)(U64_MAX >> 1))
 #define S64_MIN		(-S64_MAX - 1)
@@ -34,6 +37,12 @@ typedef s64 ktime_t;
 #define NSEC_PER_SEC	1000000000L
 
 #define BIT(n)		(1UL << (n))
+#define BIT_ULL(n)	(1ULL << (n))
+#define fls(x)		((x) ? 32 - __builtin_clz(x) : 0)
+#define __ffs(x)	((u32)__builtin_ctzl(x))
+#define ilog2(x)	((u32)(63 - __builtin_clzll(x)))
+#define noinline	__attribute__((__noinline__))
+#define static_assert	_Static_assert
 #define likely(x)	(x)
 #define unlikely(x)	(x)
 #define __init
@@ -50,6 +59,15 @@ typedef s64 ktime_t;
 	min_a < min_b ? min_a : min_b;				\
 })
 #define min_t(type, a, b)	min((type)(a), (type)(b))
+
+#define clamp(value, low, high)					\
+({								\
+	__auto_type clamp_value = (value);			\
+	__auto_type clamp_low = (low);				\
+	__auto_type clamp_high = (high);			\
+	clamp_value < clamp_low ? clamp_low :			\
+	clamp_value > clamp_high ? clamp_high : clamp_value;	\
+})
 
 #define do_div(n, base)						\
 ({								\
@@ -69,6 +87,22 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 	return dividend / divisor;
 }
 
+/* The kernel's way is another one, with the same result. */
+static inline u32 int_sqrt64(u64 value)
+{
+	u64 low = 0, high = U32_MAX;
+
+	while (low < high) {
+		u64 middle = (low + high + 1) / 2;
+
+		if (middle * middle <= value)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
 static inline s64 ktime_to_us(ktime_t time)
 {
 	return time / NSEC_PER_USEC;
@@ -81,6 +115,8 @@ static inline s64 ktime_to_ns(ktime_t time)
 
 /* Each thread is a CPU of its own. */
 #define DEFINE_PER_CPU(type, name)	__thread type name
+#define DEFINE_PER_CPU_ALIGNED(type, name)	\
+	__thread type name __attribute__((__aligned__(64)))
 #define this_cpu_ptr(pointer)		(pointer)
 #define per_cpu_ptr(pointer, cpu)	((void)(cpu), (pointer))
 #define per_cpu(variable, cpu)		(*((void)(cpu), &(variable)))
@@ -91,6 +127,15 @@ static inline unsigned int nr_iowait_cpu(int cpu)
 	(void)cpu;
 	return 0;
 }
+
+/* Of the idle task; the caller counts its switches. */
+struct task_struct {
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+};
+
+extern __thread struct task_struct shim_idle_task;
+#define current		(&shim_idle_task)
 
 /* The period of the tick is a variable here, so that any can be tested. */
 extern __thread long shim_tick_nsec;

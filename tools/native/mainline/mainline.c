@@ -15,6 +15,7 @@ static __thread bool asked, got_tick;
 static __thread u64 clock_ns;
 
 __thread long shim_tick_nsec;
+__thread struct task_struct shim_idle_task;
 
 int cpuidle_register_governor(struct cpuidle_governor *new)
 {
@@ -141,6 +142,7 @@ struct mainline_answer mainline_select(const struct mainline_inputs *inputs)
 	now = *inputs;
 	clock_ns = inputs->now_ns;
 	asked = false;
+	shim_idle_task.nvcsw += inputs->left;
 	/* Of states beyond the table, too: what is there must not matter. */
 	for (i = 0; i < CPUIDLE_STATE_MAX; i++)
 		device.states_usage[i].disable = now.disabled >> i & 1;

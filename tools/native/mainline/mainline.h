@@ -29,6 +29,7 @@ struct mainline_state {
  * @delta_tick_ns: time to the next timer event, the tick included
  * @disabled: bit k is set if state k is disabled
  * @tick_stopped: the tick is stopped
+ * @left: another task ran since the last call
  */
 struct mainline_inputs {
 	uint64_t now_ns;
@@ -37,6 +38,7 @@ struct mainline_inputs {
 	int64_t delta_tick_ns;
 	uint32_t disabled;
 	bool tick_stopped;
+	bool left;
 };
 
 /**

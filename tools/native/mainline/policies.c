@@ -38,6 +38,7 @@ static void mainline_policy_select(void *state,
 		.latency_req_ns = query->latency_req_ns,
 		.disabled = query->disabled,
 		.tick_stopped = query->tick_stopped,
+		.left = query->left,
 	};
 	struct mainline_answer answer;
 
@@ -66,7 +67,10 @@ static void mainline_policy_update(void *state,
 			 outcome->tick_wakeup, outcome->poll_time_limit);
 }
 
+/* A build with another governor names it. */
+#ifndef MAINLINE_GOVERNORS
 #define MAINLINE_GOVERNORS(X)	X(menu) X(teo) X(ladder) X(haltpoll)
+#endif
 
 #define X(governor)							\
 static void governor##_init(void *state,				\
