@@ -48,7 +48,7 @@ GROUPS = (
       "export",
       "machines")),
     ("the lab", ("demo", "lab", "corpus", "synth")),
-    ("governors", ("new", "bpf", "review")),
+    ("governors", ("new", "bpf", "review", "patch")),
     ("the project's promises, in the tree only", ("experiment",)),
 )  # fmt: skip
 
