@@ -143,7 +143,7 @@ def test_a_dirty_tree_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--author", "nobody"], "give the author"),
+        (["--author", "nameless"], "give the author"),
         (["--base", "/nowhere"], "no kernel tree and no series"),
     ],
 )

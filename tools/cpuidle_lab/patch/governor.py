@@ -218,7 +218,7 @@ def _words(comment: str, policy: _Policy, unused: set[str]) -> str:
 
 def _transformed(found: list[Piece], policy: _Policy) -> Iterator[Piece]:
     unused = {before for before, _ in forms.WORDS.get(policy.name, ())}
-    text = (TEMPLATES / "common.c").read_text(encoding="utf-8")
+    text = (TEMPLATES / "common.c.in").read_text(encoding="utf-8")
     theirs = {piece.name: piece for piece in pieces(text) if piece.kind == "function"}
     for piece in found:
         if piece.name in forms.NAMES or piece.kind == "prototype":
@@ -333,11 +333,11 @@ def emit(folder: Path, name: str, author: str = "") -> Emitted:
     _refuse_rest(kept, policy)
     title, doc = _head(list(_transformed(found, policy)), policy)
     body = _joined(kept, asserts)
-    glue = _glue(policy, kept, "callbacks.c")
+    glue = _glue(policy, kept, "callbacks.c.in")
     includes = _includes(body + glue)
     head = f"// SPDX-License-Identifier: GPL-2.0\n{_titled(title, author)}\n\n{doc}\n\n{includes}\n"
     text = f"{head}\n{body}\n{glue.rstrip()}\n"
-    tests = _glue(policy, kept, "kunit.c").rstrip() + "\n"
+    tests = _glue(policy, kept, "kunit.c.in").rstrip() + "\n"
     constants = {key: value for key, (value, _) in policy.tunables.items()}
     words = " ".join(re.sub(r"^(/| )\*/?", "", title, flags=re.MULTILINE).split())
     return Emitted(name, words.partition(" - ")[2], text, tests, constants)
