@@ -30,7 +30,7 @@ CALLS = (
 )
 
 _OPERAND = r"((?:\w+(?:->|\.))*\w+(?:\[[^\[\]]*\])?)"
-# What is left to replace: patterns of code.
+# Patterns of code and their replacements, before names are replaced.
 CODE = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
