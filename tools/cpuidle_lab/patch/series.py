@@ -25,7 +25,7 @@ _DOCUMENT_END = ".. _idle-states-representation:\n"
 _KCONFIG_END = "config CPU_IDLE_GOV_HALTPOLL\n"
 _MAKEFILE_END = "obj-$(CONFIG_CPU_IDLE_GOV_HALTPOLL)"
 _WIDTH = 72
-# Of commits that leave no trace; git wants a day.
+# Day of commits that are thrown away; git wants one.
 _DAY = "2026-01-01T00:00:00 +0000"
 
 LACKING = (
