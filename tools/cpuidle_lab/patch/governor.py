@@ -295,9 +295,10 @@ def _glue(policy: _Policy, kept: list[Piece], template: str) -> str:
         call = ", ".join(arguments.get(word, "&cpu->memory") for word in listed)
         text = text.replace(f"@{role}()", f"{name}({call})")
     members = {kind: _declared(by_name, f"{policy.name}_{kind}") for kind in ("query", "outcome")}
+    members["any"] = members["query"] | members["outcome"]
     lines = []
     for line in text.splitlines():
-        found = re.search(r" *//(query|outcome)\.(\w+)$", line)
+        found = re.search(r" *//(query|outcome|any)\.(\w+)$", line)
         if found and found[2] not in members[found[1]]:
             continue
         lines.append(line[: found.start()] if found else line)

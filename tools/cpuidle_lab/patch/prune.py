@@ -106,7 +106,9 @@ def _without_statement(parts: list[Token], at: int) -> list[Token]:
             depth += (parts[end].text in "([{") - (parts[end].text in ")]}")
             end += 1
         end += parts[end].text == ","
-        return parts[: at - 1] + parts[end + (parts[end].kind == "blank") :]
+        # The white space before it goes, so that what follows keeps its own.
+        begin = at - 1 - (parts[at - 2].kind == "blank")
+        return parts[:begin] + parts[end:]
     begin = at
     while parts[begin - 1].text not in (";", "{", "}"):
         begin -= 1
