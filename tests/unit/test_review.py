@@ -23,10 +23,12 @@ from cpuidle_lab.review import bare, base, cases, mail, patch, result, walk
 from cpuidle_lab.review.effect import Cell
 from cpuidle_lab.review.job import of_patch
 from cpuidle_lab.review.result import EXIT_WORSE, Result
-from cpuidle_lab.review.shrink import Shrinker
+from cpuidle_lab.review.hunt import Judge, evolve
+from cpuidle_lab.review.shrink import Shrinker, within
 from cpuidle_lab.review.space import Space, fitted, plausible
 from cpuidle_lab.review.stream import Spec, columns_of, of_spec, slack_of, spec_of, table_of
 from cpuidle_lab.review.sweep import RULES
+from cpuidle_lab.states.linux_source import NEWEST
 from experiments.cases import schema
 from experiments.cases.case import kernel_is_there
 
@@ -410,11 +412,57 @@ def test_a_spec_gets_small() -> None:
         lengths = of_spec(one).length_ns
         return len(one["states"]) > 1 and bool((lengths > 3_000_000).any()) and len(lengths) > 3
 
-    small = Shrinker(good, 20).shrink(spec)
+    small = Shrinker(good, within(20)).shrink(spec)
     assert good(small)
     assert small["states"] == [["POLL*", 0, 0], ["C1", 1, 1]] or len(small["states"]) == 2
     assert sum(phase["count"] for phase in small["phases"]) <= 4
     assert "tick_stopped" not in small
+
+
+class Scored(Judge):
+    """A judge whose scores are given: -inf where nothing differs.
+
+    Args:
+        worth: score of a spec with a seed.
+    """
+
+    def __init__(self, worth: Callable[[Spec, int], float]) -> None:
+        self.least, self._worth = 1.0, worth
+
+    def score(self, spec: Spec, seed: int = 1, times: int = 1, *, nothing: float = 0.0) -> float:
+        """Return the given score."""
+        found = self._worth(spec, seed)
+        return nothing if found == -np.inf else found
+
+
+FIXED: Spec = {"tick_hz": 250, "states": [["C1", 1, 1], ["C2", 10, 20], ["C6", 133, 600]],
+               "phases": [{"count": 3, "wake_us": 40}, {"count": 1, "timer_us": 20_000},
+                          {"count": 2, "wake_us": 900}]}  # fmt: skip
+
+
+def test_a_small_witness_keeps_its_effect() -> None:
+    """Each phase adds to the harm; two of three would keep most of it, and are no harm."""
+    judge = Scored(lambda spec, _: 0.4 * len(spec["phases"]))
+    small = judge.small(FIXED, within(20))
+    assert small is not None
+    assert len(small["phases"]) == 3 and len(small["states"]) == 2
+
+
+@pytest.mark.parametrize("score", [-3.0, 0.0, 0.9])
+def test_a_harm_that_its_figures_do_not_show_is_no_witness(score: float) -> None:
+    judge = Scored(lambda _, seed: score if seed == 5 else 10.0)
+    assert judge.small(FIXED, within(20)) is None
+
+
+def test_the_search_stays_where_something_differs() -> None:
+    """The harm grows with the latency request, which only the start has, and its neighbours."""
+    judge = Scored(lambda spec, _: spec["phases"][0]["count"] if "latency_req_us" in spec
+                   else -np.inf)  # fmt: skip
+    left = iter(range(300))
+    found = evolve(judge, Space(1), lambda: next(left, None) is not None,
+                   [{**FIXED, "latency_req_us": 5}])  # fmt: skip
+    assert len(found) > 10 and all("latency_req_us" in spec for _, spec in found)
+    assert found[0][0] > 3 * FIXED["phases"][0]["count"]
 
 
 # ---- Verdicts ----
@@ -491,7 +539,7 @@ MISSING = ("\tcpu_data->sleep_length_ns = KTIME_MAX;\n",
 BROKEN = ("\ts64 duration_ns;\n\tint i;\n", "\ts64 duration_ns\n\tint i;\n")
 
 needs_sources = pytest.mark.skipif(
-    not kernel_is_there("7.2"), reason="the sources of 7.2 are not in build/cache"
+    not kernel_is_there(NEWEST), reason=f"the sources of {NEWEST} are not in build/cache"
 )
 
 
@@ -499,8 +547,8 @@ Edit = tuple[str, str]
 
 
 def changed(tmp_path: Path, edits: Sequence[Edit]) -> Path:
-    """Return a patch of ours to teo.c of 7.2."""
-    old = new = (CACHE / "linux-source/7.2/teo.c").read_text()
+    """Return a patch of ours to the newest teo.c."""
+    old = new = (CACHE / "linux-source" / NEWEST / "teo.c").read_text()
     for edit in edits:
         assert new.count(edit[0]) == 1
         new = new.replace(*edit)
@@ -512,7 +560,7 @@ def reviewed(
 ) -> tuple[int, dict[str, Any], str]:
     """Return exit code, JSON and messages of a short review."""
     file = changed(tmp_path, edits)
-    code = main(["review", str(file), "--base", "7.2", "--budget", budget, "--periods", "40000",
+    code = main(["review", str(file), "--base", NEWEST, "--budget", budget, "--periods", "40000",
                  "-o", str(tmp_path / "out"), "--json"])  # fmt: skip
     told = capsys.readouterr()
     return code, json.loads(told.out) if told.out else {}, told.err
@@ -536,7 +584,7 @@ def test_a_bad_patch_is_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert told["counterexample"]["intervals"] <= 20 and told["counterexample"]["states"] <= 4
     assert told["harm"] and told["harm"][0]["after"]["regret"] > told["harm"][0]["before"]["regret"]
     case = schema.read(Path(told["counterexample"]["file"]))
-    assert [one.governor for one in case.cells] == ["teo@7.2", "teo@patched"]
+    assert [one.governor for one in case.cells] == [f"teo@{NEWEST}", "teo@patched"]
     lines = (tmp_path / "out/mail.txt").read_text().splitlines()
     assert max(map(len, lines)) <= mail.WIDTH and len(lines) <= mail.LINES
 
@@ -569,8 +617,8 @@ def test_what_does_not_compile_is_one_sentence(
 
 @needs_sources
 def test_a_header_changes_its_governors(tmp_path: Path) -> None:
-    old = (CACHE / "linux-source/7.2/gov.h").read_text()
+    old = (CACHE / "linux-source" / NEWEST / "gov.h").read_text()
     text = diff(old, old.replace("#endif", "/* end */\n#endif"), f"{patch.FOLDER}gov.h")
-    found = of_patch(written(tmp_path, text), "7.2", {}, tmp_path / "tree", reverse=False)
-    assert [one.labels[0] for one in found] == ["menu@7.2", "teo@7.2"]
+    found = of_patch(written(tmp_path, text), NEWEST, {}, tmp_path / "tree", reverse=False)
+    assert [one.labels[0] for one in found] == [f"menu@{NEWEST}", f"teo@{NEWEST}"]
     assert yaml.safe_load(cases.case(SPEC, "t", "w", found[0].words))["cells"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from cpuidle_lab.replay.library import STATE_MAX
 from cpuidle_lab.review.play import SIDES, Pair, differing
-from cpuidle_lab.review.shrink import Shrinker
+from cpuidle_lab.review.shrink import Shrinker, within
 from cpuidle_lab.review.stream import HUGE_US, Spec, Stream, again, columns_of, of_spec, spec_of
 
 # A trial of some hundred intervals takes a millisecond.
@@ -137,7 +137,7 @@ def smallest(pair: Pair, side: str, stream: Stream, verdict: str, seconds: float
         return trial(pair, side, of_spec(spec)) == verdict
 
     spec = spec_of(stream, stream.count)
-    return Shrinker(good, seconds).shrink(spec)
+    return Shrinker(good, within(seconds)).shrink(spec)
 
 
 def reduce(pair: Pair, side: str, recipe: Mapping[str, Any], seconds: float) -> dict[str, Any]:

@@ -4,11 +4,12 @@
 A steady-state evolution: a fresh spec now and then, else a changed one of the best of three. The
 best are confirmed on neighbours, with other seeds, and with half the exit latencies. What does not
 hold is counted as chance. What holds is made small, and the three worst of different kinds are
-told. The seed decides all of it but how many specs are tried in the time.
+told. It begins at specs on which the decisions are known to differ; one on which nothing differs
+is no start. The seed decides all of it but how many specs are tried in the time.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from random import Random
@@ -17,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from cpuidle_lab.recording.laws import FAR_NS, US
-from cpuidle_lab.review.play import POLL_MW, SIDES, Pair, Played, best_share
-from cpuidle_lab.review.shrink import Shrinker, explicit
+from cpuidle_lab.review.play import POLL_MW, Pair, Played, best_share
+from cpuidle_lab.review.shrink import GoOn, Shrinker, explicit
 from cpuidle_lab.review.space import Space, fitted, jittered, plausible
 from cpuidle_lab.review.stream import Spec, Stream, of_spec, size_of
 from cpuidle_lab.review.sweep import Progress
@@ -26,10 +27,13 @@ from cpuidle_lab.review.tables import known
 
 WORST = 3
 
-_PEOPLE, _FRESH, _SEEDS = 24, 0.25, (11, 12, 13, 14, 15)
+_PEOPLE, _SEEDS = 24, (11, 12, 13, 14, 15)
+# Share of fresh specs, as long as there are few that differ, and then.
+_FEW, _MANY = 0.75, 0.25
+# Shares of an objective's time, and at most so much of all for each specimen made small.
+_EVOLVE, _FINISH, _SHRINK = 0.7, 0.3, 0.06
 # A shrunken spec keeps so much of the score, and its neighbours half of it.
 _KEEP = 0.6
-_SHRINK_S = 8.0
 # Single intervals are easier to read than a law if they are so few.
 _MOST = 20
 
@@ -121,21 +125,30 @@ class Judge:
         self.least = OBJECTIVES[objective].least
         self._score = OBJECTIVES[objective].score
 
-    def score(self, spec: Spec, seed: int = 1, times: int = 1) -> float:
-        """Return by how much the second governor loses; -inf where nothing is to be said."""
+    def score(
+        self, spec: Spec, seed: int = 1, times: int = 1, *, nothing: float = 0.0
+    ) -> float:  # fmt: skip
+        """Return by how much the second governor loses; -inf where nothing is to be said.
+
+        Args:
+            spec: the intervals.
+            seed: of their draws.
+            times: so many times as long as an evaluation.
+            nothing: the score where no figure differs.
+        """
         made = fitted(spec)
         made |= {"repeat": made["repeat"] * times, "skip": made["skip"] * times}
         stream = of_spec(made, seed)
         before, after = self.pair.both(stream)
         if not before.outcome.oracle_pj > 0:
             return -math.inf
-        return self._score(before, after, stream)
+        return nothing if before.alike(after) else self._score(before, after, stream)
 
     def robust(self, spec: Spec, bar: float) -> float:
         """Return the score; beyond a bar the least of two neighbours' and its own."""
         if not plausible(spec):
             return -math.inf
-        found = self.score(spec)
+        found = self.score(spec, nothing=-math.inf)
         for seed in (2, 3):
             if found <= bar:
                 break
@@ -154,9 +167,12 @@ class Judge:
         held = sum(score >= need for score in found) >= 3 and halved >= need
         return found[len(found) // 2] if held else 0.0
 
-    def small(self, spec: Spec) -> Spec:
-        """Return a smaller spec that keeps most of the score."""
-        need = _KEEP * self.score(spec, 5)
+    def small(self, spec: Spec, go_on: GoOn) -> Spec | None:
+        """Return a smaller spec that keeps most of the score; None: the figures show no harm.
+
+        The figures of a witness are those with this seed, so the harm must show in them, too.
+        """
+        need = max(_KEEP * self.score(spec, 5), self.least)
 
         def good(one: Spec) -> bool:
             if not plausible(one) or self.score(one, 5) < need:
@@ -165,10 +181,12 @@ class Judge:
                 self.score(jittered(one, Random(seed), 0.1), 5) >= need / 2 for seed in (2, 3)
             )
 
-        return _single(good, Shrinker(good, _SHRINK_S).shrink(spec))
+        small = Shrinker(good, go_on).shrink(spec)
+        # A spec that is not good itself comes back as it is.
+        return _single(good, go_on, small) if self.score(small, 5) >= need else None
 
 
-def _single(good: Callable[[Spec], bool], spec: Spec) -> Spec:
+def _single(good: Callable[[Spec], bool], go_on: GoOn, spec: Spec) -> Spec:
     """Return a few single intervals in place of laws where these show the same."""
     for count in (100, 40, 16):
         stream = of_spec(fitted(spec), 5)
@@ -180,20 +198,36 @@ def _single(good: Callable[[Spec], bool], spec: Spec) -> Spec:
         ]
         other = explicit(spec, rows)
         if good(other):
-            small = Shrinker(good, _SHRINK_S).shrink(other)
+            small = Shrinker(good, go_on).shrink(other)
             return small if size_of(small)[1] <= _MOST else spec
     return spec
 
 
-def evolve(judge: Judge, space: Space, go_on: Callable[[], bool]) -> list[tuple[float, Spec]]:
-    """Return specs by falling score."""
+def _next(space: Space, people: Sequence[tuple[float, Spec]]) -> Spec:
+    """Return a fresh spec, or one near the best of three."""
+    fresh = _FEW if len(people) < 4 * _PEOPLE else _MANY
+    if not people or space.r.random() < fresh:
+        return space.fresh()
+    some = space.r.sample(people, min(3, len(people)))
+    return space.near(max(some, key=lambda one: one[0])[1])
+
+
+def evolve(
+    judge: Judge, space: Space, go_on: GoOn, starts: Sequence[Spec] = ()
+) -> list[tuple[float, Spec]]:  # fmt: skip
+    """Return specs by falling score.
+
+    Args:
+        judge: of the objective.
+        space: of specs.
+        go_on: it ends where this is false.
+        starts: specs that are tried first.
+    """
     people: list[tuple[float, Spec]] = []
     bar = -math.inf
+    rest = [*reversed(starts)]
     while go_on():
-        if len(people) < 4 * _PEOPLE or space.r.random() < _FRESH:
-            spec = space.fresh()
-        else:
-            spec = space.near(max(space.r.sample(people, 3), key=lambda one: one[0])[1])
+        spec = rest.pop() if rest else _next(space, people)
         score = judge.robust(spec, bar)
         if score == -math.inf:
             continue
@@ -245,23 +279,25 @@ class Found:
     evaluations: int
 
 
-def hunt(pair: Pair, seed: int, clock: Callable[[float], Progress]) -> Found:
+def hunt(
+    pair: Pair, seed: int, clock: Callable[[float], Progress], starts: Sequence[Spec] = ()
+) -> Found:  # fmt: skip
     """Search by each objective.
 
     Args:
         pair: the governors; the second is to lose.
         seed: of the search.
         clock: returns what tells whether time is left of a share of all.
+        starts: specs on which decisions differ.
     """
     found = Found([], 0, 0)
     seen: set[tuple[object, ...]] = set()
     for objective, kind in OBJECTIVES.items():
         judge = Judge(pair, objective)
-        inside = clock(kind.share * 0.7)
-        people = evolve(judge, Space(seed), partial(inside, 0.0))
-        finishing = clock(kind.share * 0.3)
-        _keep_best(judge, people, found, seen, finishing)
-    found.evaluations = pair.count // len(SIDES)
+        inside = partial(clock(kind.share * _EVOLVE), 0.0)
+        people = evolve(judge, Space(seed), inside, starts)
+        _keep_best(judge, people, found, seen, clock)
+    found.evaluations = pair.played
     found.witnesses.sort(key=lambda one: (one.objective != "power", -one.score))
     del found.witnesses[WORST:]
     return found
@@ -269,10 +305,11 @@ def hunt(pair: Pair, seed: int, clock: Callable[[float], Progress]) -> Found:
 
 def _keep_best(
     judge: Judge, people: list[tuple[float, Spec]], found: Found,
-    seen: set[tuple[object, ...]], go_on: Progress,
+    seen: set[tuple[object, ...]], clock: Callable[[float], Progress],
 ) -> None:  # fmt: skip
     """Confirm candidates of different kinds, make them small, and keep them."""
     kept = 0
+    go_on = clock(OBJECTIVES[judge.objective].share * _FINISH)
     tried: set[tuple[object, ...]] = set()
     for score, spec in people:
         if score < judge.least or kept == WORST or not go_on(0.0):
@@ -285,7 +322,10 @@ def _keep_best(
         if middle < judge.least:
             found.by_chance += 1
             continue
-        small = judge.small(spec)
+        small = judge.small(spec, partial(clock(_SHRINK), 0.0))
+        if small is None:
+            found.by_chance += 1
+            continue
         if kind_of(small) in seen:
             continue
         seen.add(kind_of(small))

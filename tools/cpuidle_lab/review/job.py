@@ -233,7 +233,8 @@ class Review:
         """Search for harm here, and for gain in a second process meanwhile."""
         result = self.result
         seconds = max(self._left_s, min(_SEARCH_S, self._wish.budget_s / 2))
-        options = {"seed": self._wish.seed, "seconds": seconds}
+        options = {"seed": self._wish.seed, "seconds": seconds,
+                   "starts": result.sweep.get("starts", [])}  # fmt: skip
         inner = folder / "gain"
         inner.mkdir()
         other = Confined(self._subject.before, self._subject.after, inner, lambda *_: None)

@@ -82,6 +82,13 @@ class Played:
     wall_ns: float
     breaches: Mapping[str, int]
 
+    def alike(self, other: "Played") -> bool:
+        """Return whether no figure of another governor on the same stream differs."""
+        mine, others = self.outcome, other.outcome
+        return (mine.cost_pj, mine.ticks, mine.latency_ns) == (
+            others.cost_pj, others.ticks, others.latency_ns
+        ) and np.array_equal(mine.state_ns, others.state_ns)  # fmt: skip
+
     @property
     def regret(self) -> float:
         """Percent beyond the oracle."""
@@ -138,6 +145,11 @@ class Pair:
     def swapped(self) -> "Pair":
         """Return the same the other way round, in which a gain is a harm."""
         return Pair(self.sides["after"], self.sides["before"], self._box)
+
+    @property
+    def played(self) -> int:
+        """Streams that both sides have played."""
+        return self.count // len(SIDES)
 
     def one(
         self, side: str, stream: Stream, given: columns.Columns, *, choices: bool = False,

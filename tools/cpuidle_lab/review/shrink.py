@@ -12,6 +12,7 @@ from typing import Any
 from cpuidle_lab.review.stream import HUGE_US, Spec
 
 Good = Callable[[Spec], bool]
+GoOn = Callable[[], bool]
 
 _TIMES = ("wake_us", "timer_us")
 _COUNTS = (1, 2, 3, 5, 8, 10, 15, 20, 30, 50, 100)
@@ -25,6 +26,12 @@ def rounded(value: float, digits: float) -> float:
         return max(1.0, float(f"{value:.{int(digits)}g}"))
     power = 10.0 ** math.floor(math.log10(value))
     return max(1.0, min((1, 2, 5, 10), key=lambda m: abs(math.log(m * power / value))) * power)
+
+
+def within(seconds: float) -> GoOn:
+    """Return what tells whether so many seconds are not over."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() < end
 
 
 def _set(values: Spec, spec: Spec) -> None:
@@ -52,13 +59,13 @@ class Shrinker:
 
     Args:
         good: tells whether a spec still shows it.
-        seconds: after so many it stops.
+        go_on: it stops where this is false.
         frozen: the table stays as it is.
     """
 
-    def __init__(self, good: Good, seconds: float, *, frozen: bool = False) -> None:
+    def __init__(self, good: Good, go_on: GoOn, *, frozen: bool = False) -> None:
         self._good = good
-        self._end = time.monotonic() + seconds
+        self._go_on = go_on
         self._frozen = frozen
 
     def shrink(self, spec: Spec) -> Spec:
@@ -69,18 +76,14 @@ class Shrinker:
         steps = (self._conditions, self._phases, self._states, self._counts, self._laws,
                  self._timers, self._neighbours, self._numbers)  # fmt: skip
         before = ""
-        while before != (before := json.dumps(spec)) and not self._over:
+        while before != (before := json.dumps(spec)) and self._go_on():
             for step in steps:
                 spec = step(spec)
         return spec
 
-    @property
-    def _over(self) -> bool:
-        return time.monotonic() > self._end
-
     def _try(self, spec: Spec, change: Callable[[Spec], object]) -> Spec | None:
         """Return a changed copy, or None where that is not good."""
-        if self._over:
+        if not self._go_on():
             return None
         other = deepcopy(spec)
         change(other)

@@ -14,8 +14,9 @@ import numpy as np
 
 from cpuidle_lab.recording.draw import Draw
 from cpuidle_lab.recording.laws import STREAMS
+from cpuidle_lab.replay.engine import Array
 from cpuidle_lab.review.play import SIDES, Pair, Played, best_share, differing
-from cpuidle_lab.review.shrink import Shrinker
+from cpuidle_lab.review.shrink import Shrinker, within
 from cpuidle_lab.review.space import Space, fitted
 from cpuidle_lab.review.stream import CONDITIONS, Spec, Stream, of_law, of_spec, spec_of
 from cpuidle_lab.review.tables import KINDS, known
@@ -26,6 +27,8 @@ Progress = Callable[[float], bool]
 CELL = 2000
 # Behind so many of these, one of the search's space.
 _RANDOM = 4
+# So many of its specs on which decisions differ are kept, as a start for the search.
+_STARTS = 12
 # One state for so much of the time, of which the oracle gives it less than half, is a livelock.
 _STUCK, _WANTED = 0.99, 0.5
 
@@ -63,6 +66,7 @@ class Sweep:
         total: over all.
         kinds: by kind of input: law, table, condition.
         soonest: the stream on which they part soonest, and after how many intervals.
+        starts: specs on which most decisions differ, and the share of these.
         broken: by rule and side, the recipe of the first stream on which it is broken.
         complete: as many intervals as were wanted were played.
     """
@@ -70,6 +74,7 @@ class Sweep:
     total: Tally = field(default_factory=Tally)
     kinds: dict[str, Tally] = field(default_factory=dict)
     soonest: tuple[Stream, int] | None = None
+    starts: list[tuple[float, Spec]] = field(default_factory=list)
     broken: dict[str, dict[str, Any]] = field(default_factory=dict)
     complete: bool = False
 
@@ -112,6 +117,17 @@ def check(found: Sweep, stream: Stream, side: str, played: Played) -> None:
         found.broken.setdefault(rule, {}).setdefault(side, stream.recipe)
 
 
+def _part(found: Sweep, stream: Stream, differ: Array) -> None:
+    """Note a stream on which decisions part."""
+    first = int(np.argmax(differ))
+    if found.soonest is None or first < found.soonest[1]:
+        found.soonest = stream, first
+    if stream.recipe and "spec" in stream.recipe:
+        found.starts.append((float(differ.mean()), stream.recipe["spec"]))
+        found.starts.sort(key=lambda one: -one[0])
+        del found.starts[_STARTS:]
+
+
 def sweep(pair: Pair, periods: int, seed: int, go_on: Progress) -> Sweep:
     """Compare two governors.
 
@@ -131,9 +147,7 @@ def sweep(pair: Pair, periods: int, seed: int, go_on: Progress) -> Sweep:
                                      for key, name in kinds.items())):  # fmt: skip
             tally.add(stream.count, int(differ.sum()))
         if differ.any():
-            first = int(np.argmax(differ))
-            if found.soonest is None or first < found.soonest[1]:
-                found.soonest = stream, first
+            _part(found, stream, differ)
         if found.total.periods >= periods:
             found.complete = True
             break
@@ -152,7 +166,7 @@ def parts(pair: Pair, spec: Spec) -> bool:
 
 def smallest(pair: Pair, stream: Stream, first: int, seconds: float) -> Spec:
     """Return a small spec on which two governors decide otherwise."""
-    return Shrinker(lambda spec: parts(pair, spec), seconds).shrink(spec_of(stream, first + 1))
+    return Shrinker(lambda spec: parts(pair, spec), within(seconds)).shrink(spec_of(stream, first + 1))
 
 
 def parting(pair: Pair, spec: Spec) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that it says is trusted.
 """
 
 import json
+import math
 import os
 import re
 import resource
@@ -40,10 +41,11 @@ class Worker:
         self._say = say
         self._pair: Any = None
 
-    def _clock(self, seconds: float) -> Callable[[float], bool]:
-        """Return what tells whether time is left, and that to the other end."""
+    def _clock(self, seconds: float, streams: float = math.inf) -> Callable[[float], bool]:
+        """Return what tells whether time and streams are left, and the time to the other end."""
         end = time.monotonic() + seconds
         told = 0.0
+        last = self._pair.played + streams
 
         def go_on(done: float) -> bool:
             nonlocal told
@@ -51,7 +53,7 @@ class Worker:
             if now - told > 0.5:
                 told = now
                 self._say({"done": done, "left_s": max(0.0, end - now)})
-            return now < end
+            return now < end and self._pair.played < last
 
         return go_on
 
@@ -94,6 +96,7 @@ class Worker:
         if found.soonest:
             spec = sweep.smallest(self._pair, *found.soonest, max(10.0, seconds / 4))
             told |= {"spec": spec, "parting": sweep.parting(self._pair, spec)}
+            told["starts"] = [spec, *(start for _, start in found.starts)]
         return told
 
     def effect(self, seed: int, seconds: float) -> dict[str, Any]:
@@ -114,12 +117,22 @@ class Worker:
                 for table in tables]  # fmt: skip
         return [cell.as_json() for cell in on_recording(self._pair, name, Path(path), made)]
 
-    def hunt(self, seed: int, seconds: float, gain: bool) -> dict[str, Any]:
-        """Return what hunt.hunt() finds; of a gain, too, before is the first governor."""
+    def hunt(self, seed: int, seconds: float, gain: bool, starts: list[dict[str, Any]],
+             streams: float = 1e18) -> dict[str, Any]:  # fmt: skip
+        """Return what hunt.hunt() finds; of a gain, too, before is the first governor.
+
+        Args:
+            seed: of the search.
+            seconds: at most so much time.
+            gain: the first governor is to lose.
+            starts: specs on which decisions differ.
+            streams: at most so many are played.
+        """
         from cpuidle_lab.review.hunt import hunt
 
         pair = self._pair.swapped() if gain else self._pair
-        found = hunt(pair, seed, lambda share: self._clock(seconds * share))
+        found = hunt(pair, seed, lambda share: self._clock(seconds * share, streams * share),
+                     starts)  # fmt: skip
         witnesses = [one.as_json() for one in found.witnesses]
         for one in witnesses if gain else ():
             one["before"], one["after"] = one["after"], one["before"]
