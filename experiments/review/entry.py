@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from cpuidle_lab.base.errors import USAGE, UserError
@@ -20,7 +19,7 @@ from experiments.review.rating import DETECTED, NOT_JUDGED, PARTLY, UNJUDGEABLE,
 from experiments.review.row import Task, histories, judge, key, task
 
 _TEMPLATE = Path(__file__).parent / "page.md"
-_SECONDS = 30.0
+_STREAMS, _QUICK = 4000, 500
 # A search has a process; two of them keep a small machine busy.
 _THREADS = 2
 # A counterexample that a reviewer understands in a minute.
@@ -29,15 +28,11 @@ _STATES, _INTERVALS = 4, 20
 Found = Mapping[str, Any]
 
 
-def _seconds(request: Request) -> float:
-    text = request.chosen.get("seconds", "5" if request.scale == QUICK else str(_SECONDS))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 86_400:
-        raise UserError(f"--with seconds={text}: is no time in s", USAGE)
-    return seconds
+def _streams(request: Request) -> int:
+    text = request.chosen.get("streams", str(_QUICK if request.scale == QUICK else _STREAMS))
+    if not text.isdecimal() or not 0 < int(text) <= 10**9:
+        raise UserError(f"--with streams={text}: is no number from 1 to 10^9", USAGE)
+    return int(text)
 
 
 def _figures(before: Mapping[str, float], after: Mapping[str, float]) -> str:
@@ -125,24 +120,24 @@ class Review:
     source = "linux-pm, June 2024 to March 2026: the Message-IDs are in experiments/review/known.py"
     question = "Does a search on replay, which is told nothing, name the harm that was found later?"
     in_lab = False
-    choices: Mapping[str, str] = {"seconds": "of the comparison, and of each search (default: 30)"}
+    choices: Mapping[str, str] = {"streams": f"that each search plays (default: {_STREAMS})"}
 
     def refusals(self, request: Request) -> list[str]:
         """Return nothing: without mails their rows say that they were not judged.
 
         Raises:
-            UserError: the time is none.
+            UserError: the number is none.
         """
-        _seconds(request)
+        _streams(request)
         return []
 
     def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Put each change at its place, and search."""
-        seconds = _seconds(request)
+        streams = _streams(request)
         mails = walk.read(request.mails) if request.mails.is_dir() else []
         history = histories(mails) if mails else {}
         tasks = [_task(known, mails, history) for known in KNOWN]
-        jobs = {n: Job(key(one, seconds), _work(one, seconds))
+        jobs = {n: Job(key(one, streams), _work(one, streams))
                 for n, one in enumerate(tasks) if not isinstance(one, str)}  # fmt: skip
         told = run_jobs([*jobs.values()], memo, meter, "Searching for harm and gain", _THREADS)
         known = dict(zip(jobs, told, strict=True))
@@ -151,8 +146,8 @@ class Review:
         tables = [_targets(rows, found), _table(rows, KNOWN, found), _places(tasks),
                   _witnesses(found)]  # fmt: skip
         result = Result(rows, [Section(self.name, self.title, tables=tables)])
-        result.sources = {"searches": f"{seconds:g} s"}
-        result.page = _page(tables, found, seconds)
+        result.sources = {"searches": f"{streams:,} streams each"}
+        result.page = _page(tables, _misses(rows), streams)
         return result
 
 
@@ -169,16 +164,21 @@ def _task(known: Known, mails: Sequence[Patch], history: Mapping[str, Sequence[w
         return error.message
 
 
-def _work(one: Task, seconds: float) -> Callable[[], Any]:
-    return lambda: judge(one, seconds)
+def _work(one: Task, streams: int) -> Callable[[], Any]:
+    return lambda: judge(one, streams)
 
 
-def _page(tables: Sequence[Table], found: Sequence[Found | str], seconds: float) -> str:
-    streams = [one["streams"] for one in found if not isinstance(one, str) and one.get("streams")]
+def _misses(rows: Sequence[Row]) -> str:
+    """Return the rows in which review says other than history, with the reason."""
+    found = [f"- {known.name}: {known.missed or 'no reason is known'}."
+             for known, row in zip(KNOWN, rows, strict=True)
+             if row.state in (MISSED, PARTLY)]  # fmt: skip
+    return "\n".join(found) or "None."
+
+
+def _page(tables: Sequence[Table], misses: str, streams: int) -> str:
     values = {
-        "command": COMMAND, "seconds": f"{seconds:g}",
-        "streams": f"{median(streams):,.0f}" if streams else "none",
-        "least": f"{min(streams):,}" if streams else "none",
+        "command": COMMAND, "streams": f"{streams:,}", "misses": misses,
         **{f"table{n}": f"**{one.title}**\n\n{one.markdown()}" for n, one in enumerate(tables)},
     }  # fmt: skip
     text = _TEMPLATE.read_text(encoding="utf-8")

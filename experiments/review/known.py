@@ -4,6 +4,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cpuidle_lab.states.linux_source import NEWEST
+
 # Conditions under which a change is called as history called it.
 GOOD, SAME, OPEN = "good", "no change", "no figure"
 
@@ -22,6 +24,7 @@ class Known:
         pair: two governors, instead.
         edit: a kernel and the text of its governor that is replaced by another, instead.
         why_not: why replay cannot judge it; "": it can.
+        missed: the reason where review says other than history.
     """
 
     name: str
@@ -31,10 +34,12 @@ class Known:
     pair: tuple[str, str] | None = None
     edit: tuple[str, str, str, str] | None = None
     why_not: str = ""
+    missed: str = ""
 
 
 _ELSEWHERE = "it changes no governor, but a file that the stand-in for the kernel does not carry"
 _NO_FIGURE = "the list has no figure for it"
+_OURS = "wteo was never on the list"
 
 _SHALLOWER = ("power", "shallow", "ticks")
 _DEEPER = ("exit latency",)
@@ -46,9 +51,13 @@ PATCHES = (
           "3663603.iIbC2pHGDl@rafael.j.wysocki"),
     Known("#3 menu: Avoid selecting states with too much latency",
           "merged 6.17; sched-pipe -12.9 %; mended by #4", _DEEPER,
-          "5043159.31r3eYUQgx@rafael.j.wysocki"),
+          "5043159.31r3eYUQgx@rafael.j.wysocki",
+          missed="it takes C1 in place of polling, which costs exit latency and saves power; the "
+          "search weighs power first"),
     Known("#4 menu: Select polling state in some more cases", "merged, good", (GOOD,),
-          "12786727.O9o76ZdvQC@rafael.j.wysocki"),
+          "12786727.O9o76ZdvQC@rafael.j.wysocki",
+          missed="it brings polling back, which costs power and saves exit latency; history judged "
+          "by latency, and the search weighs power first"),
     Known("#5 menu: Remove iowait influence", "merged 6.13; fsmark -5.1 %; stands", _DEEPER,
           "20240905092645.2885200-2-christian.loehle@arm.com",
           why_not="replay knows no task that waits for I/O"),
@@ -77,7 +86,8 @@ PATCHES = (
     Known("#16 Sanity check of latency and residency v2", "merged; refused a whole driver", (OPEN,),
           "12779486.O9o76ZdvQC@rafael.j.wysocki", why_not=_ELSEWHERE),
     Known("#17 teo: Rework tick wakeups", "merged; cures #6", (GOOD,),
-          "6228387.lOV4Wx5bFT@rafael.j.wysocki"),
+          "6228387.lOV4Wx5bFT@rafael.j.wysocki",
+          missed="it cures #6; the search names no stream that gains by it"),
     Known("#18 teo: Simplify intercepts lookup", "no intentional functional impact", (SAME,),
           "2418792.ElGaqSPkdT@rafael.j.wysocki"),
     Known("#19 teo: Adjust wakeup classification v1", "idle misses 1048 -> 1607 (dm-slow)",
@@ -90,7 +100,9 @@ PATCHES = (
     Known("#23 menu: 25 % margin", "dropped: no dumps", (OPEN,),
           "20260120211725.124349-2-sunlightlinux@gmail.com", why_not=_NO_FIGURE),
     Known("#24 menu: residency threshold for polling v4", "merged 6.19", (GOOD,),
-          "20251006013954.17972-1-aboorvad@linux.ibm.com"),
+          "20251006013954.17972-1-aboorvad@linux.ibm.com",
+          missed="it changes decisions only where the next state behind polling has a target "
+          "residency of 15 us or more; it brings polling back, which costs power"),
     Known("#25 menu: heuristic classification", "rejected: no significance", (OPEN,),
           "fa1c6faa96344fa9803675b179d7a329@xiaomi.com", why_not=_NO_FIGURE),
     Known("#26 Skip governor with one idle state", "merged; tick kept for ever on WFI alone",
@@ -108,12 +120,18 @@ PAIRS = (
           why_not=_NO_FIGURE),
     Known("menu@6.12, menu@7.2", "no report", (OPEN,), pair=("menu@6.12", "menu@7.2"),
           why_not=_NO_FIGURE),
+    Known("teo@6.1, teo@7.3", "no report", (OPEN,), pair=("teo@6.1", "teo@7.3"),
+          why_not=_NO_FIGURE),
+    Known("menu@6.1, menu@7.3", "no report", (OPEN,), pair=("menu@6.1", "menu@7.3"),
+          why_not=_NO_FIGURE),
+    Known("teo@7.3, wteo", "ours", (OPEN,), pair=("teo@7.3", "wteo"), why_not=_OURS),
+    Known("menu@7.3, wteo", "ours", (OPEN,), pair=("menu@7.3", "wteo"), why_not=_OURS),
     Known("menu@7.2, menu@7.3", "the same bytes", (SAME,), pair=("menu@7.2", "menu@7.3")),
-    Known("teo@7.2, a product written as a sum", "no change", (SAME,),
-          edit=("7.2", "teo", "2 * idx_intercept_sum > cpu_data->total",
+    Known(f"teo@{NEWEST}, a product written as a sum", "no change", (SAME,),
+          edit=(NEWEST, "teo", "2 * idx_intercept_sum > cpu_data->total",
                 "idx_intercept_sum + idx_intercept_sum > cpu_data->total")),
-    Known("menu@7.2, a comparison turned round", "no change", (SAME,),
-          edit=("7.2", "menu", "if (s->exit_latency_ns > latency_req)",
+    Known(f"menu@{NEWEST}, a comparison turned round", "no change", (SAME,),
+          edit=(NEWEST, "menu", "if (s->exit_latency_ns > latency_req)",
                 "if (latency_req < s->exit_latency_ns)")),
 )  # fmt: skip
 

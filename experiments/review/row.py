@@ -21,6 +21,9 @@ from experiments.review.known import Known
 _REVIEW = TOP / "tools" / "cpuidle_lab" / "review"
 # Modules that decide what is found.
 _SEARCH = ("hunt", "play", "shrink", "space", "stream", "sweep", "tables")
+# Idle periods that are compared. No part takes that long: the streams are counted, not the time, so
+# that a page does not depend on how busy the machine was.
+_PERIODS, _LONGEST_S = 400_000, 3600.0
 # Of the kernels back from which the mails lead.
 _KERNELS = ("7.3", "6.12", "6.1")
 
@@ -92,20 +95,20 @@ def task(known: Known, mails: Sequence[Patch], history: History) -> Task:
     return _edited(known) if known.edit else _placed(known, mails, history)
 
 
-def key(one: Task, seconds: float) -> str:
-    """Return a hash of all that the figures of a task depend on, but the speed of the machine."""
+def key(one: Task, streams: int) -> str:
+    """Return a hash of all that the figures of a task depend on."""
     parts: list[str | bytes] = [(_REVIEW / f"{name}.py").read_bytes() for name in _SEARCH]
     texts = [text for side in (one.before, one.after) for text in side.values()]
     words = [f"{word} {sources(word)}" for word in one.words or ()]
-    return digest(["review", str(seconds), one.governor, *parts, *texts, *words])
+    return digest(["review", str(streams), one.governor, *parts, *texts, *words])
 
 
-def judge(one: Task, seconds: float) -> dict[str, Any]:
+def judge(one: Task, streams: int) -> dict[str, Any]:
     """Return the findings on a change.
 
     Args:
         one: the change.
-        seconds: of the comparison, and of each search.
+        streams: that each search plays.
 
     Returns:
         What rating.rate() takes; where it could not be judged, "died" says why.
@@ -116,21 +119,22 @@ def judge(one: Task, seconds: float) -> dict[str, Any]:
             for side, files in (("before", one.before), ("after", one.after))
         )
         try:
-            return _judge(words[0], words[1], folder, seconds)
+            return _judge(words[0], words[1], folder, streams)
         except UserError as error:
             return {"died": re.sub(r"/\S*/", "", error.message)}
 
 
-def _judge(before: str, after: str, folder: Path, seconds: float) -> dict[str, Any]:
+def _judge(before: str, after: str, folder: Path, streams: int) -> dict[str, Any]:
     found: dict[str, Any] = {"same": False, "harm": [], "gain": [], "died": "", "streams": 0,
                              "counterexample": None}  # fmt: skip
     with Confined(before, after, folder, lambda *_: None) as worker:
         try:
-            sweep = worker.ask("sweep", periods=400_000, seed=1, seconds=seconds)
+            sweep = worker.ask("sweep", periods=_PERIODS, seed=1, seconds=_LONGEST_S)
             found["periods"], found["differ"] = sweep["total"]["periods"], sweep["total"]["differ"]
             found["counterexample"] = sweep.get("spec")
             for kind in ("harm", "gain"):
-                told = worker.ask("hunt", gain=kind == "gain", seed=1, seconds=seconds)
+                told = worker.ask("hunt", gain=kind == "gain", seed=1, seconds=_LONGEST_S,
+                                  starts=sweep.get("starts", []), streams=streams)  # fmt: skip
                 found[kind] = told["witnesses"]
                 found["streams"] += told["evaluations"]
         except Died as death:

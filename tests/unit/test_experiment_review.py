@@ -9,6 +9,7 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.evidence.tables import MISSED
 from cpuidle_lab.review import base as bases
+from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.view.terminal import meter
 from experiments.cases.case import kernel_is_there
 from experiments.experiment import Request
@@ -55,7 +56,7 @@ def test_rating(wanted: tuple[str, ...], told: dict[str, Any], state: str) -> No
     assert rate(Known("one", "", wanted), told) == state
 
 
-@pytest.mark.skipif(not kernel_is_there("7.2"), reason="no sources of 7.2 in build/cache")
+@pytest.mark.skipif(not kernel_is_there(NEWEST), reason=f"no sources of {NEWEST} in build/cache")
 def test_the_edits_of_ours_have_one_place() -> None:
     for known in KNOWN:
         if known.edit:
@@ -67,7 +68,7 @@ def test_the_edits_of_ours_have_one_place() -> None:
 def test_without_mails_a_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged: list[row.Task] = []
 
-    def judge(one: row.Task, _: float) -> dict[str, Any]:
+    def judge(one: row.Task, _: int) -> dict[str, Any]:
         judged.append(one)
         return found(same=True, differ=0)
 
@@ -82,6 +83,6 @@ def test_without_mails_a_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(judged) == 1 and "{{" not in result.page.replace("{{command}}", "")
 
 
-def test_the_time_is_checked() -> None:
-    with pytest.raises(UserError, match="is no time"):
-        entry.EXPERIMENT.refusals(Request(chosen={"seconds": "soon"}))
+def test_the_number_of_streams_is_checked() -> None:
+    with pytest.raises(UserError, match="is no number"):
+        entry.EXPERIMENT.refusals(Request(chosen={"streams": "many"}))
