@@ -23,7 +23,7 @@ _REVIEW = TOP / "tools" / "cpuidle_lab" / "review"
 _SEARCH = ("hunt", "play", "shrink", "space", "stream", "sweep", "tables")
 # Idle periods that are compared. No part takes that long: the streams are counted, not the time, so
 # that a page does not depend on how busy the machine was.
-_PERIODS, _LONGEST_S = 400_000, 3600.0
+_PERIODS, _SHRINK, _LONGEST_S = 400_000, 1000, 3600.0
 # Of the kernels back from which the mails lead.
 _KERNELS = ("7.3", "6.12", "6.1")
 
@@ -129,7 +129,8 @@ def _judge(before: str, after: str, folder: Path, streams: int) -> dict[str, Any
                              "counterexample": None}  # fmt: skip
     with Confined(before, after, folder, lambda *_: None) as worker:
         try:
-            sweep = worker.ask("sweep", periods=_PERIODS, seed=1, seconds=_LONGEST_S)
+            sweep = worker.ask("sweep", periods=_PERIODS, seed=1, seconds=_LONGEST_S,
+                               streams=_SHRINK)
             found["periods"], found["differ"] = sweep["total"]["periods"], sweep["total"]["differ"]
             found["counterexample"] = sweep.get("spec")
             for kind in ("harm", "gain"):

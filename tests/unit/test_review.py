@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from cpuidle_lab.base.cache import CACHE
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.replay import law
-from cpuidle_lab.review import bare, base, cases, mail, patch, result, walk
+from cpuidle_lab.review import bare, base, cases, mail, patch, result, steps, walk
 from cpuidle_lab.review.effect import Cell
 from cpuidle_lab.review.job import of_patch
 from cpuidle_lab.review.result import EXIT_WORSE, Result
@@ -34,6 +35,9 @@ from experiments.cases.case import kernel_is_there
 
 TEO = f"{patch.FOLDER}teo.c"
 OLD = "".join(f"line {number};\n" for number in range(1, 41))
+needs_sources = pytest.mark.skipif(
+    not kernel_is_there(NEWEST), reason=f"the sources of {NEWEST} are not in build/cache"
+)
 SPEC: Spec = {
     "tick_hz": 250,
     "states": [["POLL*", 0, 0], ["C1", 1, 1], ["C6", 133, 600]],
@@ -340,7 +344,11 @@ def test_a_patch_is_merged_by_the_blobs_of_a_tree(tmp_path: Path) -> None:
     [
         (["no-such.patch"], USAGE, "there is no such patch"),
         (["teo@7.2", "teo@7.3", "--base", "7.3"], USAGE, "are for a patch"),
-        (["a", "b", "c"], USAGE, "a patch, or two governors"),
+        (["a", "b", "c"], USAGE, "a patch, two governors"),
+        ([], USAGE, "a patch, two governors"),
+        (["teo@7.2", "teo@7.3", "--each"], USAGE, "are for a patch"),
+        (["--commits", "A..B"], USAGE, "takes one --tree"),
+        (["--tree", "x=.", "--commits", "A..B"], 1, "git knows no A..B there"),
         (["teo@x", "teo@y", "--tree", "x=/nowhere"], USAGE, "is no LABEL=PATH"),
         (["empty.patch"], 1, "holds no patch"),
     ],
@@ -361,6 +369,104 @@ def test_a_base_that_is_none_is_wrong_usage() -> None:
     with pytest.raises(UserError) as error:
         base.find([], "nonsense", {}, reverse=False)
     assert error.value.exit_code == USAGE
+
+
+# ---- Parts of a series, and commits ----
+
+TWICE = OLD.replace("line 5;", "five;")
+THRICE = TWICE.replace("line 30;", "thirty;")
+
+
+def series_of(tmp_path: Path, *texts: str) -> Path:
+    """Return a folder with the patches between texts."""
+    folder = tmp_path / "series"
+    folder.mkdir()
+    for number, pair in enumerate(pairwise(texts), 1):
+        subject = f"[PATCH {number}/{len(texts) - 1}] teo: One"
+        written(folder, mailed(diff(*pair), subject), f"{number}.patch")
+    return folder
+
+
+def parts_of(folder: Path, split: str) -> list[tuple[str, str, str]]:
+    """Return the column of each part, and the texts before and after it."""
+    series = patch.read(folder)
+    found = base.find(series, "9.1", {}, reverse=False)
+    return [(one.column, one.base.before["teo.c"], one.base.after["teo.c"])
+            for one in steps.of_series(series, found, split, reverse=False)]  # fmt: skip
+
+
+def test_a_series_is_split_into_patches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels(monkeypatch, {"9.1": OLD})
+    folder = series_of(tmp_path, OLD, TWICE, THRICE)
+    assert parts_of(folder, steps.EACH) == [("1", OLD, TWICE), ("2", TWICE, THRICE)]
+    assert parts_of(folder, steps.WHOLE) == [("", OLD, THRICE)]
+
+
+def test_single_hunks_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hunks of one patch, and those of two."""
+    kernels(monkeypatch, {"9.1": OLD})
+    other = OLD.replace("line 30;", "thirty;")
+    wanted = [("all", OLD, THRICE), ("-1", OLD, other), ("-2", OLD, TWICE)]
+    assert parts_of(series_of(tmp_path, OLD, THRICE), steps.HUNKS) == wanted
+    inner = tmp_path / "two"
+    inner.mkdir()
+    assert parts_of(series_of(inner, OLD, TWICE, THRICE), steps.HUNKS) == wanted
+
+
+def test_what_cannot_be_split_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernels(monkeypatch, {"9.1": OLD})
+    series = patch.read(series_of(tmp_path, OLD, TWICE))
+    found = base.find(series, "9.1", {}, reverse=False)
+    with pytest.raises(UserError, match="has one hunk"):
+        steps.of_series(series, found, steps.HUNKS, reverse=False)
+    with pytest.raises(UserError, match="not taken back"):
+        steps.of_series(series, found, steps.EACH, reverse=True)
+
+
+def test_commits_are_judged_together_and_one_by_one(tmp_path: Path) -> None:
+    tree = committed(tmp_path, OLD)
+    span = "HEAD~1..HEAD"
+    thirty = OLD.replace("line 30;", "thirty;")
+    for split, column in ((steps.WHOLE, ""), (steps.EACH, "1")):
+        (one,) = steps.of_commits("mine", tree, span, split)
+        assert (one.column, one.base.before["teo.c"], one.base.after["teo.c"]) == (
+            column, OLD, thirty)  # fmt: skip
+        assert one.base.changed == ["teo.c"]
+    for bad in ("HEAD", "..HEAD", "no..HEAD", "-x..HEAD", "HEAD..HEAD"):
+        with pytest.raises(UserError):
+            steps.of_commits("mine", tree, bad, steps.WHOLE)
+
+
+@needs_sources
+def test_each_part_has_governors_of_its_own(tmp_path: Path) -> None:
+    """A part that changes a comment of gov.h alone concerns menu and teo."""
+    folder = CACHE / "linux-source" / NEWEST
+    teo, header = ((folder / name).read_text() for name in ("teo.c", "gov.h"))
+    texts = [diff(teo, teo.replace(*SAME)),
+             diff(header, header.replace("#endif", "/* end */\n#endif"),
+                  f"{patch.FOLDER}gov.h")]  # fmt: skip
+    mails = [mailed(text, f"[PATCH {n}/2] teo: One") for n, text in enumerate(texts, 1)]
+    path = written(tmp_path, "".join(mails))
+    found = of_patch(path, NEWEST, {}, tmp_path / "tree", reverse=False, split=steps.EACH)
+    told = [(one.column, one.labels[1].partition(" ")[0]) for one in found]
+    assert told == [("1", "teo"), ("2", "menu"), ("2", "teo")]
+    trees = [Path(side.partition("@")[2]) for side in (found[0].after, found[2].before)]
+    assert trees[0] != trees[1]
+    assert len({(tree / TEO).read_text() for tree in trees}) == 1 and found[0].before != trees[1]
+
+
+def test_the_parts_are_columns_of_the_mail() -> None:
+    found = [judged(column=str(n), after=f"teo with patch {n} of 6",
+                    cells=[cell((10.0,), (10.0 + 5 * n,))]) for n in range(1, 7)]  # fmt: skip
+    text = mail.text_of(found, "cpuidle-lab review x --each")
+    lines = text.splitlines()
+    rows = [line.split() for line in lines if line.startswith("  regret, %")]
+    assert rows[:2] == [
+        ["regret,", "%", "10", "15", "20", "25", "30"], ["regret,", "%", "10", "35", "40"]]  # fmt: skip
+    assert max(map(len, lines)) <= mail.WIDTH and len(lines) <= mail.LINES
+    assert "means of all cells by part" not in mail.text_of([judged()], "cpuidle-lab review x")
 
 
 # ---- Streams ----
@@ -537,11 +643,6 @@ ENDLESS = ("\ts64 duration_ns;\n\tint i;\n\n\tif (dev->last",
 MISSING = ("\tcpu_data->sleep_length_ns = KTIME_MAX;\n",
            "\tcpu_data->sleep_length_ns = sched_nowhere(dev->cpu);\n")  # fmt: skip
 BROKEN = ("\ts64 duration_ns;\n\tint i;\n", "\ts64 duration_ns\n\tint i;\n")
-
-needs_sources = pytest.mark.skipif(
-    not kernel_is_there(NEWEST), reason=f"the sources of {NEWEST} are not in build/cache"
-)
-
 
 Edit = tuple[str, str]
 

@@ -27,7 +27,10 @@ examples:
   cpuidle-lab review 0001-cpuidle-teo.patch              the kernel that it applies to is found
   cpuidle-lab review merged.patch --reverse              what a revert would change
   cpuidle-lab review menu@6.12 menu@7.2                  two governors of any kind
+  cpuidle-lab review series/ --each                      patch by patch; -p: without single hunks
+  cpuidle-lab review --tree mine=~/linux --commits v7.2..mywork --each
   cpuidle-lab review teo@7.3 teo@mine --tree mine=~/linux
+  cpuidle-lab review wteo@HEAD~3 wteo                    a governor of this repository at a commit
   cpuidle-lab review teo@7.3 wteo --budget 30m --on trace.dat
   cpuidle-lab review x.patch --json | jq '.verdict, .counterexample'
 
@@ -58,7 +61,7 @@ def _natural(text: str) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
-    add("subjects", nargs="+", metavar="PATCH | BEFORE AFTER",
+    add("subjects", nargs="*", metavar="PATCH | BEFORE AFTER",
         help="a patch, mailbox or folder; or two governors")  # fmt: skip
     add("--base", metavar="KERNEL", default="",
         help="a series (7.3), or the label of a --tree (default: found)")  # fmt: skip
@@ -66,6 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mails", type=directory, metavar="DIR",
         help="a list's mails: take later patches back until the patch applies")  # fmt: skip
     add("--tree", action="append", metavar="LABEL=PATH", default=[], help="a kernel tree")
+    add("--commits", metavar="A..B", default="",
+        help="commits of the --tree, in place of a patch")  # fmt: skip
+    split = parser.add_mutually_exclusive_group()
+    split.add_argument("--each", dest="split", action="store_const", const="each", default="",
+                       help="judge a series patch by patch")  # fmt: skip
+    split.add_argument("-p", dest="split", action="store_const", const="hunks",
+                       help="judge a patch without each of its hunks, too")  # fmt: skip
     add("--budget", type=_seconds, metavar="TIME", default=300.0,
         help="time of the whole review (default: 5m)")  # fmt: skip
     add("--limit", metavar="FIGURE=RISE[,...]", default="",
@@ -94,7 +104,8 @@ def _trees(words: Sequence[str]) -> dict[str, Path]:
 
 def _folder(args: argparse.Namespace) -> Path:
     """Return the directory of the outputs, which need not be there yet."""
-    name = re.sub(r"[^\w.@-]+", "-", "-".join(Path(word).name for word in args.subjects))
+    words = [Path(word).name for word in args.subjects] or [args.commits]
+    name = re.sub(r"[^\w.@-]+", "-", "-".join(words))
     folder: Path = args.output or BUILD / "review" / name[:100]
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder}: is no directory", USAGE)
@@ -105,18 +116,23 @@ def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
     from cpuidle_lab.review import job
 
     trees = _trees(args.tree)
-    if len(args.subjects) == 2:
-        if args.base or args.reverse or args.mails:
-            raise UserError("--base, --reverse and --mails are for a patch", USAGE)
+    of_patch = args.base or args.reverse or args.mails
+    if len(args.subjects) == 2 and not args.commits:
+        if of_patch or args.split:
+            raise UserError("--base, --reverse, --mails, --each and -p are for a patch", USAGE)
         before, after = args.subjects
         return [job.of_governors(before, after, trees)]
-    if len(args.subjects) > 2:
-        raise UserError("give a patch, or two governors", USAGE)
+    if args.commits and (args.subjects or of_patch or len(trees) != 1):
+        raise UserError("--commits takes one --tree, and no patch", USAGE)
+    if args.commits:
+        return job.of_commits(*trees, trees, args.commits, folder / "tree", args.split)
+    if len(args.subjects) != 1:
+        raise UserError("give a patch, two governors, or --tree and --commits", USAGE)
     path = Path(args.subjects[0])
     if not path.exists():
         raise UserError(f"{path}: there is no such patch; a governor needs a second one", USAGE)
     return job.of_patch(path, args.base, trees, folder / "tree", reverse=args.reverse,
-                        mails=args.mails)  # fmt: skip
+                        mails=args.mails, split=args.split)  # fmt: skip
 
 
 def _cases(result: "Result", subject: "Subject", folder: Path, prefix: str) -> None:
@@ -154,7 +170,7 @@ def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespac
         _cases(review.result, subject, folder, f"{number + 1}-" if len(reviews) > 1 else "")
     text = mail.text_of(results, command)
     write_whole(folder / "mail.txt", text, marked(mail.MARK))
-    title = " ".join(Path(word).name for word in args.subjects)
+    title = " ".join(Path(word).name for word in args.subjects) or args.commits
     write_whole(folder / "review.html", page.page(results, title), marked(page.GENERATOR))
     if args.json:
         told = [result.as_json() for result in results]
@@ -203,6 +219,10 @@ def run(args: argparse.Namespace) -> int:
         reviews.append((subject, review))
         try:
             review.run()
+        except UserError as error:
+            if not subject.column:
+                raise
+            review.result.unreached.append(f"{subject.labels[1]}: {error.message}")
         except KeyboardInterrupt as error:
             review.result.unreached.append("interrupted: the rest")
             interrupted = 128 + getattr(error, "number", signal.SIGINT)

@@ -154,6 +154,52 @@ def own(product: Product) -> Path:
     return cached(name, ingredients, f"Compiling {product.title}", build) / product.file
 
 
+def _git(*words: str) -> bytes:
+    """Return the output of git in this repository.
+
+    Raises:
+        UserError: it failed.
+    """
+    done = subprocess.run(["git", "-C", str(TOP), *words], capture_output=True, check=False)
+    if done.returncode:
+        raise UserError(f"git {words[0]} failed: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+def at_commit(product: Product, commit: str) -> Path:
+    """Return a copy of governors/ as it was at a commit, with a product of it.
+
+    The engine, and the governors that the module no longer has, are today's. So the headers that
+    they share with the governors must be, too.
+
+    Args:
+        product: what.
+        commit: as git takes it.
+
+    Raises:
+        UserError: there is no such commit, its interface was another, or it does not compile.
+    """
+    if commit.startswith("-") or not (TOP / ".git").exists() or not shutil.which("git"):
+        raise UserError(f"'{commit}' is no commit: {TOP} is no git repository, or has none", USAGE)
+    try:
+        name = _git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}").decode().strip()
+    except UserError:
+        raise UserError(f"'{commit}' is no commit of {TOP}", USAGE) from None
+    if _git("diff", "--name-only", name, "--", "governors/common/*.h"):
+        raise UserError(f"{commit}: the headers of governors/common were others, so its governors "
+                        "do not fit to today's replay")  # fmt: skip
+
+    def build(target: Path) -> None:
+        archive = _git("archive", name, "governors")
+        subprocess.run(["tar", "-x", "--strip-components=1", "-C", str(target)], input=archive,
+                       check=True)  # fmt: skip
+        compile_own(product, target, target)
+
+    ingredients = [name, *_ingredients(product, _own_sources(product, TOP / "governors"))]
+    title = f"Compiling {product.title} with the governors of {commit}"
+    return cached(f"{Path(product.file).stem}-commit", ingredients, title, build)
+
+
 def mainline(product: Product, kernel: str) -> Path:
     """Return a product with a kernel's own governors.
 

@@ -8,6 +8,7 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host.machine import project_governors
 from cpuidle_lab.replay.library import LIMITS, Governor, governor
+from cpuidle_lab.replay.library import MAINLINE as GOVERNORS
 from cpuidle_lab.states.linux_source import NEWEST
 
 # References of every comparison.
@@ -38,7 +39,7 @@ class Candidate:
         """Origin: the project's, a kernel's, or a limit that no kernel could run."""
         if self.governor.spec in LIMITS:
             return LIMIT_KIND
-        return MAINLINE_KIND if "@" in self.governor.spec else OWN_KIND
+        return MAINLINE_KIND if self.governor.name in GOVERNORS else OWN_KIND
 
 
 def candidate(text: str) -> Candidate:

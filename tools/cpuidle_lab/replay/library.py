@@ -217,8 +217,8 @@ def governor(spec: str) -> Governor:
     """Return a governor.
 
     Args:
-        spec: a governor of the project ("wteo"), a limit ("oracle", "bayes"), or a governor of a
-            kernel ("menu@7.2", "teo@/usr/src/linux").
+        spec: a governor of the project ("wteo"), the same at a commit ("wteo@HEAD~3"), a limit
+            ("oracle", "bayes"), or a governor of a kernel ("menu@7.2", "teo@/usr/src/linux").
 
     Raises:
         UserError: there is none such.
@@ -229,6 +229,11 @@ def governor(spec: str) -> Governor:
         if not found:
             raise UserError(f"the kernel {kernel} has no governor {name}")
         return found
+    if at and kernel and name in project_governors(TOP):
+        folder = build.at_commit(_VARIANT, kernel)
+        if not (folder / name).is_dir():
+            raise UserError(f"{kernel} has no governor {name}")
+        return variant(spec, name, folder)
     if at or name not in (*own(), *LIMITS, "base"):
         raise UserError(f"unknown governor '{spec}'; there are {', '.join(known())}", USAGE)
     found = _find(spec, name, build.own(build.LIBRARY))

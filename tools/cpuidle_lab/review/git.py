@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.review.patch import FOLDER, Change, Patch, apply
 from cpuidle_lab.states.linux_source import GOVERNORS
@@ -39,6 +40,27 @@ def _git(tree: Path, *words: str) -> str | None:
 def _at(tree: Path, commit: str) -> dict[str, str]:
     texts = {name: _git(tree, "show", f"{commit}:{FOLDER}{name}") for name in GOVERNORS}
     return {name: text for name, text in texts.items() if text is not None}
+
+
+def commits(tree: Path, span: str) -> list[There]:
+    """Return the governors at A of "A..B", and at each later commit that touched them.
+
+    Args:
+        tree: a git repository of the kernel.
+        span: "A..B".
+
+    Raises:
+        UserError: it is no such span, or the tree does not have it.
+    """
+    first, dots, _ = span.partition("..")
+    if not dots or not first or first.startswith("-"):
+        raise UserError(f"--commits: '{span}' is no A..B", USAGE)
+    start = _git(tree, "log", "-1", "--format=%h", first, "--")
+    later = _git(tree, "log", "--reverse", "--format=%h", span, "--", FOLDER)
+    if not start or later is None:
+        raise UserError(f"{tree}: git knows no {span} there")
+    hashes = [*start.split(), *later.split()]
+    return [There(one, f"a commit of {span}", _at(tree, one)) for one in hashes]
 
 
 def _judged(patches: Sequence[Patch]) -> list[Change]:

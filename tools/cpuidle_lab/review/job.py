@@ -17,7 +17,7 @@ from cpuidle_lab.recording.columns import UNKNOWN, joined, opened
 from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from cpuidle_lab.replay.library import MAINLINE
 from cpuidle_lab.review import base as bases
-from cpuidle_lab.review import checkers, walk
+from cpuidle_lab.review import checkers, steps, walk
 from cpuidle_lab.review import patch as patches
 from cpuidle_lab.review.base import Base
 from cpuidle_lab.review.confined import Confined, Died, network_is_closed
@@ -46,6 +46,7 @@ class Subject:
         words: of both, as `experiment` takes them.
         base: what a patch was applied to; None: two governors were given.
         others: changed paths that are not judged.
+        column: head of its column in a table of several; "": it is none of several.
     """
 
     before: str
@@ -54,6 +55,7 @@ class Subject:
     words: tuple[str, str]
     base: Base | None = None
     others: tuple[str, ...] = ()
+    column: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,9 @@ def _governors(changed: Sequence[str], files: Mapping[str, str]) -> list[str]:
 
 def of_patch(
     path: Path, base: str, trees: Mapping[str, Path], tree: Path, *, reverse: bool,
-    mails: Path | None = None,
+    mails: Path | None = None, split: str = steps.WHOLE,
 ) -> list[Subject]:  # fmt: skip
-    """Return a subject for each governor that a patch changes.
+    """Return a subject for each governor that a patch, or a part of a series, changes.
 
     Args:
         path: the patch.
@@ -120,33 +122,68 @@ def of_patch(
         tree: where the governors after the patch go.
         reverse: the patch is merged, and is to be taken back.
         mails: folder of a list's mails, by which later patches are taken back.
+        split: parts of the series, as of steps.of_series().
 
     Raises:
         UserError: it cannot be read, applies nowhere, or changes no governor.
     """
-    if ":" in str(tree.resolve()):
-        raise UserError(f"{tree}: a governor's path cannot have a colon; give --output", USAGE)
     series = patches.read(path)
     history = walk.read(mails) if mails else ()
     found = bases.find(series, base, trees, reverse=reverse, mails=history)
-    changed = _governors(found.changed, found.after)
-    if not changed:
+    if not _governors(found.changed, found.after):
         raise UserError(f"{path}: changes no governor: {', '.join(found.changed) or 'nothing'}")
-    bases.write(found.after, tree)
-    kernel = found.kernel
-    if found.made:
-        trees = {**trees, "base": bases.write(found.before, tree.parent / "base")}
-        kernel = "base"
-    others = tuple(patches.others(series))
-    what = "without the patch" if reverse else "with the patch"
-    return [
-        Subject(
-            _resolved(f"{name}@{kernel}", trees), f"{name}@{tree.resolve()}",
-            (f"{name}@{kernel}", f"{name} {what}"),
-            (f"{name}@{kernel}", f"{name}@patched"), found, others,
-        )
-        for name in changed
-    ]  # fmt: skip
+    parts = steps.of_series(series, found, split, reverse=reverse)
+    return _of_steps(parts, trees, tree, tuple(patches.others(series)))
+
+
+def of_commits(label: str, trees: Mapping[str, Path], span: str, tree: Path, split: str
+               ) -> list[Subject]:  # fmt: skip
+    """Return a subject for each governor that commits of a tree change.
+
+    Args:
+        label: of the tree.
+        trees: kernel trees by label.
+        span: "A..B".
+        tree: where the governors after them go.
+        split: all together, or one by one, as of steps.of_commits().
+
+    Raises:
+        UserError: there are none, or they change no governor.
+    """
+    found = _of_steps(steps.of_commits(label, trees[label], span, split), trees, tree, ())
+    if not found:
+        raise UserError(f"{span}: changes no governor")
+    return found
+
+
+def _of_steps(
+    parts: Sequence[steps.Step], trees: Mapping[str, Path], tree: Path, others: tuple[str, ...]
+) -> list[Subject]:
+    """Write the governors of each step as trees, and return them as subjects.
+
+    Raises:
+        UserError: they cannot be written there.
+    """
+    if ":" in str(tree.resolve()):
+        raise UserError(f"{tree}: a governor's path cannot have a colon; give --output", USAGE)
+    found = []
+    for one in parts:
+        base, place, kernel, end = one.base, tree, one.base.kernel, one.column.lstrip("-")
+        if end:
+            place = tree.with_name(f"{tree.name}-{end}")
+        bases.write(base.after, place)
+        if base.made:
+            kernel = f"base-{end}" if end else "base"
+            trees = {**trees, kernel: bases.write(base.before, tree.parent / kernel)}
+        found += [
+            Subject(
+                _resolved(f"{name}@{kernel}", trees), f"{name}@{place.resolve()}",
+                (f"{name}@{kernel}", f"{name} {one.what}"),
+                (f"{name}@{kernel}", f"{name}@patched"), base, others, one.column,
+            )
+            for name in _governors(base.changed, base.after)
+        ]  # fmt: skip
+    return found
 
 
 # ---- The order of the parts ----
@@ -164,7 +201,7 @@ class Review:
     def __init__(self, subject: Subject, wish: Wish, told: Told) -> None:
         self.result = Result(
             *subject.labels, wish.limits, wish.command, wish.seed, subject.base, wish.reverse,
-            list(subject.others), network=network_is_closed(),
+            list(subject.others), network=network_is_closed(), column=subject.column,
         )  # fmt: skip
         self._subject = subject
         self._wish = wish

@@ -2,7 +2,7 @@
 """The result as a mail that answers the patch: plain text, 72 columns, at most 100 lines."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from textwrap import wrap
 from typing import Any
@@ -22,6 +22,8 @@ _UNKNOWN = (
     "frequency, real exit latencies, nor that a late wake-up delays work."
 )
 _NAME = 36
+# Columns of parts beside each other.
+_PARTS = 4
 
 
 def _wrapped(text: str, first: str = "", later: str = "") -> list[str]:
@@ -197,14 +199,40 @@ def lines_of(result: Result) -> list[str]:
     ]  # fmt: skip
 
 
-def text_of(results: Iterable[Result], command: str) -> str:
+def _mean(result: Result, figure: str, side: str) -> str:
+    """Return the mean of a figure over all cells; "-": it was not measured."""
+    values = [median(getattr(cell, side)) for cell in result.cells if cell.figure == figure]
+    return _number(sum(values) / len(values)) if values else "-"
+
+
+def columns(results: Sequence[Result]) -> list[str]:
+    """Return the means of all cells before the first of several parts, and after each."""
+    lines: list[str] = []
+    governors = dict.fromkeys(one.after.partition(" ")[0] for one in results if one.column)
+    for name in governors:
+        parts = [one for one in results if one.after.partition(" ")[0] == name]
+        rows = [["", "before", *(one.column for one in parts)],
+                ["verdict", "", *(one.verdict for one in parts)]]  # fmt: skip
+        rows += [
+            [f"{figure}, {unit.partition(' ')[0]}", _mean(parts[0], figure, "before"),
+             *(_mean(one, figure, "after") for one in parts)]
+            for figure, (unit, _) in FIGURES.items()
+        ]  # fmt: skip
+        for at in range(2, len(rows[0]), _PARTS):
+            lines += ["", f"{name}: means of all cells by part", *(
+                f"  {row[0]:13}{row[1]:>8}{''.join(f'{one:>11}' for one in row[at : at + _PARTS])}"
+                for row in rows)]  # fmt: skip
+    return lines
+
+
+def text_of(results: Sequence[Result], command: str) -> str:
     """Return the mail: at most LINES lines of WIDTH columns.
 
     Args:
-        results: one for each governor.
+        results: one for each governor, and for each part of a series.
         command: that makes it again.
     """
-    lines: list[str] = []
+    lines = columns(results)[1:]
     tail: dict[str, None] = {}
     for result in results:
         lines += ([""] if lines else []) + lines_of(result)

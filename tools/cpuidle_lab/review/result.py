@@ -58,6 +58,7 @@ class Result:
         unreached: parts that there was no time for, or that failed, with the reason.
         files: cases that were written, by what they show.
         network: the process had no network.
+        column: head of its column in a table of several; "": it is none of several.
     """
 
     before: str
@@ -81,6 +82,7 @@ class Result:
     unreached: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     network: bool = True
+    column: str = ""
 
     @property
     def share(self) -> float | None:
@@ -172,7 +174,8 @@ class Result:
              "better": self.is_better(cell)} for cell in self.cells
         ]  # fmt: skip
         return {
-            "before": self.before, "after": self.after, "command": self.command,
+            "before": self.before, "after": self.after, "column": self.column or None,
+            "command": self.command,
             "base": {"kernel": base.kernel, "how": base.how, "fuzz": list(base.notes),
                      "reverse": self.reverse} if base else None,
             "applies": True if base else None,

@@ -16,7 +16,7 @@ from cpuidle_lab.recording.draw import Draw
 from cpuidle_lab.recording.laws import STREAMS
 from cpuidle_lab.replay.engine import Array
 from cpuidle_lab.review.play import SIDES, Pair, Played, best_share, differing
-from cpuidle_lab.review.shrink import Shrinker, within
+from cpuidle_lab.review.shrink import GoOn, Shrinker
 from cpuidle_lab.review.space import Space, fitted
 from cpuidle_lab.review.stream import CONDITIONS, Spec, Stream, of_law, of_spec, spec_of
 from cpuidle_lab.review.tables import KINDS, known
@@ -164,9 +164,9 @@ def parts(pair: Pair, spec: Spec) -> bool:
     return bool(differing(*pair.both(of_spec(spec), choices=True)).any())
 
 
-def smallest(pair: Pair, stream: Stream, first: int, seconds: float) -> Spec:
+def smallest(pair: Pair, stream: Stream, first: int, go_on: GoOn) -> Spec:
     """Return a small spec on which two governors decide otherwise."""
-    return Shrinker(lambda spec: parts(pair, spec), within(seconds)).shrink(spec_of(stream, first + 1))
+    return Shrinker(lambda spec: parts(pair, spec), go_on).shrink(spec_of(stream, first + 1))
 
 
 def parting(pair: Pair, spec: Spec) -> dict[str, Any]:

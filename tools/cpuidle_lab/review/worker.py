@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,16 @@ class Worker:
 
         return examine(self._pair, seed)
 
-    def sweep(self, periods: int, seed: int, seconds: float) -> dict[str, Any]:
-        """Compare decisions, and return the smallest counterexample."""
+    def sweep(self, periods: int, seed: int, seconds: float, streams: float = 1e18
+              ) -> dict[str, Any]:  # fmt: skip
+        """Compare decisions, and return the smallest counterexample.
+
+        Args:
+            periods: so many intervals.
+            seed: of the streams.
+            seconds: at most so much time, and a quarter of it for the counterexample.
+            streams: at most so many are played to make that small.
+        """
         from cpuidle_lab.review import sweep
         from cpuidle_lab.review.contract import reduce
 
@@ -94,7 +103,8 @@ class Worker:
             for rule, sides in found.broken.items() if {*sides} == {"after"} and rule != "livelock"
         }  # fmt: skip
         if found.soonest:
-            spec = sweep.smallest(self._pair, *found.soonest, max(10.0, seconds / 4))
+            inside = partial(self._clock(max(10.0, seconds / 4), streams), 1.0)
+            spec = sweep.smallest(self._pair, *found.soonest, inside)
             told |= {"spec": spec, "parting": sweep.parting(self._pair, spec)}
             told["starts"] = [spec, *(start for _, start in found.starts)]
         return told
