@@ -22,7 +22,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.lab.parallel import completed, threads
 from cpuidle_lab.replay import build
-from cpuidle_lab.replay.library import LIMITS
+from cpuidle_lab.replay.library import LIMITS, MAINLINE, governor
 from cpuidle_lab.states.linux_source import GOVERNORS as KERNEL_FILES
 from cpuidle_lab.states.linux_source import fetch
 
@@ -79,6 +79,12 @@ def _kernel(name: str, kernel: str) -> list[Path]:
     return closure([*theirs, *sorted(_SHIM.rglob("*.[ch]")), *_ENGINE])
 
 
+def _at_commit(spec: str) -> list[Path]:
+    folder = governor(spec).folder
+    assert folder is not None
+    return [*closure(_ENGINE), *sorted(folder.rglob("*.[ch]"))]
+
+
 def code(text: str) -> str:
     """Return C source without comments, each run of white space as one blank."""
     bare = _COMMENT_OR_STRING.sub(lambda m: " " if m[0].startswith("/") else m[0], text)
@@ -96,7 +102,10 @@ def fingerprint(spec: str) -> str:
     """
     name, at, series = spec.partition("@")
     name = name.partition("~")[0]
-    files = _kernel(name, series) if at else _own(name)
+    if at and name not in MAINLINE:
+        files = _at_commit(spec)
+    else:
+        files = _kernel(name, series) if at else _own(name)
     parts: list[str | bytes] = [Path(build.__file__).read_bytes()]
     for path in files:
         if not path.name.endswith("_kunit.c"):

@@ -129,8 +129,9 @@ def _judge(before: str, after: str, folder: Path, streams: int) -> dict[str, Any
                              "counterexample": None}  # fmt: skip
     with Confined(before, after, folder, lambda *_: None) as worker:
         try:
-            sweep = worker.ask("sweep", periods=_PERIODS, seed=1, seconds=_LONGEST_S,
-                               streams=_SHRINK)
+            sweep = worker.ask(
+                "sweep", periods=_PERIODS, seed=1, seconds=_LONGEST_S, streams=_SHRINK
+            )
             found["periods"], found["differ"] = sweep["total"]["periods"], sweep["total"]["differ"]
             found["counterexample"] = sweep.get("spec")
             for kind in ("harm", "gain"):

@@ -4,6 +4,7 @@
 import difflib
 import hashlib
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,12 +20,29 @@ import yaml
 from cpuidle_lab.base.cache import CACHE
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.replay import law
-from cpuidle_lab.review import bare, base, cases, mail, patch, result, steps, walk
-from cpuidle_lab.review.effect import Cell
-from cpuidle_lab.review.job import of_patch
-from cpuidle_lab.review.result import EXIT_WORSE, Result
+from cpuidle_lab.recording.columns import opened
+from cpuidle_lab.replay import build, law
+from cpuidle_lab.replay.candidates import candidate
+from cpuidle_lab.replay.engine import counterfactual
+from cpuidle_lab.review import (
+    bare,
+    base,
+    cases,
+    contract,
+    job,
+    mail,
+    patch,
+    result,
+    sanitizers,
+    steps,
+    walk,
+)
+from cpuidle_lab.review.confined import Confined
+from cpuidle_lab.review.effect import FIGURES, Cell
 from cpuidle_lab.review.hunt import Judge, evolve
+from cpuidle_lab.review.job import of_patch
+from cpuidle_lab.review.play import Box, Pair
+from cpuidle_lab.review.result import EXIT_WORSE, Result
 from cpuidle_lab.review.shrink import Shrinker, within
 from cpuidle_lab.review.space import Space, fitted, plausible
 from cpuidle_lab.review.stream import Spec, columns_of, of_spec, slack_of, spec_of, table_of
@@ -32,6 +50,7 @@ from cpuidle_lab.review.sweep import RULES
 from cpuidle_lab.states.linux_source import NEWEST
 from experiments.cases import schema
 from experiments.cases.case import kernel_is_there
+from tests.unit.synthetic import demo
 
 TEO = f"{patch.FOLDER}teo.c"
 OLD = "".join(f"line {number};\n" for number in range(1, 41))
@@ -453,8 +472,9 @@ def test_each_part_has_governors_of_its_own(tmp_path: Path) -> None:
     told = [(one.column, one.labels[1].partition(" ")[0]) for one in found]
     assert told == [("1", "teo"), ("2", "menu"), ("2", "teo")]
     trees = [Path(side.partition("@")[2]) for side in (found[0].after, found[2].before)]
+    assert found[0].before == f"teo@{NEWEST}" and found[0].after != found[2].after
     assert trees[0] != trees[1]
-    assert len({(tree / TEO).read_text() for tree in trees}) == 1 and found[0].before != trees[1]
+    assert len({(tree / TEO).read_text() for tree in trees}) == 1
 
 
 def test_the_parts_are_columns_of_the_mail() -> None:
@@ -463,8 +483,8 @@ def test_the_parts_are_columns_of_the_mail() -> None:
     text = mail.text_of(found, "cpuidle-lab review x --each")
     lines = text.splitlines()
     rows = [line.split() for line in lines if line.startswith("  regret, %")]
-    assert rows[:2] == [
-        ["regret,", "%", "10", "15", "20", "25", "30"], ["regret,", "%", "10", "35", "40"]]  # fmt: skip
+    assert rows[0] == ["regret,", "%", "10", "15", "20", "25", "30"]
+    assert rows[1] == ["regret,", "%", "10", "35", "40"]
     assert max(map(len, lines)) <= mail.WIDTH and len(lines) <= mail.LINES
     assert "means of all cells by part" not in mail.text_of([judged()], "cpuidle-lab review x")
 
@@ -723,3 +743,130 @@ def test_a_header_changes_its_governors(tmp_path: Path) -> None:
     found = of_patch(written(tmp_path, text), NEWEST, {}, tmp_path / "tree", reverse=False)
     assert [one.labels[0] for one in found] == [f"menu@{NEWEST}", f"teo@{NEWEST}"]
     assert yaml.safe_load(cases.case(SPEC, "t", "w", found[0].words))["cells"]
+
+
+# ---- Sanitizers ----
+
+UBSAN_SAID = """\
+/build/x/linux-source/7.3/teo.c:12:3: runtime error: signed integer overflow: 1 + 2 cannot be
+/build/x/native/replay/play.c:9:1: runtime error: division by zero
+"""
+VALGRIND_SAID = """\
+==7== Memcheck, a memory error detector
+==7==
+==7== Conditional jump or move depends on uninitialised value(s)
+==7==    at 0x10A2B3: rp_play (play.c:90)
+==7==    by 0x10A2B4: main (main.c:88)
+==7==
+==7== Conditional jump or move depends on uninitialised value(s)
+==7==    at 0x10A2B3: rp_play (play.c:91)
+==7==  Uninitialised value was created by a stack allocation
+==7==    at 0x10A2B4: teo_select (teo.c:280)
+==7==
+==7== ERROR SUMMARY: 2 errors from 2 contexts (suppressed: 0 from 0)
+"""
+
+
+def test_errors_of_the_governor_alone_are_told() -> None:
+    files = {"teo.c", "gov.h"}
+    assert sanitizers.overflows(UBSAN_SAID, files) == [
+        "teo.c:12: signed integer overflow: 1 + 2 cannot be"]  # fmt: skip
+    assert sanitizers.unset(VALGRIND_SAID, files) == [
+        "teo.c:280: Conditional jump or move depends on uninitialised value(s)"]  # fmt: skip
+    assert sanitizers.unset(VALGRIND_SAID, {"menu.c"}) == []
+
+
+def test_a_sanitizer_that_is_not_there_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    found = sanitizers.examine(None)  # type: ignore[arg-type]
+    assert found["rules"] == [] and len(found["skipped"]) == 2
+    assert "valgrind is not installed" in found["skipped"][1]
+
+
+REQUEST = "\tif (idx > constraint_idx)\n\t\tidx = constraint_idx;\n"
+OVERFLOWS = (REQUEST, REQUEST + "\tif ((int)(drv->states[idx].target_residency_ns >> 20) * 4096"
+             " == idx)\n\t\tidx = 0;\n")  # fmt: skip
+UNSET = ("\ts64 duration_ns;\n\tint i;\n\n\tif (dev->last",
+         "\ts64 duration_ns;\n\tvolatile int never;\n\tint i;\n\n"
+         "\tif (never == 12345)\n\t\treturn 0;\n\tif (dev->last")  # fmt: skip
+
+
+@needs_sources
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+def test_an_overflow_and_an_unset_value_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Targets of 2^32 us overflow an int, and one variable is never set."""
+    some = [one for one in contract.odd() if one[0] == "targets of 2^32 us"]
+    monkeypatch.setattr(sanitizers, "odd", lambda: some)
+    (subject,) = of_patch(changed(tmp_path, (OVERFLOWS, UNSET)), NEWEST, {}, tmp_path / "tree",
+                          reverse=False)  # fmt: skip
+    pair = Pair(candidate(subject.before), candidate(subject.after), Box(tmp_path / "box"))
+    found = sanitizers.examine(pair)
+    told = {one["rule"]: one for one in found["rules"]}
+    assert [one["held_before"] for one in told.values()] == [True, True]
+    assert "teo.c" in told[sanitizers.OVERFLOW]["why"]
+    assert "signed integer overflow" in told[sanitizers.OVERFLOW]["why"]
+    assert told[sanitizers.UNSET]["why"].startswith("teo.c:")
+    assert told[sanitizers.UNSET]["case"] == some[0][1]
+
+
+# ---- Recordings ----
+
+
+@needs_sources
+def test_a_recording_is_a_place_of_the_effect(tmp_path: Path) -> None:
+    """The figures are those of `compare`, with one seed: there is one recording."""
+    path = demo(tmp_path / "small.dat", 20_000_000)
+    sides = {"before": f"teo@{NEWEST}", "after": f"menu@{NEWEST}"}
+    with Confined(sides["before"], sides["after"], tmp_path, lambda *_: None) as worker:
+        found = job.on_recording(worker, path.name, job.intervals_of(path), tmp_path)
+    cells = {one.figure: one for one in found}
+    assert cells.keys() == FIGURES.keys() and {one.where for one in found} == {"small.dat"}
+    with opened(path) as recording:
+        for side, who in sides.items():
+            told = counterfactual(recording, candidate(who).governor)
+            assert getattr(cells["regret"], side) == pytest.approx((told.regret,))
+            assert cells["regret"].n == told.intervals
+    assert cells["regret"].before != cells["regret"].after
+
+
+def test_a_recording_that_is_none_ends_it_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "no recording\n", "x.dat")
+    code = main(["review", "teo_ng", "menu_ng", "--on", str(path), "-o", str(tmp_path / "out")])
+    told = capsys.readouterr().err
+    assert code == 1 and told.count("\n") == 1 and "x.dat" in told
+    assert not (tmp_path / "out").exists()
+
+
+# ---- Governors of this repository at a commit ----
+
+
+def test_a_governor_of_a_commit_is_that_of_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sources are those of the commit; the headers that replay shares must be today's."""
+    top = tmp_path / "top"
+    header = top / "governors/common/policy.h"
+    source = top / "governors/wteo/wteo.c"
+    run = partial(subprocess.run, cwd=top, check=True, capture_output=True)
+    for folder in (header.parent, source.parent):
+        folder.mkdir(parents=True)
+    run(["git", "init", "-q"])
+    for text, interface in (("0\n", "old\n"), ("1\n", "new\n"), ("2\n", "new\n")):
+        source.write_text(text)
+        header.write_text(interface)
+        run(["git", "add", "."])
+        run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"])
+    monkeypatch.setattr(build, "TOP", top)
+    monkeypatch.setattr("cpuidle_lab.base.cache.CACHE", tmp_path / "cache")
+    monkeypatch.setattr(build, "_own_sources", lambda *_: [])
+    monkeypatch.setattr(build, "compile_own", lambda *_: None)
+    folder = build.at_commit(build.LIBRARY, "HEAD~1")
+    assert (folder / "wteo/wteo.c").read_text() == "1\n"
+    for commit, said in (("HEAD~2", "headers of governors/common"), ("HEAD~9", "is no commit"),
+                         ("--help", "is no commit")):  # fmt: skip
+        with pytest.raises(UserError, match=said):
+            build.at_commit(build.LIBRARY, commit)

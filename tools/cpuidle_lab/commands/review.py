@@ -125,7 +125,7 @@ def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
     if args.commits and (args.subjects or of_patch or len(trees) != 1):
         raise UserError("--commits takes one --tree, and no patch", USAGE)
     if args.commits:
-        return job.of_commits(*trees, trees, args.commits, folder / "tree", args.split)
+        return job.of_commits(next(iter(trees)), trees, args.commits, folder / "tree", args.split)
     if len(args.subjects) != 1:
         raise UserError("give a patch, two governors, or --tree and --commits", USAGE)
     path = Path(args.subjects[0])

@@ -48,16 +48,16 @@ _found: dict[object, float | None] = {}
 _building = threading.Lock()
 
 
-def program(governor: Governor) -> Path:
-    """Return the program in which a governor's instructions are counted."""
+def program(governor: Governor, product: build.Product = build.COUNTER) -> Path:
+    """Return the program in which a governor's instructions are counted, or one like it."""
     _, _, kernel = governor.spec.partition("@")
     with _building:
         if governor.folder:
-            found = governor.folder / build.COUNTER.file
+            found = governor.folder / product.file
             if not found.exists():
-                build.compile_own(build.COUNTER, governor.folder, governor.folder)
+                build.compile_own(product, governor.folder, governor.folder)
             return found
-        return build.mainline(build.COUNTER, kernel) if kernel else build.own(build.COUNTER)
+        return build.mainline(product, kernel) if kernel else build.own(product)
 
 
 def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
@@ -75,7 +75,7 @@ def _middle(recording: Recording, sample: int) -> tuple[int, Columns]:
     return cpu, joined(parts)
 
 
-def _write(
+def write_chunk(
     path: Path,
     governor: Governor,
     table: StateTable,
@@ -83,7 +83,7 @@ def _write(
     chunk: Mapping[str, Array],
     settings: Settings | None,
 ) -> None:
-    """Write the input of tools/native/count."""
+    """Write the input of tools/native/count: the intervals of a CPU."""
     values = governor.values(settings)
     columns = fitting(chunk, INTERVAL_TYPES)
     with path.open("wb") as stream:
@@ -104,7 +104,7 @@ def write(
     if table is None:
         raise UserError(f"{recording.path}: the idle states of CPU {cpu} are unknown")
     check_table(str(recording.path), table)
-    _write(path, governor, table, cpu, chunk, settings)
+    write_chunk(path, governor, table, cpu, chunk, settings)
 
 
 def _count(governor: Governor, fill: Callable[[Path], None]) -> float | None:
@@ -175,7 +175,7 @@ def of_intervals(
     """
     if not can_count(governor):
         return None
-    return _count(governor, lambda path: _write(path, governor, table, 0, chunk, settings))
+    return _count(governor, lambda path: write_chunk(path, governor, table, 0, chunk, settings))
 
 
 def can_count(governor: Governor) -> bool:

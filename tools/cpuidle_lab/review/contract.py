@@ -82,15 +82,15 @@ def trial(pair: Pair, side: str, stream: Stream) -> str:
     return {0: FINE, _BROKEN: _BREAKS}.get(code, f"ends with {code}")
 
 
-def _rule(rule: str, found: Mapping[str, str], spec: Spec | None = None) -> dict[str, Any]:
+def rule(text: str, found: Mapping[str, str], spec: Spec | None = None) -> dict[str, Any]:
     """Return the verdict on a rule.
 
     Args:
-        rule: its sentence.
+        text: its sentence.
         found: for each side how it breaks the rule, "" where it does not.
         spec: smallest input by which the side after breaks it.
     """
-    return {"rule": rule, "held": not found["after"], "held_before": not found["before"],
+    return {"rule": text, "held": not found["after"], "held_before": not found["before"],
             "why": found["after"], "case": spec}  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _odd(pair: Pair) -> dict[str, Any]:
             if side == "after" and witness is None:
                 witness = smallest(pair, side, of_spec(spec), verdict, 3.0)
                 fatal = "" if verdict == _BREAKS else verdict
-    return _rule(ODD, worst, witness) | {"fatal": fatal}
+    return rule(ODD, worst, witness) | {"fatal": fatal}
 
 
 def _unused(pair: Pair, seed: int) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _unused(pair: Pair, seed: int) -> dict[str, Any]:
             one = partial(pair.one, side, choices=True)
             if differing(one(stream, columns_of(stream)), one(dirty, columns_of(dirty))).any():
                 found[side] = f"bits of disabled states beyond the table of {count} states matter"
-    return _rule(UNUSED, found)
+    return rule(UNUSED, found)
 
 
 def examine(pair: Pair, seed: int) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import scratch
-from cpuidle_lab.recording.columns import UNKNOWN, joined, opened
+from cpuidle_lab.recording.columns import UNKNOWN, Columns, joined, opened
 from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from cpuidle_lab.replay.library import MAINLINE
 from cpuidle_lab.review import base as bases
@@ -24,12 +24,15 @@ from cpuidle_lab.review.confined import Confined, Died, network_is_closed
 from cpuidle_lab.review.effect import Cell, save
 from cpuidle_lab.review.result import Result
 from cpuidle_lab.review.sweep import RULES
+from cpuidle_lab.states.table import StateTable
 
 # Intervals that are compared; the laws and tables of the sweep have about as many cells as it has
 # thousands.
 PERIODS = 10_000_000
 # Least time of both searches, where the budget has twice as much.
 _SEARCH_S = 90.0
+# Least time that must be left for sanitizers, s.
+_SANITIZE_S = 30.0
 # Shares of the budget.
 _SWEEP, _EFFECT = 0.3, 0.2
 
@@ -196,6 +199,9 @@ class Review:
         subject: the governors.
         wish: options.
         told: called with the part, the share that is done and the seconds that are left.
+
+    Raises:
+        UserError: a recording cannot be replayed.
     """
 
     def __init__(self, subject: Subject, wish: Wish, told: Told) -> None:
@@ -207,6 +213,7 @@ class Review:
         self._wish = wish
         self._told = told
         self._part = ""
+        self._recordings = [(path.name, intervals_of(path)) for path in wish.recordings]
         self._end = time.monotonic() + wish.budget_s
 
     def run(self) -> None:
@@ -241,9 +248,9 @@ class Review:
         if not result.sweep["complete"]:
             periods = result.sweep["total"]["periods"]
             result.unreached.append(f"{wish.periods - periods:,} periods were not compared")
-        for path in wish.recordings:
-            self._part = f"replaying {path.name}"
-            result.cells += _recorded(worker, path, folder)
+        for name, cpus in self._recordings:
+            self._part = f"replaying {name}"
+            result.cells += on_recording(worker, name, cpus, folder)
         if result.share == 0 and result.sweep["complete"]:
             result.unreached.append("no search and no figures, since no decision differs")
             return
@@ -265,6 +272,17 @@ class Review:
                 self.result.checkers = checkers.compare(self.result.base)
         except UserError as error:
             self.result.unreached.append(f"checkers: {error.message}")
+        if self._left_s < _SANITIZE_S:
+            self.result.unreached.append("UBSan and valgrind, for which there was no time")
+            return
+        self._part = "running sanitizers"
+        try:
+            told = worker.ask("sanitize")
+        except UserError as error:
+            self.result.unreached.append(f"sanitizers: {error.message}")
+            return
+        self.result.contract += told["rules"]
+        self.result.unreached += told["skipped"]
 
     def _search(self, worker: Confined, folder: Path) -> None:
         """Search for harm here, and for gain in a second process meanwhile."""
@@ -311,8 +329,8 @@ def _rules(sweep: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _recorded(worker: Confined, path: Path, folder: Path) -> list[Cell]:
-    """Return the figures on a recording.
+def intervals_of(path: Path) -> list[tuple[StateTable, Columns]]:
+    """Return the idle states and the intervals of each CPU of a recording.
 
     Raises:
         UserError: it cannot be replayed.
@@ -333,9 +351,16 @@ def _recorded(worker: Confined, path: Path, folder: Path) -> list[Cell]:
             cpus.append((table, chunk))
     if not cpus:
         raise UserError(f"{path}: holds no idle interval")
+    return cpus
+
+
+def on_recording(
+    worker: Confined, name: str, cpus: Sequence[tuple[StateTable, Columns]], folder: Path
+) -> list[Cell]:
+    """Return the figures on a recording."""
     file = folder / "intervals.npz"
     save(file, cpus)
-    told = worker.ask("recording", name=path.name, path=str(file),
+    told = worker.ask("recording", name=name, path=str(file),
                       tables=[asdict(table) for table, _ in cpus])  # fmt: skip
     return [_cell(one) for one in told]
 

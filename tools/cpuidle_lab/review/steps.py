@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Parts of a series that are judged one by one: its patches, its hunks, or commits of a tree."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
@@ -119,7 +120,7 @@ def of_commits(label: str, tree: Path, span: str, split: str) -> list[Step]:
         raise UserError(f"{span}: no commit touched the governors")
     ends = [first, *later] if split == EACH else [first, later[-1]]
     found = []
-    for number, (old, new) in enumerate(zip(ends[:-1], ends[1:], strict=True), 1):
+    for number, (old, new) in enumerate(pairwise(ends), 1):
         base = Base(f"{label} {old.name}", f"commits of {span}", old.files, new.files, (), True)
         found.append(Step(str(number) if split == EACH else "", f"at {new.name}", base))
     return found

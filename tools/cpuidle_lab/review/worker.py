@@ -155,6 +155,12 @@ class Worker:
 
         return reduce(self._pair, side, recipe, seconds)
 
+    def sanitize(self) -> dict[str, Any]:
+        """Return what sanitizers.examine() finds."""
+        from cpuidle_lab.review.sanitizers import examine
+
+        return examine(self._pair)
+
     def instructions(self, seed: int) -> dict[str, Any]:
         """Return the mean instructions of a decision by number of states and side; {} without."""
         from cpuidle_lab.review.cost import instructions
