@@ -13,6 +13,7 @@ from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.library import emitted, governor
 from cpuidle_lab.review.play import Box, Pair
 from cpuidle_lab.review.stream import phases_text, table_text
+from cpuidle_lab.review.shrink import within
 from cpuidle_lab.review.sweep import smallest, sweep
 
 # The promise of docs/mainline.md.
@@ -72,6 +73,6 @@ def compare(
         found = sweep(pair, periods, seed, lambda _: True)
         witness = ""
         if found.soonest:
-            spec = smallest(pair, *found.soonest, shrink_s)
+            spec = smallest(pair, *found.soonest, within(shrink_s))
             witness = "; ".join([table_text(spec), *phases_text(spec).splitlines()])
     return Equality(found.total.periods, found.total.differ, len(found.kinds), witness)
