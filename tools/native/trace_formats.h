@@ -286,7 +286,7 @@ struct cause_moves {
 /**
  * struct cause_reader - the reading of what ends idle periods
  * @timers: hrtimers of the CPU being read
- * @moves: what other CPUs do to them
+ * @moves: those that it loses to other CPUs
  * @has_timers: they are recorded
  * @has_raise: the architecture tells of interrupts between CPUs by ipi_raise, so
  *	that ipi_send_* would tell of them twice

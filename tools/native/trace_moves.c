@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Timers that a CPU loses to others. Timers move between CPUs, and other CPUs
- * cancel them. The events of all CPUs are read once, in the order of their times;
- * what one did to a timer of another is kept for the reading of that other CPU.
+ * cancel them. The events of all CPUs are read once, in the order of their times.
+ * A change of another CPU's timer is kept for the reading of that CPU.
  * So the time that this takes does not grow with the square of the CPUs.
  */
 #include <stdlib.h>
@@ -147,7 +147,7 @@ static int by_cpu_and_time(const void *left, const void *right)
 }
 
 /**
- * cil_moves_find() - read the events of all CPUs for what they do to each other's timers
+ * cil_moves_find() - find the timers that CPUs lose to others
  * @r: the run, whose events begin again afterwards
  */
 void cil_moves_find(struct reader *r)
