@@ -26,7 +26,7 @@ from cpuidle_lab.view.drawing import (
     stack_panels,
 )
 
-# What a domain does, from a CPU that runs to a sleep that pays, with the colours.
+# Conditions of a domain, from a CPU that runs to a sleep that pays, with the colours.
 CONDITIONS = {
     "a CPU ran": "#d1495b",
     "a CPU was not deep enough": "#e69f00",
