@@ -17,8 +17,8 @@ RECORD = TOP / "tests" / "long.tsv"
 HEAD = "test\tverdict\tseconds\tcommit\tday"
 
 # A slice ends then, so that .ci/run ends within 40 minutes on a slow machine, too. A test that
-# still runs is cut off: with a cache that is empty a slice takes longer. The rotation has two thirds
-# of it, and tests of changed files the rest.
+# still runs is cut off: with a cache that is empty a slice takes longer. The rotation has two
+# thirds of it, and tests of changed files the rest.
 LIMIT_S = 420.0
 SHARE_S = LIMIT_S * 2 / 3
 

@@ -89,7 +89,7 @@ def test_a_list_has_places_relative_to_it_and_metadata(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("recording,weight\none,-1\n", "no positive number"),
-        ("recording,wieght\none,1\n", "unknown column 'wieght'"),
+        ("recording,heavy\none,1\n", "unknown column 'heavy'"),
         ("machine\none\n", "no column 'recording'"),
     ],
 )

@@ -25,10 +25,10 @@ from tests.unit import command
 
 NAMES = tuple(proofs.found())
 
-# Names of the targets that make had for them.
+# Names of the targets that make has for them.
 OLD = """
-bpf calibrate coverage dashboard determinism equality evacuation faults fidelity fuzz matrix mutants
-soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock throughput
+bpf calibrate coverage dashboard determinism equality evacuation faults fidelity fleet fuzz matrix
+mutants soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock throughput
 """
 OLD_TARGETS = OLD.split()
 

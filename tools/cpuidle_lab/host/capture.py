@@ -92,7 +92,7 @@ class Plan:
 
     @property
     def kept(self) -> int | None:
-        """How many finished files are kept beside the one that is written; None: all."""
+        """Number of finished files that are kept beside the one that is written; None: all."""
         if self.rotate_s is None or self.last_s is None:
             return None
         return math.ceil(self.last_s / self.rotate_s)

@@ -12,8 +12,8 @@ from cpuidle_lab.base.files import scratch
 from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.library import emitted, governor
 from cpuidle_lab.review.play import Box, Pair
-from cpuidle_lab.review.stream import phases_text, table_text
 from cpuidle_lab.review.shrink import within
+from cpuidle_lab.review.stream import phases_text, table_text
 from cpuidle_lab.review.sweep import smallest, sweep
 
 # The promise of docs/mainline.md.
