@@ -9,7 +9,12 @@ set -eu
 stand_in
 kernel=$1 version=$2 newer=$3
 
-install_packages "/shared/$version"/*.deb
+# The plugin's package needs KernelShark, which the root does not have.
+install_ours() {
+	install_packages "/shared/$1"/cpuidle-lab_*.deb "/shared/$1"/cpuidle-lab-dkms_*.deb
+}
+
+install_ours "$version"
 tell installed
 echo "latnice: $(latnice --version)"
 echo "tools: $(cpuidle-lab --version)"
@@ -21,7 +26,7 @@ echo "unit: $(ls /etc/systemd/system/*/cpuidle-lab.service 2>/dev/null || echo o
 upgrade_kernel
 tell kernel_upgraded
 
-install_packages "/shared/$newer"/*.deb
+install_ours "$newer"
 tell upgraded
 echo "sources: $(echo /usr/src/cpuidle-lab-*)"
 
