@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "tools" / "cpuidle_lab"
 FLOORS = (
     "base", "host", "states", "recording", "replay", "figures", "view", "lab", "bpf", "evidence",
     "crossval", "clone", "compare", "domains", "report", "tune", "ab", "calibrate",
-    "dump", "review", "patch", "fleet", "commands", "",
+    "dump", "review", "patch", "kit", "fleet", "commands", "",
 )  # fmt: skip
 # The package's own file opens recordings in notebooks.
 DOOR = "__init__"

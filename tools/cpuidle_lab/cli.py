@@ -42,7 +42,7 @@ ENDINGS = (
 # Commands under their headings, in the order of the list; others come last.
 A_MACHINE = "a machine"
 GROUPS = (
-    (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "watch", "ab", "evacuate")),
+    (A_MACHINE, ("doctor", "calibrate", "capture", "dump", "watch", "ab", "kit", "evacuate")),
     ("recordings and dumps",
      ("report", "compare", "fleet", "domains", "replay", "clone", "diff", "crossval", "tune",
       "export", "machines")),
