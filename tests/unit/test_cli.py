@@ -574,9 +574,11 @@ def test_help_lists_every_command_under_a_heading(capsys: pytest.CaptureFixture[
 
 
 # Options of several commands whose values differ: a file or a directory is the output, --only names
-# parts of what the command does, doctor's kernel is an installed one, bpf's answers are for FILE.
+# parts of what the command does, doctor's kernel is an installed one, bpf's answers are for FILE,
+# capture records for the clone that lab plays.
 VALUES = {
     "--output": {"FILE", "DIR"},
+    "--clone": {"FILE", None},
     "--only": {"NAME", "WORKLOAD", "PART[,PART]"},
     "--kernel": {"SERIES", "VERSION"},
     "--governors": {"LIST", "NAME[@KERNEL][:TUNABLE=VALUE]...[,...]"},

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="governors to replay (default: the newest kernel's menu and teo, and wteo)",
     )
     parser.add_argument(
-        "--base",
+        "--reference",
         metavar="NAME",
         help="governor that the others are compared with, recorded among them (default: the first)",
     )
@@ -93,9 +93,9 @@ def run(args: argparse.Namespace) -> int:
 
     text = args.governors or ",".join([*candidates.MAINLINE, "wteo"])
     labels = tuple(item.label for item in candidates.listed(text))
-    base = args.base or labels[0]
+    base = args.reference or labels[0]
     if base not in (*labels, RECORDED):
-        raise UserError(f"--base {base} is none of {', '.join(labels)}, {RECORDED}", USAGE)
+        raise UserError(f"--reference {base} is none of {', '.join(labels)}, {RECORDED}", USAGE)
     items, notes = inputs.find(args.sources, args.metadata)
     folder: Path = args.output.absolute()
     with claimed(folder):
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
             name, why = next(iter(fleet.failed.items()))
             raise UserError(f"no recording counts, of {len(items)}; {name}: {why}")
         if base not in fleet.governors:
-            raise UserError(f"--base {base}: not all recordings tell it")
+            raise UserError(f"--reference {base}: not all recordings tell it")
         found = answers.answer(fleet, items, base, args.harm, notes)
         command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
         write_whole(page, fleet_page.render(found, command), marked(fleet_page.GENERATOR))

@@ -35,10 +35,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     add = parser.add_argument
     add("-o", "--output", type=Path, metavar="FILE", help="the archive to be made")
-    add("--read", type=Path, nargs="+", metavar="ARCHIVE", help="archives of others, in its place")
+    add("--read", type=Path, nargs="+", metavar="FILE", help="archives of others, in its place")
     add("--duration", type=seconds, metavar="S", default=_DURATION_S,
         help="of the recording, and of each run of the comparison (default: 60)")  # fmt: skip
-    add("--names", action="store_true", help="keep parts that have the host's or the user's name")
+    add(
+        "--keep-names",
+        action="store_true",
+        help="keep parts that have the host's or the user's name",
+    )
     add("--force", action="store_true", help="replace an existing FILE")
     add("--json", action="store_true", help="print the result as JSON")
 
@@ -46,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make an archive, or read some."""
     if (args.output is None) == (args.read is None):
-        raise UserError("give -o FILE to make an archive, or --read ARCHIVE...", USAGE)
+        raise UserError("give -o FILE to make an archive, or --read FILE...", USAGE)
     return _read(args) if args.read else _make(args)
 
 
@@ -74,14 +78,14 @@ def _make(args: argparse.Namespace) -> int:
         place.mkdir()
         plan = gather.steps(args.duration, machine.governors())
         missing = gather.gather(place, plan, gather.run, lambda text: print(text, file=sys.stderr))
-        for name, word in [] if args.names else archive.naming(place, archive.private_words()):
+        for name, word in [] if args.keep_names else archive.naming(place, archive.private_words()):
             (place / name).unlink(missing_ok=True)
             missing[name] = f"it had the name '{word}'"
         if not archive.files_of(place):
             raise UserError(f"no part could be made: {'; '.join(missing.values())}")
         told = {
             "kernel": machine.kernel(), "driver": machine.driver() or "",
-            "governor": machine.governor(), "missing": _unnamed(missing, args.names),
+            "governor": machine.governor(), "missing": _unnamed(missing, args.keep_names),
         }  # fmt: skip
         archive.pack(place, told, args.output, foreign)
     if args.json:
