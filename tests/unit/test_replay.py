@@ -607,7 +607,7 @@ def test_absurd_columns_do_no_harm() -> None:
     ("spec", "message"),
     [
         ("nonsense", "unknown governor 'nonsense'; there are teo_ng"),
-        ("wteo@7.2", "unknown governor 'wteo@7.2'"),
+        ("wteo@7.2", "'7.2' is no commit"),
         ("menu@seven", "'seven' is no series of kernels"),
         ("menu@/nonsense", "/nonsense is no kernel tree"),
     ],

@@ -16,6 +16,7 @@ from textwrap import wrap
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.files import scratch
+from cpuidle_lab.base.packages import remedy
 from cpuidle_lab.patch.governor import Emitted
 from cpuidle_lab.states import kernel_files
 from cpuidle_lab.states.kernel_files import DOCUMENT, KCONFIG, MAKEFILE, KernelFiles
@@ -72,7 +73,7 @@ def author_of(text: str) -> Author:
 def _git(folder: Path, *words: str, fails: str | None = None, author: Author | None = None) -> str:
     git = shutil.which("git")
     if not git:
-        raise UserError("the series is written by git, which is missing: apt install git")
+        raise UserError(f"the series is written by git, which is missing: {remedy('git')}")
     env = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
     if author:
         env |= {"HOME": str(folder), "GIT_CONFIG_GLOBAL": os.devnull}
