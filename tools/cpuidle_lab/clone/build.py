@@ -88,7 +88,7 @@ class _Recorded:
 
     Attributes:
         name, priority: as last recorded.
-        state: what it does.
+        state: ready, running, asleep or gone, as last told.
         since: when its work was last counted, ns.
         work: counted and in no step yet, ns.
         timer: that it waits for.

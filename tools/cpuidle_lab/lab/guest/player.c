@@ -52,7 +52,7 @@ static const char *const words[KINDS] = {
 
 /**
  * struct step - one step of a task
- * @kind: what it does
+ * @kind: one of words[]
  * @early: a post ends the sleep, and stays
  * @value: ns; of a post the target
  */
