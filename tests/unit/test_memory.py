@@ -74,4 +74,5 @@ def test_no_process_is_bounded_where_nothing_tells_what_is_free(
 
 def test_commands_that_read_files_are_bounded() -> None:
     loose = {one.NAME for one in cli.discover() if isinstance(cli.bound_of(one), nullcontext)}
-    assert loose == {"doctor", "calibrate", "capture", "dump", "watch", "ab", "evacuate"}
+    records = {"doctor", "calibrate", "capture", "dump", "watch", "ab", "evacuate", "kit"}
+    assert loose == records
