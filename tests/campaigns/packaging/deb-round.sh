@@ -18,7 +18,7 @@ install_ours "$version"
 tell installed
 echo "latnice: $(latnice --version)"
 echo "tools: $(cpuidle-lab --version)"
-echo "commands: $(cpuidle-lab --help | grep -c '^    [a-z]')"
+echo "commands: $(cpuidle-lab --help | grep -c '^  [a-z]')"
 cpuidle-lab doctor --kernel "$kernel" --json >/shared/doctor.json || true
 echo "doctor: $(cpuidle-lab doctor --kernel "$kernel" | tail -n 1)"
 echo "unit: $(ls /etc/systemd/system/*/cpuidle-lab.service 2>/dev/null || echo off)"
