@@ -21,6 +21,7 @@ from cpuidle_lab.replay.library import STATE_MAX
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo, sources
+from experiments.wteo.footprint import footprints
 from experiments.wteo.streams import HZ, Stream, shortened
 
 PART = "cost"
@@ -30,6 +31,8 @@ REFERENCE = f"teo@{NEWEST}"
 # Most that is promised: instructions relative to the reference's, by number of states; and bytes.
 RATIOS = {4: 1.10, 10: 0.83}
 BYTES = {7: 4096, 10: 16384}
+# Cache lines of its state that a decision touches, on average: mainline's menu touches 5.3.
+LINES = {4: 5.0}
 
 SAMPLE = 2000
 
@@ -269,6 +272,15 @@ def _memory(section: Section, name: str, state_size: int) -> None:
         size = used.get(states, state_size)
         promise = f"memory of a CPU with {states} states: at most {most:,} bytes"
         section.verdicts.append(verdict(size <= most, promise, f"{size:,}"))
+    touched = {one.states: one for one in footprints(name)}
+    section.data["cache_lines"] = {n: (one.mean, one.most) for n, one in touched.items()}
+    for states, lines in LINES.items():
+        promise = f"cache lines of its state a decision, {states} states: {lines} on average"
+        found = touched.get(states)
+        section.verdicts.append(
+            verdict(found.mean <= lines, promise, f"{found.mean:.2f}, at most {found.most}")
+            if found else Verdict(OPEN, promise, "no compiler")
+        )  # fmt: skip
 
 
 def _divides(section: Section, who: Candidate) -> None:

@@ -19,6 +19,10 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TOP), str(TOP / "tools")]
+
+from experiments.wteo.footprint import footprints  # noqa: E402
+
 GOVERNORS = TOP / "governors"
 
 # Most that a governor may have: lines with comments, lines and words of its DOC block, tunables.
@@ -182,6 +186,10 @@ def main() -> int:
                 said = ", ".join(f"{name} {most}" for name, most in targets.items())
                 verdict = "; ".join(exceeded(one)) or "met"
                 print(f"{'':>9}  at most {said}: {verdict}")
+        print(f"\n{'governor':>9}  states  cache lines of its state a decision: mean, most")
+        for one in found:
+            for each in footprints(one.governor) if one.governor != "gate" else ():
+                print(f"{each.governor:>9}  {each.states:6}  {each.mean:38.2f}, {each.most}")
         print(f"\n{'folder':28}{'files':>6}{'lines':>7}  largest file")
         for part in folders():
             print(f"{part.folder:28}{part.files:6}{part.lines:7}  {part.largest} {part.most}")

@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+from experiments.wteo import footprint
 from tests.unit import size
 
 SOURCE = """\
@@ -70,3 +71,12 @@ def test_a_long_file_without_a_reason_is_named(tmp_path: Path) -> None:
 
 def test_no_file_of_the_package_is_too_long() -> None:
     assert size.too_long() == []
+
+
+def test_cache_lines_are_those_that_a_governor_touches() -> None:
+    four, ten = footprint.footprints("teo_ng")
+    assert (four.states, four.most, ten.states) == (4, 2, 10)
+    assert 1 < four.mean <= four.most
+    wteo = footprint.footprints("wteo")
+    # Ten states have rows of two lines.
+    assert four.mean < wteo[0].mean < wteo[1].mean
