@@ -32,6 +32,12 @@ BUILD_PACKAGES = (
     "libkshark-dev", "libtraceevent-dev", "libtracecmd-dev", "libtracefs-dev", "pkgconf",
     "dpkg-dev",
 )  # fmt: skip
+# Those of a wheel, and what runs a program for arm64.
+WHEEL_PACKAGES = (
+    "gcc", "libc6-dev", "libtracecmd-dev", "libtraceevent-dev", "libtracefs-dev", "libzstd-dev",
+    "make", "pkg-config", "python3", "python3-venv",
+)  # fmt: skip
+EMULATED = Path("/proc/sys/fs/binfmt_misc/qemu-aarch64")
 LINT_RELEASE = "trixie"
 LINT_PACKAGES = ("lintian",)
 
@@ -165,11 +171,21 @@ def fetch_upgrade(machine: Machine, tarball: Path, package: str, target: Path) -
     (target / "lock").unlink(missing_ok=True)
 
 
-def tool_root(name: str, release: str, packages: Sequence[str]) -> Path:
-    """Return the tarball of a Debian with some packages, made at most once."""
+def tool_root(
+    name: str, release: str, packages: Sequence[str], architecture: str = "amd64"
+) -> Path:
+    """Return the tarball of a Debian with some packages, made at most once.
+
+    Raises:
+        UserError: this machine does not run programs of the architecture.
+    """
+    if architecture == "arm64" and not EMULATED.exists():
+        raise UserError(
+            f"programs for arm64 do not run here, for {EMULATED} is missing: tools/setup.sh arm64"
+        )
 
     def build(target: Path) -> None:
-        roots.bootstrap([release], list(packages), "apt", target / "root.tar.zst")
+        roots.bootstrap([release], list(packages), "apt", target / "root.tar.zst", architecture)
 
     recipe = [release, *packages]
     title = f"Making a Debian {release} with {packages[-1]}"
@@ -200,6 +216,30 @@ def run_in(tarball: Path, shared: Path, script: str, *arguments: str) -> str:
             f"{script} in a clean root",
         )  # fmt: skip
     return log.read_text(errors="replace")
+
+
+def build_wheel(source: Path, wheels: Path, target: Path) -> Path:
+    """Build the wheel for arm64, in a Debian of that architecture.
+
+    Args:
+        source: the tree, with the kernels' sources in build/cache.
+        wheels: directory with the packages that the commands need.
+        target: directory that receives the wheel.
+
+    Returns:
+        Its path.
+
+    Raises:
+        UserError: it cannot be built.
+    """
+    tarball = tool_root("wheel-arm64", BUILD_RELEASE, WHEEL_PACKAGES, "arm64")
+    with scratch(target) as shared:
+        shutil.copytree(source, shared / "source", symlinks=True)
+        shutil.copytree(wheels, shared / "wheels")
+        shutil.copy(HERE / "build-wheel.sh", shared)
+        run_in(tarball, shared, "build-wheel.sh")
+        (built,) = shared.glob("wheel/*.whl")
+        return built.rename(target / built.name)
 
 
 def export(target: Path) -> None:

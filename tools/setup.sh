@@ -6,6 +6,7 @@
 #   tools/setup.sh packages    the Debian packages that are missing, by apt-get
 #   tools/setup.sh bpf         those that governors in BPF need, which the first does not install
 #   tools/setup.sh fuzz        those that libFuzzer needs, likewise
+#   tools/setup.sh arm64       those that run programs for arm64, likewise
 #   tools/setup.sh python      build/venv with the versions of tools/requirements.txt
 #
 # Says what it is about to install, and nothing when there is nothing to do.
@@ -63,6 +64,13 @@ libbpf-dev              /usr/include/bpf/bpf_helpers.h  their headers
 fuzz_packages="
 clang-19                clang-19                        compiles the fuzz targets
 libclang-rt-19-dev      clang-19                        libFuzzer and the sanitizers
+"
+
+# For make wheel-proof. Their installation makes the kernel run such programs.
+arm64_packages="
+arch-test               arch-test                       tells mmdebstrap that such programs run
+qemu-user-static        qemu-aarch64-static             runs programs for arm64
+binfmt-support          update-binfmts                  tells the kernel so without systemd, too
 "
 
 # Exits with one sentence.
@@ -193,10 +201,14 @@ fuzz)
 	packages=$fuzz_packages
 	install_packages
 	;;
+arm64)
+	packages=$arm64_packages
+	install_packages
+	;;
 python) install_python ;;
 all)
 	install_packages
 	install_python
 	;;
-*) die "unknown part '$1'; give packages, bpf, fuzz, python or nothing" ;;
+*) die "unknown part '$1'; give packages, bpf, fuzz, arm64, python or nothing" ;;
 esac

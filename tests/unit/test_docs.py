@@ -37,8 +37,8 @@ def test_every_python_package_is_explained_and_pinned() -> None:
 
 def test_every_debian_package_is_explained_and_installed() -> None:
     setup = (TOP / "tools" / "setup.sh").read_text()
-    lists = re.findall(r'^(?:bpf_|fuzz_)?packages="\n(.*?)^"', setup, re.MULTILINE | re.DOTALL)
-    assert len(lists) == 3
+    lists = re.findall(r'^(?:\w+_)?packages="\n(.*?)^"', setup, re.MULTILINE | re.DOTALL)
+    assert len(lists) == 4
     installed = {line.split()[0] for line in "".join(lists).splitlines() if line.strip()}
     # These are for the machine that the module is used on.
     elsewhere = {"dkms", "linux-headers-amd64", "kernelshark"}
