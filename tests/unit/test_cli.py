@@ -192,10 +192,26 @@ def test_columns_may_have_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     assert main(["replay", str(folder), "--same-points", "--governors", "menu_ng"]) == 0
 
 
-def test_a_full_standard_output_is_named() -> None:
-    code, _, said = run_odd("machines", shell=">/dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", ["machines", "--version", "--help", "report --help"])
+def test_a_full_standard_output_is_named(words: str, unbuffered: str) -> None:
+    code, _, said = run_odd(*words.split(), shell=">/dev/full", PYTHONUNBUFFERED=unbuffered)
     assert (code, said.count(b"\n")) == (1, 1)
     assert b"error: standard output: No space left on device; free some space" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["report x -o -", "export --parquet - x", "export --perfetto - x", "diff a b --csv -",
+     "calibrate --page -", "new x --directory -"],
+)  # fmt: skip
+def test_an_output_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == USAGE
+    assert "and - is neither; name one" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_full_temporary_directory_is_named(tmp_path: Path) -> None:

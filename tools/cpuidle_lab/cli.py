@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, cast
+from typing import IO, Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import commands
 from cpuidle_lab.base import memory
@@ -117,6 +117,13 @@ class Parser(argparse.ArgumentParser):
     def _options(self) -> list[str]:
         return [word for action in self._actions for word in action.option_strings]
 
+    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+        """Write a help text; argparse itself is silent where that fails."""
+        if file is sys.stdout:
+            print(message, end="", flush=True)
+        else:
+            super()._print_message(message, file)
+
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, with a near choice; exit with 2."""
         if found := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
@@ -197,6 +204,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args, unknown = build_parser(*words[:1]).parse_known_args(words)
     if unknown:
         args.parser.refuse(unknown)
+    if Path("-") in (getattr(args, name, None) for name in OUTPUTS):
+        raise UserError("an output is a file or a directory, and - is neither; name one", USAGE)
     return args
 
 
@@ -272,6 +281,14 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def abandon_output() -> None:
+    """Drop what standard output does not take; Python would complain about it again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None = None) -> int:
     """Run the command line and return its exit code.
 
@@ -294,9 +311,8 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
             code = run(args)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # The reader of the output has ended; keep Python from complaining again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of the output has ended
+        abandon_output()
         return FAILURE
     except (InterruptedSession, Terminated) as error:
         name = signal.Signals(error.number).name
@@ -308,6 +324,7 @@ def main(argv: Sequence[str] | None = None, enter: Callable[[], NoReturn] | None
     except (UserError, OSError) as error:
         if os.environ.get("CPUIDLE_LAB_DEBUG"):
             raise
+        abandon_output()
         message = error.message if isinstance(error, UserError) else describe_os_error(error)
         print(f"cpuidle-lab: error: {printable(message)}", file=sys.stderr)
         return error.exit_code if isinstance(error, UserError) else FAILURE
