@@ -5,6 +5,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import random
 import re
 import subprocess
@@ -26,7 +27,7 @@ from cpuidle_lab.recording.formats.packed import FORMS
 from cpuidle_lab.recording.formats.writer import UNCOUNTED, Event, Writer
 from cpuidle_lab.recording.phases import phases_of
 from cpuidle_lab.report.model import build
-from tests.unit import test_former
+from tests.unit import dump_forms, test_former
 from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, bare, periods
 from tests.unit.tracedat import Trace
 
@@ -39,17 +40,18 @@ CPU_ID = 2
 # ---- What is read ----
 
 STYLES = {
-    "trace-cmd report": "          <idle>-0     [000]{flags} {ts:.9f}: {name}: {rest}",
+    "trace-cmd report -t": "          <idle>-0     [000]{flags} {ts:.9f}: {name}: {rest}",
     "trace-cmd report --ts-diff": "   <idle>-0     [000]{flags} {ts:.6f}: (+3)     {name}: {rest}",
-    "tracefs": "          <idle>-0       [000] d..1. {ts:.6f}: {name}: {rest}",
-    "systrace": "  <idle>-0     (-----) [000] d..2 {ts:.6f}: {name}: {rest}\\n\\",
+    "/sys/kernel/tracing/trace": "          <idle>-0       [000] d..1. {ts:.6f}: {name}: {rest}",
+    "systrace, HTML": "  <idle>-0     (-----) [000] d..2 {ts:.6f}: {name}: {rest}\\n\\",
     "perf script": "swapper     0 [000] {ts:.6f}:     {name}: {rest}",
     "perf script with period": "swapper     0 [000] {ts:.6f}:          1 power:{name}: {rest}",
 }
 
 
-@pytest.mark.parametrize("style", STYLES)
-def test_text_of_each_program_is_read(tmp_path: Path, style: str) -> None:
+def in_style(style: str) -> bytes:
+    """Return five idle periods as text."""
+
     def line(ts: float, name: str, rest: str) -> str:
         return STYLES[style].format(flags="", ts=ts, name=name, rest=rest)
 
@@ -57,13 +59,21 @@ def test_text_of_each_program_is_read(tmp_path: Path, style: str) -> None:
     for n in range(5):
         lines.append(line(10 + n, "cpu_idle", "state=1 cpu_id=0"))
         lines.append(line(10.5 + n, "cpu_idle", f"state={EXIT} cpu_id=0"))
+    return "\n".join([*lines, ""]).encode()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_text_of_each_program_is_read(tmp_path: Path, style: str) -> None:
     path = tmp_path / "trace.txt"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_bytes(in_style(style))
     assert is_foreign(path)
     with columns.opened(path) as recording:
         assert recording.kind == columns.CPU_IDLE
         assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 5
 
+
+# A part of these is readable, or refused by a program.
+WHOLE = ("UTF-16", "perf.data")
 
 # Packs some text in each form.
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -74,9 +84,24 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ),
     "bzip2": bz2.compress,
     "zlib": lambda data: b"TRACE:\n" + zlib.compress(data),
+    "perf.data": lambda data: b"PERFILE2" + data,
     "UTF-16": lambda data: data.decode().encode("utf-16"),
     "JSON": lambda data: json.dumps({"systemTraceEvents": data.decode()}).encode(),
 }
+
+
+@pytest.fixture
+def perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a perf that prints what PACKERS put into a perf.data, and notes how it was called."""
+    program = tmp_path / "bin" / "perf"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho "$PERF_CONFIG" "$@" >{tmp_path}/called\n'
+        'for file; do :; done\ntail -c +9 "$file"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return program
 
 
 def idle_text() -> bytes:
@@ -86,6 +111,7 @@ def idle_text() -> bytes:
     return "\n".join(["cpus=1", *both, ""]).encode()
 
 
+@pytest.mark.usefixtures("perf")
 @pytest.mark.parametrize("form", [name for name, _, _ in FORMS])
 def test_a_packed_recording_is_unpacked(tmp_path: Path, form: str) -> None:
     path = tmp_path / "given"
@@ -94,7 +120,7 @@ def test_a_packed_recording_is_unpacked(tmp_path: Path, form: str) -> None:
         assert recording.table("interval")["length_ns"].to_list() == [500 * MS] * 400
 
 
-@pytest.mark.parametrize("form", [name for name, _, _ in FORMS if name != "UTF-16"])
+@pytest.mark.parametrize("form", [name for name, _, _ in FORMS if name not in WHOLE])
 def test_a_packed_recording_that_is_cut_off_is_refused(tmp_path: Path, form: str) -> None:
     """No event of it is used, and the message names the file that the user gave."""
     path = tmp_path / "given"
@@ -163,11 +189,34 @@ def test_a_packed_trace_of_the_module_is_read(tmp_path: Path) -> None:
         assert first.rows("period") == second.rows("period") > 0
 
 
-def test_a_form_that_is_not_read_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_perf_prints_without_scripts_and_configuration_of_a_user(
+    tmp_path: Path, perf: Path
+) -> None:
     path = tmp_path / "perf.data"
-    path.write_bytes(b"PERFILE2" + bytes(100))
-    with pytest.raises(UserError, match=f"perf script -i {path} >trace.txt"), columns.opened(path):
+    path.write_bytes(PACKERS["perf.data"](idle_text()))
+    with columns.opened(path):
         pass
+    config, command, *options = (tmp_path / "called").read_text().split()
+    assert (config, command, options[-2:]) == (os.devnull, "script", ["-i", str(path)])
+    assert not {"-s", "--script", "--dlfilter", "-g"}.intersection(options)
+    perf.write_text("#!/bin/sh\necho no cpu >&2\necho x. Ignoring. >&2\nexit 255\n")
+    expected = f"^{path}: perf script cannot print it: no cpu$"
+    with pytest.raises(UserError, match=expected), columns.opened(path):
+        pass
+    perf.write_text("#!/bin/sh\n")
+    with pytest.raises(UserError, match=f"^{path}: its perf.data data hold nothing$"):
+        tr.load(path)
+
+
+def test_a_program_that_prints_without_end_is_ended(
+    tmp_path: Path, perf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpuidle_lab.recording.formats.packed._CPU_S", 1)
+    perf.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    path = tmp_path / "perf.data"
+    path.write_bytes(b"PERFILE2")
+    with pytest.raises(UserError, match="perf script cannot print it: it ended with -"):
+        tr.load(path)
 
 
 @pytest.mark.parametrize("time", ["   70.672006:", "   7us+:"])
@@ -187,11 +236,51 @@ def test_a_clock_of_whole_numbers_is_refused(tmp_path: Path, event: str) -> None
         pass
 
 
-def test_the_page_lists_each_form() -> None:
+def forms(folder: Path) -> dict[str, bytes]:
+    """Return a recording in each form of the page."""
+    latency = b"  <idle>-0       0d..1.  70.672006: cpu_idle:   state=1 cpu_id=0\n"
+    unitless = b" <idle>-0   [000] d..1. 706720061234: cpu_idle: state=1 cpu_id=0\n"
+    return {
+        "trace.dat": bare(folder).read_bytes(),
+        **{style: in_style(style) for style in STYLES},
+        "Perfetto, of ftrace": packed(),
+        **{name: PACKERS[name](idle_text()) for name, _, _ in FORMS},
+        "`atrace -z`": b"TRACE:\n" + zlib.compress(idle_text()),
+        "zstd, without `zstd`": PACKERS["zstd"](idle_text()),
+        "perf.data, without `perf`": PACKERS["perf.data"](idle_text()),
+        "lines that a mail broke": idle_text().replace(b" cpu_id", b"\ncpu_id"),
+        "an impossible time among many": idle_text().replace(b"12.000000", b"99999.000000"),
+        "`trace-cmd report -l`": latency * 2,
+        "a clock such as `x86-tsc`": unitless * 2,
+        "perf's count of lost chunks": idle_text() + b"Processed 9 events and lost 3 chunks!\n",
+        "JSON of Chrome": b'{"traceEvents": []}',
+        "a dump of sysfs": dump_forms.grep(dump_forms.machine(1)).encode(),
+        "`cpupower idle-info`": dump_forms.cpupower(dump_forms.machine(1)).encode(),
+        "any other file": bytes(range(256)) * 4,
+    }
+
+
+@pytest.mark.usefixtures("perf")
+def test_the_page_has_the_verdict_on_each_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ["| form | verdict |", "|---|---|"]
+    for name, data in forms(tmp_path).items():
+        path = tmp_path / "given"
+        path.write_bytes(data)
+        with monkeypatch.context() as patch:
+            if "without" in name:
+                patch.setenv("PATH", "")
+            try:
+                with columns.opened(path) as recording:
+                    assert recording.rows("interval"), name
+                verdict = "read"
+            except UserError as error:
+                verdict = error.message.replace(str(path), "FILE").removeprefix("FILE: ")
+        rows.append(f"| {name} | {verdict} |")
     page = (Path(__file__).parents[2] / "docs/formats.md").read_text()
-    rows = page.partition("| form | verdict |")[2].partition("\n\n")[0].splitlines()[2:]
-    named = [row.split("|")[1].strip() for row in rows]
-    assert [name for name, _, _ in FORMS] == named[: len(FORMS)]
+    table = "\n".join(rows)
+    assert f"{table}\n\n" in page, f"docs/formats.md must have this table:\n{table}"
 
 
 def field(number: int, value: int | bytes) -> bytes:

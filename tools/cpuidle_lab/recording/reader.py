@@ -23,6 +23,7 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.recording.dumps.reading import is_dump
 from cpuidle_lab.recording.formats import as_trace
 from cpuidle_lab.recording.native import native_reader as native_reader
 from cpuidle_lab.recording.stock import Context
@@ -264,6 +265,11 @@ def read_chunks(
         UserError: the file cannot be read, is no trace, or is damaged.
     """
     with as_trace(path) as trace:
+        if is_dump(trace):
+            raise UserError(
+                f"{path}: is a dump of counters, no recording; cpuidle-lab diff compares two of "
+                "them, and --machine takes one"
+            )
         yield from _read(path, trace, tables, context)
 
 

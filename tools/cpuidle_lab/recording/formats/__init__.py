@@ -22,13 +22,6 @@ _HEAD = 1 << 16
 _LAYERS = 3
 
 
-# Forms that are named, and not read: their beginning, and the way to a readable form.
-_UNREADABLE = (
-    (b"PERFILE2", "is a perf.data file; print it: perf script -i FILE >trace.txt"),
-    (b"2ELIFREP", "is a perf.data file; print it: perf script -i FILE >trace.txt"),
-)
-
-
 def _head_of(path: Path) -> bytes:
     with path.open("rb") as stream:
         return stream.read(_HEAD)
@@ -85,11 +78,6 @@ def as_trace(path: Path) -> Iterator[Path]:
     Raises:
         UserError: the file cannot be read, is damaged, or holds no event that is known.
     """
-    if path.is_file():
-        head = _head_of(path)
-        for begin, advice in _UNREADABLE:
-            if head.startswith(begin):
-                raise UserError(f"{path}: {advice.replace('FILE', str(path))}")
     if not is_foreign(path):
         yield path
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Recordings that are packed: compressed, in UTF-16, or in a page of JSON.
+"""Recordings that are packed: compressed, in UTF-16, in a page of JSON, or of perf.
 
 unpacked() writes the contents to a file beside; formats/__init__.py then reads that file.
 """
@@ -8,10 +8,13 @@ import bz2
 import gzip
 import json
 import lzma
+import os
+import resource
 import shutil
 import subprocess
+import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
@@ -23,6 +26,13 @@ _JSON_MAX = 256 << 20
 _ATRACE = (b"TRACE:\n", b"capturing trace... done\nTRACE:\n")
 _ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _BOM = (b"\xff\xfe", b"\xfe\xff")
+# No program of a user has a part in it: no script, no configuration. Without symbols no library of
+# the traced programs is opened.
+_PERF = ("script", "--force", "--ns", "--show-lost-events", "-F", "comm,tid,cpu,time,event,trace",
+         "-i")  # fmt: skip
+_PERF_ENVIRONMENT = {"PERF_CONFIG": os.devnull, "DEBUGINFOD_URLS": ""}
+# Of a program that unpacks.
+_CPU_S = 1200
 # Beginnings of text, as UTF-16 without a mark has them.
 _UNMARKED = tuple(one.encode(f"utf-16-{end}") for one in "#< csv{" for end in ("le", "be"))
 
@@ -58,10 +68,43 @@ def _zlib(path: Path) -> Iterator[bytes]:
 def _zstd(path: Path) -> Iterator[bytes]:
     program = shutil.which("zstd")
     if program is None:
-        raise UserError(f"{path}: is compressed by zstd, which is not installed")
-    with subprocess.Popen(
-        [program, "-dcq", "--", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+        raise UserError(
+            f"{path}: is compressed by zstd, which is not installed; unpack it where it is: "
+            f"zstd -d {path}"
+        )
+    try:
+        yield from _printed([program, "-dcq", "--", path])
+    except subprocess.CalledProcessError:
+        raise EOFError from None
+
+
+def _perf(path: Path) -> Iterator[bytes]:
+    program = shutil.which("perf")
+    if program is None:
+        raise UserError(
+            f"{path}: is a perf.data file, and perf is not installed; print it where it is: "
+            f"perf script --ns --show-lost-events -i {path} >trace.txt"
+        )
+    try:
+        yield from _printed([program, *_PERF, path.absolute()], **_PERF_ENVIRONMENT)
+    except subprocess.CalledProcessError as error:
+        raise UserError(f"{path}: perf script cannot print it: {error.stderr}") from None
+
+
+def _printed(words: Sequence[str | Path], **environment: str) -> Iterator[bytes]:
+    """Yield the output of a program, whose time is bounded.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; stderr is the last line of its errors.
+    """
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said,
+            env={**os.environ, **environment},
+        ) as process,
+    ):  # fmt: skip
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
         assert process.stdout is not None
         read = process.stdout.read
         try:
@@ -69,8 +112,13 @@ def _zstd(path: Path) -> Iterator[bytes]:
         except GeneratorExit:
             process.kill()
             raise
-    if process.returncode:
-        raise EOFError
+        code = process.wait()
+        said.seek(0)
+        lines = said.read(_PIECE).decode(errors="replace").splitlines()
+    if code:
+        lines = [line for line in lines if line and not line.endswith("Ignoring.")]
+        told = lines[-1].strip() if lines else f"it ended with {code}"
+        raise subprocess.CalledProcessError(code, str(words[0]), stderr=told)
 
 
 def _utf16(path: Path) -> Iterator[bytes]:
@@ -90,7 +138,8 @@ def _json(path: Path) -> Iterator[bytes]:
     events = page.get("systemTraceEvents") if isinstance(page, dict) else None
     if not isinstance(events, str):
         raise UserError(
-            f"{path}: is JSON without systemTraceEvents, the text of ftrace in a page of systrace"
+            f"{path}: is JSON without systemTraceEvents, the text of ftrace in a page of systrace; "
+            "record a trace of Perfetto, or by trace-cmd record"
         )
     yield events.encode()
 
@@ -102,6 +151,7 @@ FORMS: tuple[tuple[str, tuple[bytes, ...], Callable[[Path], Iterator[bytes]]], .
     ("zstd", (b"\x28\xb5\x2f\xfd",), _zstd),
     ("bzip2", (b"BZh",), _bzip2),
     ("zlib", tuple(lines + data for lines in (b"", *_ATRACE) for data in _ZLIB), _zlib),
+    ("perf.data", (b"PERFILE2", b"2ELIFREP"), _perf),
     ("UTF-16", (*_BOM, *_UNMARKED), _utf16),
     ("JSON", (b"{", b"\xef\xbb\xbf{", b" {", b'\n{"', b"\n{\n "), _json),
 )
@@ -117,7 +167,7 @@ def unpack(path: Path, target: Path) -> None:
     """Write the contents of a packed file to a target.
 
     Raises:
-        UserError: the file is damaged, or a program for it is missing.
+        UserError: the file is damaged, or a program for it is missing or fails.
         OSError: the file cannot be read, or the target cannot be written.
     """
     with path.open("rb") as stream:
@@ -132,3 +182,5 @@ def unpack(path: Path, target: Path) -> None:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise UserError(f"{path}: its {form} data are damaged, or end too early") from error
+        if not output.tell():
+            raise UserError(f"{path}: its {form} data hold nothing")
