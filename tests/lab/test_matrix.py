@@ -12,13 +12,13 @@ from cpuidle_lab.lab import LabResult, images
 from experiments import proofs
 from tests import long
 from tests.campaigns.matrix import builds, rows, table
-from tests.campaigns.matrix.table import FAIL, OK, Cell, Outcome
+from tests.campaigns.matrix.table import FAIL, OK, Outcome, StepResult
 
 ORDER = ("first", "second", "third")
 
 
 def passed(row: str) -> Outcome:
-    cells = {step: Cell(OK) for step in (*table.WAYS, *table.STEPS)}
+    cells = {step: StepResult(OK) for step in (*table.WAYS, *table.STEPS)}
     return Outcome(row, "6.12.1", "`driver`: C1, C2", cells=cells)
 
 
@@ -43,7 +43,7 @@ def test_rows_that_are_not_run_keep_what_they_said(
     record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = passed("first")
-    failed.cells["tune"] = Cell(FAIL, "a | b\nsecond line")
+    failed.cells["tune"] = StepResult(FAIL, "a | b\nsecond line")
     outcomes = [failed, passed("second"), passed("first")]
     monkeypatch.setattr(rows, "ROWS", dict.fromkeys(ORDER))
     monkeypatch.setattr(rows, "run", lambda *_: outcomes.pop(0))

@@ -10,7 +10,7 @@ from pathlib import Path
 from cpuidle_lab.base import apt
 from cpuidle_lab.base.cache import CACHE, cached, namespace, run_logged
 from cpuidle_lab.lab import images, roots
-from tests.campaigns.matrix.table import FAIL, OK, Cell
+from tests.campaigns.matrix.table import FAIL, OK, StepResult
 
 HERE = Path(__file__).parent
 
@@ -162,7 +162,7 @@ def debian(release: str) -> Path:
     return cached(f"matrix-root-{release}", [release, *packages], title, make) / "root.tar.zst"
 
 
-def cells(built: Path, ways: Sequence[str]) -> Mapping[str, Cell]:
+def cells(built: Path, ways: Sequence[str]) -> Mapping[str, StepResult]:
     """Return what became of each way: a complaint about a file of ours is a failure, too."""
     found = {way: built / file_name(way) for way in ways}
     return {
@@ -176,11 +176,11 @@ def file_name(way: str) -> str:
     return way.replace("=", "")
 
 
-def judge(log: Path, status: Path) -> Cell:
+def judge(log: Path, status: Path) -> StepResult:
     """Return what became of one build."""
     text = log.read_text(errors="replace")
     if int(status.read_text()) != 0:
         error = ERROR.search(text)
-        return Cell(FAIL, error[0] if error else "make failed")
+        return StepResult(FAIL, error[0] if error else "make failed")
     complaint = COMPLAINT.search(text)
-    return Cell(FAIL, complaint[0]) if complaint else Cell(OK)
+    return StepResult(FAIL, complaint[0]) if complaint else StepResult(OK)

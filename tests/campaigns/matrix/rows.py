@@ -11,7 +11,7 @@ from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.fidelity import fidelity
 from cpuidle_lab.replay.policies import recorded_policies
 from tests.campaigns.matrix import builds, foreign
-from tests.campaigns.matrix.table import ABSENT, FAIL, OK, STEPS, UNTRIED, WAYS, Cell, Outcome
+from tests.campaigns.matrix.table import ABSENT, FAIL, OK, STEPS, UNTRIED, WAYS, Outcome, StepResult
 
 GUEST_SCRIPT = Path(__file__).parent / "guest.sh"
 
@@ -38,7 +38,7 @@ class Row(ABC):
         """Return the kernel's release string."""
 
     @abstractmethod
-    def build(self) -> dict[str, Cell]:
+    def build(self) -> dict[str, StepResult]:
         """Build in all ways; return what became of them."""
 
     @abstractmethod
@@ -57,16 +57,16 @@ class Stock(Row):
         """Return the kernel's release string."""
         return images.kernel(self.series).version
 
-    def build(self) -> dict[str, Cell]:
+    def build(self) -> dict[str, StepResult]:
         """Build by DKMS, then in the other ways."""
         ways = WAYS[1:]
         flavour = images.flavour_of(self.series)
         images.build_root(flavour, self.release())
-        found = {"build": Cell(OK)}
+        found = {"build": StepResult(OK)}
         try:
             images.modules(self.series)
         except UserError as error:
-            found["build"] = Cell(FAIL, error.message)
+            found["build"] = StepResult(FAIL, error.message)
         headers = builds.Headers(self.release(), flavour.archive)
         folder = builds.build(self.series, ways, flavour.release, headers)
         return {**found, **builds.cells(folder, ways)}
@@ -87,16 +87,17 @@ class Checked(Row):
         """Return the kernel's release string."""
         return built.kernel(self.flavour).version
 
-    def build(self) -> dict[str, Cell]:
+    def build(self) -> dict[str, StepResult]:
         """Build by the compiler of the kernel, clang."""
         absent = {
-            way: Cell(ABSENT, "built as the kernel was, by clang") for way in ("W=1", "sparse")
+            way: StepResult(ABSENT, "built as the kernel was, by clang")
+            for way in ("W=1", "sparse")
         }
         try:
             built.modules(self.flavour)
         except UserError as error:
-            return {**absent, "build": Cell(FAIL, error.message)}
-        return {**absent, "build": Cell(OK), "clang": Cell(OK)}
+            return {**absent, "build": StepResult(FAIL, error.message)}
+        return {**absent, "build": StepResult(OK), "clang": StepResult(OK)}
 
     def boot(self, output: Path, said: Said) -> LabResult:
         """Boot the lab's machine in real time: the kernel is large."""
@@ -117,9 +118,9 @@ class Foreign(Row):
         """Return the kernel's release string."""
         return foreign.kernel(self.architecture).version
 
-    def build(self) -> dict[str, Cell]:
+    def build(self) -> dict[str, StepResult]:
         """Cross-compile in all ways but one."""
-        absent = {"clang": Cell(ABSENT, "cross-compiled by gcc only")}
+        absent = {"clang": StepResult(ABSENT, "cross-compiled by gcc only")}
         return {**absent, **builds.cells(self._built(), self.WAYS)}
 
     def boot(self, output: Path, said: Said) -> LabResult:
@@ -163,7 +164,7 @@ def run(row: Row, output: Path, said: Said) -> Outcome:
     try:
         result = row.boot(output, said)
     except UserError as error:
-        outcome.cells["load"] = Cell(FAIL, error.message)
+        outcome.cells["load"] = StepResult(FAIL, error.message)
         return outcome
     outcome.states = states(result.files)
     outcome.cells.update(steps(result))
@@ -179,19 +180,19 @@ def states(results: Path) -> str:
     return f"`{driver}`: {', '.join(names)}"
 
 
-def steps(result: LabResult) -> dict[str, Cell]:
+def steps(result: LabResult) -> dict[str, StepResult]:
     """Return what became of the guest's steps."""
     reached = result.files / "steps"
     passed = reached.read_text().split("\n") if reached.exists() else []
-    cells = {step: Cell(OK if f"{step} ok" in passed else UNTRIED) for step in STEPS}
+    cells = {step: StepResult(OK if f"{step} ok" in passed else UNTRIED) for step in STEPS}
     failed = next((step for step in STEPS if cells[step].word != OK), None)
     if failed:
-        cells[failed] = Cell(FAIL, reason(result))
+        cells[failed] = StepResult(FAIL, reason(result))
     if cells["capture"].word == OK:
         cells["capture"] = captured(result.files / "trace.dat")
     complaints = [line for line in result.complaints() if not any(e in line for e in EXPECTED)]
     if complaints and cells["unload"].word == OK:
-        cells["unload"] = Cell(FAIL, f"the kernel's log: {complaints[0]}")
+        cells["unload"] = StepResult(FAIL, f"the kernel's log: {complaints[0]}")
     return cells
 
 
@@ -204,18 +205,18 @@ def reason(result: LabResult) -> str:
     return "the guest's script ended before its end"
 
 
-def captured(trace: Path) -> Cell:
+def captured(trace: Path) -> StepResult:
     """Return whether replay here makes every decision again that the guest recorded."""
     try:
         with columns.opened(trace) as recording:
             names = recorded_policies(recording)
             found = [fidelity(recording, name) for name in names]
     except UserError as error:
-        return Cell(FAIL, error.message)
+        return StepResult(FAIL, error.message)
     compared = sum(one.compared for one in found)
     identical = sum(one.identical for one in found)
     if missing := POLICIES - set(names):
-        return Cell(FAIL, f"no decision of {', '.join(sorted(missing))} was recorded")
+        return StepResult(FAIL, f"no decision of {', '.join(sorted(missing))} was recorded")
     if identical != compared or compared < ENOUGH_DECISIONS:
-        return Cell(FAIL, f"replay makes {identical} of {compared} recorded decisions again")
-    return Cell(OK)
+        return StepResult(FAIL, f"replay makes {identical} of {compared} recorded decisions again")
+    return StepResult(OK)

@@ -20,7 +20,7 @@ COLUMNS = ("row", "kernel", "idle states", *WAYS, *STEPS, "run")
 
 
 @dataclass(frozen=True)
-class Cell:
+class StepResult:
     """The result of one step.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outcome:
     kernel: str = "?"
     states: str = "?"
     run: str = "never"
-    cells: dict[str, Cell] = field(default_factory=dict)
+    cells: dict[str, StepResult] = field(default_factory=dict)
 
     def failed(self) -> bool:
         """Return whether any step failed, or the row ended before all were done."""
@@ -68,8 +68,8 @@ class Outcome:
             if cell.reason
         ]
 
-    def _cell(self, step: str) -> Cell:
-        return self.cells.get(step, Cell(UNTRIED))
+    def _cell(self, step: str) -> StepResult:
+        return self.cells.get(step, StepResult(UNTRIED))
 
 
 def one_line(text: str, limit: int = 160) -> str:
@@ -89,7 +89,9 @@ def markdown(kept: Iterable[Mapping[str, Any]]) -> str:
         kept: outcomes as mappings.
     """
     outcomes = [
-        Outcome(**{**row, "cells": {step: Cell(**cell) for step, cell in row["cells"].items()}})
+        Outcome(
+            **{**row, "cells": {step: StepResult(**cell) for step, cell in row["cells"].items()}}
+        )
         for row in kept
     ]
     rows = Table("", COLUMNS, [outcome.words() for outcome in outcomes]).markdown()
