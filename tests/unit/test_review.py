@@ -38,7 +38,7 @@ from cpuidle_lab.review import (
     walk,
 )
 from cpuidle_lab.review.confined import Confined
-from cpuidle_lab.review.effect import FIGURES, Cell
+from cpuidle_lab.review.effect import FIGURES, FigureChange
 from cpuidle_lab.review.hunt import Judge, evolve
 from cpuidle_lab.review.job import of_patch
 from cpuidle_lab.review.play import Box, Pair
@@ -602,9 +602,11 @@ def judged(**changes: Any) -> Result:
     return replace(found, **changes)
 
 
-def cell(before: tuple[float, ...], after: tuple[float, ...], figure: str = "regret") -> Cell:
+def cell(
+    before: tuple[float, ...], after: tuple[float, ...], figure: str = "regret"
+) -> FigureChange:
     """Return a figure."""
-    return Cell("skx, poisson-1ms", figure, before, after, 3000)
+    return FigureChange("skx, poisson-1ms", figure, before, after, 3000)
 
 
 @pytest.mark.parametrize(

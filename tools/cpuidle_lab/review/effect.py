@@ -35,7 +35,7 @@ FIGURES = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class FigureChange:
     """A figure at one place.
 
     Attributes:
@@ -80,7 +80,7 @@ class Effect:
         left: places for which there was no time.
     """
 
-    cells: list[Cell]
+    cells: list[FigureChange]
     bounds: tuple[float, float]
     left: int
 
@@ -140,7 +140,7 @@ def measure(pair: Pair, seed: int, go_on: Progress) -> Effect:
         seed: of the streams; each place has SEEDS of them.
         go_on: as of sweep().
     """
-    found: list[Cell] = []
+    found: list[FigureChange] = []
     limits: list[tuple[float, float]] = []
     places = list(_places())
     for number, (table, condition, law) in enumerate(places):
@@ -153,7 +153,8 @@ def measure(pair: Pair, seed: int, go_on: Progress) -> Effect:
                     told[name][side].append(value)
         where = ", ".join((law, table.name, *((condition.name,) if condition != PLAIN else ())))
         found += [
-            Cell(where, name, tuple(both[0]), tuple(both[1]), COUNT) for name, both in told.items()
+            FigureChange(where, name, tuple(both[0]), tuple(both[1]), COUNT)
+            for name, both in told.items()
         ]
         if not go_on((number + 1) / len(places)):
             break
@@ -174,7 +175,9 @@ def save(path: Path, cpus: Sequence[tuple[StateTable, Mapping[str, Any]]]) -> No
     np.savez(path, **columns)
 
 
-def on_recording(pair: Pair, name: str, path: Path, tables: Sequence[StateTable]) -> list[Cell]:
+def on_recording(
+    pair: Pair, name: str, path: Path, tables: Sequence[StateTable]
+) -> list[FigureChange]:
     """Return the figures of both governors on a recording.
 
     Args:
@@ -200,4 +203,6 @@ def on_recording(pair: Pair, name: str, path: Path, tables: Sequence[StateTable]
             total = outcome.intervals
             for figure, value in values(outcome, span).items():
                 found[figure].append(value)
-    return [Cell(name, figure, (both[0],), (both[1],), total) for figure, both in found.items()]
+    return [
+        FigureChange(name, figure, (both[0],), (both[1],), total) for figure, both in found.items()
+    ]

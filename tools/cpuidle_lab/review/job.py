@@ -21,7 +21,7 @@ from cpuidle_lab.review import checkers, steps, walk
 from cpuidle_lab.review import patch as patches
 from cpuidle_lab.review.base import Base
 from cpuidle_lab.review.confined import Confined, Died, network_is_closed
-from cpuidle_lab.review.effect import Cell, save
+from cpuidle_lab.review.effect import FigureChange, save
 from cpuidle_lab.review.result import Result
 from cpuidle_lab.review.sweep import RULES
 from cpuidle_lab.states.table import StateTable
@@ -356,7 +356,7 @@ def intervals_of(path: Path) -> list[tuple[StateTable, Columns]]:
 
 def on_recording(
     worker: Confined, name: str, cpus: Sequence[tuple[StateTable, Columns]], folder: Path
-) -> list[Cell]:
+) -> list[FigureChange]:
     """Return the figures on a recording."""
     file = folder / "intervals.npz"
     save(file, cpus)
@@ -365,5 +365,5 @@ def on_recording(
     return [_cell(one) for one in told]
 
 
-def _cell(told: Mapping[str, Any]) -> Cell:
-    return Cell(**{**told, "before": tuple(told["before"]), "after": tuple(told["after"])})
+def _cell(told: Mapping[str, Any]) -> FigureChange:
+    return FigureChange(**{**told, "before": tuple(told["before"]), "after": tuple(told["after"])})

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from cpuidle_lab.base.errors import printable
-from cpuidle_lab.review.effect import FIGURES, Cell
+from cpuidle_lab.review.effect import FIGURES, FigureChange
 from cpuidle_lab.review.hunt import OBJECTIVES
 from cpuidle_lab.review.result import Result
 from cpuidle_lab.review.stream import phases_text, table_text
@@ -85,7 +85,7 @@ def _spread(values: Sequence[float]) -> str:
     return f"{_number(median(values))} +-{_number(half)}" if len(values) > 1 else _number(values[0])
 
 
-def _cells(cells: Sequence[Cell]) -> list[str]:
+def _cells(cells: Sequence[FigureChange]) -> list[str]:
     if not cells:
         return []
     lines = [f"  {'':{_NAME}} {'before':>13} {'after':>13}"]

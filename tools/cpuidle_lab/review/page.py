@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from cpuidle_lab.evidence.plots import Line, Plot, svg
-from cpuidle_lab.review.effect import FIGURES, Cell
+from cpuidle_lab.review.effect import FIGURES, FigureChange
 from cpuidle_lab.review.mail import closing, lines_of
 from cpuidle_lab.review.result import Result
 from cpuidle_lab.view.html_page import Part, generator, render, table, table_cell, table_head
@@ -15,7 +15,7 @@ GENERATOR = generator(COMMAND)
 _ROWS = 60
 
 
-def _plot(cells: Sequence[Cell], figure: str) -> str:
+def _plot(cells: Sequence[FigureChange], figure: str) -> str:
     """Return a picture of a figure before and after, over all places."""
     mine = [cell for cell in cells if cell.figure == figure]
     mine = sorted(mine, key=lambda cell: -abs(cell.change))[:_ROWS][::-1]
@@ -31,7 +31,7 @@ def _plot(cells: Sequence[Cell], figure: str) -> str:
                     categories=[cell.where for cell in mine]))  # fmt: skip
 
 
-def _word(result: Result, cell: Cell) -> str:
+def _word(result: Result, cell: FigureChange) -> str:
     return "worse" if result.is_worse(cell) else "better" if result.is_better(cell) else ""
 
 

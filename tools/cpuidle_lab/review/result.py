@@ -7,7 +7,7 @@ from typing import Any
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.review.base import Base
-from cpuidle_lab.review.effect import FIGURES, Cell
+from cpuidle_lab.review.effect import FIGURES, FigureChange
 
 WORSE, BETTER, MIXED, SAME, UNJUDGED = "worse", "better", "mixed", "same", "not judged"
 EXIT_WORSE = 3
@@ -71,7 +71,7 @@ class Result:
     not_judged: list[str] = field(default_factory=list)
     contract: list[dict[str, Any]] = field(default_factory=list)
     sweep: dict[str, Any] = field(default_factory=dict)
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[FigureChange] = field(default_factory=list)
     bounds: tuple[float, ...] = ()
     harm: list[dict[str, Any]] = field(default_factory=list)
     gain: list[dict[str, Any]] = field(default_factory=list)
@@ -100,22 +100,22 @@ class Result:
         """Rules that are broken now and were not before."""
         return [one for one in self.contract if not one["held"] and one["held_before"]]
 
-    def is_worse(self, cell: Cell) -> bool:
+    def is_worse(self, cell: FigureChange) -> bool:
         """Return whether a figure rose beyond its limit with every seed."""
         return cell.figure in self.limits and cell.beyond(self.limits[cell.figure])
 
-    def is_better(self, cell: Cell) -> bool:
+    def is_better(self, cell: FigureChange) -> bool:
         """Return whether a figure fell beyond its limit with every seed."""
         return cell.figure in self.limits and cell.lower(self.limits[cell.figure])
 
     @property
-    def worse(self) -> list[Cell]:
+    def worse(self) -> list[FigureChange]:
         """Figures that are worse, the worst of a kind first."""
         found = [cell for cell in self.cells if self.is_worse(cell)]
         return sorted(found, key=lambda cell: (cell.figure != "regret", -cell.change))
 
     @property
-    def better(self) -> list[Cell]:
+    def better(self) -> list[FigureChange]:
         """Figures that are better, the best of a kind first."""
         found = [cell for cell in self.cells if self.is_better(cell)]
         return sorted(found, key=lambda cell: (cell.figure != "regret", cell.change))
