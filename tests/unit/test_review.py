@@ -42,7 +42,7 @@ from cpuidle_lab.review.effect import FIGURES, FigureChange
 from cpuidle_lab.review.hunt import Judge, evolve
 from cpuidle_lab.review.job import of_patch
 from cpuidle_lab.review.play import Box, Pair
-from cpuidle_lab.review.result import EXIT_WORSE, Result
+from cpuidle_lab.review.result import EXIT_WORSE, ReviewResult
 from cpuidle_lab.review.shrink import Shrinker, within
 from cpuidle_lab.review.space import Space, fitted, plausible
 from cpuidle_lab.review.stream import Spec, columns_of, of_spec, slack_of, spec_of, table_of
@@ -594,11 +594,11 @@ def test_the_search_stays_where_something_differs() -> None:
 # ---- Verdicts ----
 
 
-def judged(**changes: Any) -> Result:
+def judged(**changes: Any) -> ReviewResult:
     """Return a result in which decisions differ."""
     sweep = {"total": {"periods": 1000, "differ": 10}, "complete": True, "broken": {},
              "kinds": {"law bursts": {"periods": 100, "differ": 10}}}  # fmt: skip
-    found = Result("teo@7.3", "teo with the patch", {"regret": 2, "p99": 0}, sweep=sweep)
+    found = ReviewResult("teo@7.3", "teo with the patch", {"regret": 2, "p99": 0}, sweep=sweep)
     return replace(found, **changes)
 
 

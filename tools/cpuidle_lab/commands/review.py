@@ -17,7 +17,7 @@ from cpuidle_lab.base.settings import directory
 
 if TYPE_CHECKING:
     from cpuidle_lab.review.job import Review, Subject
-    from cpuidle_lab.review.result import Result
+    from cpuidle_lab.review.result import ReviewResult
 
 NAME = "review"
 HELP = "judge a patch to a governor, or one governor against another, by replay"
@@ -135,7 +135,7 @@ def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
                         mails=args.mails, split=args.split)  # fmt: skip
 
 
-def _cases(result: "Result", subject: "Subject", folder: Path, prefix: str) -> None:
+def _cases(result: "ReviewResult", subject: "Subject", folder: Path, prefix: str) -> None:
     """Write the cases of a result, and note their files."""
     from cpuidle_lab.base.files import headed, write_whole
     from cpuidle_lab.review import cases

@@ -22,7 +22,7 @@ from cpuidle_lab.review import patch as patches
 from cpuidle_lab.review.base import Base
 from cpuidle_lab.review.confined import Confined, Died, network_is_closed
 from cpuidle_lab.review.effect import FigureChange, save
-from cpuidle_lab.review.result import Result
+from cpuidle_lab.review.result import ReviewResult
 from cpuidle_lab.review.sweep import RULES
 from cpuidle_lab.states.table import StateTable
 
@@ -205,7 +205,7 @@ class Review:
     """
 
     def __init__(self, subject: Subject, wish: Wish, told: Told) -> None:
-        self.result = Result(
+        self.result = ReviewResult(
             *subject.labels, wish.limits, wish.command, wish.seed, subject.base, wish.reverse,
             list(subject.others), network=network_is_closed(), column=subject.column,
         )  # fmt: skip

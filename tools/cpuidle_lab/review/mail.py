@@ -10,7 +10,7 @@ from typing import Any
 from cpuidle_lab.base.errors import printable
 from cpuidle_lab.review.effect import FIGURES, FigureChange
 from cpuidle_lab.review.hunt import OBJECTIVES
-from cpuidle_lab.review.result import Result
+from cpuidle_lab.review.result import ReviewResult
 from cpuidle_lab.review.stream import phases_text, table_text
 
 WIDTH, LINES = 72, 100
@@ -35,7 +35,7 @@ def _titled(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *lines] if lines else []
 
 
-def _base(result: Result) -> list[str]:
+def _base(result: ReviewResult) -> list[str]:
     base = result.base
     head = _wrapped(f"{MARK}{result.before} before, {result.after} after.")
     if base is None:
@@ -54,7 +54,7 @@ def _decision(told: Mapping[str, Any]) -> str:
     return f"{told['state']}, {tick} the tick, is woken in {told['woken_in']}"
 
 
-def _decisions(result: Result) -> list[str]:
+def _decisions(result: ReviewResult) -> list[str]:
     sweep = result.sweep
     if not sweep:
         return []
@@ -99,7 +99,7 @@ def _cells(cells: Sequence[FigureChange]) -> list[str]:
     return lines
 
 
-def _means(result: Result) -> list[str]:
+def _means(result: ReviewResult) -> list[str]:
     """Return the mean of each figure over all cells."""
     lines = []
     for figure, (unit, _) in FIGURES.items():
@@ -115,7 +115,9 @@ def _means(result: Result) -> list[str]:
     return lines
 
 
-def _witnesses(witnesses: Sequence[Mapping[str, Any]], result: Result, kind: str) -> list[str]:
+def _witnesses(
+    witnesses: Sequence[Mapping[str, Any]], result: ReviewResult, kind: str
+) -> list[str]:
     lines: list[str] = []
     for number, one in enumerate(witnesses, 1):
         name, score = one["real"]
@@ -135,7 +137,7 @@ def _witnesses(witnesses: Sequence[Mapping[str, Any]], result: Result, kind: str
     return lines
 
 
-def _contract(result: Result) -> list[str]:
+def _contract(result: ReviewResult) -> list[str]:
     lines = []
     for one in result.contract:
         if one["held"]:
@@ -146,7 +148,7 @@ def _contract(result: Result) -> list[str]:
     return [*lines, f"  {held} of {len(result.contract)} rules are held"] if result.contract else []
 
 
-def _cost(result: Result) -> list[str]:
+def _cost(result: ReviewResult) -> list[str]:
     lines = [
         f"  {count} states: {told['before']:.0f} -> {told['after']:.0f} instructions a decision"
         for count, told in result.instructions.items()
@@ -154,7 +156,7 @@ def _cost(result: Result) -> list[str]:
     return lines + [line for text in result.checkers for line in _wrapped(text, "  ", "    ")]
 
 
-def _died(result: Result) -> list[str]:
+def _died(result: ReviewResult) -> list[str]:
     if not result.died:
         return []
     spec = result.died["spec"]
@@ -167,7 +169,7 @@ def _died(result: Result) -> list[str]:
     ]
 
 
-def _limits(result: Result) -> list[str]:
+def _limits(result: ReviewResult) -> list[str]:
     lines = _wrapped(_UNKNOWN)
     if not result.network:
         lines += _wrapped("The governors ran with the network open: the kernel does not allow "
@@ -175,13 +177,13 @@ def _limits(result: Result) -> list[str]:
     return lines + [line for text in result.unreached for line in _wrapped(f"Not done: {text}.")]
 
 
-def closing(result: Result) -> list[str]:
+def closing(result: ReviewResult) -> list[str]:
     """Return the limits of the findings, and a line for a patch that nothing speaks against."""
     thanks = "Tested-by: NAME <ADDRESS> # in replay, cpuidle-lab review"
     return _limits(result) + ([thanks] if result.base and not result.exit_code else [])
 
 
-def lines_of(result: Result) -> list[str]:
+def lines_of(result: ReviewResult) -> list[str]:
     """Return the findings on one governor."""
     search = result.searched
     note = (f" ({search['evaluations']:,} streams tried, {search['by_chance']} by chance)"
@@ -199,13 +201,13 @@ def lines_of(result: Result) -> list[str]:
     ]  # fmt: skip
 
 
-def _mean(result: Result, figure: str, side: str) -> str:
+def _mean(result: ReviewResult, figure: str, side: str) -> str:
     """Return the mean of a figure over all cells; "-": it was not measured."""
     values = [median(getattr(cell, side)) for cell in result.cells if cell.figure == figure]
     return _number(sum(values) / len(values)) if values else "-"
 
 
-def columns(results: Sequence[Result]) -> list[str]:
+def columns(results: Sequence[ReviewResult]) -> list[str]:
     """Return the means of all cells before the first of several parts, and after each."""
     lines: list[str] = []
     governors = dict.fromkeys(one.after.partition(" ")[0] for one in results if one.column)
@@ -225,7 +227,7 @@ def columns(results: Sequence[Result]) -> list[str]:
     return lines
 
 
-def text_of(results: Sequence[Result], command: str) -> str:
+def text_of(results: Sequence[ReviewResult], command: str) -> str:
     """Return the mail: at most LINES lines of WIDTH columns.
 
     Args:

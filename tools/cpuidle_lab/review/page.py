@@ -7,7 +7,7 @@ from html import escape
 from cpuidle_lab.evidence.plots import Line, Plot, svg
 from cpuidle_lab.review.effect import FIGURES, FigureChange
 from cpuidle_lab.review.mail import closing, lines_of
-from cpuidle_lab.review.result import Result
+from cpuidle_lab.review.result import ReviewResult
 from cpuidle_lab.view.html_page import Part, generator, render, table, table_cell, table_head
 
 COMMAND = "review"
@@ -31,11 +31,11 @@ def _plot(cells: Sequence[FigureChange], figure: str) -> str:
                     categories=[cell.where for cell in mine]))  # fmt: skip
 
 
-def _word(result: Result, cell: FigureChange) -> str:
+def _word(result: ReviewResult, cell: FigureChange) -> str:
     return "worse" if result.is_worse(cell) else "better" if result.is_better(cell) else ""
 
 
-def _cells(result: Result) -> str:
+def _cells(result: ReviewResult) -> str:
     heads = [table_head(title) for title in ("place", "figure", "before", "after", "")]
     rows = [
         [table_cell(escape(cell.where)), table_cell(cell.figure),
@@ -47,7 +47,7 @@ def _cells(result: Result) -> str:
     return table(heads, rows)
 
 
-def _parts(result: Result, number: int) -> list[Part]:
+def _parts(result: ReviewResult, number: int) -> list[Part]:
     text = escape("\n".join([*lines_of(result), "", *closing(result)]))
     pictures = "\n".join(_plot(result.cells, figure) for figure in ("regret", "energy", "p99"))
     title = escape(f"{result.before}, {result.after}")
@@ -60,7 +60,7 @@ def _parts(result: Result, number: int) -> list[Part]:
     return found
 
 
-def page(results: Sequence[Result], title: str) -> str:
+def page(results: Sequence[ReviewResult], title: str) -> str:
     """Return the page of all governors of a review.
 
     Args:

@@ -35,7 +35,7 @@ def limits_of(text: str) -> dict[str, float]:
 
 
 @dataclass
-class Result:
+class ReviewResult:
     """Findings on one governor, before and after.
 
     Attributes:
