@@ -77,7 +77,7 @@ class Second:
 
 
 @dataclass(frozen=True)
-class Result:
+class EvacuationResult:
     """The counts and the verdict of all changes.
 
     Attributes:
@@ -220,7 +220,7 @@ def starved(seconds: Sequence[Second]) -> str:
     return f"the pinned task had {least:.0f} % of a second" if least < limit else ""
 
 
-def judge(result: LabResult, wall_s: float) -> Result:
+def judge(result: LabResult, wall_s: float) -> EvacuationResult:
     """Return what the changes in a guest that came to its end came to."""
     found = verdict.judge(result)
 
@@ -233,7 +233,7 @@ def judge(result: LabResult, wall_s: float) -> Result:
     seconds = [each for each in all_seconds if each.held_pct >= HELD_PCT]
     worst = min(seconds, key=lambda each: each.share_pct, default=Second(0, 0, 0))
     total = Second(sum(s.run for s in seconds), sum(s.wait for s in seconds), 0)
-    return Result(
+    return EvacuationResult(
         found.failure or starved(seconds),
         found.report,
         made.count("taken"),
@@ -247,7 +247,7 @@ def judge(result: LabResult, wall_s: float) -> Result:
     )
 
 
-def show(found: Result, args: argparse.Namespace) -> None:
+def show(found: EvacuationResult, args: argparse.Namespace) -> None:
     """Print the result for people."""
     print(f"  {found.taken} changes taken, {found.refused} refused, {found.hotplugs} times offline")
     print(f"  pinned task: {found.share_pct} % of {found.seconds} s on an evacuated CPU,"

@@ -47,7 +47,7 @@ EXAMPLES = {
 
 
 @dataclass(frozen=True)
-class Result:
+class MutantResult:
     """The fate of a mutant.
 
     Attributes:
@@ -100,7 +100,7 @@ class Copy:
             path.write_text(text, encoding="utf-8")
             self._changed = None
 
-    def judge(self, mutant: Mutant) -> Result:
+    def judge(self, mutant: Mutant) -> MutantResult:
         """Apply a change instead of the last one; build and run."""
         path = self.folder / mutant.path
         if self._changed and self._changed[0] != path:
@@ -110,10 +110,10 @@ class Copy:
         path.write_text(mutant.apply(text), encoding="utf-8")
         for mode in MODES:
             if complaint := self.build(mode):
-                return Result(mutant, UNBUILDABLE, complaint.splitlines()[0])
+                return MutantResult(mutant, UNBUILDABLE, complaint.splitlines()[0])
             if by := self.run(mode):
-                return Result(mutant, KILLED, by)
-        return Result(mutant, SURVIVED, "")
+                return MutantResult(mutant, KILLED, by)
+        return MutantResult(mutant, SURVIVED, "")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +149,7 @@ def key_of(mutant: Mutant) -> tuple[str, str]:
     return mutant.path, f"{mutant.place}: {mutant.line}" if mutant.place else mutant.line
 
 
-def judge_all(mutants: Sequence[Mutant]) -> Iterator[Result]:
+def judge_all(mutants: Sequence[Mutant]) -> Iterator[MutantResult]:
     """Judge the mutants, some at a time, in copies that vanish at the end.
 
     Raises:
@@ -158,7 +158,7 @@ def judge_all(mutants: Sequence[Mutant]) -> Iterator[Result]:
     BUILD.mkdir(parents=True, exist_ok=True)
     mine = local()
 
-    def judge(mutant: Mutant) -> Result:
+    def judge(mutant: Mutant) -> MutantResult:
         if not hasattr(mine, "copy"):
             mine.copy = Copy(Path(tempfile.mkdtemp(dir=scratch)))
         copy: Copy = mine.copy
@@ -179,7 +179,7 @@ def judge_all(mutants: Sequence[Mutant]) -> Iterator[Result]:
 
 
 def complaints(
-    results: Sequence[Result], listed: dict[tuple[str, str], str], chosen: Sequence[str]
+    results: Sequence[MutantResult], listed: dict[tuple[str, str], str], chosen: Sequence[str]
 ) -> list[str]:
     """Return what is wrong with survivors.toml and with the share, a sentence each."""
     found = []
@@ -206,13 +206,13 @@ def shown(key: tuple[str, str]) -> str:
     return f"{key[0]}: {key[1]}"
 
 
-def percent(results: Sequence[Result]) -> float:
+def percent(results: Sequence[MutantResult]) -> float:
     """Return the share that was killed, in percent; what did not build does not count."""
     built = [result for result in results if result.fate != UNBUILDABLE]
     return 100.0 * sum(r.fate == KILLED for r in built) / len(built) if built else 100.0
 
 
-def report(results: Sequence[Result], wrong: Sequence[str], seconds: float) -> None:
+def report(results: Sequence[MutantResult], wrong: Sequence[str], seconds: float) -> None:
     """Print the shares by source, and what is wrong."""
     for path in sorted({result.mutant.path for result in results}):
         of_path = [result for result in results if result.mutant.path == path]
@@ -224,7 +224,7 @@ def report(results: Sequence[Result], wrong: Sequence[str], seconds: float) -> N
         print(f"WRONG {sentence}")
 
 
-def as_json(results: Sequence[Result], wrong: Sequence[str]) -> str:
+def as_json(results: Sequence[MutantResult], wrong: Sequence[str]) -> str:
     """Return everything as JSON."""
     return json.dumps(
         {

@@ -100,9 +100,9 @@ def test_every_governor_is_changed() -> None:
     assert not [path for path in paths if "_kunit" in path]
 
 
-def result(fate: str, line: str = "a [< -> <=] b") -> script.Result:
+def result(fate: str, line: str = "a [< -> <=] b") -> script.MutantResult:
     """Return what became of a mutant in x.c."""
-    return script.Result(Mutant("x.c", "f", line, 0, "<", "<=", 1), fate, "")
+    return script.MutantResult(Mutant("x.c", "f", line, 0, "<", "<=", 1), fate, "")
 
 
 @pytest.mark.parametrize(
