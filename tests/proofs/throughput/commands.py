@@ -60,8 +60,8 @@ OTHER = Command("trace-cmd report", (TRACE_CMD, "report", "-i", "{trace}"))
 
 
 @dataclass(frozen=True)
-class Case:
-    """A recording.
+class RecordingShape:
+    """Shape of a recording.
 
     Attributes:
         events: how many at least.
@@ -79,11 +79,11 @@ class Case:
         return f"{self.events:,}, {self.cpus} CPUs, {'phases' if self.many_phases else 'one phase'}"
 
 
-def cases(sizes: Sequence[int]) -> list[Case]:
-    """Return a recording of each size, and of the smallest one of each other kind."""
+def shapes(sizes: Sequence[int]) -> list[RecordingShape]:
+    """Return a shape of each size, and of each other kind the smallest."""
     least = min(sizes)
-    kinds = [Case(least, many_phases=False), Case(least, cpus=128)]
-    return [*(Case(size) for size in sorted(sizes)), *kinds]
+    kinds = [RecordingShape(least, many_phases=False), RecordingShape(least, cpus=128)]
+    return [*(RecordingShape(size) for size in sorted(sizes)), *kinds]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Found:
 
     @property
     def kind(self) -> str:
-        """Case without its size."""
+        """Shape without its size."""
         return self.case.partition(", ")[2]
 
     @property
@@ -116,25 +116,25 @@ class Found:
         return round(self.events / self.wall_s)
 
 
-def recording(folder: Path, case: Case) -> Path:
-    """Return a synthetic trace.dat of a case, made once."""
+def recording(folder: Path, shape: RecordingShape) -> Path:
+    """Return a synthetic trace.dat of a shape, made once."""
     sources = [Path(str(module.__file__)) for module in (synthetic, tracedat)]
     sources.append(TOP / "module" / "trace.h")
-    kind = f"{case.events}-{case.cpus}-{'phases' if case.many_phases else 'whole'}"
+    kind = f"{shape.events}-{shape.cpus}-{'phases' if shape.many_phases else 'whole'}"
     path = folder / f"command-{kind}-{digest(source.read_bytes() for source in sources)}.dat"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        session = synthetic.Session(cpus=case.cpus)
-        length_ns = _SHORT_NS if case.many_phases else _LONG_NS // case.cpus
-        session.phase("menu_ng", "hackbench", length_ns, marked=case.many_phases)
+        session = synthetic.Session(cpus=shape.cpus)
+        length_ns = _SHORT_NS if shape.many_phases else _LONG_NS // shape.cpus
+        session.phase("menu_ng", "hackbench", length_ns, marked=shape.many_phases)
         with tempfile.TemporaryDirectory(prefix=".command-", dir=folder) as scratch:
             made = Path(scratch) / path.name
-            session.trace.write_large(made, case.events)
+            session.trace.write_large(made, shape.events)
             made.rename(path)
     return path
 
 
-def run(command: Command, case: Case, trace: Path, scratch: Path) -> Found:
+def run(command: Command, shape: RecordingShape, trace: Path, scratch: Path) -> Found:
     """Measure a command on a recording.
 
     Raises:
@@ -148,7 +148,7 @@ def run(command: Command, case: Case, trace: Path, scratch: Path) -> Found:
     # The decisions of the synthetic recording are not those of a governor: --check finds that.
     if code and not (code == 1 and "--check" in words):
         raise UserError(f"{command.name} failed on {trace}: exit code {code}")
-    return Found(command.name, case.title, events_of(trace), wall, cpu, 1024 * peak)
+    return Found(command.name, shape.title, events_of(trace), wall, cpu, 1024 * peak)
 
 
 def measured(folder: Path, sizes: Sequence[int], meter: Meter) -> list[Found]:
@@ -159,13 +159,13 @@ def measured(folder: Path, sizes: Sequence[int], meter: Meter) -> list[Found]:
     """
     wanted = [*COMMANDS, *([OTHER] if shutil.which(TRACE_CMD) else [])]
     found = []
-    every = cases(sizes)
+    every = shapes(sizes)
     with meter("Running commands", len(every) * len(wanted)) as done:
-        for case in every:
-            trace = recording(folder, case)
+        for shape in every:
+            trace = recording(folder, shape)
             for command in wanted:
                 with tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as scratch:
-                    found.append(run(command, case, trace, Path(scratch)))
+                    found.append(run(command, shape, trace, Path(scratch)))
                 done(1)
     return found
 

@@ -14,14 +14,14 @@ from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
 from experiments.wteo.streams import shortened
 from tests.proofs.throughput import commands, measure, run
-from tests.proofs.throughput.commands import Case, Found
+from tests.proofs.throughput.commands import Found, RecordingShape
 
 EVENTS, INTERVALS = 3000, 25_000
 COMPARE = next(one for one in commands.COMMANDS if one.name == "compare")
 
 
 def cost(events: int, wall_s: float, peak_bytes: int) -> Found:
-    return Found(COMPARE.name, Case(events).title, events, wall_s, wall_s, peak_bytes)
+    return Found(COMPARE.name, RecordingShape(events).title, events, wall_s, wall_s, peak_bytes)
 
 
 def missed(*found: Found) -> list[str]:
@@ -100,25 +100,25 @@ def test_commands_are_judged_line_by_line() -> None:
 
 
 def test_every_kind_of_recording_is_made(tmp_path: Path) -> None:
-    kinds = commands.cases([20_000, 10_000])
+    kinds = commands.shapes([20_000, 10_000])
     assert [(one.events, one.cpus, one.many_phases) for one in kinds] == [
         (10_000, 2, True), (20_000, 2, True), (10_000, 2, False), (10_000, 128, True),
     ]  # fmt: skip
-    for case in (kinds[0], kinds[2]):
-        path = commands.recording(tmp_path, case)
+    for shape in (kinds[0], kinds[2]):
+        path = commands.recording(tmp_path, shape)
         with columns.opened(path) as found:
-            assert found.integrity.complete and found.integrity.events >= case.events
+            assert found.integrity.complete and found.integrity.events >= shape.events
             assert found.cpus == [0, 1]
             marks = found.table("marker").height
-            assert marks >= 10 if case.many_phases else marks == 0
+            assert marks >= 10 if shape.many_phases else marks == 0
 
 
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
     """The short form of the proof: 1 and 4 million events."""
     peaks = []
     for events in (1_000_000, 4_000_000):
-        case = Case(events)
-        found = commands.run(COMPARE, case, commands.recording(tmp_path, case), tmp_path)
+        shape = RecordingShape(events)
+        found = commands.run(COMPARE, shape, commands.recording(tmp_path, shape), tmp_path)
         peaks.append(found.peak_bytes)
     assert peaks[1] <= commands.MOST_BYTES
     assert peaks[1] < peaks[0] + (64 << 20)
