@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.clone.events import IN_INTERRUPT, IN_SOFTIRQ, Event, Phase
+from cpuidle_lab.clone.events import IN_INTERRUPT, IN_SOFTIRQ, Event, PhaseEvents
 from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Step, Task
 
 # The kernel's own threads; the lab's kernel has them, too. An event names its task by 8 letters.
@@ -159,7 +159,7 @@ def _busy_at_first(events: Sequence[Event]) -> set[int]:
 class _Reading:
     """The tasks of a phase, while its events are read."""
 
-    def __init__(self, phase: Phase, *, shared: bool) -> None:
+    def __init__(self, phase: PhaseEvents, *, shared: bool) -> None:
         self._phase = phase
         self._progress = Progress(phase.events, shared=shared)
         self.offset_ns = _clock_offset(phase.events)
@@ -431,7 +431,7 @@ def _steps(task: _Recorded, place: Mapping[int, int]) -> list[Step]:
     return found
 
 
-def part_of(phase: Phase, most_ns: int = PART_NS) -> tuple[Phase, str]:
+def part_of(phase: PhaseEvents, most_ns: int = PART_NS) -> tuple[PhaseEvents, str]:
     """Return the part of a phase that is played, and a sentence on it; "" of a whole one.
 
     Of a long phase it is the stretch whose wake-ups are nearest to the mean.
@@ -451,10 +451,10 @@ def part_of(phase: Phase, most_ns: int = PART_NS) -> tuple[Phase, str]:
         f"of {length / 1e9:.1f} s the {most_ns / 1e9:g} s from {best * most_ns / 1e9:g} s on are "
         "rebuilt, whose wake-ups are nearest to the mean"
     )
-    return Phase(phase.governor, phase.workload, events), sentence
+    return PhaseEvents(phase.governor, phase.workload, events), sentence
 
 
-def build(phase: Phase, path: Path, *, shared: bool = True) -> Program:
+def build(phase: PhaseEvents, path: Path, *, shared: bool = True) -> Program:
     """Return the program of a phase.
 
     Args:

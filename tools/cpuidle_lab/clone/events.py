@@ -70,7 +70,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseEvents:
     """A phase, from the marker of its beginning to that of its end.
 
     Attributes:
@@ -153,13 +153,13 @@ def checked(events: list[Event], path: Path) -> list[Event]:
     return events
 
 
-def phases(events: Sequence[Event], path: Path) -> list[Phase]:
+def phases(events: Sequence[Event], path: Path) -> list[PhaseEvents]:
     """Return the phases of a recording, in their order.
 
     Raises:
         UserError: there is none.
     """
-    found: list[Phase] = []
+    found: list[PhaseEvents] = []
     running: tuple[int, str, str] | None = None
     for place, event in enumerate(events):
         mark = _MARK.search(event.text) if event.name == "print" else None
@@ -167,7 +167,7 @@ def phases(events: Sequence[Event], path: Path) -> list[Phase]:
             continue
         if running:
             start, governor, workload = running
-            found.append(Phase(governor, workload, events[start : place + 1]))
+            found.append(PhaseEvents(governor, workload, events[start : place + 1]))
         running = None if mark["end"] else (place, mark["governor"], mark["workload"])
     if not found:
         raise UserError(

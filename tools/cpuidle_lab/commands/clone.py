@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 
 if TYPE_CHECKING:
-    from cpuidle_lab.clone.events import Phase
+    from cpuidle_lab.clone.events import PhaseEvents
     from cpuidle_lab.clone.judge import Verdict
     from cpuidle_lab.clone.program import Program
     from cpuidle_lab.clone.session import Named, Place
@@ -96,7 +96,7 @@ def _governor(name: str) -> "Named":
     return OTHERWISE.get(name, (name, ()))
 
 
-def _phase(args: argparse.Namespace, phases: Sequence["Phase"]) -> "Phase":
+def _phase(args: argparse.Namespace, phases: Sequence["PhaseEvents"]) -> "PhaseEvents":
     """Return the phase that the arguments choose.
 
     Raises:
