@@ -19,7 +19,7 @@ from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.host import energy
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.lab import programs
 from experiments.experiment import Experiment, Request, Result, Row
 
@@ -77,12 +77,12 @@ class Portable(Experiment, Protocol):
         """Return the programs, at a scale."""
 
 
-def governors(machine: Machine, wanted: Iterable[str]) -> tuple[str, ...]:
+def governors(machine: Host, wanted: Iterable[str]) -> tuple[str, ...]:
     """Return those of an experiment's governors that this machine has."""
     return tuple(name for name in wanted if name in machine.governors())
 
 
-def refusals(experiment: Experiment, request: Request, machine: Machine) -> list[str]:
+def refusals(experiment: Experiment, request: Request, machine: Host) -> list[str]:
     """Return why an experiment cannot be run on this machine, as sentences."""
     if not isinstance(experiment, Portable):
         return [NO_PROGRAMS]
@@ -116,7 +116,7 @@ def _power_w(run: record.Run) -> float | None:
     return found / 1000 / run.wall_s if found else None
 
 
-def measure(experiment: Portable, request: Request, machine: Machine, meter: Meter) -> Result:
+def measure(experiment: Portable, request: Request, machine: Host, meter: Meter) -> Result:
     """Run all programs under all governors, once in each of `seeds` rounds.
 
     Where the machine has frequency governors, under each of these.
@@ -164,7 +164,7 @@ def measure(experiment: Portable, request: Request, machine: Machine, meter: Met
 
 
 def _runs(
-    machine: Machine, plan: session.Plan, path: Path, done: Callable[[], None]
+    machine: Host, plan: session.Plan, path: Path, done: Callable[[], None]
 ) -> Sequence[record.Run]:
     """Carry out a plan and return its runs, in the order of the rounds."""
 
@@ -177,7 +177,7 @@ def _runs(
     return record.load(path).runs
 
 
-def _described(here: circumstances.Circumstances, machine: Machine) -> str:
+def _described(here: circumstances.Circumstances, machine: Host) -> str:
     states = ", ".join(here.idle_states)
     return (
         f"This is no machine of the lab: {here.cpu or 'a CPU without a name'}, CPUs {here.cpus}, "

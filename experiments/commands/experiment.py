@@ -274,7 +274,7 @@ def _print(one: "Experiment", result: "Result") -> None:
 
 def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
     from cpuidle_lab.base.waiting import InterruptedSession
-    from cpuidle_lab.host.machine import Machine
+    from cpuidle_lab.host.machine import Host
     from cpuidle_lab.view.terminal import meter
     from experiments import boots, here, pages
     from experiments.experiment import as_json, check, kernels
@@ -285,7 +285,7 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
         check(one, request)
     room = boots.refusals(request)
     choice = ["it has no choice of --kernel"] if request.kernel else []
-    machine = Machine()
+    machine = Host()
     lacking = {
         one.name: why for one in found
         if (why := here.refusals(one, request, machine) if request.here else

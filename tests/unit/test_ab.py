@@ -21,7 +21,7 @@ from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.cli import main
 from cpuidle_lab.host.energy import POWERCAP
-from cpuidle_lab.host.machine import CPUIDLE, LAB, Machine
+from cpuidle_lab.host.machine import CPUIDLE, LAB, Host
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import error, start, wait_for
@@ -165,7 +165,7 @@ def measure(tree: Tree, **changes: Any) -> record.Log:
         "better": "higher",
     }
     log = record.Log(Path("ab.jsonl"))
-    session.measure(Machine(tree), session.Plan(**(fields | changes)), ["ab"], log, lambda _: None)
+    session.measure(Host(tree), session.Plan(**(fields | changes)), ["ab"], log, lambda _: None)
     return log
 
 
@@ -217,7 +217,7 @@ def test_long_runs_are_read_in_between(root: Path, monkeypatch: pytest.MonkeyPat
     plan = session.Plan(("teo_ng",), 1, (), 1, 0, None, ("sh", "-c", command), None, "higher")
     (root / GOVERNOR[1:]).write_text("teo_ng\n")
     with Waiter() as waiter:
-        run = session.Runner(Machine(), plan, waiter).measure("teo_ng", 1, 1)
+        run = session.Runner(Host(), plan, waiter).measure("teo_ng", 1, 1)
     assert run.zones[0].energy_mj == pytest.approx(2700)
 
 
@@ -362,11 +362,11 @@ def test_a_frequency_that_follows_the_load_is_known(
 
 
 def test_boost_is_turbo_and_off_is_off(root: Path) -> None:
-    assert circumstances.look(Machine()).turbo is None
+    assert circumstances.look(Host()).turbo is None
     add(root, "/sys/devices/system/cpu/cpufreq", boost=1)
-    assert circumstances.look(Machine()).turbo is True
+    assert circumstances.look(Host()).turbo is True
     add(root, "/sys/devices/system/cpu/intel_pstate", no_turbo=1)
-    assert circumstances.look(Machine()).turbo is False
+    assert circumstances.look(Host()).turbo is False
 
 
 def test_a_machine_that_somebody_changes_meanwhile_is_noted(

@@ -10,7 +10,7 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build, live
 from cpuidle_lab.bpf.llvm_pass import FRAME, forget_values
-from cpuidle_lab.host.machine import Machine, project_governors
+from cpuidle_lab.host.machine import Host, project_governors
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.policies import policy_of
@@ -127,18 +127,18 @@ def test_an_object_that_was_built_elsewhere_brings_its_description(tmp_path: Pat
         build.prebuilt(tmp_path / "nosuch.bpf.o")
 
 
-def machine(tmp_path: Path, status: str | None) -> Machine:
+def machine(tmp_path: Path, status: str | None) -> Host:
     path = tmp_path / STATUS
     path.parent.mkdir(parents=True)
     if status is not None:
         path.write_text(status)
-    return Machine(Tree(tmp_path))
+    return Host(Tree(tmp_path))
 
 
 def test_a_machine_that_cannot_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(UserError, match="not loaded"):
-        live.check(Machine(Tree(tmp_path / "nothing")))
+        live.check(Host(Tree(tmp_path / "nothing")))
     with pytest.raises(UserError, match="built without programs"):
         live.check(machine(tmp_path / "old", None))
     with pytest.raises(UserError, match="did not take the BTF"):

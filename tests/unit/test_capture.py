@@ -21,7 +21,7 @@ from cpuidle_lab.cli import main
 from cpuidle_lab.host import capture
 from cpuidle_lab.host.capture import Plan
 from cpuidle_lab.host.energy import POWERCAP
-from cpuidle_lab.host.machine import CPUIDLE, LAB, MOVED, TRACEFS, Machine
+from cpuidle_lab.host.machine import CPUIDLE, LAB, MOVED, TRACEFS, Host
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import command, recorded
 from tests.unit.command import PACKAGE, error, start, wait_for
@@ -134,7 +134,7 @@ def plan(**changes: object) -> Plan:
 
 def test_order_is_tunables_governor_reset_and_back_in_reverse(root: Path) -> None:
     log = Log(root)
-    result = capture.record(Machine(log), plan())
+    result = capture.record(Host(log), plan())
     assert (result.exit_code, result.governor) == (0, "wteo")
     assert log.writes == [
         "wteo/latency_bias=500",
@@ -152,19 +152,19 @@ def test_order_is_tunables_governor_reset_and_back_in_reverse(root: Path) -> Non
 def test_a_governor_in_use_already_is_not_switched(root: Path) -> None:
     (root / GOVERNOR[1:]).write_text("wteo\n")
     log = Log(root)
-    capture.record(Machine(log), plan(settings=()))
+    capture.record(Host(log), plan(settings=()))
     assert log.writes == ["wteo/reset=1"]
 
 
 def test_the_gate_is_reset_like_the_others(root: Path) -> None:
     log = Log(root)
-    capture.record(Machine(log), plan(settings=(Setting("gate", "base", "wteo"),), governor="gate"))
+    capture.record(Host(log), plan(settings=(Setting("gate", "base", "wteo"),), governor="gate"))
     assert log.writes[:3] == ["gate/base=wteo", "cpuidle/current_governor=gate", "gate/reset=1"]
 
 
 def test_a_governor_of_the_kernel_has_nothing_to_reset(root: Path) -> None:
     log = Log(root)
-    capture.record(Machine(log), plan(settings=(), governor="ladder"))
+    capture.record(Host(log), plan(settings=(), governor="ladder"))
     assert log.writes == ["cpuidle/current_governor=ladder", "cpuidle/current_governor=menu"]
 
 
@@ -172,14 +172,14 @@ def test_a_governor_of_the_kernel_has_nothing_to_reset(root: Path) -> None:
 def test_a_refused_write_undoes_what_was_done(text: str, root: Path) -> None:
     before = contents(root)
     with pytest.raises(UserError, match=rf"cannot write '{text}' .* does not accept"):
-        capture.record(Machine(Log(root, {text: errno.EINVAL})), plan())
+        capture.record(Host(Log(root, {text: errno.EINVAL})), plan())
     assert contents(root) == before
     assert names() == []
 
 
 def test_one_failed_restoration_does_not_stop_the_others(root: Path) -> None:
     with pytest.raises(UserError, match="cannot write 'menu'"):
-        capture.record(Machine(Log(root, {"menu": errno.EPERM})), plan())
+        capture.record(Host(Log(root, {"menu": errno.EPERM})), plan())
     assert (root / BIAS[1:]).read_text() == "200\n"
     assert (root / f"{LAB}/wteo/learning_rate"[1:]).read_text() == "50\n"
 
@@ -203,7 +203,7 @@ def test_the_phase_and_its_energy_are_marked(root: Path) -> None:
     counter = add_zone(root, "intel-rapl:0", "package-0", 300)
     before = contents(root)
     log = Log(root)
-    result = capture.record(Machine(log), plan(command=("/bin/sh", "-c", f"echo 900 >{counter}")))
+    result = capture.record(Host(log), plan(command=("/bin/sh", "-c", f"echo 900 >{counter}")))
     dram = "energy zone=intel-rapl:0:0 energy_uj=7 max_energy_range_uj=1000 name=dram"
     assert log.marks == [
         "phase governor=wteo workload=sh",
@@ -234,7 +234,7 @@ def test_a_zone_that_cannot_be_read_is_left_out_with_one_note(
     assert main(["capture", *WTEO, "--", "true"]) == 0
     assert capsys.readouterr().err == "cpuidle-lab: no energy of intel-rapl:0: cannot be read\n"
     log = Log(root)
-    capture.record(Machine(log), plan(output=Path("b.dat")))
+    capture.record(Host(log), plan(output=Path("b.dat")))
     assert [mark.split()[1] for mark in log.marks if mark.startswith("energy")] == [
         "zone=intel-rapl:1"
     ] * 2
@@ -280,9 +280,7 @@ def test_a_session_in_files_is_one_session(root: Path) -> None:
 def test_each_file_of_a_session_has_its_own_marks(root: Path) -> None:
     log = Log(root)
     command = ("sh", "-c", "until [ -e a-0002.dat ]; do sleep 0.02; done")
-    result = capture.record(
-        Machine(log), plan(output=Path("a.dat"), command=command, rotate_s=0.05)
-    )
+    result = capture.record(Host(log), plan(output=Path("a.dat"), command=command, rotate_s=0.05))
     mark = ["phase governor=wteo workload=sh", "phase end"]
     assert log.marks == mark * len(result.files)
     assert log.writes.count("wteo/reset=1") == 1
@@ -299,7 +297,7 @@ def test_the_last_files_alone_are_kept(root: Path) -> None:
 def test_a_part_of_the_last_time_is_a_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[Plan] = []
 
-    def note(_: Machine, made: Plan, __: object) -> None:
+    def note(_: Host, made: Plan, __: object) -> None:
         plans.append(made)
         raise UserError("enough")
 
@@ -502,7 +500,7 @@ def test_events_left_on_by_a_dead_recorder_are_turned_off(
     monkeypatch.setenv("FAKE_TRACE_CMD", "die")
     log = Log(root)
     with pytest.raises(UserError):
-        capture.record(Machine(log), plan(command=("sleep", "10")))
+        capture.record(Host(log), plan(command=("sleep", "10")))
     assert "events/enable=0" in log.writes
 
 
@@ -598,7 +596,7 @@ def test_everything_is_checked_before_anything_is_written(
 ) -> None:
     log = Log(root)
     with pytest.raises(UserError):
-        capture.record(Machine(log), plan(**changes))
+        capture.record(Host(log), plan(**changes))
     assert log.writes == []
 
 

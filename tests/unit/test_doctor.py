@@ -18,13 +18,13 @@ from cpuidle_lab.base.version import __version__
 from cpuidle_lab.cli import main
 from cpuidle_lab.host import doctor
 from cpuidle_lab.host.doctor.kernel import NEEDED, NEEDED_ON_X86
-from cpuidle_lab.host.machine import Machine, parse_version
+from cpuidle_lab.host.machine import Host, parse_version
 from cpuidle_lab.host.sysfs import Tree
 from tests.unit import recorded
 
 
 def examine(name: str, directory: Path, kernel: str | None = None) -> dict[str, Finding]:
-    machine = Machine(Tree(recorded.unfold(name, directory)))
+    machine = Host(Tree(recorded.unfold(name, directory)))
     return {finding.check: finding for finding in doctor.examine(machine, kernel)}
 
 
@@ -122,10 +122,10 @@ def test_each_table_of_idle_states_is_named_with_its_cpus(tmp_path: Path) -> Non
         folder.mkdir(parents=True)
         for key, value in (("name", name), ("latency", 5), ("residency", 7), ("disable", disabled)):
             (folder / key).write_text(f"{value}\n")
-    found = {f.check: f for f in doctor.examine(Machine(Tree(tmp_path)))}["idle states"].found
+    found = {f.check: f for f in doctor.examine(Host(Tree(tmp_path)))}["idle states"].found
     assert found.startswith("intel_idle: CPU 0: POLL 0/0 us, C1 2/2 us")
     assert found.endswith("; CPU 1-2: C6S 5/7 us; CPU 3: C6S 5/7 us (disabled)")
-    assert circumstances.look(Machine(Tree(tmp_path))).idle_states[-1] == (
+    assert circumstances.look(Host(Tree(tmp_path))).idle_states[-1] == (
         "CPU 3: C6S 5/7 us (disabled)"
     )
 
@@ -133,7 +133,7 @@ def test_each_table_of_idle_states_is_named_with_its_cpus(tmp_path: Path) -> Non
 def test_a_guest_with_emulated_states_is_fine(tmp_path: Path) -> None:
     recorded.unfold("kvm-guest", tmp_path)
     (tmp_path / "sys/devices/system/cpu/cpuidle/current_driver").write_text("cpuidle_emul\n")
-    findings = {f.check: f for f in doctor.examine(Machine(Tree(tmp_path)))}
+    findings = {f.check: f for f in doctor.examine(Host(Tree(tmp_path)))}
     assert findings["virtualisation"].status == OK
     assert not findings["virtualisation"].remedy
 
@@ -217,7 +217,7 @@ def test_an_enrolled_key_does_not_help_a_module_without_a_signature(
 
 
 def _powercap(root: Path) -> Finding:
-    findings = doctor.examine(Machine(Tree(root)))
+    findings = doctor.examine(Host(Tree(root)))
     return next(finding for finding in findings if finding.check == "powercap")
 
 
@@ -260,7 +260,7 @@ def test_a_certificate_that_only_root_may_read(
 
 
 def _signatures(root: Path) -> Finding:
-    findings = doctor.examine(Machine(Tree(root)))
+    findings = doctor.examine(Host(Tree(root)))
     return next(finding for finding in findings if finding.check == "signatures")
 
 
@@ -282,14 +282,14 @@ def test_a_module_that_is_only_installed_needs_loading(
     folder = tmp_path / "lib/modules/6.1.0-50-amd64" / place
     folder.mkdir(parents=True)
     (folder / "cpuidle_lab.ko").touch()
-    findings = {f.check: f for f in doctor.examine(Machine(Tree(tmp_path)))}
+    findings = {f.check: f for f in doctor.examine(Host(Tree(tmp_path)))}
     assert findings["module"].remedy == remedy
 
 
 def test_disabled_states_are_marked(tmp_path: Path) -> None:
     recorded.unfold("debian13", tmp_path)
     (tmp_path / "sys/devices/system/cpu/cpu0/cpuidle/state3/disable").write_text("1\n")
-    findings = doctor.examine(Machine(Tree(tmp_path)))
+    findings = doctor.examine(Host(Tree(tmp_path)))
     assert any(finding.found.endswith("C6 133/600 us (disabled)") for finding in findings)
 
 
@@ -307,7 +307,7 @@ def test_configuration_of_the_running_kernel_may_come_from_proc(tmp_path: Path) 
     packed = gzip.compress(config.read_bytes().replace(b"CONFIG_KPROBES=y", b""))
     config.unlink()
     (tmp_path / "proc" / "config.gz").write_bytes(packed)
-    findings = {f.check: f.status for f in doctor.examine(Machine(Tree(tmp_path)))}
+    findings = {f.check: f.status for f in doctor.examine(Host(Tree(tmp_path)))}
     assert findings["CONFIG_KPROBES"] == FAIL
     assert findings["CONFIG_KALLSYMS_ALL"] == OK
 
@@ -316,10 +316,10 @@ def test_only_x86_builds_the_emulated_machine(tmp_path: Path) -> None:
     recorded.unfold("debian13", tmp_path)
     config = tmp_path / "boot/config-6.12.107+deb13-amd64"
     config.write_text(config.read_text().replace("CONFIG_POWERCAP=y\n", ""))
-    findings = {f.check: f for f in doctor.examine(Machine(Tree(tmp_path)))}
+    findings = {f.check: f for f in doctor.examine(Host(Tree(tmp_path)))}
     assert findings["CONFIG_POWERCAP"].status == FAIL
     config.write_text(f"{config.read_text()}CONFIG_ARM64=y\n")
-    assert "CONFIG_POWERCAP" not in {f.check for f in doctor.examine(Machine(Tree(tmp_path)))}
+    assert "CONFIG_POWERCAP" not in {f.check for f in doctor.examine(Host(Tree(tmp_path)))}
 
 
 def changed(root: Path, option: str, *more: str) -> dict[str, Finding]:
@@ -328,7 +328,7 @@ def changed(root: Path, option: str, *more: str) -> dict[str, Finding]:
     config = root / "boot/config-6.12.107+deb13-amd64"
     lines = [line for line in config.read_text().splitlines() if line != f"{option}=y"]
     config.write_text("\n".join([*lines, *more, ""]))
-    return {finding.check: finding for finding in doctor.examine(Machine(Tree(root)))}
+    return {finding.check: finding for finding in doctor.examine(Host(Tree(root)))}
 
 
 @pytest.mark.parametrize("option", ["CONFIG_MODULES", *NEEDED, *NEEDED_ON_X86])
@@ -375,7 +375,7 @@ def test_only_packages_that_exist_are_advised(release: str, known: bool, tmp_pat
     remedy = examine("debian13", tmp_path, release)["headers"].remedy
     assert (f"linux-headers-{release}" in remedy) == known
     (tmp_path / "etc/os-release").write_text("ID=gentoo\n")
-    remedies = [one.remedy for one in doctor.examine(Machine(Tree(tmp_path)), release)]
+    remedies = [one.remedy for one in doctor.examine(Host(Tree(tmp_path)), release)]
     assert "apt" not in " ".join(remedies).split()
 
 
@@ -408,7 +408,7 @@ def test_the_entry_method_is_shown_where_sysfs_has_it(
     shutil.rmtree(cpus / "cpu0/cpuidle")
     (cpus / "cpuidle/current_driver").write_text(f"{driver}\n")
     states(tmp_path, 0, [(text, 0) for text in texts])
-    found = {one.check: one.found for one in doctor.examine(Machine(Tree(tmp_path)))}
+    found = {one.check: one.found for one in doctor.examine(Host(Tree(tmp_path)))}
     assert found.get("entry method") == shown
 
 
@@ -417,7 +417,7 @@ def test_states_that_are_disabled_on_some_cpus_warn(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "sys/devices/system/cpu/cpu0/cpuidle")
     for cpu in range(4):
         states(tmp_path, cpu, [("MWAIT 0x00", 0), ("MWAIT 0x20", cpu > 1), ("MWAIT 0x60", cpu > 1)])
-    findings = {one.check: one for one in doctor.examine(Machine(Tree(tmp_path)))}
+    findings = {one.check: one for one in doctor.examine(Host(Tree(tmp_path)))}
     found = findings["disabled states"]
     assert (found.status, found.found) == (WARN, "CPU 2-3: S1, S2")
     assert "cpuN/cpuidle/stateK/disable" in found.remedy
@@ -426,7 +426,7 @@ def test_states_that_are_disabled_on_some_cpus_warn(tmp_path: Path) -> None:
 def test_the_running_kernels_configuration_says_nothing_about_others(tmp_path: Path) -> None:
     recorded.unfold("debian13", tmp_path)
     (tmp_path / "proc" / "config.gz").write_bytes(gzip.compress(b"CONFIG_KPROBES=y\n"))
-    findings = {f.check for f in doctor.examine(Machine(Tree(tmp_path)), "7.2.12+deb13-amd64")}
+    findings = {f.check for f in doctor.examine(Host(Tree(tmp_path)), "7.2.12+deb13-amd64")}
     assert "config" in findings
     assert "CONFIG_KPROBES" not in findings
 
@@ -440,14 +440,14 @@ def test_a_damaged_configuration_is_none(data: bytes, tmp_path: Path) -> None:
     recorded.unfold("debian13", tmp_path)
     (tmp_path / "boot" / "config-6.12.107+deb13-amd64").unlink()
     (tmp_path / "proc" / "config.gz").write_bytes(data)
-    findings = {f.check: f.status for f in doctor.examine(Machine(Tree(tmp_path)))}
+    findings = {f.check: f.status for f in doctor.examine(Host(Tree(tmp_path)))}
     assert findings["config"] == WARN
 
 
 def test_a_module_of_another_version_warns(tmp_path: Path) -> None:
     recorded.unfold("debian13", tmp_path)
     (tmp_path / "sys/kernel/debug/cpuidle_lab/version").write_text("9.9\n")
-    findings = {f.check: f for f in doctor.examine(Machine(Tree(tmp_path)))}
+    findings = {f.check: f for f in doctor.examine(Host(Tree(tmp_path)))}
     assert findings["module"].status == WARN
     assert "9.9" in findings["module"].found
 
@@ -520,5 +520,5 @@ def test_a_damaged_machine_gives_findings_not_a_crash(
             path.unlink()
         else:
             path.write_bytes(garbage)
-    findings = doctor.examine(Machine(Tree(root)), "6.12.107+deb13-amd64")
+    findings = doctor.examine(Host(Tree(root)), "6.12.107+deb13-amd64")
     assert all(finding.remedy for finding in findings if finding.status == FAIL)

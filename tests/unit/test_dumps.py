@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.dump.gather import moment_of
 from cpuidle_lab.dump.script import SCRIPT
-from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.machine import Host as Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.recording.dumps import bare, reading
 from cpuidle_lab.recording.dumps.model import Moment

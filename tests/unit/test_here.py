@@ -10,7 +10,7 @@ import pytest
 
 from cpuidle_lab.ab.session import find_metric, frequency_governors
 from cpuidle_lab.cli import main
-from cpuidle_lab.host.machine import CPUIDLE, Machine
+from cpuidle_lab.host.machine import CPUIDLE, Host
 from cpuidle_lab.host.sysfs import Tree
 from experiments import here
 from experiments.cyclic.entry import EXPERIMENT as CYCLIC
@@ -73,7 +73,7 @@ def test_each_program_runs_under_each_governor_and_frequency(
     assert {head["machine"]["frequency"][0]["governor"] for head in heads} == {
         "powersave", "performance"
     }  # fmt: skip
-    governors = here.governors(Machine(), CYCLIC.governors)
+    governors = here.governors(Host(), CYCLIC.governors)
     assert len(governors) >= 2
     notes = [tuple(line.split()) for line in (root / "notes").read_text().splitlines()]
     # Six programs under two frequency governors, each with a run to warm up and two rounds.
@@ -164,10 +164,10 @@ def test_what_is_missing_is_said_before_anything_runs(
 
 
 def test_only_frequency_governors_of_all_policies_are_set(root: Path) -> None:
-    assert frequency_governors(Machine()) == ["powersave", "performance"]
+    assert frequency_governors(Host()) == ["powersave", "performance"]
     for policy in (root / POLICY.format(0, "governor")[1:]).parent.parent.iterdir():
         (policy / "scaling_available_governors").unlink()
-    assert frequency_governors(Machine(Tree(root))) == [""]
+    assert frequency_governors(Host(Tree(root))) == [""]
 
 
 def test_programs_of_the_project_are_compiled() -> None:

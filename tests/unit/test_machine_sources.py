@@ -10,7 +10,7 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.host import idle_states
-from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.machine import Host as Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.lab.session import emulated
 from cpuidle_lab.recording import state_tables

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.cli import main
-from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.machine import Host as Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.states import kernel_tables

@@ -15,7 +15,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from cpuidle_lab.cli import main
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.view import openmetrics
 from cpuidle_lab.view.openmetrics import BUCKETS_US
 from cpuidle_lab.view.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, look
@@ -59,7 +59,7 @@ def test_every_count_of_the_kernel_is_there(root: Path, tmp_path: Path) -> None:
     target = tmp_path / "idle.prom"
     assert main(["watch", "--openmetrics", str(target), "--count", "1"]) == 0
     found = families(target.read_text())
-    seen = look(Machine())
+    seen = look(Host())
     for name, field in (("wakeups", "usage"), ("above", "above"), ("below", "below")):
         for cpu, states in seen.states.items():
             for state in states:

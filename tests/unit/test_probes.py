@@ -15,7 +15,7 @@ import pytest
 from cpuidle_lab.cli import main
 from cpuidle_lab.host import capture_script, doctor
 from cpuidle_lab.host.machine import TRACEFS
-from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.machine import Host as Host
 from cpuidle_lab.host.probes import KPROBE_EVENTS, Probes, best_way
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.recording import columns

@@ -19,7 +19,7 @@ from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands.watch import add_arguments
 from cpuidle_lab.commands.watch import watch as run_watch
-from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, MOVED, Machine
+from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, MOVED, Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.view import watch
 from cpuidle_lab.view.watch import SHADOW, SHADOW_STATS, Look, StateCount, Tally, compare, look
@@ -100,7 +100,7 @@ def test_the_smallest_limit_of_each_cpu_counts() -> None:
 
 
 def test_a_look_sees_states_governor_and_shadows(root: Path) -> None:
-    seen = look(Machine())
+    seen = look(Host())
     assert seen.governor == "wteo"
     assert seen.base is None
     assert list(seen.states) == [0]
@@ -121,14 +121,14 @@ def test_cpus_that_are_offline_are_left_out(
         (directory / "name").write_text("POLL\n")
     if listing is not None:
         write(root, "/sys/devices/system/cpu/online", listing)
-    assert list(look(Machine()).states) == cpus
+    assert list(look(Host()).states) == cpus
 
 
 def test_hints_are_shown_where_the_gate_heeds_them(root: Path) -> None:
     write(root, f"{LAB}/gate/hints", HINTS)
-    assert look(Machine()).limits_us == {}
+    assert look(Host()).limits_us == {}
     write(root, CURRENT_GOVERNOR, "gate")
-    seen = look(Machine())
+    seen = look(Host())
     assert (seen.base, seen.limits_us) == ("menu", {0: 20, 2: 2000})
 
 
@@ -144,7 +144,7 @@ def sample(when_s: float, counts: list[tuple[int, int]], tallies: str = "") -> L
 def test_shares_are_those_between_two_looks(root: Path) -> None:
     before = sample(10, [(5, 100), (7, 200)], STATS)
     now = sample(12, [(5, 100), (27, 500_200)], STATS.replace("wteo active 100", "wteo active 150"))
-    view = compare(Machine(), before, now)
+    view = compare(Host(), before, now)
     (cpu,) = view.cpus
     assert cpu.idle == {"C0": 0, "C1": 0.25}
     assert cpu.awake == 0.75
@@ -159,7 +159,7 @@ def test_counters_that_began_again_and_late_counts_are_no_nonsense(root: Path) -
     now = sample(
         11, [(6, 3_000_100), (10, 500_000)], STATS.replace("wteo active 100", "wteo active 9")
     )
-    (cpu,) = compare(Machine(), before, now).cpus
+    (cpu,) = compare(Host(), before, now).cpus
     assert cpu.idle == {"C0": 1, "C1": 0.5}
     assert cpu.awake == 0
     assert cpu.entries_per_s == 11
@@ -170,7 +170,7 @@ def test_another_driver_and_a_new_cpu_begin_at_zero(root: Path) -> None:
     before = sample(10, [(5, 100)])
     now = replace(sample(11, [(8, 100_000), (2, 0)]), tallies=None)
     now.states[1] = [StateCount("C0", 4, 250_000)]
-    first, second = compare(Machine(), before, now).cpus
+    first, second = compare(Host(), before, now).cpus
     assert first.idle == {"C0": 0.1, "C1": 0}
     assert second.idle == {"C0": 0.25}
     assert second.decisions_per_s is None
@@ -332,7 +332,7 @@ def watch_once(tree: Tree, *arguments: str) -> list[watch.View]:
     views: list[watch.View] = []
     args = build_arguments(["--interval", "0.1", "--count", "1", *arguments])
     with Waiter() as waiter:
-        run_watch(Machine(tree), waiter, args, views.append)
+        run_watch(Host(tree), waiter, args, views.append)
     return views
 
 
@@ -358,7 +358,7 @@ def test_a_failure_meanwhile_restores_the_list(root: Path) -> None:
         raise BrokenPipeError
 
     with Waiter() as waiter, pytest.raises(BrokenPipeError):
-        run_watch(Machine(log), waiter, args, fail)
+        run_watch(Host(log), waiter, args, fail)
     assert log.writes == ["/shadow=wteo", "/shadow=teo_ng"]
 
 

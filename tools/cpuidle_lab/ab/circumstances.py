@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.sysfs import Tree, cpu_list
 
 _CPU = "/sys/devices/system/cpu"
@@ -125,7 +125,7 @@ def _turbo(tree: Tree) -> bool | None:
     return None if boost is None else boost != 0
 
 
-def _idle_states(machine: Machine) -> tuple[str, ...]:
+def _idle_states(machine: Host) -> tuple[str, ...]:
     kinds = machine.idle_states()
     return tuple(
         f"CPU {cpu_list(cpus)}: {state}" if len(kinds) > 1 else str(state)
@@ -134,7 +134,7 @@ def _idle_states(machine: Machine) -> tuple[str, ...]:
     )
 
 
-def look(machine: Machine) -> Circumstances:
+def look(machine: Host) -> Circumstances:
     """Return the settings of a machine; what cannot be read is unknown."""
     tree = machine.tree
     return Circumstances(

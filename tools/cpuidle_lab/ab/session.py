@@ -28,7 +28,7 @@ from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import Waiter, end_process
 from cpuidle_lab.host import energy
-from cpuidle_lab.host.machine import CURRENT_GOVERNOR, Machine
+from cpuidle_lab.host.machine import CURRENT_GOVERNOR, Host
 from cpuidle_lab.host.sysfs import Tree
 
 NAME = "ab"
@@ -79,7 +79,7 @@ Counts = dict[int, list[StateTime]]
 # Checks: everything that can be known before anything is changed.
 
 
-def _check_governor(machine: Machine, name: str) -> None:
+def _check_governor(machine: Host, name: str) -> None:
     try:
         machine.require_governor(name)
     except UserError as error:
@@ -89,7 +89,7 @@ def _check_governor(machine: Machine, name: str) -> None:
         raise UserError(f"{error.message}; {hint}") from error
 
 
-def check(machine: Machine, plan: Plan) -> None:
+def check(machine: Host, plan: Plan) -> None:
     """Raise a `UserError` unless the plan can be carried out."""
     if machine.driver() is None or not machine.governor():
         raise UserError(
@@ -104,13 +104,13 @@ def check(machine: Machine, plan: Plan) -> None:
         machine.tunable(setting.governor, setting.name)
 
 
-def _policies(machine: Machine) -> list[str]:
+def _policies(machine: Host) -> list[str]:
     """Return the files that have the frequency governors."""
     found = (f"{_CPUFREQ}/{name}/scaling_governor" for name in machine.tree.names(_CPUFREQ))
     return [name for name in found if machine.tree.exists(name)]
 
 
-def frequency_governors(machine: Machine) -> list[str]:
+def frequency_governors(machine: Host) -> list[str]:
     """Return the frequency governors that all CPUs have; "" alone if there are none to set."""
     offered = [
         (machine.tree.read(name.replace("scaling_governor", "scaling_available_governors")) or "")
@@ -282,7 +282,7 @@ class Runner:
         waiter: waits for it.
     """
 
-    def __init__(self, machine: Machine, plan: Plan, waiter: Waiter) -> None:
+    def __init__(self, machine: Host, plan: Plan, waiter: Waiter) -> None:
         self._machine = machine
         self._plan = plan
         self._waiter = waiter
@@ -401,7 +401,7 @@ class Runner:
 # The session.
 
 
-def _head(machine: Machine, plan: Plan, arguments: list[str]) -> dict[str, Any]:
+def _head(machine: Host, plan: Plan, arguments: list[str]) -> dict[str, Any]:
     here = circumstances.look(machine)
     return {
         "command": NAME,
@@ -420,7 +420,7 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None:
+def _configure(machine: Host, plan: Plan, undo: contextlib.ExitStack) -> None:
     for setting in plan.settings:
         before = machine.tunable(setting.governor, setting.name)
         undo.callback(machine.set_tunable, setting.governor, setting.name, before)
@@ -447,7 +447,7 @@ def _take_turns(runner: Runner, plan: Plan, log: Log, say: Say) -> None:
                 raise UserError(f"{governor}, round {number}: {error.message}") from error
 
 
-def measure(machine: Machine, plan: Plan, arguments: list[str], log: Log, say: Say) -> None:
+def measure(machine: Host, plan: Plan, arguments: list[str], log: Log, say: Say) -> None:
     """Carry out the plan; afterwards the machine is as before, also where something failed.
 
     A frequency governor that is put back begins afresh: the kernel forgets its tunables.

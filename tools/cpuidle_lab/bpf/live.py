@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.bpf import build
-from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, MODULE, Machine
+from cpuidle_lab.host.machine import CURRENT_GOVERNOR, LAB, MODULE, Host
 
 GOVERNOR = "bpf"
 PIN = Path("/sys/fs/bpf/cpuidle_lab")
@@ -23,7 +23,7 @@ _BUSY = "Device or resource busy"
 _DIED = "the loader was killed, so the program is detached"
 
 
-def status(machine: Machine) -> dict[str, str]:
+def status(machine: Host) -> dict[str, str]:
     """Return what the module says of the program, by name.
 
     Raises:
@@ -45,7 +45,7 @@ def status(machine: Machine) -> dict[str, str]:
     return found
 
 
-def check(machine: Machine, use: bool = True) -> None:
+def check(machine: Host, use: bool = True) -> None:
     """Refuse a machine on which no program can be attached now.
 
     Args:
@@ -76,7 +76,7 @@ def check(machine: Machine, use: bool = True) -> None:
         )
 
 
-def dump(machine: Machine) -> str:
+def dump(machine: Host) -> str:
     """Return the state of the program that is attached, on each CPU, as C initialisers."""
     if "name" not in status(machine):
         raise UserError("no program is attached")
@@ -86,7 +86,7 @@ def dump(machine: Machine) -> str:
     return done.stdout
 
 
-def set_tunable(machine: Machine, text: str, folder: Path = build.OBJECTS) -> None:
+def set_tunable(machine: Host, text: str, folder: Path = build.OBJECTS) -> None:
     """Set a tunable of the program that is attached, or the governor's budget.
 
     Args:
@@ -117,7 +117,7 @@ def set_tunable(machine: Machine, text: str, folder: Path = build.OBJECTS) -> No
     raise UserError(f"{told['name']} has no tunable '{name}'; there are {known}")
 
 
-def stop(machine: Machine) -> None:
+def stop(machine: Host) -> None:
     """Let go of a program that was pinned, and take it out of the list of shadows.
 
     Raises:
@@ -206,14 +206,14 @@ class Loader:
         self._process.wait()
 
 
-def _drop_shadow(machine: Machine) -> None:
+def _drop_shadow(machine: Host) -> None:
     names = (machine.tree.read(_SHADOW) or "none").split()
     if GOVERNOR in names:
         machine.tree.write(_SHADOW, " ".join(n for n in names if n != GOVERNOR) or "none")
 
 
 @contextlib.contextmanager
-def deciding(machine: Machine, use: bool, keep: bool) -> Iterator[None]:
+def deciding(machine: Host, use: bool, keep: bool) -> Iterator[None]:
     """Let the governor bpf decide, or be a shadow; put back what was before.
 
     Args:

@@ -15,7 +15,7 @@ from cpuidle_lab.calibrate.isolate import Isolation
 from cpuidle_lab.calibrate.model import State, Stretch, fit
 from cpuidle_lab.calibrate.topology import Peers
 from cpuidle_lab.host import energy
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.sysfs import Tree
 
 _CPUS = "/sys/devices/system/cpu"
@@ -60,7 +60,7 @@ class Bench:
         say: called with what goes on.
     """
 
-    machine: Machine
+    machine: Host
     cpus: list[int]
     peers: Peers
     program: Path

@@ -18,7 +18,7 @@ from cpuidle_lab.ab.session import Plan, measure
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import add_settings
 from cpuidle_lab.base.waiting import InterruptedSession
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 
 NAME = _NAME
 HELP = "compare governors on this machine: one command under each in turn, many rounds"
@@ -255,7 +255,7 @@ def run(args: argparse.Namespace) -> int:
     plan = plan_of(args)
     log = Log(args.output, args.force)
     try:
-        measure(Machine(), plan, sys.argv, log, _say)
+        measure(Host(), plan, sys.argv, log, _say)
     except InterruptedSession as interruption:
         name = signal.Signals(interruption.number).name
         print(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.bpf import build, live
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 
 NAME = "bpf"
 HELP = "run a governor as a program in BPF: from an edit to the live governor in seconds"
@@ -89,7 +89,7 @@ def _replace(args: argparse.Namespace, loader: live.Loader, before: build.Progra
 
 
 def _run_live(args: argparse.Namespace) -> None:
-    machine = Machine()
+    machine = Host()
     live.check(machine, args.use)
     start = time.monotonic()
     program = _build(args)
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--cpus must be above 0", USAGE)
     if args.watch and args.pin:
         raise UserError("--watch and --pin exclude each other", USAGE)
-    machine = Machine()
+    machine = Host()
     if args.action == "build":
         _run_build(args)
     elif args.action == "status":

@@ -18,7 +18,7 @@ from cpuidle_lab.base.packages import COMPILER, remedy
 from cpuidle_lab.base.waiting import Waiter
 from cpuidle_lab.calibrate import isolate, measure, model, residency, result, topology
 from cpuidle_lab.host.idle_states import ticks_per_second
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.view.html_page import generator
 
@@ -115,7 +115,7 @@ def program() -> Path:
     return _BUILT
 
 
-def table(machine: Machine, cpus: list[int]) -> list[model.State]:
+def table(machine: Host, cpus: list[int]) -> list[model.State]:
     """Return the driver's table.
 
     Raises:
@@ -190,7 +190,7 @@ def _outputs(args: argparse.Namespace) -> dict[Path, files.Foreign]:
     return {path: files.unless_forced(each, args.force) for path, each in found.items()}
 
 
-def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> result.Calibration:
+def calibrate(machine: Host, args: argparse.Namespace, waiter: Waiter) -> result.Calibration:
     """Measure the machine; its settings are as before at the end.
 
     Raises:
@@ -232,7 +232,7 @@ def calibrate(machine: Machine, args: argparse.Namespace, waiter: Waiter) -> res
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and write what was found."""
-    machine = Machine()
+    machine = Host()
     outputs = _outputs(args)
     for path, foreign in outputs.items():
         files.check(path, foreign)

@@ -17,7 +17,7 @@ from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.clone.events import CLONE_EVENTS
 from cpuidle_lab.host import capture_script, idle_states
 from cpuidle_lab.host.capture import Capture, Plan, record
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.recorder import OUR_EVENTS
 
 NAME = "capture"
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         rotate_s=args.rotate or (args.last / _PART_OF_LAST if args.last else None),
         last_s=args.last,
     )
-    machine = Machine()
+    machine = Host()
     if plan.is_open_ended and sys.stderr.isatty():
         print("recording until Ctrl-C", file=sys.stderr)
     start = datetime.now(UTC)
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     return result.exit_code
 
 
-def _report(machine: Machine, plan: Plan, result: Capture) -> None:
+def _report(machine: Host, plan: Plan, result: Capture) -> None:
     if result.exit_code:
         print(f"cpuidle-lab: the workload ended with {result.exit_code}", file=sys.stderr)
     if result.lost_events:
@@ -189,7 +189,7 @@ def _report(machine: Machine, plan: Plan, result: Capture) -> None:
         )
 
 
-def _envelope(machine: Machine, plan: Plan, result: Capture, start: datetime) -> dict[str, object]:
+def _envelope(machine: Host, plan: Plan, result: Capture, start: datetime) -> dict[str, object]:
     return {
         "command": NAME,
         "version": __version__,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from cpuidle_lab.base.findings import FAIL, WARN, Finding, lines
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.host.doctor import can_run, examine
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.states import newest
 
 NAME = "doctor"
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Examine the machine and print the findings."""
-    machine = Machine()
+    machine = Host()
     findings = examine(machine, args.kernel)
     if args.json:
         print(

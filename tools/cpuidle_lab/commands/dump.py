@@ -9,7 +9,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.dump import runs, script
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 
 NAME = "dump"
 HELP = "write this machine's counters of idle states into one text file, for diff"
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.runs and not args.workload:
         raise UserError("-n needs a COMMAND to run", USAGE)
-    host = Machine()
+    host = Host()
     if not args.workload:
         runs.dump(host, args.output)
         return 0

@@ -11,7 +11,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import seconds
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter, end_process
 from cpuidle_lab.host import evacuation
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.sysfs import cpu_list, parse_cpus
 
 NAME = "evacuate"
@@ -108,7 +108,7 @@ def run_command(command: list[str], waiter: Waiter) -> int:
 def run(args: argparse.Namespace) -> int:
     """Evacuate, run the command, give the CPUs back."""
     wish = wish_of(args)
-    machine = Machine()
+    machine = Host()
     if args.dry_run:
         show(evacuation.choose(machine.tree, wish), args)
         return 0

@@ -67,12 +67,12 @@ def _read(args: argparse.Namespace) -> int:
 
 
 def _make(args: argparse.Namespace) -> int:
-    from cpuidle_lab.host.machine import Machine
+    from cpuidle_lab.host.machine import Host
     from cpuidle_lab.kit import archive, gather
 
     foreign = unless_forced(marked(archive.MARK), args.force)
     check(args.output, foreign)
-    machine = Machine()
+    machine = Host()
     with scratch() as folder, gather.module(machine):
         place = folder / "kit"
         place.mkdir()

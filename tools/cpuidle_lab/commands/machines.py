@@ -76,7 +76,7 @@ def _named(specs: list[str], hz: int) -> "list[Known]":
 def describe(known: "Known") -> dict[str, object]:
     """Return a machine as JSON: times in us, powers in mW."""
     from cpuidle_lab.host.idle_states import assumption
-    from cpuidle_lab.host.machine import Machine as Host
+    from cpuidle_lab.host.machine import Host as Host
     from cpuidle_lab.states.costs import model_of
 
     table, model = known.table, model_of(known.table)

@@ -14,7 +14,7 @@ from pathlib import Path
 from cpuidle_lab.base.files import headed, write_whole
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.view import openmetrics
 from cpuidle_lab.view.watch import (
     View,
@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def as_json(view: View, machine: Machine) -> dict[str, object]:
+def as_json(view: View, machine: Host) -> dict[str, object]:
     """Return a view as JSON; shares are parts of one, regret 0.1 means 10 %."""
     return {
         "command": NAME,
@@ -140,12 +140,12 @@ def as_json(view: View, machine: Machine) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def _json_lines(machine: Machine) -> Iterator[Callable[[View], None]]:
+def _json_lines(machine: Host) -> Iterator[Callable[[View], None]]:
     yield lambda view: print(json.dumps(as_json(view, machine)), flush=True)
 
 
 @contextlib.contextmanager
-def _shadows(machine: Machine, names: tuple[str, ...] | None) -> Iterator[None]:
+def _shadows(machine: Host, names: tuple[str, ...] | None) -> Iterator[None]:
     """Have shadows decide; the list of shadows is as before at the end."""
     with contextlib.ExitStack() as undo:
         if names:
@@ -155,7 +155,7 @@ def _shadows(machine: Machine, names: tuple[str, ...] | None) -> Iterator[None]:
         yield
 
 
-def write_metrics(machine: Machine, waiter: Waiter, args: argparse.Namespace) -> None:
+def write_metrics(machine: Host, waiter: Waiter, args: argparse.Namespace) -> None:
     """Write the metrics again and again, at once for the first time.
 
     Args:
@@ -180,7 +180,7 @@ def write_metrics(machine: Machine, waiter: Waiter, args: argparse.Namespace) ->
 
 
 def watch(
-    machine: Machine, waiter: Waiter, args: argparse.Namespace, show: Callable[[View], None]
+    machine: Host, waiter: Waiter, args: argparse.Namespace, show: Callable[[View], None]
 ) -> None:
     """Show the machine again and again; the list of shadows is as before at the end.
 
@@ -213,7 +213,7 @@ def _tables(is_live: bool) -> contextlib.AbstractContextManager[Callable[[View],
 
 def run(args: argparse.Namespace) -> int:
     """Show the machine until the count is reached or a signal comes."""
-    machine = Machine()
+    machine = Host()
     is_live = sys.stdout.isatty() and not args.json
     open_ended = args.count is None and bool(is_live or args.json or args.openmetrics)
     if not open_ended and args.count is None:

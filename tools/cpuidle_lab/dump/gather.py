@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.idle_states import ticks_per_second
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.recording.dumps.model import CPUS, Moment, cpus_of, place_of
 
@@ -45,7 +45,7 @@ def _paths(tree: Tree) -> Iterator[str]:
             yield f"/{path.relative_to(root)}"
 
 
-def moment_of(host: Machine, label: str = "") -> Moment:
+def moment_of(host: Host, label: str = "") -> Moment:
     """Return what a machine tells now.
 
     Args:

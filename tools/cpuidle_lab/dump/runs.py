@@ -11,7 +11,7 @@ from cpuidle_lab.base import files
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.waiting import InterruptedSession, Waiter, end_process
 from cpuidle_lab.dump.gather import moment_of
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.recording.dumps import own
 from cpuidle_lab.recording.dumps.model import Moment
 
@@ -20,7 +20,7 @@ def _taken(_path: Path) -> str:
     return "exists already, and a dump is never replaced"
 
 
-def dump(host: Machine, output: Path | None) -> None:
+def dump(host: Host, output: Path | None) -> None:
     """Write a dump of this moment.
 
     Args:
@@ -39,7 +39,7 @@ def dump(host: Machine, output: Path | None) -> None:
         files.write_whole(output, text, _taken)
 
 
-def dump_around(host: Machine, output: Path, command: Sequence[str], runs: int) -> int:
+def dump_around(host: Host, output: Path, command: Sequence[str], runs: int) -> int:
     """Write dumps before and after each run of a command into one file.
 
     Args:

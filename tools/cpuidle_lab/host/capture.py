@@ -35,7 +35,7 @@ from cpuidle_lab.host.machine import (
     DEBUGFS,
     LAB,
     TRACEFS,
-    Machine,
+    Host,
     trace_cmd_is_usable,
 )
 from cpuidle_lab.host.marks import END, MACHINE
@@ -115,13 +115,13 @@ class Plan:
 # Checks: everything that can be known before anything is changed.
 
 
-def _roots_own(machine: Machine, stock: bool) -> str:
+def _roots_own(machine: Host, stock: bool) -> str:
     """Return a file that the session writes, and that root alone may write."""
     tracing = (KPROBE_EVENTS, f"{TRACEFS}/set_event") if stock else ()
     return next(filter(machine.tree.exists, tracing), CURRENT_GOVERNOR)
 
 
-def _check_machine(machine: Machine, stock: bool) -> None:
+def _check_machine(machine: Host, stock: bool) -> None:
     if machine.module_version() is None and not stock:
         raise UserError(
             "cpuidle_lab is not loaded: sudo modprobe cpuidle_lab; --stock records without it"
@@ -148,7 +148,7 @@ def _check_machine(machine: Machine, stock: bool) -> None:
         )
 
 
-def _check_trace_cmd(machine: Machine) -> str:
+def _check_trace_cmd(machine: Host) -> str:
     program = machine.tool("trace-cmd")
     if program is None:
         raise UserError(f"trace-cmd is not installed: {remedy('trace-cmd', prefix='sudo ')}")
@@ -160,14 +160,14 @@ def _check_trace_cmd(machine: Machine) -> str:
     return program
 
 
-def _check_events(machine: Machine, events: tuple[str, ...]) -> None:
+def _check_events(machine: Host, events: tuple[str, ...]) -> None:
     for event in events:
         path = event.replace(":", "/")
         if not machine.tree.exists(f"{TRACEFS}/events/{path}/enable"):
             raise UserError(f"the kernel has no event or event system '{event}'")
 
 
-def _check_tracing_is_free(machine: Machine) -> None:
+def _check_tracing_is_free(machine: Host) -> None:
     tracer = machine.tree.read(f"{TRACEFS}/current_tracer")
     if tracer not in (None, "nop"):
         raise UserError(f"the tracer '{tracer}' is in use: {_RESET}")
@@ -177,7 +177,7 @@ def _check_tracing_is_free(machine: Machine) -> None:
         raise UserError(f"another tracing session records {enabled[0]}{more}: {_RESET}")
 
 
-def check(machine: Machine, plan: Plan) -> str:
+def check(machine: Host, plan: Plan) -> str:
     """Raise a `UserError` unless the plan can be carried out.
 
     Returns:
@@ -258,7 +258,7 @@ class _Load:
         return status if status >= 0 else 128 - status
 
 
-def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None:
+def _configure(machine: Host, plan: Plan, undo: contextlib.ExitStack) -> None:
     for setting in plan.settings:
         before = machine.tunable(setting.governor, setting.name)
         undo.callback(machine.set_tunable, setting.governor, setting.name, before)
@@ -271,7 +271,7 @@ def _configure(machine: Machine, plan: Plan, undo: contextlib.ExitStack) -> None
         machine.reset_learning(machine.governor())
 
 
-def _mark_energy(machine: Machine) -> set[str]:
+def _mark_energy(machine: Host) -> set[str]:
     """Write the energy counters into the trace; return those that cannot be read."""
     readings, unread = energy.read_zones(machine.tree)
     for reading in readings:
@@ -279,13 +279,13 @@ def _mark_energy(machine: Machine) -> set[str]:
     return set(unread)
 
 
-def _begin_phase(machine: Machine, governor: str, plan: Plan) -> set[str]:
+def _begin_phase(machine: Host, governor: str, plan: Plan) -> set[str]:
     name = "_".join(Path(plan.command[0]).name.split()) if plan.command else ""
     machine.tree.write(_MARKER, f"phase governor={governor} workload={name}")
     return _mark_energy(machine)
 
 
-def _end_phase(machine: Machine) -> set[str]:
+def _end_phase(machine: Host) -> set[str]:
     unread = _mark_energy(machine)
     machine.tree.write(_MARKER, "phase end")
     return unread
@@ -320,7 +320,7 @@ class Capture:
     gap_s: float = 0.0
 
 
-def _prepare_stock(machine: Machine, undo: contextlib.ExitStack) -> Way:
+def _prepare_stock(machine: Host, undo: contextlib.ExitStack) -> Way:
     """Set the probes; say what else the recording needs."""
     probes = Probes(machine)
     undo.callback(probes.remove)
@@ -330,7 +330,7 @@ def _prepare_stock(machine: Machine, undo: contextlib.ExitStack) -> Way:
     return way
 
 
-def _describe(machine: Machine, way: Way) -> None:
+def _describe(machine: Host, way: Way) -> None:
     """Write what the events do not tell into the trace."""
     for line in idle_states.lines(machine):
         machine.tree.write(_MARKER, line)
@@ -339,7 +339,7 @@ def _describe(machine: Machine, way: Way) -> None:
     )
 
 
-def _describe_end(machine: Machine) -> None:
+def _describe_end(machine: Host) -> None:
     """Write the idle states and their limits once more: they may have changed."""
     for line in idle_states.lines(machine):
         machine.tree.write(_MARKER, line.replace(MACHINE, END, 1))
@@ -356,7 +356,7 @@ class _Session:
         unread, lost, seconds: as of Capture.
     """
 
-    machine: Machine
+    machine: Host
     plan: Plan
     program: str
     waiter: Waiter
@@ -415,7 +415,7 @@ class _Session:
             self.files.pop(0).unlink(missing_ok=True)
 
 
-def record(machine: Machine, plan: Plan, stdout: IO[str] | None = None) -> Capture:
+def record(machine: Host, plan: Plan, stdout: IO[str] | None = None) -> Capture:
     """Carry out the plan; afterwards the machine is as before, also where something failed.
 
     Args:

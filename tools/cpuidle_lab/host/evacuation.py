@@ -17,7 +17,7 @@ from pathlib import Path
 from cpuidle_lab.base.cache import TOP, cached
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.packages import COMPILER, remedy
-from cpuidle_lab.host.machine import LAB, MODULE, Machine
+from cpuidle_lab.host.machine import LAB, MODULE, Host
 from cpuidle_lab.host.slices import CGROUPS, SYSTEMD, guarded, without
 from cpuidle_lab.host.sysfs import Tree, cpu_list, parse_cpus, why
 
@@ -137,7 +137,7 @@ def choose(tree: Tree, wish: Wish) -> list[int]:
 
 
 @contextlib.contextmanager
-def _by_module(machine: Machine, wish: Wish) -> Iterator[list[int]]:
+def _by_module(machine: Host, wish: Wish) -> Iterator[list[int]]:
     lease = machine.tree.path(f"{LAB}/evacuate/lease")
     if not machine.tree.exists(MODULE):
         raise UserError(
@@ -192,7 +192,7 @@ def _in_partition(tree: Tree, cpus: list[int]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _by_cpuset(machine: Machine, wish: Wish) -> Iterator[list[int]]:
+def _by_cpuset(machine: Host, wish: Wish) -> Iterator[list[int]]:
     """Take the CPUs from all tasks: through systemd where it runs, else by a partition."""
     tree = machine.tree
     cpus = choose(tree, wish)
@@ -205,7 +205,7 @@ def _by_cpuset(machine: Machine, wish: Wish) -> Iterator[list[int]]:
 
 
 def evacuated(
-    machine: Machine, wish: Wish, method: str
+    machine: Host, wish: Wish, method: str
 ) -> contextlib.AbstractContextManager[list[int]]:
     """Keep CPUs idle while the context lasts.
 

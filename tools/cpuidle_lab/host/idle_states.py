@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 
 _CPUS = "/sys/devices/system/cpu"
 _STATES_MAX = 10
@@ -26,7 +26,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^\w.+-]", "_", name)[:15] or "state"
 
 
-def lines(host: Machine, hz: int = DEFAULT_HZ) -> list[str]:
+def lines(host: Host, hz: int = DEFAULT_HZ) -> list[str]:
     """Return one line for each run of CPUs with the same idle states.
 
     Args:
@@ -47,20 +47,20 @@ def lines(host: Machine, hz: int = DEFAULT_HZ) -> list[str]:
     return [f"stock machine cpus={first}-{last} {text}" for first, last, text in found]
 
 
-def ticks_per_second(host: Machine) -> int | None:
+def ticks_per_second(host: Host) -> int | None:
     """Return the rate of the running kernel's scheduler tick; None: no file tells it."""
     hz = (host.kernel_config(host.kernel()) or {}).get("CONFIG_HZ", "")
     return int(hz) if hz.isdecimal() and int(hz) else None
 
 
-def assumption(host: Machine, hz: int = DEFAULT_HZ) -> str:
+def assumption(host: Host, hz: int = DEFAULT_HZ) -> str:
     """Return one sentence where the rate of the tick is assumed, else ""."""
     if ticks_per_second(host):
         return ""
     return f"the kernel's HZ is not known: {hz} is assumed"
 
 
-def _tables(host: Machine, hz: int) -> Iterator[tuple[int, str]]:
+def _tables(host: Host, hz: int) -> Iterator[tuple[int, str]]:
     tick_ns = 1_000_000_000 // (ticks_per_second(host) or hz)
     general_us = _dma_latency_us(host)
     numbers = (name[3:] for name in host.tree.names(_CPUS) if name[:3] == "cpu")
@@ -80,7 +80,7 @@ def _tables(host: Machine, hz: int) -> Iterator[tuple[int, str]]:
         )
 
 
-def _states(host: Machine, folder: str) -> tuple[list[str], int]:
+def _states(host: Host, folder: str) -> tuple[list[str], int]:
     states, disabled = [], 0
     for k in range(_STATES_MAX):
         name = host.tree.read(f"{folder}/state{k}/name")
@@ -96,7 +96,7 @@ def _states(host: Machine, folder: str) -> tuple[list[str], int]:
     return states, disabled
 
 
-def _dma_latency_us(host: Machine) -> int:
+def _dma_latency_us(host: Host) -> int:
     """Return the latency request for all CPUs."""
     data = host.tree.read_bytes("/dev/cpu_dma_latency") or b""
     value = struct.unpack("=i", data)[0] if len(data) == 4 else NO_DMA_LATENCY_US

@@ -69,7 +69,7 @@ class IdleState:
         return f"{self.name} {self.exit_latency_us}/{self.target_residency_us} us{off}"
 
 
-class Machine:
+class Host:
     """The running machine, or a recorded one (see `sysfs.Tree`)."""
 
     def __init__(self, tree: Tree | None = None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.host.machine import TRACEFS, Machine, parse_version
+from cpuidle_lab.host.machine import TRACEFS, Host, parse_version
 from cpuidle_lab.host.marks import CPU_IDLE, EVENTS, INTERRUPTS, PROBES
 from cpuidle_lab.host.sysfs import why
 from cpuidle_lab.host.unfinished import is_alive
@@ -112,7 +112,7 @@ class Probes:
         machine: where they are set.
     """
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Host) -> None:
         self._machine = machine
         self.group = f"cil_p{os.getpid()}"
         self._added: list[str] = []
@@ -195,7 +195,7 @@ def _parse(kernel: str) -> tuple[int, int]:
         return 0, 0
 
 
-def kernel_events(machine: Machine, wanted: Sequence[tuple[str, str]]) -> list[str]:
+def kernel_events(machine: Host, wanted: Sequence[tuple[str, str]]) -> list[str]:
     """Return the arguments of trace-cmd for those of some events that the kernel has."""
     words: list[str] = []
     for event, only in wanted:
@@ -205,7 +205,7 @@ def kernel_events(machine: Machine, wanted: Sequence[tuple[str, str]]) -> list[s
     return words
 
 
-def best_way(machine: Machine, probes: Probes) -> Way:
+def best_way(machine: Host, probes: Probes) -> Way:
     """Set the probes if the machine allows them, and say which way is the best.
 
     Raises:

@@ -12,7 +12,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.waiting import Process, Waiter, end_process
 from cpuidle_lab.host import unfinished
-from cpuidle_lab.host.machine import TRACEFS, Machine
+from cpuidle_lab.host.machine import TRACEFS, Host
 from cpuidle_lab.host.probes import Way
 
 OUR_EVENTS = "cpuidle_lab"
@@ -46,7 +46,7 @@ class Recorder:
         directory: empty; the trace is written there.
     """
 
-    def __init__(self, machine: Machine, waiter: Waiter, directory: Path) -> None:
+    def __init__(self, machine: Host, waiter: Waiter, directory: Path) -> None:
         self._machine = machine
         self._waiter = waiter
         self._tracing_before = machine.tree.read(_TRACING_ON)

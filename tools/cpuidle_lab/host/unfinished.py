@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from cpuidle_lab.base import files
-from cpuidle_lab.host.machine import TRACEFS, Machine
+from cpuidle_lab.host.machine import TRACEFS, Host
 
 TRACE_CLOCK = f"{TRACEFS}/trace_clock"
 
@@ -22,23 +22,23 @@ _RUN = "/run"
 _NAME = "cpuidle-lab-capture-"
 
 
-def is_alive(machine: Machine, pid: str) -> bool:
+def is_alive(machine: Host, pid: str) -> bool:
     """Tell whether a process is a capture."""
     words = machine.tree.read_bytes(f"/proc/{pid}/cmdline") or b""
     return b"cpuidle" in words and b"capture" in words
 
 
-def clock_of(machine: Machine) -> str:
+def clock_of(machine: Host) -> str:
     """Return the trace clock, "" if the kernel does not tell."""
     found = re.search(r"\[([\w-]+)\]", machine.tree.read(TRACE_CLOCK) or "")
     return found[1] if found else ""
 
 
-def _path(machine: Machine, pid: str) -> Path:
+def _path(machine: Host, pid: str) -> Path:
     return machine.tree.path(f"{_RUN}/{_NAME}{pid}")
 
 
-def note(machine: Machine, directory: Path, clock: str) -> None:
+def note(machine: Host, directory: Path, clock: str) -> None:
     """Note what this session will leave if it is killed; without /run it goes on all the same."""
     path = _path(machine, str(os.getpid()))
     with contextlib.suppress(OSError):
@@ -46,13 +46,13 @@ def note(machine: Machine, directory: Path, clock: str) -> None:
         path.write_text(f"{directory}\n{clock}\n")
 
 
-def forget(machine: Machine) -> None:
+def forget(machine: Host) -> None:
     """Remove the note: this session has restored everything."""
     with contextlib.suppress(OSError):
         _path(machine, str(os.getpid())).unlink()
 
 
-def mend(machine: Machine) -> None:
+def mend(machine: Host) -> None:
     """Restore what sessions that are gone left behind.
 
     Raises:

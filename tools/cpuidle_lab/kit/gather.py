@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base.cache import TOP
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 
 # The governors of a comparison on the machine, those that it has.
 GOVERNORS = ("menu", "teo", "teo_ng", "wteo")
@@ -125,7 +125,7 @@ def gather(
 
 
 @contextmanager
-def module(machine: Machine, load: bool = True) -> Iterator[None]:
+def module(machine: Host, load: bool = True) -> Iterator[None]:
     """Load the module for the comparison if it can be, and unload it again."""
     loaded = load and machine.module_version() is None and _modprobe(_MODULE)
     try:

@@ -24,7 +24,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.host import idle_states
-from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.machine import Host as Host
 from cpuidle_lab.recording import columns, reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.dumps import reading

@@ -10,7 +10,7 @@ from pathlib import Path
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.host import idle_states
-from cpuidle_lab.host.machine import Machine as Host
+from cpuidle_lab.host.machine import Host as Host
 from cpuidle_lab.host.marks import plain
 from cpuidle_lab.states import kernel_tables
 from cpuidle_lab.states.linux_source import NEWEST

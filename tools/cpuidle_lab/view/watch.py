@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.figures.invariants import Facts, broken
-from cpuidle_lab.host.machine import DEBUGFS, LAB, MOVED, Machine
+from cpuidle_lab.host.machine import DEBUGFS, LAB, MOVED, Host
 
 SHADOW = f"{LAB}/shadow"
 SHADOW_STATS = f"{LAB}/shadow_stats"
@@ -155,7 +155,7 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
-def _online(machine: Machine) -> list[int]:
+def _online(machine: Host) -> list[int]:
     """Return the CPUs that are online; where the kernel does not tell, all."""
     listing = machine.tree.read(f"{_CPUS}/online")
     if listing is None:
@@ -167,7 +167,7 @@ def _online(machine: Machine) -> list[int]:
     return cpus
 
 
-def _states(machine: Machine, cpu: int) -> list[StateCount]:
+def _states(machine: Host, cpu: int) -> list[StateCount]:
     directory = f"{_CPUS}/cpu{cpu}/cpuidle"
     names = machine.tree.names(directory)
     numbers = sorted(int(name[5:]) for name in names if re.fullmatch(r"state\d+", name))
@@ -207,7 +207,7 @@ def parse_limits(text: str) -> dict[int, int]:
     return limits
 
 
-def look(machine: Machine) -> Look:
+def look(machine: Host) -> Look:
     """Look at a machine; what cannot be read is left out."""
     tree = machine.tree
     governor = machine.governor()
@@ -283,7 +283,7 @@ def totals(tallies: Iterable[Tally]) -> list[Tally]:
     )
 
 
-def _why_nothing_is_counted(machine: Machine, now: Look) -> str:
+def _why_nothing_is_counted(machine: Host, now: Look) -> str:
     if machine.module_version() is None:
         return "no shadow governors: cpuidle_lab is not loaded (sudo modprobe cpuidle_lab)"
     if not machine.is_mounted(DEBUGFS):
@@ -301,7 +301,7 @@ def _why_nothing_is_counted(machine: Machine, now: Look) -> str:
     return "the shadow governors have not decided yet"
 
 
-def compare(machine: Machine, before: Look, now: Look) -> View:
+def compare(machine: Host, before: Look, now: Look) -> View:
     """Return what happened between two looks at a machine."""
     seconds = max(now.when_s - before.when_s, 1e-3)
     cpus = [_cpu_view(before, now, cpu, seconds) for cpu in sorted(now.states)]
@@ -313,13 +313,13 @@ def compare(machine: Machine, before: Look, now: Look) -> View:
     return View(seconds, now.governor, now.base, cpus, totals(now.tallies or ()), note)
 
 
-def shadow_list(machine: Machine) -> tuple[str, ...]:
+def shadow_list(machine: Host) -> tuple[str, ...]:
     """Return the governors in the list of shadows; none, too, if it cannot be read."""
     listing = machine.tree.read(SHADOW)
     return () if listing in (None, "", NO_SHADOW) else tuple((listing or "").split())
 
 
-def check_shadows(machine: Machine, shadows: Iterable[str]) -> None:
+def check_shadows(machine: Host, shadows: Iterable[str]) -> None:
     """Raise a `UserError` unless these governors can be made shadows."""
     if machine.module_version() is None:
         raise UserError("cpuidle_lab is not loaded: sudo modprobe cpuidle_lab")
@@ -333,7 +333,7 @@ def check_shadows(machine: Machine, shadows: Iterable[str]) -> None:
             )
 
 
-def set_shadows(machine: Machine, shadows: Iterable[str]) -> None:
+def set_shadows(machine: Host, shadows: Iterable[str]) -> None:
     """Make these governors the list of shadows; they start to learn, and to be counted, afresh.
 
     Raises:

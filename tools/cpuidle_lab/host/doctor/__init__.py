@@ -10,14 +10,14 @@ from cpuidle_lab.base.findings import FAIL, Finding
 from cpuidle_lab.host.doctor import idle, signatures, use
 from cpuidle_lab.host.doctor import kernel as kernels
 from cpuidle_lab.host.doctor.subject import Subject
-from cpuidle_lab.host.machine import Machine, parse_version
+from cpuidle_lab.host.machine import Host, parse_version
 
 # In the order of the output. The first look at the given kernel, the others at the machine as it
 # runs.
 _CHECKS = (*kernels.CHECKS, *signatures.CHECKS, *idle.CHECKS, *use.CHECKS)
 
 
-def examine(machine: Machine, kernel: str | None = None) -> list[Finding]:
+def examine(machine: Host, kernel: str | None = None) -> list[Finding]:
     """Examine a machine.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from cpuidle_lab.base.findings import FAIL, OK, WARN, Finding
 from cpuidle_lab.host.doctor.subject import Check, Subject
-from cpuidle_lab.host.machine import CPUIDLE, CPUS, IdleState, Machine
+from cpuidle_lab.host.machine import CPUIDLE, CPUS, Host, IdleState
 from cpuidle_lab.host.sysfs import cpu_list
 
 _EMULATE = "sudo modprobe cpuidle_emul machine=skx gives this machine idle states to choose from"
@@ -43,7 +43,7 @@ def _drop_word(word: str) -> str:
     return f"remove {word} from the command line in /etc/default/grub; sudo update-grub; reboot"
 
 
-def _states(machine: Machine) -> Iterator[Finding]:
+def _states(machine: Host) -> Iterator[Finding]:
     for word in ("idle=poll", "nohlt"):
         if word in machine.command_line():
             found = f"{word} on the kernel's command line: {_UNASKED}"

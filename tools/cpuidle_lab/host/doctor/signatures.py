@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cpuidle_lab.base.findings import FAIL, OK, WARN, Finding
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.host.doctor.subject import Check, Subject, install
-from cpuidle_lab.host.machine import MODULE, Machine
+from cpuidle_lab.host.machine import MODULE, Host
 
 _GLOBAL_VARIABLE = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 _SHIM_VARIABLE = "605dab50-e046-4300-abb6-3dd810dd8b23"
@@ -23,13 +23,13 @@ _SIGN = f"sudo dkms build --force cpuidle-lab/{__version__}; {DKMS_INSTALL} --fo
 _ENROL = f"sudo mokutil --import {_DKMS_CERTIFICATE}; reboot and choose 'Enroll MOK'"
 
 
-def _efi_byte(machine: Machine, name: str) -> int:
+def _efi_byte(machine: Host, name: str) -> int:
     # An EFI variable begins with four bytes of attributes.
     data = machine.tree.read_bytes(f"{_EFIVARS}/{name}-{_GLOBAL_VARIABLE}") or b""
     return data[4] if len(data) > 4 else 0
 
 
-def _dkms_key_is_in(machine: Machine, variable: str) -> bool:
+def _dkms_key_is_in(machine: Host, variable: str) -> bool:
     """Return whether an EFI variable of the shim holds the key of DKMS."""
     certificate = machine.tree.read_bytes(_DKMS_CERTIFICATE)
     keys = machine.tree.read_bytes(f"{_EFIVARS}/{variable}-{_SHIM_VARIABLE}")

@@ -7,14 +7,14 @@ from functools import cached_property
 
 from cpuidle_lab.base.findings import Finding
 from cpuidle_lab.base.packages import OS_RELEASE, remedy
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 
 
 @dataclass(frozen=True)
 class Subject:
     """A machine to be examined, and a kernel that it runs or could boot."""
 
-    machine: Machine
+    machine: Host
     kernel: str
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host import idle_states
-from cpuidle_lab.host.machine import Machine
+from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.recording.dumps import reading
 from cpuidle_lab.recording.dumps.model import CPUS, EXIT, TARGET, Moment, number, place_of
@@ -81,7 +81,7 @@ def read(path: Path, hz: int) -> list[CpuTable]:
         UserError: it is no dump, a latency or a residency is missing, or a table is impossible.
     """
     moment = _moment(path)
-    host = Machine(MomentTree(moment))
+    host = Host(MomentTree(moment))
     notes = [*moment.notes, idle_states.assumption(host, hz)]
     for note in filter(None, notes):
         print(f"cpuidle-lab: {path}: {note}", file=sys.stderr)
