@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from cpuidle_lab import commands
 from cpuidle_lab.base import memory
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
     def _options(self) -> list[str]:
         return [word for action in self._actions for word in action.option_strings]
 
-    def _print_message(self, message: str, file: IO[str] | None = None) -> None:
+    def _print_message(self, message: str, file: Any = None) -> None:
         """Write a help text; argparse itself is silent where that fails."""
         if file is sys.stdout:
             print(message, end="", flush=True)
