@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs of `fleet` on recordings made for it: answers, CPU time, memory."""
 
+import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ WORKERS = 2
 # One recording in so many is damaged; recordings of a machine.
 DAMAGED, OF_MACHINE = 50, 4
 _LOOK_S = 0.2
+_PR_SET_CHILD_SUBREAPER = 36
 
 # A single process replays each second recording, from the first or the second on.
 _SINGLE = """
@@ -94,12 +97,29 @@ def make(folder: Path, count: int, length: int, meter: Meter) -> int:
     return count // DAMAGED
 
 
-def _cpu_s(process: "subprocess.Popen[bytes]") -> float:
-    """Wait for the end of a process; return the CPU time of it and those that it waited for."""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, process.args
-    return usage.ru_utime + usage.ru_stime
+def _cpu_s(started: list["subprocess.Popen[bytes]"]) -> float:
+    """Wait for processes and those that they left behind; return the CPU time of all.
+
+    A server of forks ends after its user, so orphans come to this process.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for process in started:
+        assert process.wait() == 0, process.args
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def adopt_orphans() -> None:
+    """Have processes whose parents ended become children of this one (Linux).
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def single(source: Path, folder: Path) -> float:
@@ -114,17 +134,12 @@ def single(source: Path, folder: Path) -> float:
         )
         for first in range(WORKERS)
     ]
-    return sum(_cpu_s(process) for process in started)
+    return _cpu_s(started)
 
 
 def _workers(pid: int) -> list[int]:
-    """Return the worker processes of a run: those that multiprocessing spawned."""
-    found = []
-    for one in descendants(pid):
-        with suppress(OSError):
-            if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes():
-                found.append(one)
-    return sorted(found)
+    """Return the worker processes of a run: those that the server of forks has made."""
+    return sorted(worker for child in descendants(pid) for worker in descendants(child))
 
 
 def fleet(source: Path, folder: Path, count: int, *, kill: bool) -> Run:
@@ -154,6 +169,6 @@ def fleet(source: Path, folder: Path, count: int, *, kill: bool) -> Run:
             os.kill(workers[0], signal.SIGKILL)
             kills += 1
         time.sleep(_LOOK_S)
-    cpu_s = _cpu_s(process)
+    cpu_s = _cpu_s([process])
     answers = (folder / "answers.json").read_text()
     return Run(answers, cpu_s, most[1], max(most[3], most[4]), kills)

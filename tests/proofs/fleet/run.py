@@ -64,8 +64,9 @@ def table(runs: dict[str, float], recordings: int, intervals: int) -> Table:
 def run(args: argparse.Namespace) -> int:
     """Measure, print; return the exit code."""
     count, length = QUICK if args.quick else FULL
-    count = args.recordings or count
+    count, length = args.recordings or count, args.intervals or length
     FOLDER.mkdir(parents=True, exist_ok=True)
+    measure.adopt_orphans()
     with tempfile.TemporaryDirectory(prefix=".scratch-", dir=FOLDER) as scratch:
         folder = Path(scratch)
         damaged = measure.make(folder / "in", count, length, meter)
@@ -93,4 +94,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     proofs.shared(parser, json=False)
     parser.add_argument("--recordings", type=int, metavar="N", help=f"(default: {FULL[0]})")
+    parser.add_argument("--intervals", type=int, metavar="N", help=f"of each (default: {FULL[1]})")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")

@@ -15,6 +15,7 @@ from typing import Any
 
 import dask
 from distributed import Client, KilledWorker, LocalCluster, as_completed
+from distributed.utils import get_mp_context
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.memory import free_bytes
@@ -28,6 +29,8 @@ RETRIES = 2
 # Part of the free memory that the workers of a local cluster may have together.
 _MEMORY = 0.6
 _CONNECT_S = 30
+# Modules of a worker process.
+_IMPORTS = ["distributed.nanny", work.__module__]
 
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": LOSSES - 1,
@@ -36,12 +39,21 @@ _SETTINGS = {
     "distributed.worker.daemon": False,
     # A process is started again by its nanny, however long the imports take on a busy machine.
     "distributed.deploy.lost-worker-timeout": "1 day",
+    # Processes are forked from one that has the imports, so these cost their time once.
+    "distributed.worker.multiprocessing-method": "forkserver",
+    # Watching costs each process 6 % of a CPU by default, mostly for a dashboard that is not there.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.worker.memory.monitor-interval": "500ms",
     # Nothing is kept in a worker that could be moved to a disk.
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.target": False,
     "distributed.nanny.pre-spawn-environ": {
         "MALLOC_TRIM_THRESHOLD_": 65536, "OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1,
         "POLARS_MAX_THREADS": 1,
+        # A folder of the user's, such as dask/, is no module of ours.
+        "PYTHONSAFEPATH": 1,
     },
 }  # fmt: skip
 
@@ -61,6 +73,7 @@ def _connected(scheduler: str, workers: int) -> Iterator[Client]:
             except OSError as error:
                 raise UserError(f"{scheduler}: the scheduler does not answer: {error}") from error
             return
+        get_mp_context().set_forkserver_preload(_IMPORTS)
         cluster = stack.enter_context(
             LocalCluster(
                 host=LOOPBACK,
