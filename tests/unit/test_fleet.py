@@ -296,6 +296,42 @@ def test_faults_change_nothing_and_count_nothing_twice(
     assert found["failed"]["twin"] == "has the contents of 01, which counts once"
 
 
+@contextmanager
+def scheduler_that_ends(_title: str, _total: int) -> Iterator[Callable[[int], None]]:
+    """Show no progress, and end the scheduler after the first task."""
+    yield lambda _count: SCHEDULERS.pop().close() if SCHEDULERS else None
+
+
+SCHEDULERS: list[Any] = []
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_run_whose_scheduler_ends_says_so_and_the_next_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(6):
+        recording(tmp_path / "in" / f"{n}", seed=n)
+    items, _ = inputs.find([str(tmp_path / "in")], None)
+    folder = results(tmp_path / "out")
+    jobs = {item.name: job(item.url, folder) for item in items}
+    monkeypatch.setattr(cluster, "_TOGETHER", 1)
+    monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
+    settings = {"host": "127.0.0.1", "protocol": "tcp", "dashboard_address": "127.0.0.1:0",
+                "processes": False, "n_workers": 1, "threads_per_worker": 1}  # fmt: skip
+    first = LocalCluster(**settings)
+    SCHEDULERS.append(first)
+    with pytest.raises(UserError, match="the same command goes on"):
+        cluster.run(jobs, scheduler_that_ends, scheduler=first.scheduler_address)
+    made = len([*folder.glob("results/*/*")])
+    assert 0 < made < 12
+    with LocalCluster(**settings) as second:
+        done = cluster.run(jobs, quiet, scheduler=second.scheduler_address)
+    assert sum(one.fresh for one in done.values()) == 12 - made
+    calm = results(tmp_path / "calm")
+    alone = {name: task.Done(**task.work(job(one.url, calm))) for name, one in jobs.items()}
+    assert answered(items, done, folder) == answered(items, alone, calm)
+
+
 def test_a_command_without_recordings_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

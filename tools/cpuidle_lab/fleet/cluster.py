@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -29,6 +30,9 @@ RETRIES = 2
 # Part of the free memory that the workers of a local cluster may have together.
 _MEMORY = 0.6
 _CONNECT_S = 30
+# Answers that are fetched at once: alone, one costs 6 ms of CPU time.
+_TOGETHER = 64
+_LOST = "the scheduler was lost; the same command goes on where it ended"
 # Modules of a worker process.
 _IMPORTS = ["distributed.nanny", work.__module__]
 
@@ -69,9 +73,10 @@ def _connected(scheduler: str, workers: int) -> Iterator[Client]:
         stack.enter_context(dask.config.set(_SETTINGS))
         if scheduler:
             try:
-                yield stack.enter_context(Client(scheduler, timeout=_CONNECT_S))
+                client = Client(scheduler, timeout=_CONNECT_S)
             except OSError as error:
                 raise UserError(f"{scheduler}: the scheduler does not answer: {error}") from error
+            yield stack.enter_context(client)
             return
         get_mp_context().set_forkserver_preload(_IMPORTS)
         cluster = stack.enter_context(
@@ -101,6 +106,28 @@ def _sentence(error: BaseException) -> str:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     reason = getattr(error, "strerror", None) or text
     return f"{reason} ({1 + RETRIES} tries)"
+
+
+def _told(client: Client, held: Mapping[str, Any]) -> dict[str, Done]:
+    """Fetch the answers of tasks that ended.
+
+    Raises:
+        UserError: the scheduler is gone.
+        OSError: the disk is full.
+    """
+    try:
+        answers: dict[str, Any] = client.gather(dict(held), errors="skip")
+    except (CancelledError, OSError) as error:
+        raise UserError(_LOST) from error
+    found = {}
+    for name, answer in answers.items():
+        if answer:
+            found[name] = Done(**answer)
+        elif held[name].status == "error":  # now, or when its worker died with the answer
+            found[name] = Done(sentence=_sentence(held[name].exception()))
+        else:
+            raise UserError(_LOST)
+    return found
 
 
 def run(
@@ -135,13 +162,12 @@ def run(
         by_key = {future.key: name for future, name in zip(futures, names, strict=True)}
         stream: Any = as_completed(futures)
         del futures  # a future that is done is to be forgotten
+        held: dict[str, Any] = {}
         for future in stream:
-            name = by_key[future.key]
-            if future.status == "finished":
-                found[name] = Done(**future.result())
-            elif future.status == "error":
-                found[name] = Done(sentence=_sentence(future.exception()))
-            else:
-                raise UserError("the scheduler was lost; the same command goes on where it ended")
+            held[by_key[future.key]] = future
+            if future.status != "finished" or len(held) == _TOGETHER:
+                found |= _told(client, held)
+                held = {}
             done(1)
+        found |= _told(client, held)
     return {name: found[name] for name in names}
