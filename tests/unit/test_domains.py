@@ -2,6 +2,8 @@
 """Domains: trees of machine files, accounts of recordings, and who kept a domain awake."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +250,41 @@ def test_a_member_alone_in_a_shallow_state_has_all_of_the_blame() -> None:
     assert (share.time_ns, share.alone_ns, share.energy_pj) == (100, 100, 30 * 100)
 
 
+def test_time_that_a_cpu_ran_is_that_of_each_task() -> None:
+    (domain,) = tree(rule("package", "all", state("P", 6, 10, "C")), cpus=2)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        stays = {cpu: drawn(rng, 200) for cpu in range(2)}
+        one = account(domain, stays, {}, 0, 200)
+        ran_ns = np.sort(rng.choice(200, 60, replace=False))
+        tasks = [str(name) for name in rng.choice(["", "a", "b"], 60)]
+        mine = stays[0]
+        why = {
+            cpu: blame.Reasons([str(n) for n in range(len(each.index))], ["y"] * len(each.index))
+            for cpu, each in stays.items()
+        }
+        why[0] = replace(why[0], ran_ns=ran_ns, tasks=tasks)
+        shares = blame.blame(one, stays, why)
+        assert blame.broken(one, shares) == []
+        told = {
+            each.why: each.time_ns for each in shares if (each.cpu, each.kind) == (0, blame.AWAKE)
+        }
+        slow: dict[str, float] = {}
+        for ns in range(200):
+            awake = [not ((each.start_ns <= ns) & (ns < each.end_ns)).any()
+                     for each in stays.values()]  # fmt: skip
+            if not awake[0]:
+                continue
+            after = np.flatnonzero(mine.end_ns <= ns)
+            begin = int(mine.end_ns[after[-1]]) if len(after) else 0
+            last = [task for at, task in zip(ran_ns, tasks, strict=True) if begin <= at <= ns]
+            cause = str(after[-1]) if len(after) else blame.UNKNOWN_CAUSE
+            name = f"{last[-1] if last else ''} after {cause}".strip()
+            low = (stays[1].start_ns <= ns) & (ns < stays[1].end_ns) & (stays[1].index < 2)
+            slow[name] = slow.get(name, 0) + 1 / (1 + (awake[1] or bool(low.any())))
+        assert {name: time for name, time in told.items() if time} == pytest.approx(slow)
+
+
 def test_shares_that_do_not_sum_are_told() -> None:
     (domain,) = tree(rule("package", "all", state("P", 6, 10, "C")), cpus=2)
     stays = {cpu: drawn(np.random.default_rng(cpu), 100) for cpu in range(2)}
@@ -269,12 +306,12 @@ MARK = "stock machine cpus=0-1 tick_ns=4000000 states=POLL:0:0,C1:2:2,C6:133:600
 US = 1000
 
 
-def recording(tmp_path: Path, cpus: int = 2, gone: int = 10) -> Path:
+def recording(tmp_path: Path, cpus: int = 2, gone: int = 10, more: Sequence[Event] = ()) -> Path:
     """Write 10 periods of 1 ms: CPU 0 in C6, CPU 1 in C6 and every other time in C1.
 
-    From the period `gone` on CPU 1 is offline.
+    From the period `gone` on CPU 1 is offline. There are `more` events.
     """
-    events = [Event(0, 1000, "print", text=MARK)]
+    events = [Event(0, 1000, "print", text=MARK), *more]
     for n in range(10):
         begin = (n + 1) * 2000 * US
         for cpu in range(cpus if n < gone else 1):
@@ -306,6 +343,34 @@ def test_the_command_tells_who_kept_it_awake(
     assert not told["is_bound"]
     assert main(["domains", str(path), "--domains", "xeon"]) == 0
     assert "in C1" in capsys.readouterr().out
+
+
+def test_tasks_that_ran_and_that_woke_a_cpu_are_named(tmp_path: Path) -> None:
+    more = []
+    for n in range(10):
+        begin, sender = (n + 1) * 2000 * US, 7 if n < 6 else 0
+        end = begin + 1600 * US
+        raised = {"target_cpus": 1 << 1}
+        more += [
+            Event(0, begin + 1598 * US, "ipi_raise", raised, "Rescheduling interrupts", pid=sender,
+                  comm="sender" if sender else "<idle>"),
+            Event(1, end + US, "reschedule_entry"),
+            Event(1, end + 20 * US, "sched_switch", {"prev_pid": 0, "next_pid": 5}),
+            Event(1, end + 70 * US, "sched_switch", {"prev_pid": 5, "next_pid": 0}),
+            Event(1, end + 80 * US, "irq_handler_entry", {"irq": 9}, "disk"),
+        ]  # fmt: skip
+    (part,) = observed.observe(recording(tmp_path, more=more), "xeon").parts
+    shares = [each for each in part.domains["package"].shares if each.cpu == 1]
+    ended = {each.why: each.ended for each in shares if each.kind == blame.SHORT}
+    ran = {each.why: each.time_ns for each in shares if each.kind == blame.AWAKE}
+    assert set(ran) == {
+        f"{task}after IPI reschedule from {who}"
+        for task in ("", "task 5 ")
+        for who in ("sender", "an idle CPU")
+    }
+    # CPU 0 woke up 100 us before, so the time is shared.
+    assert ran["task 5 after IPI reschedule from sender"] == 6 * 50 * US / 2
+    assert not ended
 
 
 def test_the_page_shows_domains_over_time_and_cpus_in_the_way(

@@ -107,7 +107,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_EXIT] = { "exit", ANY_SYSTEM, "cil_idle_exit", { } },
 	[TABLE_SWITCH] = { "switch", "sched", "sched_switch", {
 		SAME(prev_pid, CIL_S32),
-		{ "next_pid", "next_pid", CIL_S32, 0, true } } },
+		{ "next_pid", "next_pid", CIL_S32, 0, true },
+		{ "next_comm", "next_comm", CIL_TEXT, 0, true } } },
 	[TABLE_TICK_STOP] = { "tick_stop", "timer", "tick_stop", {
 		SAME(success, CIL_S32) } },
 	[TABLE_UNASKED] = { "unasked", "cpuidle_lab", "cil_decision", {

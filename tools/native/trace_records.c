@@ -97,8 +97,9 @@ static int put_content(struct reader *r, struct cil_chunk *chunk,
 	}
 	if (!find_content(r, s, record, &offset, &size))
 		return -1;
+	/* A field that the event lacks is an empty text; the header is no field. */
 	if (s->kind == CIL_TEXT)
-		size = strnlen((const char *)data + offset, size);
+		size = s->offset ? strnlen((const char *)data + offset, size) : 0;
 	if (cil_put_content(chunk, column, data + offset, size))
 		cil_fail(r, "needs more memory than there is");
 	return 0;

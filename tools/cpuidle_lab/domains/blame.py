@@ -7,7 +7,7 @@ price of entering a sleep, and of one cut too short to be entered, to the member
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -28,10 +28,14 @@ class Reasons:
     Attributes:
         woken: what ended each stay.
         chosen: which state it was in, and who had chosen that.
+        ran_ns: when tasks began to run, in order.
+        tasks: their names.
     """
 
     woken: Sequence[str]
     chosen: Sequence[str]
+    ran_ns: Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    tasks: Sequence[str] = ()
 
 
 @dataclass
@@ -41,7 +45,7 @@ class Share:
     Attributes:
         cpu: the CPU.
         kind: AWAKE: it ran, SHALLOW: its state was not deep enough, SHORT: it ended a sleep.
-        why: what had woken it, or who had chosen the state.
+        why: the task that ran, and what had woken the CPU; or who had chosen the state.
         time_ns: its equal part of the time in which members were not deep enough.
         alone_ns: time in which it was the only one.
         ended: sleeps that it ended.
@@ -59,6 +63,33 @@ class Share:
 
 def _running(rate: Array, length_ns: Array) -> Array:
     return np.concatenate([[0.0], np.cumsum(rate * length_ns)])
+
+
+def _by_task(begin: Array, end: Array, why: Sequence[str], reasons: Reasons) -> tuple[
+    Array, Array, Array
+]:  # fmt: skip
+    """Cut the times in which a CPU ran where a task began to run.
+
+    Args:
+        begin: of these times, in order.
+        end: of them.
+        why: what had woken it before each.
+        reasons: of the CPU.
+
+    Returns:
+        Begin, end and reason of each part.
+    """
+    gap = np.searchsorted(begin, reasons.ran_ns, side="right") - 1
+    inside = np.flatnonzero((gap >= 0) & (reasons.ran_ns < end[np.maximum(gap, 0)]))
+    of = np.concatenate([np.arange(len(begin)), gap[inside]])
+    at = np.concatenate([begin, reasons.ran_ns[inside]])
+    words = [f"after {each}" for each in why]
+    words += [f"{reasons.tasks[n]} after {why[gap[n]]}".lstrip() for n in inside]
+    # At equal times the part without a task is the first, of length 0.
+    order = np.lexsort((np.arange(len(at)), at))
+    at, of = at[order], of[order]
+    following = np.append(at[1:], end[-1:])
+    return at, np.minimum(following, end[of]), np.asarray(words, dtype=object)[order]
 
 
 class _Blame:
@@ -87,9 +118,13 @@ class _Blame:
 
     def _spans(self, cpu: int, kind: str, begin: Array, end: Array, why: Array) -> None:
         """Add spans of time in which a CPU is not deep enough."""
+        # Within a stretch nothing changes, so the totals rise evenly.
         edges = self._found.edges_ns
-        low, high = np.searchsorted(edges, begin), np.searchsorted(edges, end)
-        parts = [total[high] - total[low] for total in self._totals]
+        first, span = edges[0], edges - edges[0]
+        parts = [
+            np.interp(end - first, span, total) - np.interp(begin - first, span, total)
+            for total in self._totals
+        ]
         names, place = np.unique(why, return_inverse=True)
         sums = [np.bincount(place, part, len(names)) for part in parts]
         for n, name in enumerate(names):
@@ -103,9 +138,10 @@ class _Blame:
         begin = np.concatenate([[first], stays.end_ns])
         end = np.concatenate([stays.start_ns, [last]])
         gaps = end > begin
-        why = np.asarray([UNKNOWN_CAUSE, *reasons.woken], dtype=object)
         if gaps.any():
-            self._spans(cpu, AWAKE, begin[gaps], end[gaps], why[gaps])
+            woken = [UNKNOWN_CAUSE, *reasons.woken]
+            causes = [woken[n] for n in np.flatnonzero(gaps)]
+            self._spans(cpu, AWAKE, *_by_task(begin[gaps], end[gaps], causes, reasons))
         shallow = stays.index < found.domain.needs[cpu][-1]
         if shallow.any():
             chosen = np.asarray(reasons.chosen, dtype=object)[shallow]
@@ -113,8 +149,8 @@ class _Blame:
         mine = self._ends & (found.ender == found.cpus.index(cpu))
         place = np.searchsorted(stays.end_ns, found.edges_ns[1:][mine])
         for energy, n in zip(self._ended_pj[mine], place, strict=True):
-            woken = reasons.woken[n] if n < len(reasons.woken) else UNKNOWN_CAUSE
-            self._add(cpu, SHORT, woken, (0.0, 0.0, float(energy)), 1)
+            why = reasons.woken[n] if n < len(reasons.woken) else UNKNOWN_CAUSE
+            self._add(cpu, SHORT, why, (0.0, 0.0, float(energy)), 1)
 
     def shares(self) -> list[Share]:
         """Return all, the dearest first."""

@@ -18,7 +18,7 @@ _PJ_PER_MJ = 1e9
 _NS_PER_MS = 1e6
 
 # Kinds of reasons, before what they are.
-_KINDS = {AWAKE: "ran after", SHALLOW: "in", SHORT: "ended sleeps by"}
+_KINDS = {AWAKE: "ran", SHALLOW: "in", SHORT: "ended sleeps by"}
 
 _HEADS = [("governor", False), ("workload", False), ("domain", False), ("CPUs", False),
           ("s", True), ("could %", True), ("allowed %", True), ("paid %", True), ("mean mW", True),

@@ -9,8 +9,10 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.domains import tasks
 from cpuidle_lab.domains.account import FAR, Account, Stays, account
 from cpuidle_lab.domains.blame import UNKNOWN_CAUSE, Reasons, Share, blame, broken
+from cpuidle_lab.domains.tasks import Runs
 from cpuidle_lab.figures import wakers
 from cpuidle_lab.figures.analysis import phases
 from cpuidle_lab.figures.frames import Frames, frames_of_trace
@@ -139,6 +141,9 @@ def _labelled(trace: Trace, frames: Frames) -> pl.DataFrame:
         following=pl.col("start_ns").shift(-1).over("cpu").cast(pl.Int64),
     ).with_columns(end_ns=pl.min_horizontal("end_ns", "following"))
     named = wakers.events(trace).select("cpu", "waker", at=pl.col("ts").cast(pl.Int64))
+    named = named.join(tasks.senders(trace.path), on=["cpu", "at"], how="left").with_columns(
+        waker=pl.coalesce("sender", "waker")
+    )
     idle = idle.sort("start_ns").join_asof(
         named.sort("at"), left_on="start_ns", right_on="at", by="cpu", strategy="forward",
         check_sortedness=False,
@@ -205,7 +210,10 @@ def _spans(trace: Trace, frames: Frames) -> list[tuple[str, str, int, int]]:
 
 
 def _part(
-    tree: Sequence[Domain], stays: Mapping[int, pl.DataFrame], span: tuple[str, str, int, int]
+    tree: Sequence[Domain],
+    stays: Mapping[int, pl.DataFrame],
+    runs: Mapping[int, Runs],
+    span: tuple[str, str, int, int],
 ) -> Part:
     governor, workload, first, last = span
     rows = {
@@ -214,7 +222,7 @@ def _part(
     }
     mine = {cpu: _stays(each).within(first, last) for cpu, each in rows.items()}
     reasons = {
-        cpu: Reasons(each["woken"].to_list(), each["chosen"].to_list())
+        cpu: Reasons(each["woken"].to_list(), each["chosen"].to_list(), *runs.get(cpu, ()))
         for cpu, each in rows.items()
     }
     accounts: dict[str, Account] = {}
@@ -277,6 +285,8 @@ def observe(path: Path, spec: str, given: Sequence[CpuTable] = ()) -> Observed:
         why = "events were dropped" if spans else "its CPUs are not idle in a common span of time"
         raise UserError(f"{path}: no phase has an account of its domains, since {why}")
     missing = sorted({cpu for domain in tree for cpu in domain.cpus} - set(tables))
-    found = Observed(path, tree, [_part(tree, by_cpu, span) for span in whole], missing)
+    runs = tasks.runs(path)
+    parts = [_part(tree, by_cpu, runs, span) for span in whole]
+    found = Observed(path, tree, parts, missing)
     found.notes = [*filter(None, [_late(frames)]), *_notes(trace, found, len(spans) - len(whole))]
     return found

@@ -62,7 +62,7 @@ class Facts:
     Attributes:
         period_ns: of the tick, 0: unknown.
         share: of the timer interrupts that are taken for ticks, those on its grid.
-        raised: by target CPU, when interrupts were raised for it, and why.
+        raised: by target CPU, when interrupts were raised for it, why, and which task ran there.
         kicks: by target CPU, when it was kicked, and by which task.
         meanings: of numbers of IPIs, as the CPUs before told.
         tasks: names of tasks that raise interrupts.
@@ -75,7 +75,7 @@ class Facts:
 
     period_ns: int = 0
     share: float = 0.0
-    raised: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    raised: dict[int, tuple[Array, Array, Array]] = field(default_factory=dict)
     kicks: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     meanings: dict[int, int] = field(default_factory=dict)
     tasks: dict[int, str] = field(default_factory=dict)
@@ -236,7 +236,7 @@ def facts_of(path: Path) -> Facts | None:
         at, reason, kicked, pid = (np.concatenate(each) for each in zip(*parts, strict=True))
         order = np.argsort(at, kind="stable")
         at, reason, kicked, pid = at[order], reason[order], kicked[order], pid[order]
-        facts.raised[cpu] = at, reason
+        facts.raised[cpu] = at, reason, pid
         facts.kicks[cpu] = at[kicked], pid[kicked]
     # A format of an event may be there without any.
     return facts if set(facts.all_cpus) != set(facts.silent) else None
