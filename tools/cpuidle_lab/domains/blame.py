@@ -84,7 +84,7 @@ def _by_task(begin: Array, end: Array, why: Sequence[str], reasons: Reasons) -> 
     of = np.concatenate([np.arange(len(begin)), gap[inside]])
     at = np.concatenate([begin, reasons.ran_ns[inside]])
     words = [f"after {each}" for each in why]
-    words += [f"{reasons.tasks[n]} after {why[gap[n]]}".lstrip() for n in inside]
+    words += [f"{reasons.tasks[n]} after {why[gap[n]]}".lstrip() for n in inside.tolist()]
     # At equal times the part without a task is the first, of length 0.
     order = np.lexsort((np.arange(len(at)), at))
     at, of = at[order], of[order]

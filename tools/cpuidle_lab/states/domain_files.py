@@ -9,10 +9,13 @@ import yaml
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.suggestions import did_you_mean
+from cpuidle_lab.states import kernel_tables
 from cpuidle_lab.states.domains import ALL, HARDWARE, KERNEL, DomainState, Rule
+from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.machine_files import TOP_KEYS, File, cpu_runs, root_of
 
 TREES = Path(__file__).parent / "trees"
+_DTS = "dts:"
 
 _DOMAIN = ("name", "cpus", "decides", "demotes", "power_mw", "source", "states")
 _DOMAIN_NEEDED = ("name", "cpus", "decides", "power_mw", "source", "states")
@@ -121,15 +124,32 @@ def names() -> list[str]:
     return sorted(path.stem for path in TREES.glob("*.yaml"))
 
 
+def _of_device_tree(spec: str) -> tuple[list[Rule], Cpus]:
+    """Return the domains of a device tree in a kernel's sources.
+
+    Raises:
+        UserError: there is none such, or the sources are not to be had.
+    """
+    name, _, version = spec.removeprefix(_DTS).partition("@")
+    known = kernel_tables.fetch(version or NEWEST).domains
+    if name not in known:
+        near = did_you_mean(name, list(known)) or f"; there are {', '.join(known)}"
+        raise UserError(f"the device tree '{name}' has no domains that can be told{near}", USAGE)
+    found = known[name]
+    return [rule for rule, _ in found], {rule.name: cpus for rule, cpus in found}
+
+
 def read(spec: str) -> tuple[list[Rule], Cpus]:
-    """Return the domains of a machine file, or of a tree that comes along.
+    """Return the domains of a machine file, of a tree that comes along, or of a device tree.
 
     Args:
-        spec: path of the file, or name of the tree.
+        spec: path of the file, name of the tree, or dts:NAME[@SERIES].
 
     Raises:
         UserError: there is none such, or it cannot be read; line and cause.
     """
+    if spec.startswith(_DTS):
+        return _of_device_tree(spec)
     if spec in names():
         path = TREES / f"{spec}.yaml"
     elif Path(spec).suffix in (".yaml", ".yml"):
@@ -137,7 +157,7 @@ def read(spec: str) -> tuple[list[Rule], Cpus]:
     else:
         raise UserError(
             f"unknown tree '{spec}'{did_you_mean(spec, names())}; there are {', '.join(names())}, "
-            "or give a machine file",
+            "or give dts:NAME or a machine file",
             USAGE,
         )
     return _Domains(path, 1).domains(root_of(path))

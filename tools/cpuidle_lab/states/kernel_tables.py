@@ -2,24 +2,28 @@
 """The idle states that a kernel's own sources state, read at use time from Debian's linux-source.
 
 intel_idle: every table of drivers/idle/intel_idle.c. dts: every list of idle states that a CPU, or
-the power domain of a CPU, has in the arm64 device trees.
+the power domain of a CPU, has in the arm64 device trees. Domains: those of CPUs in these trees.
 """
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cpuidle_lab.base import apt
 from cpuidle_lab.base.cache import CACHE
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.states import device_trees
+from cpuidle_lab.states.device_trees import Found
 from cpuidle_lab.states.linux_source import DEFAULT_SUITE, NEWEST, SUITES, unpack
 
 INTEL_IDLE, DTS = "intel_idle", "dts"
 
 # Changes with the way the tables are read, so that a cached list is made again.
-_FORMAT = 1
+_FORMAT = 2
+
+_SOURCE = "latencies and target residencies: device tree of Linux {}; powers are modelled"
 
 State = tuple[str, int, int]
 
@@ -32,10 +36,12 @@ class Tables:
         package_version: of the package that they are from.
         tables: by "intel_idle" and "dts", by name: name, exit latency (us) and target residency
             (us) of each state. A polling state is POLL.
+        domains: of CPUs, by the name of the device tree; each after those within it.
     """
 
     package_version: str
     tables: Mapping[str, Mapping[str, tuple[State, ...]]]
+    domains: Mapping[str, list[Found]] = field(default_factory=dict)
 
 
 # ---- intel_idle.c ----
@@ -123,15 +129,19 @@ def read_dts(text: str, name: str) -> dict[str, tuple[State, ...]]:
 # ---- From Debian ----
 
 
-def _read(folder: Path) -> dict[str, dict[str, tuple[State, ...]]]:
+def _read(folder: Path) -> tuple[dict[str, dict[str, tuple[State, ...]]], dict[str, list[Found]]]:
+    """Return the tables, and the domains of CPUs."""
     intel = folder / "intel_idle.c"
     trees: dict[str, tuple[State, ...]] = {}
+    domains: dict[str, list[Found]] = {}
     for path in sorted(folder.glob("*.dts*")):
         text = path.read_text(errors="replace")
         if "idle-state" in text:
             trees |= read_dts(text, path.stem)
+            if found := device_trees.read(text, ""):
+                domains[path.stem] = found
     text = intel.read_text() if intel.is_file() else ""
-    return {INTEL_IDLE: read_intel_idle(text), DTS: trees}
+    return {INTEL_IDLE: read_intel_idle(text), DTS: trees}, domains
 
 
 def fetch(version: str = NEWEST, cache: Path = CACHE) -> Tables:
@@ -150,6 +160,7 @@ def fetch(version: str = NEWEST, cache: Path = CACHE) -> Tables:
         if not kept.is_file():
             _fetch_into(folder, kept, version, cache)
         found = json.loads(kept.read_text(encoding="utf-8"))
+    source = _SOURCE.format(found["package_version"])
     return Tables(
         found["package_version"],
         {
@@ -157,6 +168,7 @@ def fetch(version: str = NEWEST, cache: Path = CACHE) -> Tables:
                    for name, states in tables.items()}
             for kind, tables in found["tables"].items()
         },
+        {name: device_trees.of_json(told, source) for name, told in found["domains"].items()},
     )  # fmt: skip
 
 
@@ -171,7 +183,7 @@ def _fetch_into(folder: Path, kept: Path, version: str, cache: Path) -> None:
     wanted = [f"linux-source-{version}/drivers/idle/intel_idle.c",
               f"linux-source-{version}/arch/arm64/boot/dts/*.dts*"]  # fmt: skip
     unpack(deb, version, files, ["--wildcards", *wanted])
-    tables = _read(files)
+    tables, domains = _read(files)
     package_version = deb.name.split("_")[1].replace("%3a", ":")
     deb.unlink()
     for path in files.iterdir():
@@ -180,6 +192,7 @@ def _fetch_into(folder: Path, kept: Path, version: str, cache: Path) -> None:
     if not tables[INTEL_IDLE] or not tables[DTS]:
         raise UserError(f"linux-source-{version} has no idle states where they are expected")
     temporary = kept.with_suffix(".new")
-    text = json.dumps({"package_version": package_version, "tables": tables})
+    told = {name: device_trees.as_json(each) for name, each in domains.items()}
+    text = json.dumps({"package_version": package_version, "tables": tables, "domains": told})
     temporary.write_text(text + "\n", encoding="utf-8")
     temporary.replace(kept)
