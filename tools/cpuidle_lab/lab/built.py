@@ -61,7 +61,11 @@ def kernel(flavour: str) -> images.Kernel:
     Raises:
         UserError: tools are missing, a wanted option cannot be set, or the build fails.
     """
-    tree = build_tree(flavour)
+    return kernel_of(build_tree(flavour))
+
+
+def kernel_of(tree: Path) -> images.Kernel:
+    """Return the kernel of a directory in which it was built."""
     return images.Kernel(_release(tree), tree / "arch/x86/boot/bzImage", tree / "lab-modules.cpio")
 
 
@@ -75,7 +79,22 @@ def modules(flavour: str, changes: Mapping[str, str] | None = None) -> images.Mo
     Raises:
         UserError: they do not build; the message names the log.
     """
-    tree = build_tree(flavour)
+    return modules_for(build_tree(flavour), flavour, changes)
+
+
+def modules_for(
+    tree: Path, flavour: str, changes: Mapping[str, str] | None = None
+) -> images.Modules:
+    """Return the project's modules for a kernel.
+
+    Args:
+        tree: directory in which it was built.
+        flavour: its name.
+        changes: see modules().
+
+    Raises:
+        UserError: see modules().
+    """
     sources = images.source_files(changes or {})
 
     def build(target: Path) -> None:
@@ -117,10 +136,30 @@ def build_tree(flavour: str) -> Path:
     Raises:
         UserError: see kernel().
     """
-    _check_tools(compiler(flavour))
     options, series = FURTHER.get(flavour, (flavour, SERIES))
-    source = source_tree(series)
-    wanted = "".join((OPTIONS / f"{name}.config").read_text() for name in ("base", options))
+    wanted = (OPTIONS / f"{options}.config").read_text()
+    return built(flavour, source_tree(series), wanted)
+
+
+def built(
+    flavour: str, source: Path, options: str, renamed: Mapping[str, str] | None = None
+) -> Path:
+    """Return the directory in which a kernel was built.
+
+    Args:
+        flavour: its name.
+        source: its tree, a directory of the cache.
+        options: lines CONFIG_NAME=VALUE, beyond those of every flavour.
+        renamed: options of every flavour that this kernel has by another name, and that name.
+
+    Raises:
+        UserError: see kernel().
+    """
+    _check_tools(compiler(flavour))
+    base = (OPTIONS / "base.config").read_text()
+    for name, other in (renamed or {}).items():
+        base = base.replace(f"CONFIG_{name}=", f"CONFIG_{other}=")
+    wanted = base + options
 
     def build(target: Path) -> None:
         (target / "wanted.config").write_text(wanted)
@@ -140,7 +179,7 @@ def build_tree(flavour: str) -> Path:
         [compiler(flavour), "--version"], capture_output=True, text=True, check=True
     )
     recipe = [source.name, wanted, version.stdout.splitlines()[0]]
-    title = f"Building the kernel '{flavour}' of Linux {series}"
+    title = f"Building the kernel '{flavour}' of {source.name}"
     return cached(f"built-{flavour}", recipe, title, build)
 
 
