@@ -116,8 +116,11 @@ wheel:	## build the wheel, with native parts for machines without a compiler; in
 	@tools/setup.sh
 	@$(PYTHON) packaging/wheel_backend.py build/wheel
 
+patch-proof: proof-patch	# the series of `patch wteo`: checkers, a kernel that boots with it, decisions
+
 wheel-proof:	# use the wheel on clean Debian 12 and 13 without compiler: the figures are the clone's
 	@tools/setup.sh
+	@tools/setup.sh arm64
 	@$(PYTHON) -m pytest tests/campaigns/packaging/test_wheel.py $(PYTEST_ARGS)
 
 foreign-packages:	# build the packages for Fedora and Arch as far as Debian's tools can
@@ -165,4 +168,4 @@ clean:	## remove what was built in the tree (build/ stays: rm -r build)
 .PHONY: help demo newest test test-full test-slice crossval fuzz-recordings bench-gate experiments $(PROOFS) $(STORMS) \
 	tunables-doc proofs-doc size lint modules kunit-modules latnice kernelshark deb \
 	dkms-roots dkms-sources install install-tools install-module \
-	wheel wheel-proof foreign-packages clean
+	wheel wheel-proof patch-proof foreign-packages clean

@@ -28,7 +28,8 @@ NAMES = tuple(proofs.found())
 # Names of the targets that make has for them.
 OLD = """
 bpf calibrate coverage dashboard determinism equality evacuation faults fidelity fleet fuzz matrix
-mutants soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock throughput
+mutants patch soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock throughput
+trees
 """
 OLD_TARGETS = OLD.split()
 
