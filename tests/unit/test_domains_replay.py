@@ -44,7 +44,8 @@ def brute(domains: Sequence[Domain], given: dict[int, Intervals]) -> float:
     first = min(int(each.start_ns[0]) for each in given.values())
     last = max(int(each.end_ns[-1]) for each in given.values())
     best = np.inf
-    for choice in product(range(TABLE.count), repeat=sum(counts)):
+    states = next(iter(given.values())).cost_pj.shape[1]
+    for choice in product(range(states), repeat=sum(counts)):
         stays, cost, at = {}, 0.0, 0
         for (cpu, each), count in zip(given.items(), counts, strict=True):
             index = np.asarray(choice[at : at + count])

@@ -6,6 +6,7 @@ import pytest
 from cpuidle_lab.domains.replayed import OWN
 from cpuidle_lab.recording import state_tables
 from experiments.domains import entry, machines
+from tests.proofs.trees.run import judge
 
 
 @pytest.mark.parametrize(
@@ -47,3 +48,8 @@ def test_cpus_that_wake_up_together_leave_no_room() -> None:
     assert found[OWN][2] == pytest.approx(0, abs=0.5)
     hardware_demotes = entry.play("client", "poisson-1ms", "independent", 150, 1)
     assert hardware_demotes[OWN][2] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_proof_of_trees_compares_accounts_and_oracles() -> None:
+    found = judge("client", 2, 1)
+    assert found.is_exact and found.sleeps and found.accounts[0] == found.oracles[0] == 2
