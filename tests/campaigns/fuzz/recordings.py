@@ -33,6 +33,7 @@ from unittest import mock
 
 from cpuidle_lab.cli import main as command
 from cpuidle_lab.figures.invariants import Facts, broken
+from cpuidle_lab.replay.fidelity import Apart, Returned
 from tests.campaigns.fuzz.damage import make
 from tests.unit.tracedat import TOP
 
@@ -187,14 +188,32 @@ def judge(name: str, code: int, out: str, said: str, folder: Path) -> str:
 # ---- Running ----
 
 
-def _in_process(path: Path, function: Callable[..., Any], *arguments: Any) -> Any:
-    return function(*arguments)
+class _Here(Apart[Returned]):
+    """A call of a function in this process."""
+
+    def __init__(self, function: Callable[..., Returned]) -> None:
+        self._of = function
+
+    def begin(self, *arguments: object) -> None:
+        self._arguments = arguments
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def result(self, path: Path) -> Returned:
+        return self._of(*self._arguments)
+
+
+# Modules that start such a process by this name.
+_STARTS = ("replay.fidelity", "compare.model")
 
 
 @contextlib.contextmanager
 def one_process() -> Iterator[None]:
-    """Let replay of recorded states run in this process, which is faster."""
-    with mock.patch("cpuidle_lab.crossval.examination.apart", _in_process):
+    """Let replay of recorded states run in this process: another one has its imports to do."""
+    with contextlib.ExitStack() as stack:
+        for name in _STARTS:
+            stack.enter_context(mock.patch(f"cpuidle_lab.{name}.Apart", _Here))
         yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.crossval import examination
+from cpuidle_lab.compare import model as model_of_compare
 from cpuidle_lab.replay import fidelity
 from cpuidle_lab.report import export, model
 from tests import long
@@ -27,7 +27,8 @@ def run(seed: int, numbers: Sequence[int]) -> tuple[Counter[str], int]:
     return recordings.run(seed, numbers, lambda _number: None)
 
 
-def test_nothing_is_found() -> None:
+def test_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fidelity, "ProcessPoolExecutor", None)  # no input starts a process
     came, findings = run(7, range(60))
     assert not findings
     assert sum(came.values()) == 60
@@ -130,6 +131,7 @@ def test_a_campaign_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_replay_is_in_a_process_of_its_own_again() -> None:
+    apart = fidelity.Apart
     with recordings.one_process():
-        assert vars(examination)["apart"] is not fidelity.apart
-    assert vars(examination)["apart"] is fidelity.apart
+        assert vars(fidelity)["Apart"] is vars(model_of_compare)["Apart"] is not apart
+    assert vars(fidelity)["Apart"] is vars(model_of_compare)["Apart"] is apart
