@@ -302,7 +302,7 @@ def test_shares_that_do_not_sum_are_told() -> None:
 
 # ---- The command ----
 
-MARK = "stock machine cpus=0-1 tick_ns=4000000 states=POLL:0:0,C1:2:2,C6:133:600"
+MARK = "stock machine cpus=0-2 tick_ns=4000000 states=POLL:0:0,C1:2:2,C6:133:600"
 US = 1000
 
 
@@ -424,6 +424,28 @@ def test_a_recording_of_some_cpus_is_called_a_bound(
     assert main(["domains", str(path), "--domains", mine]) == 0
     out = capsys.readouterr().out
     assert "nothing of CPU 2-3, which count as asleep" in out and "an upper bound" in out
+    assert "the energy is a lower bound" not in out
+    mine = written(tmp_path, f"domains:\n{text.replace('hardware', 'hardware, demotes: true')}")
+    assert main(["domains", str(path), "--domains", mine]) == 0
+    assert "the energy is a lower bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_recordings_of_unlike_machines_are_told(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [command, "--domains", "xeon", "--json"]
+    if command == "compare":
+        words += ["--governors", "wteo", "--no-mainline", "--no-instructions"]
+    paths = []
+    for name, cpus in (("a", 2), ("b", 2), ("c", 3)):
+        (tmp_path / name).mkdir()
+        paths.append(str(recording(tmp_path / name, cpus)))
+    assert main([*words, *paths]) == 0
+    told = json.loads(capsys.readouterr().out)["domains"]
+    unlike = [[note for note in each["notes"] if "cannot be compared" in note] for each in told]
+    assert [len(notes) for notes in unlike] == [0, 0, 1]
+    assert unlike[2][0].startswith(f"package: CPUs or idle states are not those of {paths[0]}")
 
 
 def test_a_cpu_that_goes_offline_cuts_off_the_account_which_says_so(tmp_path: Path) -> None:

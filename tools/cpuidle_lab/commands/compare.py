@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     """Replay, print and write the figures."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.compare import compare_page, compare_text, export, model
-    from cpuidle_lab.domains import domains_page, domains_text, replayed
+    from cpuidle_lab.domains import domains_page, domains_text, observed, replayed
     from cpuidle_lab.domains import export as domains_export
     from cpuidle_lab.recording import state_tables
     from cpuidle_lab.replay import candidates as spec
@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
         replayed.replay(path, args.domains, candidates, given)
         for path in args.traces if args.domains
     ]  # fmt: skip
+    observed.tell_unlike(domains)
     if html is not None:
         page = compare_page.render(comparison, domains_page.section(domains))
         write_whole(html, page, pages(args, compare_page.GENERATOR))

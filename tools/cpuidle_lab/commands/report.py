@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> int:
     given = state_tables.given(args.machine) if args.machine else ()
     report = model.build(args.traces, command, start, given, together=args.together)
     domains = [observed.observe(path, args.domains, given) for path in args.traces if args.domains]
+    observed.tell_unlike(domains)
     if html is not None:
         page = report_page.render(report, domains_page.section(domains))
         write_whole(html, page, pages(args, report_page.GENERATOR))

@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -102,6 +103,42 @@ class Observed:
     def broken(self) -> bool:
         """A figure contradicts a rule."""
         return any(slept.broken for part in self.parts for slept in part.domains.values())
+
+
+class OfTree(Protocol):
+    """Figures of a tree on one recording."""
+
+    @property
+    def path(self) -> Path:
+        """The recording."""
+
+    @property
+    def tree(self) -> list[Domain]:
+        """Its domains."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes, which may be added to."""
+
+
+def tell_unlike(found: Sequence[OfTree]) -> None:
+    """Add a note to figures of each recording on whose machine a tree has other domains.
+
+    Args:
+        found: figures of one tree; the first is what the others are held against.
+    """
+    trees = [
+        {domain.name: (domain.cpus, domain.needs, domain.rule) for domain in each.tree}
+        for each in found
+    ]
+    for each, mine in zip(found[1:], trees[1:], strict=True):
+        names = [name for name in {**trees[0], **mine} if trees[0].get(name) != mine.get(name)]
+        if names:
+            each.notes.insert(
+                0,
+                f"{', '.join(names)}: CPUs or idle states are not those of {found[0].path}, so "
+                "figures of domains cannot be compared with its",
+            )
 
 
 def tree_of(spec: str, tables: Mapping[int, StateTable], cpus: int, path: Path) -> list[Domain]:
@@ -238,9 +275,12 @@ def _part(
 def _notes(trace: Trace, found: Observed, lost: int) -> list[str]:
     said = [*trace.omissions]
     if found.missing:
+        # A sleep that does not pay costs more than staying up.
+        pays = all(domain.rule.demotes for domain in found.tree)
+        energy = ", the energy is a lower bound" if pays else ""
         said.append(
             f"the recording tells nothing of CPU {cpu_list(found.missing)}, which count as asleep: "
-            "sleeps of their domains are an upper bound, the energy a lower bound"
+            f"the times that their domains sleep are upper bounds{energy}"
         )
     if lost:
         said.append(f"{lost} phases are left out, since events were dropped in them")

@@ -92,6 +92,11 @@ class Replayed:
     broken: list[str]
 
     @property
+    def path(self) -> Path:
+        """The recording's file."""
+        return self.source.path
+
+    @property
     def withheld(self) -> bool:
         """The recording leaves out or guesses too much for a regret."""
         return bool(withheld.above(self.source.shares))
@@ -207,7 +212,10 @@ def _notes(source: Source, recording: Recording, missing: list[int], best: Joint
             "are not known are drawn from those known nearby, once they are far"
         )
     if missing:
-        said.append(f"nothing is known of CPU {cpu_list(missing)}, which count as asleep")
+        said.append(
+            f"nothing is known of CPU {cpu_list(missing)}, which count as asleep: the times that "
+            "their domains sleep are upper bounds, and regrets are of a machine that has them so"
+        )
     if not best.is_exact:
         said.append(
             "too many CPUs for the joint oracle: the regret is against a lower bound, at most "
