@@ -8,8 +8,8 @@
  *
  * **Idea.** TEO expects the majority of recent cases to go on. But where nine of ten idle
  * periods last 30 us and the tenth 20 ms, the tenth decides about energy. The cost of state
- * k for a duration d is E_k + P_k * d; target residencies tell both, see common/energy.h.
- * It is linear in d, so the *mean* duration decides. The governor learns that mean for each
+ * k for a duration d is E_k + P_k * d; target residencies tell both, see common/energy.h. It
+ * is linear in d, so the *mean* duration decides. The governor learns that mean for each
  * condition. The tick, if left running, gives a second decision and rules out short ones.
  *
  * **Terms.** An *interval* begins with a decision and ends when something else than the
@@ -19,16 +19,16 @@
  *
  * The *column* of an interval is the deepest state whose target residency is within its
  * duration. The exit latency of the last state entered does not count as duration. One more
- * column, *never*, is for intervals that ended by the timer: nothing else came before it.
+ * column, *never*, is for intervals that ended by the timer.
  *
  * The *condition* of an interval is known when it begins. It is the octave of the sleep
- * length, with the columns of the two intervals before. There, an interval that ended by
- * the timer has the column of its duration.
+ * length, with the columns of the two intervals before. There, an interval that ended by the
+ * timer has the column of its duration.
  *
  * **Data.** A *row* holds the intervals that followed one condition. For each column it has
- * a *weight*, the frequency of its intervals, and a *time*, their part of the mean
- * duration. The *base row* is for any condition. There are %WTEO_KEYED other rows. A hash
- * gives each condition a place among them, and the neighbour's besides.
+ * a *weight*, the frequency of its intervals, and a *time*, their part of the mean duration.
+ * The *base row* is for any condition. There are %WTEO_KEYED other rows. A hash gives each
+ * condition a place among them, and the neighbour's besides.
  *
  * - *Learning.* Each interval weighs more than the one before it by the same share, so old
  *   ones fade. The last one weighs learning_rate in a row that has learned for long. A new
@@ -40,13 +40,12 @@
  *   interval whose row is in doubt or remembers less than %WTEO_KNOWN, and every eighth of
  *   all. It remembers sixteen.
  * - *Doubt.* When the load changes, the base row foresees columns better than a condition's
- *   known row. The logarithm of their odds is summed up while it is positive (a CUSUM
- *   test). It begins at a column with less than a quarter of its row's weight. The base row
- *   is the row's prior, worth one interval a column. At odds of 4096 to one, all conditions
- *   are forgotten.
+ *   known row. The logarithm of their odds is summed up while it is positive (a CUSUM test).
+ *   It begins at a column with less than a quarter of its row's weight. The base row is the
+ *   row's prior, worth one interval a column. At odds of 4096 to one, all conditions are
+ *   forgotten.
  * - *Places.* A condition that finds both of its places taken tries for either in turn. It
- *   gets the place if the row there remembers less than %WTEO_KNOWN intervals. Until then
- *   it has the base row.
+ *   gets the place if the row there remembers less than %WTEO_KNOWN intervals.
  *
  * **Choosing a state.** The steps in the order of the code:
  *
@@ -54,25 +53,24 @@
  *    shallowest enabled state is usable, or else state 0.
  * 2. The sleep length is read. If this decision begins an interval, its condition is noted.
  * 3. The row is the condition's if it remembers %WTEO_KNOWN intervals, else the base row.
- * 4. The *outlook* is computed from the row; each column lasts for its mean, and never
- *    until the timer. It has the expected time till the interval ends, and the *early* part
- *    of that before the next tick. The *late* weight is that of columns that last beyond
- *    the tick. Nothing lasts beyond the timer. One interval in 16384 more is taken to last
- *    until the timer. If the tick is stopped, nothing would correct a mistake: it is one in
- *    256, or in as many as began since. There a timer counts beyond a second, too. All
- *    other durations count as a second at most.
+ * 4. The *outlook* is computed from the row; each column lasts for its mean, and never until
+ *    the timer. It has the expected time till the interval ends, and the *early* part of
+ *    that before the next tick. The *late* weight is that of columns that last beyond the
+ *    tick. Nothing lasts beyond the timer. One interval in 16384 more is taken to last until
+ *    the timer. If the tick is stopped, nothing would correct a mistake: it is one in 256,
+ *    or in as many as began since. There a timer counts beyond a second, too. All other
+ *    durations count as a second at most.
  * 5. If this decision resumes an interval, the time that has passed is taken off each
  *    column. Columns that are over by now are left out. A column whose mean has passed is
  *    memoryless: 3/8 of it outlast each mean. The deepest state's column is over after its
  *    mean; until then at most its target residency is taken off. If less than one interval
- *    in 128 is left, this one is of a kind that the row does not know. It is expected to
- *    last as long again as it has lasted already.
- * 6. The cheapest usable state is found for the whole of the expected time and for the
- *    early part. It is the deepest state whose break-even point is within the mean.
- *    Break-even points are those of the lower envelope of the costs. Near them the energy
- *    of two states hardly differs, but the exit latency is paid for certain. So E_k counts
- *    latency_bias more than once. With 1024, twice, a state has to save as much as it costs
- *    to enter. If a state of the envelope is not usable, costs are compared. Of usable
+ *    in 128 is left, the row does not know such intervals. This one is expected to last as
+ *    long again.
+ * 6. The cheapest usable state is found for the whole of the expected time and for the early
+ *    part. It is the deepest state whose break-even point is within the mean. Break-even
+ *    points are those of the lower envelope of the costs. Near them two states differ little
+ *    in energy, but exit latency is certain. So E_k counts latency_bias more than once: with
+ *    1024, twice. If a state of the envelope is not usable, costs are compared. Of usable
  *    states beyond the first, those count that pay within the sleep length.
  * 7. A stopped tick stays stopped. Otherwise the tick is stopped if one interval in 128 is
  *    late, and to stop it costs less than to keep it. To keep it costs the early part, and

@@ -26,7 +26,7 @@ from experiments.wteo.footprint import footprints  # noqa: E402
 GOVERNORS = TOP / "governors"
 
 # Most that a governor may have: lines with comments, lines and words of its DOC block, tunables.
-TARGETS = {"wteo": {"lines": 1200, "doc_lines": 80, "doc_words": 950, "tunables": 3}}
+TARGETS = {"wteo": {"lines": 1200, "doc_lines": 75, "doc_words": 900, "tunables": 3}}
 
 # The trees by folder. A file of the package has at most LONGEST lines, or its header says why.
 TREES = {"tools/cpuidle_lab": "*.py", "module": "*.[ch]", "governors": "*.[ch]"}
