@@ -170,7 +170,8 @@ def checked(tree: Path, mails: Sequence[Path]) -> Iterator[Row]:
 
 def booted(tree: Path, made: Path, output: Path) -> lab.LabResult:
     """Boot the kernel in the lab with the emulated machine alone."""
-    run = lab.LabRun(SCRIPT, options=(f"cpuidle.governor={NAME}", "log_buf_len=16M"))
+    run = lab.LabRun(SCRIPT, options=(f"cpuidle.governor={NAME}", "kunit.autorun=1",
+                                      "log_buf_len=16M"))  # fmt: skip
     modules = built.modules_for(made, "patched").root
     kernel = built.kernel_of(made)
     with lab.room_for(output) as folder:
@@ -216,7 +217,8 @@ def judged(result: lab.LabResult) -> Iterator[Row]:
     yield Row("it chooses the states of the emulated machine",
               governor_name == NAME and sum(n > 0 for n in usage) > 1,
               f"{governor_name}, entries of CPU 0: {' '.join(map(str, usage))}")  # fmt: skip
-    complaints = result.complaints()
+    # A module of ours is out of the tree, and the kernel says so.
+    complaints = [line for line in result.complaints() if "taints kernel" not in line]
     yield Row("the kernel's log has no warning", not complaints, _first("\n".join(complaints)))
 
 
