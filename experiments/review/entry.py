@@ -24,6 +24,12 @@ _STREAMS, _QUICK = 4000, 500
 _THREADS = 2
 # A counterexample that a reviewer understands in a minute.
 _STATES, _INTERVALS = 4, 20
+_HAND = ", built by hand"
+_NONE_BY_HAND = "No row was built by hand."
+_SOME_BY_HAND = (
+    "Rows built by hand: {}. Their mails are not there or have no place. They are edits of a "
+    "packaged kernel after the patch's description, and count apart."
+)
 
 Found = Mapping[str, Any]
 
@@ -65,12 +71,17 @@ def _said(found: Found) -> str:
     return f"harm: {harm}; gain: {gain}"
 
 
-def _table(rows: Sequence[Row], known: Sequence[Known], found: Sequence[Found | str]) -> Table:
+def _is_by_hand(one: Task | str) -> bool:
+    return not isinstance(one, str) and one.by_hand
+
+
+def _table(rows: Sequence[Row], tasks: Sequence[Task | str], found: Sequence[Found | str]) -> Table:
     cells: list[list[Cell]] = []
-    for row, one, told in zip(rows, known, found, strict=True):
+    for row, known, one, told in zip(rows, KNOWN, tasks, found, strict=True):
         said = row.note if isinstance(told, str) or told["died"] else _said(told)
         share = f"{row.ours[0]:.2g}" if row.ours else "-"
-        cells.append([one.name, one.history, said, share, row.state])
+        name = f"{known.name}{_HAND if _is_by_hand(one) else ''}"
+        cells.append([name, known.history, said, share, row.state])
     heads = ("change", "history", "review", "decisions that differ, %", "")
     return Table("The known changes", heads, cells)
 
@@ -91,14 +102,17 @@ def _witnesses(found: Sequence[Found | str]) -> Table:
     return Table("Harm and gain that the search found", ("change", "", "smallest stream"), cells)
 
 
-def _targets(rows: Sequence[Row], found: Sequence[Found | str]) -> Table:
-    """Return how many rows of each kind came out as history has it."""
+def _targets(
+    rows: Sequence[Row], tasks: Sequence[Task | str], found: Sequence[Found | str]
+) -> Table:
+    """Return how many rows of each kind came out as history has it; those by hand apart."""
     harm = "harm among the three worst"
     names = {SAME: "no change called no change", GOOD: "good, and not called worse"}
     kinds: dict[str, list[str]] = {harm: [], **{name: [] for name in names.values()}}
-    for known, row in zip(KNOWN, rows, strict=True):
+    for known, row, one in zip(KNOWN, rows, tasks, strict=True):
         if known.wanted[0] != OPEN and row.state in (DETECTED, PARTLY, MISSED):
-            kinds[names.get(known.wanted[0], harm)].append(row.state)
+            kind = names.get(known.wanted[0], harm) + (_HAND if _is_by_hand(one) else "")
+            kinds.setdefault(kind, []).append(row.state)
     cells: list[list[Cell]] = [
         [kind, states.count(DETECTED), states.count(PARTLY), states.count(MISSED)]
         for kind, states in kinds.items()
@@ -123,7 +137,7 @@ class Review:
     choices: Mapping[str, str] = {"streams": f"that each search plays (default: {_STREAMS})"}
 
     def refusals(self, request: Request) -> list[str]:
-        """Return nothing: without mails their rows say that they were not judged.
+        """Return nothing: without mails their rows are built by hand, or say why not.
 
         Raises:
             UserError: the number is none.
@@ -143,11 +157,11 @@ class Review:
         known = dict(zip(jobs, told, strict=True))
         found = [one if isinstance(one, str) else known[n] for n, one in enumerate(tasks)]
         rows = [_row(one, what) for one, what in zip(KNOWN, found, strict=True)]
-        tables = [_targets(rows, found), _table(rows, KNOWN, found), _places(tasks),
+        tables = [_targets(rows, tasks, found), _table(rows, tasks, found), _places(tasks),
                   _witnesses(found)]  # fmt: skip
         result = Result(rows, [Section(self.name, self.title, tables=tables)])
         result.sources = {"searches": f"{streams:,} streams each"}
-        result.page = _page(tables, _misses(rows), streams)
+        result.page = _page(tables, _misses(rows), streams, sum(map(_is_by_hand, tasks)))
         return result
 
 
@@ -156,8 +170,6 @@ def _task(known: Known, mails: Sequence[Patch], history: Mapping[str, Sequence[w
     """Return a change at its place, or why it has none."""
     if known.mail and known.why_not:
         return known.why_not
-    if known.mail and not mails:
-        return "its mail is not there: give --mails"
     try:
         return task(known, mails, history)
     except UserError as error:
@@ -176,9 +188,10 @@ def _misses(rows: Sequence[Row]) -> str:
     return "\n".join(found) or "None."
 
 
-def _page(tables: Sequence[Table], misses: str, streams: int) -> str:
+def _page(tables: Sequence[Table], misses: str, streams: int, by_hand: int) -> str:
     values = {
         "command": COMMAND, "streams": f"{streams:,}", "misses": misses,
+        "hand": _SOME_BY_HAND.format(by_hand) if by_hand else _NONE_BY_HAND,
         **{f"table{n}": f"**{one.title}**\n\n{one.markdown()}" for n, one in enumerate(tables)},
     }  # fmt: skip
     text = _TEMPLATE.read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from cpuidle_lab.review.base import Base
 from cpuidle_lab.review.confined import Confined, Died
 from cpuidle_lab.review.patch import Patch
 from experiments.memo import sources
+from experiments.review.hand import Edits, Hand
 from experiments.review.known import Known
 
 _REVIEW = TOP / "tools" / "cpuidle_lab" / "review"
@@ -39,6 +40,7 @@ class Task:
         before, after: files of both sides; of a pair {}.
         words: of a pair, as replay takes them.
         where: for people.
+        by_hand: edits of ours stand for a mail.
     """
 
     governor: str
@@ -46,6 +48,7 @@ class Task:
     after: Mapping[str, str]
     words: tuple[str, str] | None
     where: str
+    by_hand: bool = False
 
 
 def histories(mails: Sequence[Patch]) -> History:
@@ -59,6 +62,8 @@ def _placed(known: Known, mails: Sequence[Patch], history: History) -> Task:
     Raises:
         UserError: the mail is missing, or the patch fits nowhere.
     """
+    if not mails:
+        raise UserError("its mail is not there: give --mails")
     wanted = f"<{known.mail}>"
     patch = next((one for one in mails if one.message_id == wanted), None)
     if patch is None:
@@ -73,26 +78,48 @@ def _placed(known: Known, mails: Sequence[Patch], history: History) -> Task:
     return Task(name, base.before, base.after, None, where)
 
 
-def _edited(known: Known) -> Task:
-    assert known.edit is not None
-    kernel, name, old, new = known.edit
-    before = bases.files_of(kernel, {})
-    text = before[f"{name}.c"]
-    if text.count(old) != 1:
-        raise UserError(f"{name}.c of {kernel} has no single place for the edit")
-    after = {**before, f"{name}.c": text.replace(old, new)}
-    return Task(name, before, after, None, f"{kernel}, an edit of ours")
+def _edited(name: str, text: str, edits: Edits) -> str:
+    """Return a governor after edits.
+
+    Raises:
+        UserError: a text that is replaced does not stand there once.
+    """
+    for old, new in edits:
+        if text.count(old) != 1:
+            raise UserError(f"{name} has no single place for an edit")
+        text = text.replace(old, new)
+    return text
+
+
+def _by_hand(hand: Hand, *, in_place_of_mail: bool) -> Task:
+    """Return the edits of a change as a task.
+
+    Raises:
+        UserError: one has no place, or the kernel's sources are not there.
+    """
+    files, name = bases.files_of(hand.kernel, {}), f"{hand.governor}.c"
+    before, after = ({**files, name: _edited(name, files[name], side)}
+                     for side in (hand.before, hand.after))  # fmt: skip
+    how = "built by hand" if in_place_of_mail else "an edit of ours"
+    return Task(hand.governor, before, after, None, f"{hand.kernel}, {how}", in_place_of_mail)
 
 
 def task(known: Known, mails: Sequence[Patch], history: History) -> Task:
-    """Return a change at its place.
+    """Return a change at its place: by its mail, else built by hand.
 
     Raises:
         UserError: it has none; the message says why.
     """
     if known.pair:
         return Task(known.pair[0].partition("@")[0], {}, {}, known.pair, "as packaged")
-    return _edited(known) if known.edit else _placed(known, mails, history)
+    if known.hand and not (known.mail and mails):
+        return _by_hand(known.hand, in_place_of_mail=bool(known.mail))
+    try:
+        return _placed(known, mails, history)
+    except UserError:
+        if known.hand is None:
+            raise
+        return _by_hand(known.hand, in_place_of_mail=True)
 
 
 def key(one: Task, streams: int) -> str:
@@ -103,12 +130,13 @@ def key(one: Task, streams: int) -> str:
     return digest(["review", str(streams), one.governor, *parts, *texts, *words])
 
 
-def judge(one: Task, streams: int) -> dict[str, Any]:
+def judge(one: Task, streams: int, periods: int = _PERIODS) -> dict[str, Any]:
     """Return the findings on a change.
 
     Args:
         one: the change.
         streams: that each search plays.
+        periods: idle periods that are compared.
 
     Returns:
         What rating.rate() takes; where it could not be judged, "died" says why.
@@ -119,18 +147,18 @@ def judge(one: Task, streams: int) -> dict[str, Any]:
             for side, files in (("before", one.before), ("after", one.after))
         )
         try:
-            return _judge(words[0], words[1], folder, streams)
+            return _judge(words[0], words[1], folder, streams, periods)
         except UserError as error:
             return {"died": re.sub(r"/\S*/", "", error.message)}
 
 
-def _judge(before: str, after: str, folder: Path, streams: int) -> dict[str, Any]:
+def _judge(before: str, after: str, folder: Path, streams: int, periods: int) -> dict[str, Any]:
     found: dict[str, Any] = {"same": False, "harm": [], "gain": [], "died": "", "streams": 0,
                              "counterexample": None}  # fmt: skip
     with Confined(before, after, folder, lambda *_: None) as worker:
         try:
             sweep = worker.ask(
-                "sweep", periods=_PERIODS, seed=1, seconds=_LONGEST_S, streams=_SHRINK
+                "sweep", periods=periods, seed=1, seconds=_LONGEST_S, streams=_SHRINK
             )
             found["periods"], found["differ"] = sweep["total"]["periods"], sweep["total"]["differ"]
             found["counterexample"] = sweep.get("spec")

@@ -15,6 +15,7 @@ from experiments.cases.case import kernel_is_there
 from experiments.experiment import Request
 from experiments.memo import Memo
 from experiments.review import entry, row
+from experiments.review.hand import Hand
 from experiments.review.known import GOOD, KNOWN, OPEN, SAME, Known
 from experiments.review.rating import DETECTED, NOT_JUDGED, PARTLY, UNJUDGEABLE, rate
 
@@ -56,31 +57,56 @@ def test_rating(wanted: tuple[str, ...], told: dict[str, Any], state: str) -> No
     assert rate(Known("one", "", wanted), told) == state
 
 
-@pytest.mark.skipif(not kernel_is_there(NEWEST), reason=f"no sources of {NEWEST} in build/cache")
-def test_the_edits_of_ours_have_one_place() -> None:
+needs_sources = pytest.mark.skipif(
+    not all(map(kernel_is_there, ("6.12", NEWEST))),
+    reason="kernels' sources are not in build/cache",
+)
+
+
+@needs_sources
+def test_changes_built_by_hand_differ_from_their_base() -> None:
     for known in KNOWN:
-        if known.edit:
+        if known.hand:
             one = row.task(known, [], {})
-            assert one.before[f"{one.governor}.c"] != one.after[f"{one.governor}.c"]
-            assert one.before == bases.files_of(known.edit[0], {})
+            name = f"{one.governor}.c"
+            assert one.before[name] != one.after[name]
+            assert one.by_hand == bool(known.mail)
+            assert {*one.before} == {*bases.files_of(known.hand.kernel, {})}
 
 
-def test_without_mails_a_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_sources
+def test_an_edit_without_a_place_is_refused() -> None:
+    lost = Hand(NEWEST, "teo", after=[("no such text", "")])
+    with pytest.raises(UserError, match="has no single place"):
+        row.task(Known("one", "", (SAME,), hand=lost), [], {})
+
+
+@needs_sources
+def test_without_mails_rows_are_built_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are marked and count apart; a mail without such edits is not judged."""
     judged: list[row.Task] = []
 
     def judge(one: row.Task, _: int) -> dict[str, Any]:
         judged.append(one)
         return found(same=True, differ=0)
 
-    only = [KNOWN[0], KNOWN[15], Known("pair", "none", (SAME,), pair=("teo@6.1", "teo@6.1"))]
+    named = {one.name.partition(" ")[0]: one for one in KNOWN}
+    only = [named["#28"], named["#17"], named["#16"],
+            Known("pair", "none", (SAME,), pair=("teo@6.1", "teo@6.1"))]  # fmt: skip
     monkeypatch.setattr(entry, "KNOWN", only)
     monkeypatch.setattr(entry, "judge", judge)
     monkeypatch.setattr(row, "sources", lambda _: "")
     with Memo(tmp_path / "memo.db") as memo:
         result = entry.EXPERIMENT.measure(Request(mails=tmp_path / "none"), memo, meter)
-    assert [one.judged for one in result.rows] == [NOT_JUDGED, UNJUDGEABLE, DETECTED]
-    assert "--mails" in result.rows[0].note and "stand-in" in result.rows[1].note
-    assert len(judged) == 1 and "{{" not in result.page.replace("{{command}}", "")
+    assert [one.judged for one in result.rows] == [DETECTED, NOT_JUDGED, UNJUDGEABLE, DETECTED]
+    assert "--mails" in result.rows[1].note and "stand-in" in result.rows[2].note
+    assert [one.by_hand for one in judged] == [True, False]
+    for said in ("| no change called no change | 1 |", "no change, built by hand | 1 |",
+                 f"{only[0].name}, built by hand |", "Rows built by hand: 1."):  # fmt: skip
+        assert said in result.page.replace("\n", " ")
+    assert "{{" not in result.page.replace("{{command}}", "")
 
 
 def test_the_number_of_streams_is_checked() -> None:
