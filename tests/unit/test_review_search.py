@@ -53,6 +53,18 @@ def test_what_is_drawn_depends_on_the_seed_alone() -> None:
         assert len(of_spec(fitted(spec)).length_ns) >= 16
 
 
+def test_no_stream_lasts_so_long_that_its_replay_seems_to_hang() -> None:
+    """With a tick of each millisecond, 300 s are 300,000 ticks, which take about a second."""
+    space = Space(3)
+    drawn = [space.fresh() for _ in range(100)]
+    changed = [one for spec in drawn for one in (space.near(spec),) if plausible(one)]
+    assert len(changed) > 50
+    for spec in (*drawn, *changed):
+        assert of_spec(fitted(spec)).length_ns.sum() < 300e9
+    long = {**SPEC, "phases": [{"count": 400, "wake_us": 300_000}]}
+    assert not plausible(long) and plausible({**long, "phases": [{"count": 1, "wake_us": 9.0}]})
+
+
 def test_a_spec_gets_small() -> None:
     """Only a long interval behind three short ones matters here, on two states."""
     spec = {**SPEC, "tick_stopped": True, "phases": SPEC["phases"] * 6 + [

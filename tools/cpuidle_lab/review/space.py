@@ -19,9 +19,12 @@ _LONGEST_US, _TIMER_US = 300_000, 1_000_000
 
 
 def plausible(spec: Spec) -> bool:
-    """Return whether hardware might have the table of a spec."""
+    """Return whether hardware might have the table of a spec, and its phases are short enough.
+
+    A tick of each millisecond over minutes takes as much CPU time as a governor that hangs.
+    """
     states = spec["states"]
-    if not 1 < len(states) <= 10 or not spec["phases"]:
+    if not 1 < len(states) <= 10 or not 0 < _span(spec) <= 4 * SPAN_US:
         return False
     polls = [str(state[0]).endswith("*") for state in states]
     if any(polls[1:]) or (polls[0] and (states[0][1] or states[0][2])):
@@ -46,9 +49,13 @@ def _is_state(state: Sequence[Any]) -> bool:
 def fitted(spec: Spec) -> Spec:
     """Return a spec repeated as often as an evaluation wants it, a quarter of it not counted."""
     cycle = sum(phase["count"] for phase in spec["phases"])
-    span = sum(phase["count"] * _mean(phase) for phase in spec["phases"])
-    repeat = max(4, min(-(-COUNT // cycle), int(SPAN_US / span)), -(-LEAST // cycle))
+    repeat = max(4, min(-(-COUNT // cycle), int(SPAN_US / _span(spec))), -(-LEAST // cycle))
     return {**spec, "repeat": repeat, "skip": cycle * repeat // 4}
+
+
+def _span(spec: Spec) -> float:
+    """Return about the time of all phases once, us."""
+    return float(sum(phase["count"] * _mean(phase) for phase in spec["phases"]))
 
 
 def _mean(phase: Spec) -> float:
@@ -189,11 +196,12 @@ class Space:
         return self.r.choice([period, {"between": [1.0, period]}])
 
     def _phase(self) -> Spec:
-        phase: Spec = {"count": max(1, int(self._log(1, 300)))}
+        phase: Spec = {"count": int(self._log(1, 300))}
         if self.r.random() < 0.75:
             phase["wake_us"] = self._law()
         if "wake_us" not in phase or self.r.random() < 0.7:
             phase["timer_us"] = self._timer()
+        phase["count"] = max(1, min(phase["count"], int(SPAN_US / _mean(phase))))
         return phase
 
     def _scaled(self, value: float, low: float, high: float) -> float:
