@@ -2,13 +2,15 @@
 """`review`: streams, what is drawn, small witnesses, and the search."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cpuidle_lab.replay import law
-from cpuidle_lab.review import cases
-from cpuidle_lab.review.hunt import Judge, evolve
+from cpuidle_lab.review import cases, hunt, worker
+from cpuidle_lab.review.hunt import Found, Judge, evolve
 from cpuidle_lab.review.shrink import Shrinker, within
 from cpuidle_lab.review.space import Space, fitted, plausible
 from cpuidle_lab.review.stream import Spec, columns_of, of_spec, slack_of, spec_of, table_of
@@ -125,3 +127,30 @@ def test_the_search_stays_where_something_differs() -> None:
                    [{**FIXED, "latency_req_us": 5}])  # fmt: skip
     assert len(found) > 10 and all("latency_req_us" in spec for _, spec in found)
     assert found[0][0] > 3 * FIXED["phases"][0]["count"]
+
+
+class Counting:
+    """A pair that counts the streams that it plays."""
+
+    played = 0
+
+    def swapped(self) -> "Counting":
+        """Return another, which counts for itself."""
+        return Counting()
+
+
+@pytest.mark.parametrize("gain", [False, True])
+def test_a_search_ends_after_its_streams(gain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for gain plays the pair the other way round."""
+
+    def count(pair: Any, _: int, clock: Callable[[float], Any], starts: Any) -> Found:
+        go_on = clock(0.5)
+        while go_on(0.0):
+            pair.played += 1
+        return Found([], 0, pair.played)
+
+    monkeypatch.setattr(hunt, "hunt", count)
+    one = worker.Worker(Path(), lambda _: None)
+    one._pair = Counting()
+    told = one.hunt(seed=1, seconds=0.5, gain=gain, starts=[], streams=100)
+    assert told["evaluations"] == 50

@@ -42,11 +42,20 @@ class Worker:
         self._say = say
         self._pair: Any = None
 
-    def _clock(self, seconds: float, streams: float = math.inf) -> Callable[[float], bool]:
-        """Return what tells whether time and streams are left, and the time to the other end."""
+    def _clock(
+        self, seconds: float, streams: float = math.inf, swapped: Any = None
+    ) -> Callable[[float], bool]:
+        """Return what tells whether time and streams are left, and the time to the other end.
+
+        Args:
+            seconds: from now on.
+            streams: that the pair plays from now on.
+            swapped: the pair, if it is another than the worker's.
+        """
         end = time.monotonic() + seconds
         told = 0.0
-        last = self._pair.played + streams
+        pair = swapped or self._pair
+        last = pair.played + streams
 
         def go_on(done: float) -> bool:
             nonlocal told
@@ -54,7 +63,7 @@ class Worker:
             if now - told > 0.5:
                 told = now
                 self._say({"done": done, "left_s": max(0.0, end - now)})
-            return now < end and self._pair.played < last
+            return now < end and pair.played < last
 
         return go_on
 
@@ -141,8 +150,9 @@ class Worker:
         from cpuidle_lab.review.hunt import hunt
 
         pair = self._pair.swapped() if gain else self._pair
-        found = hunt(pair, seed, lambda share: self._clock(seconds * share, streams * share),
-                     starts)  # fmt: skip
+        found = hunt(
+            pair, seed, lambda share: self._clock(seconds * share, streams * share, pair), starts
+        )
         witnesses = [one.as_json() for one in found.witnesses]
         for one in witnesses if gain else ():
             one["before"], one["after"] = one["after"], one["before"]
