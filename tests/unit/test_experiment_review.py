@@ -74,6 +74,30 @@ def test_changes_built_by_hand_differ_from_their_base() -> None:
             assert {*one.before} == {*bases.files_of(known.hand.kernel, {})}
 
 
+SHORT = {
+    "#2 its revert": DETECTED,
+    "#9 teo": DETECTED,
+    "#10 teo": DETECTED,
+    "#14 menu": DETECTED,
+    "#22 menu": DETECTED,
+    "#28 menu": DETECTED,
+    "teo@7.2, teo@7.3": DETECTED,
+    "menu@7.2, menu@7.3": DETECTED,
+    f"teo@{NEWEST}, a product": DETECTED,
+    f"menu@{NEWEST}, a comparison": DETECTED,
+}
+
+
+@needs_sources
+@pytest.mark.parametrize(("name", "state"), SHORT.items())
+def test_a_short_search_says_of_a_known_change(name: str, state: str) -> None:
+    """Streams are counted and drawn by a seed, so the verdict is the same on each machine."""
+    (known,) = (one for one in KNOWN if one.name.startswith(name))
+    told = row.judge(row.task(known, [], {}), streams=60, periods=20_000)
+    assert not told["died"]
+    assert rate(known, told) == state
+
+
 @needs_sources
 def test_an_edit_without_a_place_is_refused() -> None:
     lost = Hand(NEWEST, "teo", after=[("no such text", "")])
