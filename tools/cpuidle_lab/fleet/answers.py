@@ -7,8 +7,9 @@ each other. Each machine counts by its modelled power, and by its weight.
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -167,14 +168,27 @@ def resampled(columns: Values, seed: int, resamples: int = RESAMPLES) -> Values:
         seed: of the resampling.
         resamples: how many.
     """
-    count = len(columns)
+    return np.concatenate([times @ columns for times in _drawn(len(columns), seed, resamples)])
+
+
+def _draws(count: int, seed: int, resamples: int) -> Iterator[Values]:
+    """Yield how often each machine is drawn, a row for each resample."""
     draw = np.random.default_rng(seed)
     at_once = max(1, _CELLS // count)
-    found = []
     for start in range(0, resamples, at_once):
         times = draw.multinomial(count, [1 / count] * count, min(at_once, resamples - start))
-        found.append(times @ columns)
-    return np.concatenate(found)
+        yield times.astype(np.float64)
+
+
+@lru_cache(maxsize=1)
+def _kept(count: int, seed: int, resamples: int) -> list[Values]:
+    return list(_draws(count, seed, resamples))
+
+
+def _drawn(count: int, seed: int, resamples: int) -> Iterable[Values]:
+    """Return _draws(); those of few machines are kept, since all figures of a group use them."""
+    way = _kept if count * resamples <= _CELLS else _draws
+    return way(count, seed, resamples)
 
 
 def ratio_interval(top: Values, bottom: Values, seed: int = SEED) -> tuple[float, float] | None:
@@ -334,24 +348,35 @@ def _harmed(fleet: Fleet, base: str, limit: float, items: dict[str, Item]) -> li
         .filter(pl.col("change") > limit)
         .sort("change", "machine", "service", "governor", descending=[True, False, False, False])
     )
+    commands = _commands(fleet, base, items) if beyond.height else {}
     return [
         Harm(row["machine"], row["kind"], row["service"], row["governor"], row["change"],
-             _command(fleet, base, row, items))
+             commands[tuple(row[name] for name in (*KEYS, "governor"))])
         for row in beyond.iter_rows(named=True)
     ]  # fmt: skip
 
 
-def _command(fleet: Fleet, base: str, row: dict[str, Any], items: dict[str, Item]) -> str:
-    """Return the command on the recording of a machine on which a governor takes most."""
-    mine = fleet.recordings.filter(pl.all_horizontal(pl.col(name) == row[name] for name in KEYS))
-    costs = {
-        label: dict(mine.filter(pl.col("governor") == label).select("name", "cost_pj").iter_rows())
-        for label in (base, row["governor"])
+def _commands(
+    fleet: Fleet, base: str, items: dict[str, Item]
+) -> dict[tuple[str, ...], str]:
+    """Return the commands on the recordings of machines on which governors take most."""
+    bases = fleet.recordings.filter(pl.col("governor") == base).select("name", base_pj="cost_pj")
+    worst = (
+        fleet.recordings.join(bases, on="name")
+        .with_columns(more=pl.col("cost_pj") - pl.col("base_pj"))
+        .sort("more", "name")
+        .group_by(*KEYS, "governor")
+        .agg(pl.col("name", "shown").last())
+    )
+    return {
+        (*keys, label): _command(items[name], shown, base, label)
+        for *keys, label, name, shown in worst.iter_rows()
     }
-    more = {name: cost - costs[base][name] for name, cost in costs[row["governor"]].items()}
-    item = items[max(more, key=lambda name: (more[name], name))]
-    shown = mine.filter(pl.col("name") == item.name)["shown"][0]
-    wanted = ",".join(label for label in (base, row["governor"]) if label != RECORDED)
+
+
+def _command(item: Item, shown: str, base: str, label: str) -> str:
+    """Return the command that compares two governors on a recording."""
+    wanted = ",".join(one for one in (base, label) if one != RECORDED)
     words = ["cpuidle-lab", "compare", shown, "--governors", wanted]
     read_with = item.table and shown != item.url and item.url.endswith(".dat")
     return shlex.join(

@@ -4,7 +4,7 @@
 Energies and counts are integers, so sums do not depend on the order in which parts are read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,15 +82,12 @@ def _table(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> pl.
     )  # fmt: skip
 
 
-def _read(paths: Iterable[Path], columns: Sequence[str]) -> pl.DataFrame:
-    """Return columns of parts; a bounded number of files is open at a time."""
-    every = list(paths)
-    schema = {name: PART[name] for name in columns}
-    pieces = [pl.DataFrame(schema=schema)]
-    for start in range(0, len(every), _FILES):
-        scan = pl.scan_parquet(every[start : start + _FILES], schema=PART, glob=False)
-        pieces.append(scan.select(columns).collect())
-    return pl.concat(pieces)
+def _batches(paths: list[Path], columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Yield columns of parts; a bounded number of files is open and in memory at a time."""
+    yield pl.DataFrame(schema={name: PART[name] for name in columns})
+    for start in range(0, len(paths), _FILES):
+        scan = pl.scan_parquet(paths[start : start + _FILES], schema=PART, glob=False)
+        yield scan.select(columns).collect()
 
 
 def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> Fleet:
@@ -118,7 +115,7 @@ def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> Fle
     sums, mixes = [], []
     for label in labels:
         paths = [folder / path for (_, mine), path in names.items() if mine == label]
-        sums.append(_read(paths, head).with_columns(governor=pl.lit(label)))
+        sums.append(pl.concat(_batches(paths, head)).with_columns(governor=pl.lit(label)))
         mixes.append((label, paths))
     rows = (
         pl.concat(sums) if sums else pl.DataFrame(schema={n: PART[n] for n in [*head, "governor"]})
@@ -156,7 +153,7 @@ def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> Fle
     )  # fmt: skip
     keys = rows.select("content", *KEYS).unique("content")
     latencies = [
-        _latencies(_read(paths, ["content", "latency_ns", "wakeups"]), keys, label)
+        _latencies(paths, keys, label)
         for label, paths in mixes
         if label in governors
     ]
@@ -164,13 +161,16 @@ def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> Fle
     return Fleet(machines, found, rows, governors, dict(sorted(failed.items())), counted, notes)
 
 
-def _latencies(parts: pl.DataFrame, keys: pl.DataFrame, label: str) -> pl.DataFrame:
-    return (
+def _latencies(paths: list[Path], keys: pl.DataFrame, label: str) -> pl.DataFrame:
+    """Return the wake-ups of machines by latency; rows of recordings are in memory in batches."""
+    by = [*KEYS, "latency_ns"]
+    pieces = [
         parts.join(keys, on="content")
         .explode("latency_ns", "wakeups")
         .drop_nulls("latency_ns")
-        .group_by(*KEYS, "latency_ns")
+        .group_by(by)
         .agg(pl.col("wakeups").sum())
-        .with_columns(governor=pl.lit(label))
-        .sort(*KEYS, "latency_ns")
-    )
+        for parts in _batches(paths, ["content", "latency_ns", "wakeups"])
+    ]
+    found = pl.concat(pieces).group_by(by).agg(pl.col("wakeups").sum())
+    return found.with_columns(governor=pl.lit(label)).sort(by)
