@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Governors on the recordings of many machines: each counts once, whatever happens meanwhile."""
 
+import errno
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ from cpuidle_lab.base import resampling
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.fleet import answers, cluster, inputs, task, totals
-from cpuidle_lab.recording import synth
+from cpuidle_lab.recording import reader, synth
 from cpuidle_lab.recording.columns import Recording
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
@@ -154,6 +156,22 @@ def test_a_place_that_does_not_answer_is_an_error_that_is_tried_again(
     with pytest.raises(TimeoutError, match="longer than"):
         task.work(slow)
     assert started
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("SEGV", "damaged: it cannot be read"), ("KILL", "ended by SIGKILL")]
+)
+def test_a_recording_that_kills_the_reader_has_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    deadly = tmp_path / "reader" / "trace-columns"
+    deadly.parent.mkdir()
+    deadly.write_text(f"#!/bin/sh\nkill -{name} $$\n")
+    deadly.chmod(0o755)
+    monkeypatch.setattr(reader, "native_reader", lambda: deadly)
+    (tmp_path / "one.dat").write_bytes(b"\x17\x08\x44tracing")
+    done = task.Done(**task.work(job(tmp_path / "one.dat", results(tmp_path / "out"))))
+    assert said in done.sentence and not done.parts
 
 
 @pytest.mark.parametrize(
@@ -296,6 +314,25 @@ def test_faults_change_nothing_and_count_nothing_twice(
     assert found["failed"]["twin"] == "has the contents of 01, which counts once"
 
 
+SCHEDULER = {"host": "127.0.0.1", "protocol": "tcp", "dashboard_address": "127.0.0.1:0",
+             "processes": False, "n_workers": 1, "threads_per_worker": 1}  # fmt: skip
+
+
+def no_room(_job: task.Job) -> dict[str, Any]:
+    """Fail as a task does whose disk is full."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x/results")
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_full_disk_ends_the_run_and_blames_no_recording(tmp_path: Path) -> None:
+    with (
+        LocalCluster(**SCHEDULER) as there,
+        pytest.raises(OSError, match="No space left on device: '/x/results'"),
+    ):
+        cluster.run({"one": job("/x/one", tmp_path)}, quiet, scheduler=there.scheduler_address,
+                    task=no_room)  # fmt: skip
+
+
 @contextmanager
 def scheduler_that_ends(_title: str, _total: int) -> Iterator[Callable[[int], None]]:
     """Show no progress, and end the scheduler after the first task."""
@@ -316,15 +353,13 @@ def test_a_run_whose_scheduler_ends_says_so_and_the_next_one_goes_on(
     jobs = {item.name: job(item.url, folder) for item in items}
     monkeypatch.setattr(cluster, "_TOGETHER", 1)
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
-    settings = {"host": "127.0.0.1", "protocol": "tcp", "dashboard_address": "127.0.0.1:0",
-                "processes": False, "n_workers": 1, "threads_per_worker": 1}  # fmt: skip
-    first = LocalCluster(**settings)
+    first = LocalCluster(**SCHEDULER)
     SCHEDULERS.append(first)
     with pytest.raises(UserError, match="the same command goes on"):
         cluster.run(jobs, scheduler_that_ends, scheduler=first.scheduler_address)
     made = len([*folder.glob("results/*/*")])
     assert 0 < made < 12
-    with LocalCluster(**settings) as second:
+    with LocalCluster(**SCHEDULER) as second:
         done = cluster.run(jobs, quiet, scheduler=second.scheduler_address)
     assert sum(one.fresh for one in done.values()) == 12 - made
     calm = results(tmp_path / "calm")

@@ -356,9 +356,7 @@ def _harmed(fleet: Fleet, base: str, limit: float, items: dict[str, Item]) -> li
     ]  # fmt: skip
 
 
-def _commands(
-    fleet: Fleet, base: str, items: dict[str, Item]
-) -> dict[tuple[str, ...], str]:
+def _commands(fleet: Fleet, base: str, items: dict[str, Item]) -> dict[tuple[str, ...], str]:
     """Return the commands on the recordings of machines on which governors take most."""
     bases = fleet.recordings.filter(pl.col("governor") == base).select("name", base_pj="cost_pj")
     worst = (

@@ -152,11 +152,7 @@ def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> Fle
         .sort(*KEYS, "governor")
     )  # fmt: skip
     keys = rows.select("content", *KEYS).unique("content")
-    latencies = [
-        _latencies(paths, keys, label)
-        for label, paths in mixes
-        if label in governors
-    ]
+    latencies = [_latencies(paths, keys, label) for label, paths in mixes if label in governors]
     found = pl.concat(latencies) if latencies else pl.DataFrame()
     return Fleet(machines, found, rows, governors, dict(sorted(failed.items())), counted, notes)
 
