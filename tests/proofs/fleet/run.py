@@ -28,7 +28,7 @@ FLAT = 1.2
 EXAMPLES = {
     "": "2,000 recordings",
     "--quick --json": "to see that it works",
-    "--recordings 10000": "more of them",
+    "--recordings 200 --intervals 1000": "many short ones",
 }
 
 
