@@ -181,6 +181,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	memset(&reader.counts, 0, sizeof(reader.counts));
 	reader.answers_size = 0;
 	cil_begin_periods(&reader, 0);
+	cil_cause_begin_cpu(&reader, 0);
 	reader.swap = take_u8(&in) & 1;
 	if (!setjmp(given_up))
 		read_input(&in);
