@@ -20,15 +20,16 @@ from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.crossval import parts as phases
 from cpuidle_lab.crossval.parts import Part, has_regret, parts
 from cpuidle_lab.host.machine import project_governors
-from cpuidle_lab.lab import LabResult, LabRun, programs
+from cpuidle_lab.lab import LabResult, LabRun, mainline, programs
 from cpuidle_lab.lab.keys import can_be_known
 from cpuidle_lab.lab.session import TARGET_MOST_US, TRACE, parameters
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.laws import FAR_NS, US, S
 from cpuidle_lab.replay import build, law, recorded
+from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.table import StateTable
 from experiments.boots import boots
-from experiments.cases import figures, mainline
+from experiments.cases import figures
 from experiments.cases.figures import Played
 from experiments.cases.schema import Cell, Description
 from experiments.experiment import Request
@@ -92,12 +93,14 @@ def place_of(case: Description, cell: Cell) -> Place | str:
     head, *settings = cell.governor.split(":")
     name, at, kernel = head.partition("@")
     if at:
-        if kernel not in mainline.SERIES:
-            return "the lab has no such kernel"
         if kernel in KERNELS and name in PRESENT:
             return Place(kernel, "gate", (("gate", "base", name),), hint_ns)
-        where = kernel if kernel in KERNELS else OWN_KERNEL
-        return Place(where, "gate", (("gate", "base", head),), hint_ns, built=head)
+        if kernel not in mainline.SERIES and "/" not in kernel:
+            return "the lab has no such kernel"
+        # A tree is taken to be near the newest kernel.
+        where = NEWEST if "/" in kernel else kernel if kernel in KERNELS else OWN_KERNEL
+        base = ("gate", "base", mainline.guest_name(head))
+        return Place(where, "gate", (base,), hint_ns, built=head)
     if name not in project_governors(TOP):
         return "no module has this governor"
     tunables = tuple((name, *one.split("=", 1)) for one in settings)

@@ -168,10 +168,10 @@ def _list(everything: Sequence["Experiment"], args: argparse.Namespace) -> int:
 
 
 def _bisect(args: argparse.Namespace) -> int:
+    from cpuidle_lab.lab.mainline import SERIES
     from cpuidle_lab.view.terminal import console, grid, meter
     from experiments.cases.bisect import bisect, changes, commits
     from experiments.cases.case import Case
-    from experiments.cases.mainline import SERIES
     from experiments.experiment import chosen, number
     from experiments.memo import Memo
 

@@ -14,12 +14,12 @@ import pytest
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.lab import LabRun, programs
+from cpuidle_lab.lab import LabRun, mainline, programs
 from cpuidle_lab.recording.laws import S
 from cpuidle_lab.states import linux_source
 from cpuidle_lab.view.terminal import meter
 from experiments import boots
-from experiments.cases import lab, mainline, schema
+from experiments.cases import lab, schema
 from experiments.cases.case import FOLDER, IN_LAB, Case, stream_of
 from experiments.cases.figures import Played
 from experiments.cases.schema import Description
@@ -284,6 +284,34 @@ def test_governors_of_a_kernel_are_modules_beside_ours() -> None:
     assert found["cpuidle_teo_6_12/teo.c"] == theirs.read_text()
     assert '"teo@6.12"' in found["cpuidle_teo_6_12/module.c"]
     assert mainline.changes([]) == {}
+
+
+def test_a_governor_of_a_tree_is_a_module_named_by_its_source(tmp_path: Path) -> None:
+    folder = tmp_path / "drivers/cpuidle/governors"
+    folder.mkdir(parents=True)
+    names = []
+    for text in ("int a;\n", "int b;\n"):
+        (folder / "menu.c").write_text(text)
+        names.append(mainline.guest_name(f"menu@{tmp_path}"))
+    assert len(set(names)) == 2 and all(re.fullmatch(r"menu@[0-9a-f]{6}", one) for one in names)
+    found = mainline.changes([f"menu@{tmp_path}"])
+    module = mainline.module_of(f"menu@{tmp_path}")
+    assert found[f"{module}/menu.c"] == "int b;\n"
+    assert f'"{names[1]}"' in found[f"{module}/module.c"]
+    assert str(tmp_path) not in "".join(found.values())
+
+
+def test_a_patched_cell_is_booted_on_the_newest_kernel(tmp_path: Path) -> None:
+    folder = tmp_path / "drivers/cpuidle/governors"
+    folder.mkdir(parents=True)
+    (folder / "menu.c").write_text("int a;\n")
+    (folder / "teo.c").write_text("int b;\n")
+    case = described("cede")
+    cell = replace(case.cells[0], governor=f"teo@{tmp_path}")
+    place = lab.place_of(case, cell)
+    assert isinstance(place, lab.Place) and place.kernel == linux_source.NEWEST
+    (base,) = place.tunables
+    assert base[2] == mainline.guest_name(f"teo@{tmp_path}") and len(base[2]) < 16
 
 
 def test_a_boot_loads_the_governors_that_its_cells_need() -> None:

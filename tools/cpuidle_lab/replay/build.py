@@ -210,7 +210,7 @@ def mainline(product: Product, kernel: str) -> Path:
     Raises:
         UserError: there is no such kernel, or its governors do not compile.
     """
-    folder = _kernel_folder(kernel)
+    folder = kernel_folder(kernel)
     theirs = [folder / name for name in MAINLINE_FILES if (folder / name).is_file()]
     ours = [*sorted(_SHIM.glob("*.c")), *_DRIVERS, *product.kernel]
     include = (f"-I{_SHIM / 'include'}", f"-I{folder}")
@@ -252,7 +252,15 @@ def compile_emitted(product: Product, name: str, source: Path, target: Path) -> 
     _compile(*flags, only, "-o", target / product.file, made, *ours)
 
 
-def _kernel_folder(kernel: str) -> Path:
+def kernel_folder(kernel: str) -> Path:
+    """Return the folder of a kernel's governors.
+
+    Args:
+        kernel: a series of Debian ("7.2"), or the path of a kernel tree.
+
+    Raises:
+        UserError: there is no such kernel.
+    """
     if "/" not in kernel:
         if not re.fullmatch(r"\d+\.\d+", kernel):
             raise UserError(f"'{kernel}' is no series of kernels (7.2) and no path", USAGE)
