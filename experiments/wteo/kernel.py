@@ -12,20 +12,12 @@ from statistics import fmean, stdev
 from cpuidle_lab.base import resampling
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
+from cpuidle_lab.lab.turns import PROGRAMS, Program, Run, Size
 from cpuidle_lab.replay.candidates import Candidate, parse
 from experiments.boots import figures
 from experiments.memo import Memo
 from experiments.wteo.front import energy_alone
-from experiments.wteo.programs import (
-    KERNEL,
-    MENU,
-    PROGRAMS,
-    TEO,
-    Program,
-    Run,
-    Size,
-    cell,
-)
+from experiments.wteo.programs import KERNEL, MENU, TEO, cell
 
 PART = "kernel"
 TITLE = "In the kernel: real programs in the lab"

@@ -9,6 +9,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import Section
+from cpuidle_lab.lab import turns
 from cpuidle_lab.recording import state_tables, synth
 from cpuidle_lab.recording.laws import STREAMS
 from cpuidle_lab.replay.candidates import OWN_KIND, parse
@@ -26,7 +27,6 @@ from experiments.wteo import (
     robust,
     steps_lab,
 )
-from experiments.wteo import programs as lab_programs
 from experiments.wteo.streams import HZ, Stream, corpus, laws, suite
 
 SUBJECT = "wteo"
@@ -54,8 +54,8 @@ class Sizes:
     unseen: int
     variations: int
     learning: learning.Size
-    kernel: lab_programs.Size
-    steps: lab_programs.Size
+    kernel: turns.Size
+    steps: turns.Size
 
 
 FULL = Sizes(
@@ -117,7 +117,7 @@ class Scope:
         sizes: how much.
         folder: of the corpus.
         lab: boot the lab.
-        programs: names of lab_programs.PROGRAMS.
+        programs: names of turns.PROGRAMS.
         tick_stopped: the tick never runs in synthetic streams.
     """
 
@@ -153,7 +153,7 @@ class Scope:
             for name, usual in (
                 ("machines", MACHINES),
                 ("streams", list(STREAMS)),
-                ("programs", [program.name for program in lab_programs.PROGRAMS]),
+                ("programs", [program.name for program in turns.PROGRAMS]),
                 ("regimes", ()),
             )
         }
@@ -172,7 +172,7 @@ class Scope:
         tick = request.chosen.get("tick", "running")
         if tick not in ("running", "stopped"):
             raise UserError(f"tick: '{tick}' is neither running nor stopped", USAGE)
-        known = [program.name for program in lab_programs.PROGRAMS]
+        known = [program.name for program in turns.PROGRAMS]
         for name in named["programs"]:
             if name not in known:
                 raise UserError(f"unknown program '{name}'; there are {', '.join(known)}", USAGE)
@@ -196,9 +196,9 @@ class Scope:
         return tuple(dict.fromkeys((front.energy_alone(self.subject), self.subject)))
 
     @property
-    def chosen(self) -> list[lab_programs.Program]:
+    def chosen(self) -> list[turns.Program]:
         """The programs in the lab."""
-        return [program for program in lab_programs.PROGRAMS if program.name in self.programs]
+        return [program for program in turns.PROGRAMS if program.name in self.programs]
 
 
 def _regret(scope: Scope, memo: Memo, meter: Meter) -> Section:

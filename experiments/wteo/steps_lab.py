@@ -15,11 +15,12 @@ from statistics import fmean, variance
 from typing import Any
 
 from cpuidle_lab.base.progress import Meter
+from cpuidle_lab.lab.turns import Program, Size
 from cpuidle_lab.replay.candidates import Candidate
 from experiments import added
 from experiments.boots import figures
 from experiments.memo import Memo
-from experiments.wteo.programs import KERNEL, Program, Size, cell
+from experiments.wteo.programs import KERNEL, cell
 from experiments.wteo.steps import Step, edited
 
 _INCLUDE = re.compile(r"^#include.*$", re.MULTILINE)
@@ -97,7 +98,7 @@ def points(
     the variance of its own rounds; None where a program has a single round.
 
     Args:
-        runs: attributes of programs.Run.
+        runs: attributes of turns.Run.
         whole: label of the whole governor.
         label: of the other one.
 

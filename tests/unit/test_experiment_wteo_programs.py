@@ -2,13 +2,15 @@
 """The experiment wteo: programs in the lab, and how their runs are judged."""
 
 from cpuidle_lab.evidence.tables import Section
-from experiments.wteo import kernel, programs
-from experiments.wteo.programs import Program
+from cpuidle_lab.lab import turns
+from cpuidle_lab.lab.turns import Program
+from experiments.wteo import kernel
+from experiments.wteo.programs import turns_of
 from tests.unit.test_experiment_wteo import who
 
 
 def test_what_a_program_got_done() -> None:
-    by_name = {program.name: program for program in programs.PROGRAMS}
+    by_name = {program.name: program for program in turns.PROGRAMS}
     assert by_name["redis"].throughput("", 4.0) == 0.25
     assert by_name["hackbench-long"].throughput("Time: 0.5\nTime: 1.5\n", 9) == 0.5
     assert by_name["cyclictest-1700us"].throughput("T: 0 C:   1180 Min: 3", 2) == 590
@@ -19,10 +21,10 @@ def test_what_a_program_got_done() -> None:
 
 
 def test_every_governor_is_first_in_turn() -> None:
-    program = Program(programs.PROGRAMS[0].workload, "skx")
-    size = programs.Size(seeds=3, seconds=1)
+    program = Program(turns.PROGRAMS[0].workload, "skx")
+    size = turns.Size(seeds=3, seconds=1)
     names = ["wteo", "teo_ng", "menu_ng"]
-    found = programs.rounds(program, [who(name) for name in names], size)
+    found = turns.rounds(program, turns_of([who(name) for name in names]), size)
     assert len(found) == 1 + 9
     by_seed = [[p for p in found if p.workload.startswith(f"{seed}-")] for seed in (1, 2, 3)]
     assert sorted(order[0].governor for order in by_seed) == sorted(names)
@@ -33,10 +35,10 @@ def test_every_governor_is_first_in_turn() -> None:
 
 
 def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
-    program = Program(programs.PROGRAMS[0].workload, "skx")
+    program = Program(turns.PROGRAMS[0].workload, "skx")
     labels = ["wteo", "wteo:latency_bias=7", "wteo:learning_rate=9", "teo_ng"]
-    size = programs.Size(seeds=2, seconds=1)
-    found = programs.rounds(program, [who(label) for label in labels], size)[1:]
+    size = turns.Size(seeds=2, seconds=1)
+    found = turns.rounds(program, turns_of([who(label) for label in labels]), size)[1:]
     assert len({(p.governor, p.workload) for p in found}) == 8
     for phase_, bias, rate in zip(
         sorted(found, key=lambda p: p.workload),
@@ -51,8 +53,8 @@ def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
 
 def run_of(
     governor: str, seed: int, percent: float, work: float = 1.0, energy_mj: float = 5.0
-) -> programs.Run:
-    return programs.Run("p", "skx", governor, seed, percent, energy_mj, 1.0, work, work, 10.0)
+) -> turns.Run:
+    return turns.Run("p", "skx", governor, seed, percent, energy_mj, 1.0, work, work, 10.0)
 
 
 # Energy alone and the default are one where the bias is said.

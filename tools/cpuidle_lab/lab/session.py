@@ -195,6 +195,7 @@ class Session:
         trace_mib: room for them.
         stock: phases of the kernel's governors that come last, in a trace STOCK of their own, by
             probes as `capture --stock` records.
+        modules: to load beside the project's.
     """
 
     machine: str
@@ -202,6 +203,7 @@ class Session:
     events: Sequence[str] = field(default=(OUR_EVENTS,))
     trace_mib: int = TRACE_MIB
     stock: Sequence[PhasePlan] = ()
+    modules: Sequence[str] = ()
 
     def script(self) -> str:
         """Return the guest's script.
@@ -213,6 +215,7 @@ class Session:
             ". /lab/functions",
             f"load cpuidle_emul {emulated(self.machine)}",
             "load cpuidle_lab",
+            *(f"load {module}" for module in self.modules),
             *self._setup(),
             # The seed moves the session against the tick and the timers of the boot.
             "usleep $((LAB_SEED * 7919 % 4000 + 1000))",

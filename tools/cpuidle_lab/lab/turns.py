@@ -11,40 +11,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
-from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.figures import analysis
 from cpuidle_lab.figures.group import Group
-from cpuidle_lab.host import energy
-from cpuidle_lab.lab import LabRun, run_lab, workloads
-from cpuidle_lab.lab.keys import key_of
+from cpuidle_lab.lab import programs, workloads
+from cpuidle_lab.lab.run import LabRun, run_lab
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, PhasePlan, Session
 from cpuidle_lab.lab.workloads import Workload
-from cpuidle_lab.recording import phases, trace
-from cpuidle_lab.replay.candidates import Candidate
-from cpuidle_lab.states import costs
-from experiments.experiment import Job, checked
-from experiments.wteo.streams import COLUMNS_CODE
+from cpuidle_lab.recording import trace
 
-# As mainline's teo and menu decide.
-TEO, MENU = "teo_ng", "menu_ng"
-
-KERNEL = "6.12"
+# Decides in the run that is not judged.
+_MENU = "menu_ng"
 
 _WARM = "warm"
-
-# The code that reads the results.
-_FIGURES = ("analysis", "cpu_idle", "decisions", "group", "intervals")
-_READERS = [
-    Path(__file__),
-    *COLUMNS_CODE,
-    *(Path(analysis.__file__).with_name(f"{name}.py") for name in _FIGURES),
-    *(Path(str(one.__file__)) for one in (costs, energy, phases, trace)),
-]
 
 # Of each turn; fio leaves the most.
 _TRACE_MIB = 6
@@ -52,6 +35,21 @@ _TRACE_MIB = 6
 # Events that tell the regret, and no more: `weights`, which one governor has, costs time of its
 # programs.
 _EVENTS = tuple(f"{OUR_EVENTS}:cil_{name}" for name in ("config", "state", "decision", "outcome"))
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A governor's turn.
+
+    Attributes:
+        label: for people, with its tunables.
+        governor: as in current_governor.
+        tunables: set before.
+    """
+
+    label: str
+    governor: str
+    tunables: Sequence[Setting] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,8 @@ class Program:
         machine: on which idle states.
         work: finds numbers in its output that say what it got done.
         less_is_more: the numbers are times.
+        latency: its output has a latency in ns on each line, and nothing else.
+        own: its program, where it is not Debian's.
 
     Without `work`, the same work is done each time, and its time tells.
     """
@@ -84,6 +84,8 @@ class Program:
     machine: str
     work: str = ""
     less_is_more: bool = False
+    latency: bool = False
+    own: programs.Program | None = None
 
     @property
     def name(self) -> str:
@@ -110,6 +112,20 @@ class Program:
     def amount(self, output: str) -> float:
         """Return how much got done in all, in units of the program's own."""
         return 1.0 if not self.work or self.less_is_more else self._total(output)
+
+    def tail(self, output: str) -> float | None:
+        """Return p99 of the latencies that it measured, us; None if it measures none."""
+        if not self.latency:
+            return None
+        taken = sorted(int(line) for line in output.split())
+        return taken[99 * len(taken) // 100] / 1000 if taken else None
+
+    def files(self) -> dict[str, bytes]:
+        """Return the files that the guest needs for it, by path."""
+        return {
+            **workloads.files([self.workload]),
+            **(programs.file(self.own) if self.own else {}),
+        }
 
     def _total(self, output: str) -> float:
         return sum(float(number) for number in re.findall(self.work, output))
@@ -164,6 +180,7 @@ class Run:
         throughput: as of Program.throughput().
         amount: as of Program.amount().
         p99_us: p99 of the modelled wake-up latency.
+        tail_us: p99 of the latencies that the program measured; None: it measures none.
     """
 
     program: str
@@ -176,40 +193,31 @@ class Run:
     throughput: float
     amount: float
     p99_us: float | None
-
-
-def _tunables(candidate: Candidate, candidates: Sequence[Candidate]) -> list[Setting]:
-    """Return what is set before a turn: also what only other turns of the governor move."""
-    name = candidate.governor.spec
-    moved = {key for one in candidates if one.governor.spec == name for key, _ in one.settings}
-    values = {one.name: str(one.default) for one in candidate.governor.tunables}
-    values.update(candidate.settings)
-    return [Setting(name, key, values[key]) for key in sorted(moved)]
+    tail_us: float | None = None
 
 
 def _workload(seed: int, turn: int) -> str:
     return f"{seed}-{turn}"
 
 
-def rounds(program: Program, candidates: Sequence[Candidate], size: Size) -> list[PhasePlan]:
+def rounds(program: Program, turns: Sequence[Turn], size: Size) -> list[PhasePlan]:
     """Return all runs of a program in one boot, the first of them to warm up."""
     setup = program.workload.setup
-    found = [PhasePlan(MENU, _WARM, program.workload.shell(1, 1), setup=setup)]
-    turns = list(enumerate(candidates))
+    found = [PhasePlan(_MENU, _WARM, program.workload.shell(1, 1), setup=setup)]
+    numbered = list(enumerate(turns))
     for seed in range(1, size.seeds + 1):
         # Each round meets the tick at another point.
         command = f"usleep $(({seed} * 7919 % 4000 + 1000)); "
         command += program.workload.shell(size.seconds, seed)
         first = seed % len(turns)
-        for turn, candidate in (*turns[first:], *turns[:first]):
-            tunables = _tunables(candidate, candidates)
-            name = candidate.governor.spec
-            found.append(PhasePlan(name, _workload(seed, turn), command, tunables, setup))
+        for number, turn in (*numbered[first:], *numbered[:first]):
+            name = _workload(seed, number)
+            found.append(PhasePlan(turn.governor, name, command, turn.tunables, setup))
     return found
 
 
 def _runs(
-    program: Program, candidates: Sequence[Candidate], groups: Sequence[Group], outputs: Path
+    program: Program, turns: Sequence[Turn], groups: Sequence[Group], outputs: Path
 ) -> list[Run]:
     found = []
     for group in groups:
@@ -228,7 +236,7 @@ def _runs(
             Run(
                 program.name,
                 program.machine,
-                candidates[turn].label,
+                turns[turn].label,
                 seed,
                 group.judged_regret,
                 energy_mj,
@@ -236,61 +244,63 @@ def _runs(
                 throughput,
                 program.amount(printed),
                 group.values.get("latency_p99_us"),
+                program.tail(printed),
             )
         )
     return found
 
 
-def _lab_run(
+def lab_run(
     program: Program,
-    candidates: Sequence[Candidate],
+    turns: Sequence[Turn],
     size: Size,
-    changes: Mapping[str, str],
+    *,
+    kernel: str = LabRun.kernel,
+    changes: Mapping[str, str] = MappingProxyType({}),
+    modules: Sequence[str] = (),
 ) -> LabRun:
-    turns = rounds(program, candidates, size)
+    """Return the boot of a program.
+
+    Args:
+        program: what runs.
+        turns: under which governors.
+        size: how much.
+        kernel: of the guest.
+        changes: of the modules' sources, as of LabRun.
+        modules: to load beside the project's.
+
+    Raises:
+        UserError: the machine is unknown, or Debian's archive cannot be used.
+    """
+    phases = rounds(program, turns, size)
+    session = Session(
+        program.machine, phases, _EVENTS, _TRACE_MIB * (len(phases) - 1), modules=modules
+    )
     return LabRun(
-        Session(program.machine, turns, _EVENTS, _TRACE_MIB * (len(turns) - 1)).script(),
-        kernel=KERNEL,
-        files=workloads.files([program.workload]),
+        session.script(),
+        kernel=kernel,
+        files=program.files(),
         real_time=False,
         time_limit_s=1800,
         changes=changes,
     )
 
 
-def cell(
-    program: Program,
-    candidates: Sequence[Candidate],
-    size: Size,
-    changes: Mapping[str, str] = MappingProxyType({}),
-) -> Job:
-    """Return the boot for a program as a part of a plan; it yields the attributes of its Runs.
+def boot(program: Program, turns: Sequence[Turn], run: LabRun, title: str = "") -> list[Run]:
+    """Boot what lab_run() returned, and read its results.
 
     Args:
         program: what runs.
-        candidates: under which governors.
-        size: how much.
-        changes: of the modules' sources, as of LabRun.
+        turns: under which governors.
+        run: the boot.
+        title: shown as progress; none: no progress.
+
+    Raises:
+        UserError: something failed in the guest, or its output does not tell what it did.
     """
-    run = _lab_run(program, candidates, size, changes)
-
-    def work() -> list[dict[str, Any]]:
-        return [vars(one) for one in _boot(program, candidates, run)]
-
-    return checked(lambda: _key(program, candidates, run), work)
-
-
-def _boot(program: Program, candidates: Sequence[Candidate], run: LabRun) -> list[Run]:
-    with scratch(TOP / "build") as folder:
-        result = run_lab(run, folder / "results", f"Lab: {program.name}").check()
+    with scratch(BUILD) as folder:
+        result = run_lab(run, folder / "results", title).check()
         recorded = trace.load(result.files / TRACE)
         if not recorded.integrity.complete:
             raise UserError(f"{program.name}: events were lost while it was recorded")
-        return _runs(program, candidates, analysis.analyse(recorded), result.files)
-
-
-def _key(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
-    """Return a hash of all that the runs depend on."""
-    code = [path.read_bytes() for path in _READERS]
-    labels = [candidate.label for candidate in candidates]
-    return digest(["kernel", key_of(run), repr(program), *labels, *code])
+        return _runs(program, turns, analysis.analyse(recorded), result.files)
