@@ -9,6 +9,7 @@ import pytest
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.evidence.tables import MISSED
 from cpuidle_lab.review import base as bases
+from cpuidle_lab.states import machines
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.view.terminal import meter
 from experiments.cases.case import kernel_is_there
@@ -91,7 +92,11 @@ SHORT = {
 @needs_sources
 @pytest.mark.parametrize(("name", "state"), SHORT.items())
 def test_a_short_search_says_of_a_known_change(name: str, state: str) -> None:
-    """Streams are counted and drawn by a seed, so the verdict is the same on each machine."""
+    """Streams are counted and drawn by a seed, so the verdict is the same on each machine.
+
+    The tables of drivers and device trees belong to it, and are made if no test has done so.
+    """
+    assert machines.listed([machines.INTEL_IDLE, machines.DTS])
     (known,) = (one for one in KNOWN if one.name.startswith(name))
     told = row.judge(row.task(known, [], {}), streams=60, periods=20_000)
     assert not told["died"]
