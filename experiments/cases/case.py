@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,6 +35,9 @@ FOLDER = Path(__file__).parent
 
 # Of what is kept: another number where a figure changes its meaning.
 _FORMAT = 1
+
+# The choice of governors.
+GOVERNORS = "governors"
 
 # Behind the label of a cell that was booted.
 IN_LAB = ", in the lab"
@@ -105,6 +108,9 @@ class Case:
     """
 
     path: Path
+    choices: ClassVar = {
+        GOVERNORS: "these in place of the case's, on each of its streams: teo@7.3,wteo"
+    }
 
     @cached_property
     def described(self) -> Description:
@@ -149,6 +155,8 @@ class Case:
     def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
         """Play all cells, and say how the figures compare."""
         case = self.described
+        if GOVERNORS in request.chosen:
+            case = with_governors(case, experiment.listed(request.chosen[GOVERNORS]))
         for cell in case.cells:
             check_table(case.name, case.at(cell).machine)
         chosen = [_resolved(cell, request.trees) for cell in case.cells]
@@ -174,6 +182,31 @@ class Case:
         if booted:
             result.sources |= sources_of_boots([*lab.CODE, TOP / lab.PLAYER.source])
         return result
+
+
+def with_governors(case: Description, governors: Sequence[str]) -> Description:
+    """Return a case with other governors on each of its streams, requests and machines.
+
+    Args:
+        case: whose reports and expectations do not hold then, and are dropped.
+        governors: as on the command line.
+    """
+    places = {
+        repr((cell.stream, cell.latency_req_us, cell.machine)): cell for cell in case.cells
+    }.values()
+    cells = []
+    for place in places:
+        # Behind the governor a label tells the machine.
+        own = place.label.startswith(place.governor)
+        which = place.label.removeprefix(place.governor) if own else ""
+        if place.latency_req_us is not None:
+            which = f", request {place.latency_req_us:g} us"
+        cells += [
+            replace(place, governor=name, label=f"{name}{which}", reported="", agrees=None,
+                    expect=None)
+            for name in governors
+        ]  # fmt: skip
+    return replace(case, cells=tuple(cells))
 
 
 def _resolved(cell: Cell, trees: Mapping[str, Path]) -> Cell:

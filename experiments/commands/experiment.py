@@ -354,8 +354,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("name an experiment, or --all; --list shows what there is", USAGE)
     if args.here and (args.lab or args.kernel or args.bisect):
         raise UserError("--here is on this machine: without --lab, --kernel and --bisect", USAGE)
-    if (args.only or args.chosen) and len(args.names) != 1:
-        raise UserError("--only and --with are for one experiment", USAGE)
+    if (args.only and len(args.names) != 1) or (args.chosen and args.all):
+        raise UserError("--only is for one experiment, --with for those that are named", USAGE)
     if (args.only or args.chosen) and (args.here or args.bisect):
         raise UserError("--only and --with exclude --here and --bisect", USAGE)
     if args.commits and not args.bisect:
