@@ -32,6 +32,7 @@ examples:
   cpuidle-lab review teo@7.3 teo@mine --tree mine=~/linux
   cpuidle-lab review wteo@HEAD~3 wteo                    a governor of this repository at a commit
   cpuidle-lab review teo@7.3 wteo --budget 30m --on trace.dat
+  cpuidle-lab review teo.patch --base 7.3 --lab          both as modules in one boot, with programs
   cpuidle-lab review x.patch --json | jq '.verdict, .counterexample'
 
 It prints a mail that answers the patch. It writes the mail, an HTML page and cases, which
@@ -83,6 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "default: regret=2,p99=0")  # fmt: skip
     add("--on", action="append", type=Path, metavar="TRACE", default=[],
         help="replay a recording, too")  # fmt: skip
+    add("--lab", action="store_true",
+        help="boot both as modules, too: programs in turns, and the worst cases; its time is "
+        "beside the budget")  # fmt: skip
     add("--seed", type=_natural, metavar="N", default=1, help="of all draws (default: 1)")
     add("--periods", type=_natural, metavar="N", default=0,
         help="idle periods whose decisions are compared (default: 10 million)")  # fmt: skip
@@ -140,22 +144,47 @@ def _cases(result: "ReviewResult", subject: "Subject", folder: Path, prefix: str
     from cpuidle_lab.base.files import headed, write_whole
     from cpuidle_lab.review import cases
 
-    specs: dict[str, tuple[Any, str]] = {}
+    specs: dict[str, tuple[Any, str, str]] = {}
     if spec := result.sweep.get("spec"):
-        specs["counterexample"] = spec, "Which decisions differ?"
+        specs["counterexample"] = spec, "Which decisions differ?", ""
     for kind in ("harm", "gain"):
         for number, one in enumerate(getattr(result, kind), 1):
-            specs[f"{kind}-{number}"] = one["spec"], f"A search for {kind}, by {one['objective']}."
+            aim = one["objective"]
+            specs[f"{kind}-{number}"] = one["spec"], f"A search for {kind}, by {aim}.", aim
     for number, rule in enumerate(result.contract, 1):
         if rule.get("case"):
-            specs[f"contract-{number}"] = rule["case"], rule["rule"]
+            specs[f"contract-{number}"] = rule["case"], rule["rule"], ""
     if result.died.get("spec"):
-        specs["crash"] = result.died["spec"], f"It {result.died['verdict']}."
-    for name, (spec, why) in specs.items():
+        specs["crash"] = result.died["spec"], f"It {result.died['verdict']}.", ""
+    for name, (spec, why, aim) in specs.items():
         file = folder / f"{prefix}{name}.yaml"
         title = f"{result.after} against {result.before}: {name}"
-        write_whole(file, cases.case(spec, title, why, subject.words), headed(cases.HEAD))
+        text = cases.case(spec, title, why, subject.words, aim)
+        write_whole(file, text, headed(cases.HEAD))
         result.files[name] = str(file)
+
+
+def _prefix(number: int, subjects: Sequence[Any]) -> str:
+    """Return the beginning of the names of a subject's cases."""
+    return f"{number}-" if len(subjects) > 1 else ""
+
+
+def _boot(result: "ReviewResult", subject: "Subject", seed: int, args: argparse.Namespace) -> None:
+    """Boot both governors; what fails is named, and the rest of the review stands."""
+    from cpuidle_lab.review import booted
+
+    show = _progress(args.json)
+    trees = [*subject.trees.items()]
+    try:
+        result.lab = booted.play_programs(
+            (subject.before, subject.after), subject.labels,
+            lambda done: show("programs in the lab", done, 0),
+        )  # fmt: skip
+        for name, file in result.files.items():
+            if name.startswith("harm-"):
+                result.played[name] = booted.play_case(Path(file), trees)
+    except UserError as error:
+        result.unreached.append(f"the rest of --lab: {error.message}")
 
 
 def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespace, folder: Path,
@@ -166,8 +195,9 @@ def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespac
 
     folder.mkdir(parents=True, exist_ok=True)
     results = [review.result for _, review in reviews]
-    for number, (subject, review) in enumerate(reviews):
-        _cases(review.result, subject, folder, f"{number + 1}-" if len(reviews) > 1 else "")
+    subjects = [subject for subject, _ in reviews]
+    for number, (subject, review) in enumerate(reviews, 1):
+        _cases(review.result, subject, folder, _prefix(number, subjects))
     text = mail.text_of(results, command)
     write_whole(folder / "mail.txt", text, marked(mail.MARK))
     title = " ".join(Path(word).name for word in args.subjects) or args.commits
@@ -194,8 +224,8 @@ def _progress(quiet: bool) -> "Callable[[str, float, float], None]":
         return lambda *_: None
 
     def show(part: str, done: float, left_s: float) -> None:
-        print(f"\r{part}: {100 * done:3.0f} %, at most {left_s:.0f} s left\x1b[K", end="",
-              file=sys.stderr, flush=True)  # fmt: skip
+        left = f", at most {left_s:.0f} s left" if left_s else ""
+        print(f"\r{part}: {100 * done:3.0f} %{left}\x1b[K", end="", file=sys.stderr, flush=True)
 
     return show
 
@@ -203,7 +233,7 @@ def _progress(quiet: bool) -> "Callable[[str, float, float], None]":
 def run(args: argparse.Namespace) -> int:
     """Review, print and write."""
     # Here, so that the other commands need not load what only this one needs.
-    from cpuidle_lab.review import job
+    from cpuidle_lab.review import booted, job
     from cpuidle_lab.review.result import DEFAULT_LIMITS, limits_of
 
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
@@ -212,6 +242,9 @@ def run(args: argparse.Namespace) -> int:
     wish = job.Wish(args.budget / len(subjects), args.seed, args.periods or job.PERIODS,
                     limits_of(args.limit or DEFAULT_LIMITS), args.on, command,
                     args.reverse)  # fmt: skip
+    if args.lab:
+        for subject in subjects:
+            booted.check((subject.before, subject.after), subject.labels)
     reviews: list[tuple[Subject, Review]] = []
     interrupted = 0
     for subject in subjects:
@@ -219,6 +252,9 @@ def run(args: argparse.Namespace) -> int:
         reviews.append((subject, review))
         try:
             review.run()
+            if args.lab and not review.result.died:
+                _cases(review.result, subject, folder, _prefix(len(reviews), subjects))
+                _boot(review.result, subject, wish.seed, args)
         except UserError as error:
             if not subject.column:
                 raise

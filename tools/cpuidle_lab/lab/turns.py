@@ -225,7 +225,7 @@ def _runs(
             continue
         seed, turn = map(int, group.workload.split("-"))
         seconds = (group.end_ns - group.start_ns) / 1e9
-        printed = (outputs / group.governor / group.workload).read_text(errors="replace")
+        printed = (outputs / turns[turn].governor / group.workload).read_text(errors="replace")
         throughput = program.throughput(printed, seconds)
         if throughput is None:
             raise UserError(f"{program.name}: its output does not say what it got done")

@@ -26,7 +26,12 @@ def _number(value: Any) -> Any:
     return value
 
 
-def case(spec: Spec, title: str, why: str, governors: Sequence[str]) -> str:
+# Kinds of figures of a case: the one that shows what a search looked for stands in front.
+_KINDS = ("regret", "power", "latency", "ticks")
+_SHOWN = {"power": "power", "exit latency": "latency", "ticks": "ticks"}
+
+
+def case(spec: Spec, title: str, why: str, governors: Sequence[str], objective: str = "") -> str:
     """Return a case as YAML.
 
     Args:
@@ -34,10 +39,12 @@ def case(spec: Spec, title: str, why: str, governors: Sequence[str]) -> str:
         title: of the case.
         why: what it shows.
         governors: as `experiment` takes them.
+        objective: of the search, as of hunt.OBJECTIVES; "": none.
     """
     stream = {"phases": [{"busy_us": 20, **phase} for phase in spec["phases"]]}
     stream |= {key: spec[key] for key in ("repeat", "skip", "tick_stopped") if key in spec}
     request = {"latency_req_us": spec["latency_req_us"]} if "latency_req_us" in spec else {}
+    shown = _SHOWN.get(objective, _KINDS[0])
     told: dict[str, Any] = {
         "title": title,
         "claim": "None: no report of it is known.",
@@ -47,8 +54,8 @@ def case(spec: Spec, title: str, why: str, governors: Sequence[str]) -> str:
         "machine": spec["states"],
         **({"disabled": spec["disabled"]} if spec.get("disabled") else {}),
         "streams": {"found": stream},
-        "figure": {"kind": "regret"},
-        "also": [{"kind": "power"}, {"kind": "latency"}, {"kind": "ticks"}],
+        "figure": {"kind": shown},
+        "also": [{"kind": kind} for kind in _KINDS if kind != shown],
         "cells": [{"governor": name, **request} for name in governors],
         "meaning": f"{table_text(spec)}: {phases_text(spec)}",
     }

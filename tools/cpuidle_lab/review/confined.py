@@ -46,7 +46,7 @@ class Died(Exception):  # noqa: N818 - a verdict
 
 
 @cache
-def _without_network() -> list[str]:
+def without_network() -> list[str]:
     """Return the command that takes the network away; [] where the kernel does not allow that."""
     command = ["unshare", "--net"]
     if os.geteuid():
@@ -58,9 +58,15 @@ def _without_network() -> list[str]:
     return [] if done.returncode else command
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of a process that imports this package."""
+    path = os.pathsep.join(filter(None, (str(TOP / "tools"), os.environ.get("PYTHONPATH"))))
+    return os.environ | {"PYTHONPATH": path}
+
+
 def network_is_closed() -> bool:
     """Return whether the process is without network."""
-    return bool(_without_network())
+    return bool(without_network())
 
 
 def _cpu_s(pid: int) -> float:
@@ -106,14 +112,13 @@ class Confined:
     def _start(self) -> None:
         self._box.rest()
         ours, theirs = os.pipe()
-        command = [*_without_network(), sys.executable, "-m", "cpuidle_lab.review.worker",
+        command = [*without_network(), sys.executable, "-m", "cpuidle_lab.review.worker",
                    str(self._box_path), str(theirs)]  # fmt: skip
-        path = os.pathsep.join(filter(None, (str(TOP / "tools"), os.environ.get("PYTHONPATH"))))
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL, stderr=log, pass_fds=(theirs,), start_new_session=True,
-                env=os.environ | {"PYTHONPATH": path},
+                env=environment(),
             )  # fmt: skip
         os.close(theirs)
         self._answers, self._buffer = ours, b""

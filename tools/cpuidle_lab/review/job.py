@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from cpuidle_lab.recording.columns import UNKNOWN, Columns, joined, opened
 from cpuidle_lab.replay.engine import INTERVAL_TYPES
 from cpuidle_lab.replay.library import MAINLINE
 from cpuidle_lab.review import base as bases
-from cpuidle_lab.review import checkers, steps, walk
+from cpuidle_lab.review import checkers, listed, steps, walk
 from cpuidle_lab.review import patch as patches
 from cpuidle_lab.review.base import Base
 from cpuidle_lab.review.confined import Confined, Died, network_is_closed
@@ -31,8 +31,8 @@ from cpuidle_lab.states.table import StateTable
 PERIODS = 10_000_000
 # Least time of both searches, where the budget has twice as much.
 _SEARCH_S = 90.0
-# Least time that must be left for sanitizers, s.
-_SANITIZE_S = 30.0
+# Least time that must be left for sanitizers, and for the list's cases, s.
+_EXTRA_S = 30.0
 # Shares of the budget.
 _SWEEP, _EFFECT = 0.3, 0.2
 
@@ -50,6 +50,7 @@ class Subject:
         base: what a patch was applied to; None: two governors were given.
         others: changed paths that are not judged.
         column: head of its column in a table of several; "": it is none of several.
+        trees: kernel trees of words, by label.
     """
 
     before: str
@@ -59,6 +60,7 @@ class Subject:
     base: Base | None = None
     others: tuple[str, ...] = ()
     column: str = ""
+    trees: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def _resolved(word: str, trees: Mapping[str, Path]) -> str:
 def of_governors(before: str, after: str, trees: Mapping[str, Path]) -> Subject:
     """Return two governors as a subject."""
     return Subject(_resolved(before, trees), _resolved(after, trees), (before, after),
-                   (before, after))  # fmt: skip
+                   (before, after), trees=trees)  # fmt: skip
 
 
 def _governors(changed: Sequence[str], files: Mapping[str, str]) -> list[str]:
@@ -175,14 +177,16 @@ def _of_steps(
         if end:
             place = tree.with_name(f"{tree.name}-{end}")
         bases.write(base.after, place)
+        own = {"patched": place}
         if base.made:
             kernel = f"base-{end}" if end else "base"
-            trees = {**trees, kernel: bases.write(base.before, tree.parent / kernel)}
+            own[kernel] = bases.write(base.before, tree.parent / kernel)
+            trees = {**trees, kernel: own[kernel]}
         found += [
             Subject(
                 _resolved(f"{name}@{kernel}", trees), f"{name}@{place.resolve()}",
                 (f"{name}@{kernel}", f"{name} {one.what}"),
-                (f"{name}@{kernel}", f"{name}@patched"), base, others, one.column,
+                (f"{name}@{kernel}", f"{name}@patched"), base, others, one.column, own,
             )
             for name in _governors(base.changed, base.after)
         ]  # fmt: skip
@@ -261,6 +265,7 @@ class Review:
         if told["left"]:
             result.unreached.append(f"{told['left']} places of the effect were not measured")
         self._cost(worker)
+        self._list()
         self._part = "searching for harm and gain"
         self._search(worker, folder)
 
@@ -272,7 +277,7 @@ class Review:
                 self.result.checkers = checkers.compare(self.result.base)
         except UserError as error:
             self.result.unreached.append(f"checkers: {error.message}")
-        if self._left_s < _SANITIZE_S:
+        if self._left_s < _EXTRA_S:
             self.result.unreached.append("UBSan and valgrind, for which there was no time")
             return
         self._part = "running sanitizers"
@@ -283,6 +288,18 @@ class Review:
             return
         self.result.contract += told["rules"]
         self.result.unreached += told["skipped"]
+
+    def _list(self) -> None:
+        """Play the list's cases under both."""
+        if self._left_s < _EXTRA_S:
+            self.result.unreached.append("the list's cases, for which there was no time")
+            return
+        self._part = "playing the list's cases"
+        subject = self._subject
+        try:
+            self.result.listed = listed.play(subject.words, subject.trees.items())
+        except UserError as error:
+            self.result.unreached.append(f"the list's cases: {error.message}")
 
     def _search(self, worker: Confined, folder: Path) -> None:
         """Search for harm here, and for gain in a second process meanwhile."""

@@ -132,8 +132,45 @@ def _witnesses(
         lines += _wrapped(figures, "   ")
         if score >= OBJECTIVES[one["objective"]].least:
             lines += _wrapped(f"on the table of {name}, too", "   ")
+        if played := result.played.get(f"{kind}-{number}"):
+            lines += _wrapped(f"in the lab: {' -> '.join(played.values())}", "   ")
         if file := result.files.get(f"{kind}-{number}"):
             lines += _wrapped(f"case: {file}", "   ")
+    return lines
+
+
+def _listed(result: ReviewResult) -> list[str]:
+    """Return the list's cases whose figures change, those that change most first."""
+    differ = [one for one in result.listed if one.differs]
+    if not result.listed:
+        return []
+    lines = [f"  {len(differ)} of {len(result.listed)} figures change."]
+    for one in differ[:_CELLS]:
+        where = f"{one.case}, {one.where}" if one.where else one.case
+        figures = f"{_number(one.before)} -> {_number(one.after)} {one.unit}"
+        lines += _wrapped(f"{where}: {figures}", "  ", "    ")
+    if len(differ) > _CELLS:
+        lines.append(f"  and {len(differ) - _CELLS} more")
+    return lines
+
+
+def _lab(result: ReviewResult) -> list[str]:
+    """Return the programs' figures that differ, the worse ones first."""
+    differ = [one for one in result.lab if one.differs]
+    if not result.lab:
+        return []
+    seeds, programs = len(result.lab[0].before), len({one.program for one in result.lab})
+    lines = _wrapped(f"{len(differ)} of {len(result.lab)} figures of {programs} programs differ "
+                     f"beyond the spread of {seeds} seeds and by 1 %.", "  ")  # fmt: skip
+    if differ:
+        lines.append(f"  {'':{_NAME}} {'before':>13} {'after':>13}")
+    for one in differ[:_CELLS]:
+        where = f"{'worse' if one.worse else 'better'} {one.figure} {one.program}"[:_NAME]
+        lines.append(
+            f"  {where:{_NAME}} {_spread(one.before):>13} {_spread(one.after):>13}".rstrip()
+        )
+    if len(differ) > _CELLS:
+        lines.append(f"  and {len(differ) - _CELLS} more")
     return lines
 
 
@@ -197,6 +234,8 @@ def lines_of(result: ReviewResult) -> list[str]:
         *_titled("Mean of all cells", _means(result)),
         *_titled(f"Harm that a search found{note}", _witnesses(result.harm, result, "harm")),
         *_titled("Gain that a search found", _witnesses(result.gain, result, "gain")),
+        *_titled("The list's cases, experiments/cases", _listed(result)),
+        *_titled("In the lab, both as modules of one boot", _lab(result)),
         *_titled("Cost of a decision, and checkers", _cost(result)),
     ]  # fmt: skip
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.review.base import Base
+from cpuidle_lab.review.booted import LabChange
 from cpuidle_lab.review.effect import FIGURES, FigureChange
+from cpuidle_lab.review.listed import CaseChange
 
 WORSE, BETTER, MIXED, SAME, UNJUDGED = "worse", "better", "mixed", "same", "not judged"
 EXIT_WORSE = 3
@@ -57,6 +59,9 @@ class ReviewResult:
         instructions: by number of states and side.
         unreached: parts that there was no time for, or that failed, with the reason.
         files: cases that were written, by what they show.
+        listed: figures of the list's cases; []: they were not played.
+        lab: figures of programs in the lab; []: they were not run.
+        played: by the name of a case what each governor came to in the lab.
         network: the process had no network.
         column: head of its column in a table of several; "": it is none of several.
     """
@@ -81,6 +86,9 @@ class ReviewResult:
     instructions: dict[str, Any] = field(default_factory=dict)
     unreached: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
+    listed: list[CaseChange] = field(default_factory=list)
+    lab: list[LabChange] = field(default_factory=list)
+    played: dict[str, dict[str, str]] = field(default_factory=dict)
     network: bool = True
     column: str = ""
 
@@ -123,8 +131,10 @@ class ReviewResult:
     @property
     def verdict(self) -> str:
         """One of WORSE, BETTER, MIXED, SAME, UNJUDGED."""
-        lost = bool(self.died or self.broken or self.worse or self.harm)
-        won = bool(self.better or self.gain)
+        booted = [one for one in self.lab if one.differs]
+        harmed = any(one.worse for one in booted)
+        lost = bool(self.died or self.broken or self.worse or self.harm or harmed)
+        won = bool(self.better or self.gain or not all(one.worse for one in booted))
         if lost:
             return MIXED if won and not self.died else WORSE
         if won:
@@ -151,7 +161,10 @@ class ReviewResult:
         verdict = self.verdict.capitalize()
         if self.verdict == SAME:
             verdict = "No figure differs beyond the limits"
-        rest = [part for part in (cells, rules, search if self.searched else "") if part]
+        worse, better = (sum(one.worse is is_so for one in self.lab if one.differs)
+                         for is_so in (True, False))  # fmt: skip
+        lab = f"in the lab {worse} figures are worse and {better} better" if self.lab else ""
+        rest = [part for part in (cells, rules, search if self.searched else "", lab) if part]
         return f"{verdict}. {text}; {'; '.join(rest)}."
 
     @property
@@ -186,10 +199,13 @@ class ReviewResult:
             "contract": self.contract, "effect": effect, "bounds": list(self.bounds),
             "harm": self._told(self.harm, "harm"), "gain": self._told(self.gain, "gain"),
             "searched": self.searched, "died": self.died or None,
+            "cases": [one.as_json() for one in self.listed],
+            "lab": [one.as_json() for one in self.lab],
             "checkers": self.checkers, "instructions": self.instructions,
             "unreached": self.unreached, "limits": dict(self.limits), "verdict": self.verdict,
         }  # fmt: skip
 
     def _told(self, witnesses: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-        return [{"case": self.files.get(f"{kind}-{n}"), **one}
+        return [{"case": self.files.get(f"{kind}-{n}"), **one,
+                 "lab": self.played.get(f"{kind}-{n}")}
                 for n, one in enumerate(witnesses, 1)]  # fmt: skip
