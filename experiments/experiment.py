@@ -138,7 +138,7 @@ def number(value: float) -> str:
 
 
 @dataclass
-class Result:
+class Findings:
     """Result of an experiment.
 
     Attributes:
@@ -197,7 +197,7 @@ class Experiment(Protocol):
     def refusals(self, request: Request) -> list[str]:
         """Return what is missing, as sentences; nothing may have started."""
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Run the plan; jobs that are in the memo are not run again."""
 
 
@@ -335,7 +335,7 @@ def run_jobs(
     return [known[job.key] for job in jobs]
 
 
-def as_json(experiment: Experiment, result: Result) -> dict[str, Any]:
+def as_json(experiment: Experiment, result: Findings) -> dict[str, Any]:
     """Return an experiment's result for machines, and for the table of all experiments."""
     return {
         "name": experiment.name,

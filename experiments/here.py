@@ -21,7 +21,7 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.host import energy
 from cpuidle_lab.host.machine import Host
 from cpuidle_lab.lab import programs
-from experiments.experiment import Experiment, Request, Result, Row
+from experiments.experiment import Experiment, Findings, Request, Row
 
 LOGS = TOP / "build" / "experiments" / "here"
 
@@ -116,7 +116,7 @@ def _power_w(run: record.Run) -> float | None:
     return found / 1000 / run.wall_s if found else None
 
 
-def measure(experiment: Portable, request: Request, machine: Host, meter: Meter) -> Result:
+def measure(experiment: Portable, request: Request, machine: Host, meter: Meter) -> Findings:
     """Run all programs under all governors, once in each of `seeds` rounds.
 
     Where the machine has frequency governors, under each of these.
@@ -135,7 +135,7 @@ def measure(experiment: Portable, request: Request, machine: Host, meter: Meter)
     frequencies = session.frequency_governors(machine)
     plan = list(product(experiment.programs_here(request.scale), frequencies))
     LOGS.mkdir(parents=True, exist_ok=True)
-    result = Result()
+    result = Findings()
     rows: list[list[Cell]] = []
     with meter(f"Running {experiment.name}", len(plan) * len(names) * request.seeds) as done:
         for load, frequency in plan:

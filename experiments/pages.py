@@ -18,8 +18,8 @@ from experiments.experiment import (
     DIFFERS,
     UNJUDGED,
     Experiment,
+    Findings,
     Request,
-    Result,
     as_json,
     number,
 )
@@ -40,12 +40,12 @@ _ABREAST = 2
 _WIDTH = 100
 
 
-def hash_of(result: Result) -> str:
+def hash_of(result: Findings) -> str:
     """Return one hash of all that made the figures."""
     return digest([f"{name} {value}" for name, value in sorted(result.sources.items())])[:12]
 
 
-def _rows(result: Result) -> str:
+def _rows(result: Findings) -> str:
     rows = [[row.what, row.reported, row.figures(), row.state] for row in result.rows]
     text = Table("", ("", "original", "ours", ""), rows).markdown()
     notes = [f"- {row.what}: {row.note}." for row in result.rows if row.note]
@@ -57,7 +57,7 @@ def _seeds(count: int) -> str:
 
 
 def render(
-    experiment: Experiment, result: Result, request: Request, command: str, folder: str
+    experiment: Experiment, result: Findings, request: Request, command: str, folder: str
 ) -> str:
     """Return an experiment's page.
 
@@ -118,7 +118,7 @@ def wrapped(text: str) -> str:
 
 
 def write(
-    experiment: Experiment, result: Result, request: Request, command: str, target: Path
+    experiment: Experiment, result: Findings, request: Request, command: str, target: Path
 ) -> list[Path]:
     """Write the page, its pictures and its figures; return the files."""
     folder = target.with_suffix("")
@@ -147,7 +147,7 @@ def write_page(target: Path, page: str, texts: Mapping[str, tuple[str, Foreign]]
     return [target, *(folder / name for name in texts)]
 
 
-def lost(result: Result, target: Path) -> list[str]:
+def lost(result: Findings, target: Path) -> list[str]:
     """Return the rows that a page has figures of, and a result without some of its figures has not.
 
     Args:

@@ -27,8 +27,8 @@ from experiments import experiment
 from experiments.boots import sources as sources_of_boots
 from experiments.cases import figures, lab
 from experiments.cases.figures import Played, played
-from experiments.cases.schema import Cell, Description, Figure, Stream, read
-from experiments.experiment import NOT_BOOTED, Request, Result, Row
+from experiments.cases.schema import CaseIntervals, Cell, Description, Figure, read
+from experiments.experiment import NOT_BOOTED, Findings, Request, Row
 from experiments.memo import Memo, sources
 
 FOLDER = Path(__file__).parent
@@ -79,7 +79,7 @@ def stream_of(case: Description, cell: Cell, seed: int) -> Columns:
     return made(slack_ns=slack_of(case.machine, _longest(made(slack_ns=0))))
 
 
-def play(case: Description, stream: Stream, who: Candidate, part: Columns) -> Played:
+def play(case: Description, stream: CaseIntervals, who: Candidate, part: Columns) -> Played:
     """Replay a governor on intervals of a case."""
     machine = case.machine
     count = len(part["flags"])
@@ -152,7 +152,7 @@ class Case:
         """Return nothing: replay runs everywhere, and the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Play all cells, and say how the figures compare."""
         case = self.described
         if GOVERNORS in request.chosen:
@@ -171,7 +171,7 @@ class Case:
         ]
         shown = [one for each in both for one in each]
         rows = [_row(case.at(cell), cell, found, where) for cell, where, found in shown]
-        result = Result(
+        result = Findings(
             rows=rows,
             sections=[_section(case, rows, shown)],
             same=case.same,

@@ -12,7 +12,7 @@ import yaml
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.laws import US, S
-from cpuidle_lab.replay.law import Phase
+from cpuidle_lab.replay.law import Stretch
 from cpuidle_lab.states.machine_files import micro, power_fault
 from cpuidle_lab.states.table import StateTable
 
@@ -20,7 +20,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Stream:
+class CaseIntervals:
     """Intervals that are played.
 
     Attributes:
@@ -30,7 +30,7 @@ class Stream:
         skip: so many intervals at the beginning are played and not counted.
     """
 
-    phases: tuple[Phase, ...]
+    phases: tuple[Stretch, ...]
     repeat: int = 1
     tick_stopped: bool = False
     skip: int = 0
@@ -108,7 +108,7 @@ class Description:
         also: further ones.
         cells: governors on streams.
         bisect: None where the case is not of a kernel's version.
-        same, differs, meaning: as of experiment.Result.
+        same, differs, meaning: as of experiment.Findings.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Description:
     machine: StateTable
     disabled: int
     rejected: int
-    streams: Mapping[str, Stream]
+    streams: Mapping[str, CaseIntervals]
     figure: Figure
     also: tuple[Figure, ...]
     cells: tuple[Cell, ...]
@@ -202,13 +202,13 @@ def _states(names: Any, machine: StateTable, where: str) -> int:
     return bits
 
 
-def _stream(value: Any, where: str) -> Stream:
-    found = _record(Stream, value, where)
-    phases = tuple(_record(Phase, one, f"{where}: phases") for one in found.phases)
-    return Stream(phases, found.repeat, found.tick_stopped, found.skip)
+def _stream(value: Any, where: str) -> CaseIntervals:
+    found = _record(CaseIntervals, value, where)
+    phases = tuple(_record(Stretch, one, f"{where}: phases") for one in found.phases)
+    return CaseIntervals(phases, found.repeat, found.tick_stopped, found.skip)
 
 
-def _cell(value: Any, streams: Mapping[str, Stream], tick_hz: Any, where: str) -> Cell:
+def _cell(value: Any, streams: Mapping[str, CaseIntervals], tick_hz: Any, where: str) -> Cell:
     cell: Cell = _record(Cell, value, f"{where}: cells")
     stream = cell.stream or next(iter(streams))
     if stream not in streams:

@@ -19,7 +19,7 @@ from cpuidle_lab.base.settings import directory
 from experiments import proofs
 
 if TYPE_CHECKING:
-    from experiments.experiment import Experiment, Request, Result
+    from experiments.experiment import Experiment, Findings, Request
 
 NAME = "experiment"
 HELP = "repeat what others have reported, measure promises, run the proofs and campaigns"
@@ -260,7 +260,7 @@ def _folder(args: argparse.Namespace) -> Path | None:
     return folder
 
 
-def _print(one: "Experiment", result: "Result") -> None:
+def _print(one: "Experiment", result: "Findings") -> None:
     from cpuidle_lab.view.terminal import console, grid
 
     out = console()
@@ -331,7 +331,11 @@ def _run(args: argparse.Namespace, found: Sequence["Experiment"]) -> int:
 
 
 def _written(
-    one: "Experiment", result: "Result", request: "Request", args: argparse.Namespace, target: Path
+    one: "Experiment",
+    result: "Findings",
+    request: "Request",
+    args: argparse.Namespace,
+    target: Path,
 ) -> str:
     """Write a page, unless it has figures that are missing now; say which."""
     from experiments import pages

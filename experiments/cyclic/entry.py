@@ -21,7 +21,7 @@ from cpuidle_lab.recording.laws import US
 from experiments import energy
 from experiments.boots import NOT_BOOTED, boots, limit_s, sources
 from experiments.energy import account, power_mw
-from experiments.experiment import ORIGINAL, QUICK, Request, Result, Row
+from experiments.experiment import ORIGINAL, QUICK, Findings, Request, Row
 from experiments.here import Load
 from experiments.memo import Memo
 
@@ -250,7 +250,7 @@ class Cyclic:
         """Return nothing: the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Boot once for each seed."""
         counts = SLEEPS.get(request.scale, USUALLY)
         limit = limit_s(request.scale, 1800)
@@ -260,7 +260,7 @@ class Cyclic:
         ]
         told = boots(runs, _read, CODE, request, memo, meter, "Sleeping in the lab")
         found = {name: cell for cells in told for name, cell in (cells or {}).items()}
-        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
+        result = Findings(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = sources(CODE)
         seeds = [seed for seed, cells in enumerate(told, 1) if cells]
         if not seeds:

@@ -17,7 +17,7 @@ from cpuidle_lab.replay.candidates import MAINLINE, candidate
 from cpuidle_lab.states import costs, domain_files, domains
 from experiments.domains import machines
 from experiments.domains.machines import ARRANGEMENTS, HZ, LAWS, MIXED, TREES
-from experiments.experiment import ORIGINAL, QUICK, Job, Request, Result, Row, run_jobs
+from experiments.experiment import ORIGINAL, QUICK, Findings, Job, Request, Row, run_jobs
 from experiments.memo import Memo, sources
 
 # Intervals of each CPU.
@@ -78,7 +78,7 @@ class Domains:
         """Return nothing: the trees and tables come along."""
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Replay the governors on each machine."""
         count = COUNTS.get(request.scale, COUNT)
         jobs = [
@@ -93,7 +93,7 @@ class Domains:
         ]
         told = run_jobs(plan, memo, meter, "Replaying machines of four CPUs")
         found = {job: figures for job, figures in zip(jobs, told, strict=True) if figures}
-        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
+        result = Findings(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = {name: sources(name) for name in GOVERNORS}
         for tree in TREES:
             rooms = [

@@ -15,7 +15,7 @@ from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
 from experiments.boots import NOT_BOOTED, boots, limit_s, sources
 from experiments.evacuate.table import CPUS, METHODS, PERCENTAGES, REPORTED, Change, Found, read
-from experiments.experiment import ORIGINAL, Request, Result, Row
+from experiments.experiment import ORIGINAL, Findings, Request, Row
 from experiments.memo import Memo
 
 HERE = Path(__file__).parent
@@ -179,12 +179,12 @@ class Evacuate:
         """Return nothing: the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Boot once for each seed."""
         runs = [lab_run(request.scale, seed) for seed in range(1, request.seeds + 1)]
         told = boots(runs, _read, CODE, request, memo, meter, "Evacuating CPUs")
         found = [one for one in told if one]
-        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
+        result = Findings(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = sources(CODE)
         if not found:
             result.rows.append(Row(self.title, note=NOT_BOOTED))

@@ -18,8 +18,8 @@ from experiments.experiment import (
     NOT_BOOTED,
     ORIGINAL,
     QUICK,
+    Findings,
     Request,
-    Result,
     Row,
     checked,
     wanted,
@@ -92,7 +92,7 @@ class Gate:
         """Return nothing: without --lab the rows say what is missing."""
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Boot once for each machine and seed, and once for the costs of each kind."""
         work: dict[object, Callable[[], Any]] = {
             DECISIONS: partial(decisions.measure, DECISIONS_S),
@@ -106,7 +106,7 @@ class Gate:
         plan = list(dict.fromkeys(one for part in parts for one in needs[part]))
         jobs = [partial(checked, partial(_key, one), work[one]) for one in plan]
         told = figures(jobs, [LabRun.kernel], request.lab, memo, meter, "Booting for the gate")
-        result = Result(sources={"modules": corpus.modules_hash(), "code": digest(_code())})
+        result = Findings(sources={"modules": corpus.modules_hash(), "code": digest(_code())})
         result.same, result.differs, result.meaning = _SAME, _DIFFERS, _MEANING
         known = dict(zip(plan, told, strict=True))
         for part in parts:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cpuidle_lab.evidence.plots import Line, Plot
 from cpuidle_lab.evidence.tables import ABSENT, HELD, MISSED, Cell, Section, Table
-from experiments.experiment import Result, Row, number
+from experiments.experiment import Findings, Row, number
 from experiments.gate import guest, judgement
 from experiments.gate.guest import MENU, OURS, PERFORMANCE, RFC, TITLES
 from experiments.gate.judgement import PUBLISHED
@@ -148,7 +148,7 @@ def _limit(decision: Mapping[str, Any]) -> str:
     return "none" if decision["hint_ns"] < 0 else number(decision["hint_ns"] / 1e3)
 
 
-def programs(result: Result, runs: Sequence[Run]) -> None:
+def programs(result: Findings, runs: Sequence[Run]) -> None:
     """Add the programs under each condition, beside the RFC's figures.
 
     Args:
@@ -164,7 +164,7 @@ def programs(result: Result, runs: Sequence[Run]) -> None:
     result.sections.append(section)
 
 
-def targets(result: Result, found: Sequence[Run]) -> None:
+def targets(result: Findings, found: Sequence[Run]) -> None:
     """Add the verdicts on the targets of the programs.
 
     Args:
@@ -188,7 +188,7 @@ def targets(result: Result, found: Sequence[Run]) -> None:
     result.sections.append(section)
 
 
-def decisions(result: Result, found: Sequence[Run]) -> None:
+def decisions(result: Findings, found: Sequence[Run]) -> None:
     """Add the instructions of a decision; `found` is one, as of decisions.measure()."""
     (costs,) = found
     rows = [
@@ -203,7 +203,7 @@ def decisions(result: Result, found: Sequence[Run]) -> None:
     result.sections.append(Section(DECISIONS, PARTS[DECISIONS], tables=[table], data={**costs}))
 
 
-def switches(result: Result, found: Sequence[Run]) -> None:
+def switches(result: Findings, found: Sequence[Run]) -> None:
     """Add the instructions of a context switch; `found` is one, as of switches.measure()."""
     (costs,) = found
     rows = [

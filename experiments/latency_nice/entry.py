@@ -16,7 +16,7 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.lab import corpus
 from experiments import energy
 from experiments.boots import NOT_BOOTED, boots
-from experiments.experiment import Request, Result, Row
+from experiments.experiment import Findings, Request, Row
 from experiments.latency_nice import cells
 from experiments.latency_nice.cells import CONDITIONS, DEEP, KERNELS, LOADS, STOCK, name_of
 from experiments.memo import Memo
@@ -212,9 +212,9 @@ class LatencyNice:
                 found.append(str(error))
         return found
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Boot once for each seed."""
-        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
+        result = Findings(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         plan = [(cells.HERE / name).read_bytes() for name in PLAN]
         result.sources = {"modules": corpus.modules_hash(), "plan": digest(plan)}
         found = _found(request, memo, meter)

@@ -11,7 +11,7 @@ from cpuidle_lab.evidence.tables import MISSED, Cell, Section, Table
 from cpuidle_lab.review import walk
 from cpuidle_lab.review.patch import Patch
 from cpuidle_lab.review.stream import phases_text, size_of, table_text
-from experiments.experiment import COMMAND, QUICK, Job, Request, Result, Row, run_jobs
+from experiments.experiment import COMMAND, QUICK, Findings, Job, Request, Row, run_jobs
 from experiments.memo import Memo
 from experiments.pages import wrapped
 from experiments.review.known import GOOD, KNOWN, OPEN, SAME, Known
@@ -145,7 +145,7 @@ class Review:
         _streams(request)
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Put each change at its place, and search."""
         streams = _streams(request)
         mails = walk.read(request.mails) if request.mails.is_dir() else []
@@ -159,7 +159,7 @@ class Review:
         rows = [_row(one, what) for one, what in zip(KNOWN, found, strict=True)]
         tables = [_targets(rows, tasks, found), _table(rows, tasks, found), _places(tasks),
                   _witnesses(found)]  # fmt: skip
-        result = Result(rows, [Section(self.name, self.title, tables=tables)])
+        result = Findings(rows, [Section(self.name, self.title, tables=tables)])
         result.sources = {"searches": f"{streams:,} streams each"}
         result.page = _page(tables, _misses(rows), streams, sum(map(_is_by_hand, tasks)))
         return result

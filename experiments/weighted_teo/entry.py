@@ -3,7 +3,7 @@
 
 from cpuidle_lab.base.progress import Meter
 from experiments import boots
-from experiments.experiment import NOT_BOOTED, ORIGINAL, QUICK, Request, Result, Row
+from experiments.experiment import NOT_BOOTED, ORIGINAL, QUICK, Findings, Request, Row
 from experiments.here import Load
 from experiments.memo import Memo, sources
 from experiments.weighted_teo import programs, replayed
@@ -44,9 +44,9 @@ class WeightedTeo:
         """Return nothing: the replayed parts run everywhere, and the guest has the programs."""
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Measure the replayed parts, and boot for the programs and the idle system."""
-        result = Result(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
+        result = Findings(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = {name: sources(name) for name in replayed.GOVERNORS}
         result.sources |= boots.sources(programs.CODE)
         count = COUNTS.get(request.scale, 10_000)

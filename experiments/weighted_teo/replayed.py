@@ -143,7 +143,7 @@ STALE = (
 def _minute(mean_us: float, seed: int, length_ns: int = MINUTE_NS) -> Columns:
     """Return intervals that fill a time, a minute unless said otherwise."""
     count = int(length_ns / ((mean_us + 25) * US)) + 1
-    phases = [law.Phase(count, {"near": mean_us, "spread": 0.3})]
+    phases = [law.Stretch(count, {"near": mean_us, "spread": 0.3})]
     return law.intervals(phases, 1, "stale", seed, slack_ns=0)
 
 

@@ -13,7 +13,7 @@ from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.wteo import mechanisms
 from experiments.wteo.steps_lab import InLab
-from experiments.wteo.streams import AS_TOLD, SYNTH, Stream, Twist, grouped, play_all
+from experiments.wteo.streams import AS_TOLD, SYNTH, StudyIntervals, Twist, grouped, play_all
 
 PART = "ablation"
 TITLE = "Ablations"
@@ -96,7 +96,7 @@ def _tables(subject: str, axes: Sequence[Axis]) -> list[tuple[str, list[_Setting
 
 
 def measure(
-    subject: str, streams: Sequence[Stream], machines: Mapping[str, StateTable], memo: Memo,
+    subject: str, streams: Sequence[StudyIntervals], machines: Mapping[str, StateTable], memo: Memo,
     meter: Meter, in_lab: InLab,
 ) -> Section:  # fmt: skip
     """Remove each step, and measure each value of each tunable.

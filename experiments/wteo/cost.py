@@ -22,7 +22,7 @@ from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo, sources
 from experiments.wteo.footprint import footprints
-from experiments.wteo.streams import HZ, Stream, shortened
+from experiments.wteo.streams import HZ, StudyIntervals, shortened
 
 PART = "cost"
 TITLE = "Cost of a decision"
@@ -58,7 +58,7 @@ def tables() -> dict[str, StateTable | None]:
     return {f"{four.count} states": four, f"{STATE_MAX} states": ten_states(), "recorded": None}
 
 
-def middle(stream: Stream, sample: int) -> tuple[StateTable, Columns]:
+def middle(stream: StudyIntervals, sample: int) -> tuple[StateTable, Columns]:
     """Return `sample` intervals from the middle of the CPU that has most of them."""
     cpu = max(stream.intervals, key=lambda cpu: len(stream.intervals[cpu]["flags"]))
     part = stream.intervals[cpu]
@@ -98,7 +98,7 @@ def _count(jobs: Sequence[_Job], memo: Memo, meter: Meter) -> list[float | None]
 
 
 def by_governor(
-    table: str, streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo,
+    table: str, streams: Sequence[StudyIntervals], governors: Sequence[Candidate], memo: Memo,
     meter: Meter, sample: int,
 ) -> dict[str, float]:  # fmt: skip
     """Return the mean instructions of a decision over the recordings, by governor.
@@ -304,7 +304,7 @@ def _divides(section: Section, who: Candidate) -> None:
 
 
 def measure(
-    subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter, sample: int = SAMPLE
+    subject: str, streams: Sequence[StudyIntervals], memo: Memo, meter: Meter, sample: int = SAMPLE
 ) -> Section:
     """Measure target 4.
 

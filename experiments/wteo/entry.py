@@ -2,7 +2,7 @@
 """`cpuidle-lab experiment wteo`: the promises of wteo, or of another governor."""
 
 from cpuidle_lab.base.progress import Meter
-from experiments.experiment import Request, Result, Row, wanted
+from experiments.experiment import Findings, Request, Row, wanted
 from experiments.memo import Memo, sources
 from experiments.wteo import page
 from experiments.wteo.scope import CHOICES, SUBJECT, TITLES, Scope, measure
@@ -32,7 +32,7 @@ class Wteo:
         Scope.of(request, wanted(self, request))
         return []
 
-    def measure(self, request: Request, memo: Memo, meter: Meter) -> Result:
+    def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Measure the parts of a request."""
         scope = Scope.of(request, wanted(self, request))
         sections = measure(scope, meter, memo)
@@ -42,7 +42,7 @@ class Wteo:
             for line in one.verdicts
         ]
         governor = scope.subject.partition(":")[0]
-        return Result(
+        return Findings(
             rows=rows,
             sections=sections,
             sources={governor: sources(governor)},

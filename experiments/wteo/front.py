@@ -16,7 +16,7 @@ from experiments.wteo.streams import (
     AS_TOLD,
     SYNTH,
     Figures,
-    Stream,
+    StudyIntervals,
     grouped,
     latency_of,
     play_all,
@@ -120,7 +120,7 @@ def _judge_default(section: Section, where: str, points: Sequence[Point], defaul
         section.verdicts.append(verdict(kept >= KEPT_SHARE, promise, f"{kept:.0f} %"))
 
 
-def measure(subject: str, streams: Sequence[Stream], memo: Memo, meter: Meter) -> Section:
+def measure(subject: str, streams: Sequence[StudyIntervals], memo: Memo, meter: Meter) -> Section:
     """Measure the front.
 
     Args:

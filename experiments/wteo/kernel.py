@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from cpuidle_lab.base import resampling
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.evidence.tables import OPEN, Cell, Section, Table, Verdict, verdict
-from cpuidle_lab.lab.turns import PROGRAMS, Program, Run, Size
+from cpuidle_lab.lab.turns import PROGRAMS, JudgedProgram, ProgramRun, Size
 from cpuidle_lab.replay.candidates import Candidate, parse
 from experiments.boots import figures
 from experiments.memo import Memo
@@ -31,7 +31,7 @@ QUICK = Size(seeds=4, seconds=1)
 
 
 def _mean_and_spread(
-    runs: Sequence[Run], value: Callable[[Run], float | None]
+    runs: Sequence[ProgramRun], value: Callable[[ProgramRun], float | None]
 ) -> tuple[Cell, Cell]:
     known = [number for run in runs if (number := value(run)) is not None]
     if not known:
@@ -39,16 +39,18 @@ def _mean_and_spread(
     return fmean(known), stdev(known) if len(known) > 1 else None
 
 
-def _mean(runs: Sequence[Run], value: Callable[[Run], float]) -> float:
+def _mean(runs: Sequence[ProgramRun], value: Callable[[ProgramRun], float]) -> float:
     return fmean(value(run) for run in runs)
 
 
-def _energy_of_work(run: Run) -> float:
+def _energy_of_work(run: ProgramRun) -> float:
     """Return the energy for a unit of work, mJ."""
     return run.energy_mj / run.amount
 
 
-By = Mapping[tuple[str, str], Sequence[Run]]  # by program and governor, in the order of seeds
+By = Mapping[
+    tuple[str, str], Sequence[ProgramRun]
+]  # by program and governor, in the order of seeds
 
 
 def _beaten(by: By, subject: str, program: str) -> list[tuple[str, bool]]:
@@ -138,8 +140,10 @@ def _judge_work(section: Section, by: By, governor: str, programs: Sequence[str]
     section.verdicts.append(verdict(mean < 1, promise, figures))
 
 
-def _tables(section: Section, subject: str, governors: Sequence[str], runs: Sequence[Run]) -> None:
-    by: dict[tuple[str, str], list[Run]] = {}
+def _tables(
+    section: Section, subject: str, governors: Sequence[str], runs: Sequence[ProgramRun]
+) -> None:
+    by: dict[tuple[str, str], list[ProgramRun]] = {}
     for run in sorted(runs, key=lambda run: run.seed):
         by.setdefault((run.program, run.governor), []).append(run)
     programs = list(dict.fromkeys(run.program for run in runs))
@@ -168,7 +172,7 @@ def measure(
     memo: Memo,
     meter: Meter,
     lab: bool,
-    programs: Sequence[Program] = PROGRAMS,
+    programs: Sequence[JudgedProgram] = PROGRAMS,
 ) -> Section:
     """Measure target 6.
 
@@ -188,7 +192,7 @@ def measure(
     plan = [partial(cell, one, candidates, size) for one in programs]
     known = figures(plan, [KERNEL], lab, memo, meter, "Programs in the lab")
     missing = [one.name for one, runs in zip(programs, known, strict=True) if runs is None]
-    found = [Run(**one) for runs in known for one in runs or ()]
+    found = [ProgramRun(**one) for runs in known for one in runs or ()]
     if missing:
         names = ", ".join(missing)
         section.verdicts.append(Verdict(OPEN, f"with these sources: {names}", "add --lab"))

@@ -10,7 +10,7 @@ from cpuidle_lab.replay.candidates import parse
 from cpuidle_lab.states.table import StateTable
 from experiments.memo import Memo
 from experiments.wteo import regimes, resets
-from experiments.wteo.streams import Stream
+from experiments.wteo.streams import StudyIntervals
 
 PART = "learning"
 TITLE = "Learning: resets, changes of regime, stale rows"
@@ -35,7 +35,7 @@ QUICK = Size(60, regimes.Size(switches=20, before_s=60, away_s=120))
 
 def measure(
     subject: str,
-    suite: Sequence[Stream],
+    suite: Sequence[StudyIntervals],
     machines: Mapping[str, StateTable],
     size: Size,
     memo: Memo,

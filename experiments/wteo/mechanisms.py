@@ -16,7 +16,7 @@ from experiments.wteo.streams import (
     AS_TOLD,
     SYNTH,
     Figures,
-    Stream,
+    StudyIntervals,
     grouped,
     play_all,
 )
@@ -96,7 +96,7 @@ def _learned(
 
 
 def _instructions(
-    streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo, meter: Meter
+    streams: Sequence[StudyIntervals], governors: Sequence[Candidate], memo: Memo, meter: Meter
 ) -> dict[str, float | None]:
     table = next(iter(cost.tables()))
     found = cost.by_governor(table, streams, governors, memo, meter, _SAMPLE)
@@ -104,8 +104,8 @@ def _instructions(
 
 
 def _worth(
-    step: Step, places: Sequence[tuple[str, Sequence[Stream]]],
-    of: Mapping[Stream, Figures], base: Mapping[Stream, Figures],
+    step: Step, places: Sequence[tuple[str, Sequence[StudyIntervals]]],
+    of: Mapping[StudyIntervals, Figures], base: Mapping[StudyIntervals, Figures],
     learned: tuple[float, float], before: tuple[float, float],
     lab: tuple[float, float | None] | None,
     count: float | None, usual: float | None,
@@ -151,8 +151,8 @@ def _why(worth: Worth) -> str:
 
 
 def measure(
-    section: Section, subject: str, streams: Sequence[Stream], machines: Mapping[str, StateTable],
-    memo: Memo, meter: Meter, in_lab: steps_lab.InLab,
+    section: Section, subject: str, streams: Sequence[StudyIntervals],
+    machines: Mapping[str, StateTable], memo: Memo, meter: Meter, in_lab: steps_lab.InLab,
 ) -> None:  # fmt: skip
     """Remove each listed step of a governor in turn, and judge what it is worth.
 

@@ -12,7 +12,7 @@ from cpuidle_lab.figures import analysis
 from cpuidle_lab.host import energy
 from cpuidle_lab.lab import LabRun, turns
 from cpuidle_lab.lab.keys import key_of
-from cpuidle_lab.lab.turns import Program, Size, Turn
+from cpuidle_lab.lab.turns import JudgedProgram, Size, Turn
 from cpuidle_lab.recording import phases, trace
 from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.states import costs
@@ -51,7 +51,7 @@ def turns_of(candidates: Sequence[Candidate]) -> list[Turn]:
 
 
 def cell(
-    program: Program,
+    program: JudgedProgram,
     candidates: Sequence[Candidate],
     size: Size,
     changes: Mapping[str, str] = MappingProxyType({}),
@@ -73,7 +73,7 @@ def cell(
     return checked(lambda: _key(program, candidates, run), work)
 
 
-def _key(program: Program, candidates: Sequence[Candidate], run: LabRun) -> str:
+def _key(program: JudgedProgram, candidates: Sequence[Candidate], run: LabRun) -> str:
     """Return a hash of all that the runs depend on."""
     code = [path.read_bytes() for path in _READERS]
     labels = [candidate.label for candidate in candidates]

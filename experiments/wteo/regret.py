@@ -15,7 +15,7 @@ from experiments.wteo.streams import (
     AS_TOLD,
     SYNTH,
     Figures,
-    Stream,
+    StudyIntervals,
     as_json,
     grouped,
     latency_of,
@@ -54,7 +54,7 @@ class Comparison:
         of: figures by label.
     """
 
-    stream: Stream
+    stream: StudyIntervals
     of: Of
 
     def best(self, value: Callable[[Figures], float] = lambda f: f.regret) -> float:
@@ -144,7 +144,7 @@ def row_of(group: str, table: str, cases: Sequence[Comparison], subject: str) ->
 
 
 def cases_of(
-    streams: Sequence[Stream], governors: Sequence[Candidate], memo: Memo, meter: Meter
+    streams: Sequence[StudyIntervals], governors: Sequence[Candidate], memo: Memo, meter: Meter
 ) -> list[Comparison]:
     """Play every governor on every stream."""
     jobs = [(stream, who, AS_TOLD) for stream in streams for who in governors]
@@ -252,7 +252,7 @@ def _judge_harm(section: Section, cases: Sequence[Comparison], subject: str) -> 
 
 
 def _section(
-    part: str, title: str, subjects: Sequence[str], streams: Sequence[Stream], memo: Memo,
+    part: str, title: str, subjects: Sequence[str], streams: Sequence[StudyIntervals], memo: Memo,
     meter: Meter,
 ) -> tuple[Section, list[Comparison]]:  # fmt: skip
     subject = subjects[0]
@@ -293,7 +293,7 @@ def _section(
 
 
 def measure(
-    subjects: Sequence[str], streams: Sequence[Stream], memo: Memo, meter: Meter
+    subjects: Sequence[str], streams: Sequence[StudyIntervals], memo: Memo, meter: Meter
 ) -> Section:
     """Measure targets 1 and 2.
 
@@ -310,7 +310,7 @@ def measure(
 
 
 def measure_unseen(
-    subjects: Sequence[str], streams: Sequence[Stream], memo: Memo, meter: Meter
+    subjects: Sequence[str], streams: Sequence[StudyIntervals], memo: Memo, meter: Meter
 ) -> Section:
     """Measure the same on variations of the streams; otherwise as measure()."""
     return _section(UNSEEN, UNSEEN_TITLE, subjects, streams, memo, meter)[0]

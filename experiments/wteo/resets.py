@@ -20,7 +20,7 @@ from cpuidle_lab.replay.candidates import Candidate, parse
 from cpuidle_lab.replay.engine import Run
 from cpuidle_lab.states.linux_source import NEWEST
 from experiments.memo import Memo, sources
-from experiments.wteo.streams import SEED, Stream
+from experiments.wteo.streams import SEED, StudyIntervals
 
 REFERENCE = f"teo@{NEWEST}"
 
@@ -47,7 +47,7 @@ def _cut(part: Columns, first: int, count: int) -> dict[str, Any]:
     return sliced(part, first, first + count)
 
 
-def _fresh(stream: Stream, who: Candidate, starts: Sequence[int], length: int) -> Floats:
+def _fresh(stream: StudyIntervals, who: Candidate, starts: Sequence[int], length: int) -> Floats:
     """Return regrets after a reset at each start, shape (starts, windows)."""
     found = []
     for start in starts:
@@ -57,7 +57,7 @@ def _fresh(stream: Stream, who: Candidate, starts: Sequence[int], length: int) -
     return np.array(found)
 
 
-def _warm(stream: Stream, who: Candidate, starts: Sequence[int], length: int) -> Floats:
+def _warm(stream: StudyIntervals, who: Candidate, starts: Sequence[int], length: int) -> Floats:
     """Return the same for one that has seen the stream from its beginning."""
     with Run(who.governor, stream.machines[0], dict(who.settings)) as run:
         choices = run.play(stream.intervals[0], choices=True)
@@ -66,14 +66,18 @@ def _warm(stream: Stream, who: Candidate, starts: Sequence[int], length: int) ->
     return np.array([regrets(cost[cut], oracle[cut]) for cut in cuts])
 
 
-def _starts(stream: Stream, resets: int, length: int) -> list[int]:
+def _starts(stream: StudyIntervals, resets: int, length: int) -> list[int]:
     """Return random places of a stream, always the same."""
     places = Draw(SEED, f"resets of {stream.name}").unit(resets)
     return [int(start) for start in places * (stream.count - length)]
 
 
 def _key(
-    way: Callable[..., Floats], stream: Stream, who: Candidate, starts: Sequence[int], length: int
+    way: Callable[..., Floats],
+    stream: StudyIntervals,
+    who: Candidate,
+    starts: Sequence[int],
+    length: int,
 ) -> str:
     values = who.governor.values(dict(who.settings))
     code = Path(__file__).read_bytes()
@@ -90,7 +94,7 @@ def _listed(way: Callable[..., Floats], *arguments: Any) -> list[list[float]]:
 def measure(
     section: Section,
     mine: Candidate,
-    streams: Sequence[Stream],
+    streams: Sequence[StudyIntervals],
     count: int,
     memo: Memo,
     meter: Meter,
@@ -125,7 +129,7 @@ def measure(
 
 
 def _tables(
-    section: Section, streams: Sequence[Stream], found: Sequence[Mapping[str, Floats]]
+    section: Section, streams: Sequence[StudyIntervals], found: Sequence[Mapping[str, Floats]]
 ) -> None:
     rows: list[list[Cell]] = []
     lines = []

@@ -18,7 +18,7 @@ from experiments.wteo.streams import (
     AS_TOLD,
     HZ,
     Figures,
-    Stream,
+    StudyIntervals,
     Twist,
     laws,
     play_all,
@@ -68,7 +68,7 @@ class Odd:
     """
 
     name: str
-    streams: Sequence[Stream]
+    streams: Sequence[StudyIntervals]
     twist: Twist = AS_TOLD
 
 
@@ -92,7 +92,7 @@ def without_polling(machine: StateTable) -> StateTable:
     )
 
 
-def without(streams: Sequence[Stream], disabled: int) -> list[Stream]:
+def without(streams: Sequence[StudyIntervals], disabled: int) -> list[StudyIntervals]:
     """Return the streams with some states disabled, bit k for state k."""
     found = []
     for stream in streams:
@@ -136,7 +136,7 @@ def odd_cases(table: str, count: int, names: Sequence[str]) -> list[Odd]:
 
 
 def _powers(
-    section: Section, mine: Candidate, streams: Sequence[Stream], memo: Memo, meter: Meter
+    section: Section, mine: Candidate, streams: Sequence[StudyIntervals], memo: Memo, meter: Meter
 ) -> None:
     twists = {"as they are": RIGHT, **ALIKE, **CONTRARY}
     jobs = [(stream, mine, twist) for twist in twists.values() for stream in streams]
@@ -171,7 +171,7 @@ def _odd(section: Section, mine: Candidate, cases: Sequence[Odd], memo: Memo, me
     data = []
     over: list[tuple[float, str, str]] = []
     for odd in cases:
-        pairs: list[tuple[Stream, Figures, Figures]] = [
+        pairs: list[tuple[StudyIntervals, Figures, Figures]] = [
             (stream, next(figures), next(figures)) for stream in odd.streams
         ]
         worse = [(ours.regret - teo.regret, odd.name, s.name) for s, ours, teo in pairs]

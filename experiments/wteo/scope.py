@@ -27,7 +27,7 @@ from experiments.wteo import (
     robust,
     steps_lab,
 )
-from experiments.wteo.streams import HZ, Stream, corpus, laws, suite
+from experiments.wteo.streams import HZ, StudyIntervals, corpus, laws, suite
 
 SUBJECT = "wteo"
 MACHINES = ("skx", "skl", "power9", "spr")
@@ -180,13 +180,13 @@ class Scope:
                    request.lab, named["programs"], tick == "stopped")  # fmt: skip
 
     @cached_property
-    def suite(self) -> list[Stream]:
+    def suite(self) -> list[StudyIntervals]:
         """The synthetic streams."""
         wanted = laws(self.streams)
         return suite(self.machines, self.sizes.intervals, wanted, tick_stopped=self.tick_stopped)
 
     @cached_property
-    def corpus(self) -> list[Stream]:
+    def corpus(self) -> list[StudyIntervals]:
         """The recordings; empty where there are none."""
         return corpus(self.folder)
 
@@ -196,7 +196,7 @@ class Scope:
         return tuple(dict.fromkeys((front.energy_alone(self.subject), self.subject)))
 
     @property
-    def chosen(self) -> list[turns.Program]:
+    def chosen(self) -> list[turns.JudgedProgram]:
         """The programs in the lab."""
         return [program for program in turns.PROGRAMS if program.name in self.programs]
 

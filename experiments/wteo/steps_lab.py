@@ -15,7 +15,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from cpuidle_lab.base.progress import Meter
-from cpuidle_lab.lab.turns import Program, Size
+from cpuidle_lab.lab.turns import JudgedProgram, Size
 from cpuidle_lab.replay.candidates import Candidate
 from experiments import added
 from experiments.boots import figures
@@ -41,7 +41,7 @@ class InLab:
         boots: boot what is not known.
     """
 
-    programs: Sequence[Program]
+    programs: Sequence[JudgedProgram]
     size: Size
     boots: bool
 
@@ -98,7 +98,7 @@ def points(
     the variance of its own rounds; None where a program has a single round.
 
     Args:
-        runs: attributes of turns.Run.
+        runs: attributes of turns.ProgramRun.
         whole: label of the whole governor.
         label: of the other one.
 

@@ -41,7 +41,7 @@ _FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class StudyIntervals:
     """Exogenous intervals, and the machine on which they are played.
 
     Attributes:
@@ -78,13 +78,13 @@ class Stream:
 
 def synthetic(
     law: Law, machine: StateTable, table: str, count: int, *, tick_stopped: bool = False
-) -> Stream:
+) -> StudyIntervals:
     """Return a stream of synth's on any machine; `tick_stopped` as of synth.frame()."""
     made = synth.made_from(law, count, SEED, max(machine.exit_latency_ns))
     frame = synth.frame(made, tick_stopped=tick_stopped)
     part = fitting(columns.in_memory(frame), INTERVAL_TYPES)
     floor = synth.floor_regret(made, machine)
-    return Stream(law.name, SYNTH, table, {0: machine}, {0: part}, floor)
+    return StudyIntervals(law.name, SYNTH, table, {0: machine}, {0: part}, floor)
 
 
 def laws(names: Sequence[str], variations: int = 0) -> list[Law]:
@@ -97,7 +97,7 @@ def laws(names: Sequence[str], variations: int = 0) -> list[Law]:
 
 def suite(
     tables: Sequence[str], count: int, wanted: Sequence[Law], *, tick_stopped: bool = False
-) -> list[Stream]:
+) -> list[StudyIntervals]:
     """Return streams on the named machines.
 
     Args:
@@ -137,7 +137,7 @@ def whole(recording: Recording, cpu: int) -> Columns:
     return fitting(columns.joined(parts), INTERVAL_TYPES)
 
 
-def corpus(folder: Path) -> list[Stream]:
+def corpus(folder: Path) -> list[StudyIntervals]:
     """Return the recordings of a directory that can be replayed, in the order of their names."""
     paths = corpus_files(folder)
     found = []
@@ -145,7 +145,7 @@ def corpus(folder: Path) -> list[Stream]:
         recording = _columns_of(path)
         intervals = {cpu: whole(recording, cpu) for cpu in recording.cpus}
         table = label.split("-")[0]
-        found.append(Stream(label, CORPUS, table, recording.state_tables, intervals))
+        found.append(StudyIntervals(label, CORPUS, table, recording.state_tables, intervals))
     return found
 
 
@@ -229,7 +229,7 @@ class Twist:
 AS_TOLD = Twist()
 
 
-def play(stream: Stream, candidate: Candidate, twist: Twist = AS_TOLD) -> Figures:
+def play(stream: StudyIntervals, candidate: Candidate, twist: Twist = AS_TOLD) -> Figures:
     """Replay a governor on a stream.
 
     Args:
@@ -264,10 +264,10 @@ def play(stream: Stream, candidate: Candidate, twist: Twist = AS_TOLD) -> Figure
     return found
 
 
-Job = tuple[Stream, Candidate, Twist]
+Job = tuple[StudyIntervals, Candidate, Twist]
 
 
-def _key(stream: Stream, candidate: Candidate, twist: Twist) -> str:
+def _key(stream: StudyIntervals, candidate: Candidate, twist: Twist) -> str:
     values = candidate.governor.values(dict(candidate.settings))
     spec = candidate.governor.spec
     parts = [str(_FORMAT), str(WARM), stream.key, spec, sources(spec)]
@@ -291,11 +291,11 @@ def play_all(jobs: Sequence[Job], memo: Memo, meter: Meter, title: str) -> list[
     return [Figures(**found[_key(*job)]) for job in jobs]
 
 
-def _played(stream: Stream, candidate: Candidate, twist: Twist) -> dict[str, Any]:
+def _played(stream: StudyIntervals, candidate: Candidate, twist: Twist) -> dict[str, Any]:
     return asdict(play(stream, candidate, twist))
 
 
-def grouped(streams: Sequence[Stream]) -> Iterator[tuple[str, str, list[Stream]]]:
+def grouped(streams: Sequence[StudyIntervals]) -> Iterator[tuple[str, str, list[StudyIntervals]]]:
     """Yield group, table and streams: each table of the suite, then the corpus as a whole."""
     for table in dict.fromkeys(one.table for one in streams if one.group == SYNTH):
         mine = [one for one in streams if one.group == SYNTH and one.table == table]

@@ -10,7 +10,7 @@ from cpuidle_lab.compare import reasons
 from cpuidle_lab.evidence.tables import Cell, Table
 from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.engine import Run
-from experiments.wteo.streams import Stream
+from experiments.wteo.streams import StudyIntervals
 
 # Columns by which decisions are of a kind.
 _KIND = ("index", "last", "ideal", "reason", "stop_tick")
@@ -43,7 +43,7 @@ class Kind:
     mean_uj: float
 
 
-def kinds(stream: Stream, who: Candidate, most: int = _KINDS) -> list[Kind]:
+def kinds(stream: StudyIntervals, who: Candidate, most: int = _KINDS) -> list[Kind]:
     """Return the kinds of decisions that cost most, the worst first, on the first CPU."""
     cpu = next(iter(stream.intervals))
     names = stream.machines[cpu].names
@@ -73,7 +73,7 @@ def kinds(stream: Stream, who: Candidate, most: int = _KINDS) -> list[Kind]:
     ]
 
 
-def table(streams: Sequence[Stream], who: Candidate) -> Table:
+def table(streams: Sequence[StudyIntervals], who: Candidate) -> Table:
     """Return the kinds of decisions that cost most on each stream."""
     rows: list[list[Cell]] = []
     for stream in streams:

@@ -23,7 +23,7 @@ from experiments.cases import lab, schema
 from experiments.cases.case import FOLDER, IN_LAB, Case, stream_of
 from experiments.cases.figures import Played
 from experiments.cases.schema import Description
-from experiments.experiment import NOT_BOOTED, Request, Result
+from experiments.experiment import NOT_BOOTED, Findings, Request
 from experiments.memo import Memo
 from tests.unit import small_case
 
@@ -218,7 +218,7 @@ def known() -> dict[str, Any]:
     return asdict(Played(1e9, 1e9, 1.0, 1.0, 10, 10, 0, 0, 5, 0, 0, [5, 5], [5, 5], [5e8, 5e8]))
 
 
-def measured(booted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+def measured(booted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Findings:
     one = Case(FOLDER / "cede.yaml")
     cells = tuple(cell for cell in one.described.cells if cell.governor == "wteo")
     vars(one)["described"] = replace(one.described, cells=cells)

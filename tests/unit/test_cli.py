@@ -31,7 +31,7 @@ from cpuidle_lab.commands import compare, demo, replay
 from cpuidle_lab.lab import LabRun, emulator, images, run_lab, workloads
 from cpuidle_lab.lab import run as run_module
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.machine import ALL_CPUS, Machine, host_cpu_taken
+from cpuidle_lab.lab.machine import ALL_CPUS, VirtualMachine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
 from cpuidle_lab.lab.session import PhasePlan, Session
 from cpuidle_lab.replay import candidates as spec
@@ -429,8 +429,8 @@ def test_virtual_time_by_default_where_the_kernel_can() -> None:
     assert is_real_time(LabRun("", kernel="7.2", real_time=True))
 
 
-def machine_of(folder: Path, *emulator: str) -> Machine:
-    return Machine(
+def machine_of(folder: Path, *emulator: str) -> VirtualMachine:
+    return VirtualMachine(
         kernel=folder / "kernel",
         root=folder / "root",
         disk=folder / "disk",
@@ -529,7 +529,7 @@ def test_sigterm_leaves_no_folder_of_a_boot(
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(run_module, "CACHE", tmp_path / "build" / "cache")
-    monkeypatch.setattr(run_module, "Machine", Booted)
+    monkeypatch.setattr(run_module, "VirtualMachine", Booted)
     monkeypatch.setattr(emulator, "x86", list)
     monkeypatch.setattr(images, "kernel", lambda _: kernel)
     monkeypatch.setattr(images, "runtime", lambda: part)

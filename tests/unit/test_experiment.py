@@ -40,8 +40,8 @@ from experiments.experiment import (
     DIFFERS,
     NOT_BOOTED,
     UNJUDGED,
+    Findings,
     Request,
-    Result,
     Row,
     as_json,
 )
@@ -128,12 +128,12 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
         plans[-1][1].append(name)
         return name
 
-    def measure(name: str, _: Request, memo: Memo, meter: Any) -> Result:
+    def measure(name: str, _: Request, memo: Memo, meter: Any) -> Findings:
         plan = [
             partial(experiment.Job, f"{name}{n}", partial(boot, f"{name}{n}")) for n in (1, 2, 3)
         ]
         told.append(boots.figures(plan, [], True, memo, meter, name))
-        return Result()
+        return Findings()
 
     monkeypatch.setattr(boots, "at_once", lambda: 1)
     some: list[Any] = [SimpleNamespace(measure=partial(measure, name)) for name in "ab"]
@@ -154,7 +154,7 @@ def test_experiments_boot_in_one_plan(tmp_path: Path, monkeypatch: Any) -> None:
 
 
 def made(text: str, **options: Any) -> dict[str, Any]:
-    phases = [law.Phase(**one) for one in yaml.safe_load(text)]
+    phases = [law.Stretch(**one) for one in yaml.safe_load(text)]
     return law.intervals(phases, 1, "some", 1, slack_ns=100_000, **options)
 
 
@@ -306,10 +306,10 @@ def test_a_figure_agrees_by_its_median() -> None:
 
 def test_one_figure_that_differs_makes_the_experiment_differ() -> None:
     good = Row("a", "5", (5.0,), "us", (5, 5))
-    assert Result([good, Row("b")]).state == AGREES
-    assert Result([good, Row("b", "5", (6.0,), "us", (5, 5))]).state == DIFFERS
-    assert Result([Row("b", "5", (), "us", (5, 5))]).state == ABSENT
-    assert Result([Row("b", ours=(5.0,))]).state == UNJUDGED
+    assert Findings([good, Row("b")]).state == AGREES
+    assert Findings([good, Row("b", "5", (6.0,), "us", (5, 5))]).state == DIFFERS
+    assert Findings([Row("b", "5", (), "us", (5, 5))]).state == ABSENT
+    assert Findings([Row("b", ours=(5.0,))]).state == UNJUDGED
 
 
 # ---- The kernel that is found. ----
@@ -429,17 +429,19 @@ def test_a_page_with_more_figures_is_kept(tmp_path: Path) -> None:
     measured = Row("in the lab", ours=[1.0, 2.0])
     absent = Row("in the lab", note=NOT_BOOTED)
     replayed = Row("replayed", ours=[3.0])
-    assert pages.lost(Result([absent]), target) == []
+    assert pages.lost(Findings([absent]), target) == []
     (tmp_path / "gate").mkdir()
-    told = as_json(next(iter(cases())), Result([measured, replayed]))
+    told = as_json(next(iter(cases())), Findings([measured, replayed]))
     (tmp_path / "gate" / pages.RESULT).write_text(json.dumps(told))
-    assert pages.lost(Result([absent, replayed]), target) == ["in the lab"]
-    assert pages.lost(Result([Row("programs", note=NOT_BOOTED), replayed]), target) == [
+    assert pages.lost(Findings([absent, replayed]), target) == ["in the lab"]
+    assert pages.lost(Findings([Row("programs", note=NOT_BOOTED), replayed]), target) == [
         "in the lab"
     ]
     # Rows may be renamed, or go, where all that there is was measured.
-    assert pages.lost(Result([Row("other", ours=[1.0])]), target) == []
-    assert pages.lost(Result([measured, replayed, Row("tree", note="needs --tree")]), target) == []
+    assert pages.lost(Findings([Row("other", ours=[1.0])]), target) == []
+    assert (
+        pages.lost(Findings([measured, replayed, Row("tree", note="needs --tree")]), target) == []
+    )
 
 
 def test_a_verdict_counts_as_a_figure(tmp_path: Path) -> None:
@@ -448,11 +450,11 @@ def test_a_verdict_counts_as_a_figure(tmp_path: Path) -> None:
     (tmp_path / "wteo").mkdir()
     held = Row("kernel: no program has more regret", note="none", judged="held")
     regret = Row("regret: 90 % of the gap closed", note="126 %", judged="held")
-    told = as_json(next(iter(cases())), Result([regret, held]))
+    told = as_json(next(iter(cases())), Findings([regret, held]))
     (tmp_path / "wteo" / pages.RESULT).write_text(json.dumps(told))
     absent = Row("kernel: with these sources", note="add --lab", judged=ABSENT)
-    assert pages.lost(Result([regret, absent]), target) == [held.what]
-    assert pages.lost(Result([regret, held]), target) == []
+    assert pages.lost(Findings([regret, absent]), target) == [held.what]
+    assert pages.lost(Findings([regret, held]), target) == []
 
 
 def test_an_experiment_says_that_it_keeps_the_page(

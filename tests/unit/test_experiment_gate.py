@@ -20,7 +20,7 @@ from cpuidle_lab.states.table import StateTable
 from cpuidle_lab.view.terminal import meter
 from experiments import energy
 from experiments.energy import Slot
-from experiments.experiment import NOT_BOOTED, QUICK, Request, Result
+from experiments.experiment import NOT_BOOTED, QUICK, Findings, Request
 from experiments.gate import decisions, entry, guest, judgement, show, switches, wakes
 from experiments.gate.guest import CONDITIONS, FIXED, MENU, OURS, PERFORMANCE, RFC, WORKS
 from experiments.gate.wakes import Period, Wake
@@ -397,13 +397,13 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     return change
 
 
-def measured(folder: Path, *only: str, scale: str = QUICK, boot: bool = True) -> Result:
+def measured(folder: Path, *only: str, scale: str = QUICK, boot: bool = True) -> Findings:
     request = Request(scale, 1, boot, only=only)
     with Memo(folder / "memo.db") as memo:
         return entry.EXPERIMENT.measure(request, memo, meter)
 
 
-def table(result: Result, title: str) -> list[list[str]]:
+def table(result: Findings, title: str) -> list[list[str]]:
     """Return the rows of the only table whose title begins so, as text."""
     (found,) = (
         one for section in result.sections for one in section.tables if one.title.startswith(title)

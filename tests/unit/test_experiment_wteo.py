@@ -37,12 +37,12 @@ from experiments.wteo import (
     streams,
     worst,
 )
-from experiments.wteo.streams import Figures, Stream, Twist
+from experiments.wteo.streams import Figures, StudyIntervals, Twist
 
 SKX = state_tables.find("skx", 250)
 
 
-def stream(name: str = "poisson-1ms", count: int = 2000, table: str = "skx") -> Stream:
+def stream(name: str = "poisson-1ms", count: int = 2000, table: str = "skx") -> StudyIntervals:
     return streams.synthetic(laws.STREAMS[name], state_tables.find(table, 250), table, count)
 
 
@@ -66,7 +66,7 @@ def figures(percent: float, latency_ns: int = 1000) -> Figures:
 
 
 def case(name: str, floor: float | None, mine: float, menu: float, teo: float) -> regret.Comparison:
-    made = Stream(name, streams.SYNTH, "skx", {}, {}, floor)
+    made = StudyIntervals(name, streams.SYNTH, "skx", {}, {}, floor)
     theirs = zip(MAINLINE, (figures(menu), figures(teo)), strict=True)
     of = {"wteo": figures(mine), "bayes": figures(5), **dict(theirs)}
     return regret.Comparison(made, of)
@@ -155,7 +155,7 @@ def test_the_warm_part_is_the_rest() -> None:
     assert whole.warm_oracle_pj / whole.oracle_pj == pytest.approx(0.9, abs=0.05)
 
 
-def told_twice(made: Stream) -> Stream:
+def told_twice(made: StudyIntervals) -> StudyIntervals:
     """Return a stream where the kernel tells half-way when every second interval ends."""
     part = dict(made.intervals[0])
     half = part["length_ns"] // 2
@@ -427,7 +427,9 @@ def test_the_largest_table_has_as_many_states_as_there_can_be() -> None:
 def test_the_middle_of_the_busiest_cpu() -> None:
     made = stream(count=100)
     small = {name: values[:10] for name, values in made.intervals[0].items()}
-    both = Stream("x", streams.CORPUS, "x", {0: SKX, 1: SKX}, {0: small, 1: made.intervals[0]})
+    both = StudyIntervals(
+        "x", streams.CORPUS, "x", {0: SKX, 1: SKX}, {0: small, 1: made.intervals[0]}
+    )
     _, chunk = cost.middle(both, 20)
     assert (chunk["start_ns"] == made.intervals[0]["start_ns"][40:60]).all()
 

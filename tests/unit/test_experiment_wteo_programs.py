@@ -3,7 +3,7 @@
 
 from cpuidle_lab.evidence.tables import Section
 from cpuidle_lab.lab import turns
-from cpuidle_lab.lab.turns import Program
+from cpuidle_lab.lab.turns import JudgedProgram
 from experiments.wteo import kernel
 from experiments.wteo.programs import turns_of
 from tests.unit.test_experiment_wteo import who
@@ -21,7 +21,7 @@ def test_what_a_program_got_done() -> None:
 
 
 def test_every_governor_is_first_in_turn() -> None:
-    program = Program(turns.PROGRAMS[0].workload, "skx")
+    program = JudgedProgram(turns.PROGRAMS[0].workload, "skx")
     size = turns.Size(seeds=3, seconds=1)
     names = ["wteo", "teo_ng", "menu_ng"]
     found = turns.rounds(program, turns_of([who(name) for name in names]), size)
@@ -35,7 +35,7 @@ def test_every_governor_is_first_in_turn() -> None:
 
 
 def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
-    program = Program(turns.PROGRAMS[0].workload, "skx")
+    program = JudgedProgram(turns.PROGRAMS[0].workload, "skx")
     labels = ["wteo", "wteo:latency_bias=7", "wteo:learning_rate=9", "teo_ng"]
     size = turns.Size(seeds=2, seconds=1)
     found = turns.rounds(program, turns_of([who(label) for label in labels]), size)[1:]
@@ -53,8 +53,8 @@ def test_a_governor_has_its_own_tunables_in_each_turn() -> None:
 
 def run_of(
     governor: str, seed: int, percent: float, work: float = 1.0, energy_mj: float = 5.0
-) -> turns.Run:
-    return turns.Run("p", "skx", governor, seed, percent, energy_mj, 1.0, work, work, 10.0)
+) -> turns.ProgramRun:
+    return turns.ProgramRun("p", "skx", governor, seed, percent, energy_mj, 1.0, work, work, 10.0)
 
 
 # Energy alone and the default are one where the bias is said.

@@ -11,7 +11,7 @@ import pytest
 from cpuidle_lab.base import cache
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabRun, emulator, images
-from cpuidle_lab.lab.machine import Machine
+from cpuidle_lab.lab.machine import VirtualMachine
 from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.programs import compiled
 from cpuidle_lab.lab.run import booted_of, has_booted, may_go_on
@@ -172,20 +172,20 @@ def test_other_parts_are_another_machine(
 def test_a_machine_that_ends_while_it_boots_is_not_kept(
     kernel: images.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ends(machine: Machine, _said: object) -> None:
+    def ends(machine: VirtualMachine, _said: object) -> None:
         machine.console.write_text("no port\n")
 
-    monkeypatch.setattr(Machine, "run", ends)
+    monkeypatch.setattr(VirtualMachine, "run", ends)
     (tmp_path / "cache").mkdir()
     with pytest.raises(UserError, match=r"ended while it booted; .*\n *no port"):
         has_booted(LabRun("", real_time=True), kernel)
     assert not list((tmp_path / "cache").glob("booted*"))
 
-    def saves(machine: Machine, _said: object) -> None:
+    def saves(machine: VirtualMachine, _said: object) -> None:
         assert machine.saved and not machine.saved.goes_on
         (machine.saved.folder / STATE).touch()
 
-    monkeypatch.setattr(Machine, "run", saves)
+    monkeypatch.setattr(VirtualMachine, "run", saves)
     assert [path.name for path in has_booted(LabRun("", real_time=True), kernel).iterdir()] == [
         STATE
     ]

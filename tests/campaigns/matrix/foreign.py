@@ -18,7 +18,7 @@ from cpuidle_lab.base.cache import CACHE, cached, run_logged
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab import LabResult, emulator, images
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.machine import Machine
+from cpuidle_lab.lab.machine import VirtualMachine
 from cpuidle_lab.lab.run import GUEST, UNPACKED, read_results, room_for
 from tests.campaigns.matrix.builds import apt_root
 
@@ -98,7 +98,7 @@ ARM64 = Architecture(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignMachine(Machine):
+class ForeignMachine(VirtualMachine):
     """A machine of another architecture, in real time; see Machine.
 
     Attributes:

@@ -63,7 +63,7 @@ CPUS_THREAD = "/TCG"
 
 
 @dataclass(frozen=True)
-class Machine:
+class VirtualMachine:
     """Machine to boot, with its kernel and devices.
 
     Attributes:

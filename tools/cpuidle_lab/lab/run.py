@@ -19,7 +19,7 @@ from cpuidle_lab.base.files import scratch, whole
 from cpuidle_lab.base.waiting import sigterm_interrupts
 from cpuidle_lab.lab import built, emulator, images, programs, results
 from cpuidle_lab.lab.archive import CpioWriter
-from cpuidle_lab.lab.machine import BOOTS, TURN_US, Machine
+from cpuidle_lab.lab.machine import BOOTS, TURN_US, VirtualMachine
 from cpuidle_lab.lab.saved import GIVEN, GIVEN_MOST, STATE, Saved, give
 
 GUEST = Path(__file__).parent / "guest"
@@ -200,10 +200,10 @@ def boot(run: LabRun, folder: Path, output: Path, title: str) -> tuple[str, floa
     return kernel.version, wall_s
 
 
-def bare(run: LabRun, kernel: Path, folder: Path) -> Machine:
+def bare(run: LabRun, kernel: Path, folder: Path) -> VirtualMachine:
     """Return the machine of a run, whose root and disk are still to be made in a folder."""
     real_time = is_real_time(run)
-    return Machine(
+    return VirtualMachine(
         kernel=kernel,
         root=folder / "root.cpio",
         disk=folder / "disk.raw",
@@ -231,7 +231,7 @@ def write_root(root: Path, kernel: images.Kernel, overlay: BytesIO) -> None:
         stream.write(overlay.getvalue())
 
 
-def make_disk(machine: Machine) -> None:
+def make_disk(machine: VirtualMachine) -> None:
     """Make the disk that receives the results: as large as the memory, in which they are."""
     with machine.disk.open("wb") as stream:
         stream.truncate(machine.memory_mib << 20)

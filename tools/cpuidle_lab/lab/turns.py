@@ -66,7 +66,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Program:
+class JudgedProgram:
     """A program and what it gets done.
 
     Attributes:
@@ -154,19 +154,19 @@ _HACKBENCH = Workload(
 )
 
 PROGRAMS = (
-    Program(workloads.find("cyclictest-1700us"), "skx", r"C:\s*(\d+)"),
-    Program(_HACKBENCH, "icx", r"Time: ([\d.]+)", True),
-    Program(_STRESS, "gnr", r"metrc: \[\d+\] (?:timer|switch|cpu) +(\d+)"),
-    Program(_SHELL, "skl"),
-    Program(workloads.find("pgbench-1"), "skx", r"transactions actually processed: (\d+)"),
-    Program(workloads.find("fio-1"), "spr", r"issued rwts: total=(\d+)"),
-    Program(workloads.find("nginx-wrk"), "skl", r"(\d+) requests in"),
-    Program(workloads.find("redis"), "power9"),
+    JudgedProgram(workloads.find("cyclictest-1700us"), "skx", r"C:\s*(\d+)"),
+    JudgedProgram(_HACKBENCH, "icx", r"Time: ([\d.]+)", True),
+    JudgedProgram(_STRESS, "gnr", r"metrc: \[\d+\] (?:timer|switch|cpu) +(\d+)"),
+    JudgedProgram(_SHELL, "skl"),
+    JudgedProgram(workloads.find("pgbench-1"), "skx", r"transactions actually processed: (\d+)"),
+    JudgedProgram(workloads.find("fio-1"), "spr", r"issued rwts: total=(\d+)"),
+    JudgedProgram(workloads.find("nginx-wrk"), "skl", r"(\d+) requests in"),
+    JudgedProgram(workloads.find("redis"), "power9"),
 )
 
 
 @dataclass(frozen=True)
-class Run:
+class ProgramRun:
     """A program under a governor, once.
 
     Attributes:
@@ -200,7 +200,7 @@ def _workload(seed: int, turn: int) -> str:
     return f"{seed}-{turn}"
 
 
-def rounds(program: Program, turns: Sequence[Turn], size: Size) -> list[PhasePlan]:
+def rounds(program: JudgedProgram, turns: Sequence[Turn], size: Size) -> list[PhasePlan]:
     """Return all runs of a program in one boot, the first of them to warm up."""
     setup = program.workload.setup
     found = [PhasePlan(_MENU, _WARM, program.workload.shell(1, 1), setup=setup)]
@@ -217,8 +217,8 @@ def rounds(program: Program, turns: Sequence[Turn], size: Size) -> list[PhasePla
 
 
 def _runs(
-    program: Program, turns: Sequence[Turn], groups: Sequence[Group], outputs: Path
-) -> list[Run]:
+    program: JudgedProgram, turns: Sequence[Turn], groups: Sequence[Group], outputs: Path
+) -> list[ProgramRun]:
     found = []
     for group in groups:
         if group.workload == _WARM or not group.workload:
@@ -233,7 +233,7 @@ def _runs(
         if energy_mj is None:
             raise UserError(f"{program.name}: the trace does not say what energy it took")
         found.append(
-            Run(
+            ProgramRun(
                 program.name,
                 program.machine,
                 turns[turn].label,
@@ -251,7 +251,7 @@ def _runs(
 
 
 def lab_run(
-    program: Program,
+    program: JudgedProgram,
     turns: Sequence[Turn],
     size: Size,
     *,
@@ -286,7 +286,9 @@ def lab_run(
     )
 
 
-def boot(program: Program, turns: Sequence[Turn], run: LabRun, title: str = "") -> list[Run]:
+def boot(
+    program: JudgedProgram, turns: Sequence[Turn], run: LabRun, title: str = ""
+) -> list[ProgramRun]:
     """Boot what lab_run() returned, and read its results.
 
     Args:

@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Phase:
+class Stretch:
     """Intervals of one kind, one after the other.
 
     Attributes:
@@ -92,7 +92,7 @@ def _mixed(parts: Sequence[Any], count: int, source: Draw, where: str) -> Floats
     return np.asarray(drawn[which, np.arange(count)])
 
 
-def _columns(phase: Phase, source: Draw, where: str) -> tuple[Floats, Floats, Floats]:
+def _columns(phase: Stretch, source: Draw, where: str) -> tuple[Floats, Floats, Floats]:
     """Return lengths, timers and busy times of a phase, in ns."""
     count = phase.count
     wake = np.full(count, NEVER)
@@ -107,7 +107,7 @@ def _columns(phase: Phase, source: Draw, where: str) -> tuple[Floats, Floats, Fl
     return np.minimum(wake, timer), timer, busy
 
 
-def times(phases: Sequence[Phase], repeat: int, name: str, seed: int) -> tuple[Integers, ...]:
+def times(phases: Sequence[Stretch], repeat: int, name: str, seed: int) -> tuple[Integers, ...]:
     """Return lengths, timers and busy times of the intervals of a case, ns.
 
     Args:
@@ -134,7 +134,7 @@ def times(phases: Sequence[Phase], repeat: int, name: str, seed: int) -> tuple[I
 
 
 def intervals(
-    phases: Sequence[Phase],
+    phases: Sequence[Stretch],
     repeat: int,
     name: str,
     seed: int,

@@ -17,7 +17,7 @@ from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.lab import mainline, programs, turns
 from cpuidle_lab.lab.parallel import at_once, completed, threads
 from cpuidle_lab.lab.run import ONE_CPU_IN_VIRTUAL_TIME, LabRun
-from cpuidle_lab.lab.turns import Program, Size, Turn
+from cpuidle_lab.lab.turns import JudgedProgram, Size, Turn
 from cpuidle_lab.lab.workloads import Workload
 from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.library import MAINLINE
@@ -37,7 +37,7 @@ FIGURES = {
 # A difference of medians below this share is none, however small the spread: virtual time has so
 # little that a cache line counts.
 LEAST = 0.01
-_WAKES = Program(
+_WAKES = JudgedProgram(
     Workload(
         "wakebench",
         "2 threads sleep 30 to 37.5 ms, then wake 4 others each, which compute for 100 us",
@@ -117,7 +117,7 @@ def turn_of(governor: str, label: str) -> tuple[Turn, str]:
     return Turn(label, "gate", [Setting("gate", "base", mainline.guest_name(head))]), head
 
 
-def _values(run: turns.Run) -> dict[str, float | None]:
+def _values(run: turns.ProgramRun) -> dict[str, float | None]:
     return {
         "energy": run.energy_mj / run.amount if run.amount else None,
         "work": run.throughput,
@@ -127,7 +127,9 @@ def _values(run: turns.Run) -> dict[str, float | None]:
     }
 
 
-def changes_of(program: str, labels: Sequence[str], runs: Sequence[turns.Run]) -> list[LabChange]:
+def changes_of(
+    program: str, labels: Sequence[str], runs: Sequence[turns.ProgramRun]
+) -> list[LabChange]:
     """Return the figures of a program that every run has."""
     sides: list[dict[str, tuple[float | None, ...]]] = []
     for label in labels:
@@ -142,7 +144,7 @@ def changes_of(program: str, labels: Sequence[str], runs: Sequence[turns.Run]) -
 
 def play_programs(
     governors: tuple[str, str], labels: tuple[str, str], told: Callable[[float], None],
-    chosen: Sequence[Program] = PROGRAMS, size: Size = SIZE,
+    chosen: Sequence[JudgedProgram] = PROGRAMS, size: Size = SIZE,
 ) -> list[LabChange]:  # fmt: skip
     """Run programs under both governors, each program in a boot of its own.
 
@@ -161,7 +163,7 @@ def play_programs(
     named = [Turn(str(number), turn.governor, turn.tunables) for number, turn in enumerate(each)]
     wanted = sorted({*built} - {""})
 
-    def boot(program: Program) -> list[LabChange]:
+    def boot(program: JudgedProgram) -> list[LabChange]:
         run: LabRun = turns.lab_run(
             program, named, size, kernel=kernel_of(governors),
             changes=mainline.changes(wanted), modules=[mainline.module_of(one) for one in wanted],

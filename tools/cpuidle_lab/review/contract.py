@@ -11,7 +11,15 @@ from typing import Any
 from cpuidle_lab.replay.library import STATE_MAX
 from cpuidle_lab.review.play import SIDES, Pair, differing
 from cpuidle_lab.review.shrink import Shrinker, within
-from cpuidle_lab.review.stream import HUGE_US, Spec, Stream, again, columns_of, of_spec, spec_of
+from cpuidle_lab.review.stream import (
+    HUGE_US,
+    Spec,
+    SpecIntervals,
+    again,
+    columns_of,
+    of_spec,
+    spec_of,
+)
 
 # A trial of some hundred intervals takes a millisecond.
 _TRIAL_S = 0.1
@@ -53,7 +61,7 @@ def odd() -> Iterator[tuple[str, Spec]]:
         yield f"{name}, tick stopped", {**spec, "tick_stopped": True}
 
 
-def _try(pair: Pair, side: str, stream: Stream) -> None:
+def _try(pair: Pair, side: str, stream: SpecIntervals) -> None:
     """Play in a process that ends by it."""
     signal.setitimer(signal.ITIMER_VIRTUAL, _TRIAL_S)
     breaches = pair.one(side, stream, columns_of(stream)).breaches
@@ -61,7 +69,7 @@ def _try(pair: Pair, side: str, stream: Stream) -> None:
     os._exit(_BROKEN if broken else 0)
 
 
-def trial(pair: Pair, side: str, stream: Stream) -> str:
+def trial(pair: Pair, side: str, stream: SpecIntervals) -> str:
     """Return how a governor comes through a stream, in a process of its own.
 
     Returns:
@@ -130,7 +138,7 @@ def examine(pair: Pair, seed: int) -> list[dict[str, Any]]:
     return [_odd(pair), _unused(pair, seed)]
 
 
-def smallest(pair: Pair, side: str, stream: Stream, verdict: str, seconds: float) -> Spec:
+def smallest(pair: Pair, side: str, stream: SpecIntervals, verdict: str, seconds: float) -> Spec:
     """Return a small spec by which a governor fails as it does on a stream."""
 
     def good(spec: Spec) -> bool:

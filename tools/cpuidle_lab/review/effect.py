@@ -13,7 +13,7 @@ import numpy as np
 from cpuidle_lab.recording.laws import STREAMS
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, Outcome, Run
 from cpuidle_lab.review.play import SIDES, Pair, Played
-from cpuidle_lab.review.stream import CONDITIONS, PLAIN, Condition, Stream, of_law
+from cpuidle_lab.review.stream import CONDITIONS, PLAIN, Condition, SpecIntervals, of_law
 from cpuidle_lab.review.sweep import Progress
 from cpuidle_lab.review.tables import Named, shown
 from cpuidle_lab.states.costs import model_of
@@ -118,7 +118,7 @@ def _places() -> Iterator[tuple[Named, Condition, str]]:
         yield tables[0], condition, law
 
 
-def bounds(stream: Stream) -> tuple[float, float]:
+def bounds(stream: SpecIntervals) -> tuple[float, float]:
     """Return the regret of the shallowest state alone and of the deepest alone, %.
 
     The oracle is not bound by requests, and neither is asked again while the CPU is idle.

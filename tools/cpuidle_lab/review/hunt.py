@@ -21,7 +21,7 @@ from cpuidle_lab.recording.laws import FAR_NS, US
 from cpuidle_lab.review.play import POLL_MW, Pair, Played, best_share
 from cpuidle_lab.review.shrink import GoOn, Shrinker, explicit
 from cpuidle_lab.review.space import Space, fitted, jittered, plausible
-from cpuidle_lab.review.stream import Spec, Stream, of_spec, size_of
+from cpuidle_lab.review.stream import Spec, SpecIntervals, of_spec, size_of
 from cpuidle_lab.review.sweep import Progress
 from cpuidle_lab.review.tables import known
 
@@ -38,22 +38,22 @@ _KEEP = 0.6
 _MOST = 20
 
 
-def _power(before: Played, after: Played, _: Stream) -> float:
+def _power(before: Played, after: Played, _: SpecIntervals) -> float:
     """Percent of polling's power, of wall time with work and exit latencies in it."""
     return 100 * (after.power_mw - before.power_mw) / POLL_MW
 
 
-def _latency(before: Played, after: Played, _: Stream) -> float:
+def _latency(before: Played, after: Played, _: SpecIntervals) -> float:
     return 100 * math.log((after.late_us + 1) / (before.late_us + 1))
 
 
-def _shallow(before: Played, after: Played, stream: Stream) -> float:
+def _shallow(before: Played, after: Played, stream: SpecIntervals) -> float:
     """Percent of time in states shallower than before, and than the oracle's."""
     allowed = np.maximum(np.cumsum(before.share), np.cumsum(best_share(stream)))
     return 100 * float(np.max((np.cumsum(after.share) - allowed)[:-1], initial=0.0))
 
 
-def _ticks(before: Played, after: Played, _: Stream) -> float:
+def _ticks(before: Played, after: Played, _: SpecIntervals) -> float:
     return after.ticks - before.ticks
 
 
@@ -67,7 +67,7 @@ class Objective:
         least: a smaller score is no harm.
     """
 
-    score: Callable[[Played, Played, Stream], float]
+    score: Callable[[Played, Played, SpecIntervals], float]
     share: float
     least: float
 

@@ -13,7 +13,7 @@ import numpy as np
 from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.candidates import Candidate
 from cpuidle_lab.replay.engine import Array, Outcome, Run
-from cpuidle_lab.review.stream import Stream, columns_of
+from cpuidle_lab.review.stream import SpecIntervals, columns_of
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 
@@ -119,7 +119,7 @@ class Played:
         return np.asarray(self.outcome.state_ns[:count] / max(self.outcome.idle_ns, 1))
 
 
-def best_share(stream: Stream) -> Array:
+def best_share(stream: SpecIntervals) -> Array:
     """Return the oracle's share of the counted time by state; requests are not kept."""
     lengths = stream.length_ns[stream.skip :].astype(float)
     model = model_of(stream.table)
@@ -152,7 +152,7 @@ class Pair:
         return self.count // len(SIDES)
 
     def one(
-        self, side: str, stream: Stream, given: columns.Columns, *, choices: bool = False,
+        self, side: str, stream: SpecIntervals, given: columns.Columns, *, choices: bool = False,
         costs: StateTable | None = None,
     ) -> Played:  # fmt: skip
         """Replay one side.
@@ -182,7 +182,7 @@ class Pair:
         busy = int(stream.busy_ns[stream.skip :].sum())
         return Played(outcome, found, _wall_ns(outcome, busy, stream.table), told)
 
-    def both(self, stream: Stream, *, choices: bool = False) -> tuple[Played, Played]:
+    def both(self, stream: SpecIntervals, *, choices: bool = False) -> tuple[Played, Played]:
         """Replay both sides."""
         given = columns_of(stream)
         first, second = (self.one(side, stream, given, choices=choices) for side in SIDES)

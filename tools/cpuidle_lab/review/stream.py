@@ -30,7 +30,7 @@ HUGE_US = 4294967295
 
 
 @dataclass(frozen=True)
-class Stream:
+class SpecIntervals:
     """Intervals of one CPU.
 
     Attributes:
@@ -65,7 +65,7 @@ def slack_of(table: StateTable, longest_ns: int) -> int:
     return max((latency for latency, target in times if target <= longest_ns), default=0)
 
 
-def columns_of(stream: Stream) -> Columns:
+def columns_of(stream: SpecIntervals) -> Columns:
     """Return a stream as engine.INTERVAL_TYPES has it; the same as replay/law.py makes."""
     count = stream.count
     slack = slack_of(stream.table, int(stream.length_ns.max()))
@@ -150,7 +150,7 @@ def _whole(values: Any) -> Integers:
     return np.asarray(np.maximum(1, np.rint(values)), dtype=np.int64)
 
 
-def of_spec(spec: Spec, seed: int = 1) -> Stream:
+def of_spec(spec: Spec, seed: int = 1) -> SpecIntervals:
     """Return the stream of a spec.
 
     Args:
@@ -163,7 +163,7 @@ def of_spec(spec: Spec, seed: int = 1) -> Stream:
     table = table_of(spec)
     limit = spec.get("latency_req_us")
     off = spec.get("disabled", [])
-    return Stream(
+    return SpecIntervals(
         table, _whole(np.minimum(wake, timer)), _whole(timer), _whole(busy),
         spec.get("skip", 0), spec.get("tick_stopped", False),
         TIME_MAX if limit is None else round(limit * US),
@@ -172,7 +172,7 @@ def of_spec(spec: Spec, seed: int = 1) -> Stream:
     )  # fmt: skip
 
 
-def spec_of(stream: Stream, count: int) -> Spec:
+def spec_of(stream: SpecIntervals, count: int) -> Spec:
     """Return a spec of numbers alone for the first intervals of a stream."""
     rows = zip(stream.length_ns[:count].tolist(), stream.timer_ns[:count].tolist(),
                stream.busy_ns[:count].tolist(), strict=True)  # fmt: skip
@@ -206,7 +206,7 @@ class Condition:
     Attributes:
         name: for people.
         hz: ticks a second.
-        tick_stopped: as of Stream.
+        tick_stopped: as of SpecIntervals.
         latency_us: latency request; None: none.
         disabled: number of a state that is disabled, from the deepest; 0: none.
     """
@@ -231,7 +231,7 @@ _made = lru_cache(len(STREAMS))(synth.make)
 
 def of_law(
     name: str, states: Sequence[Sequence[Any]], condition: Condition, count: int, seed: int
-) -> Stream:
+) -> SpecIntervals:
     """Return a stream of synth on a table, under a condition."""
     table = table_of({"states": states, "tick_hz": condition.hz})
     made = _made(name, count, seed)
@@ -239,12 +239,12 @@ def of_law(
     limit = TIME_MAX if condition.latency_us is None else condition.latency_us * US
     recipe = {"law": name, "states": states, "condition": vars(condition), "count": count,
               "seed": seed}  # fmt: skip
-    return Stream(table, made.length_ns, made.timer_ns, made.gap_ns, count // 4,
+    return SpecIntervals(table, made.length_ns, made.timer_ns, made.gap_ns, count // 4,
                   condition.tick_stopped, limit, off, recipe)  # fmt: skip
 
 
-def again(recipe: Mapping[str, Any]) -> Stream:
-    """Return the stream of a recipe, as Stream.recipe has it."""
+def again(recipe: Mapping[str, Any]) -> SpecIntervals:
+    """Return the stream of a recipe, as SpecIntervals.recipe has it."""
     if "spec" in recipe:
         return of_spec(recipe["spec"], recipe["seed"])
     condition = Condition(**recipe["condition"])

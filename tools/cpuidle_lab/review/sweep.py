@@ -18,7 +18,7 @@ from cpuidle_lab.replay.engine import Array
 from cpuidle_lab.review.play import SIDES, Pair, Played, best_share, differing
 from cpuidle_lab.review.shrink import GoOn, Shrinker
 from cpuidle_lab.review.space import Space, fitted
-from cpuidle_lab.review.stream import CONDITIONS, Spec, Stream, of_law, of_spec, spec_of
+from cpuidle_lab.review.stream import CONDITIONS, Spec, SpecIntervals, of_law, of_spec, spec_of
 from cpuidle_lab.review.tables import KINDS, known
 
 Progress = Callable[[float], bool]
@@ -73,13 +73,13 @@ class Sweep:
 
     total: Tally = field(default_factory=Tally)
     kinds: dict[str, Tally] = field(default_factory=dict)
-    soonest: tuple[Stream, int] | None = None
+    soonest: tuple[SpecIntervals, int] | None = None
     starts: list[tuple[float, Spec]] = field(default_factory=list)
     broken: dict[str, dict[str, Any]] = field(default_factory=dict)
     complete: bool = False
 
 
-def _cells(seed: int) -> Iterator[tuple[dict[str, str], Stream]]:
+def _cells(seed: int) -> Iterator[tuple[dict[str, str], SpecIntervals]]:
     """Yield the cells for ever, in random order, each law on each table in every turn."""
     cells = list(product(STREAMS, known()))
     space = Space(seed)
@@ -97,7 +97,7 @@ def _cells(seed: int) -> Iterator[tuple[dict[str, str], Stream]]:
             yield kinds, of_spec(fitted(spec), seed + turn)
 
 
-def stuck(stream: Stream, played: Played) -> bool:
+def stuck(stream: SpecIntervals, played: Played) -> bool:
     """Return whether a state lasted for ever where the oracle would seldom take it.
 
     Where a state is disabled, or a request excludes some, the oracle's share says nothing.
@@ -108,7 +108,7 @@ def stuck(stream: Stream, played: Played) -> bool:
     return bool(played.share[deepest] >= _STUCK and best_share(stream)[deepest] < _WANTED)
 
 
-def check(found: Sweep, stream: Stream, side: str, played: Played) -> None:
+def check(found: Sweep, stream: SpecIntervals, side: str, played: Played) -> None:
     """Note the rules that a governor broke on a stream."""
     broken = [rule for rule in RULES if played.breaches.get(rule)]
     if stuck(stream, played):
@@ -117,7 +117,7 @@ def check(found: Sweep, stream: Stream, side: str, played: Played) -> None:
         found.broken.setdefault(rule, {}).setdefault(side, stream.recipe)
 
 
-def _part(found: Sweep, stream: Stream, differ: Array) -> None:
+def _part(found: Sweep, stream: SpecIntervals, differ: Array) -> None:
     """Note a stream on which decisions part."""
     first = int(np.argmax(differ))
     if found.soonest is None or first < found.soonest[1]:
@@ -164,7 +164,7 @@ def parts(pair: Pair, spec: Spec) -> bool:
     return bool(differing(*pair.both(of_spec(spec), choices=True)).any())
 
 
-def smallest(pair: Pair, stream: Stream, first: int, go_on: GoOn) -> Spec:
+def smallest(pair: Pair, stream: SpecIntervals, first: int, go_on: GoOn) -> Spec:
     """Return a small spec on which two governors decide otherwise."""
     return Shrinker(lambda spec: parts(pair, spec), go_on).shrink(spec_of(stream, first + 1))
 
