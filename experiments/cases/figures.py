@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.replay.engine import Array
 from cpuidle_lab.states.table import StateTable
 from experiments.cases.schema import Figure
@@ -77,7 +77,7 @@ def _part(part: float, whole: float) -> float:
 def _state(figure: Figure, machine: StateTable) -> int:
     if figure.state not in machine.names:
         names = ", ".join(machine.names)
-        raise UserError(f"{figure.kind}: there is no state '{figure.state}'; {names}", USAGE)
+        raise UserError(f"{figure.kind}: there is no state '{figure.state}'; {names}")
     return machine.names.index(figure.state)
 
 
@@ -90,7 +90,7 @@ def _latency_us(played: Played, machine: StateTable) -> float:
 def _lasts_s(played: Played, machine: StateTable, figure: Figure) -> float:
     """Return the time of wake-ups that wait for each other, s."""
     if figure.a_second <= 0:
-        raise UserError(f"{figure.kind}: 'a_second' is missing", USAGE)
+        raise UserError(f"{figure.kind}: 'a_second' is missing")
     return figure.wakeups * (1 / figure.a_second + _latency_us(played, machine) / 1e6)
 
 
@@ -152,7 +152,7 @@ def kind_of(figure: Figure) -> Kind:
         UserError: there is none of this name.
     """
     if figure.kind not in KINDS:
-        raise UserError(f"unknown figure '{figure.kind}'; there are {', '.join(KINDS)}", USAGE)
+        raise UserError(f"unknown figure '{figure.kind}'; there are {', '.join(KINDS)}")
     return KINDS[figure.kind]
 
 

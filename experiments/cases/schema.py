@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.recording.laws import US, S
 from cpuidle_lab.replay.law import Stretch
@@ -17,6 +17,8 @@ from cpuidle_lab.states.machine_files import micro, power_fault
 from cpuidle_lab.states.table import StateTable
 
 Range = tuple[float, float]
+
+_NUMBER_MAX = 10**9
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,30 @@ class Description:
 
 
 def _fail(where: str, why: str) -> UserError:
-    return UserError(f"{where}: {why}", USAGE)
+    return UserError(f"{where}: {why}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _type_fault(hint: Any, value: Any) -> str:
+    """Return the kind of value that a field must have; "" where it has it, or is checked later."""
+    if hint is str and not isinstance(value, str):
+        return "text; put it into quotes"
+    if hint is bool and not isinstance(value, bool):
+        return "true or false"
+    if hint is int and not (type(value) is int and 0 <= value <= _NUMBER_MAX):
+        return f"a whole number from 0 to {_NUMBER_MAX:,}"
+    if hint == float | None and not (value is None or (_is_number(value) and value >= 0)):
+        return "a number from 0"
+    return ""
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise _fail(where, f"'{value}' is no list")
+    return value
 
 
 def _record(kind: type[Any], value: Any, where: str) -> Any:
@@ -145,6 +170,10 @@ def _record(kind: type[Any], value: Any, where: str) -> Any:
     for key in value:
         if key not in known:
             raise _fail(where, f"unknown key '{key}'; there are {', '.join(known)}")
+    hints = get_type_hints(kind)
+    for key, one in value.items():
+        if why := _type_fault(hints[key], one):
+            raise _fail(where, f"{key} must be {why}, not '{one}'")
     try:
         return kind(**value)
     except TypeError as error:
@@ -154,7 +183,8 @@ def _record(kind: type[Any], value: Any, where: str) -> Any:
 def _range(value: Any, where: str) -> Range | None:
     if value is None:
         return None
-    if not (isinstance(value, list) and len(value) == 2 and value[0] <= value[1]):
+    is_pair = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+    if not is_pair or value[0] > value[1]:
         raise _fail(where, f"{value} is no range [LEAST, GREATEST]")
     return float(value[0]), float(value[1])
 
@@ -195,7 +225,7 @@ def _machine(value: Any, tick_hz: Any, where: str) -> StateTable:
 
 def _states(names: Any, machine: StateTable, where: str) -> int:
     bits = 0
-    for name in names or []:
+    for name in _list(names, f"{where}: states") if names is not None else ():
         if name not in machine.names:
             raise _fail(where, f"there is no state '{name}'; there are {', '.join(machine.names)}")
         bits |= 1 << machine.names.index(name)
@@ -204,7 +234,9 @@ def _states(names: Any, machine: StateTable, where: str) -> int:
 
 def _stream(value: Any, where: str) -> CaseIntervals:
     found = _record(CaseIntervals, value, where)
-    phases = tuple(_record(Stretch, one, f"{where}: phases") for one in found.phases)
+    phases = tuple(
+        _record(Stretch, one, f"{where}: phases") for one in _list(found.phases, f"{where}: phases")
+    )
     return CaseIntervals(phases, found.repeat, found.tick_stopped, found.skip)
 
 
@@ -224,6 +256,25 @@ def _cell(value: Any, streams: Mapping[str, CaseIntervals], tick_hz: Any, where:
 _TEXTS = ("title", "claim", "source", "question", "meaning")
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML whose keys occur once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping.
+
+        Raises:
+            yaml.constructor.ConstructorError: a key occurs twice, or cannot be one.
+        """
+        met: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in met:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key '{key.value}' occurs twice", key.start_mark
+                )
+            met.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def parse(text: str, name: str) -> Description:
     """Return the case that a YAML text describes.
 
@@ -235,11 +286,18 @@ def parse(text: str, name: str) -> Description:
         UserError: it is no description of a case; the message says what is wrong.
     """
     try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise _fail(name, f"no YAML: {' '.join(str(error).split())}") from None
+        raw = yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise _fail(name, f"is no case: {line}{error.problem or error.context}") from None
+    except yaml.reader.ReaderError as error:
+        line = f"line {text.count(chr(10), 0, error.position) + 1}"
+        raise _fail(name, f"is no case: {line}: {error.reason}") from None
+    except RecursionError:
+        raise _fail(name, "is no case: it nests too deeply") from None
     if not isinstance(raw, Mapping):
-        raise _fail(name, "no mapping")
+        raise _fail(name, "is no case: the file must be a mapping of keys to values")
     known = {"machine", "tick_hz", "disabled", "rejected", "streams", "figure", "also", "cells",
              "bisect", "same", "differs", *_TEXTS}  # fmt: skip
     for key in raw:
@@ -254,13 +312,16 @@ def parse(text: str, name: str) -> Description:
 def _checked(raw: Mapping[str, Any], name: str) -> Description:
     tick_hz = raw.get("tick_hz", 250)
     machine = _machine(raw["machine"], tick_hz, name)
+    if not isinstance(raw["streams"], Mapping):
+        raise _fail(name, "streams must be a mapping of names to streams")
     streams = {str(key): _stream(one, f"{name}: {key}") for key, one in raw["streams"].items()}
     bisect = _record(Bisect, raw["bisect"], f"{name}: bisect") if "bisect" in raw else None
     if bisect:
         bad = _range(bisect.bad, name)
         assert bad is not None
         bisect = Bisect(bisect.governor, bad, bisect.stream or next(iter(streams)))
-    figures = [raw["figure"], *raw.get("also", [])]
+    cells = _list(raw["cells"], f"{name}: cells")
+    figures = [raw["figure"], *(_list(raw["also"], f"{name}: also") if "also" in raw else ())]
     first, *also = (_record(Figure, one, f"{name}: figure") for one in figures)
     return Description(
         name=name,
@@ -272,7 +333,7 @@ def _checked(raw: Mapping[str, Any], name: str) -> Description:
         streams=streams,
         figure=first,
         also=tuple(also),
-        cells=tuple(_cell(one, streams, tick_hz, name) for one in raw["cells"]),
+        cells=tuple(_cell(one, streams, tick_hz, name) for one in cells),
         bisect=bisect,
         same=str(raw.get("same", "")).strip(),
         differs=str(raw.get("differs", "")).strip(),
@@ -288,6 +349,12 @@ def read(path: Path) -> Description:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    return parse(text, path.stem)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is no case: it is no text in UTF-8") from None
+    try:
+        return parse(text, path.stem)
+    except UserError as error:
+        why = error.message.removeprefix(f"{path.stem}: ")
+        raise UserError(f"{path}: {why}", error.exit_code) from None

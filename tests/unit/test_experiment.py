@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from cpuidle_lab.base.cache import CACHE
-from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.errors import FAILURE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.evidence.tables import ABSENT
 from cpuidle_lab.recording import columns, state_tables
@@ -198,9 +198,15 @@ def test_with_nohz_full_no_tick_comes_before_the_first_long_interval() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[{count: 3, wake_us: -5}]", "is no time in us above 0"),
-        ("[{count: 3, wake_us: true}]", "is no time in us above 0"),
-        ("[{count: 3, wake_us: {}}]", "is no time in us above 0"),
+        ("[{count: 3, wake_us: -5}]", "'-5' is no number above 0"),
+        ("[{count: 3, wake_us: true}]", "'True' is no number above 0"),
+        ("[{count: 3, wake_us: .inf}]", "'inf' is no number above 0"),
+        ("[{count: 3, wake_us: 1.0e+300}]", "is no number above 0"),
+        ("[{count: 3, wake_us: {mean: long}}]", "'long' is no number above 0"),
+        ("[{count: 3, wake_us: {near: 5, spread: []}}]", "is no number above 0"),
+        ("[{count: 3, wake_us: {one_of: [5]}}]", "are no pairs of weight and times"),
+        ("[{count: 3, wake_us: {one_of: [[-1, 5]]}}]", "'-1' is no number above 0"),
+        ("[{count: 3, wake_us: {}}]", "is empty"),
         ("[{count: 3, wake_us: {often: 3}}]", "is no law of times"),
         ("[{count: 3, wake_us: {between: [3, 1]}}]", "are no two rising times"),
         ("[{count: 3, wake_us: {octaves: 3}}]", "are no two rising times"),
@@ -274,7 +280,10 @@ def test_the_index_shows_an_example_that_works() -> None:
         (", agrees: [0, 400]", "", "go together"),
         ("governor: wteo,", "governor: wteo, stream: two,", "no stream 'two'"),
         ("cells: [{governor: wteo", "cells: [{who: wteo", "unknown key 'who'"),
-        ("title: A title", "title: [", "no YAML"),
+        ("title: A title", "title: [", "^some: is no case: line 3: "),
+        ("title: A title", "title: \x07", "^some: is no case: line 1: special characters"),
+        ("title: A title", "title: " + "[" * 3000, "it nests too deeply"),
+        ("machine: spr", "machine: spr\nmachine: skx", "line 6: key 'machine' occurs twice"),
     ],
 )
 def test_a_mistake_in_a_case_is_one_sentence(old: str, new: str, why: str) -> None:
@@ -284,12 +293,70 @@ def test_a_mistake_in_a_case_is_one_sentence(old: str, new: str, why: str) -> No
     assert "\n" not in caught.value.message
 
 
-def test_a_file_that_is_no_text_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "some.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UserError, match="cannot be read"):
-        schema.read(tmp_path / "some.yaml")
-    with pytest.raises(UserError, match="no mapping"):
-        schema.parse("", "some")
+WRONG: tuple[Any, ...] = (
+    5,
+    -1,
+    1.5,
+    "x",
+    "",
+    True,
+    None,
+    [],
+    [1],
+    {},
+    {"a": 1},
+    10**30,
+    float("nan"),
+    [[1]],
+)
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each place of a case: a list or a mapping, and an index of it."""
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield value, key
+            yield from places(value[key])
+
+
+# Each value of a case is replaced in turn by those of other types and sizes.
+def test_a_value_of_another_type_is_read_or_refused() -> None:
+    whole = yaml.safe_load(GOOD)
+    refused = 0
+    for holder, key in places(whole):
+        kept = holder[key]
+        for wrong in WRONG:
+            holder[key] = wrong
+            try:
+                described = schema.parse(yaml.safe_dump(whole), "some")
+                for stream in described.streams.values():
+                    law.times(stream.phases, stream.repeat, "some", 1)
+            except UserError as error:
+                assert "\n" not in error.message
+                refused += 1
+        holder[key] = kept
+    assert refused > 100
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\xff\xfe\x00", "is no case: it is no text in UTF-8"),
+        (b"", "is no case: the file must be a mapping of keys to values"),
+        (b"- a", "is no case: the file must be a mapping of keys to values"),
+        (b"titel: a", "unknown key 'titel'; .*"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_no_case_is_named_as_given(
+    tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    path = tmp_path / "some.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=f"^{path}: {why}$") as caught:
+        schema.read(path)
+    assert caught.value.exit_code == FAILURE
 
 
 # ---- Verdicts. ----

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.columns import Columns
 from cpuidle_lab.recording.draw import Draw, Floats
@@ -21,6 +21,8 @@ from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay.engine import INTERVAL_TYPES, fitting
 
 COUNT_MAX = 2_000_000
+# All intervals together last less than 2^63 ns.
+_US_MAX = 1_000_000_000
 
 # Time that ends no interval: it lies behind every timer.
 NEVER = float("inf")
@@ -46,10 +48,21 @@ class Stretch:
     busy_us: Times = None
 
 
+def _number(value: Any, where: str) -> float:
+    """Return a number above 0 that a time in us, or a weight, can be."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= _US_MAX:
+        raise UserError(f"{where}: '{value}' is no number above 0 and at most {_US_MAX:,}")
+    return float(value)
+
+
 def _pair(value: Any, where: str) -> tuple[float, float]:
-    if not (isinstance(value, list) and len(value) == 2 and 0 < value[0] <= value[1]):
-        raise UserError(f"{where}: {value} are no two rising times", USAGE)
-    return float(value[0]), float(value[1])
+    if not (isinstance(value, list) and len(value) == 2):
+        raise UserError(f"{where}: {value} are no two rising times")
+    low, high = (_number(one, where) for one in value)
+    if low > high:
+        raise UserError(f"{where}: {value} are no two rising times")
+    return low, high
 
 
 def draw(times: Times, count: int, source: Draw, where: str) -> Floats:
@@ -65,15 +78,15 @@ def draw(times: Times, count: int, source: Draw, where: str) -> Floats:
     Raises:
         UserError: it is none of these.
     """
-    if isinstance(times, int | float) and not isinstance(times, bool) and times > 0:
-        return np.full(count, float(times))
-    if not isinstance(times, Mapping) or not times:
-        raise UserError(f"{where}: '{times}' is no time in us above 0", USAGE)
+    if not isinstance(times, Mapping):
+        return np.full(count, _number(times, where))
+    if not times:
+        raise UserError(f"{where}: a law of times is empty")
     kind, value = next(iter(times.items()))
     if kind == "near" and set(times) <= {"near", "spread"}:
-        return source.near(float(value), count, float(times.get("spread", 0.1)))
+        return source.near(_number(value, where), count, _number(times.get("spread", 0.1), where))
     if len(times) == 1 and kind == "mean":
-        return source.poisson(float(value), count)
+        return source.poisson(_number(value, where), count)
     if len(times) == 1 and kind == "between":
         low, high = _pair(value, where)
         return low + (high - low) * source.unit(count)
@@ -81,11 +94,13 @@ def draw(times: Times, count: int, source: Draw, where: str) -> Floats:
         return source.log_uniform(*_pair(value, where), count)
     if len(times) == 1 and kind == "one_of" and isinstance(value, list) and value:
         return _mixed(value, count, source, where)
-    raise UserError(f"{where}: '{dict(times)}' is no law of times", USAGE)
+    raise UserError(f"{where}: '{dict(times)}' is no law of times")
 
 
 def _mixed(parts: Sequence[Any], count: int, source: Draw, where: str) -> Floats:
-    weights = np.array([float(part[0]) for part in parts])
+    if not all(isinstance(part, list) and len(part) == 2 for part in parts):
+        raise UserError(f"{where}: {parts} are no pairs of weight and times")
+    weights = np.array([_number(part[0], where) for part in parts])
     ends = np.cumsum(weights / weights.sum())
     which = np.minimum(np.searchsorted(ends, source.unit(count)), len(parts) - 1)
     drawn = np.stack([draw(part[1], count, source, where) for part in parts])
@@ -120,7 +135,7 @@ def times(phases: Sequence[Stretch], repeat: int, name: str, seed: int) -> tuple
         UserError: a law is none, or there are too many intervals.
     """
     if not 0 < repeat * sum(phase.count for phase in phases) <= COUNT_MAX:
-        raise UserError(f"{name}: the stream has no interval, or more than {COUNT_MAX:,}", USAGE)
+        raise UserError(f"{name}: the stream has no interval, or more than {COUNT_MAX:,}")
     source = Draw(seed, f"case {name}")
     parts = [
         _columns(phase, source, f"{name}: phase {place + 1}")
