@@ -135,6 +135,15 @@ def test_cpupower_tells_counters_of_its_cpus(tmp_path: Path) -> None:
     assert (moment.driver, moment.governor) == ("intel_idle", "menu")
 
 
+# As cpupower prints it, and after a program that takes blanks away.
+@pytest.mark.parametrize("mark", [" (DISABLED) ", " (DISABLED)"])
+def test_cpupower_tells_what_is_disabled(mark: str, tmp_path: Path) -> None:
+    text = f"analyzing CPU 0:\n\nC1{mark}:\nLatency: 1\nUsage: 5\nDuration: 9\n"
+    (moment,) = reading.read(write(tmp_path, "x", text)).moments
+    (state,) = moment.cpus[0].states
+    assert (state.name, state.value("disable")) == ("C1", 1)
+
+
 def test_values_of_unknown_cpus_in_two_halves_are_refused(tmp_path: Path) -> None:
     halves = [dump_forms.bare(dump_forms.machine(turn)) for turn in (1, 2)]
     with pytest.raises(UserError, match="may hold two dumps of 4 CPUs, or one of 8"):
@@ -150,6 +159,16 @@ def test_values_of_unknown_cpus_in_two_halves_are_refused(tmp_path: Path) -> Non
         ("cpuidle-lab dump 1\n", "a dump without a moment"),
         ("/sys/devices/system/cpu/cpu0/cpuidle/state0/name:C1\n", "no CPU with counters"),
         ("cpu0/cpuidle/state0/usage:1\nstate0/usage:2\n", "and not those of others"),
+        *(
+            (f"cpu0/cpuidle/state0/usage:{usage}\ncpu0/cpuidle/state0/time:9\n", words)
+            for usage, words in (
+                ("-5", "CPU 0 is left out: a counter cannot be that (usage: -5)"),
+                ("0x10", "a counter cannot be that (usage: 0x10)"),
+                ("1,234", "a counter cannot be that (usage: 1,234)"),
+                (str(2**63 - 1), "a counter cannot be that (usage: 9223372036854775807)"),
+                (str(2**64), "a counter cannot be that (usage: 18446744073709551616)"),
+            )
+        ),
     ],
 )
 def test_a_file_that_is_no_dump_is_one_sentence(

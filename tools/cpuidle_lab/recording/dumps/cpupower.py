@@ -19,7 +19,7 @@ from cpuidle_lab.recording.dumps.model import (
 )
 
 _CPU = re.compile(r"analyzing CPU (\d{1,5}):?")
-_STATE = re.compile(r"(\S[^:]*?)( \(DISABLED\))?:")
+_STATE = re.compile(r"(\S[^:]*?)( \(DISABLED\) ?)?:")
 _LINE = re.compile(r"(Flags/Description|Latency|Residency|Usage|Duration): ?(.*)")
 _KEYS = {
     "Flags/Description": DESC,

@@ -27,8 +27,9 @@ COUNTERS = (USAGE, TIME, ABOVE, BELOW, REJECTED)
 # Attributes that a driver sets once; all others may change.
 FIXED = (NAME, EXIT, TARGET, "power", "default_status", DESC)
 
-# The kernel counts in 64 bits.
+# The kernel counts in 64 bits; a century has fewer microseconds than this.
 _MOST = 2**64
+_COUNTED_MOST = 2**52
 
 
 def number(text: str | None) -> int | None:
@@ -36,6 +37,11 @@ def number(text: str | None) -> int | None:
     if text and text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) < _MOST:
         return int(text)
     return None
+
+
+def _is_wrong(text: str) -> bool:
+    value = number(text)
+    return value is None or value >= _COUNTED_MOST
 
 
 _OF_CPU = re.compile(r"\S*\bcpu(\d{1,5})/(?:cpuidle/state(\d{1,3})/)?(\S+)")
@@ -68,8 +74,15 @@ class State:
 
     @property
     def is_counted(self) -> bool:
-        """Entries and time are known."""
-        return self.value(USAGE) is not None and self.value(TIME) is not None
+        """Entries and time are known, and every counter can be one."""
+        return None not in (self.value(USAGE), self.value(TIME)) and not self.fault
+
+    @property
+    def fault(self) -> str:
+        """The first counter that none can be, as "usage: -1"; "" if there is none."""
+        told = ((key, self.files.get(key)) for key in COUNTERS)
+        bad = (f"{key}: {text}" for key, text in told if text is not None and _is_wrong(text))
+        return next(bad, "")
 
     @property
     def identity(self) -> tuple[str, int | None, int | None]:

@@ -102,12 +102,15 @@ def _checked(moment: Moment) -> Moment:
     kept = tuple(cpu for cpu in moment.cpus if cpu.is_counted)
     notes = list(moment.notes)
     if lost := [cpu.number for cpu in moment.cpus if not cpu.is_counted]:
-        notes.append(left_out(lost, "counters are missing"))
+        fault = next((s.fault for cpu in moment.cpus for s in cpu.states if s.fault), "")
+        why = f"a counter cannot be that ({fault[:40]})" if fault else "counters are missing"
+        notes.append(left_out(lost, why))
     if parts := _parts(kept):
         notes.append(left_out((cpu.number for cpu in parts), "its last states are missing"))
         kept = tuple(cpu for cpu in kept if cpu not in parts)
     if not kept:
-        raise UserError("has no CPU with counters of all its idle states")
+        why = "".join(f"; {note}" for note in notes)
+        raise UserError(f"has no CPU with counters of all its idle states{why}")
     if not moment.numbered:
         _refuse_halves(moment)
         notes.append("it has no CPU numbers: those shown are places in the dump")
