@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ from cpuidle_lab.recording.reader import Chunk, Ending, Schema, read_chunks
 from cpuidle_lab.recording.stock import Context
 from cpuidle_lab.recording.streamed import SMALL, Streamed, Whole
 from cpuidle_lab.recording.trace import Trace
+from cpuidle_lab.states.table import StateTable
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Trace as Written
 
@@ -122,3 +124,20 @@ def test_figures_are_those_of_the_whole(path: Path, whole: Trace) -> None:
         assert one.pictures.rows_over_time(states) == other.pictures.rows_over_time(states)
         for name in ("entries", "reasons", "wakers", "chosen_ideal", "shares", "notes", "broken"):
             assert getattr(one, name) == getattr(other, name), name
+
+
+# Each row is read once, so the time does not grow with the square of the CPUs.
+def test_idle_states_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(path: Path, config: pl.DataFrame, *rest: Any) -> dict[int, StateTable]:
+        read.append(config.height)
+        return plain(path, config, *rest)
+
+    plain = trace.state_tables_of
+    monkeypatch.setattr(trace, "state_tables_of", counted)
+    session = Session(cpus=4)
+    session.phase("wteo", "bursts", 2_000_000)
+    facts = Streamed(session.trace.write(tmp_path / "trace.dat"), None, lambda _: None).facts
+    assert len(facts.state_tables) == 4
+    assert sum(read) == facts.tables["config"].height

@@ -6,7 +6,7 @@ of one CPU. It ends before an interval, so that no idle period and no interval l
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -71,10 +71,6 @@ class Whole:
 
 def _bytes(waiting: dict[str, list[pl.DataFrame]]) -> int:
     return sum(int(frame.estimated_size()) for frames in waiting.values() for frame in frames)
-
-
-def _joined(parts: dict[str, list[pl.DataFrame]], bare: Frames) -> Frames:
-    return {name: pl.concat([bare[name], *frames]) for name, frames in parts.items()}
 
 
 def _kept_back(joined: Frames) -> dict[str, tuple[str, int]]:
@@ -218,20 +214,25 @@ class Streamed:
                 order = {name: number for number, (name, _) in piece.tables.items()}
             yield piece
 
-    def _states(self, config: pl.DataFrame) -> dict[int, StateTable]:
+    def _states(
+        self, config: pl.DataFrame, known: Mapping[int, StateTable]
+    ) -> dict[int, StateTable]:
+        """Return the idle states that were known, and those that more rows tell."""
         if not config.height:
-            return {}
-        return tr.state_tables_of(self._path, config, context=self._context)
+            return {**known}
+        return tr.state_tables_of(self._path, config, known, self._context)
 
     def _first(self, counts: _Counts, look: Look) -> Trace:
         """Return the facts: the first reading."""
-        small: dict[str, list[pl.DataFrame]] = {name: [] for name in SMALL}
+        small: Frames = {}
+        state_tables: dict[int, StateTable] = {}
         schema, ending, bare = Schema(), Ending(0, 0, 0, 0, 0, 0, 0, 0), _bare(Schema())
         idle_cpus: set[int] = set()
         facts = Trace(self._path, 0, bare, {}, {}, Integrity(0, 0, 0, 0, 0, 0, 0, 0))
         for tables in self._read():
             if isinstance(tables, Schema):
                 schema, bare = tables, _bare(tables)
+                small = {name: bare[name] for name in SMALL}
                 facts = replace(facts, cpus=schema.cpus, symbols=schema.symbols)
             elif isinstance(tables, Ending):
                 ending = tables
@@ -239,14 +240,17 @@ class Streamed:
                 counts.add(tables)
                 if "cpu_idle" in tables:
                     idle_cpus.update(tables["cpu_idle"]["idle_cpu"].unique().to_list())
-                for name in SMALL:
-                    small[name] += [_of_use(name, tables[name])] if name in tables else []
-                part = replace(facts, tables={**bare, **tables, **_joined(small, bare)})
-                part.state_tables = self._states(part.tables["config"])
+                for name in small.keys() & tables.keys():
+                    small[name] = pl.concat([small[name], _of_use(name, tables[name])])
+                if "config" in tables:
+                    state_tables = self._states(tables["config"], state_tables)
+                part = replace(facts, tables={**bare, **tables, **small})
+                part.state_tables = state_tables
                 tr.check_indices(self._path, part.tables, part.state_tables)
                 counts.implausible += tr.drop_implausible(part.tables)
                 look(part)
-        facts.tables = {**bare, **_joined(small, bare)}
+        facts.tables = {**bare, **small}
+        facts.state_tables = state_tables
         return self._with_facts(facts, counts, ending, idle_cpus)
 
     def _with_facts(
@@ -264,12 +268,10 @@ class Streamed:
         if context:
             notes = table_notes(context, sorted(idle_cpus - {*self._gone}))
             said = omissions({**tr.gaps(context, gone), "notes": notes})
-        state_tables = self._states(config)
         return replace(
             facts,
-            state_tables=state_tables,
             integrity=self._integrity(counts, ending),
-            omissions=[*said, *tr.name_notes(state_tables)],
+            omissions=[*said, *tr.name_notes(facts.state_tables)],
             way=context.way if context else "",
             changed=bool(context and context.changed),
             left_out_percent=tr.left_out_percent(gone, kept),
