@@ -398,7 +398,9 @@ def test_a_plan_lets_the_player_write_the_markers() -> None:
     [
         (["clone", "x.dat"], "give --governors to compare, or -o"),
         (["clone", "x.dat", "--governors", "best"], "unknown governor 'best'"),
-        (["clone", "x.dat", "-o", "x.clone"], "is no file"),
+        (["clone", "x.dat", "-o", "x.clone"], "x.dat: cannot be read: No such file or directory"),
+        (["clone", ".", "-o", "x.clone"], "is not a trace.dat file; a clone needs the trace.dat"),
+        (["clone", "text", "-o", "x.clone"], "text: is not a trace.dat file; a clone needs"),
         (["lab", "--clone", "x.clone", "--workload", "redis"], "give one of --workload"),
     ],
 )
@@ -410,5 +412,6 @@ def test_wrong_usage_is_one_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("text").write_text("<idle>-0 [000] 1.000000: cpu_idle: state=1 cpu_id=0\n")
     assert main(words) in (1, 2)
     assert sentence in capsys.readouterr().err

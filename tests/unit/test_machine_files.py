@@ -324,6 +324,28 @@ def test_a_wrong_range_is_one_sentence(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"hello\n", "is no machine: neither a machine file, whose name ends in .yaml, nor a rec"),
+        (b"", "is no machine: neither"),
+        (b"\x89PNG\r\n" + bytes(range(200)), "is no machine: neither"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_no_machine_is_one_sentence(
+    content: bytes | None, words: str, given: dict[str, str], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / "mine"
+    if content is not None:
+        path.write_bytes(content)
+    for command in (["machines", str(path)], ["report", given["trace"], "--machine", str(path)]):
+        assert main(command) == 1
+        told = capsys.readouterr().err
+        assert f"error: {path}: {words}" in told and told.count("\n") == 1
+
+
 def test_where_one_table_serves_several_are_refused(
     given: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.review import bare, base, patch, walk
 from tests.unit.reviewing import (
@@ -237,7 +237,7 @@ def test_a_patch_is_merged_by_the_blobs_of_a_tree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["no-such.patch"], USAGE, "there is no such patch"),
+        (["no-such.patch"], FAILURE, "there is no such patch"),
         (["teo@7.2", "teo@7.3", "--base", "7.3"], USAGE, "are for a patch"),
         (["a", "b", "c"], USAGE, "a patch, two governors"),
         ([], USAGE, "a patch, two governors"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import TRACE
 from cpuidle_lab.base.packages import remedy
 
 # All that a clone needs beside the module's own events.
@@ -117,14 +118,21 @@ def parsed(lines: Iterable[str], path: Path) -> Iterator[Event]:
             )
 
 
+def _is_trace(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(TRACE)) == TRACE
+
+
 def read(path: Path) -> list[Event]:
     """Return the events of a recording.
 
     Raises:
         UserError: it cannot be read, or has no events of the scheduler.
     """
-    if not path.is_file():
-        raise UserError(f"{path}: is no file; a clone needs the trace.dat itself")
+    if not path.exists():
+        raise UserError(f"{path}: cannot be read: No such file or directory")
+    if not path.is_file() or not _is_trace(path):
+        raise UserError(f"{path}: is not a trace.dat file; a clone needs the trace.dat itself")
     program = shutil.which("trace-cmd")
     if not program:
         raise UserError(f"a clone needs trace-cmd: {remedy('trace-cmd')}")

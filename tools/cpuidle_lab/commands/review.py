@@ -134,7 +134,7 @@ def _subjects(args: argparse.Namespace, folder: Path) -> "list[Subject]":
         raise UserError("give a patch, two governors, or --tree and --commits", USAGE)
     path = Path(args.subjects[0])
     if not path.exists():
-        raise UserError(f"{path}: there is no such patch; a governor needs a second one", USAGE)
+        raise UserError(f"{path}: there is no such patch; a governor needs a second one")
     return job.of_patch(path, args.base, trees, folder / "tree", reverse=args.reverse,
                         mails=args.mails, split=args.split)  # fmt: skip
 

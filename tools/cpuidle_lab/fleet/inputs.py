@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 import polars as pl
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.columns.layout import META
 
 # The columns of a table of machines, beside `recording`.
@@ -130,7 +130,7 @@ def _of_source(source: str) -> Iterator[Item]:
         files, path = fsspec.url_to_fs(source)
         is_folder = files.isdir(path)
         if not files.exists(path):
-            raise UserError(f"{source}: is not there", USAGE)
+            raise UserError(f"{source}: cannot be read: No such file or directory")
         if not is_folder and source.endswith(_LISTS):
             yield from _of_list(source)
         elif not is_folder or files.exists(posixpath.join(path, META)):

@@ -29,6 +29,7 @@ from cpuidle_lab.recording import columns, reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.dumps import reading
 from cpuidle_lab.recording.dumps import tables as dump_tables
+from cpuidle_lab.recording.formats import is_recording
 from cpuidle_lab.states import machine_files
 from cpuidle_lab.states.linux_source import NEWEST
 from cpuidle_lab.states.machines import (
@@ -92,10 +93,24 @@ def _one(spec: str, hz: int) -> list[CpuTable]:
         from cpuidle_lab.states import machine_files
 
         return machine_files.read(Path(spec), hz)
-    if Path(spec).exists() and spec not in emulated_names():
-        path = Path(spec)
-        return dump_tables.read(path, hz) if reading.is_dump(path) else _of_recording(path)
+    path = Path(spec)
+    if path.exists() and spec not in emulated_names():
+        return _of_file(path, hz)
+    if "/" in spec:
+        raise UserError(f"{path}: cannot be read: No such file or directory")
     return _everywhere(emulated(spec, hz))
+
+
+def _of_file(path: Path, hz: int) -> list[CpuTable]:
+    """Return the tables of a dump or a recording."""
+    if reading.is_dump(path):
+        return dump_tables.read(path, hz)
+    if path.is_file() and not is_recording(path):
+        raise UserError(
+            f"{path}: is no machine: neither a machine file, whose name ends in .yaml, nor a "
+            "recording, nor a dump of idle states"
+        )
+    return _of_recording(path)
 
 
 def _is_file(spec: str) -> bool:

@@ -40,6 +40,11 @@ def is_foreign(path: Path) -> bool:
     return bool(head) and not head.startswith(TRACE) and _reader_of(head) is not None
 
 
+def is_recording(path: Path) -> bool:
+    """Tell whether a file begins as a recording, or is packed; it may be damaged all the same."""
+    return _head_of(path).startswith(TRACE) or is_foreign(path)
+
+
 def _reader_of(head: bytes):  # type: ignore[no-untyped-def]
     if perfetto.is_perfetto(head):
         return perfetto.events
