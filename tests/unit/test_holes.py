@@ -79,7 +79,22 @@ WORDINGS = {
     "swapper     0   0.100000: PERF_RECORD_LOST lost 1740": (0, 2, True),
     "LOST 1740 events!": (0, 2, True),
     "Lost 1740 events": (0, 2, True),
-    # A line of an event that was cut off.
+    "swapper     0 [001]   0.100000: PERF_RECORD_LOST_SAMPLES": (0, 1, False),
+    "[LOST EVENTS]": (0, 2, True),
+    "[EVENTS DROPPED]": (0, 2, True),
+    "[LOST 1740 EVENTS]": (0, 2, True),
+    "Lost 1740 events (cpu 1)": (1740, 0, False),
+    "CPU 1: 1740 events lost": (1740, 0, False),
+    "CPU 1 lost 1740 events": (1740, 0, False),
+    "Warning: 1740 events were lost on CPU#1": (1740, 0, False),
+    "*** LOST 1740 EVENTS ***": (0, 2, True),
+    "-- 1740 samples dropped --": (0, 2, True),
+    "Lost events: 1740": (0, 2, True),
+    "events lost: 1740": (0, 2, True),
+    # A line of an event that was cut off, or has a state that cannot be.
+    "<idle>-0  [001] d..1. 0.200000: cpu_idle: state=4x cpu_id=1": (0, 1, False),
+    "<idle>-0  [001] d..1. 0.200000: cpu_idle: state=-2 cpu_id=1": (0, 1, False),
+    "<idle>-0  [001] d..1. 0.200000: cpu_idle: state=429 cpu_id=1": (0, 1, False),
     "<idle>-0       [001] d..1.": (0, 1, False),
     "<idle>-0       [001] d..1. 0.200000:": (0, 1, False),
     "<idle>-0       [001] d..1. 0.200000: cpu_idle:": (0, 1, False),
@@ -111,6 +126,7 @@ def test_every_command_names_a_loss(tmp_path: Path, capsys: pytest.CaptureFixtur
 NO_LOSS = (
     "", "CPU:1 [LOST 0 EVENTS]", "##### CPU 1 buffer started ####", "CPU 1 is empty",
     "Processed 9 events and lost 0 chunks!", "dropped events: 0", "commit overrun: 0",
+    "# no events were lost", "lost events: 0", "CPU 1: 0 events lost", "9 events, lost no chunk",
     "  a-1  [001] d..1. 0.200000: sched_wakeup: comm=CPU:1 [LOST 3 EVENTS]",
     "# entries-in-buffer/entries-written: 7/7   #P:2",
     "  a-1  [001] d..1. 0.200000: do_idle <-cpu_startup_entry",
@@ -147,6 +163,21 @@ def test_a_loss_without_a_place_is_refused(tmp_path: Path, said: str, remedy: st
     path = written(tmp_path / "x", lines() + said + "\n")
     with pytest.raises(UserError, match=f"lost, and not where; .*{remedy}"):
         list(text.events(path))
+
+
+@pytest.mark.parametrize("written_of", range(len("state=4294967295")))
+def test_a_file_that_ends_within_a_state_is_read(tmp_path: Path, written_of: int) -> None:
+    whole = lines().rstrip()
+    path = written(tmp_path / "x", whole[: whole.rindex("state=") + written_of])
+    assert lengths(path, 1) == [1, 1, 300, 1]
+    assert lengths(path, 0) == []
+
+
+# As 32 bits, as 64 bits, and as numbers with a sign or a base.
+@pytest.mark.parametrize("exit_", ["18446744073709551615", "-1", "0xffffffff"])
+def test_an_exit_is_known_by_each_of_its_numbers(tmp_path: Path, exit_: str) -> None:
+    path = written(tmp_path / "x", lines().replace(str(EXIT), exit_))
+    assert lengths(path, 1) == [1, 1, 300, 1]
 
 
 # ---- CPUs that go offline ----

@@ -18,6 +18,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.formats.holes import Holes
 from cpuidle_lab.recording.formats.writer import EVENTS, UNCOUNTED, Event
+from cpuidle_lab.states.table import states_max
 
 # A longer line is none of a trace: Android's page holds scripts in such lines.
 _LINE_MAX = 1 << 16
@@ -41,6 +42,8 @@ _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
 _SWITCH = re.compile(r":(\d{1,9}) \[\d+\] \S+ ==> .*:(\d{1,9}) \[")
 
+# Words of programs for a loss.
+_ROWS, _GONE = "(?:events|samples|records)", "(?:lost|dropped|missed)"
 # That events are missing here: the CPU if it is told, and their number if that is.
 _LOSSES = tuple(
     re.compile(pattern)
@@ -51,12 +54,19 @@ _LOSSES = tuple(
         r"\bCPU:(?P<cpu>\d{1,4}) \[(?P<events>\d{1,18}) EVENTS DROPPED\]",
         # perf script --show-lost-events.
         r"(?:\[(?P<cpu>\d{1,4})\].*)?\bPERF_RECORD_LOST\w*:? .*?lost (?P<events>\d{1,18})",
-        # perf trace and bpftrace.
-        r"^\s*(?:LOST|Lost) (?P<events>\d{1,18}) events\b",
         # The first two without a number, or cut off by a program for mail.
         r"\bCPU:(?P<cpu>\d{1,4})\b.*\b(?:LOST|DROPPED|EVENTS)\b",
+        r"(?:\[(?P<cpu>\d{1,4})\].*)?\bPERF_RECORD_LOST",
+        # perf trace, bpftrace and others, in their words.
+        r"\[(?:LOST EVENTS|EVENTS DROPPED)\]",
+        rf"(?i:\b{_GONE}:? (?P<events>\d{{1,18}}) {_ROWS}\b)",
+        rf"(?i:\b(?P<events>\d{{1,18}}) {_ROWS} (?:were )?{_GONE}\b)",
+        rf"(?i:\b(?:lost|missed) {_ROWS}: *(?P<events>\d{{1,18}})\b)",
+        rf"(?i:\b{_ROWS} {_GONE}: *(?P<events>\d{{1,18}})\b)",
     )
 )
+# The CPU of a loss, in such words.
+_OF_CPU = re.compile(r"(?i:\bcpu[ :#]{0,2}(\d{1,4})\b)")
 _LOSS_BEGINS = re.compile(r"^\s*\[?CPU:\d")
 # The kernel overwrote events older than those that follow.
 _OVERWRITTEN = re.compile(r"^#\s+entries-in-buffer/entries-written:\s+(\d{1,18})/(\d{1,18})")
@@ -79,6 +89,11 @@ _OFFLINE = {
     **dict.fromkeys(("sched_cpu_hotplug", "cpu_hotplug"), r"\bcpu[ =](\d{1,4})"),
     "suspend_resume": r"^CPU_O(?:FF|N)\[(\d{1,4})\]",
 }
+
+# States that are the end of a stay: PWR_EVENT_EXIT, as 32 bits, as 64, and with a sign.
+_EXITS = (2**32 - 1, 2**64 - 1, -1)
+# A number at the end of a file, of which digits may be missing.
+_CUT_STATE = re.compile(r"\bstate=\d{0,9}$")
 
 # Of struct timer_list, as the kernel shows it: deferrable (does not wake an idle CPU), pinned.
 _WHEEL_FLAGS = {"D": 0x80000, "P": 0x100000}
@@ -140,6 +155,7 @@ def _whole(lines: Iterable[str]) -> Iterator[tuple[str, re.Match[str] | None]]:
 
 
 def _number(text: str) -> int:
+    """Return a number of an event's text; 0 where it is none."""
     word = text.rstrip(",")
     if word in ("yes", "no"):
         return int(word == "yes")
@@ -158,6 +174,17 @@ def _wheel_timer(pairs: dict[str, str], values: dict[str, int]) -> dict[str, int
     for letter in pairs.get("flags", "").split("|"):
         flags |= _WHEEL_FLAGS.get(letter, 0)
     return values | {"now": values.get("expires", 0) - timeout, "flags": flags}
+
+
+def _state(text: str) -> int | None:
+    """Return the state of a `cpu_idle` event; None: it cannot be one."""
+    try:
+        state = int(text, 0)
+    except ValueError:
+        return None
+    if state in _EXITS:
+        return _EXITS[0]
+    return state if 0 <= state < states_max() else None
 
 
 def _values(name: str, rest: str, pairs: dict[str, str]) -> dict[str, int]:
@@ -194,9 +221,12 @@ def _event(found: re.Match[str], holes: Holes) -> Event | None:
     # Text behind the fields of an event is none of them.
     pairs = dict(reversed(_PAIR.findall(rest)))
     values = _values(name, rest, pairs)
-    if name == "cpu_idle" and "state" not in values:
-        holes.lost(cpu)
-        return None
+    if name == "cpu_idle":
+        state = _state(pairs.get("state", ""))
+        if state is None:
+            holes.lost(cpu)
+            return None
+        values = {"state": state, "cpu_id": cpu}
     function = pairs.get("function", "").partition("/")[0].partition("+")[0]
     return Event(cpu, ts, name, values, function, pid=pid, comm=comm)
 
@@ -209,6 +239,13 @@ def _lines(path: Path) -> Iterator[bytes]:
             if begins and len(data) < _LINE_MAX:
                 yield data
             begins = data.endswith(b"\n")
+
+
+def _text_of(data: bytes) -> str:
+    line = data.decode(errors="replace")
+    if not line.endswith("\n"):
+        line = _CUT_STATE.sub("", line)
+    return line.rstrip().removesuffix("\\n\\")
 
 
 def _note_loss(path: Path, line: str, holes: Holes) -> None:
@@ -231,6 +268,8 @@ def _note_loss(path: Path, line: str, holes: Holes) -> None:
     elif told := next((found for loss in _LOSSES if (found := loss.search(line))), None):
         named = told.groupdict()
         cpu, events = named.get("cpu"), named.get("events")
+        if "cpu" not in named and (of := _OF_CPU.search(line)):
+            cpu = of[1]
         holes.lost(int(cpu) if cpu else None, int(events) if events else UNCOUNTED)
     elif _HEAD.search(line) and (cut := _CUT.search(line)):
         holes.lost(int(cut[1]))
@@ -244,8 +283,7 @@ def events(path: Path) -> Iterator[Event]:
             a clock that does not count ns.
     """
     holes = Holes()
-    lines = (data.decode(errors="replace").rstrip().removesuffix("\\n\\") for data in _lines(path))
-    for line, found in _whole(lines):
+    for line, found in _whole(map(_text_of, _lines(path))):
         if not found:
             _note_loss(path, line, holes)
         elif event := _event(found, holes):
