@@ -348,35 +348,59 @@ def test_limits_at_the_end_that_differ_leave_no_regret(
     assert any(said in note for note in compare["notes"])
 
 
+ADDED, REMOVED = "pm_qos_add_request", "pm_qos_remove_request"
+
+
 @pytest.mark.parametrize(
-    ("event", "value", "counts"),
+    ("events", "counts"),
     [
-        ("pm_qos_update_request", 0, True),
-        ("pm_qos_add_request", 5, True),
-        ("pm_qos_add_request", -1, False),  # by a read of /dev/cpu_dma_latency
+        ([("pm_qos_update_request", 0)], True),
+        ([(ADDED, 5)], True),
+        ([(ADDED, -1)], False),
+        # By a read of /dev/cpu_dma_latency; then by the end of a program that began before.
+        ([(ADDED, -1), (REMOVED, -1)], False),
+        ([(REMOVED, -1)], True),
+        ([(ADDED, -1), (REMOVED, -1), (REMOVED, -1)], True),
     ],
 )
 def test_a_request_in_between_leaves_no_regret(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], event: str, value: int, counts: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], events: list[tuple[str, int]], counts: bool
 ) -> None:
     kernel = Kernel()
     for n in range(120):
         kernel.idle(1, 300_000, sleep=10**9, delta=10**9)
         if n == 60:
-            kernel.add(1000, event, value=value)
+            for event, value in events:
+                kernel.add(1000, event, value=value)
     _, found = answer(capsys, "report", kernel.write(tmp_path / "t.dat"))
     assert (found["runs"][0]["metrics"]["regret"] is None) == counts
-    assert any("latency requests were set 1 times" in line
+    assert any("latency requests were set or ended 1 times" in line
                for line in found["traces"][0]["omissions"]) == counts  # fmt: skip
 
 
+RESUME = "type=DEV_PM_QOS_RESUME_LATENCY new_value=5"
+
+
+@pytest.mark.parametrize(
+    ("event", "counts"),
+    [
+        ("pm_qos_add_request: CPU_DMA_LATENCY value=0", True),
+        ("pm_qos_update_request: pm_qos_class=CPU_DMA_LATENCY value=0", True),
+        ("pm_qos_update_request: pm_qos_class=NETWORK_LATENCY value=0", False),
+        ("pm_qos_remove_request: CPU_DMA_LATENCY value=-1", True),
+        (f"dev_pm_qos_add_request: device=cpu1 {RESUME}", True),
+        (f"dev_pm_qos_remove_request: device=cpu1 {RESUME}", True),
+        (f"dev_pm_qos_update_request: device=i2c-1 {RESUME}", False),
+        ("dev_pm_qos_add_request: device=cpu1 type=DEV_PM_QOS_FLAGS new_value=5", False),
+    ],
+)
 def test_a_request_in_a_text_leaves_no_regret(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    event: str, counts: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ends = (1, EXIT)
     rows = [f"idle-0 [001] d..1 {1 + n / 1000:.6f}: cpu_idle: state={ends[n % 2]} cpu_id=1"
             for n in range(100)]  # fmt: skip
-    rows.insert(51, "app-12 [001] d..1 1.050500: pm_qos_add_request: CPU_DMA_LATENCY value=0")
+    rows.insert(51, f"app-12 [001] d..1 1.050500: {event}")
     path, table = tmp_path / "t.txt", tmp_path / "m.yaml"
     path.write_text("\n".join(["# tracer: nop", *rows, ""]))
     states = "".join(f"  - {{name: {name}, exit_latency_us: {us}, target_residency_us: {us}}}\n"
@@ -385,11 +409,11 @@ def test_a_request_in_a_text_leaves_no_regret(
     _, report = answer(capsys, "report", path, "--machine", table)
     _, compare = answer(capsys, "compare", path, "--machine", table, "--governors", "teo_ng",
                         "--no-mainline", "--no-instructions")  # fmt: skip
-    assert report["runs"][0]["metrics"]["regret"] is None
-    assert compare["results"][0]["metrics"]["regret"] is None
     said = " ".join(compare["notes"])
-    assert "no regret, since that is above 0 %" in said
-    assert "latency requests were set 1 times" in said
+    assert (report["runs"][0]["metrics"]["regret"] is None) == counts
+    assert ("no regret, since that is above 0 %" in said) == counts
+    assert ("latency requests were set or ended 1 times while" in said) == counts
+    assert ("first at 1.050 s of its clock" in said) == counts
 
 
 # ---- Units ----

@@ -134,6 +134,8 @@ const struct table cil_tables[TABLE_COUNT] = {
 		"pm_qos_add_request", { SAME(value, CIL_S32) } },
 	[TABLE_REQUEST_UPDATED] = { "request_updated", "power",
 		"pm_qos_update_request", { } },
+	[TABLE_REQUEST_REMOVED] = { "request_removed", "power",
+		"pm_qos_remove_request", { } },
 	[TABLE_CPU_REQUEST_ADDED] = { "cpu_request_added", "power",
 		"dev_pm_qos_add_request", { } },
 	[TABLE_CPU_REQUEST_UPDATED] = { "cpu_request_updated", "power",

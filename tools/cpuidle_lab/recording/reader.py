@@ -51,11 +51,11 @@ TABLES = (
 # intervals of which only power:cpu_idle tells (none once a decision was seen).
 MADE = ("period", "interval", "idle")
 
-# A latency request for all CPUs or for one changes. The end of one for all is left out: each read
-# of /dev/cpu_dma_latency makes a request without value, and ends it.
+# A latency request for all CPUs or for one changes.
 REQUESTS = (
     "request_added",
     "request_updated",
+    "request_removed",
     "cpu_request_added",
     "cpu_request_updated",
     "cpu_request_removed",

@@ -168,10 +168,9 @@ def context_of(path: Path, marks: Iterable[tuple[int, str]]) -> Context | None:
     context.changed = _limits_changed(context.tables, ends)
     if requests:
         found = True
-        since = (requests[0] - in_order[0][0]) / 1e9
         context.changed.append(
-            f"latency requests were set {len(requests):,} times while it was recorded, first "
-            f"{since:.3f} s after its beginning"
+            f"latency requests were set or ended {len(requests):,} times while it was recorded, "
+            f"first at {requests[0] / 1e9:.3f} s of its clock"
         )
     return context if found else None
 

@@ -87,6 +87,8 @@ class OwnLines:
         self._path = path
         self.marks: list[tuple[int, str]] = []
         self.decided = False
+        self._empty: list[int] = []
+        self._ended: list[int] = []
 
     def add(self, piece: Chunk) -> None:
         """Take a chunk of any table.
@@ -97,13 +99,16 @@ class OwnLines:
         self.decided |= piece.table in ("decision", "period")
         if self.decided:
             return
-        if piece.table in REQUESTS:
+        if piece.table == "request_removed":
+            self._ended += piece.frame["ts"].to_list()
+        elif piece.table in REQUESTS:
             valued = pl.col("value") >= 0 if "value" in piece.frame.columns else pl.lit(True)
             self.marks += [(ts, REQUEST) for ts in piece.frame.filter(valued)["ts"]]
+            self._empty += piece.frame.filter(~valued)["ts"].to_list()
         elif piece.table == "marker":
             lines = piece.frame.select("ts", pl.col("text").str.strip_chars())
             self.marks += lines.filter(pl.col("text").str.contains(OWN_LINES)).iter_rows()
-        if len(self.marks) > LINES_MAX:
+        if len(self.marks) + len(self._ended) > LINES_MAX:
             raise UserError(f"{self._path}: has more than {LINES_MAX:,} lines of its recorder")
 
     def context(self) -> Context | None:
@@ -112,7 +117,20 @@ class OwnLines:
         Raises:
             UserError: a line cannot be read.
         """
-        return None if self.decided else context_of(self._path, self.marks)
+        if self.decided:
+            return None
+        self._take_ends()
+        return context_of(self._path, self.marks)
+
+    def _take_ends(self) -> None:
+        """Mark the ends of requests: each read of /dev/cpu_dma_latency ends one without value."""
+        empty = sorted(self._empty)
+        for ts in sorted(self._ended):
+            if empty and empty[0] <= ts:
+                del empty[0]
+            else:
+                self.marks.append((ts, REQUEST))
+        self._empty, self._ended = empty, []
 
 
 def _own_lines(path: Path, both: bool = False) -> OwnLines:

@@ -103,6 +103,10 @@ _WHEEL_CPU = 0x3FFFF
 _TASK = re.compile(r"^\s*(.{1,40}?)(?:-|\s+)(\d{1,9})\s+(?:\([-\s\d]{4,8}\)\s*)?$")
 # An interrupt that is raised for other CPUs: words of a mask, and its reason.
 _RAISED = re.compile(r"target_mask=([0-9a-f,]{1,320})\s+\(([^)]{1,40})\)")
+# A latency request: of all CPUs, in kernels before 5.7 with a class, or of one CPU.
+_IS_OF_CPU = re.compile(
+    r"^(?:(?:pm_qos_class=)?CPU_DMA_LATENCY )?value=|^device=cpu\d+ type=DEV_PM_QOS_RESUME_LATENCY "
+)
 _MARKS = ("tracing_mark_write", "print")
 _PAGE_BEGINS = ("# tracer:", "<!DOCTYPE html", "<html", "cpus=")
 
@@ -200,6 +204,7 @@ def _event(found: re.Match[str], holes: Holes) -> Event | None:
     if name in _OFFLINE and (gone := re.search(_OFFLINE[name], rest)):
         holes.off(int(gone[1]))
     name = "print" if name in _MARKS else name
+    name = "pm_qos_update_request" if name.startswith("dev_pm_qos_") else name
     if name not in EVENTS or name in _OFFLINE:
         return None
     cpu = int(cpu_text)
@@ -218,6 +223,8 @@ def _event(found: re.Match[str], holes: Holes) -> Event | None:
         irq, _, handler = rest.partition(" name=")
         values = {"irq": _number(irq.removeprefix("irq="))}
         return Event(cpu, ts, name, values, handler.strip(), pid=pid, comm=comm)
+    if name == "pm_qos_update_request" and not _IS_OF_CPU.search(rest):
+        return None
     # Text behind the fields of an event is none of them.
     pairs = dict(reversed(_PAIR.findall(rest)))
     values = _values(name, rest, pairs)

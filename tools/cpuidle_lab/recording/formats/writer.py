@@ -75,6 +75,7 @@ EVENTS: dict[str, tuple[str, int, Fields]] = {
     "softirq_raise": ("irq", 416, {"vec": ("unsigned int", 8, 4, False)}),
     "pm_qos_add_request": ("power", 418, {"value": ("s32", 8, 4, True)}),
     "pm_qos_update_request": ("power", 419, {"value": ("s32", 8, 4, True)}),
+    "pm_qos_remove_request": ("power", 431, {"value": ("s32", 8, 4, True)}),
     "cil_reflect": ("cil", 417, {"res": ("u64", 8, 8, False), "bits": ("u32", 16, 4, False)}),
     "cil_stop_tick": ("cil", 405, {"ip": ("unsigned long", 8, 8, False)}),
     "cil_retain_tick": ("cil", 406, {"ip": ("unsigned long", 8, 8, False)}),
