@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.clone import events
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
 from tests.lab.guest_python import PACKAGE, PYTHON, command_files
 
@@ -45,6 +46,22 @@ attempt unknown --governor nosuch -o /results/unknown.dat -- true
 trace-cmd start -e sched:sched_switch >/dev/null
 attempt busy -o /results/busy.dat -- true
 trace-cmd reset -a
+
+request() {{ od -An -td4 -N4 /dev/cpu_dma_latency | tr -d ' '; }}
+before=$(request)
+capture --clone -o /results/quick.dat -- sh -c "od -An -td4 -N4 /dev/cpu_dma_latency >/tmp/held" \
+    2>/results/quick.err
+echo "quick.code: $?"
+echo "quick.held: $(tr -d ' ' </tmp/held)"
+{PYTHON} /lab/main.py capture --clone -o /results/killed.dat -- sleep 600 2>/dev/null &
+until_runs sleep || exit 1
+echo "killed.held: $(request)"
+kill -9 $!
+wait $!
+[ "$(request)" = "$before" ] || echo "killed.differs: $before, now $(request)"
+killall sleep
+killall -INT trace-cmd
+for _ in $(seq 100); do pidof trace-cmd >/dev/null || break; usleep 100000; done
 
 before=$(state)
 {PYTHON} /lab/main.py capture --governor wteo --set wteo.learning_rate=99 -o /results/ended.dat \\
@@ -116,6 +133,16 @@ def test_the_traces_hold_the_decisions(name: str, governor: str, session: LabRes
     assert all(run["metrics"]["emulated_mj"] > 0 for run in runs)
 
 
+def test_a_request_lasts_as_long_as_a_recording_for_a_clone(
+    session: LabResult, said: dict[str, str]
+) -> None:
+    """Its marker has the request; kill -9 ends it, too."""
+    assert said["quick.code"] == "0", (session.files / "quick.err").read_text()
+    assert said["quick.held"] == said["killed.held"] == "2"
+    (phase,) = events.phases(events.read(session.files / "quick.dat"), Path("quick.dat"))
+    assert phase.request_us == 2
+
+
 def test_what_is_refused_says_why(said: dict[str, str]) -> None:
     assert [said[f"{name}.code"] for name in ("refused", "unknown", "busy")] == ["1"] * 3
     assert "learning_rate: the kernel does not accept this value" in said["refused.message"]
@@ -140,7 +167,8 @@ def test_the_service_sets_and_restores(said: dict[str, str]) -> None:
 
 def test_only_what_was_recorded_is_left(session: LabResult) -> None:
     names = (session.files / "names").read_text().split()
-    assert {name for name in names if name.endswith(".dat")} == {"good.dat", "timed.dat"}
+    kept = {name for name in names if name.endswith(".dat")}
+    assert kept == {"good.dat", "timed.dat", "quick.dat"}
     assert not [name for name in names if name.startswith(".")]
     # The kernel on foreign modules, and the module on the value that is refused on purpose.
     expected = (

@@ -326,8 +326,9 @@ def test_the_calibrating_program_has_all_pairs_of_events() -> None:
 def told(regret: Iterable[float], **changed: Any) -> Any:
     """Return figures of recordings, without recordings."""
     values = list(regret)
-    facts = {"power_mw": 100.0, "seconds": 1.0, "overslept": 0.0, "p99_us": 5.0,
-             "least_judged": 900, "regret": sum(values) / len(values), "spread": 1.0}  # fmt: skip
+    facts = {"powers_mw": [100.0], "lengths_s": [1.0], "overslept": 0.0, "p99s_us": [5.0],
+             "least_judged": 900, "regret": sum(values) / len(values), "regrets": values,
+             "spread": 1.0}  # fmt: skip
     return SimpleNamespace(**(facts | changed))
 
 
@@ -340,10 +341,14 @@ def check(governor: str, clone: Any, moved: float = 9.0) -> judge.Check:
     [
         (told([56.0]), 9, "its regret differs by 6.0 points (limit 5)"),
         (told([50.0]), 21, "21 % of its intervals lie elsewhere (limit 20)"),
-        (told([50.0], power_mw=106.0), 9, "its idle power differs by 6.0%"),
-        (told([50.0], seconds=0.9), 9, "it takes another time, by 10.0%"),
+        (told([50.0], powers_mw=[106.0]), 9, "its idle power differs by 6.0%"),
+        (told([50.0], lengths_s=[0.9]), 9, "it takes another time, by 10.0%"),
         (told([50.0], overslept=0.002), 9, "the lab overslept 0.20% of the idle time"),
-        (told([50.0], p99_us=2.0), 9, "its p99 wake-up comes from a state of 2 us in place of 5"),
+        (
+            told([50.0], p99s_us=[2.0]),
+            9,
+            "its p99 wake-up comes from a state of 2 us in place of 5",
+        ),
         (told([50.0], least_judged=10), 9, "it has fewer than 200 intervals"),
     ],
 )
@@ -361,6 +366,26 @@ def test_a_clone_has_figures_once_a_second_governor_confirms_it() -> None:
     found = judge.Verdict(good, {"wteo": told([30.0], spread=1.5)})
     assert found.why == ""
     assert found.uncertainty("wteo") == pytest.approx(4.5)
+
+
+def test_the_scatter_of_the_workload_itself_is_no_fault_of_its_clone() -> None:
+    wide, narrow = [30.0, 80.0, 85.0], [64.0, 65.0, 66.0]
+    assert not list(judge.Check("teo_ng", told(wide), told([60.0, 40.0]), 30, 35).faults())
+    faults = list(judge.Check("teo_ng", told(narrow), told([58.0, 58.0]), 30, 3).faults())
+    assert len(faults) == 2
+    # Of one recording the scatter is not known; that of its clone stands for it.
+    assert judge.doubt([60.0], [50.0, 70.0]) == pytest.approx(17.32, abs=0.01)
+    assert judge.doubt([60.0], [50.0]) == 0.0
+    power = told([65.0], powers_mw=[80.0, 120.0]), told([65.0], powers_mw=[110.0])
+    assert not list(judge.Check("teo_ng", *power, 3).faults())
+    modes = told([65.0], p99s_us=[5.0, 90.0]), told([65.0], p99s_us=[5.0, 5.0])
+    assert not list(judge.Check("teo_ng", *modes, 3).faults())
+
+
+def test_a_clone_that_is_as_its_own_recording_alone_tells_that_the_program_adapts() -> None:
+    good, bad = check("quick", told([51.0])), check("teo_ng", told([90.0]))
+    assert "changes its course" in judge.Verdict([good, bad], {}).why
+    assert "changes its course" not in judge.Verdict([bad, good], {}).why
 
 
 def test_the_player_plays_a_program_and_says_if_it_is_stuck(tmp_path: Path) -> None:
@@ -384,11 +409,45 @@ def test_the_player_plays_a_program_and_says_if_it_is_stuck(tmp_path: Path) -> N
         assert ("stuck" in done.stderr) == (code == 1)
 
 
+def test_a_task_that_stayed_on_one_cpu_can_be_kept_there() -> None:
+    made = talk()
+    for us in range(2000, 2400, 2):
+        made.switch(us, "swapper/0-0", "w-3", "R")
+        made.switch(us + 1, "w-3", "swapper/0-0")
+    for us in (3000, 3002):
+        made.switch(us, "swapper/0-0", "v-4", "R", cpu=us // 2 % 2)
+        made.switch(us + 1, "v-4", "swapper/0-0", cpu=us // 2 % 2)
+    made.mark(4000, BEGIN)
+    made.mark(4001, END)
+    made.lines = [line for line in made.lines if "1.001330000" not in line]
+    phase = events.phases(made.events(), PATH)[0]
+    pinned, free = ({task.name: task.pinned for task in build.build(phase, PATH, pin=pin).tasks}
+                    for pin in (True, False))  # fmt: skip
+    assert pinned["w"] and not pinned["v"]
+    assert not any(free.values())
+    task = Task("w", cpu=1, pinned=True, steps=[Step(Kind.UNTIL, 5), Step(Kind.END)])
+    text = Program("x", "menu", 9, 0, [task]).text()
+    assert "task 0 w 120 1 pinned" in text
+    assert program.parse(text.splitlines(), PATH).tasks[0].pinned
+    with pytest.raises(UserError, match="a task is"):
+        program.parse(text.replace("pinned", "glued").splitlines(), PATH)
+
+
+def test_a_phase_can_have_a_state_disabled_on_a_cpu() -> None:
+    lines = play.plan(talk().program(), "clone", "wteo", disabled=((1, 2),)).lines()
+    player = next(line for line in lines if line.startswith("player "))
+    assert lines.index("disable 1 2") < lines.index(player) < lines.index("enable 1 2")
+
+
 def test_a_plan_lets_the_player_write_the_markers() -> None:
     made = play.plan(talk().program(), "clone", "wteo", shift_ns=1300)
     text = "\n".join(made.lines())
     assert "afresh wteo" in text
     assert "player /lab/clone 1300 'phase governor=wteo workload=talk'" in text
+    quick = play.plan(talk().program(), "clone", "wteo", request_us=2).lines()
+    (player,) = (line for line in quick if line.startswith("player "))
+    assert "'phase governor=wteo workload=talk request_us=2'" in player
+    assert quick.index("request 2") < quick.index(player) < quick.index("request_end")
     with pytest.raises(UserError, match="virtual time"):
         play.check_time(real_time=True)
 

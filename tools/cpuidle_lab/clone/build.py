@@ -10,7 +10,7 @@ import bisect
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,9 @@ DEFAULT_SLACK_NS, LEAST_SLACK_NS = 50_000, 1
 _READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
 # Share of equal steps between deadlines that makes them a grid.
 _GRID = 0.5
+
+# Share of the times that a task came to a CPU, from which on that CPU is its own.
+_STAYS = 0.99
 
 # A phase whose events span more is played in part.
 PART_NS = 2_000_000_000
@@ -112,6 +115,11 @@ class _Recorded:
     def of_kernel(self) -> bool:
         """It is a thread of the kernel's."""
         return bool(_KERNEL_THREAD.match(self.name))
+
+    @property
+    def stays(self) -> bool:
+        """It ran on one CPU, its start perhaps apart."""
+        return max(self.cpus.values(), default=0) >= _STAYS * self.cpus.total()
 
 
 class Progress:
@@ -359,8 +367,8 @@ class _Reading:
             clock = _Recorded("end", steps=[_Draft(Kind.UNTIL, length), _Draft(Kind.END)])
             self.tasks.append(clock)
 
-    def finished(self) -> list[Task]:
-        """Return the tasks that have steps, as the program has them."""
+    def finished(self, *, pin: bool) -> list[Task]:
+        """Return the tasks that have steps, as the program has them; `pin` as of build()."""
         kept = [task for task in self.tasks if task.steps and not task.of_kernel]
         place = {id(task): number for number, task in enumerate(kept)}
         return [
@@ -369,6 +377,7 @@ class _Reading:
                 task.priority,
                 task.cpus.most_common(1)[0][0] if task.cpus else 0,
                 _steps(task, place),
+                pin and task.stays,
             )
             for task in kept
         ]
@@ -451,16 +460,17 @@ def part_of(phase: PhaseEvents, most_ns: int = PART_NS) -> tuple[PhaseEvents, st
         f"of {length / 1e9:.1f} s the {most_ns / 1e9:g} s from {best * most_ns / 1e9:g} s on are "
         "rebuilt, whose wake-ups are nearest to the mean"
     )
-    return PhaseEvents(phase.governor, phase.workload, events), sentence
+    return replace(phase, events=events), sentence
 
 
-def build(phase: PhaseEvents, path: Path, *, shared: bool = True) -> Program:
+def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = False) -> Program:
     """Return the program of a phase.
 
     Args:
         phase: all of it.
         path: the recording, for messages.
         shared: it was recorded in the lab, whose busy CPUs share one stream of instructions.
+        pin: tasks that stayed on one CPU are kept there; else the scheduler places them.
 
     Raises:
         UserError: no task sleeps, no timer expires, or there are too many tasks.
@@ -470,7 +480,7 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True) -> Program:
         raise UserError(f"{path}: no timer expires in {phase.workload}, which would tell its time")
     reading = _Reading(phase, shared=shared)
     reading.read()
-    tasks = reading.finished()
+    tasks = reading.finished(pin=pin)
     if len(tasks) > TASKS_MOST:
         raise UserError(
             f"{path}: {phase.workload} has {len(tasks):,} tasks; a clone has {TASKS_MOST:,} at most"

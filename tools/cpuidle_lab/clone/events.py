@@ -37,7 +37,10 @@ _LINE = re.compile(
 )
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _LOST = re.compile(r"CPU:\d+ \[.*EVENTS DROPPED\]")
-_MARK = re.compile(r"phase (?:(?P<end>end)|governor=(?P<governor>\S+) workload=(?P<workload>\S+))")
+_MARK = re.compile(
+    r"phase (?:(?P<end>end)|governor=(?P<governor>\S+) workload=(?P<workload>\S+)"
+    r"(?: request_us=(?P<request>\d+))?)"
+)
 
 # Letters of the context: an interrupt, or a softirq that is served.
 IN_INTERRUPT, IN_SOFTIRQ = frozenset("hHzZ"), "s"
@@ -78,11 +81,13 @@ class PhaseEvents:
         governor: that recorded.
         workload: as the marker says.
         events: all of its time, both markers included.
+        request_us: latency request that held meanwhile; None: none.
     """
 
     governor: str
     workload: str
     events: Sequence[Event]
+    request_us: int | None = None
 
     @property
     def start_ns(self) -> int:
@@ -168,15 +173,22 @@ def phases(events: Sequence[Event], path: Path) -> list[PhaseEvents]:
         UserError: there is none.
     """
     found: list[PhaseEvents] = []
-    running: tuple[int, str, str] | None = None
+    running: tuple[int, re.Match[str]] | None = None
     for place, event in enumerate(events):
         mark = _MARK.search(event.text) if event.name == "print" else None
         if mark is None:
             continue
         if running:
-            start, governor, workload = running
-            found.append(PhaseEvents(governor, workload, events[start : place + 1]))
-        running = None if mark["end"] else (place, mark["governor"], mark["workload"])
+            start, begin = running
+            found.append(
+                PhaseEvents(
+                    begin["governor"],
+                    begin["workload"],
+                    events[start : place + 1],
+                    int(begin["request"]) if begin["request"] else None,
+                )
+            )
+        running = None if mark["end"] else (place, mark)
     if not found:
         raise UserError(
             f"{path}: has no phases (markers 'phase governor=NAME workload=NAME', as the lab and "

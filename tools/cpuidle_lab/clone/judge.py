@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Recordings of a clone beside those of its workload, and the gates before a figure."""
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
 
 from cpuidle_lab.crossval.moved import moved, shares
 from cpuidle_lab.crossval.pairs import LEAST_INTERVALS, Figures
@@ -26,36 +31,30 @@ class Told:
 
     parts: Sequence[Part]
 
-    @property
+    @cached_property
     def figures(self) -> list[Figures]:
         """Figures of each recording."""
         return [Figures.recorded(part) for part in self.parts]
 
     @property
-    def regret(self) -> float:
-        """Mean regret, %."""
-        return statistics.fmean(one.regret for one in self.figures)
+    def regrets(self) -> list[float]:
+        """Regret of each recording, %."""
+        return [one.regret for one in self.figures]
 
     @property
-    def spread(self) -> float:
-        """Standard deviation of the regret, points; 0 of one recording."""
-        values = [one.regret for one in self.figures]
-        return statistics.stdev(values) if len(values) > 1 else 0.0
+    def powers_mw(self) -> list[float]:
+        """Modelled energy by idle time, of each recording."""
+        return [one.power_mw for one in self.figures]
 
     @property
-    def power_mw(self) -> float:
-        """Mean modelled energy by idle time."""
-        return statistics.fmean(one.power_mw for one in self.figures)
+    def lengths_s(self) -> list[float]:
+        """Time that each recording took."""
+        return [part.seconds for part in self.parts]
 
     @property
-    def seconds(self) -> float:
-        """Mean length."""
-        return statistics.fmean(part.seconds for part in self.parts)
-
-    @property
-    def p99_us(self) -> float:
-        """Greatest exit latency of the 99th percentile."""
-        return max(one.p99_us for one in self.figures)
+    def p99s_us(self) -> list[float]:
+        """Exit latency of each recording's 99th percentile."""
+        return [one.p99_us for one in self.figures]
 
     @property
     def overslept(self) -> float:
@@ -68,60 +67,113 @@ class Told:
         """Fewest intervals with a regret."""
         return min(part.judged for part in self.parts)
 
+    @property
+    def regret(self) -> float:
+        """Mean regret, %."""
+        return statistics.fmean(self.regrets)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the regret, points; 0 of one recording."""
+        return _spread(self.regrets)
+
+
+def _spread(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def doubt(real: Sequence[float], clone: Sequence[float]) -> float:
+    """Return the standard error of the difference of two means.
+
+    A single recording has no scatter of its own, and is given that of the clone.
+    """
+    mine = _spread(real if len(real) > 1 else clone) / math.sqrt(len(real))
+    return math.hypot(mine, _spread(clone) / math.sqrt(len(clone)))
+
+
+def _differ(real: Sequence[float], clone: Sequence[float]) -> tuple[float, float]:
+    """Return the difference of two means, and its standard error, both by the first mean."""
+    mean = statistics.fmean(real)
+    if not mean:
+        return 0.0, 0.0
+    return abs(statistics.fmean(clone) / mean - 1), doubt(real, clone) / mean
+
 
 @dataclass(frozen=True)
 class Check:
-    """A clone under a governor that recorded its workload, too.
+    """A clone under a regime in which its workload was recorded, too.
 
     Attributes:
-        governor: its label.
+        regime: its label.
         real: the workload.
         clone: the clone.
         moved: intervals that would have to change their place, %.
+        chance: the same between the recordings of the workload; 0 of one.
         whole: the clone is of the whole workload, and must take its time.
     """
 
-    governor: str
+    regime: str
     real: Told
     clone: Told
     moved: float
+    chance: float = 0.0
     whole: bool = True
 
     @classmethod
-    def of(cls, governor: str, real: Told, clone: Told, *, whole: bool) -> "Check":
+    def of(cls, regime: str, real: Told, clone: Told, *, whole: bool) -> "Check":
         """Return the check of recordings."""
-        places = [shares(real.parts[0])] * len(clone.parts)
-        apart = moved([shares(part) for part in clone.parts], places).percent
-        return cls(governor, real, clone, apart, whole)
+        places, again = ([shares(part) for part in one.parts] for one in (real, clone))
+        apart = moved([np.mean(again, axis=0)], [np.mean(places, axis=0)]).percent
+        pairs = [moved([a], [b]).percent for a, b in combinations(places, 2)]
+        return cls(regime, real, clone, apart, statistics.fmean(pairs or [0.0]), whole)
 
     @property
     def error(self) -> float:
         """Regret of the clone less that of the workload, points."""
         return self.clone.regret - self.real.regret
 
+    @property
+    def doubt(self) -> float:
+        """Standard error of that difference."""
+        return doubt(self.real.regrets, self.clone.regrets)
+
     def faults(self) -> Iterator[str]:
-        """Yield the limits that it misses, a clause each."""
+        """Yield the limits that it misses, a clause each.
+
+        A limit is no less than what the workload's own scatter explains.
+        """
+        power, power_doubt = _differ(self.real.powers_mw, self.clone.powers_mw)
+        length, length_doubt = _differ(self.real.lengths_s, self.clone.lengths_s)
         gates = (
-            (abs(self.error), REGRET_MOST, "its regret differs by {:.1f} points"),
-            (self.moved, MOVED_MOST, "{:.0f} % of its intervals lie elsewhere"),
-            (abs(self.clone.power_mw / self.real.power_mw - 1) if self.real.power_mw else 0.0,
-             ENERGY_MOST, "its idle power differs by {:.1%}"),
-            (self.whole * abs(self.clone.seconds / self.real.seconds - 1), LENGTH_MOST,
+            (abs(self.error), max(REGRET_MOST, self.doubt),
+             "its regret differs by {:.1f} points"),
+            (self.moved, max(MOVED_MOST, self.chance), "{:.0f} % of its intervals lie elsewhere"),
+            (power, max(ENERGY_MOST, power_doubt), "its idle power differs by {:.1%}"),
+            (self.whole * length, max(LENGTH_MOST, length_doubt),
              "it takes another time, by {:.1%}"),
             (self.clone.overslept, OVERSLEPT_MOST, "the lab overslept {:.2%} of the idle time"),
         )  # fmt: skip
         for value, most, text in gates:
             if value > most:
-                yield f"under {self.governor} {text.format(value)} (limit {_shown(most)})"
-        if self.clone.p99_us != self.real.p99_us:
-            yield (f"under {self.governor} its p99 wake-up comes from a state of "
-                   f"{self.clone.p99_us:g} us in place of {self.real.p99_us:g} us")  # fmt: skip
+                yield f"under {self.regime} {text.format(value)} (limit {_shown(most)})"
+        real, clone = self.real.p99s_us, self.clone.p99s_us
+        if max(clone) > max(real) or max(clone) < min(real):
+            yield (f"under {self.regime} its p99 wake-up comes from a state of {max(clone):g} us "
+                   f"in place of {max(real):g} us")  # fmt: skip
         if self.clone.least_judged < LEAST_INTERVALS:
-            yield f"under {self.governor} it has fewer than {LEAST_INTERVALS} intervals"
+            yield f"under {self.regime} it has fewer than {LEAST_INTERVALS} intervals"
 
 
 def _shown(most: float) -> str:
-    return f"{most:g}" if most >= 1 else f"{most:.1%}"
+    return f"{most:.3g}" if most >= 1 else f"{most:.1%}"
+
+
+# Of a program whose clone is as its own recording, and as no other.
+_ADAPTS = (
+    "the clone is as the recording that it was made of, and errs where the program was recorded "
+    "otherwise. So the program changes its course with its own speed, or waits for what a clone "
+    "has not, and one recording cannot tell"
+)
 
 
 @dataclass(frozen=True)
@@ -129,38 +181,45 @@ class Verdict:
     """A clone, judged.
 
     Attributes:
-        checks: under each governor with a recording of the workload; the source's own comes first.
-        clones: by governor, in the order of the table.
+        checks: under each regime with a recording of the workload; the source's own comes first.
+        clones: by label of the regime, in the order of the table.
     """
 
     checks: Sequence[Check]
     clones: Mapping[str, Told]
 
     @property
+    def adapts(self) -> bool:
+        """The clone is as its own recording, and not as another."""
+        own, *others = ([*check.faults()] for check in self.checks)
+        return not own and any(others)
+
+    @property
     def why(self) -> str:
         """Reason why there are no figures; "" if there are."""
         if found := [fault for check in self.checks for fault in check.faults()]:
-            return f"this workload is not rebuilt well enough, because {'; '.join(found)}"
+            why = f"this workload is not rebuilt well enough, because {'; '.join(found)}"
+            return f"{why}: {_ADAPTS}" if self.adapts else why
         if len(self.checks) < 2:
             return (
-                f"only {self.checks[0].governor} recorded this workload, and no recording shows "
+                f"only {self.checks[0].regime} recorded this workload, and no recording shows "
                 "whether its clone answers another governor as it does itself; record it under a "
-                "second governor, too, and give both recordings"
+                "second governor or latency request, too, and give both recordings"
             )
         return ""
 
-    def uncertainty(self, governor: str) -> float:
+    def uncertainty(self, regime: str) -> float:
         """Return how far a clone's regret may be from the workload's, points.
 
         That is the largest error of a check, and the spread of the shifts beside it.
         """
         worst = max(abs(check.error) for check in self.checks)
-        return worst + self.clones[governor].spread
+        return worst + self.clones[regime].spread
 
 
 def verdict(
     source: str,
-    real: Mapping[str, Part],
+    real: Mapping[str, Sequence[Part]],
     clones: Mapping[str, Sequence[Part]],
     *,
     whole: bool = True,
@@ -168,12 +227,12 @@ def verdict(
     """Return the verdict on a clone.
 
     Args:
-        source: label of the governor whose recording was rebuilt.
-        real: the workload by label.
-        clones: the clone by label.
+        source: label of the regime whose recording was rebuilt.
+        real: the workload by label of its regime.
+        clones: the clone, likewise.
         whole: the clone is of the whole workload.
     """
     told = {label: Told(parts) for label, parts in clones.items()}
     both = [source, *(label for label in real if label in told and label != source)]
-    checks = [Check.of(one, Told([real[one]]), told[one], whole=whole) for one in both]
+    checks = [Check.of(one, Told(real[one]), told[one], whole=whole) for one in both]
     return Verdict(checks, told)

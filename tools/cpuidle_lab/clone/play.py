@@ -24,6 +24,7 @@ class ClonePlan(PhasePlan):
         """Return the lines that run the player."""
         governor, _, _ = self.governor.partition(":")
         mark = f"phase governor={governor} workload={self.workload}"
+        mark += "" if self.request_us is None else f" request_us={self.request_us}"
         output = shlex.quote(f"/results/{governor}/{self.workload}")
         return [
             f"mkdir -p /results/{governor}",

@@ -35,7 +35,7 @@ class Kind(StrEnum):
 # Kinds without a number, and those that may do without.
 _BARE, _MAYBE = frozenset({Kind.END}), frozenset({Kind.WAIT})
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
-EARLY = "early"
+EARLY, PINNED = "early", "pinned"
 
 
 @dataclass(slots=True)
@@ -68,12 +68,14 @@ class Task:
         priority: the kernel's: below 100 real-time, else 120 for any.
         cpu: where it begins; the scheduler may move it.
         steps: in their order.
+        pinned: the scheduler may not move it.
     """
 
     name: str
     priority: int = 120
     cpu: int = 0
     steps: list[Step] = field(default_factory=list)
+    pinned: bool = False
 
 
 @dataclass
@@ -107,7 +109,8 @@ class Program:
             f"start {self.start_ns}",
         ]
         for number, task in enumerate(self.tasks):
-            head.append(f"task {number} {_word(task.name)} {task.priority} {task.cpu}")
+            words = [f"task {number} {_word(task.name)} {task.priority} {task.cpu}"]
+            head.append(" ".join([*words, *([PINNED] if task.pinned else [])]))
             head += [step.line() for step in task.steps]
         return "\n".join([*head, ""])
 
@@ -209,11 +212,12 @@ def _time(text: str) -> int:
 
 
 def _task(words: Sequence[str], expected: int) -> Task:
-    if len(words) != 5:
-        raise ValueError("a task is 'task NUMBER NAME PRIORITY CPU'")
+    pinned = words[5:] == [PINNED]
+    if len(words) != 5 + pinned:
+        raise ValueError(f"a task is 'task NUMBER NAME PRIORITY CPU [{PINNED}]'")
     if _time(words[1]) != expected:
         raise ValueError(f"task {words[1]} stands in the place of task {expected}")
-    return Task(words[2], _time(words[3]), _time(words[4]))
+    return Task(words[2], _time(words[3]), _time(words[4]), pinned=pinned)
 
 
 def _step(words: Sequence[str]) -> Step:

@@ -3,7 +3,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpuidle_lab.base.cache import cached
@@ -23,12 +23,43 @@ SHIFTS_NS = (0, 1_300_000, 2_600_000)
 
 _MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 1800
 _TRACE_MIB, _REST_MIB = 512, 1024
-# A governor of the lab with its tunables.
-Named = tuple[str, tuple[Setting, ...]]
+# The clone's file in the guest.
+_FILE = "clone"
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A governor of the lab, and what holds while it decides.
+
+    Attributes:
+        governor: its name there.
+        settings: its tunables.
+        request_us: latency request; None: none.
+    """
+
+    governor: str
+    settings: tuple[Setting, ...] = ()
+    request_us: int | None = None
+
+    @classmethod
+    def of(cls, part: Part) -> "Regime":
+        """Return that under which a phase was recorded."""
+        if "@" in part.recorder.label:
+            return replace(OTHERWISE["menu"], request_us=part.request_us)
+        name = part.recorder.governor.spec
+        settings = tuple(Setting(name, *pair) for pair in part.recorder.settings)
+        return cls(name, settings, part.request_us)
+
+    def plan(self, clone: Program, **facts: object) -> play.ClonePlan:
+        """Return the phase that plays a clone, of the file of that name, under it."""
+        known = {"tunables": self.settings, "request_us": self.request_us}
+        return play.plan(clone, _FILE, self.governor, **known | facts)
+
+
 # Names of governors that the lab's kernels have by another one.
-OTHERWISE: dict[str, Named] = {
-    "menu": ("gate", (Setting("gate", "base", "menu"),)),
-    "teo": ("teo_ng", ()),
+OTHERWISE = {
+    "menu": Regime("gate", (Setting("gate", "base", "menu"),)),
+    "teo": Regime("teo_ng"),
 }
 
 
@@ -48,8 +79,8 @@ class Place:
     cpus: int = 2
     seed: int = 1
 
-    def run(self, plans: Sequence[play.ClonePlan], clones: dict[str, Program]) -> LabRun:
-        """Return the boot that plays clones, with the events of a recording for clones.
+    def run(self, plans: Sequence[play.ClonePlan], clone: Program) -> LabRun:
+        """Return the boot that plays a clone, with the events of a recording for clones.
 
         Raises:
             UserError: the machine is unknown, or has no virtual time.
@@ -60,7 +91,7 @@ class Place:
             kernel=self.kernel,
             cpus=self.cpus,
             seed=self.seed,
-            files=play.files(clones),
+            files=play.files({_FILE: clone}),
             memory_mib=_TRACE_MIB + _REST_MIB,
             real_time=False,
             time_limit_s=_LIMIT_S,
@@ -75,9 +106,7 @@ def calibrated(place: Place) -> dict[str, float]:
         UserError: the boot fails, or the recording lacks a pair.
     """
     program = calibrate.probe()
-    run = Place(kernel=place.kernel).run(
-        [play.plan(program, "clone", "menu_ng")], {"clone": program}
-    )
+    run = Place(kernel=place.kernel).run([Regime("menu_ng").plan(program)], program)
 
     def measure(target: Path) -> None:
         result = run_lab(run, target / "results", "Measuring the player's own cost").check()
@@ -94,12 +123,12 @@ def calibrated(place: Place) -> dict[str, float]:
     return found
 
 
-def corrected(program: Program, governor: Named, place: Place) -> Program:
-    """Return a clone whose pieces have the recorded lengths under the recording's governor.
+def corrected(program: Program, regime: Regime, place: Place) -> Program:
+    """Return a clone whose pieces have the recorded lengths under the recording's regime.
 
     Args:
         program: of the recording, with nothing taken out.
-        governor: that recorded.
+        regime: that recorded.
         place: where it is played once.
 
     Raises:
@@ -107,9 +136,8 @@ def corrected(program: Program, governor: Named, place: Place) -> Program:
     """
     costs = calibrated(place)
     first = calibrate.without(program, costs)
-    plan = play.plan(first, "clone", governor[0], tunables=governor[1])
     with scratch() as folder:
-        trace = _record(place, [plan], {"clone": first}, folder, "Playing the clone once")
+        trace = _record(place, [regime.plan(first)], first, folder, "Playing the clone once")
         (phase,) = events.phases(events.read(trace), trace)
         again = build.build(phase, trace)
     return calibrate.without(program, costs, calibrate.corrected(program, again, costs))
@@ -117,42 +145,41 @@ def corrected(program: Program, governor: Named, place: Place) -> Program:
 
 def played(
     clone: Program,
-    governors: Sequence[Named],
+    regimes: Sequence[Regime],
     place: Place,
 ) -> dict[str, list[Part]]:
-    """Return the recordings of a clone, by label of the governor; one for each shift.
+    """Return the recordings of a clone, by label of the regime; one for each shift.
 
     Args:
         clone: what is played.
-        governors: names of the lab, with their tunables.
+        regimes: under which it is played.
         place: where.
 
     Raises:
         UserError: the boot fails.
     """
     plans = [
-        play.plan(clone, "clone", name, tunables=settings, shift_ns=shift,
-                  workload=f"clone{number}")
-        for name, settings in governors
+        regime.plan(clone, shift_ns=shift, workload=f"clone{number}")
+        for regime in regimes
         for number, shift in enumerate(SHIFTS_NS)
-    ]  # fmt: skip
+    ]
     with scratch() as folder:
-        names = ", ".join(name for name, _ in governors)
-        trace = _record(place, plans, {"clone": clone}, folder, f"Playing the clone under {names}")
+        names = ", ".join(regime.governor for regime in regimes)
+        trace = _record(place, plans, clone, folder, f"Playing the clone under {names}")
         with opened(trace) as recording:
             found = parts(recording, trace)
     by_label: dict[str, list[Part]] = {}
     for part in found:
-        by_label.setdefault(part.recorder.label, []).append(part)
+        by_label.setdefault(part.regime, []).append(part)
     return by_label
 
 
 def _record(
     place: Place,
     plans: Sequence[play.ClonePlan],
-    clones: dict[str, Program],
+    clone: Program,
     folder: Path,
     title: str,
 ) -> Path:
     """Return the trace of a boot."""
-    return run_lab(place.run(plans, clones), folder / "results", title).check().files / TRACE
+    return run_lab(place.run(plans, clone), folder / "results", title).check().files / TRACE

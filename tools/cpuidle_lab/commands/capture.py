@@ -15,8 +15,8 @@ from cpuidle_lab.base.settings import add_settings, seconds
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.clone.events import CLONE_EVENTS
-from cpuidle_lab.host import capture_script, idle_states
-from cpuidle_lab.host.capture import Capture, Plan, record
+from cpuidle_lab.host import capture_script, idle_states, request
+from cpuidle_lab.host.capture import Capture, Plan, check, record
 from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.recorder import OUR_EVENTS
 
@@ -35,6 +35,8 @@ examples:
                                      day-0001.dat to day-0024.dat, for compare day-*.dat
   sudo cpuidle-lab capture --stock --duration 60
                                      without the module: probes, else the kernel's events
+  sudo cpuidle-lab capture --clone -o quick.dat -- ./my-benchmark
+                                     for cpuidle-lab clone, under a latency request
   cpuidle-lab capture --print        the same by hand, for a machine without Python
 
 exit codes: the workload's own; without a workload 0; 1 nothing could be recorded, 2 wrong usage,
@@ -47,6 +49,7 @@ S is a number of seconds, or one of minutes or hours: 90, 10m, 1.5h.
 
 # --last alone: a file of the session has this part of that time.
 _PART_OF_LAST = 4
+_NO_REQUEST = -1
 
 
 def _parse_events(text: str) -> tuple[str, ...]:
@@ -54,6 +57,21 @@ def _parse_events(text: str) -> tuple[str, ...]:
     if not all(events) or any("/" in event or event.startswith("-") for event in events):
         raise argparse.ArgumentTypeError(f"'{text}' is no list of events such as sched,power")
     return events
+
+
+def _parse_request(text: str) -> int:
+    if text == "none":
+        return _NO_REQUEST
+    if not text.isdecimal() or int(text) >= idle_states.NO_DMA_LATENCY_US:
+        raise argparse.ArgumentTypeError(f"'{text}' is neither a number of us nor none")
+    return int(text)
+
+
+def _request(args: argparse.Namespace, machine: Host) -> int | None:
+    """Return the latency request to hold, us; None: none."""
+    if args.request == _NO_REQUEST:
+        return None
+    return request.quick_us(machine) if args.request is None and args.clone else args.request
 
 
 def packages(_args: argparse.Namespace) -> tuple[str, ...]:
@@ -82,8 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record these events or event systems, too",
     )
     parser.add_argument(
-        "--clone", action="store_true", help="record the events that `clone` needs, too"
-    )
+        "--clone", action="store_true",
+        help="record the events that `clone` needs, too, under a latency request",
+    )  # fmt: skip
+    parser.add_argument(
+        "--request", type=_parse_request, metavar="US",
+        help="hold this latency request meanwhile, or none (default: none; with --clone the exit "
+        "latency of the shallowest state beside polling)",
+    )  # fmt: skip
     parser.add_argument(
         "--stock", action="store_true", help="record without the module, in the best way there is"
     )
@@ -115,6 +139,7 @@ def run(args: argparse.Namespace) -> int:
     if args.by_hand:
         print(capture_script.SCRIPT, end="")
         return 0
+    machine = Host()
     plan = Plan(
         output=args.output,
         force=args.force,
@@ -126,8 +151,15 @@ def run(args: argparse.Namespace) -> int:
         stock=args.stock,
         rotate_s=args.rotate or (args.last / _PART_OF_LAST if args.last else None),
         last_s=args.last,
+        request_us=_request(args, machine),
     )
-    machine = Host()
+    if plan.request_us is not None:
+        check(machine, plan)
+        print(
+            f"cpuidle-lab: a latency request of {plan.request_us} us keeps all CPUs out of deeper "
+            "states while this records, which costs power; it ends with this process",
+            file=sys.stderr,
+        )
     if plan.is_open_ended and sys.stderr.isatty():
         print("recording until Ctrl-C", file=sys.stderr)
     start = datetime.now(UTC)
@@ -199,6 +231,7 @@ def _envelope(machine: Host, plan: Plan, result: Capture, start: datetime) -> di
         "file": result.files[-1],
         "events": [*([] if plan.stock else [OUR_EVENTS]), *plan.events],
         "settings": [asdict(setting) for setting in plan.settings],
+        "request_us": plan.request_us,
         "workload": list(plan.command),
         **asdict(result),
     }

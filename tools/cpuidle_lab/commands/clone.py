@@ -5,6 +5,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from cpuidle_lab.clone.events import PhaseEvents
     from cpuidle_lab.clone.judge import Verdict
     from cpuidle_lab.clone.program import Program
-    from cpuidle_lab.clone.session import Named, Place
+    from cpuidle_lab.clone.session import Place, Regime
     from cpuidle_lab.crossval.parts import Part
 
 NAME = "clone"
@@ -26,8 +27,9 @@ examples:
                                                      rebuild, check, run, compare
 
 Replay keeps the recorded intervals; a clone's tasks answer the governor. The recording needs the
-events of `capture --clone` or `lab --causes`. The clone is run under the governors that recorded,
-too, two at least. Where it differs from a recording no figure is shown.
+events of `capture --clone` or `lab --causes`. The clone is run under the governors and latency
+requests that recorded, too, two at least. Where it differs from a recording no figure is shown.
+Several recordings of one governor tell the scatter of the program itself.
 
 exit codes: 0 done, 1 failed, or the workload is not rebuilt well enough, 2 wrong usage,
 130 interrupted
@@ -46,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--workload", metavar="NAME", help="of several in the recording (default: the first)")
     add("--from", dest="source", metavar="GOVERNOR",
         help="rebuild the phase that it recorded (default: the first)")  # fmt: skip
+    add("--pin", action="store_true",
+        help="keep tasks on their CPU that stayed on one, as taskset does")  # fmt: skip
     add("--machine", metavar="MACHINE", help="idle states (default: the recording's)")
     add("--kernel", default="6.12", metavar="SERIES", help="default: %(default)s")
     add("--hardware", action="store_true", help="the recording is of a real machine")
@@ -61,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = [_governor(name) for name in args.governors.split(",")] if args.governors else []
     phase = _phase(args, events.phases(events.read(args.trace), args.trace))
     part, sentence = build.part_of(phase)
-    program = build.build(part, args.trace, shared=not args.hardware)
+    program = build.build(part, args.trace, shared=not args.hardware, pin=args.pin)
     place = session.Place(args.machine or str(args.trace), args.kernel)
     notes = [sentence] if sentence else []
     if args.output:
@@ -70,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             left = "; ".join([*notes, *program.left_out])
             print(f"written: {args.output}, {len(program.tasks)} tasks; left out: {left}")
-    return _compare(args, program, wanted, place, notes) if wanted else 0
+    return _compare(args, (phase, program), wanted, place, notes) if wanted else 0
 
 
 def _write(path: Path, program: "Program") -> None:
@@ -80,20 +84,20 @@ def _write(path: Path, program: "Program") -> None:
     write_whole(path, text, headed(text))
 
 
-def _governor(name: str) -> "Named":
+def _governor(name: str) -> "Regime":
     """Return a governor of the lab with its tunables.
 
     Raises:
         UserError: there is none of that name.
     """
-    from cpuidle_lab.clone.session import OTHERWISE
+    from cpuidle_lab.clone.session import OTHERWISE, Regime
     from cpuidle_lab.lab.session import GOVERNORS
 
     name = name.strip()
     known = [each for each in GOVERNORS if each != "ladder"]
     if name not in (*known, *OTHERWISE):
         raise UserError(f"unknown governor '{name}'; there are {', '.join(known)}, teo", USAGE)
-    return OTHERWISE.get(name, (name, ()))
+    return OTHERWISE.get(name, Regime(name))
 
 
 def _phase(args: argparse.Namespace, phases: Sequence["PhaseEvents"]) -> "PhaseEvents":
@@ -111,48 +115,44 @@ def _phase(args: argparse.Namespace, phases: Sequence["PhaseEvents"]) -> "PhaseE
     return chosen[0]
 
 
-def _real(args: argparse.Namespace, workload: str) -> dict[str, "Part"]:
-    """Return the phases of a workload by the label of the governor that recorded."""
+def _real(args: argparse.Namespace, workload: str) -> dict[str, list["Part"]]:
+    """Return the phases of a workload by the label of the regime that recorded."""
     from cpuidle_lab.crossval.parts import parts
     from cpuidle_lab.recording.columns import opened
 
-    found: list[Part] = []
+    found: dict[str, list[Part]] = {}
     for path in (args.trace, *args.others):
         with opened(path) as recording:
-            found += parts(recording, path)
-    return {part.recorder.label: part for part in reversed(found) if part.workload == workload}
-
-
-def _governor_of(part: "Part") -> "Named":
-    """Return the governor of the lab that recorded a phase, with its tunables."""
-    from cpuidle_lab.base.settings import Setting
-    from cpuidle_lab.clone.session import OTHERWISE
-
-    if "@" in part.recorder.label:
-        return OTHERWISE["menu"]
-    name = part.recorder.governor.spec
-    return name, tuple(Setting(name, *pair) for pair in part.recorder.settings)
+            for part in parts(recording, path):
+                if part.workload == workload:
+                    found.setdefault(part.regime, []).append(part)
+    return found
 
 
 def _compare(
     args: argparse.Namespace,
-    program: "Program",
-    wanted: Sequence["Named"],
+    source: tuple["PhaseEvents", "Program"],
+    wanted: Sequence["Regime"],
     place: "Place",
     notes: Sequence[str],
 ) -> int:
     """Play the clone, and show what came of it; return the exit code."""
     from cpuidle_lab.clone import judge, session
 
+    phase, program = source
     real = _real(args, program.name)
-    recorders = {label: _governor_of(part) for label, part in real.items()}
-    source = next((one for one, (name, _) in recorders.items() if name == program.governor), None)
-    if source is None:
+    recorders = {label: session.Regime.of(found[0]) for label, found in real.items()}
+    wants = phase.governor, phase.request_us
+    own = next(
+        (label for label, one in recorders.items() if (one.governor, one.request_us) == wants),
+        None,
+    )
+    if own is None:
         raise UserError(f"{args.trace}: no decisions of {program.governor} are in it")
-    every = dict.fromkeys([recorders[source], *recorders.values(), *wanted])
-    clone = session.corrected(program, recorders[source], place)
+    every = dict.fromkeys([recorders[own], *recorders.values(), *wanted])
+    clone = session.corrected(program, recorders[own], place)
     played = session.played(clone, list(every), place)
-    found = judge.verdict(source, real, played, whole=not notes)
+    found = judge.verdict(own, real, played, whole=not notes)
     if args.json:
         print(json.dumps(_as_json(found, real, notes), indent=2))
     else:
@@ -160,42 +160,47 @@ def _compare(
     return FAILURE if found.why else 0
 
 
-def _as_json(found: "Verdict", real: Mapping[str, "Part"], notes: Sequence[str]) -> object:
+def _as_json(
+    found: "Verdict", real: Mapping[str, Sequence["Part"]], notes: Sequence[str]
+) -> object:
     return {
         "why": found.why,
         "notes": list(notes),
         "checks": [
-            {"governor": one.governor, "recorded": one.real.regret, "clone": one.clone.regret,
-             "spread": one.clone.spread, "moved": one.moved}
+            {"governor": one.regime, "recorded": one.real.regret,
+             "recorded_spread": one.real.spread, "clone": one.clone.regret,
+             "spread": one.clone.spread, "moved": one.moved, "chance": one.chance}
             for one in found.checks
         ],
         "figures": {} if found.why else {
             label: {"regret": told.regret, "uncertainty": found.uncertainty(label),
-                    "power_mw": told.power_mw, "p99_us": told.p99_us}
+                    "power_mw": fmean(told.powers_mw), "p99_us": max(told.p99s_us)}
             for label, told in found.clones.items() if label not in real
         },
     }  # fmt: skip
 
 
-def _show(found: "Verdict", real: Mapping[str, "Part"], notes: Sequence[str]) -> None:
+def _show(found: "Verdict", real: Mapping[str, Sequence["Part"]], notes: Sequence[str]) -> None:
     """Print the checks, then the figures or why there are none."""
     from cpuidle_lab.view.terminal import console, grid
 
     out = console()
     checks = [
-        [one.governor, f"{one.real.regret:.1f}", f"{one.clone.regret:.1f}",
-         f"{one.clone.spread:.1f}", f"{one.moved:.0f}"]
+        [one.regime, f"{one.real.regret:.1f}", f"{one.real.spread:.1f}",
+         f"{one.clone.regret:.1f}", f"{one.clone.spread:.1f}", f"{one.moved:.0f}",
+         f"{one.chance:.0f}"]
         for one in found.checks
     ]  # fmt: skip
-    heads = [("recorded under", False), ("regret %", True), ("clone's %", True),
-             ("spread", True), ("moved %", True)]  # fmt: skip
+    heads = [("recorded under", False), ("regret %", True), ("spread", True),
+             ("clone's %", True), ("spread", True), ("moved %", True),
+             ("by chance", True)]  # fmt: skip
     out.print(grid(out, "The clone beside its recordings", heads, checks))
     if found.why:
         print(f"No figures: {found.why}.")
     else:
         rows = [
             [label, f"{told.regret:.1f}", f"{found.uncertainty(label):.1f}",
-             f"{told.power_mw:.0f}", f"{told.p99_us:g}"]
+             f"{fmean(told.powers_mw):.0f}", f"{max(told.p99s_us):g}"]
             for label, told in found.clones.items() if label not in real
         ]  # fmt: skip
         heads = [("governor", False), ("regret %", True), ("+-", True), ("idle power mW", True),

@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cpuidle_lab.base.cache import BUILD
@@ -15,6 +16,7 @@ from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.clone import play
 from cpuidle_lab.clone.events import CLONE_EVENTS
 from cpuidle_lab.clone.program import load
+from cpuidle_lab.host.idle_states import NO_DMA_LATENCY_US
 from cpuidle_lab.host.machine import MOVED
 from cpuidle_lab.lab import LabResult, LabRun, run_lab, workloads
 from cpuidle_lab.lab.images import FLAVOURS, FURTHER_FLAVOURS, flavour_of
@@ -95,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--events", action="append", default=[], metavar="LIST",
         help="record these events or event systems, too")  # fmt: skip
+    add("--request", type=int, metavar="US", help="hold this latency request meanwhile")
     add("--causes", action="store_true", help="record the events that `clone` needs, too")
     add("--no-trace", action="store_false", dest="trace", help="do not record the events")
     add("--real-time", action="store_true", help="no virtual time; runs differ")
@@ -105,6 +108,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def phases(args: argparse.Namespace) -> list[PhasePlan]:
     """Return what the arguments ask to run."""
+    return [replace(each, request_us=args.request) for each in _without_request(args)]
+
+
+def _without_request(args: argparse.Namespace) -> list[PhasePlan]:
     settings = args.settings
     if args.clone:
         return [play.plan(load(args.clone), CLONE, args.governor, tunables=settings)]
@@ -123,6 +130,8 @@ def check(args: argparse.Namespace) -> None:
     """
     if sum(map(bool, (args.command, args.workload, args.script, args.clone))) > 1:
         raise UserError("give one of --workload, --script, --clone and COMMAND", USAGE)
+    if args.request is not None and (args.script or not 0 <= args.request < NO_DMA_LATENCY_US):
+        raise UserError("--request takes us from 0 on, and no --script", USAGE)
     if args.cpus <= 0:
         raise UserError("--cpus must be above 0", USAGE)
     if args.seed < 0:

@@ -2,7 +2,7 @@
 """The phases of a recording, each with the governor that decided in it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 
@@ -111,6 +111,7 @@ class Part:
         kept: by CPU, its intervals and its periods in memory; none where they are streamed.
         before: by CPU, the intervals from the last recorded state to the phase; none without the
             module.
+        request_us: latency request that the recorder held; None: none.
     """
 
     path: Path
@@ -121,6 +122,13 @@ class Part:
     seconds: float
     kept: dict[int, tuple[Columns, Columns]]
     before: dict[int, Before]
+    request_us: int | None = field(default=None, kw_only=True)
+
+    @property
+    def regime(self) -> str:
+        """The governor's label, with the latency request under which it decided."""
+        label = self.recorder.label
+        return label if self.request_us is None else f"{label}, at most {self.request_us} us"
 
     def last_seq(self, cpu: int) -> int:
         """Return the number of the first decision of a CPU's last interval."""
@@ -364,6 +372,7 @@ def _part(
         {},
         before,
         spans,
+        request_us=phase.request_us,
     )
 
 

@@ -29,7 +29,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.packages import remedy
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.base.waiting import InterruptedSession, Process, Waiter, end_process
-from cpuidle_lab.host import energy, idle_states, unfinished
+from cpuidle_lab.host import energy, idle_states, request, unfinished
 from cpuidle_lab.host.machine import (
     CURRENT_GOVERNOR,
     DEBUGFS,
@@ -62,6 +62,7 @@ class Plan:
         stock: record without the module.
         rotate_s: a new file begins after so many seconds; None: there is one file.
         last_s: files are removed that end more than so many seconds ago; None: all are kept.
+        request_us: latency request that is held meanwhile; None: none.
     """
 
     output: Path
@@ -74,6 +75,7 @@ class Plan:
     stock: bool = False
     rotate_s: float | None = None
     last_s: float | None = None
+    request_us: int | None = None
 
     def file(self, number: int) -> Path:
         """Return the place of a file of the session, counted from 1."""
@@ -281,7 +283,8 @@ def _mark_energy(machine: Host) -> set[str]:
 
 def _begin_phase(machine: Host, governor: str, plan: Plan) -> set[str]:
     name = "_".join(Path(plan.command[0]).name.split()) if plan.command else ""
-    machine.tree.write(_MARKER, f"phase governor={governor} workload={name}")
+    regime = "" if plan.request_us is None else f" request_us={plan.request_us}"
+    machine.tree.write(_MARKER, f"phase governor={governor} workload={name}{regime}")
     return _mark_energy(machine)
 
 
@@ -433,6 +436,7 @@ def record(machine: Host, plan: Plan, stdout: IO[str] | None = None) -> Capture:
     with Waiter() as waiter, contextlib.ExitStack() as undo:
         undo.callback(unfinished.forget, machine)
         unfinished.note(machine, Path(), clock)
+        undo.enter_context(request.held(machine, plan.request_us))
         _configure(machine, plan, undo)
         way = _prepare_stock(machine, undo) if plan.stock else None
         load = _Load(plan, waiter, stdout)

@@ -123,6 +123,8 @@ class PhasePlan:
         tunables: set before the governor takes over.
         setup: shell command that makes ready what the workload needs, before the trace begins;
             /lab/servers has functions for that (see workloads.files).
+        request_us: latency request that holds meanwhile; None: none.
+        disabled: CPU and state of what is disabled meanwhile.
     """
 
     governor: str
@@ -130,6 +132,8 @@ class PhasePlan:
     command: str
     tunables: Sequence[Setting] = ()
     setup: str = ""
+    request_us: int | None = None
+    disabled: tuple[tuple[int, int], ...] = ()
 
     def lines(self) -> list[str]:
         """Return the lines of the guest's script."""
@@ -142,8 +146,17 @@ class PhasePlan:
             ),
             # Knowledge of another phase must not count in this one.
             f"afresh {name}",
-            *self.calls(),
+            *self._limited(self.calls()),
         ]
+
+    def _limited(self, calls: list[str]) -> list[str]:
+        if self.request_us is not None:
+            calls = [f"request {self.request_us}", *calls, "request_end"]
+        off, on = (
+            [f"{word} {cpu} {state}" for cpu, state in self.disabled]
+            for word in ("disable", "enable")
+        )
+        return [*off, *calls, *on]
 
     def calls(self) -> list[str]:
         """Return the lines that run the workload between the markers."""

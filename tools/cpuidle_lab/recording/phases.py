@@ -2,7 +2,7 @@
 """The phases of a recording: which governor ran when, under which workload.
 
 A marker is the line "phase governor=NAME workload=NAME" written to trace_marker; "phase end" or the
-next marker ends the phase.
+next marker ends the phase. " request_us=N" tells of a latency request that the recorder holds.
 """
 
 import re
@@ -22,12 +22,14 @@ class Phase:
         workload: likewise, "" without markers.
         start_ns: time of its beginning.
         end_ns: time of its end.
+        request_us: latency request that held meanwhile, as the marker says; None: none.
     """
 
     governor: str | None
     workload: str
     start_ns: int
     end_ns: int
+    request_us: int | None = None
 
 
 def phases_of(marks: pl.DataFrame, end_ns: int) -> list[Phase]:
@@ -48,7 +50,10 @@ def phases_of(marks: pl.DataFrame, end_ns: int) -> list[Phase]:
             continue
         if running:
             start, words = running
-            found.append(Phase(words.get("governor"), words.get("workload", ""), start, ts))
+            asked = words.get("request_us", "")
+            request_us = int(asked) if asked.isdecimal() else None
+            named = words.get("governor"), words.get("workload", "")
+            found.append(Phase(*named, start, ts, request_us))
         words = dict(word.split("=", 1) for word in (match[2] or "").split() if "=" in word)
         running = (ts, words) if "governor" in words else None
     return found

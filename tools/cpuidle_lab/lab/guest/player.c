@@ -35,6 +35,7 @@
 #define TICK_NS		4000000ULL
 #define REALTIME_BELOW	100
 #define BLANKS		"\n "
+#define PINNED		"pinned"
 #define MARKER		"/sys/kernel/tracing/trace_marker"
 /* A phase that takes so many times the recorded one is stuck. */
 #define PATIENCE	4
@@ -70,6 +71,7 @@ struct step {
  * @room: steps that fit
  * @priority: the kernel's, real-time below REALTIME_BELOW
  * @cpu: where it begins
+ * @pinned: where it stays
  */
 struct task {
 	atomic_int posts;
@@ -78,6 +80,7 @@ struct task {
 	size_t room;
 	long priority;
 	long cpu;
+	bool pinned;
 } __attribute__((aligned(64)));
 
 static struct task tasks[TASKS_MAX];
@@ -240,7 +243,8 @@ static void prepare(struct task *me)
 	/* A machine with fewer CPUs takes the task anywhere. */
 	sched_setaffinity(0, sizeof(one), &one);
 	sleep_ns(TIMER_ABSTIME, begin_ns - READY_NS);
-	sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
+	if (!me->pinned)
+		sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
 	if (me->priority < REALTIME_BELOW && sched_setscheduler(0, SCHED_FIFO, &realtime))
 		die("a task cannot be real-time");
 }
@@ -296,6 +300,7 @@ static void load(const char *path)
 		    sscanf(line, "start %lu", &start_ns) == 1)
 			continue;
 		if (sscanf(line, "task %*u %*s %ld %ld", &task->priority, &task->cpu) == 2) {
+			task->pinned = strstr(line, " " PINNED "\n");
 			if (++task_count == TASKS_MAX)
 				die("too many tasks");
 		} else if (task_count) {
