@@ -3,6 +3,7 @@
 
 parts    the phases of a recording, each a recording of its own
 own      replay of a phase, from a recorded state or afresh
+loop     whether a workload answers its governor
 trust    how far predictions on a recording can be trusted
 pairs    predictions and facts, for each two governors under one workload
 targets  how good they must be, and whether they are

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.crossval import own
+from cpuidle_lab.crossval.loop import Loop
 from cpuidle_lab.crossval.moved import Moved, moved, shares
 from cpuidle_lab.crossval.parts import Part, overslept
 from cpuidle_lab.replay import recorded
@@ -96,6 +97,7 @@ class Pair:
         predicted: figures of B by replay, one for each seed.
         real: figures of B by its own recordings, likewise.
         moved: how A's intervals differ from B's.
+        weight: of Loop, mean of A's recordings.
     """
 
     workload: str
@@ -106,6 +108,7 @@ class Pair:
     predicted: tuple[Figures, ...]
     real: tuple[Figures, ...]
     moved: Moved = field(default_factory=Moved)
+    weight: float = 0.0
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -254,7 +257,7 @@ def _pairs(
             for label, seeds in by_label.items()
         }
 
-    real, places = of_all(Figures.recorded), of_all(shares)
+    real, places, loops = of_all(Figures.recorded), of_all(shares), of_all(Loop.of)
     for a, b in itertools.product(by_label, repeat=2):
         both = [seed for seed in by_label[a] if seed in by_label[b]]
         if not both:
@@ -267,4 +270,5 @@ def _pairs(
             predicted=tuple(pool.map(predict, *played)),
             real=tuple(real[b][seed] for seed in both),
             moved=moved(*([places[label][seed] for seed in both] for label in (a, b))),
+            weight=statistics.fmean(loops[a][seed].weight for seed in both),
         )

@@ -253,7 +253,7 @@ def plot(pairs: Sequence[Pair]) -> Plot:
 def measured(pairs: Sequence[Pair]) -> dict[str, dict[str, float | str]]:
     """Return how much predictions err on another's recordings, points, as trust.py reads it.
 
-    The deepest states of the machines that were measured stand beside them.
+    The weight (loop.py) and the deepest states of what was measured stand beside them.
     """
     found: dict[str, dict[str, float | str]] = {}
     for workload in dict.fromkeys(p.workload for p in pairs):
@@ -262,6 +262,7 @@ def measured(pairs: Sequence[Pair]) -> dict[str, dict[str, float | str]]:
         found[workload] = {
             "mean": round(statistics.fmean(errors), 2),
             "worst": round(max(errors), 2),
+            "weight": round(statistics.fmean(p.weight for p in cross), 3),
             "deepest": ", ".join(dict.fromkeys(p.deepest for p in cross)),
         }
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.crossval.loop import Loop
 from cpuidle_lab.crossval.own import Replay
 from cpuidle_lab.crossval.parts import overslept, whole
 from cpuidle_lab.recording.columns import TIMER_TICK, TRACE, Recording
@@ -209,4 +210,7 @@ def remarks(recording: Recording, path: Path, ready: Apart[list[Trust]] | None =
         said.append(f"the recorder itself cannot be replayed: {why}")
     marks = recording.table("marker")
     workloads = dict.fromkeys(phase.workload for phase in phases_of(marks, 2**63))
-    return said + [text for name in workloads if (text := known_error(name))]
+    said += [text for name in workloads if (text := known_error(name))]
+    if recording.kind == TRACE:
+        said.append(Loop.of(recording).line(measured().values()))
+    return [text for text in said if text]
