@@ -59,7 +59,7 @@ def job(path: Path | str, folder: Path, *governors: str) -> task.Job:
 
 def answered(items: list[inputs.Item], done: dict[str, task.Done], folder: Path) -> str:
     """Return the answers as the file has them."""
-    fleet = totals.add_up(items, done, folder)
+    fleet = totals.add_up(items, done, folder, GOVERNORS[0])
     found = answers.answer(fleet, items, GOVERNORS[0], 1.0, [])
     return json.dumps(found.as_json(), indent=1)
 

@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             for item in items
         }
         done = cluster.run(jobs, meter, scheduler=args.scheduler, workers=args.workers)
-        fleet = totals.add_up(items, done, folder)
+        fleet = totals.add_up(items, done, folder, base)
         if not fleet.counted:
             name, why = next(iter(fleet.failed.items()))
             raise UserError(f"no recording counts, of {len(items)}; {name}: {why}")

@@ -358,17 +358,11 @@ def _harmed(fleet: Fleet, base: str, limit: float, items: dict[str, Item]) -> li
 
 def _commands(fleet: Fleet, base: str, items: dict[str, Item]) -> dict[tuple[str, ...], str]:
     """Return the commands on the recordings of machines on which governors take most."""
-    bases = fleet.recordings.filter(pl.col("governor") == base).select("name", base_pj="cost_pj")
-    worst = (
-        fleet.recordings.join(bases, on="name")
-        .with_columns(more=pl.col("cost_pj") - pl.col("base_pj"))
-        .sort("more", "name")
-        .group_by(*KEYS, "governor")
-        .agg(pl.col("name", "shown").last())
-    )
     return {
         (*keys, label): _command(items[name], shown, base, label)
-        for *keys, label, name, shown in worst.iter_rows()
+        for *keys, label, name, shown in fleet.worst.select(
+            *KEYS, "governor", "name", "shown"
+        ).iter_rows()
     }
 
 

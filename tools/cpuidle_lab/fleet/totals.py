@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The parts of a fleet, added up by machine, service and governor.
+"""The parts of a fleet, added up by machine, service and governor, in batches.
 
 Energies and counts are integers, so sums do not depend on the order in which parts are read.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +18,8 @@ from cpuidle_lab.replay.recorded import RECORDED
 KEYS = ("kind", "service", "machine")
 _SUMS = ("span_ns", "intervals", "decisions", "above", "below", "cost_pj", "oracle_pj",
          "far_cost_pj", "far_oracle_pj")  # fmt: skip
-# Files that are read at once.
-_FILES = 2000
+# Recordings whose parts are in memory at once.
+_TOGETHER = 500
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Fleet:
     Attributes:
         machines: a row for each of KEYS and governor, in their order: sums, `weight`, `derived`.
         latencies: rows of KEYS, governor, latency_ns, wakeups.
-        recordings: a row for each recording that counts and governor, for the search of harm.
+        worst: by KEYS and governor, `name` and `shown` of the recording that takes most more
+            energy than with the base.
         governors: labels, in the order of the command line; `recorded` first where all have it.
         failed: by name of the recording, why it does not count.
         counted: number of recordings that count.
@@ -38,7 +39,7 @@ class Fleet:
 
     machines: pl.DataFrame
     latencies: pl.DataFrame
-    recordings: pl.DataFrame
+    worst: pl.DataFrame
     governors: list[str]
     failed: dict[str, str]
     counted: int
@@ -82,15 +83,85 @@ def _table(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> pl.
     )  # fmt: skip
 
 
-def _batches(paths: list[Path], columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Yield columns of parts; a bounded number of files is open and in memory at a time."""
-    yield pl.DataFrame(schema={name: PART[name] for name in columns})
-    for start in range(0, len(paths), _FILES):
-        scan = pl.scan_parquet(paths[start : start + _FILES], schema=PART, glob=False)
-        yield scan.select(columns).collect()
+def _parts(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> pl.DataFrame:
+    """Return the parts of some recordings, with their metadata and what the base took."""
+    paths: dict[str, list[Path]] = {}
+    for item in items:
+        for label, path in done[item.name].parts.items():
+            paths.setdefault(label, []).append(folder / path)
+    # A label of the command line, since governors with the same key share a part.
+    rows = [
+        pl.scan_parquet(found, schema=PART, glob=False).with_columns(governor=pl.lit(label))
+        for label, found in paths.items()
+    ]
+    table = _table(items, done, folder)
+    return pl.concat(pl.collect_all(rows)).join(table, on="content", how="left")
 
 
-def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> Fleet:
+def _good(rows: pl.DataFrame, failed: dict[str, str]) -> pl.DataFrame:
+    """Return the rows that count: each governor has a regret there; tell of the others."""
+    wrong = rows.filter((pl.col("withheld") != "") & (pl.col("governor") != RECORDED))
+    found = dict(
+        wrong.sort("name", "governor")
+        .unique("name", keep="first")
+        .select("name", pl.format("{}: {}", "governor", "withheld"))
+        .iter_rows()
+    )
+    failed.update(found)
+    own = pl.when(pl.col("own_kind") != "").then("own_kind").otherwise("kind")
+    return rows.filter(
+        (pl.col("withheld") == "") & ~pl.col("name").is_in(list(found))
+    ).with_columns(kind=own)
+
+
+class _Sums:
+    """Sums over batches of recordings: memory grows with machines, not with recordings."""
+
+    def __init__(self) -> None:
+        self.machines: pl.DataFrame | None = None
+        self.latencies: pl.DataFrame | None = None
+        self.worst: pl.DataFrame | None = None
+
+    def add(self, good: pl.DataFrame, base: str) -> None:
+        """Add the rows of a batch."""
+        by = [*KEYS, "governor"]
+        heads = good.with_columns(recordings=pl.lit(1, pl.UInt32))
+        mixes = good.select(*by, "latency_ns", "wakeups").explode("latency_ns", "wakeups")
+        bases = good.filter(pl.col("governor") == base).select("name", base_pj="cost_pj")
+        more = good.join(bases, on="name").with_columns(more=pl.col("cost_pj") - pl.col("base_pj"))
+        self.machines = _joined(
+            self.machines,
+            heads,
+            by,
+            *(pl.col(name).sum() for name in (*_SUMS, "recordings")),
+            pl.col("weight").max(),
+            pl.col("derived").any(),
+        )
+        self.latencies = _joined(
+            self.latencies,
+            mixes.drop_nulls("latency_ns"),
+            [*by, "latency_ns"],
+            pl.col("wakeups").sum(),
+        )
+        self.worst = _joined(
+            self.worst,
+            more.sort("more", "name"),
+            by,
+            pl.col("name", "shown", "more").sort_by("more", "name").last(),
+        )
+
+
+def _joined(
+    old: pl.DataFrame | None, new: pl.DataFrame, by: Sequence[str], *sums: pl.Expr
+) -> pl.DataFrame:
+    """Return sums over earlier ones and new rows, in the order of `by`."""
+    found = new.group_by(by).agg(*sums)
+    if old is not None:
+        found = pl.concat([old, found.select(old.columns)]).group_by(by).agg(*sums)
+    return found.sort(by)
+
+
+def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path, base: str) -> Fleet:
     """Return the sums of a fleet.
 
     A recording counts if each governor has a regret on it, so that all are judged by the same.
@@ -99,74 +170,27 @@ def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> Fle
         items: the recordings.
         done: what their tasks came to, by name.
         folder: of the results.
+        base: governor that the others are compared with.
     """
     failed: dict[str, str] = {}
     kept = _twins(items, done, failed)
     labels = list(dict.fromkeys(label for item in kept for label in done[item.name].parts))
-    asked = [label for label in labels if label != RECORDED]
-    # A label of the command line, since governors with the same key share a part.
-    names = {
-        (done[item.name].content, label): path
-        for item in kept
-        for label, path in done[item.name].parts.items()
-    }
-    table = _table(kept, done, folder)
-    head = [name for name in PART if name not in ("latency_ns", "wakeups", "governor")]
-    sums, mixes = [], []
-    for label in labels:
-        paths = [folder / path for (_, mine), path in names.items() if mine == label]
-        sums.append(pl.concat(_batches(paths, head)).with_columns(governor=pl.lit(label)))
-        mixes.append((label, paths))
-    rows = (
-        pl.concat(sums) if sums else pl.DataFrame(schema={n: PART[n] for n in [*head, "governor"]})
-    )
-    rows = rows.join(table, on="content", how="left")
-    wrong = rows.filter((pl.col("withheld") != "") & pl.col("governor").is_in(asked))
-    for name, why in (
-        wrong.sort("name", "governor")
-        .unique("name", keep="first")
-        .select("name", pl.format("{}: {}", "governor", "withheld"))
-        .iter_rows()
-    ):
-        failed[name] = why
-    rows = rows.filter(~pl.col("name").is_in(list(failed)))
-    good = rows.filter(pl.col("withheld") == "")
-    counted = rows["name"].n_unique()
+    sums, counted, told = _Sums(), 0, 0
+    for start in range(0, len(kept), _TOGETHER):
+        good = _good(_parts(kept[start : start + _TOGETHER], done, folder), failed)
+        counted += good["name"].n_unique()
+        told += good.filter(pl.col("governor") == RECORDED).height
+        sums.add(good, base)
+    governors = [label for label in labels if label != RECORDED]
     notes = []
-    governors = asked
     if RECORDED in labels and counted:
-        if good.filter(pl.col("governor") == RECORDED).height == counted:
-            governors = [RECORDED, *asked]
+        if told == counted:
+            governors = [RECORDED, *governors]
         else:
             notes.append("not all recordings tell what their own governor came to, so `recorded` "
                          "is left out")  # fmt: skip
-    rows = good.filter(pl.col("governor").is_in(governors)).with_columns(
-        kind=pl.when(pl.col("own_kind") != "").then("own_kind").otherwise("kind")
-    )
-    machines = (
-        rows.group_by(*KEYS, "governor")
-        .agg(
-            *(pl.col(name).sum() for name in _SUMS),
-            pl.col("weight").max(), pl.col("derived").any(), pl.len().alias("recordings"),
-        )
-        .sort(*KEYS, "governor")
-    )  # fmt: skip
-    keys = rows.select("content", *KEYS).unique("content")
-    latencies = [_latencies(paths, keys, label) for label, paths in mixes if label in governors]
-    found = pl.concat(latencies) if latencies else pl.DataFrame()
-    return Fleet(machines, found, rows, governors, dict(sorted(failed.items())), counted, notes)
-
-
-def _latencies(paths: list[Path], keys: pl.DataFrame, label: str) -> pl.DataFrame:
-    """Return the wake-ups of machines by latency; rows of recordings are in memory in batches."""
-    by = [*KEYS, "latency_ns"]
-    pieces = [
-        parts.join(keys, on="content")
-        .explode("latency_ns", "wakeups")
-        .drop_nulls("latency_ns")
-        .group_by(by)
-        .agg(pl.col("wakeups").sum())
-        for parts in _batches(paths, ["content", "latency_ns", "wakeups"])
+    frames = [
+        pl.DataFrame() if frame is None else frame.filter(pl.col("governor").is_in(governors))
+        for frame in (sums.machines, sums.latencies, sums.worst)
     ]
-    found = pl.concat(pieces).group_by(by).agg(pl.col("wakeups").sum())
-    return found.with_columns(governor=pl.lit(label)).sort(by)
+    return Fleet(*frames, governors, dict(sorted(failed.items())), counted, notes)
