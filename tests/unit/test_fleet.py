@@ -87,6 +87,19 @@ def test_a_list_has_places_relative_to_it_and_metadata(tmp_path: Path) -> None:
     assert [one.machine for one in items] == ["web-1"] and not notes
 
 
+def test_a_dataset_of_parquet_is_a_list_whose_folders_name_values(tmp_path: Path) -> None:
+    for kind, name in (("spr", "one"), ("skx", "two")):
+        recording(tmp_path / name)
+        part = tmp_path / "list.parquet" / f"kind={kind}" / "0.parquet"
+        part.parent.mkdir(parents=True)
+        place = str(tmp_path / name)
+        pl.DataFrame({"recording": [place], "weight": [2]}).write_parquet(part)
+    items, _ = inputs.find([f"{tmp_path}/list.parquet/"], None)
+    assert [(item.name, item.kind, item.weight) for item in items] == [
+        (str(tmp_path / "one"), "spr", 2.0), (str(tmp_path / "two"), "skx", 2.0)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -20,9 +20,10 @@ examples:
   cpuidle-lab fleet list.txt --scheduler tcp://10.0.0.1:8786 -o /nfs/result
                                                 the workers of a cluster of dask
 
-SOURCE is a folder, a recording as compare takes it, or a list: TXT with a path or URL a line, CSV
-or Parquet with a column recording and, if known, machine, kind, kernel, service, weight and table
-(idle states, as of --machine). --metadata is such a table for recordings from folders.
+SOURCE is a folder, a recording as compare takes it, or a list: TXT with a path or URL a line, or a
+table of CSV, Parquet or the dataset NAME.parquet/. A table has a column recording and, if known,
+machine, kind, kernel, service, weight and table (idle states, as of --machine). --metadata is such
+a table for recordings from folders.
 
 Results are kept in DIR: a run that was ended goes on, and each recording and governor is replayed
 once. A recording that cannot be read is listed, and ends no run. docs/fleet.md explains the result.
@@ -77,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--patience", type=_seconds, default=600.0, metavar="S",
-        help="seconds after which fetching a URL is given up (default: %(default)g)",
+        help="seconds after which listing or fetching a URL is given up (default: %(default)g)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the answers as JSON, no table")
 
@@ -96,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     base = args.reference or labels[0]
     if base not in (*labels, RECORDED):
         raise UserError(f"--reference {base} is none of {', '.join(labels)}, {RECORDED}", USAGE)
-    items, notes = inputs.find(args.sources, args.metadata)
+    items, notes = inputs.find(args.sources, args.metadata, args.patience)
     folder: Path = args.output.absolute()
     with claimed(folder):
         for name in ("work", "index", "intervals", "results"):

@@ -2,10 +2,12 @@
 """The recordings that a command line names, and the table of their machines."""
 
 import posixpath
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec
 import polars as pl
@@ -17,6 +19,8 @@ from cpuidle_lab.recording.columns.layout import META
 METADATA = ("machine", "kind", "kernel", "service", "weight", "table")
 
 _LISTS = (".csv", ".parquet", ".txt")
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,50 @@ class Item:
     table: str = ""
 
 
+def patiently(work: Callable[[], _T], patience_s: float, what: str) -> _T:
+    """Return the result of work on files elsewhere.
+
+    Raises:
+        TimeoutError: it took too long.
+        OSError: and others that the file system of fsspec raises.
+    """
+    found, failed = list[_T](), list[BaseException]()
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if thread.is_alive():
+        raise TimeoutError(f"{what} took longer than {patience_s:g} s")
+    if failed:
+        raise failed[0]
+    return found[0]
+
+
+def _frame(url: str) -> pl.DataFrame:
+    """Return a table: a file, or a dataset of Parquet, whose folders name values of columns."""
+    files, path = fsspec.url_to_fs(url)
+    if not files.isdir(path):
+        with files.open(path, "rb") as stream:
+            is_parquet = url.endswith(".parquet")
+            return (
+                pl.read_parquet(stream) if is_parquet else pl.read_csv(stream, infer_schema=False)
+            )
+    frames = []
+    for name in sorted(one for one in files.find(path) if one.endswith(".parquet")):
+        words = posixpath.relpath(name, path).split("/")[:-1]
+        with files.open(name, "rb") as stream:
+            frame = pl.read_parquet(stream)
+        values = dict(word.split("=", 1) for word in words if "=" in word)
+        frames.append(frame.with_columns(**{key: pl.lit(value) for key, value in values.items()}))
+    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
 def _read_table(url: str) -> list[dict[str, Any]]:
     """Return the rows of a CSV or Parquet table with a column `recording`.
 
@@ -51,16 +99,15 @@ def _read_table(url: str) -> list[dict[str, Any]]:
         UserError: it cannot be read, or lacks the column.
     """
     try:
-        with fsspec.open(url, "rb") as stream:
-            text = url.endswith(".parquet")
-            frame = pl.read_parquet(stream) if text else pl.read_csv(stream, infer_schema=False)
+        frame = _frame(url)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise UserError(f"{url}: is no table: {str(error).splitlines()[0]}") from None
     if "recording" not in frame.columns:
-        raise UserError(f"{url}: has no column 'recording'; it has {', '.join(frame.columns)}")
+        has = ", ".join(frame.columns) or "no columns"
+        raise UserError(f"{url}: has no column 'recording'; it has {has}")
     if unknown := sorted({*frame.columns} - {"recording", *METADATA}):
         raise UserError(f"{url}: unknown column '{unknown[0]}'; known are {', '.join(METADATA)}")
-    rows = frame.fill_null("").to_dicts() if not text else frame.to_dicts()
+    rows = frame.to_dicts()
     return [{key: value for key, value in row.items() if value not in (None, "")} for row in rows]
 
 
@@ -131,8 +178,9 @@ def _of_source(source: str) -> Iterator[Item]:
         is_folder = files.isdir(path)
         if not files.exists(path):
             raise UserError(f"{source}: cannot be read: No such file or directory")
-        if not is_folder and source.endswith(_LISTS):
-            yield from _of_list(source)
+        place = source.rstrip("/")
+        if place.endswith(_LISTS) and not files.exists(posixpath.join(path, META)):
+            yield from _of_list(place)
         elif not is_folder or files.exists(posixpath.join(path, META)):
             yield Item(posixpath.basename(path.rstrip("/")), source)
         else:
@@ -143,19 +191,30 @@ def _of_source(source: str) -> Iterator[Item]:
         raise UserError(f"{source}: cannot be listed: {reason}") from error
 
 
-def find(sources: Sequence[str], metadata: str | None) -> tuple[list[Item], list[str]]:
+def _listed(source: str) -> list[Item]:
+    return list(_of_source(source))
+
+
+def find(
+    sources: Sequence[str], metadata: str | None, patience_s: float = 600
+) -> tuple[list[Item], list[str]]:
     """Return the recordings that a command line names, by name, and what a reader must know.
 
     Args:
         sources: folders, lists, recordings; paths or URLs.
         metadata: a table of machines: CSV or Parquet with a column `recording`.
+        patience_s: time after which listing a source is given up.
 
     Raises:
         UserError: a source cannot be listed, or names no recording.
     """
     by_url: dict[str, Item] = {}
     for source in sources:
-        for item in _of_source(source):
+        try:
+            found = patiently(partial(_listed, source), patience_s, "listing it")
+        except TimeoutError as error:
+            raise UserError(f"{source}: {error}") from error
+        for item in found:
             by_url.setdefault(item.url, item)
     if not by_url:
         raise UserError(f"{', '.join(sources)}: no recording (*.dat, or directory with {META})")

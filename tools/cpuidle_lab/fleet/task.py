@@ -14,7 +14,6 @@ import hashlib
 import io
 import os
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -176,6 +175,13 @@ def _place(job: Job) -> str:
     return _digest([job.url, job.table, *(str(files.ukey(name)) for name in names)])
 
 
+def _asked(job: Job) -> str:
+    """Return _place(); a place elsewhere may not answer."""
+    if inputs.local(job.url):
+        return _place(job)
+    return inputs.patiently(lambda: _place(job), job.patience_s, "listing it")
+
+
 def _fetch(job: Job, room: Path) -> Path:
     """Copy a recording from elsewhere.
 
@@ -184,21 +190,12 @@ def _fetch(job: Job, room: Path) -> Path:
         OSError: and others that the file system of fsspec raises.
     """
     files, path = fsspec.url_to_fs(job.url)
-    target, failed = room / Path(path).name, list[BaseException]()
-
-    def get() -> None:
-        try:
-            files.get(path, str(target), recursive=files.isdir(path))
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=get, daemon=True)
-    thread.start()
-    thread.join(job.patience_s)
-    if thread.is_alive():
-        raise TimeoutError(f"fetching it took longer than {job.patience_s:g} s")
-    if failed:
-        raise failed[0]
+    target = room / Path(path).name
+    inputs.patiently(
+        lambda: files.get(path, str(target), recursive=files.isdir(path)),
+        job.patience_s,
+        "fetching it",
+    )
     return target
 
 
@@ -312,7 +309,7 @@ def _replay(path: Path, job: Job, content: str, wanted: Sequence[str]) -> tuple[
 
 def _work(job: Job, hide: Callable[[Path], None]) -> Done:
     folder = Path(job.folder)
-    work, index = folder / "work", folder / "index" / _place(job)
+    work, index = folder / "work", folder / "index" / _asked(job)
     content = index.read_text() if index.is_file() else ""
     labels = (*job.governors, RECORDED)
 

@@ -189,8 +189,10 @@ def add_up(items: Sequence[Item], done: Mapping[str, Done], folder: Path, base: 
         else:
             notes.append("not all recordings tell what their own governor came to, so `recorded` "
                          "is left out")  # fmt: skip
-    frames = [
+    machines, latencies, worst = (
         pl.DataFrame() if frame is None else frame.filter(pl.col("governor").is_in(governors))
         for frame in (sums.machines, sums.latencies, sums.worst)
-    ]
-    return Fleet(*frames, governors, dict(sorted(failed.items())), counted, notes)
+    )
+    return Fleet(
+        machines, latencies, worst, governors, dict(sorted(failed.items())), counted, notes
+    )
