@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from distributed import LocalCluster
 from cpuidle_lab.base import resampling
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
+from cpuidle_lab.domains import replayed
 from cpuidle_lab.fleet import answers, cluster, inputs, task, totals
 from cpuidle_lab.recording import reader, synth
 from cpuidle_lab.recording.columns import Recording
+from cpuidle_lab.replay.candidates import candidate
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
+from experiments.domains import machines
 from tests.unit import fleet_faults
 
 GOVERNORS = ("menu_ng", "teo_ng")
@@ -248,6 +252,7 @@ def rows(machines: int, copies: int, governors: dict[str, float]) -> totals.Flee
                  "span_ns": copies * 10**9, "intervals": copies, "decisions": copies, "above": 0,
                  "below": 0, "cost_pj": copies * cost, "oracle_pj": copies * oracle,
                  "far_cost_pj": copies * cost, "far_oracle_pj": copies * oracle, "weight": 1.0,
+                 "deep_ns": 0, "together_ns": 0,
                  "derived": False, "recordings": copies}
             ]  # fmt: skip
     frame = pl.DataFrame(found)
@@ -281,6 +286,25 @@ def test_harm_is_listed_worst_first_with_the_command_that_shows_it() -> None:
     assert [harm.machine for harm in found.harmed] == ["m007", "m003"]
     assert found.harmed[0].command == "cpuidle-lab compare /x/m007 --governors a,b"
     assert found.rollouts[0].top is not None and 0 < found.rollouts[0].top < 10
+
+
+def test_the_deep_share_of_packages_is_that_of_domains(tmp_path: Path) -> None:
+    path, folder = tmp_path / "one", results(tmp_path / "out")
+    machines.write("xeon", "poisson-1ms", "independent", 300, 1, path)
+    item = inputs.Item("one", str(path), "web-1", domains="xeon")
+    done = {"one": task.Done(**task.work(replace(job(path, folder), domains="xeon")))}
+    assert not done["one"].sentence
+    fleet = totals.add_up([item], done, folder, GOVERNORS[0])
+    found = answers.answer(fleet, [item], GOVERNORS[0], 1.0, [])
+    chosen = [candidate(label) for label in GOVERNORS]
+    rows_of = replayed.replay(path, "xeon", chosen).rows
+    wanted = [row.deep_percent("package") for row in rows_of[:2]]
+    assert [line.deep.value for line in found.lines] == pytest.approx(wanted)
+    assert wanted[0] != wanted[1]
+    bare = task.Done(**task.work(job(path, folder)))
+    assert bare.fresh == 2 and {*bare.parts.values()}.isdisjoint(done["one"].parts.values())
+    wrong = task.work(replace(job(path, folder), domains="mt8196"))
+    assert "does not fit" in wrong["sentence"]
 
 
 # ---- Many tasks. ----

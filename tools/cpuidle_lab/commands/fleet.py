@@ -22,8 +22,8 @@ examples:
 
 SOURCE is a folder, a recording as compare takes it, or a list: TXT with a path or URL a line, or a
 table of CSV, Parquet or the dataset NAME.parquet/. A table has a column recording and, if known,
-machine, kind, kernel, service, weight and table (idle states, as of --machine). --metadata is such
-a table for recordings from folders.
+machine, kind, kernel, service, weight, table (idle states, as of --machine) and domains (as of
+--domains). --metadata is such a table for recordings from folders.
 
 Results are kept in DIR: a run that was ended goes on, and each recording and governor is replayed
 once. A recording that cannot be read is listed, and ends no run. docs/fleet.md explains the result.
@@ -104,7 +104,9 @@ def run(args: argparse.Namespace) -> int:
             (folder / name).mkdir(exist_ok=True)
         page, told = folder / "fleet.html", folder / "answers.json"
         jobs = {
-            item.name: task.Job(item.url, item.table, str(folder), labels, args.patience)
+            item.name: task.Job(
+                item.url, item.table, str(folder), labels, args.patience, item.domains
+            )
             for item in items
         }
         done = cluster.run(jobs, meter, scheduler=args.scheduler, workers=args.workers)

@@ -224,6 +224,86 @@ def _notes(source: Source, recording: Recording, missing: list[int], best: Joint
     return said
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of governors, and the intervals that they are of.
+
+    Attributes:
+        source, tree, rows: as of Replayed.
+        recording: as it was recorded.
+        intervals: by CPU.
+        cpus: those that the recording has.
+    """
+
+    source: Source
+    tree: list[Domain]
+    rows: list[Row]
+    recording: Recording
+    intervals: dict[int, Intervals]
+    cpus: list[int]
+
+
+def _rows(
+    path: Path, spec: str, candidates: Sequence[Candidate], given: Sequence[CpuTable],
+    stack: ExitStack,
+) -> _Rows:  # fmt: skip
+    """Play governors on all CPUs of a recording, which is open as long as the stack.
+
+    Raises:
+        UserError: as of replay().
+    """
+    source, recording = open_source(path, path.name, given, stack)
+    ways = ways_of(recording)
+    cpus = [cpu for cpu in recording.cpus if recording.rows("interval", cpu)]
+    if unknown := [cpu for cpu in cpus if cpu not in recording.state_tables]:
+        raise UserError(f"{path}: the idle states of CPU {cpu_list(unknown)} are unknown")
+    tables = {cpu: recording.state_tables[cpu] for cpu in cpus}
+    tree = tree_of(spec, tables, 0, path)
+    rows, kept = [], {}
+    for candidate, told in product(candidates, ways):
+        played = {cpu: _play(told, candidate, cpu) for cpu in cpus}
+        kept = {cpu: each.kept for cpu, each in played.items()}
+        asked = any(each.asked for each in played.values())
+        stays = {cpu: each.stays for cpu, each in played.items() if len(each.stays.start_ns)}
+        if len(stays) < 2:
+            raise UserError(f"{path}: has idle intervals of {len(stays)} CPU; domains need two")
+        cost = sum(each.cost_pj for each in played.values())
+        way = f", timers {told.way}" if isinstance(told, Told) else ""
+        untimed = recording.kind == CPU_IDLE and asked
+        rows.append(_row(candidate.label + way, tree, stays, cost, untimed))
+    intervals = {
+        cpu: each for cpu in cpus if len((each := _intervals(ways[0], cpu, kept[cpu])).start_ns)
+    }
+    return _Rows(source, tree, rows, recording, intervals, cpus)
+
+
+def rows_alone(
+    path: Path, spec: str, candidates: Sequence[Candidate], given: Sequence[CpuTable] = ()
+) -> dict[str, Row]:
+    """Replay governors as replay() does, without the oracles; return rows by governor.
+
+    Where sleep lengths were told in two ways, the row of the drawn ones counts.
+
+    Raises:
+        UserError: as of replay().
+    """
+    with ExitStack() as stack:
+        found = _rows(path, spec, candidates, given, stack)
+    each = len(found.rows) // len(candidates)
+    firsts = found.rows[::each]
+    return {one.label: row for one, row in zip(candidates, firsts, strict=True)}
+
+
+def deep_ns(row: Row) -> tuple[int, int]:
+    """Return the time of the outermost domains at their deepest level, and their idle time."""
+    deep, idle = 0, 0
+    for name, found in row.accounts.items():
+        if not any(name in other.domain.asks for other in row.accounts.values()):
+            deep += int(found.level_ns()[-1])
+            idle += int(found.length_ns[found.idle].sum())
+    return deep, idle
+
+
 def replay(
     path: Path, spec: str, candidates: Sequence[Candidate], given: Sequence[CpuTable] = ()
 ) -> Replayed:
@@ -239,31 +319,12 @@ def replay(
         UserError: the recording cannot be replayed, or the tree does not fit.
     """
     with ExitStack() as stack:
-        source, recording = open_source(path, path.name, given, stack)
-        ways = ways_of(recording)
-        cpus = [cpu for cpu in recording.cpus if recording.rows("interval", cpu)]
-        if unknown := [cpu for cpu in cpus if cpu not in recording.state_tables]:
-            raise UserError(f"{path}: the idle states of CPU {cpu_list(unknown)} are unknown")
-        tables = {cpu: recording.state_tables[cpu] for cpu in cpus}
-        tree = tree_of(spec, tables, 0, path)
-        rows, kept = [], {}
-        for candidate, told in product(candidates, ways):
-            played = {cpu: _play(told, candidate, cpu) for cpu in cpus}
-            kept = {cpu: each.kept for cpu, each in played.items()}
-            asked = any(each.asked for each in played.values())
-            stays = {cpu: each.stays for cpu, each in played.items() if len(each.stays.start_ns)}
-            if len(stays) < 2:
-                raise UserError(f"{path}: has idle intervals of {len(stays)} CPU; domains need two")
-            cost = sum(each.cost_pj for each in played.values())
-            way = f", timers {told.way}" if isinstance(told, Told) else ""
-            untimed = recording.kind == CPU_IDLE and asked
-            rows.append(_row(candidate.label + way, tree, stays, cost, untimed))
-        intervals = {
-            cpu: each for cpu in cpus if len((each := _intervals(ways[0], cpu, kept[cpu])).start_ns)
-        }
+        found = _rows(path, spec, candidates, given, stack)
+    tree, intervals = found.tree, found.intervals
     best = joint(tree, intervals)
     alone = sum(float(each.cost_pj.min(axis=1).sum()) for each in intervals.values())
-    rows.append(_row(OWN, tree, {cpu: each.cheapest() for cpu, each in intervals.items()}, alone))
-    missing = sorted({cpu for domain in tree for cpu in domain.cpus} - set(cpus))
-    notes = [*_notes(source, recording, missing, best), *source_notes(tree)]
-    return Replayed(source, tree, rows, best, missing, notes, _broken(rows, best))
+    stays = {cpu: each.cheapest() for cpu, each in intervals.items()}
+    rows = [*found.rows, _row(OWN, tree, stays, alone)]
+    missing = sorted({cpu for domain in tree for cpu in domain.cpus} - set(found.cpus))
+    notes = [*_notes(found.source, found.recording, missing, best), *source_notes(tree)]
+    return Replayed(found.source, tree, rows, best, missing, notes, _broken(rows, best))

@@ -74,6 +74,8 @@ class Line:
         p99_us: wake-up latency, each machine counting by its weight.
         p99_low_us, p99_high_us: its interval.
         above, below: share of idle periods, %.
+        deep: share of the time with all CPUs of a package idle in which it is at its deepest
+            level, %, over the machines whose domains are given.
     """
 
     kind: str
@@ -88,6 +90,7 @@ class Line:
     p99_high_us: float | None
     above: float
     below: float
+    deep: Range
 
 
 @dataclass(frozen=True)
@@ -261,6 +264,13 @@ class _Columns:
         names = ("cost_pj", "oracle_pj", "far_cost_pj", "far_oracle_pj")
         return cls(*((rows[name] * weight).to_numpy() for name in names))
 
+    def deep(self, rows: pl.DataFrame) -> Range:
+        """Return the share of packages' time that is deep, %."""
+        known = rows.filter(pl.col("together_ns") > 0)
+        weight = known["weight"] / known["span_ns"]
+        pair = [(known[name] * weight).to_numpy() for name in ("deep_ns", "together_ns")]
+        return _range([(pair[0], pair[1])] * 2, 100, 0)
+
     def regret(self) -> Range:
         """Return the regret, %."""
         return _range([(self.cost, self.oracle), (self.far_cost, self.far_oracle)], 100, 1)
@@ -333,6 +343,7 @@ def _lines(fleet: Fleet, base: str, kind: str, service: str) -> list[Line]:
                 *_p99(mixes.filter(pl.col("governor") == label), weights),
                 100 * int(mine["above"].sum()) / periods,
                 100 * int(mine["below"].sum()) / periods,
+                columns.deep(mine),
             )
         )  # fmt: skip
     return found

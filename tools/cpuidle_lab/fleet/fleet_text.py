@@ -18,6 +18,7 @@ LINE_HEADS: list[Head] = [
     ("kind", False), ("service", False), ("governor", False), ("machines", True),
     ("regret %", True), ("95 %", True), ("energy against base %", True), ("95 %", True),
     ("mW", True), ("p99 us", True), ("95 %", True), ("above %", True), ("below %", True),
+    ("package deep %", True), ("95 %", True),
 ]  # fmt: skip
 HARM_HEADS: list[Head] = [
     ("machine", False), ("service", False), ("governor", False), ("energy %", True),
@@ -55,6 +56,7 @@ def line_cells(line: Line) -> list[str]:
         number(line.power_mw), number(line.p99_us),
         "" if line.p99_low_us is None else f"{low} to {high}",
         number(line.above), number(line.below),
+        "" if line.deep.value is None else values(line.deep), interval(line.deep),
     ]  # fmt: skip
 
 

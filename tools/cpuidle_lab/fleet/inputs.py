@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.columns.layout import META
 
 # The columns of a table of machines, beside `recording`.
-METADATA = ("machine", "kind", "kernel", "service", "weight", "table")
+METADATA = ("machine", "kind", "kernel", "service", "weight", "table", "domains")
 
 _LISTS = (".csv", ".parquet", ".txt")
 
@@ -36,6 +36,7 @@ class Item:
         service: that the machine ran, "" if unknown.
         weight: number of machines that the machine stands for.
         table: idle states, as of --machine, of a recording that does not tell them.
+        domains: of the machine, as of --domains; "" leaves them out.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Item:
     service: str = ""
     weight: float = 1.0
     table: str = ""
+    domains: str = ""
 
 
 def patiently(work: Callable[[], _T], patience_s: float, what: str) -> _T:

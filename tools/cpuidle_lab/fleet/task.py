@@ -31,6 +31,7 @@ from cpuidle_lab.base.files import SCRATCH, scratch
 from cpuidle_lab.compare import model
 from cpuidle_lab.compare.model import Result
 from cpuidle_lab.compare.sources import Source, open_source
+from cpuidle_lab.domains import replayed
 from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.group import FEW_INTERVALS
 from cpuidle_lab.fleet import inputs
@@ -40,12 +41,13 @@ from cpuidle_lab.recording.native import native_reader
 from cpuidle_lab.recording.trace import context_with
 from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.recorded import RECORDED
+from cpuidle_lab.states import domain_files
 from cpuidle_lab.states.costs import model_of
-from cpuidle_lab.states.table import StateTable
+from cpuidle_lab.states.table import CpuTable, StateTable
 
 # The folders whose sources a part depends on; those of governors are in the library's name.
 _READS = ("base", "states", "recording")
-_REPLAYS = (*_READS, "replay", "figures", "compare", "fleet")
+_REPLAYS = (*_READS, "replay", "figures", "compare", "domains", "fleet")
 _CHUNK = 1 << 20
 
 PART: dict[str, Any] = {
@@ -53,6 +55,7 @@ PART: dict[str, Any] = {
     "derived": pl.Boolean, "withheld": pl.String, "span_ns": pl.Int64, "intervals": pl.Int64,
     "decisions": pl.Int64, "above": pl.Int64, "below": pl.Int64, "cost_pj": pl.Int64,
     "oracle_pj": pl.Int64, "far_cost_pj": pl.Int64, "far_oracle_pj": pl.Int64,
+    "deep_ns": pl.Int64, "together_ns": pl.Int64,
     "latency_ns": pl.List(pl.Int64), "wakeups": pl.List(pl.Int64),
 }  # fmt: skip
 
@@ -67,6 +70,7 @@ class Job:
         folder: of the results; all workers see it.
         governors: labels, as of --governors.
         patience_s: time after which fetching is given up.
+        domains: of the machine, as of --domains; "" leaves them out.
     """
 
     url: str
@@ -74,6 +78,7 @@ class Job:
     folder: str
     governors: tuple[str, ...]
     patience_s: float
+    domains: str = ""
 
 
 @dataclass
@@ -133,9 +138,15 @@ def kept_name(content: str) -> str:
     return f"intervals/{content}-{_reader()}"
 
 
-def part_name(content: str, label: str) -> str:
+@cache
+def _tree(domains: str) -> str:
+    """Return a short digest of a tree of domains, "" if none is given."""
+    return f"-{_digest([repr(domain_files.read(domains))])[:8]}" if domains else ""
+
+
+def part_name(content: str, label: str, domains: str = "") -> str:
     """Return the path of a part below the folder of results."""
-    return f"results/{content[:2]}/{content}-{governor_key(label)}.parquet"
+    return f"results/{content[:2]}/{content}-{governor_key(label)}{_tree(domains)}.parquet"
 
 
 def put(path: Path, data: bytes) -> None:
@@ -256,8 +267,18 @@ def _why(result: Result, source: Source) -> str:
     return "" if result.outcome.oracle_pj else "no interval could be replayed"
 
 
-def row(content: str, result: Result, source: Source, span_ns: int) -> dict[str, Any]:
-    """Return a part: energies in pJ, rounded so that their sums do not depend on the order."""
+def row(
+    content: str, result: Result, source: Source, span_ns: int, deep: tuple[int, int] | None
+) -> dict[str, Any]:
+    """Return a part: energies in pJ, rounded so that their sums do not depend on the order.
+
+    Args:
+        content: digest of the recording.
+        result: of the governor.
+        source: the recording.
+        span_ns: its length.
+        deep: time of the domains at their deepest level, and their idle time; None: unknown.
+    """
     outcome, far = result.outcome, result.far or result.outcome
     tables = list(source.state_tables.values())
     return {
@@ -276,9 +297,25 @@ def row(content: str, result: Result, source: Source, span_ns: int) -> dict[str,
         "oracle_pj": round(outcome.oracle_pj),
         "far_cost_pj": round(far.cost_pj),
         "far_oracle_pj": round(far.oracle_pj),
+        "deep_ns": deep[0] if deep else None,
+        "together_ns": deep[1] if deep else None,
         "latency_ns": sorted(outcome.latency_ns),
         "wakeups": [outcome.latency_ns[key] for key in sorted(outcome.latency_ns)],
     }
+
+
+def _deep(
+    path: Path, job: Job, chosen: Sequence[Candidate], given: Sequence[CpuTable]
+) -> dict[str, tuple[int, int]]:
+    """Return the times of domains by governor, as of deep_ns(); none without domains.
+
+    Raises:
+        UserError: the tree is unknown, or does not fit the recording.
+    """
+    if not (job.domains and chosen):
+        return {}
+    rows = replayed.rows_alone(path, job.domains, chosen, given)
+    return {label: replayed.deep_ns(one) for label, one in rows.items() if not one.untimed}
 
 
 def _replay(path: Path, job: Job, content: str, wanted: Sequence[str]) -> tuple[int, int]:
@@ -299,11 +336,13 @@ def _replay(path: Path, job: Job, content: str, wanted: Sequence[str]) -> tuple[
                             f"{FEW_INTERVALS}")  # fmt: skip
         span_ns = _span_ns(recording)
         found = [item for item in model.of_one(source, recording, chosen) if item.label in wanted]
+    deep = _deep(path, job, chosen, given)
     for result in found:
-        frame = pl.DataFrame([row(content, result, source, span_ns)], schema=PART)
+        told = row(content, result, source, span_ns, deep.get(result.label))
+        frame = pl.DataFrame([told], schema=PART)
         data = io.BytesIO()
         frame.write_parquet(data, statistics=False)
-        put(folder / part_name(content, result.label), data.getvalue())
+        put(folder / part_name(content, result.label, job.domains), data.getvalue())
     return len(found), sum(item.outcome.intervals for item in found)
 
 
@@ -314,7 +353,7 @@ def _work(job: Job, hide: Callable[[Path], None]) -> Done:
     labels = (*job.governors, RECORDED)
 
     def parts() -> dict[str, str]:
-        names = {label: part_name(content, label) for label in labels}
+        names = {label: part_name(content, label, job.domains) for label in labels}
         return {label: name for label, name in names.items() if (folder / name).is_file()}
 
     def all_there() -> bool:
@@ -337,7 +376,7 @@ def _work(job: Job, hide: Callable[[Path], None]) -> Done:
             elif not columns.is_recording(reduced):
                 _reduce(path, job, reduced, work)
         hide(reduced)
-        wanted = [label for label in labels if not (folder / part_name(content, label)).is_file()]
+        wanted = [label for label in labels if label not in parts()]
         fresh, intervals = _replay(reduced, job, content, wanted)
     return Done(content, parts(), fresh=fresh, intervals=intervals)
 

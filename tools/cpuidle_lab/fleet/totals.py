@@ -17,7 +17,7 @@ from cpuidle_lab.replay.recorded import RECORDED
 # Columns that tell the rows of the sums apart.
 KEYS = ("kind", "service", "machine")
 _SUMS = ("span_ns", "intervals", "decisions", "above", "below", "cost_pj", "oracle_pj",
-         "far_cost_pj", "far_oracle_pj")  # fmt: skip
+         "far_cost_pj", "far_oracle_pj", "deep_ns", "together_ns")  # fmt: skip
 # Recordings whose parts are in memory at once.
 _TOGETHER = 500
 
