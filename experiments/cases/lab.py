@@ -237,12 +237,14 @@ class Boot:
         case: on its idle states.
         cells: numbers of the cells that it plays.
         seeds: of their streams.
+        named: governors that it builds, by their name in the guest.
     """
 
     run: LabRun
     case: Description
     cells: Sequence[int]
     seeds: Sequence[int]
+    named: Mapping[str, str]
 
     def read(self, result: LabResult) -> dict[str, Any]:
         """Return what each cell came to with each seed, by _name().
@@ -254,7 +256,7 @@ class Boot:
         with columns.opened(trace) as recording:
             found = {
                 part.workload: asdict(came_to(part, self.case.machine))
-                for part in parts(recording, trace, hints=True)
+                for part in parts(recording, trace, hints=True, named=self.named)
                 if CPU in part.kept
             }
         for name in (_name(number, seed) for number in self.cells for seed in self.seeds):
@@ -298,7 +300,8 @@ def _boot(
         changes=mainline.changes(_built(placed)),
         time_limit_s=_LIMIT_S,
     )
-    return Boot(run, case, list(placed), seeds)
+    named = {mainline.guest_name(one): one for one in _built(placed)}
+    return Boot(run, case, list(placed), seeds, named)
 
 
 def plan(case: Description, seeds: int, without: Collection[int] = ()) -> list[Boot]:

@@ -19,7 +19,7 @@ from cpuidle_lab.review.result import EXIT_WORSE
 from cpuidle_lab.states.linux_source import NEWEST
 from experiments.cases import schema
 from experiments.cases.case import FOLDER, with_governors
-from tests.unit.reviewing import SPEC, judged, needs_sources
+from tests.unit.reviewing import SPEC, cell, judged, needs_sources
 
 
 def change(figure: str, before: tuple[float, ...], after: tuple[float, ...]) -> LabChange:
@@ -73,6 +73,24 @@ def test_the_mail_tells_what_differs() -> None:
     assert "worse energy redis" in text and "work redis" not in text
     assert "in the lab: 403 mW -> 744 mW" in text
     assert max(map(len, text.splitlines())) <= mail.WIDTH
+
+
+def test_a_long_mail_keeps_each_part() -> None:
+    """It gives up witnesses of gain and lines of lists, and no part."""
+    names = ("regret", "power_mw", "latency_us", "ticks_per_s")
+    figures = {side: dict.fromkeys(names, 1.0) for side in ("before", "after")}
+    witness = {"real": ["skx", 9.0], "spec": SPEC, "objective": "power", **figures}
+    cells = [cell((10.0 + n, 11.0), (20.0 + n, 30.0)) for n in range(20)]
+    cells += [cell((20.0 + n, 30.0), (10.0 + n, 11.0)) for n in range(20)]
+    found = judged(cells=cells, harm=[witness] * 3, gain=[witness] * 3,
+                   lab=[change("energy", (10, 11), (20, 21))] * 20,
+                   listed=listed.pairs(rows(("a", 99.9), ("b", 0.5)), ("a", "b")) * 20,
+                   contract=[{"rule": "r", "held": False, "held_before": True, "why": "w"}] * 3,
+                   checkers=["new: x"] * 4)  # fmt: skip
+    text = mail.text_of([found], "cpuidle-lab review")
+    for part in ("Contract", "Worse", "Better", "Harm", "In the lab", "The list's cases", "Cost"):
+        assert f"\n{part}" in text
+    assert len(text.splitlines()) <= mail.LINES and "have the rest" not in text
 
 
 def run_of(governor: str, seed: int, **values: Any) -> turns.ProgramRun:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The phases of a recording, each with the governor that decided in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
@@ -232,19 +233,26 @@ def overslept(recording: Recording | Part) -> tuple[int, int]:
     return late, total
 
 
-def parts(recording: Recording, path: Path, *, hints: bool = False) -> list[Part]:
+def parts(
+    recording: Recording,
+    path: Path,
+    *,
+    hints: bool = False,
+    named: Mapping[str, str] = MappingProxyType({}),
+) -> list[Part]:
     """Return the phases of a recording in which one of the module's governors decided.
 
     Args:
         recording: what is read.
         path: as the user knows it.
         hints: take phases that ran with hints, too; replay has none.
+        named: governors as replay takes them, by their name in the recording, where they differ.
 
     Raises:
         UserError: it has no phases, lost events, or used hints.
     """
     rows = _rows(recording, held=True)
-    return [part.held() for part in _parts(recording, path, rows, hints)]
+    return [part.held() for part in _parts(recording, path, rows, hints, named)]
 
 
 def whole(recording: Recording, path: Path) -> Iterator[Streamed]:
@@ -269,15 +277,16 @@ def whole(recording: Recording, path: Path) -> Iterator[Streamed]:
 
 
 def _parts(
-    recording: Recording, path: Path, rows: dict[int, _Rows], hints: bool
-) -> Iterator[Streamed]:
+    recording: Recording, path: Path, rows: dict[int, _Rows], hints: bool,
+    named: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Streamed]:  # fmt: skip
     if recording.kind != TRACE:
         raise UserError(f"{path}: holds no decisions, only power:cpu_idle events")
     if not recording.integrity.complete:
         raise UserError(f"{path}: events were lost while it was recorded")
     found = False
     for phase in phases_of(recording.table("marker"), _last_ns(rows) + 1):
-        if part := _part(recording, path, phase, rows, hints):
+        if part := _part(recording, path, phase, rows, hints, named):
             found = True
             yield part
     if not found:
@@ -338,8 +347,9 @@ def _decisions(rows: _Rows, phase: Phase) -> _Decisions | None:
 
 
 def _part(
-    recording: Recording, path: Path, phase: Phase, rows: dict[int, _Rows], hints: bool
-) -> Streamed | None:
+    recording: Recording, path: Path, phase: Phase, rows: dict[int, _Rows], hints: bool,
+    named: Mapping[str, str] = MappingProxyType({}),
+) -> Streamed | None:  # fmt: skip
     spans: dict[int, Span] = {}
     before: dict[int, Before] = {}
     recorder: Candidate | None = None
@@ -357,7 +367,7 @@ def _part(
         if span is None:
             continue
         spans[cpu] = span
-        recorder = recorder or _recorder(recording, path, one, mine)
+        recorder = recorder or _recorder(recording, path, one, mine, named)
         pieces = between(one.state, "seq", start, start + 1).sort("offset")
         before[cpu] = Before(one.intervals, start, first, b"".join(pieces["data"].to_list()))
     if recorder is None:
@@ -406,7 +416,9 @@ def _governors(recording: Recording, rows: _Rows, mine: _Decisions, start: int) 
     return config.select("governor", "base").n_unique()
 
 
-def _recorder(recording: Recording, path: Path, rows: _Rows, mine: _Decisions) -> Candidate:
+def _recorder(
+    recording: Recording, path: Path, rows: _Rows, mine: _Decisions, named: Mapping[str, str]
+) -> Candidate:
     """Return the governor, with its tunables, that made the decisions `mine` of a CPU."""
     seq, number, cpu = mine.first
     config = between(rows.config, "seq", 0, seq + 1)
@@ -415,6 +427,8 @@ def _recorder(recording: Recording, path: Path, rows: _Rows, mine: _Decisions) -
     row = config.row(-1, named=True)
     base = str(row["base"])
     name = policy_of(recording.name_of("decision", "governor", number), base)
+    if name in named:
+        return candidate(named[name])
     # A governor of the kernel: under the gate, or recorded without the module. One that the lab
     # has built has its kernel in its name.
     if name not in own() and not is_program(base):

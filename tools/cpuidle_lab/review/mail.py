@@ -16,7 +16,8 @@ from cpuidle_lab.review.stream import phases_text, table_text
 WIDTH, LINES = 72, 100
 # In the first line, so that a review replaces only its own.
 MARK = "cpuidle-lab review: "
-_CELLS = 6
+# Lines of a list, and witnesses of gain: as many as there is room for.
+_ROOM = ((6, 3), (6, 1), (4, 1), (3, 1), (3, 0))
 _UNKNOWN = (
     "Energy and power are modelled, by target residencies. Replay does not know power limits, "
     "frequency, real exit latencies, nor that a late wake-up delays work."
@@ -85,17 +86,17 @@ def _spread(values: Sequence[float]) -> str:
     return f"{_number(median(values))} +-{_number(half)}" if len(values) > 1 else _number(values[0])
 
 
-def _cells(cells: Sequence[FigureChange]) -> list[str]:
+def _cells(cells: Sequence[FigureChange], most: int) -> list[str]:
     if not cells:
         return []
     lines = [f"  {'':{_NAME}} {'before':>13} {'after':>13}"]
-    for cell in cells[:_CELLS]:
+    for cell in cells[:most]:
         where = printable(f"{cell.figure} {cell.where}")[:_NAME]
         lines.append(
             f"  {where:{_NAME}} {_spread(cell.before):>13} {_spread(cell.after):>13}".rstrip()
         )
-    if len(cells) > _CELLS:
-        lines.append(f"  and {len(cells) - _CELLS} more")
+    if len(cells) > most:
+        lines.append(f"  and {len(cells) - most} more")
     return lines
 
 
@@ -139,22 +140,22 @@ def _witnesses(
     return lines
 
 
-def _listed(result: ReviewResult) -> list[str]:
+def _listed(result: ReviewResult, most: int) -> list[str]:
     """Return the list's cases whose figures change, those that change most first."""
     differ = [one for one in result.listed if one.differs]
     if not result.listed:
         return []
     lines = [f"  {len(differ)} of {len(result.listed)} figures change."]
-    for one in differ[:_CELLS]:
+    for one in differ[:most]:
         where = f"{one.case}, {one.where}" if one.where else one.case
         figures = f"{_number(one.before)} -> {_number(one.after)} {one.unit}"
         lines += _wrapped(f"{where}: {figures}", "  ", "    ")
-    if len(differ) > _CELLS:
-        lines.append(f"  and {len(differ) - _CELLS} more")
+    if len(differ) > most:
+        lines.append(f"  and {len(differ) - most} more")
     return lines
 
 
-def _lab(result: ReviewResult) -> list[str]:
+def _lab(result: ReviewResult, most: int) -> list[str]:
     """Return the programs' figures that differ, the worse ones first."""
     differ = [one for one in result.lab if one.differs]
     if not result.lab:
@@ -164,13 +165,13 @@ def _lab(result: ReviewResult) -> list[str]:
                      f"beyond the spread of {seeds} seeds and by 1 %.", "  ")  # fmt: skip
     if differ:
         lines.append(f"  {'':{_NAME}} {'before':>13} {'after':>13}")
-    for one in differ[:_CELLS]:
+    for one in differ[:most]:
         where = f"{'worse' if one.worse else 'better'} {one.figure} {one.program}"[:_NAME]
         lines.append(
             f"  {where:{_NAME}} {_spread(one.before):>13} {_spread(one.after):>13}".rstrip()
         )
-    if len(differ) > _CELLS:
-        lines.append(f"  and {len(differ) - _CELLS} more")
+    if len(differ) > most:
+        lines.append(f"  and {len(differ) - most} more")
     return lines
 
 
@@ -220,8 +221,14 @@ def closing(result: ReviewResult) -> list[str]:
     return _limits(result) + ([thanks] if result.base and not result.exit_code else [])
 
 
-def lines_of(result: ReviewResult) -> list[str]:
-    """Return the findings on one governor."""
+def lines_of(result: ReviewResult, room: tuple[int, int] = _ROOM[0]) -> list[str]:
+    """Return the findings on one governor.
+
+    Args:
+        result: the findings.
+        room: most lines of a list, and most witnesses of gain.
+    """
+    most, gains = room
     search = result.searched
     note = (f" ({search['evaluations']:,} streams tried, {search['by_chance']} by chance)"
             if search else "")  # fmt: skip
@@ -229,13 +236,13 @@ def lines_of(result: ReviewResult) -> list[str]:
         *_base(result), "", *_wrapped(result.sentence), *_died(result),
         *_titled("Decisions", _decisions(result)),
         *_titled("Contract", _contract(result)),
-        *_titled("Worse, worst first", _cells(result.worse)),
-        *_titled("Better, best first", _cells(result.better)),
+        *_titled("Worse, worst first", _cells(result.worse, most)),
+        *_titled("Better, best first", _cells(result.better, most)),
         *_titled("Mean of all cells", _means(result)),
         *_titled(f"Harm that a search found{note}", _witnesses(result.harm, result, "harm")),
-        *_titled("Gain that a search found", _witnesses(result.gain, result, "gain")),
-        *_titled("The list's cases, experiments/cases", _listed(result)),
-        *_titled("In the lab, both as modules of one boot", _lab(result)),
+        *_titled("In the lab, both as modules of one boot", _lab(result, most)),
+        *_titled("The list's cases, experiments/cases", _listed(result, most)),
+        *_titled("Gain that a search found", _witnesses(result.gain[:gains], result, "gain")),
         *_titled("Cost of a decision, and checkers", _cost(result)),
     ]  # fmt: skip
 
@@ -273,13 +280,15 @@ def text_of(results: Sequence[ReviewResult], command: str) -> str:
         results: one for each governor, and for each part of a series.
         command: that makes it again.
     """
-    lines = columns(results)[1:]
-    tail: dict[str, None] = {}
-    for result in results:
-        lines += ([""] if lines else []) + lines_of(result)
-        tail |= dict.fromkeys(closing(result))
+    tail = dict.fromkeys(line for result in results for line in closing(result))
     last = ["", *tail, "Again:", *_commands(command)]
-    if len(lines) + len(last) > LINES:
+    for room in _ROOM:
+        lines = columns(results)[1:]
+        for result in results:
+            lines += ([""] if lines else []) + lines_of(result, room)
+        if len(lines) + len(last) <= LINES:
+            break
+    else:
         lines = [*lines[: LINES - len(last) - 1], "The page and --json have the rest."]
     return "\n".join([*lines, *last, ""])
 
