@@ -309,6 +309,28 @@ def test_no_page_takes_the_place_of_its_recording(
     assert contents(recording.parent) == before
 
 
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_directory_that_cannot_be_made_is_wrong_usage(
+    error: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def mkdir(path: Path, *args: object, **options: object) -> None:
+        if path == target:
+            raise OSError(error, os.strerror(error), str(path))
+        plain(path, *args, **options)  # type: ignore[arg-type]
+
+    target, plain = tmp_path / "out", Path.mkdir
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    said = f"{target}: not writable; choose another place"
+    assert cli.main(["synth", "poisson-100us", "--count", "10", "-o", str(target)]) == USAGE
+    assert f"error: {said}\n" in capsys.readouterr().err
+    with pytest.raises(UserError) as caught:
+        files.write_all(target, {"a": (MARK, ours)})
+    assert (caught.value.message, caught.value.exit_code) == (said, USAGE)
+
+
 def test_a_machine_file_is_an_input() -> None:
     args = cli.parse(["report", "t.dat", "--machine", __file__, "-o", "out.html"])
     assert set(cli.named_inputs(args)) == {Path("t.dat"), Path(__file__)}

@@ -211,18 +211,28 @@ def write_all(folder: Path, texts: Mapping[str, tuple[str, Foreign]]) -> None:
         UserError: see whole(); none is written where one is refused.
         OSError: one cannot be written.
     """
-    _make_folder(folder)
+    make_folder(folder)
     for name, (_, foreign) in texts.items():
         check(folder / name, foreign)
     for name, (text, foreign) in texts.items():
         write_whole(folder / name, text, foreign)
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a directory for outputs if it is missing.
+
+    Raises:
+        UserError: the place is a file, or cannot be written.
+        OSError: it cannot be made for another reason.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"{folder} is not a directory; choose another name", USAGE) from None
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        raise UserError(f"{folder}: not writable; choose another place", USAGE) from None
 
 
 @contextmanager
@@ -234,7 +244,7 @@ def claimed(folder: Path) -> Iterator[None]:
     """
     if found := _first_input([folder, *folder.absolute().parents]):
         raise UserError(f"{folder} lies in the input {found}; choose another name", USAGE)
-    _make_folder(folder)
+    make_folder(folder)
     with scratch(folder, ALL):
         yield
 

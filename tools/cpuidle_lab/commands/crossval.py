@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
-from cpuidle_lab.base.files import claimed
+from cpuidle_lab.base.files import claimed, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def recordings(args: argparse.Namespace, boots: "Sequence[Boot]") -> list["Part"
     paths: list[Path] = args.traces
     if args.record:
         folder = (args.output or DEFAULT_OUTPUT) / "traces"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         paths = side_by_side([partial(boot.record, folder) for boot in boots])
     found = []
     for path in dict.fromkeys(paths):

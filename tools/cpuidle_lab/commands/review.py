@@ -190,10 +190,10 @@ def _boot(result: "ReviewResult", subject: "Subject", seed: int, args: argparse.
 def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespace, folder: Path,
             command: str) -> int:  # fmt: skip
     """Write and print the results; return the exit code."""
-    from cpuidle_lab.base.files import marked, write_whole
+    from cpuidle_lab.base.files import make_folder, marked, write_whole
     from cpuidle_lab.review import mail, page
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     results = [review.result for _, review in reviews]
     subjects = [subject for subject, _ in reviews]
     for number, (subject, review) in enumerate(reviews, 1):

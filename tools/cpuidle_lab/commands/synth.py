@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import make_folder
 
 NAME = "synth"
 HELP = "write synthetic streams of intervals with a known law, for replay"
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     for name in names:
         synth.check(name, args.count, args.seed)
     state_tables.find(args.machine, args.hz)
-    args.output.mkdir(parents=True, exist_ok=True)
+    make_folder(args.output)
     laws = []
     for name in names:
         target = args.output / name
