@@ -27,9 +27,9 @@ COUNTERS = (USAGE, TIME, ABOVE, BELOW, REJECTED)
 # Attributes that a driver sets once; all others may change.
 FIXED = (NAME, EXIT, TARGET, "power", "default_status", DESC)
 
-# The kernel counts in 64 bits; a century has fewer microseconds than this.
+# The kernel counts in 64 bits; a thousand years have fewer microseconds than the second.
 _MOST = 2**64
-_COUNTED_MOST = 2**52
+_COUNTED_MOST = 2**56
 
 
 def number(text: str | None) -> int | None:
