@@ -27,9 +27,9 @@ NAMES = tuple(proofs.found())
 
 # Names of the targets that make has for them.
 OLD = """
-bpf calibrate coverage dashboard determinism equality evacuation faults fidelity fleet fuzz matrix
-mutants patch soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock throughput
-trees
+bpf calibrate clone coverage dashboard determinism equality evacuation faults fidelity fleet fuzz
+matrix mutants patch soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock
+throughput trees
 """
 OLD_TARGETS = OLD.split()
 
