@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment domains`: machines of four CPUs, and the split of their regret."""
 
+import numpy as np
 import pytest
 
+from cpuidle_lab.domains.account import Stays
+from cpuidle_lab.domains.joint import intervals_of
 from cpuidle_lab.domains.replayed import OWN
 from cpuidle_lab.recording import state_tables
-from experiments.domains import entry, machines
+from cpuidle_lab.states import domain_files
+from cpuidle_lab.states.domains import grow
+from experiments.domains import entry, machines, neighbours
 from tests.proofs.trees.run import judge
 
 
@@ -37,9 +42,10 @@ def test_cpus_of_unlike_laws_differ() -> None:
 
 def test_the_parts_of_a_regret_sum_to_it_and_the_oracle_has_no_own_part() -> None:
     found = entry.play("xeon", "poisson-1ms", "independent", 150, 1)
-    assert set(found) == {*entry.GOVERNORS, OWN}
-    for regret, own, neighbours in found.values():
-        assert regret == pytest.approx(own + neighbours) and regret >= 0
+    assert set(found) == {*entry.GOVERNORS, OWN, entry.KNOWING, entry.LAST_MAN}
+    for label, (regret, own, others) in found.items():
+        assert regret == pytest.approx(own + others)
+        assert regret >= 0 or label == entry.LAST_MAN
     assert found[OWN][1] == pytest.approx(0) and found[OWN][2] > 5
 
 
@@ -53,3 +59,39 @@ def test_cpus_that_wake_up_together_leave_no_room() -> None:
 def test_the_proof_of_trees_compares_accounts_and_oracles() -> None:
     found = judge("client", 2, 1)
     assert found.is_exact and found.sleeps and found.accounts[0] == found.oracles[0] == 2
+
+
+def _stays(index: list[int], length_ns: int, due_ns: int, gap_ns: int = 1000) -> Stays:
+    start = np.arange(len(index)) * (length_ns + gap_ns)
+    return Stays(start, start + length_ns, np.array(index), start + due_ns)
+
+
+def test_the_last_cpu_spares_the_package_a_sleep_that_a_timer_ends_too_soon() -> None:
+    table = state_tables.find("spr", machines.HZ)
+    tables = dict.fromkeys(range(2), table)
+    rules, lists = domain_files.read("xeon")
+    tree = grow(rules, [0, 1], tables, lists)
+    deepest = table.count - 1
+    for due_us, chosen in ((700, deepest - 1), (5000, deepest)):
+        ns = due_us * 1000
+        stays = {cpu: _stays([deepest] * 40, ns, ns) for cpu in range(2)}
+        zero = np.zeros(40, np.int64)
+        far = np.full(40, 10**9)
+        intervals = {
+            cpu: intervals_of(table, each.start_ns, each.end_ns - each.start_ns, far, zero)
+            for cpu, each in stays.items()
+        }
+        found = neighbours.knowing(tree, tables, stays, intervals)
+        assert found[1].index[-1] == chosen and found[0].index[-1] == deepest
+        assert (neighbours.dearer_pj(tables, stays, found) != 0) == (chosen != deepest)
+
+
+def test_chances_are_of_wake_ups_before_the_timer() -> None:
+    past = neighbours._Past()
+    for _ in range(50):
+        past.learn(1_000_000, by_timer=True)
+    assert past.survival.min() == 1
+    for _ in range(200):
+        past.learn(1_000_000, by_timer=False)
+    chance = past.sleeps_on(0)
+    assert chance[np.searchsorted(neighbours._GRID, 500_000)] == 1 and chance[-1] < 0.1

@@ -40,6 +40,7 @@ class Row:
         domains_pj: cost of the domains while all of their CPUs were idle.
         accounts: by domain.
         latency_ns: exit latency of domains that each wake-up of a CPU waited for, sorted.
+        stays: of each CPU.
         untimed: it needs timers, of which the recording tells nothing.
     """
 
@@ -48,6 +49,7 @@ class Row:
     domains_pj: float
     accounts: Mapping[str, Account]
     latency_ns: Array
+    stays: Mapping[int, Stays]
     untimed: bool = False
 
     @property
@@ -77,6 +79,7 @@ class Replayed:
         source: the recording.
         tree: its domains.
         rows: the governors, and the oracle of each CPU.
+        intervals: by CPU, those that all are judged by.
         joint: the joint oracle.
         missing: CPUs of the domains that the recording does not have.
         notes: what a reader must know.
@@ -86,6 +89,7 @@ class Replayed:
     source: Source
     tree: list[Domain]
     rows: list[Row]
+    intervals: Mapping[int, Intervals]
     joint: Joint
     missing: list[int]
     notes: list[str]
@@ -178,15 +182,16 @@ def _latencies(accounts: Mapping[str, Account], stays: Mapping[int, Stays]) -> A
     return np.sort(np.concatenate([np.zeros(wakeups - len(added), np.int64), added]))
 
 
-def _row(
+def row_of(
     label: str, tree: Sequence[Domain], stays: Mapping[int, Stays], cpus_pj: float,
     untimed: bool = False,
 ) -> Row:  # fmt: skip
+    """Return the row of stays, given the cost of the CPUs."""
     first = min(int(each.start_ns[0]) for each in stays.values())
     last = max(int(each.end_ns[-1]) for each in stays.values())
     accounts = accounts_of(tree, stays, first, last)
     waited = _latencies(accounts, stays)
-    return Row(label, cpus_pj, idle_pj(accounts), accounts, waited, untimed)
+    return Row(label, cpus_pj, idle_pj(accounts), accounts, waited, stays, untimed)
 
 
 def _broken(rows: Sequence[Row], best: Joint) -> list[str]:
@@ -270,7 +275,7 @@ def _rows(
         cost = sum(each.cost_pj for each in played.values())
         way = f", timers {told.way}" if isinstance(told, Told) else ""
         untimed = recording.kind == CPU_IDLE and asked
-        rows.append(_row(candidate.label + way, tree, stays, cost, untimed))
+        rows.append(row_of(candidate.label + way, tree, stays, cost, untimed))
     intervals = {
         cpu: each for cpu in cpus if len((each := _intervals(ways[0], cpu, kept[cpu])).start_ns)
     }
@@ -324,7 +329,7 @@ def replay(
     best = joint(tree, intervals)
     alone = sum(float(each.cost_pj.min(axis=1).sum()) for each in intervals.values())
     stays = {cpu: each.cheapest() for cpu, each in intervals.items()}
-    rows = [*found.rows, _row(OWN, tree, stays, alone)]
+    rows = [*found.rows, row_of(OWN, tree, stays, alone)]
     missing = sorted({cpu for domain in tree for cpu in domain.cpus} - set(found.cpus))
     notes = [*_notes(found.source, found.recording, missing, best), *source_notes(tree)]
-    return Replayed(found.source, tree, rows, best, missing, notes, _broken(rows, best))
+    return Replayed(found.source, tree, rows, intervals, best, missing, notes, _broken(rows, best))
