@@ -24,7 +24,7 @@
 #include <linux/cpumask.h>
 #include <linux/math64.h>
 #include <linux/sched/clock.h>
-#include <linux/spinlock.h>
+#include "domains.h"
 #include "emul.h"
 
 struct emul_power emul_power[EMUL_SLOTS];
@@ -101,28 +101,25 @@ u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot)
 }
 
 /**
- * emul_energy_uj - modelled energy of all CPUs since the module was loaded
+ * emul_energy_uj - modelled energy of CPUs, and of domains that hold no others
+ * @cpus: the CPUs
  *
- * Return: energy in uJ; never less than what was returned before.
+ * Return: energy in uJ since the module was loaded.
  */
-u64 emul_energy_uj(void)
+u64 emul_energy_uj(const struct cpumask *cpus)
 {
-	static DEFINE_SPINLOCK(lock);
-	static u64 last_uj;
 	struct emul_usage usage;
 	u64 energy_uj = 0;
-	int cpu, slot;
+	int cpu, slot, i;
 
-	for_each_possible_cpu(cpu) {
+	for_each_cpu(cpu, cpus) {
 		emul_account_read(&per_cpu_ptr(emul_cpus, cpu)->account,
 				  &usage);
 		for (slot = 0; slot < EMUL_SLOTS; slot++)
 			energy_uj += emul_slot_energy_uj(&usage, slot);
 	}
-
-	spin_lock(&lock);
-	last_uj = max(last_uj, energy_uj);
-	energy_uj = last_uj;
-	spin_unlock(&lock);
+	for (i = 0; i < emul_domain_count; i++)
+		if (cpumask_subset(&emul_domains[i]->cpus, cpus))
+			energy_uj += emul_domain_energy_uj(emul_domains[i]);
 	return energy_uj;
 }

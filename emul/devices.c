@@ -26,7 +26,7 @@ static bool has_driver;
 static void account_this_cpu(int slot)
 {
 	local_irq_disable();
-	emul_account_switch(&this_cpu_ptr(emul_cpus)->account, slot);
+	emul_switch(this_cpu_ptr(emul_cpus), slot);
 	local_irq_enable();
 }
 

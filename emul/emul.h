@@ -52,6 +52,8 @@ struct emul_power {
 	u64	entry_nj;
 };
 
+struct emul_domain;
+
 /**
  * struct emul_cpu - one emulated CPU
  * @dev: its cpuidle device, NULL if it has none
@@ -59,6 +61,9 @@ struct emul_power {
  * @expired: @timer has fired since it was armed
  * @requests: how often a state that halts was to be entered
  * @account: its energy account
+ * @domain: the innermost domain that it is in, NULL if there is none
+ * @vote: the level of @domain that it votes for
+ * @next_ns: when its next timer is due, as it went idle; CLOCK_MONOTONIC
  */
 struct emul_cpu {
 	struct cpuidle_device	*dev;
@@ -66,6 +71,9 @@ struct emul_cpu {
 	bool			expired;
 	u32			requests;
 	struct emul_account	account;
+	struct emul_domain	*domain;
+	u8			vote;
+	u64			next_ns;
 };
 
 extern struct emul_cpu __percpu *emul_cpus;
@@ -107,7 +115,11 @@ void emul_account_switch(struct emul_account *account, int slot);
 void emul_account_read(const struct emul_account *account,
 		       struct emul_usage *usage);
 u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot);
-u64 emul_energy_uj(void);
+u64 emul_energy_uj(const struct cpumask *cpus);
+
+/* domains.c */
+void emul_switch(struct emul_cpu *cpu, int slot);
+u64 emul_domains_wake(struct emul_cpu *cpu, u64 cpu_exit_ns);
 
 /* devices.c */
 struct dentry;
@@ -127,9 +139,11 @@ int emul_thermal_register(void);
 void emul_thermal_unregister(void);
 int emul_thermal_set(int mc);
 
+/* zones.c */
+int emul_zones_register(void);
+void emul_zones_unregister(void);
+
 /* show.c */
-int emul_zone_register(void);
-void emul_zone_unregister(void);
 void emul_debugfs_register(void);
 void emul_debugfs_unregister(void);
 

@@ -126,6 +126,7 @@ static __always_inline int enter_state(struct cpuidle_device *dev,
 {
 	struct emul_cpu *cpu = this_cpu_ptr(emul_cpus);
 	int reported = index;
+	u64 exit_ns;
 
 	cpu->requests++;
 	if (is_due(emul_modes.reject, cpu->requests))
@@ -139,12 +140,14 @@ static __always_inline int enter_state(struct cpuidle_device *dev,
 	if (current_clr_polling_and_test())
 		return reported;
 
-	emul_account_switch(&cpu->account, index);
+	WRITE_ONCE(cpu->next_ns, dev->next_hrtimer);
+	emul_switch(cpu, index);
 	emul_halt();
 	if (has_siblings)
 		index = core_state(drv, index);
-	spend_exit_latency(cpu, emul_exit_latency_ns[index]);
-	emul_account_switch(&cpu->account, EMUL_BUSY);
+	exit_ns = emul_exit_latency_ns[index];
+	spend_exit_latency(cpu, emul_domains_wake(cpu, exit_ns) + exit_ns);
+	emul_switch(cpu, EMUL_BUSY);
 	return reported;
 }
 
@@ -230,7 +233,7 @@ int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 	if (current_clr_polling_and_test())
 		return index;
 
-	emul_account_switch(&cpu->account, index);
+	emul_switch(cpu, index);
 	timer_arm(cpu, emul_poll_limit_ns(drv, dev));
 	while (!need_resched()) {
 		if (READ_ONCE(cpu->expired)) {
@@ -241,6 +244,6 @@ int emul_enter_poll(struct cpuidle_device *dev, struct cpuidle_driver *drv,
 	}
 	/* The handler runs on this CPU only, so it is not running now. */
 	hrtimer_try_to_cancel(&cpu->timer);
-	emul_account_switch(&cpu->account, EMUL_BUSY);
+	emul_switch(cpu, EMUL_BUSY);
 	return index;
 }

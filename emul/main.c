@@ -11,6 +11,7 @@
 #include <linux/module.h>
 #include <linux/irqflags.h>
 #include <linux/string.h>
+#include "domains.h"
 #include "emul.h"
 #include "machines.h"
 
@@ -25,6 +26,10 @@ MODULE_PARM_DESC(states, "idle states by hand, shallowest first: NAME:exit_laten
 static char *real;
 module_param(real, charp, 0444);
 MODULE_PARM_DESC(real, "what the machine really does, where the table of the driver is wrong: as states");
+
+static char *domains;
+module_param(domains, charp, 0444);
+MODULE_PARM_DESC(domains, "domains that sleep if all of their CPUs do, with + between them: NAME@CPUS:power_mw[:hardware|demotes|kernel]/STATE:entry_us:exit_us:target_us:power_mw:NEED/... (default: none)");
 
 static unsigned int busy_mw;
 module_param(busy_mw, uint, 0444);
@@ -253,12 +258,15 @@ static int __init emul_init(void)
 	ret = alloc_cpus();
 	if (ret)
 		return ret;
-	ret = emul_devices_register();
+	ret = emul_tree_grow(domains);
 	if (ret)
 		goto err_free;
-	ret = emul_zone_register();
+	ret = emul_devices_register();
+	if (ret)
+		goto err_tree;
+	ret = emul_zones_register();
 	if (ret) {
-		pr_err("powercap refuses the zone (error %d)\n", ret);
+		pr_err("powercap refuses the zones (error %d)\n", ret);
 		goto err_unregister;
 	}
 	if (thermal) {
@@ -275,9 +283,11 @@ static int __init emul_init(void)
 	return 0;
 
 err_zone:
-	emul_zone_unregister();
+	emul_zones_unregister();
 err_unregister:
 	emul_devices_unregister();
+err_tree:
+	emul_tree_free();
 err_free:
 	free_percpu(emul_cpus);
 	return ret;
@@ -289,8 +299,9 @@ static void __exit emul_exit(void)
 	emul_debugfs_unregister();
 	emul_counters_unregister();
 	emul_thermal_unregister();
-	emul_zone_unregister();
+	emul_zones_unregister();
 	emul_devices_unregister();
+	emul_tree_free();
 	free_percpu(emul_cpus);
 }
 module_exit(emul_exit);

@@ -1,96 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The modelled energy for readers: a powercap zone like RAPL's, and a table in
- * debugfs.
+ * The accounts for readers: tables in debugfs.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/debugfs.h>
 #include <linux/err.h>
-#include <linux/limits.h>
 #include <linux/module.h>
-#include <linux/powercap.h>
 #include <linux/printk.h>
 #include <linux/seq_file.h>
+#include "domains.h"
 #include "emul.h"
 
-static struct powercap_control_type *control_type;
-static struct powercap_zone *energy_zone;
 static struct dentry *debugfs_dir;
-
-static int get_energy_uj(struct powercap_zone *unused, u64 *energy_uj)
-{
-	*energy_uj = emul_energy_uj();
-	return 0;
-}
-
-/* The counter never wraps; what readers keep in a signed number fits. */
-static int get_max_energy_range_uj(struct powercap_zone *unused, u64 *range_uj)
-{
-	*range_uj = S64_MAX;
-	return 0;
-}
-
-/* The core frees what it allocated; it insists on the callback. */
-static int energy_zone_release(struct powercap_zone *unused)
-{
-	return 0;
-}
-
-static const struct powercap_zone_ops energy_zone_ops = {
-	.get_energy_uj		= get_energy_uj,
-	.get_max_energy_range_uj = get_max_energy_range_uj,
-	.release		= energy_zone_release,
-};
-
-/* A zone cannot do without these four, even when it has no constraint. */
-static int get_constraint(struct powercap_zone *unused, int id, u64 *value)
-{
-	return -EOPNOTSUPP;
-}
-
-static int set_constraint(struct powercap_zone *unused, int id, u64 value)
-{
-	return -EOPNOTSUPP;
-}
-
-static const struct powercap_zone_constraint_ops constraint_ops = {
-	.set_power_limit_uw	= set_constraint,
-	.get_power_limit_uw	= get_constraint,
-	.set_time_window_us	= set_constraint,
-	.get_time_window_us	= get_constraint,
-};
-
-/**
- * emul_zone_register - show the energy as a powercap zone
- *
- * Return: 0 or a negative error code; then nothing is registered.
- */
-int emul_zone_register(void)
-{
-	control_type = powercap_register_control_type(NULL, "cpuidle-emul",
-						      NULL);
-	if (IS_ERR(control_type))
-		return PTR_ERR(control_type);
-
-	energy_zone = powercap_register_zone(NULL, control_type, "package-0",
-					     NULL, &energy_zone_ops, 0,
-					     &constraint_ops);
-	if (IS_ERR(energy_zone)) {
-		powercap_unregister_control_type(control_type);
-		return PTR_ERR(energy_zone);
-	}
-	return 0;
-}
-
-/**
- * emul_zone_unregister - take the powercap zone away
- */
-void emul_zone_unregister(void)
-{
-	powercap_unregister_zone(control_type, energy_zone);
-	powercap_unregister_control_type(control_type);
-}
 
 static const char *slot_name(int slot)
 {
@@ -129,10 +51,36 @@ static int energy_show(struct seq_file *file, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(energy);
 
+static int domains_show(struct seq_file *file, void *unused)
+{
+	struct emul_domain_usage usage;
+	int i, level;
+
+	seq_printf(file, "%-15s %-15s %9s %16s %16s %12s %16s\n", "domain",
+		   "state", "power_mw", "entry_nj", "time_ns", "entries",
+		   "energy_uj");
+	for (i = 0; i < emul_domain_count; i++) {
+		struct emul_domain *domain = emul_domains[i];
+
+		emul_domain_read(domain, &usage);
+		for (level = 0; level <= domain->depth; level++)
+			seq_printf(file,
+				   "%-15s %-15s %9u %16llu %16llu %12llu %16llu\n",
+				   domain->name,
+				   level ? domain->levels[level].name : "up",
+				   domain->levels[level].power.mw,
+				   domain->levels[level].power.entry_nj,
+				   usage.time_ns[level], usage.entries[level],
+				   emul_level_energy_uj(domain, &usage, level));
+	}
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(domains);
+
 /**
- * emul_debugfs_register - show the account as a table in debugfs
+ * emul_debugfs_register - show the accounts as tables in debugfs
  *
- * Without debugfs the table is missing and everything else works.
+ * Without debugfs the tables are missing and everything else works.
  */
 void emul_debugfs_register(void)
 {
@@ -143,12 +91,13 @@ void emul_debugfs_register(void)
 				   &energy_fops);
 	if (IS_ERR(file))
 		pr_info("no table in debugfs (error %ld)\n", PTR_ERR(file));
+	debugfs_create_file("domains", 0400, debugfs_dir, NULL, &domains_fops);
 	emul_table_register(debugfs_dir);
 	emul_work_register(debugfs_dir);
 }
 
 /**
- * emul_debugfs_unregister - take the table away
+ * emul_debugfs_unregister - take the tables away
  */
 void emul_debugfs_unregister(void)
 {

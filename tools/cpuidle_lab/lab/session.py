@@ -209,6 +209,7 @@ class Session:
         stock: phases of the kernel's governors that come last, in a trace STOCK of their own, by
             probes as `capture --stock` records.
         modules: to load beside the project's.
+        domains: the emulator's parameter for them, see trees.emulated_domains(); "": none.
     """
 
     machine: str
@@ -217,6 +218,7 @@ class Session:
     trace_mib: int = TRACE_MIB
     stock: Sequence[PhasePlan] = ()
     modules: Sequence[str] = ()
+    domains: str = ""
 
     def script(self) -> str:
         """Return the guest's script.
@@ -226,7 +228,7 @@ class Session:
         """
         lines = [
             ". /lab/functions",
-            f"load cpuidle_emul {emulated(self.machine)}",
+            f"load cpuidle_emul {emulated(self.machine)} {self.domains}".rstrip(),
             "load cpuidle_lab",
             *(f"load {module}" for module in self.modules),
             *self._setup(),
