@@ -32,6 +32,7 @@ from cpuidle_lab.lab.session import (
     tunables,
 )
 from cpuidle_lab.lab.session import sha256 as sha256_of
+from cpuidle_lab.lab.trees import emulated_domains
 
 NAME = "lab"
 HELP = "boot a stock Debian kernel in virtual time, and trace a workload under a governor"
@@ -45,6 +46,8 @@ examples:
   cpuidle-lab lab --machine intel_idle:adl --governor teo_ng --workload redis
   cpuidle-lab lab --kernel 7.2 --machine gnr --governor menu_ng --set menu_ng.history_size=32
   cpuidle-lab lab --governor gate --set gate.base=menu -o out -- stress-ng --timer 1 -t 2
+  cpuidle-lab lab --machine spr --cpus 4 --domains xeon --governor teo_ng
+                                            a package that sleeps, too (docs/domains.md)
   cpuidle-lab lab --script my-test.sh --no-trace
   cpuidle-lab lab --machine power9 --clone my.clone --governor wteo
                                             a recorded workload, rebuilt by cpuidle-lab clone
@@ -78,6 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(MACHINES)}, this, FILE.yaml, a recording, pepc:NAME, intel_idle:NAME or "
         "dts:NAME; of a machine whose CPUs differ, 4=NAME is that of CPU 4 (default: %(default)s)",
     )
+    add("--domains", metavar="DOMAINS",
+        help="domains of the machine: a name, or a file; see cpuidle-lab domains")  # fmt: skip
     add("--governor", default="menu", metavar="NAME",
         help=f"{', '.join(GOVERNORS)}, bpf:NAME (default: %(default)s)")  # fmt: skip
     add_settings(parser)
@@ -147,6 +152,8 @@ def check(args: argparse.Namespace) -> None:
         if each.governor in GOVERNORS and each.name not in names:
             has = f"it has {', '.join(names)}" if names else "it has none"
             raise UserError(f"{each.governor} has no tunable '{each.name}'; {has}", USAGE)
+    if args.domains and args.script:
+        raise UserError("a script loads its machine itself: --domains has no effect", USAGE)
     flavour_of(args.kernel)
 
 
@@ -169,7 +176,8 @@ def lab_run(args: argparse.Namespace) -> LabRun:
         more = [one for each in args.events for one in each.split(",")]
         causes = CLONE_EVENTS if args.causes else ()
         events = [OUR_EVENTS, *causes, *more] if args.trace else []
-        script = Session(args.machine, phases(args), events).script()
+        domains = emulated_domains(args.domains) if args.domains else ""
+        script = Session(args.machine, phases(args), events, domains=domains).script()
     run = LabRun(
         script=script,
         kernel=args.kernel,
