@@ -27,7 +27,8 @@ NAMES = tuple(proofs.found())
 
 # Names of the targets that make has for them.
 OLD = """
-bpf calibrate clone coverage dashboard determinism equality evacuation faults fidelity fleet fuzz
+accounts bpf calibrate clone coverage dashboard determinism equality evacuation faults fidelity
+fleet fuzz
 matrix mutants patch soak stock storm storm-debug storm-kcfi storm-kcsan storm-rt storm-stock
 throughput trees
 """
