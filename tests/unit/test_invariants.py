@@ -238,7 +238,7 @@ def test_above_its_limit_each_omission_leaves_no_regret(
     assert within.shares[kind] <= withheld.KINDS[kind].limit
     beyond = group_of(tmp_path / "b.dat", [WHOLE] * good + [bad] * (many + 1))
     assert beyond.values["regret"] is beyond.values["oracle_mw"] is None
-    assert beyond.values["power_mw"] is not None
+    assert (beyond.values["power_mw"] is None) == (kind == withheld.SHORT)
     assert withheld.above(beyond.shares) == [kind]
     assert beyond.broken == []
     assert any("no regret, since that is above" in note for note in beyond.notes)
@@ -278,8 +278,8 @@ def test_short_periods_leave_no_ranking(tmp_path: Path, capsys: pytest.CaptureFi
     assert code == 0
     assert "recording: " + TIMERLESS in found["notes"]
     assert (run["metrics"]["regret"], run["metrics"]["short"]) == (None, 100)
-    entry_pj = 2_500 * 2_000 + (1_500 - 100) * 600_000
-    assert run["metrics"]["power_mw"] == pytest.approx(100 + entry_pj / 20_000)
+    # The halves would make it 42 W.
+    assert run["metrics"]["power_mw"] is None
     assert run["withheld"] == ["short"]
     assert main(["compare", str(path), "--governors", "teo_ng,wteo", "--no-mainline",
                  "--no-instructions", "-o", str(tmp_path / "x.html")]) == 0  # fmt: skip
@@ -287,6 +287,9 @@ def test_short_periods_leave_no_ranking(tmp_path: Path, capsys: pytest.CaptureFi
     assert "No recording has a regret that can be judged" in said
     assert "100.000 % of the intervals end in an idle period that is no longer" in said
     assert "|recorded (menu) | ? |" in said
+    _, told = answer(capsys, "compare", path, "--governors", "teo_ng", "--no-mainline",
+                     "--no-instructions", "-o", tmp_path / "x.html")  # fmt: skip
+    assert {one["metrics"]["power_mw"] for one in told["results"]} == {None}
 
 
 # ---- Notes and messages ----

@@ -124,7 +124,9 @@ def values(result: Result) -> dict[str, float | None]:
         "regret": result.regret,
         "regret_least": low,
         "regret_most": high,
-        "power_mw": outcome.cost_pj / outcome.idle_ns if outcome.idle_ns else None,
+        "power_mw": None
+        if result.guessed or not outcome.idle_ns
+        else outcome.cost_pj / outcome.idle_ns,
         "latency_p50_us": outcome.latency_us(0.50),
         "latency_p99_us": outcome.latency_us(0.99),
         "latency_max_us": outcome.latency_us(1.0),

@@ -59,6 +59,7 @@ class Result:
         instructions: of a decision; None if not counted.
         worst: where most was lost.
         withheld: the recording leaves out or guesses too much for a regret.
+        guessed: too many of its lengths are guesses, for a power, too.
         untimed: it needs timers, of which the recording tells nothing.
         joint: of the best mainline governor, which may be either: its span.
         broken: rules of `invariants` that the figures break.
@@ -73,6 +74,7 @@ class Result:
     worst: list[Bad] = field(default_factory=list)
     far: Outcome | None = None
     withheld: bool = False
+    guessed: bool = False
     untimed: bool = False
     joint: tuple[float, float] | None = None
     broken: list[str] = field(default_factory=list)
@@ -282,6 +284,7 @@ def _judge(results: Sequence[Result], source: Source) -> None:
     """Mark what a recording, or a figure that contradicts itself, leaves without regret."""
     for item in results:
         item.withheld = bool(withheld.above(source.shares))
+        item.guessed = withheld.guesses_lengths(source.shares)
         item.broken = check(item, source)
 
 

@@ -259,10 +259,12 @@ def facts_of(group: Group, sums: Sums) -> invariants.Facts:
 
 
 def settle(group: Group, facts: invariants.Facts) -> None:
-    """Withhold figures that break a rule, and a regret that leaves out too much."""
+    """Withhold figures that break a rule, leave out too much, or rest on guessed lengths."""
     if withheld.above(group.shares):
         group.values |= dict.fromkeys(("regret", "oracle_mw"))
         facts.regret = facts.oracle_pj = None
+    if withheld.guesses_lengths(group.shares) and "power_mw" in group.values:
+        group.values["power_mw"] = None
     group.broken = invariants.broken(facts)
     where = f"{group.workload}: " * bool(group.workload)
     group.notes += [f"{where}{line}" for line in withheld.notes(group.shares)]

@@ -122,6 +122,11 @@ def above(shares: Mapping[str, float]) -> list[str]:
     return [kind for kind, share in shares.items() if share > KINDS[kind].limit]
 
 
+def guesses_lengths(shares: Mapping[str, float]) -> bool:
+    """Tell whether too many lengths are guesses, so that power over time is one, too."""
+    return shares.get(SHORT, 0.0) > KINDS[SHORT].limit
+
+
 def notes(shares: Mapping[str, float]) -> list[str]:
     """Return one sentence for each kind of which there is any."""
     said = []
