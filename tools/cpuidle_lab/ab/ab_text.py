@@ -9,7 +9,7 @@ from cpuidle_lab.ab.estimates import Comparison, Figure, Summary
 from cpuidle_lab.ab.record import Session
 from cpuidle_lab.ab.sentences import digits, sentence, unit, verdict
 from cpuidle_lab.base.resampling import METHOD, RESAMPLES, Estimate
-from cpuidle_lab.view.terminal import console, new_table
+from cpuidle_lab.view.terminal import console, new_table, print_note
 
 
 def _value(value: float) -> str:
@@ -110,4 +110,4 @@ def show(session: Session, summary: Summary) -> None:
         soft_wrap=True,
     )
     for note in summary.notes:
-        out.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
+        print_note(out, note, soft_wrap=True)

@@ -17,7 +17,7 @@ from cpuidle_lab.compare.figures import (
 )
 from cpuidle_lab.compare.model import Comparison
 from cpuidle_lab.replay.candidates import BAYES, BEST_KIND, LIMIT_KIND, RECORDED_KIND
-from cpuidle_lab.view.terminal import Column, console, print_columns
+from cpuidle_lab.view.terminal import Column, console, print_columns, print_note
 
 _COLUMNS = {
     "latency_p50_us": "p50\nus",
@@ -98,7 +98,7 @@ def show_tables(comparison: Comparison) -> None:
         title = "Regret in %, by recording; ! is worse than the best mainline"
         print_columns(out, title, _by_trace(comparison, found), set())
     for note in notes(comparison):
-        out.print(Text(f"note: {note}", style="dim"))
+        print_note(out, note)
     out.print(
         Text(
             "p50, p99, max: modelled wake-up latency; instr.: instructions per decision; all "

@@ -12,7 +12,7 @@ from cpuidle_lab.domains.observed import Observed, Part, Slept
 from cpuidle_lab.domains.replayed import JOINT, Replayed, Row
 from cpuidle_lab.figures.invariants import said
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.view.terminal import console, grid
+from cpuidle_lab.view.terminal import console, grid, print_note
 
 _PJ_PER_MJ = 1e9
 _NS_PER_MS = 1e6
@@ -102,7 +102,7 @@ def _print(out: Console, tables: Iterable[Grid], remarks: Iterable[str], path: P
         title = each.title if n else f"{path}: {each.title}"
         out.print(grid(out, title, each.heads, each.rows))
     for note in remarks:
-        out.print(f"note: {note}", soft_wrap=True)
+        print_note(out, note, soft_wrap=True)
 
 
 def show(found: Observed, top: int) -> None:

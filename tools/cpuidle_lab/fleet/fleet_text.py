@@ -7,7 +7,7 @@ from rich.text import Text
 
 from cpuidle_lab.base.errors import printable
 from cpuidle_lab.fleet.answers import Answers, Harm, Line, Range, Rollout
-from cpuidle_lab.view.terminal import console, grid
+from cpuidle_lab.view.terminal import console, grid, print_note
 
 # Rows of a list that the terminal shows; the page and answers.json have all.
 SHOWN = 10
@@ -136,4 +136,4 @@ def show(answers: Answers) -> None:
             note = f"{more} more are on the page and in answers.json" if more > 0 else ""
             out.print(grid(out, title, heads, rows[:SHOWN], note))
     for note in answers.notes:
-        out.print(Text(printable(f"note: {note}"), style="dim"))
+        print_note(out, note)

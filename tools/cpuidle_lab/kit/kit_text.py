@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cpuidle_lab.kit.reading import Kit
-from cpuidle_lab.view.terminal import console, grid
+from cpuidle_lab.view.terminal import console, grid, print_note
 
 
 def _regret(kit: Kit, label: str) -> str:
@@ -29,9 +29,9 @@ def show(kits: Sequence[Kit]) -> None:
     out.print(grid(out, title, heads, rows))
     for kit in kits:
         for note in kit.notes:
-            out.print(f"note: {kit.path.name}: {note}", soft_wrap=True)
+            print_note(out, f"{kit.path.name}: {note}", soft_wrap=True)
         for name, why in kit.missing.items():
-            out.print(f"note: {kit.path.name}: has no {name}: {why}", soft_wrap=True)
+            print_note(out, f"{kit.path.name}: has no {name}: {why}", soft_wrap=True)
 
 
 def as_json(kits: Sequence[Kit]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from cpuidle_lab.figures.group import Group
 from cpuidle_lab.figures.metrics import definitions
 from cpuidle_lab.recording.trace import losses
 from cpuidle_lab.report.model import Report, known_columns
-from cpuidle_lab.view.terminal import console, new_table
+from cpuidle_lab.view.terminal import console, new_table, print_note
 
 _WAKERS_SHOWN = 3
 
@@ -102,7 +102,7 @@ def show(report: Report) -> None:
     notes |= dict.fromkeys(report.energy_sources())
     notes |= dict.fromkeys(report.prediction_errors())
     for note in notes:
-        out.print(Text(f"note: {note}", style="dim"))
+        print_note(out, note)
     out.print(
         Text("p50, p99, max: modelled wake-up latency; power: modelled idle power; ?: unknown")
     )

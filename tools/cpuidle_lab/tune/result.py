@@ -13,7 +13,7 @@ from rich.text import Text
 from cpuidle_lab.host.machine import LAB
 from cpuidle_lab.tune.pieces import Figures, Split
 from cpuidle_lab.tune.space import Range, settings_of
-from cpuidle_lab.view.terminal import console, new_table
+from cpuidle_lab.view.terminal import console, new_table, print_note
 
 # Digits that are shown; what does not differ in them counts as equal where points are judged.
 _DIGITS = 2
@@ -277,7 +277,7 @@ class Tuning:
         )
         out.print(self._table(out))
         for note in self.notes:
-            out.print(Text(f"note: {note}", style="dim"))
+            print_note(out, note)
         out.print(Text(f"<  {self.choice.name}, picked by {self.pick}: {PICKS[self.pick][1]}"))
         if not self.changes():
             out.print(Text("It is the default values: there is nothing to set."))

@@ -51,6 +51,12 @@ def meter(title: str, total: int) -> Iterator[Callable[[int], None]]:
         yield count
 
 
+def print_note(out: Console, note: str, *, soft_wrap: bool = False) -> None:
+    """Print a note on one line; names in it may hold control bytes, line ends among them."""
+    text = printable(f"note: {note}").replace("\n", "\\x0a")
+    out.print(Text(text, style="dim"), soft_wrap=soft_wrap)
+
+
 def new_table(out: Console, title: str = "", note: str = "") -> Table:
     """Return a table to be printed on `out`: thin lines in a terminal, else plain characters.
 
