@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.compare import compare_text, figures, model, reasons, sources
+from cpuidle_lab.compare import compare_text, figures, model, reasons, sources, worst
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.trace import TIME_MAX
 from cpuidle_lab.replay import candidates as spec
@@ -360,6 +360,14 @@ def test_the_end_of_time_is_no_timer(tmp_path: Path) -> None:
     found = compare(path, bad=7).results["none", "teo_ng"].worst
     assert found
     assert {bad.timer_us for bad in found} == {None}
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 9])
+def test_of_equal_losses_the_first_are_kept(count: int) -> None:
+    """On each processor: numpy's partition takes others of equal ones where it has AVX-512."""
+    losses = np.array([5.0, 7.0, 5.0, 0.0, 5.0, 7.0, 5.0] * 40)
+    found = worst._greatest(losses, count)
+    assert sorted(found) == sorted(np.argsort(-losses, kind="stable")[:count])
 
 
 def test_a_perfect_governor_has_no_worst_decision(everything: tuple[Any, str, str]) -> None:

@@ -84,6 +84,18 @@ class Bad:
     cost_uj: float
 
 
+def _greatest(values: Array, count: int) -> Array:
+    """Return where the greatest values are; of equal ones the first.
+
+    numpy's partition takes others of equal ones on each kind of processor.
+    """
+    if len(values) <= count:
+        return np.arange(len(values))
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    above = np.flatnonzero(values > least)
+    return np.concatenate([above, np.flatnonzero(values == least)[: count - len(above)]])
+
+
 class Worst:
     """The places where a governor lost most, of all that it is told of."""
 
@@ -101,9 +113,8 @@ class Worst:
             columns: by engine.CHOICE_TYPES.
         """
         excess = columns["cost_pj"].astype(float) - columns["oracle_pj"].astype(float)
-        rest = max(0, len(excess) - self._count)
         found = list(self._found.get(cpu, ()))
-        for row in np.argpartition(excess, rest)[rest:] if len(excess) else ():
+        for row in _greatest(excess, self._count):
             if excess[row] > 0:
                 choice = {name: values[row].item() for name, values in columns.items()}
                 found.append(Place(cpu, first + int(row), float(excess[row]), choice))

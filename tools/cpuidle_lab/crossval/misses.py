@@ -58,6 +58,6 @@ def _rows(part: Part) -> Iterator[list[Cell]]:
 
 
 def _worst(errors: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Iterator[tuple[float, int]]:
-    for i in np.argsort(-np.abs(errors))[:SHOWN]:
+    for i in np.argsort(-np.abs(errors), kind="stable")[:SHOWN]:
         if errors[i]:
             yield errors[i], i
