@@ -81,16 +81,18 @@ class Compared:
     recorded: Figures
 
     @property
-    def errors(self) -> tuple[float, ...]:
-        """How far the recording's figures are from the machine's, as parts of these."""
-        pairs = zip(asdict(self.emulated).values(), asdict(self.recorded).values(), strict=True)
-        return tuple(
-            abs(other - mine) / mine if mine else float(other > 0) for mine, other in pairs
+    def errors(self) -> tuple[float, float]:
+        """Parts by which the recording's energy and time asleep are off."""
+        mine, other = self.emulated, self.recorded
+        late_ms = abs(other.asleep_ms - mine.asleep_ms)
+        return (
+            abs(other.energy_mj - mine.energy_mj) / mine.energy_mj,
+            late_ms / mine.asleep_ms if mine.asleep_ms else float(late_ms > 0),
         )
 
     @property
     def is_same(self) -> bool:
-        """All figures are within the limit."""
+        """Energy and time asleep are within the limit."""
         return max(self.errors) <= LIMIT
 
 
