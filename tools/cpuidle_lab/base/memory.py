@@ -41,11 +41,13 @@ def free_bytes() -> int:
 
 def descendants(pid: int) -> list[int]:
     """Return the processes that a process has started, and those that they have."""
-    found = []
-    for path in (_PROC / str(pid) / "task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, path.read_text().split()):
-                found += [child, *descendants(child)]
+    found: list[int] = []
+    # Any of them may end meanwhile, its directory with it.
+    with suppress(OSError):
+        for thread in (_PROC / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                for child in map(int, (thread / "children").read_text().split()):
+                    found += [child, *descendants(child)]
     return found
 
 
