@@ -32,7 +32,6 @@ from cpuidle_lab.lab.session import (
     tunables,
 )
 from cpuidle_lab.lab.session import sha256 as sha256_of
-from cpuidle_lab.lab.trees import emulated_domains
 
 NAME = "lab"
 HELP = "boot a stock Debian kernel in virtual time, and trace a workload under a governor"
@@ -167,6 +166,9 @@ def programs(args: argparse.Namespace) -> dict[str, bytes]:
 
 def lab_run(args: argparse.Namespace) -> LabRun:
     """Return the boot that the arguments ask for."""
+    # Trees of domains are YAML, which Python alone lacks.
+    from cpuidle_lab.lab.trees import emulated_domains
+
     if args.script:
         try:
             script = args.script.read_text("utf-8")
