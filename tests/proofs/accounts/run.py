@@ -258,7 +258,7 @@ def play(tree: str, args: argparse.Namespace, output: Path) -> tuple[list[Compar
     """Run a tree in the lab; return its domains in each phase, and the overslept share."""
     named = [workloads.find(name) for name in args.workloads.split(",")]
     plans = [
-        Read(args.governor, each.name, each.shell(args.seconds, args.seed), setup=each.setup)
+        Read(args.governor, each.name, each.shell(args.duration, args.seed), setup=each.setup)
         for each in named
     ]
     # The kernel's event has the very moment at which the driver is called.
@@ -326,7 +326,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at-once", action="store_true",
                         help="no exit latencies of domains; judge lateness, too")  # fmt: skip
     parser.add_argument("--governor", default="menu_ng", help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=1, help="of a phase (default: 1)")
+    parser.add_argument("--duration", type=int, default=1, metavar="S",
+                        help="seconds of a phase (default: 1)")  # fmt: skip
     parser.add_argument("--trees", default=",".join(TREES), metavar="NAME[,NAME]",
                         help="default: %(default)s")  # fmt: skip
     parser.add_argument("--workloads", default=",".join(WORKLOADS), metavar="NAME[,NAME]",
