@@ -59,9 +59,9 @@ class _Past:
 
 def _expected_ns(chance: Array, limit_ns: float) -> float:
     """Return the expected time asleep, if the timer ends it at a limit."""
-    upto = np.clip(limit_ns - _GRID[:-1], 0, _STEPS)
+    slept = np.clip(limit_ns - _GRID[:-1], 0, _STEPS)
     middle = (chance[:-1] + chance[1:]) / 2
-    return float(middle @ upto)
+    return float(middle @ slept)
 
 
 class _Machine:

@@ -344,7 +344,7 @@ def test_a_value_of_another_type_is_read_or_refused() -> None:
         (b"\xff\xfe\x00", "is no case: it is no text in UTF-8"),
         (b"", "is no case: the file must be a mapping of keys to values"),
         (b"- a", "is no case: the file must be a mapping of keys to values"),
-        (b"titel: a", "unknown key 'titel'; .*"),
+        (b"heading: a", "unknown key 'heading'; .*"),
         (None, "cannot be read: No such file or directory"),
     ],
 )
