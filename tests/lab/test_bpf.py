@@ -2,7 +2,6 @@
 """Governors as programs in BPF: the commands, and the proof in a short form."""
 
 import json
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -15,10 +14,11 @@ from cpuidle_lab.lab import LabResult, LabRun, images, run_lab
 from tests.lab.guest_python import PYTHON, command_files
 from tests.lab.hints_guest import program
 from tests.unit import command
+from tests.unit.bpf_tools import needs_tools
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not shutil.which("clang-19"), reason="tools/setup.sh bpf was not run"),
+    needs_tools,
 ]
 
 TOP = Path(__file__).parents[2]

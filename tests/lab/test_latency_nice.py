@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Schedulers of sched_ext read hints: the kfunc's answers, and where tasks are put by them."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,11 @@ import pytest
 from cpuidle_lab.bpf import build
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
 from experiments.latency_nice import cells
+from tests.unit.bpf_tools import needs_tools
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.skipif(not shutil.which("clang-19"), reason="tools/setup.sh bpf was not run"),
+    needs_tools,
 ]
 
 TOP = Path(__file__).parents[2]

@@ -2,7 +2,6 @@
 """Building governors as programs in BPF: the pass, the tunables, bad input."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,10 @@ from cpuidle_lab.host.sysfs import Tree
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.policies import policy_of
 from cpuidle_lab.replay.tunables import of_program
+from tests.unit.bpf_tools import needs_tools
 
 TOP = Path(__file__).parents[2]
 STATUS = "sys/module/cpuidle_lab/parameters/bpf_status"
-
-needs_clang = pytest.mark.skipif(
-    not shutil.which("clang-19"), reason="tools/setup.sh bpf was not run"
-)
 
 FUNCTION = """\
 @table = internal constant [2 x i32] [i32 1, i32 2], align 4
@@ -57,7 +53,7 @@ def test_the_pass_moves_arrays_and_tables_to_the_arena() -> None:
         forget_values(FUNCTION.replace("[4 x i64]", f"[{FRAME} x i64]"))
 
 
-@needs_clang
+@needs_tools
 @pytest.mark.parametrize("name", project_governors(TOP))
 def test_each_governor_of_the_project_is_built_with_its_tunables(name: str, tmp_path: Path) -> None:
     program = build.build(build.source_of(name), 2, tmp_path)
@@ -72,7 +68,7 @@ def test_each_governor_of_the_project_is_built_with_its_tunables(name: str, tmp_
         build.described(name, "0" * 16, tmp_path)
 
 
-@needs_clang
+@needs_tools
 def test_the_hash_follows_the_source(tmp_path: Path) -> None:
     source = build.source_of("teo_ng")
     first, again = (build.build(source, 2, tmp_path).hash for _ in range(2))
@@ -82,7 +78,7 @@ def test_the_hash_follows_the_source(tmp_path: Path) -> None:
     assert build.build(other, 2, tmp_path).hash != first
 
 
-@needs_clang
+@needs_tools
 def test_bad_sources_are_one_sentence(tmp_path: Path) -> None:
     source = tmp_path / "bad.bpf.c"
     for text, message in (
@@ -99,7 +95,7 @@ def test_bad_sources_are_one_sentence(tmp_path: Path) -> None:
         build.source_of("nonsense")
 
 
-@needs_clang
+@needs_tools
 def test_a_full_disk_and_a_file_in_the_way_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
@@ -112,7 +108,7 @@ def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         build.build(build.source_of("teo_ng"), 2, tmp_path)
 
 
-@needs_clang
+@needs_tools
 def test_an_object_that_was_built_elsewhere_brings_its_description(tmp_path: Path) -> None:
     made = build.build(build.source_of("wteo"), 2, tmp_path)
     found = build.prebuilt(made.path)

@@ -648,7 +648,7 @@ def test_a_state_that_is_left_before_its_exit_latency_has_no_negative_length(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = Kernel()
-    for stay in (1_133_000, *(33_000,) * 9):
+    for stay in (33_000, *(1_133_000,) * 99):
         kernel.add(100_000, "cpu_idle", state=2, cpu_id=0)
         kernel.add(stay, "cpu_idle", state=EXIT, cpu_id=0)
     kernel.add(1000, "cpu_idle", state=1, cpu_id=0)
@@ -657,9 +657,9 @@ def test_a_state_that_is_left_before_its_exit_latency_has_no_negative_length(
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     with columns.opened(path) as recording:
         model = model_of(recording.state_tables[0])
-    # Nine lengths are half of what was measured.
-    ns = 1_000_000 + 9 * 16_500
-    assert run["metrics"]["power_mw"] == pytest.approx(10 * model.entry_pj[2] / ns + 100)
+    # One length is half of what was measured.
+    ns = 99 * 1_000_000 + 16_500
+    assert run["metrics"]["power_mw"] == pytest.approx(100 * model.entry_pj[2] / ns + 100)
 
 
 def test_a_foreign_trace_needs_a_machine(

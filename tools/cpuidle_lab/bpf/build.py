@@ -133,6 +133,18 @@ def tool(name: str) -> str:
     return found
 
 
+def tools() -> tuple[str, ...]:
+    """Return the paths of clang, opt and llc.
+
+    Raises:
+        UserError: one of them, or libbpf's headers, are not installed.
+    """
+    found = tuple(tool(name) for name in ("clang", "opt", "llc"))
+    if not Path("/usr/include/bpf/bpf_helpers.h").is_file():
+        raise UserError(f"programs in BPF need libbpf's headers: {remedy(*_PACKAGES)}")
+    return found
+
+
 def _run(command: list[str | Path], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=TOP)
     if not done.returncode:
@@ -200,9 +212,7 @@ def build(source: Path, cpus: int | None = None, folder: Path = OBJECTS) -> Prog
     Raises:
         UserError: the tools are missing, it does not compile, or the disk is full.
     """
-    clang, opt, llc = (tool(name) for name in ("clang", "opt", "llc"))
-    if not Path("/usr/include/bpf/bpf_helpers.h").is_file():
-        raise UserError(f"programs in BPF need libbpf's headers: {remedy(*_PACKAGES)}")
+    clang, opt, llc = tools()
     named = _POLICY.search(source.read_text())
     if not named:
         raise UserError(f'{source} has no line CIL_BPF_POLICY("NAME", …')
