@@ -63,6 +63,21 @@ def test_descendants_are_counted() -> None:
         child.wait()
 
 
+def test_a_child_that_begins_is_not_counted_twice() -> None:
+    """Between vfork() and execve() the child's memory is the parent's."""
+    script = (
+        "import subprocess, time\nheld = b'x' * (256 << 20)\nprint(flush=True)\n"
+        "end = time.monotonic() + 3\n"
+        "while time.monotonic() < end: subprocess.run(['true'])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline()
+        found = []
+        while process.poll() is None:
+            found.append(memory.taken_bytes(process.pid))
+    assert 256 << 20 < max(found) < 384 << 20
+
+
 def test_no_process_is_bounded_where_nothing_tells_what_is_free(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -6,7 +6,9 @@ count address space, most of which libraries only reserve; beyond them polars en
 without a sentence.
 """
 
+import ctypes
 import os
+import platform
 import re
 import signal
 import sys
@@ -23,6 +25,10 @@ SHARE = 0.75
 _LOOK_S = 0.1
 
 _PROC = Path("/proc")
+# Number of the system call kcmp(2), and its type for the memory of a process (linux/kcmp.h).
+_KCMP = 312 if platform.machine() == "x86_64" else 272
+_KCMP_VM = 1
+_LIBC = ctypes.CDLL(None)
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -39,22 +45,34 @@ def free_bytes() -> int:
     return _kilobytes(_PROC / "meminfo", "MemAvailable")
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have."""
+def _children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
     found: list[int] = []
     # Any of them may end meanwhile, its directory with it.
     with suppress(OSError):
         for thread in (_PROC / str(pid) / "task").iterdir():
             with suppress(OSError):
-                for child in map(int, (thread / "children").read_text().split()):
-                    found += [child, *descendants(child)]
+                found += map(int, (thread / "children").read_text().split())
     return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have."""
+    return [one for child in _children(pid) for one in (child, *descendants(child))]
+
+
+def _begins(child: int, parent: int) -> bool:
+    """Tell whether a child runs in its parent's memory, which it does until its own program runs.
+
+    Between vfork() and execve() the kernel shows the parent's memory as the child's, too.
+    """
+    return bool(_LIBC.syscall(_KCMP, parent, child, _KCMP_VM, 0, 0) == 0)
 
 
 def taken_bytes(pid: int) -> int:
     """Return the memory of a process and its descendants that the kernel cannot take back."""
-    every = [pid, *descendants(pid)]
-    return sum(_kilobytes(_PROC / str(one) / "status", "RssAnon") for one in every)
+    own = _kilobytes(_PROC / str(pid) / "status", "RssAnon")
+    return own + sum(taken_bytes(one) for one in _children(pid) if not _begins(one, pid))
 
 
 def _end(limit: int, free: int) -> None:
