@@ -58,3 +58,9 @@ def test_sparse_is_run() -> None:
     found = compared("\ts64 duration_ns;\n\tint i;\n", "\ts64 duration_ns;\n\tint i = NULL;\n")
     assert any("NULL" in line or "pointer" in line for line in found if line.startswith("new"))
     assert not any("sparse was not" in line for line in found)
+
+
+def test_kernel_doc_is_run() -> None:
+    found = compared(" * @dev: Target CPU.\n", "")
+    assert any("'dev' not described" in line for line in found if line.startswith("new"))
+    assert not any("kernel-doc was not" in line for line in found)

@@ -5,20 +5,19 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.replay.build import NATIVE
 from cpuidle_lab.review.base import Base
-from cpuidle_lab.states.linux_source import NEWEST, fetch
+from cpuidle_lab.states.linux_source import KERNEL_DOC, NEWEST, fetch
 
 _CHECKPATCH = ("--no-tree", "--strict", "--terse", "--no-summary", "--file")
 _COMPILER = ("-std=gnu11", "-fsyntax-only", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter",
              "-Wno-sign-compare", "-Wno-missing-field-initializers")  # fmt: skip
 _PLACE = re.compile(r"^\S*?:\d+(:\d+)?:\s*")
-# Wholly in a kernel's tree, of which the package that is read here keeps some files.
-ABSENT = "kernel-doc was not run: it needs a whole kernel tree"
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _LOOP = re.compile(r"\b(?:for|while|\w*for_each\w*)\s*\(")
 _PER_CPU = re.compile(r"\bDEFINE_PER_CPU\w*\([^,]+,\s*(\w+)\)")
@@ -33,16 +32,31 @@ def _checked(command: list[str]) -> Counter[str]:
     )
 
 
-def _findings(files: Mapping[str, str], names: list[str]) -> Counter[str]:
+def _scripts() -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the kernel's checkers in Perl as commands; and lines on those not at hand."""
+    if not shutil.which("perl"):
+        return [], ["checkpatch and kernel-doc were not run: perl is not installed"]
+    commands, absent = [], []
+    for version, name, options in ((NEWEST, "checkpatch.pl", _CHECKPATCH),
+                                   (KERNEL_DOC, "kernel-doc", ("-none", "-Wall"))):  # fmt: skip
+        try:
+            commands.append(("perl", str(fetch(version).folder / name), *options))
+        except UserError as error:
+            absent.append(f"{name} was not run: {error.message}")
+    return commands, absent
+
+
+def _findings(
+    scripts: Sequence[tuple[str, ...]], files: Mapping[str, str], names: list[str]
+) -> Counter[str]:
     found: Counter[str] = Counter()
-    checkpatch = fetch(NEWEST).folder / "checkpatch.pl"
     with scratch() as folder:
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         for name in names:
             path = str(folder / name)
-            if shutil.which("perl"):
-                found += _checked(["perl", str(checkpatch), *_CHECKPATCH, path])
+            for command in scripts:
+                found += _checked([*command, path])
             if name.endswith(".c"):
                 for tool, *options in (("gcc", *_COMPILER), ("sparse",)):
                     if shutil.which(tool):
@@ -102,12 +116,14 @@ def shapes(base: Base) -> list[str]:
 def compare(base: Base) -> list[str]:
     """Return the findings that a patch adds and takes away, one a line.
 
-    checkpatch of the newest kernel that is there; gcc and sparse with the stand-in's headers, the
-    latter if it is installed. Counts of shapes() come first.
+    checkpatch of the newest kernel that is there, kernel-doc of KERNEL_DOC; gcc and sparse with the
+    stand-in's headers, the latter if it is installed. Counts of shapes() come first.
     """
     names = [name for name in base.changed if Path(name).suffix in (".c", ".h")]
-    before, after = (_findings(files, names) for files in (base.before, base.after))
+    scripts, absent = _scripts()
+    before, after = (_findings(scripts, files, names) for files in (base.before, base.after))
     new = [f"new: {text}" for text in (after - before)]
     gone = [f"gone: {text}" for text in (before - after)]
-    absent = [] if shutil.which("sparse") else ["sparse was not run: it is not installed"]
-    return [*shapes(base), *new, *gone, *absent, ABSENT]
+    if not shutil.which("sparse"):
+        absent.append("sparse was not run: it is not installed")
+    return [*shapes(base), *new, *gone, *absent]

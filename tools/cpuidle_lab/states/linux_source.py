@@ -23,11 +23,18 @@ SUITES = {"6.1": "bookworm", "6.12": "trixie", "7.2": "trixie-backports", "7.3":
 DEFAULT_SUITE = "trixie-backports"
 GOVERNORS = ("teo.c", "menu.c", "ladder.c", "haltpoll.c", "gov.h")
 SCRIPTS = ("checkpatch.pl", "spelling.txt", "const_structs.checkpatch")
+# The newest series in Debian whose kernel-doc is one file, which is read, too.
+KERNEL_DOC = "6.12"
 # Says which package the files are from; written last.
 STAMP = "stamp.json"
 FILES = [f"drivers/cpuidle/governors/{name}" for name in GOVERNORS] + [
     f"scripts/{name}" for name in SCRIPTS
 ]
+
+
+def _files(version: str) -> list[str]:
+    """Return the files that are read of a kernel."""
+    return FILES + (["scripts/kernel-doc"] if version == KERNEL_DOC else [])
 
 
 def series(release: str) -> str:
@@ -89,7 +96,7 @@ def unpack(deb: Path, version: str, folder: Path, options: Sequence[str]) -> Non
 def _extract(deb: Path, version: str, folder: Path) -> None:
     """Unpack the governors' sources of a linux-source package into a folder."""
     # tar stops reading once it has every file; an old kernel may lack one of them.
-    wanted = [f"linux-source-{version}/{path}" for path in FILES]
+    wanted = [f"linux-source-{version}/{path}" for path in _files(version)]
     unpack(deb, version, folder, ["--occurrence=1", *wanted])
     if not all((folder / name).is_file() for name in ("teo.c", "menu.c")):
         raise UserError(f"{deb.name} has no teo.c and menu.c where they are expected")
@@ -114,7 +121,7 @@ def fetch(
         return _told(found)
     folder = cache / "linux-source" / version
     with apt.locked(folder):
-        if refresh or not (folder / STAMP).is_file() or not (folder / SCRIPTS[0]).is_file():
+        if refresh or not _is_whole(folder, version):
             _fetch_into(folder, version, suite or SUITES.get(version, DEFAULT_SUITE), cache)
         return _told(folder)
 
@@ -123,6 +130,14 @@ def at_hand(version: str) -> bool:
     """Return whether the governors of a kernel are here, so that fetch() downloads nothing."""
     kept = CACHE / "linux-source" / version / STAMP
     return kept.is_file() or shipped(f"cache/linux-source/{version}") is not None
+
+
+def _is_whole(folder: Path, version: str) -> bool:
+    """Return whether a folder has the files that are read of a kernel now."""
+    stamp = folder / STAMP
+    if not stamp.is_file():
+        return False
+    return bool(json.loads(stamp.read_text(encoding="utf-8")).get("files") == _files(version))
 
 
 def _told(folder: Path) -> Mainline:
@@ -141,9 +156,8 @@ def _fetch_into(folder: Path, version: str, suite: str, cache: Path) -> None:
     package_version = deb.name.split("_")[1].replace("%3a", ":")
     deb.unlink()
     temporary = stamp.with_suffix(".new")
-    temporary.write_text(
-        json.dumps({"package_version": package_version, "suite": suite}) + "\n", encoding="utf-8"
-    )
+    told = {"package_version": package_version, "suite": suite, "files": _files(version)}
+    temporary.write_text(json.dumps(told) + "\n", encoding="utf-8")
     temporary.replace(stamp)
 
 
