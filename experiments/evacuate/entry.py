@@ -26,6 +26,9 @@ RECORDS = programs.Program("records", "experiments/evacuate/records.c")
 # Virtual time of a run, s.
 ORIGINAL_S, USUAL_S = 30, 1
 
+# Figures of a point, beside those of 100 %.
+FIGURES = ("records", "power", "machine")
+
 # Records of an under-used load, effect and p99 of a CPU that stays: what is promised.
 KEPT, EFFECT_MS, P99 = 0.97, 20.0, 1.10
 
@@ -58,6 +61,7 @@ def _read(result: LabResult) -> dict[str, Any]:
         points[f"{method} {percent} {threads}"] = [
             point.records_per_s / base.records_per_s,
             point.power_mw / base.power_mw,
+            point.machine_mw / base.machine_mw,
         ]
     changes = {f"{m} {p}": vars(change) for (m, p), change in found.changes.items()}
     return {"points": points, "changes": changes, "p99_us": found.p99_us}
@@ -115,21 +119,23 @@ def _middle(values: Sequence[float]) -> float | None:
 
 
 def _relative(found: Sequence[Any], threads: int) -> Table:
-    heads = ["percent", *(f"{m}: {what}" for m in METHODS for what in ("records", "power"))]
+    heads = ["percent", *(f"{method}: {what}" for method in METHODS for what in FIGURES)]
     rows = [
         [percent, *(_middle(_each(found, _point(method, percent, threads, place)))
-                    for method in METHODS for place in (0, 1))]
+                    for method in METHODS for place in range(len(FIGURES)))]
         for percent in PERCENTAGES
     ]  # fmt: skip
-    return Table(f"{threads} threads, relative to 100 %: medians of the seeds", heads, rows, 3)
+    title = f"{threads} threads, relative to 100 %: medians of the seeds"
+    return Table(title, heads, rows, 3, _POWERS)
 
 
 def _plot(found: Sequence[Any]) -> Plot:
-    """Return the power and the records of eight threads, by the percentage."""
+    """Return the powers and the records of eight threads, by the percentage."""
     lines = []
-    for place, what in ((0, "records"), (1, "power")):
-        reported = [(float(percent), REPORTED[percent][1 + place]) for percent in PERCENTAGES]
-        lines.append(Line(f"2009: {what}", reported))
+    for place, what in enumerate(FIGURES):
+        if place < 2:
+            reported = [(float(percent), REPORTED[percent][1 + place]) for percent in PERCENTAGES]
+            lines.append(Line(f"2009: {what}", reported))
         for method in METHODS:
             ours = [(float(percent), middle) for percent in PERCENTAGES
                     if (middle := _middle(_each(found, _point(method, percent, 8, place))))
@@ -137,6 +143,11 @@ def _plot(found: Sequence[Any]) -> Plot:
             lines.append(Line(f"{method}: {what}", ours))
     return Plot("evacuate", "Eight threads on eight CPUs, beside 100 %", "percent of the CPUs",
                 "beside 100 %", lines)  # fmt: skip
+
+
+_POWERS = """\
+`power` is that of the CPUs, `machine` that of the CPUs and both packages. A package takes 60 W, and
+25 W while its four CPUs are in C6, as in the tree [xeon](../domains.md#trees). All are modelled."""
 
 
 def _times(found: Sequence[Any]) -> Table:
@@ -201,8 +212,8 @@ Eight CPUs in two packages, eight threads, the percentages, and the rule for the
 left."""
 _DIFFERS = """\
 The lab has one CPU's worth of instructions, so a record is 1 ms of the emulator's work, which takes
-time instead ([emul](../../emul/README.md#work)). A run has 1 s, not 30. Power is modelled, and only
-of CPUs. There are no caches, to which the patch owes its gain in records."""
+time instead ([emul](../../emul/README.md#work)). A run has 1 s, not 30. Power is modelled, of CPUs
+and packages. There are no caches, to which the patch owes its gain in records."""
 _MEANING = """\
 Records follow the number of CPUs that are left, and so nearly does power: without shared caches
 nothing is gained for a load that needs all CPUs. A load that needs half of them keeps its records.

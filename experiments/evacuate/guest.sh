@@ -2,7 +2,8 @@
 # Eight CPUs in two packages lose one to four of them, by three methods.
 # shellcheck shell=sh disable=SC1091,SC2154
 . /lab/functions
-load cpuidle_emul machine=skx
+# Each package has the powers of the tree `xeon`.
+load cpuidle_emul machine=skx domains=package@every4:60000/PC6:50:100:1000:25000:C6
 load cpuidle_lab
 mount -t cgroup2 none /sys/fs/cgroup
 echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control || fail "no controller cpuset"
@@ -50,12 +51,25 @@ restore() {
 
 energy() { cat "$powercap"/cpuidle-emul:0/energy_uj; }
 
-# measure METHOD PERCENT THREADS: a line with records, time and energy.
+# Of the packages alone, uJ.
+packages() {
+	{
+		read -r _
+		sum=0
+		while read -r _ _ _ _ _ _ uj; do
+			sum=$((sum + uj))
+		done
+		echo $sum
+	} </sys/kernel/debug/cpuidle_emul/domains
+}
+
+# measure METHOD PERCENT THREADS: a line with records, time, energy, and that of the packages.
 measure() {
 	before=$(energy)
+	packages_before=$(packages)
 	done=$(records -t "$3" -S "$SECONDS_EACH")
-	after=$(energy)
-	echo "cell $1 $2 $3 $done $((after - before))"
+	packages_uj=$(($(packages) - packages_before))
+	echo "cell $1 $2 $3 $done $(($(energy) - before)) $packages_uj"
 }
 
 # One that has no effect, so that the first one finds all programs loaded.

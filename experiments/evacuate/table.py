@@ -28,11 +28,13 @@ class Point:
 
     Attributes:
         records_per_s: records a second.
-        power_mw: modelled power of the machine, mW.
+        power_mw: modelled power of the CPUs, mW.
+        machine_mw: the same with the packages.
     """
 
     records_per_s: float
     power_mw: float
+    machine_mw: float
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,9 @@ def read_points(output: str) -> dict[tuple[str, int, int], Point]:
         if not line.startswith("cell "):
             continue
         method, *numbers = line.split()[1:]
-        percent, threads, records, ns, uj = map(int, numbers)
-        power_mw = uj * 1e6 / ns
-        points[method, percent, threads] = Point(records * NS_PER_S / ns, power_mw)
+        percent, threads, records, ns, uj, packages_uj = map(int, numbers)
+        powers = ((uj - packages_uj) * 1e6 / ns, uj * 1e6 / ns)
+        points[method, percent, threads] = Point(records * NS_PER_S / ns, *powers)
     return points
 
 
