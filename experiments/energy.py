@@ -42,6 +42,15 @@ def account(before: str, after: str) -> list[Slot]:
     ]
 
 
+def domains_mj(before: str, after: str) -> float:
+    """Return the energy of all domains between two readings of their account, mJ."""
+
+    def read(text: str) -> int:
+        return sum(int(line.split()[-1]) for line in text.splitlines()[1:])
+
+    return (read(after) - read(before)) / 1000
+
+
 def power_mw(slots: Sequence[Slot], machine: StateTable, busy: float = 1.0) -> float:
     """Return the mean modelled power of all CPUs together in mW, at another busy power.
 

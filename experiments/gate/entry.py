@@ -130,7 +130,8 @@ Without idle states the power rises most. The gate as in the RFC lies between th
 one worker both take the latency down by nearly all of it."""
 _DIFFERS = """\
 Theirs are watts of a machine with two sockets, with a constant part that no idle state changes;
-ours are of the emulated CPUs alone, so the same change is a larger part. End to end, virtual time
+`power` is that of the emulated CPUs alone, so the same change is a larger part. `machine` has the
+power of their domains, too, of the trees power9-smt4 and xeon. End to end, virtual time
 holds the turns of the emulated CPUs. The latency of wakebench is p99, of pgbench the mean, as
 theirs. wakebench has schbench's pattern, with fewer threads.
 

@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.lab import LabRun, programs, run_lab, workloads
+from cpuidle_lab.lab.trees import emulated_domains
 
 MACHINES = ("power9", "skx")
+# Domains of these machines: docs/domains.md.
+TREES = {"power9": "power9-smt4", "skx": "xeon"}
 CPUS = 8
 SEED = 42
 TIME_LIMIT_S = 1800
@@ -131,9 +134,9 @@ QUICK = Sizes(works=("wake-1", "pgbench-1"), wake_s=3, server_s=3)
 
 _HEAD = """\
 . /lab/functions
-load cpuidle_emul machine={machine}
+load cpuidle_emul machine={machine} {domains}
 load cpuidle_lab
-account=/sys/kernel/debug/cpuidle_emul/energy
+account=/sys/kernel/debug/cpuidle_emul/energy domains=/sys/kernel/debug/cpuidle_emul/domains
 wakes=$tracing/instances/wakes
 linger_ms=$(cat $knobs/gate/linger_ms) linger_max_ms=$(cat $knobs/gate/linger_max_ms)
 echo {base} >$knobs/gate/base || fail "the gate has no base {base}"
@@ -166,12 +169,14 @@ record() {{
 		-e cpuidle_lab:cil_outcome -f "$only" >/dev/null || fail "tracing did not start"
 	echo >$wakes/trace
 	cat $account >/results/$name.before
+	cat $domains >/results/$name.domains-before
 	${{hint:+latnice $hint}} "$@" >/results/$name.out 2>&1 &
 	work=$!
 	usleep 500000
 	hinted=$(grep -c '^[0-9]' $knobs/gate/hints)
 	wait $work || fail "$name failed: $(tail -n 1 /results/$name.out)"
 	cat $account >/results/$name.after
+	cat $domains >/results/$name.domains-after
 	trace-cmd stop
 	# No CPU polls while the trace is read: that takes most of the host's time.
 	all_states 0
@@ -207,7 +212,7 @@ def chosen(sizes: Sizes) -> list[Work]:
 
 def script(machine: str, sizes: Sizes) -> str:
     """Return what the guest runs for a machine: its workloads under every condition."""
-    lines = [_HEAD.format(machine=machine, base=BASE)]
+    lines = [_HEAD.format(machine=machine, domains=emulated_domains(TREES[machine]), base=BASE)]
     # Without a server first: its own processes would wake up among the others.
     for work in sorted(chosen(sizes), key=lambda each: each.server):
         if work.server and _SERVER not in lines:
@@ -237,8 +242,8 @@ def run(machine: str, sizes: Sizes, output: Path) -> Path:
         output: directory for the results.
 
     Returns:
-        The directory that has each cell's files: out, log.*, wakes, others, dat, before, after
-        and hinted, each after the cell's name and a dot.
+        The directory that has each cell's files: out, log.*, wakes, others, dat, hinted, before and
+        after of the CPUs, domains-before and domains-after, each after the cell's name and a dot.
 
     Raises:
         UserError: an image cannot be made, or something failed in the guest.

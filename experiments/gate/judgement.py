@@ -17,7 +17,7 @@ from typing import Any
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.states.table import StateTable
-from experiments.energy import BUSY, account, power_mw, seconds
+from experiments.energy import BUSY, account, domains_mj, power_mw, seconds
 from experiments.gate.guest import (
     CONDITIONS,
     MENU,
@@ -95,6 +95,7 @@ def cell(work: Work, condition: Condition, folder: Path) -> dict[str, Any]:
     pairs = met(wakes(text("wakes"), others), idle)
     exits = [machine.exit_latency_ns[period.index] if period else 0 for _, period in pairs]
     slots = account(text("before"), text("after"))
+    domains_mw = domains_mj(text("domains-before"), text("domains-after")) / seconds(slots)
     latencies = end_to_end(work, folder, name)
     worst = sorted(zip(exits, pairs, strict=True), key=lambda each: (-each[0], each[1][0].ts))
     return {
@@ -108,6 +109,7 @@ def cell(work: Work, condition: Condition, folder: Path) -> dict[str, Any]:
         "transactions": len(latencies),
         "seconds": seconds(slots),
         "power_mw": {f"{busy:g}": power_mw(slots, machine, busy) for busy in BUSY_POWERS},
+        "machine_mw": power_mw(slots, machine) + domains_mw,
         "busy": sum(slot.time_ns for slot in slots if slot.state == BUSY)
         / sum(slot.time_ns for slot in slots),
         "worst": [

@@ -77,6 +77,7 @@ def _row(work: Mapping[str, Any], name: str, cells: Sequence[Mapping[str, Any]])
         work["title"], TITLES[name], *latencies,
         int(median(cell["transactions"] for cell in cells)),
         median(cell["power_mw"]["1"] for cell in cells) / 1000,
+        median(cell["machine_mw"] for cell in cells) / 1000,
         f"{latency_ms:.3f}" if latency_ms else "", f"{watts:.1f}" if watts else "",
     ]  # fmt: skip
 
@@ -88,8 +89,8 @@ def _table(title: str, runs: Sequence[Run]) -> Table:
         for name in work["cells"]
     ]
     heads = ("workload", "condition", "exit latency p99, us", "its maximum, us",
-             "mean latency, us", "its p99, us", "transactions", "power, W", "RFC's mean, ms",
-             "RFC's power, W")  # fmt: skip
+             "mean latency, us", "its p99, us", "transactions", "power, W", "machine, W",
+             "RFC's mean, ms", "RFC's power, W")  # fmt: skip
     return Table(title, heads, rows, 2)
 
 

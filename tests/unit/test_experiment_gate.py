@@ -182,6 +182,7 @@ def cell(
         "transactions": 202,
         "seconds": 10.0,
         "power_mw": {"1": power, "0.5": power / 2, "2": 2 * power},
+        "machine_mw": power + 5000,
         "worst": [
             {
                 "time_s": 6.760609,
