@@ -91,7 +91,7 @@ def _rows(found: Sequence[Any]) -> list[Row]:
     rows = []
     for percent in PERCENTAGES:
         _, records, power = REPORTED[percent]
-        for what, place, reported in (("records", 0, records), ("power", 1, power)):
+        for what, place, reported in (("records", 0, records), ("machine's power", 2, power)):
             rows.append(
                 Row(
                     f"{percent} %, 8 threads: {what} beside 100 %",
@@ -130,12 +130,11 @@ def _relative(found: Sequence[Any], threads: int) -> Table:
 
 
 def _plot(found: Sequence[Any]) -> Plot:
-    """Return the powers and the records of eight threads, by the percentage."""
+    """Return records and machine's power of eight threads, by the percentage."""
     lines = []
-    for place, what in enumerate(FIGURES):
-        if place < 2:
-            reported = [(float(percent), REPORTED[percent][1 + place]) for percent in PERCENTAGES]
-            lines.append(Line(f"2009: {what}", reported))
+    for place, theirs, what in ((0, 1, "records"), (2, 2, "machine's power")):
+        reported = [(float(percent), REPORTED[percent][theirs]) for percent in PERCENTAGES]
+        lines.append(Line(f"2009: {what}", reported))
         for method in METHODS:
             ours = [(float(percent), middle) for percent in PERCENTAGES
                     if (middle := _middle(_each(found, _point(method, percent, 8, place))))
@@ -215,8 +214,10 @@ The lab has one CPU's worth of instructions, so a record is 1 ms of the emulator
 time instead ([emul](../../emul/README.md#work)). A run has 1 s, not 30. Power is modelled, of CPUs
 and packages. There are no caches, to which the patch owes its gain in records."""
 _MEANING = """\
-Records follow the number of CPUs that are left, and so nearly does power: without shared caches
-nothing is gained for a load that needs all CPUs. A load that needs half of them keeps its records.
+Records follow the number of CPUs that are left: without shared caches nothing is gained for a load
+that needs all CPUs. So nearly does the power of the CPUs. The machine's power falls less, as that
+of 2009 did, because a package sleeps only while all of its CPUs do. It is the four CPUs of one
+package that go at 50 %. A load that needs half of the CPUs keeps its records.
 The module idles its CPUs within 0.2 ms. Cpusets take 3 to 12 ms, CPU hotplug most of a second.
 
 With as many threads as CPUs, the module's last one leaves late or never: the scheduler's balancing
