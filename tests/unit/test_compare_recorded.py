@@ -12,6 +12,7 @@ import pytest
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import figures, model
 from cpuidle_lab.recording import columns, state_tables
+from cpuidle_lab.recording.formats.writer import Event
 from cpuidle_lab.replay import engine
 from tests.unit.interrupts import Arm, write
 from tests.unit.kernel_events import EXIT, MS, Kernel
@@ -97,6 +98,58 @@ def test_cpu_idle_alone_ranks_no_governor_that_needs_timers(
     assert any("not ranked, since they need timers" in note for note in found["notes"])
 
 
+def in_phases(path: Path) -> Path:
+    """Write a recording by interrupts whose markers name a workload."""
+    cpu = Arm()
+    cpu.learn()
+    for n in range(400):
+        (cpu.timer if n % 3 else cpu.device)(150_000 + 7_000 * n, 1 + n % 2)
+    first, last = cpu.events[2], cpu.events[-1]
+    marks = [(first.ts - 1000, "phase governor=teo workload=a"), (last.ts + 1000, "phase end")]
+    cpu.events += [Event(0, ts, "print", text=text) for ts, text in marks]
+    cpu.events.sort(key=lambda event: event.ts)
+    return write(path, cpu)
+
+
+def by_hrtimers(path: Path) -> Path:
+    """Write a recording whose hrtimers would tell decisions, too."""
+    cpu = Arm()
+    cpu.learn()
+    for n in range(200):
+        cpu.add(1000, "hrtimer_start", "hrtimer_wakeup", hrtimer=1, expires=cpu.now + 2 * MS)
+        (cpu.timer if n % 3 else cpu.device)(150_000 + 9_000 * n, 1 + n % 2)
+    return write(path, cpu)
+
+
+@pytest.mark.parametrize("make", [by_interrupts, in_phases, by_hrtimers])
+def test_report_and_compare_agree_on_a_recording_by_interrupts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: Any
+) -> None:
+    path = make(tmp_path / "a.dat")
+    found = compared(capsys, path)
+    assert found["traces"][0]["kind"] == columns.INTERRUPTS
+    assert main(["report", str(path), "--json"]) == 0
+    reported = json.loads(capsys.readouterr().out)
+    same_figures(reported, found)
+    (line,) = reported["summary"]
+    assert (line["governor"], line["worst_regret"]) == (
+        "teo", reported["runs"][0]["metrics"]["regret"])  # fmt: skip
+
+
+def same_figures(reported: dict[str, Any], found: dict[str, Any]) -> None:
+    """Expect the figures of the recorded governor, and notes on what is known, in both."""
+    (run,) = reported["runs"]
+    row = next(one for one in found["results"] if one["governor"] == "recorded")
+    assert run["source"] == "interrupts"
+    for name in ("regret", "power_mw", "above", "below", "tick_wakeups", "intervals"):
+        assert run["metrics"][name] == pytest.approx(row["metrics"][name]), name
+    assert [state["entries"] for state in run["states"]] == row["entries"]
+    said = [*run["notes"], *reported["traces"][0]["omissions"]]
+    for words in ("exits from idle have a known cause", "the sleep length is known in"):
+        (mine,) = [note for note in said if words in note]
+        assert any(mine in note for note in found["notes"])
+
+
 def result(label: str, *regrets: float) -> model.Result:
     outcomes = [
         engine.Outcome(label, None, cost_pj=100 + one, oracle_pj=100)  # type: ignore[arg-type]
@@ -174,6 +227,8 @@ def test_a_trace_of_reviewers_tells_two_governors_apart(
     twins = "cpuoff-l and clusteroff-l of CPU 0-3 have one target residency, 6710 us"
     assert any(twins in note for note in found["notes"])
     assert row["entries"][1] > 0 < row["entries"][2]
+    assert main(["report", str(TRACE), "--json", "--machine", str(_machine(tmp_path))]) == 0
+    same_figures(json.loads(capsys.readouterr().out), found)
 
 
 @pytest.mark.skipif(not TRACE.exists(), reason="a recording of others, not in the project")

@@ -13,8 +13,10 @@ from cpuidle_lab.figures import wakers
 from cpuidle_lab.figures.cpu_idle import Untold, idle_periods, of_cpu_idle
 from cpuidle_lab.figures.decisions import Decided, decisions_of, labelled, of_decisions
 from cpuidle_lab.figures.group import Group
+from cpuidle_lab.figures.interrupted import Ends, Interrupted, of_interrupts
 from cpuidle_lab.figures.pictures import Pictures
 from cpuidle_lab.host import energy
+from cpuidle_lab.recording.columns import caused
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.recording.streamed import Look, Source, Whole
 from cpuidle_lab.recording.trace import Trace, no_idle_periods
@@ -90,11 +92,15 @@ class Analysis:
         self._drawn = len(self._spans) if drawn is None else drawn
         self._decided: dict[int, Decided] = {}
         self._untold: dict[int, Untold] = {}
+        self._caused: dict[int, Interrupted] = {}
         self._last: dict[int, int] = {}
-        has_wakers = False
-        for part in self.source.parts():
-            self._add(part)
-            has_wakers |= wakers.are_named(part)
+        has_wakers = bool(self.source.causes)
+        if self.source.causes:
+            self._add_caused()
+        else:
+            for part in self.source.parts():
+                self._add(part)
+                has_wakers |= wakers.are_named(part)
         self._by_phase = dict(self._groups())
         self.groups = list(self._by_phase.values())
         for group in self.groups:
@@ -125,7 +131,8 @@ class Analysis:
     def _without_markers(self, seen: _Seen) -> list[Phase]:
         """Return a phase for each governor; or one for all, of which only power:cpu_idle tells."""
         if not self.source.has_decisions:
-            return [Phase("governor unknown", "", seen.first_idle_ns, self.source.last_ns)]
+            name = self.source.recorder or "governor unknown"
+            return [Phase(name, "", seen.first_idle_ns, self.source.last_ns)]
         spans = sorted(seen.spans.items(), key=lambda item: item[1][0])
         return [Phase(label, "", *span) for label, span in spans]
 
@@ -182,11 +189,33 @@ class Analysis:
                 self._untold[n] = Untold((span.start_ns, span.end_ns), pictures=self._pictures(n))
             self._untold[n].add_part(part, mine)
 
+    def _add_caused(self) -> None:
+        """Add what interrupts tell, CPU by CPU."""
+        assert self.source.causes
+        facts, counts = self.source.facts, caused.Counts()
+        ends = Ends(self.source.causes, [(one.start_ns, one.end_ns) for one in self._spans])
+        for rows in self.source.caused(counts):
+            facts.state_tables[rows.cpu] = rows.table  # with the tick that was learnt
+            ends.add(rows.cpu, rows.stays, rows.table)
+            for n, mine in self._during(rows.period) if self.phases else [(0, rows.period)]:
+                if n not in self._caused:
+                    span = self._spans[n]
+                    self._caused[n] = Interrupted(
+                        (span.start_ns, span.end_ns), pictures=self._pictures(n)
+                    )
+                self._caused[n].add_rows(facts, rows, mine)
+        for n, count in enumerate(ends.counts()):
+            if n in self._caused:
+                self._caused[n].ended = count
+        facts.omissions += caused.notes(self.source.causes, counts)
+
     def _groups(self) -> Iterator[tuple[int, Group]]:
         for n, phase in enumerate(self._spans):
             facts, governor = self.source.facts, phase.governor or ""
             if sums := self._decided.get(n):
                 yield n, of_decisions(facts, phase.workload, self._label(governor, sums), sums)
+            elif ended := self._caused.get(n):
+                yield n, of_interrupts(facts, phase.workload, governor, ended)
             elif untold := self._untold.get(n):
                 alone = not self.source.has_decisions
                 yield n, of_cpu_idle(facts, phase.workload, governor, untold, alone)

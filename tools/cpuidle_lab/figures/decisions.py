@@ -5,6 +5,7 @@ Times are in ns, powers in mW and energies in pJ (1 mW * 1 ns).
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -32,6 +33,7 @@ from cpuidle_lab.figures.intervals import (
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, OVERSLEPT
 from cpuidle_lab.recording.trace import Trace
+from cpuidle_lab.states.table import StateTable
 
 # Governors that decide by what they contain.
 _WITH_BASE = {"gate", "bpf"}
@@ -125,19 +127,21 @@ class Decided(Sums):
                     f"{trace.path}: the CPUs differ in their idle states, and no "
                     f"cpuidle_lab:cil_config event tells those of CPU {part['cpu'][0]}"
                 )
-            self.tables[table] = None
-            intervals, verdicts = judged(trace, part, table)
-            entered = with_limits(with_energy(part.filter("entered"), table), table)
-            self._add_idle(
-                entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left")
-            )
-            self._add_intervals(intervals)
+            self.add_judged(trace, part, table)
         self._add_decisions(trace, decisions)
         if self.pictures and trace.tables["weights"].height:
             keys = decisions.select("cpu", "seq")
             events = trace.tables["weights"].join(keys, on=["cpu", "seq"], how="semi")
             if events.height:
                 self.pictures.add_weights(events)
+
+    def add_judged(self, trace: Trace, decisions: pl.DataFrame, table: StateTable) -> None:
+        """Charge decisions of CPUs with a state table: their idle periods and intervals."""
+        self.tables[table] = None
+        intervals, verdicts = judged(trace, decisions, table)
+        entered = with_limits(with_energy(decisions.filter("entered"), table), table)
+        self._add_idle(entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left"))
+        self._add_intervals(intervals)
 
     def _add_idle(self, idle: pl.DataFrame) -> None:
         self.add_periods(idle, "out_index")
@@ -215,16 +219,38 @@ def of_decisions(trace: Trace, workload: str, label: str, sums: Decided) -> Grou
         sums: over its decisions.
     """
     group = group_of(trace.path, label, workload, DECISIONS, sums)
-    count, states = sums.counts, range(len(group.entries))
-    group.chosen_ideal = [[sums.heat[chosen, ideal] for ideal in states] for chosen in states]
+    count, decisions = sums.counts, int(sums.counts["decisions"])
     group.reasons = dict(sorted(sums.reasons.items(), key=lambda item: -item[1]))
     group.wakers = dict(sorted(sums.wakers.items(), key=lambda item: (-item[1], item[0])))
-    group.notes = _notes(sums) + notes_on_powers(sums.tables)
+    group.notes = _notes(sums)
     group.shares = _shares(trace, sums)
     if sums.denied:
         group.notes.append(withheld.denied(group.names[k] for k in sorted(sums.denied)))
+    seconds = (group.end_ns - group.start_ns) / 1e9
+    group.values |= {
+        "decisions": decisions,
+        "decisions_per_s": decisions / seconds if seconds else None,
+        "aborted": percent(count["aborted"], decisions),
+        "rejected": percent(count["rejected"], decisions),
+    }
+    settle_judged(group, sums, {"reasons": ([*group.reasons.values()], decisions)})
+    return group
+
+
+def settle_judged(
+    group: Group, sums: Decided, parts: Mapping[str, tuple[Sequence[float], float]]
+) -> None:
+    """Add what intervals that were judged come to, and what a reader must know of it.
+
+    Args:
+        group: of `sums`, with its shares.
+        sums: over decisions and intervals.
+        parts: as of invariants.Facts, beside those of all groups.
+    """
+    count, states = sums.counts, range(len(group.entries))
+    group.chosen_ideal = [[sums.heat[chosen, ideal] for ideal in states] for chosen in states]
+    group.notes += notes_on_powers(sums.tables)
     oracle, cost, length = count["oracle_pj"], count["cost_pj"], count["judged_ns"]
-    seconds, decisions = (group.end_ns - group.start_ns) / 1e9, int(count["decisions"])
     group.values |= {
         "regret": 100 * (cost / oracle - 1) if oracle else None,
         "power_mw": cost / length if length else None,
@@ -234,17 +260,12 @@ def of_decisions(trace: Trace, workload: str, label: str, sums: Decided) -> Grou
         "overslept_intervals": int(count["overslept"]),
         "overslept": percent(count["overslept_ns"], sum(group.residency_ns)),
         "short": group.shares[withheld.SHORT],
-        "decisions": decisions,
-        "decisions_per_s": decisions / seconds if seconds else None,
         "tick_wakeups": percent(count["tick"], count["periods"]),
-        "aborted": percent(count["aborted"], decisions),
-        "rejected": percent(count["rejected"], decisions),
         "above": percent(count["above"], count["verdicts"]),
         "below": percent(count["below"], count["verdicts"]),
     }
     facts = facts_of(group, sums)
     facts.cost_pj, facts.oracle_pj, facts.length_ns = cost, oracle, length
-    facts.parts["reasons"] = [*group.reasons.values()], decisions
     facts.counts["intervals"] = group.values["intervals"], count["begun"]
+    facts.parts |= parts
     settle(group, facts)
-    return group

@@ -22,6 +22,7 @@ from cpuidle_lab.states.table import StateTable
 
 DECISIONS = "decisions"
 CPU_IDLE = "cpu_idle"
+INTERRUPTS = "interrupts"
 
 # A regret over fewer intervals is chance; it is shown in the tables only.
 FEW_INTERVALS = 100
@@ -41,7 +42,8 @@ class Group:
         governor: its label: gate names its base, and says where hints applied; bpf is named by
             its program and the hash of its code.
         workload: name of the workload, "" if the trace has no markers.
-        source: DECISIONS, or CPU_IDLE where only power:cpu_idle tells of it.
+        source: DECISIONS; INTERRUPTS where power:cpu_idle and interrupts tell of it; CPU_IDLE where
+            only power:cpu_idle does.
         start_ns: begin of the recording.
         end_ns: its end.
         table: idle states, None where the trace does not say.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from cpuidle_lab.base.abi import constant
 from cpuidle_lab.recording import reader
+from cpuidle_lab.recording.stock import Context
 from cpuidle_lab.recording.ticks import Rates
 
 Array = npt.NDArray[Any]
@@ -201,6 +202,18 @@ def _kicks(at: Array, target: Array, reason: Array, pid: Array) -> Array:
     )  # fmt: skip
     group = np.cumsum(breaks) - 1
     return np.asarray(mine & (np.bincount(group)[group] >= _KICKS_LEAST))
+
+
+def may_tell(context: Context | None, ending: reader.Ending) -> bool:
+    """Tell whether interrupts may tell more than a recording was read by.
+
+    Args:
+        context: what is known of it; None of a recording with the module.
+        ending: what its reading came to.
+    """
+    if context is None or not context.known():
+        return False
+    return context.by_interrupts or not (ending.asked or ending.rebuilt)
 
 
 def facts_of(path: Path) -> Facts | None:

@@ -13,7 +13,9 @@ from typing import Protocol
 
 import polars as pl
 
+from cpuidle_lab.recording import cause_events
 from cpuidle_lab.recording import trace as tr
+from cpuidle_lab.recording.columns import caused
 from cpuidle_lab.recording.reader import TABLES, Chunk, Ending, Schema, empty, read_chunks
 from cpuidle_lab.recording.stock import Context, left_out, omissions, table_notes
 from cpuidle_lab.recording.trace import Integrity, Trace
@@ -44,14 +46,21 @@ class Source(Protocol):
         facts: what holds for all of it; tables that are not SMALL have no rows.
         last_ns: time of its last event.
         has_decisions: whether it has any.
+        causes: facts of the interrupts that tell most of it; None where they do not.
+        recorder: governor of a recording without decisions, "" if it is unknown or there are more.
     """
 
     facts: Trace
     last_ns: int
     has_decisions: bool
+    causes: cause_events.Facts | None
+    recorder: str
 
     def parts(self) -> Iterator[Trace]:
         """Yield its parts, CPU by CPU."""
+
+    def caused(self, counts: caused.Counts) -> Iterator[caused.Rows]:
+        """Yield what `causes` tell of each CPU whose idle states are known, and count it."""
 
 
 class Whole:
@@ -62,11 +71,17 @@ class Whole:
         last = (int(str(f["ts"].max())) for f in trace.tables.values() if f.height)
         self.last_ns = max(last, default=0)
         self.has_decisions = bool(trace.tables["decision"].height)
+        self.causes: cause_events.Facts | None = None
+        self.recorder = ""
         look(trace)
 
     def parts(self) -> Iterator[Trace]:
         """Yield it."""
         yield self.facts
+
+    def caused(self, _counts: caused.Counts) -> Iterator[caused.Rows]:
+        """Yield nothing."""
+        return iter(())
 
 
 def _bytes(waiting: dict[str, list[pl.DataFrame]]) -> int:
@@ -170,6 +185,9 @@ class Streamed:
         self._context = context or tr.context_in(path)
         self._gone: list[int] = []
         self._has_decided = True
+        self.causes: cause_events.Facts | None = None
+        names = {name for _, name in self._context.governors} if self._context else set()
+        self.recorder = names.pop() if len(names) == 1 else ""
         counts = _Counts()
         self.facts = self._first(counts, look)
         self.last_ns, self.has_decisions = counts.last_ns, counts.has_decisions
@@ -188,6 +206,11 @@ class Streamed:
                 every["cpu_idle"] = every["cpu_idle"].filter(known)
             tr.drop_implausible(every)
             yield replace(self.facts, tables=every)
+
+    def caused(self, counts: caused.Counts) -> Iterator[caused.Rows]:
+        """Yield what `causes` tell of each CPU whose idle states are known, and count it."""
+        if self.causes and self._context:
+            yield from caused.by_cpu(self._path, self.causes, self._context, counts)
 
     def _read(self) -> Iterator[Frames | Schema | Ending]:
         """Yield the tables of parts, between the schema and the ending."""
@@ -260,7 +283,9 @@ class Streamed:
         context, config = self._context, facts.tables["config"]
         gone = left_out(context, counts.idle) if context else {}
         self._gone = [int(cpu) for cpu in gone]
-        self._has_decided = not tr.is_timerless(context, ending)
+        if cause_events.may_tell(context, ending):
+            self.causes = cause_events.facts_of(self._path)
+        self._has_decided = not (self.causes or tr.is_timerless(context, ending))
         counts.has_decisions &= self._has_decided
         kept = sum(n for cpu, n in counts.entries.items() if cpu not in self._gone)
         tr.must_hold(self._path, counts.has_decisions, bool(kept), config, gone)

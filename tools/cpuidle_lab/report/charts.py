@@ -263,7 +263,11 @@ def all_charts(report: Report) -> list[Chart]:
     if any(group.state_pj for group in report.groups):
         charts += [energy(report), latency(report)]
     if decided:
-        charts += [reasons(report), chosen_ideal(report), weights(report)]
+        charts += [reasons(report)]
+    if any(group.chosen_ideal for group in report.groups):
+        charts += [chosen_ideal(report)]
+    if decided:
+        charts += [weights(report)]
     if any(group.wakers for group in report.groups):
         charts.append(wakers(report))
     charts.append(strips(report))

@@ -130,7 +130,7 @@ def known_columns(keys: Sequence[str], groups: Sequence[Group]) -> list[str]:
 def _analysis(path: Path, given: Sequence[CpuTable]) -> Analysis:
     context = trace.context_with(path, given) if given else None
     found = Analysis(lambda look: Streamed(path, context, look), drawn=2 * PAGE_RUNS)
-    if not found.source.has_decisions:
+    if not (found.source.has_decisions or found.source.causes):
         add_causes(path, found.source.facts, found.groups)
     return found
 

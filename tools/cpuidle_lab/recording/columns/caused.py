@@ -5,7 +5,7 @@ An interval ends with an idle period that no bare tick ended. Its sleep length i
 unknown; the table `sleep` has one row for each interval.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import polars as pl
 from cpuidle_lab.base.abi import constant
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.recording import causes, sleeps
+from cpuidle_lab.recording import cause_events, causes, sleeps
 from cpuidle_lab.recording.cause_events import DEVICE, IPI, NONE, TIMER, Facts
 from cpuidle_lab.recording.causes import BOUNDED, KNOWN, Periods
 from cpuidle_lab.recording.columns.layout import (
@@ -32,6 +32,7 @@ from cpuidle_lab.recording.columns.layout import (
     UNKNOWN,
 )
 from cpuidle_lab.recording.columns.layout import TIMER as BY_TIMER
+from cpuidle_lab.recording.stock import Context
 from cpuidle_lab.recording.ticks import Grid
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
@@ -268,6 +269,52 @@ def during(p: Periods, start_ns: int, end_ns: int) -> Periods:
     return replace(p, **cut)
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one CPU.
+
+    Attributes:
+        cpu: its number.
+        table: its idle states, with the tick of the recording where that is known.
+        stays: its idle periods, with what ended them.
+        interval, period, sleep: rows of these tables.
+    """
+
+    cpu: int
+    table: StateTable
+    stays: Periods
+    interval: pl.DataFrame
+    period: pl.DataFrame
+    sleep: pl.DataFrame
+
+
+def by_cpu(path: Path, facts: Facts, context: Context, counts: Counts) -> Iterator[Rows]:
+    """Yield the rows of each CPU whose idle states are known.
+
+    Args:
+        path: the recording.
+        facts: of its interrupts.
+        context: facts of it beside its events.
+        counts: added to.
+
+    Raises:
+        UserError: as read_chunks(), or an idle state does not exist.
+    """
+    named = context.names()
+    changes = [(ts, named.index(name)) for ts, name in sorted(context.governors)]
+    for cpu, events in cause_events.by_cpu(path):
+        table = context.table(cpu)
+        if table is None:
+            continue
+        if facts.period_ns:
+            table = replace(table, tick_ns=facts.period_ns)
+        p, grid, by_hrtimer = causes.of_cpu(cpu, events, facts, context.hrtimers)
+        check_states(path, cpu, p, table)
+        interval, period, sleep = frames(cpu, p, grid, table, changes)
+        count(counts, p, table, sleep, by_hrtimer)
+        yield Rows(cpu, table, p, interval, period, sleep)
+
+
 class Kicks:
     """Numbers of the kicks of all CPUs, by task."""
 
@@ -312,7 +359,7 @@ def notes(facts: Facts, counts: Counts) -> list[str]:
         f"bounded in {100 * counts.bounded / total:.1f} % and unknown in "
         f"{100 * counts.unknown / total:.1f} %",
     ]
-    return [*said, *_doubts(facts, counts), *kick_notes(counts)]
+    return [*said, *_doubts(facts, counts)]
 
 
 def _cpus(cpus: Sequence[int]) -> str:

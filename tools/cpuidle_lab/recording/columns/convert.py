@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +11,7 @@ import polars as pl
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import check, scratch
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.recording import cause_events, causes, reader
+from cpuidle_lab.recording import cause_events, reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import caused
 from cpuidle_lab.recording.columns.layout import (
@@ -147,15 +147,9 @@ def _write(trace: Path, target: Path, context: Context | None) -> None:
         if not context and (told := lines.context()):
             raise _Told(told)
         kind = _kind(found, writer, ending)
-        if context and _may_have_causes(context, ending) and _caused(found, writer, context):
+        if context and cause_events.may_tell(context, ending) and _caused(found, writer, context):
             kind = INTERRUPTS
         writer.meta |= found.meta(kind, ending)
-
-
-def _may_have_causes(context: Context, ending: reader.Ending) -> bool:
-    """Tell whether interrupts may tell more than what the recording was read by."""
-    timers = ending.asked or ending.rebuilt
-    return bool(context.known()) and (context.by_interrupts or not timers)
 
 
 def _caused(found: _Collected, writer: Writer, context: Context) -> bool:
@@ -166,22 +160,11 @@ def _caused(found: _Collected, writer: Writer, context: Context) -> bool:
     for name in ("interval", "period"):
         writer.drop(name)
     counts = caused.Counts(kickers=caused.kickers(facts))
-    named = context.names()
-    changes = [(ts, named.index(name)) for ts, name in sorted(context.governors)]
-    for cpu, events in cause_events.by_cpu(found.trace):
-        table = context.table(cpu)
-        if table is None:
-            continue
-        if facts.period_ns:
-            table = replace(table, tick_ns=facts.period_ns)
-        found.state_tables[cpu] = table
-        p, grid, by_hrtimer = causes.of_cpu(cpu, events, facts, context.hrtimers)
-        caused.check_states(found.trace, cpu, p, table)
-        interval, period, sleep = caused.frames(cpu, p, grid, table, changes)
-        for name, frame in (("interval", interval), ("period", period), ("sleep", sleep)):
-            writer.add(name, frame)
-        caused.count(counts, p, table, sleep, by_hrtimer)
-    found.causes = caused.notes(facts, counts)
+    for rows in caused.by_cpu(found.trace, facts, context, counts):
+        found.state_tables[rows.cpu] = rows.table
+        for name in ("interval", "period", "sleep"):
+            writer.add(name, getattr(rows, name))
+    found.causes = [*caused.notes(facts, counts), *caused.kick_notes(counts)]
     return True
 
 
