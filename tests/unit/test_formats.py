@@ -29,6 +29,7 @@ from cpuidle_lab.recording.phases import phases_of
 from cpuidle_lab.report.model import build
 from tests.unit import dump_forms, test_former
 from tests.unit.kernel_events import EXIT, MACHINE, MS, Kernel, bare, periods
+from tests.unit.test_other_forms import UNREAD
 from tests.unit.tracedat import Trace
 
 MARKERS = 1_000_000
@@ -250,12 +251,17 @@ def forms(folder: Path) -> dict[str, bytes]:
         "perf.data, without `perf`": PACKERS["perf.data"](idle_text()),
         "lines that a mail broke": idle_text().replace(b" cpu_id", b"\ncpu_id"),
         "an impossible time among many": idle_text().replace(b"12.000000", b"99999.000000"),
+        "colours of a terminal": re.sub(
+            rb"(cpu_idle):", b"\x1b[01;31m\x1b[K\\1\x1b[m:", idle_text()
+        ),
+        "a comma in times": re.sub(rb"(\d)\.(\d{6}):", rb"\1,\2:", idle_text()),
         "`trace-cmd report -l`": latency * 2,
         "a clock such as `x86-tsc`": unitless * 2,
         "perf's count of lost chunks": idle_text() + b"Processed 9 events and lost 3 chunks!\n",
         "JSON of Chrome": b'{"traceEvents": []}',
         "a dump of sysfs": dump_forms.grep(dump_forms.machine(1)).encode(),
         "`cpupower idle-info`": dump_forms.cpupower(dump_forms.machine(1)).encode(),
+        **{name: text.encode() for name, text in UNREAD.items()},
         "any other file": bytes(range(256)) * 4,
     }
 
@@ -326,6 +332,13 @@ def test_a_perfetto_trace_is_read(tmp_path: Path, kind: str) -> None:
     with columns.opened(path) as recording:
         assert recording.table("interval")["length_ns"].to_list() == [1000, 6000]
         assert recording.cpus == [3]
+
+
+def test_text_may_begin_as_a_perfetto_trace_does(tmp_path: Path) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_bytes(b"\n\n" + idle_text())
+    with columns.opened(path) as recording:
+        assert recording.rows("interval") == 400
 
 
 def test_a_perfetto_trace_may_begin_as_json_does(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ import polars as pl
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording.dumps.reading import is_dump
-from cpuidle_lab.recording.formats import as_trace
+from cpuidle_lab.recording.formats import as_trace, refuse_other
 from cpuidle_lab.recording.native import native_reader as native_reader
 from cpuidle_lab.recording.stock import Context
 
@@ -270,6 +270,7 @@ def read_chunks(
                 f"{path}: is a dump of counters, no recording; cpuidle-lab diff compares two of "
                 "them, and --machine takes one"
             )
+        refuse_other(trace, path)
         yield from _read(path, trace, tables, context)
 
 

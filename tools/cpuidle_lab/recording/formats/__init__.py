@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import TRACE, scratch
-from cpuidle_lab.recording.formats import packed, perfetto, text
+from cpuidle_lab.recording.formats import other, packed, perfetto, text
 from cpuidle_lab.recording.formats.holes import in_order
 from cpuidle_lab.recording.formats.writer import Writer
 
@@ -88,6 +88,21 @@ def as_trace(path: Path) -> Iterator[Path]:
         return
     with unpacked(path) as plain, scratch() as folder:
         yield _made(plain, folder)
+
+
+def refuse_other(plain: Path, path: Path) -> None:
+    """Name a form of text that no reader takes, and what to do.
+
+    Args:
+        plain: the file, unpacked.
+        path: as the user gave it.
+
+    Raises:
+        UserError: the file is of such a form.
+    """
+    head = _head_of(plain) if plain.is_file() else b""
+    if sentence := "" if head.startswith(TRACE) else other.sentence_on(head):
+        raise UserError(f"{path}: {sentence}")
 
 
 def _made(path: Path, folder: Path) -> Path:

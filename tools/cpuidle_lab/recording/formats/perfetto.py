@@ -10,6 +10,7 @@ Timers are not read: Perfetto replaces the addresses of timers and functions by 
 for a while, so neither a timer nor the tick can be told. What was left out is named in a last line.
 """
 
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,9 +79,13 @@ class _LargeError(Exception):
     """A packet is larger than is held."""
 
 
+# Two empty lines begin as a packet does; keys and numbers of packets are no characters of text.
+_TEXT = re.compile(rb"[\t\n\f\r\x1b\x20-\xff]*")
+
+
 def is_perfetto(head: bytes) -> bool:
     """Tell whether a file that begins so may be a Perfetto trace."""
-    if len(head) < 2 or head[0] != PACKET << 3 | _BYTES:
+    if len(head) < 2 or head[0] != PACKET << 3 | _BYTES or _TEXT.fullmatch(head):
         return False
     try:
         size, at = _varint(head, 1)

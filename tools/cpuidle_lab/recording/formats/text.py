@@ -26,7 +26,9 @@ _LINE_MAX = 1 << 16
 _BROKEN_MAX = 1 << 12
 
 _LINE = re.compile(
-    r"\[(\d{1,4})\]\s+(?:[^\s\d:]\S{2,9}\s+|\S{4,9}\s+(?=\d+\.))?(\d{1,12})\.(\d{6}|\d{9}):\s+"
+    r"\[(\d{1,4})\]\s+(?:[^\s\d:]\S{2,9}\s+|\S{4,9}\s+(?=\d+[.,]))?"
+    # perf writes a comma where the language does.
+    r"(\d{1,12})[.,](\d{6}|\d{9}):\s+"
     # The time since the event before, of --ts-diff; the period of perf.
     r"(?:\(\+?\d+\)\s+)?(?:\d+\s+)?(?:(\w+):)?(\w+):\s*(.*)$"
 )
@@ -36,7 +38,9 @@ _LATENCY = re.compile(r"-\d{1,9}\s+\d{1,4}[.dDbBX][.a-zA-Z]\S{2,5}\s.*: cpu_idle
 _UNITLESS = re.compile(r"\[\d{1,4}\]\s+(?:\S{2,10}\s+)?\d{1,20}:\s+(?:power:)?cpu_idle:")
 # Beginning of an event's line, and places where it may have been broken before its name.
 _HEAD = re.compile(r"^(?:[^\[]*[-\s])?\d{1,9}\s+(?:\([-\s\d]{4,8}\)\s+)?\[(\d{1,4})\](?=\s|$)")
-_CUT = re.compile(r"^[^\[]*\[(\d{1,4})\](?:\s+[^\s:]{3,10})?(?:\s+\d{1,12}\.\d{6,9}:)?\s*$")
+_CUT = re.compile(r"^[^\[]*\[(\d{1,4})\](?:\s+[^\s:]{3,10})?(?:\s+\d{1,12}[.,]\d{6,9}:)?\s*$")
+# Colours, and other marks for a terminal.
+_TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _QUOTED = re.compile(r"^(?:>\s?)+")
 _PAIR = re.compile(r"(\w+)=(\S+)")
 # As trace-cmd report shows a switch: comm:pid [priority] state ==> comm:pid [priority].
@@ -107,6 +111,8 @@ _RAISED = re.compile(r"target_mask=([0-9a-f,]{1,320})\s+\(([^)]{1,40})\)")
 _IS_OF_CPU = re.compile(
     r"^(?:(?:pm_qos_class=)?CPU_DMA_LATENCY )?value=|^device=cpu\d+ type=DEV_PM_QOS_RESUME_LATENCY "
 )
+# Events of idle CPUs in kernels before 2.6.38.
+_FORMER = ("power_start", "power_end")
 _MARKS = ("tracing_mark_write", "print")
 _PAGE_BEGINS = ("# tracer:", "<!DOCTYPE html", "<html", "cpus=")
 
@@ -146,6 +152,8 @@ def _whole(lines: Iterable[str]) -> Iterator[tuple[str, re.Match[str] | None]]:
     """Yield lines, those that were broken put together, and what _LINE finds in each."""
     whole, found = "", None
     for line in lines:
+        if "\x1b" in line:
+            line = _TERMINAL.sub("", line)
         if line.startswith(">"):
             line = _QUOTED.sub("", line)
         match = _LINE.search(line)
@@ -203,6 +211,11 @@ def _event(found: re.Match[str], holes: Holes) -> Event | None:
     cpu_text, seconds, fraction, _, name, rest = found.groups()
     if name in _OFFLINE and (gone := re.search(_OFFLINE[name], rest)):
         holes.off(int(gone[1]))
+    if name in _FORMER:
+        raise UserError(
+            "has the events power_start and power_end of kernels before 2.6.38, whose states have "
+            "other numbers; record with a later kernel: trace-cmd record -e power:cpu_idle"
+        )
     name = "print" if name in _MARKS else name
     name = "pm_qos_update_request" if name.startswith("dev_pm_qos_") else name
     if name not in EVENTS or name in _OFFLINE:
@@ -286,12 +299,17 @@ def events(path: Path) -> Iterator[Event]:
     """Yield the events of a file of text, line by line.
 
     Raises:
-        UserError: it says that events were lost, and not where; it is in the latency format, or of
-            a clock that does not count ns.
+        UserError: it says that events were lost, and not where; it is in the latency format, of a
+            clock that does not count ns, or of a kernel before 2.6.38.
     """
     holes = Holes()
     for line, found in _whole(map(_text_of, _lines(path))):
         if not found:
             _note_loss(path, line, holes)
-        elif event := _event(found, holes):
+            continue
+        try:
+            event = _event(found, holes)
+        except UserError as error:
+            raise UserError(f"{path}: {error.message}") from None
+        if event:
             yield from holes.place(event)
