@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cpuidle_lab.ab import circumstances
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.findings import FAIL, OK, WARN, Finding
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.cli import main
-from cpuidle_lab.host import doctor
+from cpuidle_lab.host import doctor, idle_states
 from cpuidle_lab.host.doctor.kernel import NEEDED, NEEDED_ON_X86
 from cpuidle_lab.host.machine import Host, parse_version
 from cpuidle_lab.host.sysfs import Tree
@@ -299,6 +300,40 @@ def test_another_kernel_is_judged_by_its_own_files(tmp_path: Path) -> None:
     assert "not the running one" in findings["kernel"].found
     assert "linux-image-7.2.12+deb13-amd64" in findings["headers"].remedy
     assert findings["config"].status == WARN
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_a_configuration_may_be_in_another_encoding(tmp_path: Path, encoding: str) -> None:
+    recorded.unfold("debian13", tmp_path)
+    config = tmp_path / "boot" / "config-6.12.107+deb13-amd64"
+    config.write_bytes(config.read_text().encode(encoding))
+    found = {f.check: f.status for f in doctor.examine(Host(Tree(tmp_path)))}
+    assert found["CONFIG_KPROBES"] == OK and "config" not in found
+
+
+def test_a_configuration_without_options_is_named(tmp_path: Path) -> None:
+    recorded.unfold("debian13", tmp_path)
+    config = tmp_path / "boot" / "config-6.12.107+deb13-amd64"
+    config.write_bytes(bytes(range(256)))
+    found = {f.check: f for f in doctor.examine(Host(Tree(tmp_path)))}
+    assert found["config"].found == f"/boot/{config.name} has no line CONFIG_NAME=VALUE"
+    assert found["config"].status == WARN and "CONFIG_KPROBES" not in found
+
+
+@pytest.mark.parametrize("text", ["-1", "n/a", "1e3", "٣", "9" * 30])
+@pytest.mark.parametrize("name", ["latency", "residency"])
+def test_a_value_of_a_state_that_cannot_be_is_shown(tmp_path: Path, name: str, text: str) -> None:
+    recorded.unfold("debian13", tmp_path)
+    cpus = tmp_path / "sys/devices/system/cpu"
+    for path in cpus.glob(f"cpu*/cpuidle/state1/{name}"):
+        path.write_text(f"{text}\n")
+    machine = Host(Tree(tmp_path))
+    found = {f.check: f for f in doctor.examine(machine)}
+    assert f"{name} {text[:20]} of C1" in found["values of states"].found
+    assert found["values of states"].status == WARN
+    assert f"{name} {text[:20]}" in found["idle states"].found
+    with pytest.raises(UserError, match=f"state1/{name}: '{text[:20]}' is no time"):
+        idle_states.lines(machine)
 
 
 def test_configuration_of_the_running_kernel_may_come_from_proc(tmp_path: Path) -> None:

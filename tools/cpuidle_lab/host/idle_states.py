@@ -86,6 +86,10 @@ def _states(host: Host, folder: str) -> tuple[list[str], int]:
         name = host.tree.read(f"{folder}/state{k}/name")
         if name is None:
             break
+        for key in ("latency", "residency"):
+            text = host.tree.read(f"{folder}/state{k}/{key}")
+            if text and not re.fullmatch(r"[0-9]{1,20}", text):
+                raise UserError(f"{folder}/state{k}/{key}: '{text[:20]}' is no time of idle states")
         latency, residency, power, off = (
             _number(host.tree.read(f"{folder}/state{k}/{key}"))
             for key in ("latency", "residency", "power", "disable")

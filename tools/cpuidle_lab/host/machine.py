@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """A machine as the idle governors see it: its kernel, idle states, governors and our module."""
 
+import codecs
 import gzip
 import re
 import shutil
 import subprocess
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +58,7 @@ class IdleState:
         target_residency_us: shortest stay that pays.
         disabled: whether it is disabled.
         description: the driver's, such as "MWAIT 0x20".
+        faults: values that cannot be, which are 0 here: name and text.
     """
 
     name: str
@@ -63,10 +66,12 @@ class IdleState:
     target_residency_us: int
     disabled: bool
     description: str = ""
+    faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         off = " (disabled)" if self.disabled else ""
-        return f"{self.name} {self.exit_latency_us}/{self.target_residency_us} us{off}"
+        wrong = f" ({', '.join(self.faults)})" if self.faults else ""
+        return f"{self.name} {self.exit_latency_us}/{self.target_residency_us} us{off}{wrong}"
 
 
 class Host:
@@ -87,16 +92,30 @@ class Host:
         Args:
             kernel: its release. A kernel that is not the running one is known by files only.
         """
-        modules = f"/lib/modules/{kernel}"
-        for name in (f"/boot/config-{kernel}", f"{modules}/config", f"{modules}/build/.config"):
-            text = self.tree.read(name)
-            if text is not None:
-                return _parse_config(text)
+        for name in self._config_files(kernel):
+            if found := _parse_config(self.tree.read_bytes(name) or b""):
+                return found
         packed = self.tree.read_bytes("/proc/config.gz") if kernel == self.kernel() else None
         try:
-            return _parse_config(gzip.decompress(packed).decode()) if packed else None
-        except (OSError, EOFError, UnicodeDecodeError):
+            return _parse_config(gzip.decompress(packed)) or None if packed else None
+        except (OSError, EOFError, zlib.error):
             return None
+
+    def _config_files(self, kernel: str) -> list[str]:
+        modules = f"/lib/modules/{kernel}"
+        names = (f"/boot/config-{kernel}", f"{modules}/config", f"{modules}/build/.config")
+        return [name for name in names if self.tree.exists(name)]
+
+    def unusable_configs(self, kernel: str) -> dict[str, str]:
+        """Return files that should have a kernel's options and have none, each with the reason."""
+        found = {}
+        for name in self._config_files(kernel):
+            data = self.tree.read_bytes(name)
+            if data is None:
+                found[name] = "cannot be read"
+            elif not _parse_config(data):
+                found[name] = "has no line CONFIG_NAME=VALUE"
+        return found
 
     def command_line(self) -> list[str]:
         """Return the words of the kernel's command line."""
@@ -165,9 +184,14 @@ class Host:
         return tuple(self._idle_state(f"{directory}/state{number}") for number in numbers)
 
     def _idle_state(self, directory: str) -> IdleState:
+        faults = []
+
         def number(name: str) -> int:
-            text = self.tree.read(f"{directory}/{name}") or ""
-            return int(text) if text.isdecimal() else 0
+            text = self.tree.read(f"{directory}/{name}") or "0"
+            if re.fullmatch(r"[0-9]{1,20}", text):
+                return int(text)
+            faults.append(f"{name} {text[:20]}")
+            return 0
 
         return IdleState(
             name=self.tree.read(f"{directory}/name") or "?",
@@ -175,6 +199,7 @@ class Host:
             target_residency_us=number("residency"),
             disabled=number("disable") != 0,
             description=self.tree.read(f"{directory}/desc") or "",
+            faults=tuple(faults),
         )
 
     # Our module.
@@ -264,7 +289,12 @@ class Host:
         return match[0] if match else ""
 
 
-def _parse_config(text: str) -> dict[str, str]:
+def _parse_config(data: bytes) -> dict[str, str]:
+    """Return the options of a configuration; an editor may have made UTF-16 of it."""
+    form = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    if form != "utf-16" and b"\0" in data[:2]:  # without a mark
+        form = "utf-16-be" if data.startswith(b"\0") else "utf-16-le"
+    text = data.decode(form, errors="replace")
     pairs = (line.partition("=") for line in text.splitlines() if line.startswith("CONFIG_"))
     return {name: value.strip('"') for name, _, value in pairs}
 

@@ -60,6 +60,13 @@ def _states(machine: Host) -> Iterator[Finding]:
         yield Finding("idle states", WARN, f"{driver}: only {listing}: {_UNASKED}", remedy)
     else:
         yield Finding("idle states", OK, f"{driver}: {listing}")
+    wrong = [
+        (cpus, [f"{fault} of {one.name}" for one in states for fault in one.faults])
+        for states, cpus in kinds.items()
+    ]
+    if any(texts for _, texts in wrong):
+        remedy = "correct the driver's table or the firmware: figures would be of other idle states"
+        yield Finding("values of states", WARN, f"no such can be: {_by_cpus(wrong)}", remedy)
     methods = [(cpus, _methods(driver, states)) for states, cpus in kinds.items()]
     if any(texts for _, texts in methods):
         yield Finding("entry method", OK, _by_cpus(methods))

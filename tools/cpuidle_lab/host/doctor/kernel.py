@@ -68,10 +68,12 @@ def _headers(subject: Subject) -> Iterator[Finding]:
 def _options(subject: Subject) -> Iterator[Finding]:
     config = subject.config
     if config is None:
+        bad = subject.machine.unusable_configs(subject.kernel)
+        found = "; ".join(f"{name} {why}" for name, why in bad.items())
         yield Finding(
             "config",
             WARN,
-            "the kernel's configuration is nowhere to be read",
+            found or "the kernel's configuration is nowhere to be read",
             f"copy the .config of this kernel to /boot/config-{subject.kernel}",
         )
         return
