@@ -90,9 +90,11 @@ def _one(spec: str, hz: int) -> list[CpuTable]:
         check_table(spec, table)
         return _everywhere(table)
     if _is_file(spec):
-        from cpuidle_lab.states import machine_files
+        from cpuidle_lab.states import domain_files, machine_files
 
-        return machine_files.read(Path(spec), hz)
+        found = machine_files.read(Path(spec), hz)
+        domain_files.check(Path(spec), hz)
+        return found
     path = Path(spec)
     if path.exists() and spec not in emulated_names():
         return _of_file(path, hz)

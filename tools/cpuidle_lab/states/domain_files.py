@@ -119,6 +119,17 @@ class _Domains(File):
         return [rule for rule, _ in found], {rule.name: cpus for rule, cpus in found if cpus}
 
 
+def check(path: Path, hz: int) -> None:
+    """Refuse a machine file whose `domains` cannot be read; it may have none.
+
+    Raises:
+        UserError: line and cause.
+    """
+    file, root = _Domains(path, hz), root_of(path)
+    if "domains" in file.mapping(root, "the file", TOP_KEYS):
+        file.domains(root)
+
+
 def names() -> list[str]:
     """Return the names of the trees that come along."""
     return sorted(path.stem for path in TREES.glob("*.yaml"))
