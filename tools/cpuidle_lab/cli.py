@@ -32,6 +32,8 @@ EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 # Options that say where something is written.
 OUTPUTS = frozenset({"output", "csv", "page", "parquet", "perfetto", "openmetrics", "directory"})
 
+_STDOUT = 1
+
 # Below the list of commands.
 ENDINGS = (
     "A command replaces only files that it has written, and never an input; else it exits with 2.",
@@ -260,6 +262,8 @@ def describe_os_error(error: OSError) -> str:
     # Of two names, the second one is that of the copy.
     name = error.filename2 or error.filename
     is_full = error.errno == errno.ENOSPC
+    if error.errno == errno.EBADF and not name:
+        return "standard output is closed"
     remedy = "; free some space and try again" if is_full else ""
     if is_full and not name:  # all other outputs have one
         name = "standard output"
@@ -273,7 +277,8 @@ def open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:  # else a file that is opened would get its number
-            os.open(os.devnull, os.O_RDWR)
+            # A closed standard output takes nothing, so what is printed there is not lost silently.
+            os.open(os.devnull, os.O_RDONLY if number == _STDOUT else os.O_RDWR)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
