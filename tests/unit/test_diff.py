@@ -88,6 +88,19 @@ def test_dumps_in_the_wrong_order_are_swapped_and_it_is_said(
         assert figure(told, "all", "idles") == figure(right, "all", "idles")
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_note_on_one_of_two_dumps_names_it(
+    place: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [dump_forms.grep(machine(1)), dump_forms.grep(machine(2))]
+    texts[place] = texts[place][:-9]
+    paths = pair(tmp_path, *texts)
+    (said,) = [text for text in warnings(diff(capsys, *paths))["dump"] if "may be cut" in text]
+    assert said.startswith(f"{paths[place].name}: its last line has no end")
+    both = pair(tmp_path, *(text[:-9] for text in texts))
+    assert any(text.startswith("its last line") for text in warnings(diff(capsys, *both))["dump"])
+
+
 def test_a_cpu_that_is_missing_or_fell_is_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -428,6 +428,12 @@ def _between(before: Moment, after: Moment, name: str, what: str) -> Period:
         raise UserError(f"{what}: {error.message}", error.exit_code) from None
 
 
+def _named(path: Path, moment: Moment, other: Moment) -> Moment:
+    """Return a moment whose notes name its file, where they do not hold for both."""
+    notes = (note if note in other.notes else f"{path.name}: {note}" for note in moment.notes)
+    return replace(moment, notes=tuple(notes))
+
+
 def of_files(paths: Sequence[Path], from_boot: bool = False) -> list[Period]:
     """Return the periods of files: of each that holds pairs, else of each two files.
 
@@ -448,6 +454,7 @@ def of_files(paths: Sequence[Path], from_boot: bool = False) -> list[Period]:
             waiting.append((path, dump.moments[0]))
             if len(waiting) == 2:
                 (one, before), (other, after) = waiting
+                before, after = _named(one, before, after), _named(other, after, before)
                 found.append(_between(before, after, _name((one, other)), f"{one}, {other}"))
                 waiting = []
         else:
