@@ -20,6 +20,7 @@ from cpuidle_lab.figures.analysis import analyse
 from cpuidle_lab.figures.group import Group
 from cpuidle_lab.figures.invariants import RULES, Facts, broken
 from cpuidle_lab.recording import columns as co
+from cpuidle_lab.recording.formats import writer
 from cpuidle_lab.recording.trace import TIME_MAX, load
 from cpuidle_lab.states.costs import Costs
 from cpuidle_lab.states.machines import Known
@@ -379,6 +380,30 @@ def test_a_request_in_between_leaves_no_regret(
     assert (found["runs"][0]["metrics"]["regret"] is None) == counts
     assert any("latency requests were set or ended 1 times" in line
                for line in found["traces"][0]["omissions"]) == counts  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("device", "kind", "counts"),
+    [("cpu1", 1, True), ("cpu1", 2, False), ("i2c-1", 1, False), ("cpufreq", 1, False),
+     ("", 1, True)],
+)  # fmt: skip
+@pytest.mark.parametrize("event", ["add", "update", "remove"])
+def test_a_request_for_a_device_counts_where_it_is_a_cpu(
+    event: str, device: str, kind: int, counts: bool, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The kinds of the kernel are 1 for a latency to resume, 2 for one to tolerate."""
+    name = f"dev_pm_qos_{event}_request"
+    fields = {"type": ("int", 8, 4, True), "name": ("char", 12, 0, True)}
+    monkeypatch.setitem(writer.EVENTS, name, ("power", 440, fields))
+    monkeypatch.setattr(writer, "WITH_TEXT", (*writer.WITH_TEXT, name))
+    kernel = Kernel()
+    for n in range(120):
+        kernel.idle(1, 300_000, sleep=10**9, delta=10**9)
+        if n == 60:
+            kernel.add(1000, name, device, type=kind)
+    _, found = answer(capsys, "report", kernel.write(tmp_path / "t.dat"))
+    assert (found["runs"][0]["metrics"]["regret"] is None) == counts
 
 
 RESUME = "type=DEV_PM_QOS_RESUME_LATENCY new_value=5"

@@ -47,6 +47,11 @@
 	DECIDED(row, CIL_U8), DECIDED(base_index, CIL_U8),		\
 	DECIDED(left, CIL_U8)
 
+/* The device of a latency request, and its kind. */
+#define DEVICE_COLUMNS							\
+	{ "device", "name", CIL_TEXT, 0, true },			\
+	{ "type", "type", CIL_S32, 0, true }
+
 const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_DECISION] = { "decision", "cpuidle_lab", "cil_decision", {
 		DECISION_COLUMNS } },
@@ -137,11 +142,14 @@ const struct table cil_tables[TABLE_COUNT] = {
 	[TABLE_REQUEST_REMOVED] = { "request_removed", "power",
 		"pm_qos_remove_request", { } },
 	[TABLE_CPU_REQUEST_ADDED] = { "cpu_request_added", "power",
-		"dev_pm_qos_add_request", { } },
+		"dev_pm_qos_add_request", {
+		DEVICE_COLUMNS } },
 	[TABLE_CPU_REQUEST_UPDATED] = { "cpu_request_updated", "power",
-		"dev_pm_qos_update_request", { } },
+		"dev_pm_qos_update_request", {
+		DEVICE_COLUMNS } },
 	[TABLE_CPU_REQUEST_REMOVED] = { "cpu_request_removed", "power",
-		"dev_pm_qos_remove_request", { } },
+		"dev_pm_qos_remove_request", {
+		DEVICE_COLUMNS } },
 	[TABLE_GOT] = { "got", ANY_SYSTEM, "cil_got_tick", {
 		{ "came", "ret", CIL_U8, 0 } } },
 	[TABLE_REFLECT] = { "reflect", ANY_SYSTEM, "cil_reflect", {

@@ -51,15 +51,9 @@ TABLES = (
 # intervals of which only power:cpu_idle tells (none once a decision was seen).
 MADE = ("period", "interval", "idle")
 
-# A latency request for all CPUs or for one changes.
-REQUESTS = (
-    "request_added",
-    "request_updated",
-    "request_removed",
-    "cpu_request_added",
-    "cpu_request_updated",
-    "cpu_request_removed",
-)
+# A latency request for a device, which may be a CPU, changes; one for all CPUs or for a device.
+DEVICE_REQUESTS = ("cpu_request_added", "cpu_request_updated", "cpu_request_removed")
+REQUESTS = ("request_added", "request_updated", "request_removed", *DEVICE_REQUESTS)
 
 # Seconds without any output after which the reader is taken for hung.
 READER_PATIENCE = 120

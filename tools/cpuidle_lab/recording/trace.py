@@ -18,7 +18,16 @@ from cpuidle_lab.base.abi import constant
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.host.marks import LINES_MAX, MACHINE, OWN_LINES, REQUEST
 from cpuidle_lab.host.sysfs import cpu_list
-from cpuidle_lab.recording.reader import REQUESTS, TABLES, Chunk, Ending, Schema, empty, read_chunks
+from cpuidle_lab.recording.reader import (
+    DEVICE_REQUESTS,
+    REQUESTS,
+    TABLES,
+    Chunk,
+    Ending,
+    Schema,
+    empty,
+    read_chunks,
+)
 from cpuidle_lab.recording.stock import Context, context_of, left_out, omissions, table_notes
 from cpuidle_lab.states.table import CpuTable, StateTable, check_table, states_max
 
@@ -72,6 +81,14 @@ def context_with(path: Path, given: Sequence[CpuTable]) -> Context:
     return replace(context or Context(), given=given)
 
 
+# Requests for a device count where it is a CPU, and the request one of latency; of an event
+# without these fields it is not known.
+_DEV_PM_QOS_RESUME_LATENCY = 1
+_IS_OF_CPU = (pl.col("device") == "") | (
+    pl.col("device").str.contains(r"^cpu\d+$") & (pl.col("type") == _DEV_PM_QOS_RESUME_LATENCY)
+)
+
+
 class OwnLines:
     """Marks that recorders of ours wrote, of a recording that is being read.
 
@@ -99,7 +116,10 @@ class OwnLines:
         self.decided |= piece.table in ("decision", "period")
         if self.decided:
             return
-        if piece.table == "request_removed":
+        if piece.table in DEVICE_REQUESTS:
+            rows = piece.frame.filter(_IS_OF_CPU)
+            self.marks += [(ts, REQUEST) for ts in rows["ts"]]
+        elif piece.table == "request_removed":
             self._ended += piece.frame["ts"].to_list()
         elif piece.table in REQUESTS:
             valued = pl.col("value") >= 0 if "value" in piece.frame.columns else pl.lit(True)
