@@ -19,6 +19,8 @@ SHARED := Kbuild VERSION bpf cpuidle-lab dkms.conf emul governors kunit module t
 NOT_SOURCES := __pycache__ *.o *.ko *.mod *.mod.c .*.cmd modules.order Module.symvers .tmp_versions
 COPY_SOURCES = tar -c $(patsubst %,--exclude='%',$(NOT_SOURCES)) $(1) | \
 	tar -x --no-same-owner --no-same-permissions -C $(2)
+INSTALL_SERVICE = sed 's,/usr/\(bin\|lib\|share\)/,$(PREFIX)/\1/,' packaging/$(1) \
+	>$(INSTALLED)/lib/systemd/system/$(1)
 
 LAB := ./cpuidle-lab
 PYTHON := build/venv/bin/python
@@ -151,6 +153,9 @@ install-tools:	# those of them that a machine without the module needs
 	install -D -m 755 packaging/cpuidle-lab-command $(INSTALLED)/bin/cpuidle-lab
 	install -D -m 644 -t $(INSTALLED)/share/man/man1 docs/cpuidle-lab.1
 	install -D -m 644 -t $(INSTALLED)/include module/uapi/cpuidle_latency.h
+	install -d $(INSTALLED)/lib/systemd/system
+	install -m 644 packaging/cpuidle-lab-sample.timer $(INSTALLED)/lib/systemd/system
+	$(call INSTALL_SERVICE,cpuidle-lab-sample.service)
 	rm -rf $(SHARE)
 	install -d $(SHARE) $(DOC)
 	$(call COPY_SOURCES,$(SHARED),$(SHARE))
@@ -161,8 +166,7 @@ install-tools:	# those of them that a machine without the module needs
 install-module: dkms-sources	# the module's sources for DKMS, and the service
 	install -D -m 755 -t $(INSTALLED)/lib/cpuidle-lab packaging/cpuidle-lab-restore
 	install -d $(INSTALLED)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)
-	sed 's,/usr/\(lib\|share\)/,$(PREFIX)/\1/,' packaging/cpuidle-lab.service \
-		>$(INSTALLED)/lib/systemd/system/cpuidle-lab.service
+	$(call INSTALL_SERVICE,cpuidle-lab.service)
 	[ -e $(DESTDIR)$(SYSCONFDIR)/cpuidle-lab.conf ] || \
 		install -m 644 packaging/cpuidle-lab.conf $(DESTDIR)$(SYSCONFDIR)
 	install -D -m 644 -t $(DOC) docs/hardware.md

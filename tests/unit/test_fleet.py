@@ -30,6 +30,7 @@ from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
 from experiments.domains import machines
 from tests.unit import fleet_faults
+from tests.unit.test_scrub import trace
 
 GOVERNORS = ("menu_ng", "teo_ng")
 STREAMS = ("bursts", "drift", "poisson-1ms")
@@ -411,3 +412,42 @@ def test_a_command_without_recordings_says_so(
     assert main(["fleet", str(tmp_path / "in"), "-o", str(tmp_path / "out")]) == 1
     assert "no recording" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+# ---- Without names ----
+
+
+def test_scrubbed_answers_are_the_same_without_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def alone(jobs: dict[str, task.Job], *_: object, **__: object) -> dict[str, task.Done]:
+        return {name: task.Done(**task.work(one)) for name, one in jobs.items()}
+
+    monkeypatch.setattr(cluster, "run", alone)
+    for n, name in enumerate(("secret-b", "secret-a")):
+        for k in range(2):
+            recording(tmp_path / "in" / f"{name}-{k}", seed=2 * n + k)
+    noisy = trace().write(tmp_path / "in" / "secret-trace.dat")
+    (tmp_path / "in" / "secret-bad.dat").write_bytes(noisy.read_bytes()[:500])
+    rows = [f"secret-{n}-{k},{n}.secret.example" for n in "ba" for k in range(2)]
+    table = tmp_path / "machines.csv"
+    table.write_text("\n".join(["recording,machine", *rows, "secret-none,x"]))
+    words = ["fleet", str(tmp_path / "in"), "--metadata", str(table),
+             "--governors", "menu_ng,teo_ng", "--harm", "0", "--json"]  # fmt: skip
+    assert main([*words, "-o", str(tmp_path / "plain")]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert main([*words, "-o", str(tmp_path / "out"), "--scrub"]) == 0
+    scrubbed = json.loads(capsys.readouterr().out)
+    assert scrubbed["lines"] == plain["lines"]
+    assert len(scrubbed["failed"]) == len(plain["failed"]) == 1
+    assert {one["machine"] for one in scrubbed["harmed"]} <= {"m000001", "m000002", "r000006"}
+    table = tmp_path / "out" / "names.csv"
+    told = pl.read_csv(table)
+    assert told["name"].to_list() == [f"r{n:06}" for n in range(1, 7)]
+    assert {*told["machine"]} >= {"m000001", "m000002"}
+    assert "a.secret.example" in told["called"].to_list()
+    table.unlink()
+    for path in filter(Path.is_file, (tmp_path / "out").rglob("*")):
+        assert b"secret" not in path.read_bytes(), path
+    (kept,) = (tmp_path / "out" / "intervals").iterdir()
+    assert pl.read_parquet(kept / "hint/*.parquet")["comm"].to_list() == ["t"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab import cli
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.commands import new
 from cpuidle_lab.host.machine import CPUIDLE, MODULE, MOVED
@@ -275,21 +276,38 @@ def test_the_helper_needs_only_posix() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
-def test_the_unit_is_valid(tmp_path: Path) -> None:
-    # Checked where the helper is installed as the unit says.
-    program = tmp_path / "usr/lib/cpuidle-lab/cpuidle-lab-restore"
-    program.parent.mkdir(parents=True)
-    shutil.copy(HELPER, program)
-    unit = tmp_path / "cpuidle-lab.service"
-    text = (PACKAGING / "cpuidle-lab.service").read_text()
-    unit.write_text(text.replace("/usr/lib/cpuidle-lab", str(program.parent)))
+@pytest.mark.parametrize(
+    "name", ["cpuidle-lab.service", "cpuidle-lab-sample.service", "cpuidle-lab-sample.timer"]
+)
+def test_the_units_are_valid(name: str, tmp_path: Path) -> None:
+    # Checked where the programs are installed as the units say.
+    for place in ("usr/lib/cpuidle-lab/cpuidle-lab-restore", "usr/bin/cpuidle-lab"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        shutil.copy(HELPER, tmp_path / place)
+    for unit in PACKAGING.glob("*.service"):
+        text = re.sub(r"/usr/(bin|lib)/", rf"{tmp_path}/usr/\1/", unit.read_text())
+        (tmp_path / unit.name).write_text(text)
+    shutil.copy(PACKAGING / "cpuidle-lab-sample.timer", tmp_path)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit],
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", tmp_path / name],
         capture_output=True,
         text=True,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_of_the_sampling_service_is_right(installed: Path) -> None:
+    units = installed / "usr/lib/systemd/system"
+    text = (units / "cpuidle-lab-sample.service").read_text()
+    (command,) = re.findall(r"^ExecStart=(\S+) (.*)$", text, re.MULTILINE)
+    assert (installed / command[0].lstrip("/")).exists()
+    args = cli.parse(command[1].split())
+    assert (args.stock, args.scrub, args.sample) == (True, True, (10, 3600))
+    assert args.output == Path(
+        "/var/lib", *re.findall(r"^StateDirectory=(.*)$", text, re.MULTILINE)
+    )
+    assert "OnCalendar=hourly" in (units / "cpuidle-lab-sample.timer").read_text()
 
 
 @pytest.mark.parametrize(
@@ -331,16 +349,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # By the place in docs/packaging.md; files of whole trees by one of them.
-PLACES = {
+PLACES: dict[str, set[str]] = {
     "etc": {"cpuidle-lab.conf"},
     "usr/bin": {"cpuidle-lab", "latnice"},
     "usr/include": {"cpuidle_latency.h"},
     "usr/lib/cpuidle-lab": {"calibrate-wake", "cpuidle-lab-restore"},
-    "usr/lib/systemd/system": {"cpuidle-lab.service"},
+    "usr/lib/systemd/system": {
+        "cpuidle-lab.service", "cpuidle-lab-sample.service", "cpuidle-lab-sample.timer"
+    },
     "usr/share/cpuidle-lab": set(new.SOURCES),
     "usr/share/man/man1": {"cpuidle-lab.1", "latnice.1"},
     "usr/src": {f"cpuidle-lab-{__version__}"},
-}
+}  # fmt: skip
 
 
 def test_make_install_has_one_layout(installed: Path) -> None:

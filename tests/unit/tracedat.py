@@ -20,6 +20,7 @@ PAGE = 4096
 PAGE_HEADER = 16
 # An option of trace.dat: its text follows the places of the pages.
 CLOCK_OPTION = 4
+UNAME_OPTION = 5
 CONSTANTS = {"CIL_STATE_MAX": 10, "CPUIDLE_NAME_LEN": 16, "TASK_COMM_LEN": 16}
 SIZES = {
     "char": (1, True), "s8": (1, True), "u8": (1, False), "u16": (2, False), "s32": (4, True),
@@ -210,12 +211,16 @@ class Trace:
         events: the events that the file will describe; tests may remove or change them.
         order: byte order of the machine that records, "<" or ">".
         clock: the file trace_clock of the kernel, "" where the recorder did not tell.
+        tasks: the table of tasks.
+        uname: of the machine, "" where the recorder did not tell.
     """
 
     def __init__(self, cpus: int = 1, order: str = "<") -> None:
         self.cpus = cpus
         self.order = order
         self.clock = ""
+        self.tasks = "1 init\n"
+        self.uname = ""
         self.events = events()
         self._records: dict[int, list[tuple[int, bytes, int]]] = defaultdict(list)
 
@@ -303,9 +308,12 @@ class Trace:
             out += (
                 system.encode() + b"\0" + self._number("I", len(members)) + self._formats(members)
             )
-        cmdlines = b"1 init\n"
+        cmdlines = self.tasks.encode()
         out += bytes(8) + self._number("Q", len(cmdlines)) + cmdlines
         options = self._number("H", CLOCK_OPTION) + self._number("I", 0) if self.clock else b""
+        if self.uname:
+            told = self.uname.encode() + b"\0"
+            options += self._number("H", UNAME_OPTION) + self._number("I", len(told)) + told
         return bytes(out + self._number("I", self.cpus) + b"options  \0" + options + bytes(2))
 
     def write(self, path: Path) -> Path:

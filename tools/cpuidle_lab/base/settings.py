@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Values of options: tunables as GOVERNOR.TUNABLE=VALUE, seconds, directories that are there."""
+"""Values of options: GOVERNOR.TUNABLE=VALUE, seconds, samples, sizes, directories."""
 
 import argparse
 import re
@@ -8,6 +8,7 @@ from pathlib import Path
 
 _LONGEST_S = 1e6
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
+_UNITS = {"k": 10**3, "M": 10**6, "G": 10**9}
 _FORM = re.compile(r"(\w+)\.(\w+)=([^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?)")
 
 
@@ -66,6 +67,32 @@ def seconds(text: str) -> float:
     if not 0 < value <= _LONGEST_S:
         raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0 (to a million)")
     return int(value) if value.is_integer() else value
+
+
+def sample(text: str) -> tuple[float, float | None]:
+    """Return the length of a sample and its period, in seconds: 10s/1h, or 10s without a period.
+
+    Raises:
+        ArgumentTypeError: a part is no time, or the sample is longer than its period.
+    """
+    length, slash, period = text.partition("/")
+    found = seconds(length), seconds(period) if slash else None
+    if found[1] is not None and found[0] > found[1]:
+        raise argparse.ArgumentTypeError(f"'{text}' has samples that are longer than their period")
+    return found
+
+
+def size(text: str) -> int:
+    """Return a number of bytes: 500k, 200M or 2G, by powers of 1000.
+
+    Raises:
+        ArgumentTypeError: it has another form, or is 0.
+    """
+    unit = _UNITS.get(text[-1:], 1)
+    digits = text[:-1] if unit > 1 else text
+    if not digits.isdecimal() or not int(digits):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of bytes such as 200M")
+    return int(digits) * unit
 
 
 def directory(text: str) -> Path:

@@ -7,7 +7,6 @@ outside, which becomes an arrival at its time.
 """
 
 import bisect
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,15 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.kernel_threads import KERNEL_THREAD
 from cpuidle_lab.clone.events import IN_INTERRUPT, IN_SOFTIRQ, Event, PhaseEvents
 from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Step, Task
 
-# The kernel's own threads; the lab's kernel has them, too. An event names its task by 8 letters.
-_KERNEL_THREAD = re.compile(
-    r"(swapper|kworker|ksoftirq|migration|cpuhp|idle_inject|irq|jbd2|rcu[bc]|rcuo[gps]|scsi_eh_)/|"
-    r"ksoftirq(d/\d+)?$|migratio(n/\d+)?$|rcu_|kthreadd$|kcompact|kswapd\d|khugepag|ksmd$|kauditd$|"
-    r"kdevtmpf|kblockd$|khungtas|watchdog|oom_reap|writebac|pool_wor"
-)
 REALTIME_BELOW = 100
 _IDLE = 0
 _NET_RX = "3"
@@ -114,7 +108,7 @@ class _Recorded:
     @property
     def of_kernel(self) -> bool:
         """It is a thread of the kernel's."""
-        return bool(_KERNEL_THREAD.match(self.name))
+        return bool(KERNEL_THREAD.match(self.name))
 
     @property
     def stays(self) -> bool:

@@ -6,16 +6,17 @@ import json
 import shlex
 import signal
 import sys
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.base.settings import add_settings, seconds
+from cpuidle_lab.base.settings import add_settings, sample, seconds, size
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession
 from cpuidle_lab.clone.events import CLONE_EVENTS
-from cpuidle_lab.host import capture_script, idle_states, request
+from cpuidle_lab.host import capture_script, idle_states, request, samples
 from cpuidle_lab.host.capture import Capture, Plan, check, record
 from cpuidle_lab.host.machine import Host
 from cpuidle_lab.host.recorder import OUR_EVENTS
@@ -37,6 +38,8 @@ examples:
                                      without the module: probes, else the kernel's events
   sudo cpuidle-lab capture --clone -o quick.dat -- ./my-benchmark
                                      for cpuidle-lab clone, under a latency request
+  sudo cpuidle-lab capture --stock --scrub --sample 10s/1h -o samples/
+                                     10 s at a random moment of the coming hour, without names
   cpuidle-lab capture --print        the same by hand, for a machine without Python
 
 exit codes: the workload's own; without a workload 0; 1 nothing could be recorded, 2 wrong usage,
@@ -49,6 +52,7 @@ S is a number of seconds, or one of minutes or hours: 90, 10m, 1.5h.
 
 # --last alone: a file of the session has this part of that time.
 _PART_OF_LAST = 4
+_ROOM = "1G"
 _NO_REQUEST = -1
 
 
@@ -112,6 +116,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stock", action="store_true", help="record without the module, in the best way there is"
     )
     parser.add_argument(
+        "--scrub", action="store_true",
+        help="remove names of tasks, workload, files and host from the recording",
+    )  # fmt: skip
+    parser.add_argument(
+        "--sample", type=sample, metavar="S[/PERIOD]",
+        help="record S seconds at a random moment of the coming PERIOD, or at once, into the "
+        "directory of -o",
+    )  # fmt: skip
+    parser.add_argument(
+        "--room", type=size, metavar="SIZE", default=size(_ROOM),
+        help=f"remove the oldest samples above so many bytes (default: {_ROOM})",
+    )  # fmt: skip
+    parser.add_argument(
         "--print",
         action="store_true",
         dest="by_hand",
@@ -123,7 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("trace.dat"),
         metavar="FILE",
-        help="default: trace.dat",
+        help="default: trace.dat; with --sample a directory",
     )
     parser.add_argument("--force", action="store_true", help="replace an existing FILE")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -136,23 +153,52 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("give either --duration or a COMMAND, which then sets the time", USAGE)
     if args.last and args.rotate and args.rotate > args.last:
         raise UserError("--rotate is longer than --last: the last file would be all", USAGE)
+    if args.sample and (args.workload or args.duration or args.last or args.rotate):
+        raise UserError(
+            "--sample sets the time; it goes with no --duration, --rotate, --last or COMMAND", USAGE
+        )
     if args.by_hand:
         print(capture_script.SCRIPT, end="")
         return 0
     machine = Host()
-    plan = Plan(
-        output=args.output,
+    if args.sample:
+        return _sample(args, machine)
+    return _session(args, machine, _plan(args, machine, args.output, args.duration))
+
+
+def _plan(args: argparse.Namespace, machine: Host, output: Path, duration_s: float | None) -> Plan:
+    return Plan(
+        output=output,
         force=args.force,
         governor=args.governor,
         settings=tuple(args.settings),
         events=(*(CLONE_EVENTS if args.clone else ()), *args.events),
-        duration_s=args.duration,
+        duration_s=duration_s,
         command=tuple(args.workload),
         stock=args.stock,
         rotate_s=args.rotate or (args.last / _PART_OF_LAST if args.last else None),
         last_s=args.last,
         request_us=_request(args, machine),
+        scrub=args.scrub,
     )
+
+
+def _sample(args: argparse.Namespace, machine: Host) -> int:
+    """Record a sample, then remove those that are too many."""
+    folder: Path = args.output
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such directory, which --sample needs as -o", USAGE)
+    duration_s, period_s = args.sample
+    check(machine, _plan(args, machine, samples.place(folder, datetime.now(UTC)), duration_s))
+    time.sleep(samples.delay_s(duration_s, period_s))
+    place = samples.place(folder, datetime.now(UTC))
+    code = _session(args, machine, _plan(args, machine, place, duration_s))
+    samples.keep(folder, args.room)
+    return code
+
+
+def _session(args: argparse.Namespace, machine: Host, plan: Plan) -> int:
+    """Record a session, and tell the result."""
     if plan.request_us is not None:
         check(machine, plan)
         print(

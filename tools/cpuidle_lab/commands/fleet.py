@@ -10,6 +10,8 @@ from pathlib import Path
 from cpuidle_lab.base.errors import USAGE, UserError
 
 NAME = "fleet"
+# Recordings and machines behind the numbers of --scrub.
+NAMES = "names.csv"
 HELP = "replay governors on the recordings of many machines, and tell what a roll-out does"
 EPILOG = """\
 examples:
@@ -80,6 +82,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--patience", type=_seconds, default=600.0, metavar="S",
         help="seconds after which listing or fetching a URL is given up (default: %(default)g)",
     )  # fmt: skip
+    parser.add_argument(
+        "--scrub", action="store_true",
+        help="show numbers for recordings and machines, keep no names of tasks and workloads",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the answers as JSON, no table")
 
 
@@ -98,6 +104,9 @@ def run(args: argparse.Namespace) -> int:
     if base not in (*labels, RECORDED):
         raise UserError(f"--reference {base} is none of {', '.join(labels)}, {RECORDED}", USAGE)
     items, notes = inputs.find(args.sources, args.metadata, args.patience)
+    named = items
+    if args.scrub:
+        items, notes = inputs.scrubbed(items), []
     folder: Path = args.output.absolute()
     with claimed(folder):
         for name in ("work", "index", "intervals", "results"):
@@ -105,11 +114,17 @@ def run(args: argparse.Namespace) -> int:
         page, told = folder / "fleet.html", folder / "answers.json"
         jobs = {
             item.name: task.Job(
-                item.url, item.table, str(folder), labels, args.patience, item.domains
+                item.url, item.table, str(folder), labels, args.patience, item.domains, args.scrub
             )
             for item in items
         }
         done = cluster.run(jobs, meter, scheduler=args.scheduler, workers=args.workers)
+        if args.scrub:
+            for item in items:
+                one = done[item.name]
+                one.sentence = inputs.unnamed(one.sentence, item)
+            table = inputs.names_table(named, items)
+            write_whole(folder / NAMES, table, marked("name,recording,machine,called"))
         fleet = totals.add_up(items, done, folder, base)
         if not fleet.counted:
             name, why = next(iter(fleet.failed.items()))
@@ -117,7 +132,8 @@ def run(args: argparse.Namespace) -> int:
         if base not in fleet.governors:
             raise UserError(f"--reference {base}: not all recordings tell it")
         found = answers.answer(fleet, items, base, args.harm, notes)
-        command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
+        words = [NAME, "--scrub"] if args.scrub else sys.argv[1:]
+        command = shlex.join(["cpuidle-lab", *words])
         write_whole(page, fleet_page.render(found, command), marked(fleet_page.GENERATOR))
         as_json = json.dumps(found.as_json(), indent=1) + "\n"
         write_whole(told, as_json, marked('{\n "base": '))

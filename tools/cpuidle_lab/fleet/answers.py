@@ -381,7 +381,7 @@ def _command(item: Item, shown: str, base: str, label: str) -> str:
     """Return the command that compares two governors on a recording."""
     wanted = ",".join(one for one in (base, label) if one != RECORDED)
     words = ["cpuidle-lab", "compare", shown, "--governors", wanted]
-    read_with = item.table and shown != item.url and item.url.endswith(".dat")
+    read_with = item.scrubbed or (item.table and shown != item.url and item.url.endswith(".dat"))
     return shlex.join(
         [*words, *(("--machine", item.table) if item.table and not read_with else ())]
     )

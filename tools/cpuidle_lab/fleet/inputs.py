@@ -37,6 +37,7 @@ class Item:
         weight: number of machines that the machine stands for.
         table: idle states, as of --machine, of a recording that does not tell them.
         domains: of the machine, as of --domains; "" leaves them out.
+        scrubbed: name and machine are numbers, and nothing that is written may tell more.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Item:
     weight: float = 1.0
     table: str = ""
     domains: str = ""
+    scrubbed: bool = False
 
 
 def patiently(work: Callable[[], _T], patience_s: float, what: str) -> _T:
@@ -242,6 +244,34 @@ def _with_metadata(items: list[Item], metadata: str) -> tuple[list[Item], list[s
     if bare := len(items) - len([key for key in used if key]):
         notes.append(f"{bare} recordings have no row in {metadata}")
     return found, notes
+
+
+def scrubbed(items: Sequence[Item]) -> list[Item]:
+    """Return items with numbers for names of recordings and machines, in the same order."""
+    named = sorted({item.machine for item in items} - {""})
+    machines = {name: f"m{n:06}" for n, name in enumerate(named, 1)}
+    return [
+        replace(item, name=f"r{n:06}", machine=machines.get(item.machine, ""),
+                scrubbed=True)
+        for n, item in enumerate(items, 1)
+    ]  # fmt: skip
+
+
+def unnamed(sentence: str, item: Item) -> str:
+    """Return a sentence about a recording without its place."""
+    path = local(item.url)
+    for place in (item.url, *([str(path)] if path else [])):
+        sentence = sentence.replace(place, item.name)
+    return sentence
+
+
+def names_table(items: Sequence[Item], found: Sequence[Item]) -> str:
+    """Return, as CSV, which recordings and machines stand behind numbers."""
+    rows = [
+        {"name": new.name, "recording": old.url, "machine": new.machine, "called": old.machine}
+        for old, new in zip(items, found, strict=True)
+    ]
+    return pl.DataFrame(rows).write_csv()
 
 
 def machine_of(item: Item) -> str:

@@ -36,7 +36,7 @@ from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.group import FEW_INTERVALS
 from cpuidle_lab.fleet import inputs
 from cpuidle_lab.recording import columns, state_tables
-from cpuidle_lab.recording.columns import Recording
+from cpuidle_lab.recording.columns import Recording, names
 from cpuidle_lab.recording.native import native_reader
 from cpuidle_lab.recording.trace import context_with
 from cpuidle_lab.replay.candidates import Candidate, candidate
@@ -71,6 +71,7 @@ class Job:
         governors: labels, as of --governors.
         patience_s: time after which fetching is given up.
         domains: of the machine, as of --domains; "" leaves them out.
+        scrub: keep no names of tasks and workloads.
     """
 
     url: str
@@ -79,6 +80,7 @@ class Job:
     governors: tuple[str, ...]
     patience_s: float
     domains: str = ""
+    scrub: bool = False
 
 
 @dataclass
@@ -133,9 +135,9 @@ def governor_key(label: str) -> str:
     return _digest(words)[:16]
 
 
-def kept_name(content: str) -> str:
+def kept_name(content: str, scrub: bool) -> str:
     """Return the path of a recording's intervals below the folder of results."""
-    return f"intervals/{content}-{_reader()}"
+    return f"intervals/{content}-{_reader()}{'-scrubbed' if scrub else ''}"
 
 
 @cache
@@ -229,6 +231,8 @@ def _reduce(path: Path, job: Job, target: Path, work: Path) -> None:
         else:
             given = state_tables.given(job.table) if job.table else ()
             columns.write(path, made, context_with(path, given) if given else None)
+        if job.scrub:
+            names.remove(made)
         with suppress(OSError):  # another worker has put the same there
             made.rename(target)
     if not columns.is_recording(target):
@@ -361,7 +365,7 @@ def _work(job: Job, hide: Callable[[Path], None]) -> Done:
 
     if all_there():
         return Done(content, parts())
-    reduced = folder / kept_name(content)
+    reduced = folder / kept_name(content, job.scrub)
     with ExitStack() as stack:
         if not (content and columns.is_recording(reduced)):
             path = stack.enter_context(_at_hand(job, work))
@@ -370,7 +374,7 @@ def _work(job: Job, hide: Callable[[Path], None]) -> Done:
             put(index, content.encode())
             if all_there():
                 return Done(content, parts())
-            reduced = folder / kept_name(content)
+            reduced = folder / kept_name(content, job.scrub)
             if path.is_dir() and path == inputs.local(job.url):
                 reduced = path
             elif not columns.is_recording(reduced):

@@ -64,7 +64,9 @@ def _twins(items: Sequence[Item], done: Mapping[str, Done], failed: dict[str, st
 
 def _shown(item: Item, one: Done, folder: Path) -> str:
     """Return the place of a recording for `compare`: of one elsewhere, its intervals."""
-    return item.url if local(item.url) else str(folder / kept_name(one.content))
+    if item.scrubbed:
+        return item.name
+    return item.url if local(item.url) else str(folder / kept_name(one.content, scrub=False))
 
 
 def _table(items: Sequence[Item], done: Mapping[str, Done], folder: Path) -> pl.DataFrame:

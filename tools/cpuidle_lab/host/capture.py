@@ -63,6 +63,7 @@ class Plan:
         rotate_s: a new file begins after so many seconds; None: there is one file.
         last_s: files are removed that end more than so many seconds ago; None: all are kept.
         request_us: latency request that is held meanwhile; None: none.
+        scrub: remove names from the trace, as of scrub.py.
     """
 
     output: Path
@@ -76,6 +77,7 @@ class Plan:
     rotate_s: float | None = None
     last_s: float | None = None
     request_us: int | None = None
+    scrub: bool = False
 
     def file(self, number: int) -> Path:
         """Return the place of a file of the session, counted from 1."""
@@ -382,7 +384,7 @@ class _Session:
         machine, plan = self.machine, self.plan
         with files.whole(place, plan.takes) as new, contextlib.ExitStack() as undo:
             unfinished.note(machine, new.parent, self.clock)
-            recorder = Recorder(machine, self.waiter, new.parent)
+            recorder = Recorder(machine, self.waiter, new.parent, plan.scrub)
             undo.callback(recorder.stop)
             process = recorder.start(self.program, plan.events, self.way)
             if self.way:
@@ -408,6 +410,8 @@ class _Session:
                 more = False
                 self.lost += recorder.finish()
             self.governors.append(machine.governor())
+            if plan.scrub:
+                recorder.scrub()
             recorder.trace.replace(new)
         self.files.append(place)
         return more

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.waiting import Process, Waiter, end_process
-from cpuidle_lab.host import unfinished
+from cpuidle_lab.host import scrub, unfinished
 from cpuidle_lab.host.machine import TRACEFS, Host
 from cpuidle_lab.host.probes import Way
 
@@ -44,15 +44,19 @@ class Recorder:
         machine: the machine it traces.
         waiter: waits for it.
         directory: empty; the trace is written there.
+        names_go: write a trace from which scrub() can remove the names.
     """
 
-    def __init__(self, machine: Host, waiter: Waiter, directory: Path) -> None:
+    def __init__(
+        self, machine: Host, waiter: Waiter, directory: Path, names_go: bool = False
+    ) -> None:
         self._machine = machine
         self._waiter = waiter
         self._tracing_before = machine.tree.read(_TRACING_ON)
         self._log = directory / "trace-cmd.log"
         self.trace = directory / "trace.dat"
         self.process: Process | None = None
+        self._names_go = names_go
         self._is_asked = False
 
     def start(self, program: str, events: tuple[str, ...], way: Way | None = None) -> Process:
@@ -67,6 +71,8 @@ class Recorder:
             UserError: trace-cmd cannot record.
         """
         arguments = [program, "record", "-o", str(self.trace)]
+        if self._names_go:
+            arguments += ["--file-version", str(scrub.VERSION)]
         # The kernel's timers are due by this clock.
         arguments += ["-C", unfinished.CLOCK, *way.events] if way else ["-e", OUR_EVENTS]
         for event in events:
@@ -118,6 +124,24 @@ class Recorder:
         if self.process.returncode != 0 or not _has_content(self.trace):
             raise UserError(f"trace-cmd wrote no trace: {self._last_words()}")
         return sum(map(int, re.findall(r"(\d+) events lost", self._log.read_text())))
+
+    def scrub(self) -> None:
+        """Remove names from the trace, and compress it; finish() has made it.
+
+        Raises:
+            UserError: its form is not known.
+        """
+        assert self.process is not None
+        scrub.scrub(self.trace)
+        small = self.trace.with_suffix(".small")
+        program = str(self.process.args[0])  # type: ignore[index]
+        words = ["convert", "-i", str(self.trace), "-o", str(small), "--compression", "any"]
+        with self._log.open("ab") as log:
+            done = subprocess.run(
+                [program, *words, "--file-version", "7"], stdout=log, stderr=log, check=False
+            )
+        if done.returncode == 0 and _has_content(small):
+            small.replace(self.trace)
 
     def stop(self) -> None:
         """Turn tracing off, whatever became of trace-cmd, which restores it at its own end only."""
