@@ -25,8 +25,9 @@ SHARE = 0.75
 _LOOK_S = 0.1
 
 _PROC = Path("/proc")
-# Number of the system call kcmp(2), and its type for the memory of a process (linux/kcmp.h).
-_KCMP = 312 if platform.machine() == "x86_64" else 272
+# Number of the system call kcmp(2) by architecture, and its type for the memory of a process
+# (linux/kcmp.h).
+_KCMP = {"x86_64": 312, "aarch64": 272, "riscv64": 272, "loongarch64": 272, "ppc64le": 354}
 _KCMP_VM = 1
 _LIBC = ctypes.CDLL(None)
 _SHOW_CURSOR = "\x1b[?25h"
@@ -66,7 +67,8 @@ def _begins(child: int, parent: int) -> bool:
 
     Between vfork() and execve() the kernel shows the parent's memory as the child's, too.
     """
-    return bool(_LIBC.syscall(_KCMP, parent, child, _KCMP_VM, 0, 0) == 0)
+    number = _KCMP.get(platform.machine())
+    return number is not None and _LIBC.syscall(number, parent, child, _KCMP_VM, 0, 0) == 0
 
 
 def taken_bytes(pid: int) -> int:
