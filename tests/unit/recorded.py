@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import pytest
 import yaml
 
 MACHINES = Path(__file__).parent / "machines"
@@ -48,4 +49,14 @@ def unfold(name: str, root: Path) -> Path:
         target.write_bytes(content)
         if PurePosixPath(path).parent.name in ("bin", "sbin"):
             target.chmod(0o755)
+    return root
+
+
+def enter(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Unfold a recorded machine for the commands, work beside it, and return its root."""
+    root = unfold(name, folder / "machine")
+    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
+    work = folder / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
     return root

@@ -53,7 +53,7 @@ echo "Time: $runs.5"
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Unfold a machine with a RAPL counter; work in a directory beside it."""
-    root = recorded.unfold("debian13", tmp_path / "machine")
+    root = recorded.enter("debian13", tmp_path, monkeypatch)
     add(
         root,
         f"{POWERCAP}/intel-rapl:0",
@@ -65,10 +65,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in (0, 2, 3):
         add(root, STATE[:-1] + str(number), usage=7, time=70, above=0, below=0)
     add(root, "/sys/devices/system/cpu", online="0")
-    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
     return root
 
 

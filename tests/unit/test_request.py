@@ -17,12 +17,7 @@ from tests.unit import recorded
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Unfold a machine on which everything is in place; work in a directory beside it."""
-    root = recorded.unfold("debian13", tmp_path / "machine")
-    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return root
+    return recorded.enter("debian13", tmp_path, monkeypatch)
 
 
 def with_states(root: Path, *latencies_us: int) -> Path:

@@ -114,12 +114,8 @@ def test_a_damaged_trace_is_refused(length: int, tmp_path: Path) -> None:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Unfold a machine that records a trace with names; work in a directory beside it."""
-    root = recorded.unfold("debian13", tmp_path / "machine")
-    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
+    root = recorded.enter("debian13", tmp_path, monkeypatch)
     monkeypatch.setenv("FAKE_TRACE", str(trace().write(tmp_path / "fake.dat")))
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
     return root
 
 

@@ -48,7 +48,7 @@ class Refusing(Tree):
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Unfold a machine on which everything is in place; work in a directory beside it."""
-    root = recorded.unfold("debian13", tmp_path / "machine")
+    root = recorded.enter("debian13", tmp_path, monkeypatch)
     tracing = root / TRACEFS.lstrip("/")
     (tracing / "kprobe_events").write_text("")
     (tracing / "trace_clock").write_text(f"{CLOCK}\n")
@@ -56,10 +56,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tracing / "events" / event).mkdir(parents=True)
         (tracing / "events" / event / "enable").write_text("0\n")
     (root / f"boot/config-{Host(Tree(root)).kernel()}").write_text("CONFIG_HZ=250\n")
-    monkeypatch.setenv("CPUIDLE_LAB_ROOT", str(root))
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
     return root
 
 
