@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.cache import TOP, digest
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.lab import LabRun, corpus, keys, run_lab
@@ -153,7 +154,14 @@ def boots(
     meter: Meter,
     title: str,
 ) -> list[Any]:
-    """Return figures() of runs. Each may have its own `read`."""
+    """Return figures() of runs. Each may have its own `read`.
+
+    Raises:
+        UserError: all came to the same, so their seeds change nothing, and no spread is known.
+    """
     reads = [read] * len(runs) if callable(read) else read
     plan = [partial(job, run, code, one, title) for run, one in zip(runs, reads, strict=True)]
-    return figures(plan, {run.kernel for run in runs}, request.lab, memo, meter, title)
+    found = figures(plan, {run.kernel for run in runs}, request.lab, memo, meter, title)
+    if len(found) > 1 and found[0] is not None and all(one == found[0] for one in found):
+        raise UserError(f"{title}: all {len(found)} seeds came to the same, to the last digit")
+    return found

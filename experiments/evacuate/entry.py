@@ -38,10 +38,10 @@ def lab_run(scale: str, seed: int) -> LabRun:
 
     Args:
         scale: of the run.
-        seed: of the machine.
+        seed: of the run.
     """
     seconds = ORIGINAL_S if scale == ORIGINAL else USUAL_S
-    script = f"SECONDS_EACH={seconds}\n{(HERE / 'guest.sh').read_text()}"
+    script = f"SECONDS_EACH={seconds} SEED={seed}\n{(HERE / 'guest.sh').read_text()}"
     return LabRun(
         script=script,
         cpus=CPUS,

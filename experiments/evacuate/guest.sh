@@ -63,8 +63,12 @@ packages() {
 	} </sys/kernel/debug/cpuidle_emul/domains
 }
 
+# Each seed meets the tick at another point.
+late_us=$((SEED * 7919 % 4000))
+
 # measure METHOD PERCENT THREADS: a line with records, time, energy, and that of the packages.
 measure() {
+	usleep $late_us
 	before=$(energy)
 	packages_before=$(packages)
 	done=$(records -t "$3" -S "$SECONDS_EACH")
@@ -82,7 +86,7 @@ for method in module cpuset hotplug; do
 		say "$method $percent"
 		# Eight threads, one on each CPU, when some CPUs go.
 		records -t 8 -S 1 >/dev/null &
-		usleep 200000
+		usleep $((200000 + late_us))
 		mark "begin $method $percent"
 		evacuate $method $percent
 		mark "written $method $percent"

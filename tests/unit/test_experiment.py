@@ -158,6 +158,21 @@ def made(text: str, **options: Any) -> dict[str, Any]:
     return law.intervals(phases, 1, "some", 1, slack_ns=100_000, **options)
 
 
+def test_seeds_that_change_nothing_are_no_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Any] = [SimpleNamespace(kernel="6.12")] * 3
+
+    def booted(*figures: float) -> list[Any]:
+        monkeypatch.setattr(boots, "figures", lambda *_: list(figures))
+        memo: Any = None
+        return boots.boots(
+            runs, lambda _: 0.0, [], Request(lab=True), memo, meter, "Evacuating CPUs"
+        )
+
+    assert booted(0.5, 0.5, 0.25) == [0.5, 0.5, 0.25]
+    with pytest.raises(UserError, match="Evacuating CPUs: all 3 seeds came to the same"):
+        booted(0.5, 0.5, 0.5)
+
+
 def test_a_timer_ends_the_intervals_that_no_device_ends_before() -> None:
     found = made("[{count: 500, wake_us: {between: [50, 150]}, timer_us: 100}]")
     by_timer = found["length_ns"] == found["timer_ns"]
