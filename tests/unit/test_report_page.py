@@ -15,6 +15,7 @@ import pytest
 from cpuidle_lab.cli import main
 from cpuidle_lab.figures import metrics
 from cpuidle_lab.report import export, model, report_page
+from cpuidle_lab.report.charts import all_charts
 from cpuidle_lab.view.drawing import Chart, grid_of_panels
 from cpuidle_lab.view.html_page import chart_card, generator
 from tests.unit.kernel_events import Kernel
@@ -105,6 +106,14 @@ def test_panels_are_scrolled_before_their_titles_overlap(panels: int, least: int
     card = chart_card(Chart("key", "Title", "Caption.", [], layout, 300))
     assert '<div class="scroll"><div class="plot" id="chart-key" ' in card
     assert f"min-width:{least}px" in card
+
+
+def test_charts_of_rows_are_scrolled_before_their_labels_turn(session: Path) -> None:
+    charts = {chart.key: chart for chart in all_charts(model.build([session], "", ""))}
+    for key in ("regret", "timeline"):
+        assert "min-width:480px" in chart_card(charts[key])
+    axes = [axis for key, axis in charts["timeline"].layout.items() if key.startswith("xaxis")]
+    assert axes and all(axis["tickangle"] == 0 and axis["nticks"] <= 4 for axis in axes)
 
 
 def test_hostile_names(tmp_path: Path) -> None:

@@ -103,6 +103,10 @@ def headline(report: Report) -> Chart:
     )
 
 
+# A row has its label on the left, and the name of a workload on the right.
+_ROWS_PX = 480
+
+
 def regret_rows(report: Report) -> Chart:
     """Regret of every workload, a row for each governor."""
     looks = governor_looks(report)
@@ -164,6 +168,7 @@ def regret_rows(report: Report) -> Chart:
         data,
         layout,
         90 + 40 * max(1, len(order)),
+        least_px=_ROWS_PX,
     )
 
 

@@ -85,6 +85,10 @@ def weights(report: Report) -> Chart | None:
     )
 
 
+# A strip has governor and CPU on its left; below, its times stand beside each other.
+_STRIPS_PX = 480
+
+
 def strips(report: Report) -> Chart:
     """Timeline: the main state of one CPU, slice by slice."""
     colours = state_colours(report)
@@ -149,7 +153,8 @@ def strips(report: Report) -> Chart:
             "ticksuffix": "  ",
         },
     )
-    each_axis(layout, "x", {"showgrid": False, "ticksuffix": " ms", "zeroline": False})
+    each_axis(layout, "x", {"showgrid": False, "ticksuffix": " ms", "zeroline": False,
+                            "tickangle": 0, "nticks": 4})  # fmt: skip
     return Chart(
         "timeline",
         "Timeline",
@@ -158,4 +163,5 @@ def strips(report: Report) -> Chart:
         data,
         layout,
         height,
+        least_px=_STRIPS_PX,
     )

@@ -82,6 +82,7 @@ class Chart:
         layout: layout of plotly.js.
         height: pixels.
         wide: takes the whole width of the page.
+        least_px: width below which it is scrolled, as its labels need; panels need more.
     """
 
     key: str
@@ -91,6 +92,7 @@ class Chart:
     layout: Layout
     height: int
     wide: bool = True
+    least_px: int = 0
 
 
 def safe(text: str) -> str:

@@ -116,7 +116,7 @@ def least_px(chart: Chart) -> int:
     """Return the width below which titles of panels would overlap; the chart is scrolled then."""
     axes = [axis for key, axis in chart.layout.items() if key.startswith("xaxis")]
     beside = len({axis["domain"][0] for axis in axes if "domain" in axis})
-    return _PANEL_PX * beside if beside > 1 else 0
+    return max(chart.least_px, _PANEL_PX * beside if beside > 1 else 0)
 
 
 def _us(ns: int) -> str:
