@@ -19,11 +19,12 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from cpuidle_lab import cli
-from cpuidle_lab.base import cache, files
+from cpuidle_lab.base import apt, cache, files
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.cli import main
@@ -35,6 +36,7 @@ from cpuidle_lab.lab.machine import ALL_CPUS, VirtualMachine, host_cpu_taken
 from cpuidle_lab.lab.run import is_real_time
 from cpuidle_lab.lab.session import PhasePlan, Session
 from cpuidle_lab.replay import candidates as spec
+from cpuidle_lab.states import kernel_tables, linux_source
 from tests.unit import synthetic
 
 TOP = Path(__file__).resolve().parents[2]
@@ -179,18 +181,22 @@ def test_a_name_that_is_not_utf_8_is_escaped(tmp_path: Path, variables: dict[str
 @pytest.mark.parametrize("shell", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_a_closed_stream_is_no_traceback(tmp_path: Path, shell: str) -> None:
     """The command fails where its output is lost, and makes its page all the same."""
-    page = tmp_path / "p.html"
+    page = tmp_path / f"{os.fsdecode(ODD)}.html"
     path = synthetic.demo(tmp_path / os.fsdecode(ODD), 2_000_000)
-    code, _, said = run_odd("report", os.fsencode(path), "-o", os.fsencode(page), shell=shell)
+    code, out, said = run_odd("report", os.fsencode(path), "-o", os.fsencode(page), shell=shell)
+    assert b"\x1b" not in out and (not out or b"odd\\xff\\x1b[31m.html\n" in out)
     lost = b"cpuidle-lab: error: standard output is closed\n" * (shell == ">&-")
     assert (code, said) == (int(shell.startswith(">")), lost)
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_columns_may_have_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+def test_columns_may_have_a_name_that_is_not_utf_8(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = synthetic.demo(tmp_path / "t.dat", 2_000_000)
     folder = tmp_path / os.fsdecode(ODD)
     assert main(["export", "--parquet", str(folder), str(path)]) == 0
+    assert capsys.readouterr().out.endswith("/odd\\xff\\x1b[31m\n")
     assert main(["replay", str(folder), "--same-points", "--governors", "menu_ng"]) == 0
 
 
@@ -324,6 +330,20 @@ def test_old_versions_go(temporary_cache: Path) -> None:
     left = sorted(temporary_cache.glob("thing-*"))
     assert len(left) == cache.KEPT_VERSIONS
     assert last in left
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_cache_of_another_user_is_used(
+    temporary_cache: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    made = cache.cached("thing", [], "Making", writes("x"))
+    tables, governors = kernel_tables.fetch("7.3"), linux_source.fetch("7.3")
+    refusal = OSError(number, os.strerror(number))
+    for where, name in ((os, "utime"), (cache, "locked"), (apt, "locked")):
+        monkeypatch.setattr(where, name, Mock(side_effect=refusal))
+    assert cache.cached("thing", [], "Making", writes("x")) == made
+    assert kernel_tables.fetch("7.3") == tables
+    assert linux_source.fetch("7.3") == governors
 
 
 def test_what_may_be_in_use_stays(temporary_cache: Path) -> None:

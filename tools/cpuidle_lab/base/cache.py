@@ -2,6 +2,7 @@
 """A directory of things that take long to make, each made whole or not at all."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -214,8 +215,17 @@ def cached(
         with locked(CACHE / f".{name}.lock"):
             if not final.is_dir():
                 _build(name, final, title, build, kept)
-    os.utime(final)
+    _note_use(final)
     return final
+
+
+def _note_use(folder: Path) -> None:
+    """Set the time of a version, so that it stays; one of another user is used as it is."""
+    try:
+        os.utime(folder)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
 
 
 def discard(folder: Path) -> None:

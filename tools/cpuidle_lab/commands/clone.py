@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError, printable
 
 if TYPE_CHECKING:
     from cpuidle_lab.clone.events import PhaseEvents
@@ -73,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
         _write(args.output, made.scrubbed() if args.scrub else made)
         if not args.json:
             left = "; ".join([*notes, *program.left_out])
-            print(f"written: {args.output}, {len(program.tasks)} tasks; left out: {left}")
+            print(
+                printable(f"written: {args.output}, {len(program.tasks)} tasks; left out: {left}")
+            )
     return _compare(args, (phase, program), wanted, place, notes) if wanted else 0
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cpuidle_lab.base import files
 from cpuidle_lab.base.cache import BUILD
+from cpuidle_lab.base.errors import printable
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.figures.output import now
 from cpuidle_lab.lab import LabRun, run_lab, workloads
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     report = model.build([result.files / STOCK, trace], command, now(), together=True)
     files.write_whole(page, report_page.render(report), own)
     report_text.show(report)
-    print(f"written: {page}")
+    print(printable(f"written: {page}"))
     if not report.broken:
         print(next_steps(args.output, trace))
     return int(report.broken)

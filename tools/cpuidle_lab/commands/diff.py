@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError, printable
 from cpuidle_lab.base.files import check, marked, write_all, write_whole
 
 NAME = "diff"
@@ -75,5 +75,5 @@ def run(args: argparse.Namespace) -> int:
     else:
         dump_text.show(found, kinds)
         for written in filter(None, (args.output, args.csv)):
-            print(f"written: {written}")
+            print(printable(f"written: {written}"))
     return 0

@@ -8,6 +8,7 @@ import sys
 from html import escape
 from pathlib import Path
 
+from cpuidle_lab.base.errors import printable
 from cpuidle_lab.base.files import check, marked, write_whole
 from cpuidle_lab.figures.output import now
 
@@ -107,5 +108,5 @@ def run(args: argparse.Namespace) -> int:
     else:
         domains_text.show(found, args.top)
     if args.output is not None:
-        print(f"written: {args.output}")
+        print(printable(f"written: {args.output}"))
     return int(is_broken)

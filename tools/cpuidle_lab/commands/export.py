@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError, printable
 from cpuidle_lab.base.files import marked, unless_forced, whole
 
 NAME = "export"
@@ -97,5 +97,5 @@ def _perfetto(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(found, indent=2))
     else:
-        print(f"written: {target}, {written.events:,} events, {found['bytes']:,} bytes")
+        print(printable(f"written: {target}, {written.events:,} events, {found['bytes']:,} bytes"))
     return 0

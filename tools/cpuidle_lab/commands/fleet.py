@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError, printable
 
 NAME = "fleet"
 # Recordings and machines behind the numbers of --scrub.
@@ -143,5 +143,5 @@ def run(args: argparse.Namespace) -> int:
     fleet_text.show(found)
     fresh, intervals = (sum(getattr(one, key) for one in done.values())
                         for key in ("fresh", "intervals"))  # fmt: skip
-    print(f"replayed now: {fresh:,} parts of {intervals:,} intervals; written: {page}")
+    print(printable(f"replayed now: {fresh:,} parts of {intervals:,} intervals; written: {page}"))
     return 0

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import USAGE, UserError, printable
 from cpuidle_lab.base.files import check, marked, scratch, unless_forced
 from cpuidle_lab.base.settings import seconds
 
@@ -93,7 +93,7 @@ def _make(args: argparse.Namespace) -> int:
         return 0
     for name, why in missing.items():
         print(f"without {name}: {why}")
-    print(f"written: {args.output}")
+    print(printable(f"written: {args.output}"))
     return 0
 
 

@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from cpuidle_lab.base.errors import printable
 from cpuidle_lab.base.files import write_all, write_whole
 from cpuidle_lab.figures.output import add_options, now, page_of, pages
 
@@ -80,5 +81,5 @@ def run(args: argparse.Namespace) -> int:
     for each in domains:
         domains_text.show(each, domains_page.TOP)
     for written in filter(None, (html, args.csv)):
-        print(f"written: {written}")
+        print(printable(f"written: {written}"))
     return is_broken

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpuidle_lab.base.cache import BUILD
-from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError, printable
 from cpuidle_lab.base.settings import directory
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespac
         print(json.dumps(told[0] if len(told) == 1 else _joined(told), indent=2))
     else:
         print(text, end="")
-        print(f"written: {folder}", file=sys.stderr)
+        print(printable(f"written: {folder}"), file=sys.stderr)
     return max((result.exit_code for result in results), default=FAILURE)
 
 

@@ -156,10 +156,11 @@ def fetch(version: str = NEWEST, cache: Path = CACHE) -> Tables:
     """
     folder = cache / "linux-source" / f"{version}-tables"
     kept = folder / f"tables-{_FORMAT}.json"
-    with apt.locked(folder):
-        if not kept.is_file():
-            _fetch_into(folder, kept, version, cache)
-        found = json.loads(kept.read_text(encoding="utf-8"))
+    if not kept.is_file():  # a whole one needs no lock, which another user may not take
+        with apt.locked(folder):
+            if not kept.is_file():
+                _fetch_into(folder, kept, version, cache)
+    found = json.loads(kept.read_text(encoding="utf-8"))
     source = _SOURCE.format(found["package_version"])
     return Tables(
         found["package_version"],

@@ -120,6 +120,8 @@ def fetch(
     if found and cache == CACHE and not refresh and not suite:
         return _told(found)
     folder = cache / "linux-source" / version
+    if _is_whole(folder, version) and not refresh:  # needs no lock, which another user may not take
+        return _told(folder)
     with apt.locked(folder):
         if refresh or not _is_whole(folder, version):
             _fetch_into(folder, version, suite or SUITES.get(version, DEFAULT_SUITE), cache)

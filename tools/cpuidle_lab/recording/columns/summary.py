@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from cpuidle_lab.base.errors import printable
 from cpuidle_lab.recording.columns.layout import CPU_IDLE, INTERRUPTS
 from cpuidle_lab.recording.columns.recording import Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
@@ -51,4 +52,4 @@ def _lines(recording: Recording) -> Iterator[str]:
             f"{lost.without_decision} outcomes without decision, "
             f"{lost.implausible} implausible outcomes"
         )
-    yield f"written: {recording.path}"
+    yield printable(f"written: {recording.path}")
