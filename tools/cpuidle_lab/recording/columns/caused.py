@@ -203,7 +203,7 @@ def _periods(cpu: int, p: Periods, grid: Grid, first: Array, last: Array) -> pl.
         "generation": zeros, "disabled": zeros, "governor": zeros,
         "flags": np.where(told, _INFERRED, _UNTOLD), "index": p.state, "stop_tick": zeros,
         "reason": zeros, "row": np.full(count, _NO_ROW), "base_index": none,
-        "left": np.append(True, ~p.quiet[:-1]), "out_kind": zeros, "out_ts": p.end,
+        "left": np.append(True, ~p.quiet[:-1])[:count], "out_kind": zeros, "out_ts": p.end,
         "out_now_ns": p.end, "residency_ns": p.end - p.start, "out_index": p.state,
         "tick": np.where(p.cause == NONE, _TICK_UNKNOWN, p.on_grid), "poll_time_limit": zeros,
         "lost": p.hole, "by_tick": joined, "overslept": zeros, "interval": of,
