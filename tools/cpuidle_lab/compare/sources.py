@@ -151,6 +151,7 @@ def _shares(recording: Recording, denied: float) -> dict[str, float]:
     return withheld.shares_of(frames) | {
         withheld.LOST: withheld.percent(missing + endless, missing + decisions),
         withheld.LEFT_OUT: withheld.percent(gone, gone + kept),
+        withheld.UNSEEN: recording.unseen_percent,
         withheld.CHANGED: 100.0 * bool((recording.stock or {}).get("changed")),
         withheld.REQUEST: denied,
     }

@@ -19,7 +19,7 @@ from cpuidle_lab.host import energy
 from cpuidle_lab.recording.columns import caused
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.recording.streamed import Look, Source, Whole
-from cpuidle_lab.recording.trace import Trace, no_idle_periods
+from cpuidle_lab.recording.trace import Trace, no_idle_periods, twin_notes
 
 Progress = Callable[[int], None]
 
@@ -208,6 +208,7 @@ class Analysis:
             if n in self._caused:
                 self._caused[n].ended = count
         facts.omissions += caused.notes(self.source.causes, counts)
+        facts.omissions += twin_notes(facts.state_tables)
 
     def _groups(self) -> Iterator[tuple[int, Group]]:
         for n, phase in enumerate(self._spans):

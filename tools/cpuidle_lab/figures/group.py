@@ -239,6 +239,7 @@ def shares_of_trace(trace: Trace) -> dict[str, float]:
     """Return the shares that a recording leaves out of each of its groups, %."""
     return {
         withheld.LEFT_OUT: trace.left_out_percent,
+        withheld.UNSEEN: trace.unseen_percent,
         withheld.CHANGED: 100.0 * trace.changed,
     }
 

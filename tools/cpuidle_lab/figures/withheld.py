@@ -18,8 +18,8 @@ from cpuidle_lab.states.table import StateTable
 
 Array = npt.NDArray[Any]
 
-SHORT, LATE, CUT_OFF, LOST, LEFT_OUT, REQUEST, CHANGED = (
-    "short", "overslept", "cut", "lost", "left_out", "request", "changed",
+SHORT, LATE, CUT_OFF, LOST, LEFT_OUT, UNSEEN, REQUEST, CHANGED = (
+    "short", "overslept", "cut", "lost", "left_out", "unseen", "request", "changed",
 )  # fmt: skip
 
 
@@ -43,6 +43,8 @@ KINDS = {
     CUT_OFF: Kind(20.0, "{share} % of the idle time is in intervals whose end is missing"),
     LOST: Kind(20.0, "{share} % of the decisions or idle periods are missing, or their end is"),
     LEFT_OUT: Kind(20.0, "{share} % of the idle periods are of CPUs whose idle states are unknown"),
+    UNSEEN: Kind(80.0, "{share} % of the time of the CPUs is not told: events are lost there, or "
+                 "the end of the last idle period is missing"),
     REQUEST: Kind(0.0, "{share} % of the idle periods are in a state that the latency request or "
                   "the disabled states of the recording did not allow, so these had changed"),
     CHANGED: Kind(0.0, "the latency request or the disabled states changed, which concerns "

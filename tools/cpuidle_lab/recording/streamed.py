@@ -19,6 +19,7 @@ from cpuidle_lab.recording.columns import caused
 from cpuidle_lab.recording.reader import TABLES, Chunk, Ending, Schema, empty, read_chunks
 from cpuidle_lab.recording.stock import Context, left_out, omissions, table_notes
 from cpuidle_lab.recording.trace import Integrity, Trace
+from cpuidle_lab.recording.unseen import Unseen
 from cpuidle_lab.states.table import StateTable
 
 # A part has so many bytes, and the rows of an interval that goes on.
@@ -139,6 +140,7 @@ class _Counts:
         idle: idle periods by CPU of which only power:cpu_idle tells.
         entries: events of power:cpu_idle by CPU that are no exits.
         has_decisions: whether there are any.
+        unseen: time of the CPUs of which nothing is told.
     """
 
     first_ns: int = 2**63
@@ -149,6 +151,7 @@ class _Counts:
     idle: Counter[int] = field(default_factory=Counter)
     entries: Counter[int] = field(default_factory=Counter)
     has_decisions: bool = False
+    unseen: Unseen = field(default_factory=Unseen)
 
     def add(self, tables: Frames) -> None:
         """Count the rows of a part."""
@@ -160,6 +163,7 @@ class _Counts:
             lost = tables["lost"]["events"]
             self.lost_known += int(lost.filter(lost > 0).sum())
             self.lost_unknown += int((lost < 0).sum())
+        self.unseen.add(tables.get("cpu_idle"), tables.get("lost"))
         if "cpu_idle" in tables:
             entries = tables["cpu_idle"].filter(pl.col("state") != tr.IDLE_EXIT)
             self.entries.update(dict(entries.group_by("cpu").len().iter_rows()))
@@ -300,6 +304,9 @@ class Streamed:
             way=context.way if context else "",
             changed=bool(context and context.changed),
             left_out_percent=tr.left_out_percent(gone, kept),
+            unseen_percent=(
+                0.0 if counts.has_decisions else counts.unseen.percent(counts.last_ns, self._gone)
+            ),
             start_ns=counts.first_ns,
         )
 

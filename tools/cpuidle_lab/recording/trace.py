@@ -29,13 +29,11 @@ from cpuidle_lab.recording.reader import (
     read_chunks,
 )
 from cpuidle_lab.recording.stock import Context, context_of, left_out, omissions, table_notes
+from cpuidle_lab.recording.unseen import IDLE_EXIT as IDLE_EXIT
 from cpuidle_lab.states.table import CpuTable, StateTable, check_table, states_max
 
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1
-
-# power:cpu_idle says with this state that the CPU is no longer idle.
-IDLE_EXIT = 2**32 - 1
 
 # Bits of the decision's flags, kinds of outcome, tick marks and no base, as the module has them.
 TICK_STOPPED = constant("CIL_DECISION_TICK_STOPPED")
@@ -241,6 +239,7 @@ class Trace:
         way: of a recording without the module, as the recorder said (stock.Told); else "".
         changed: the limits of idle states changed while it was recorded.
         left_out_percent: idle periods of CPUs whose idle states are not known, of all, %.
+        unseen_percent: time of the CPUs of which nothing is told, of all, %; without decisions.
         start_ns: time of its first event; None where that of the tables is.
     """
 
@@ -254,6 +253,7 @@ class Trace:
     way: str = ""
     changed: bool = False
     left_out_percent: float = 0.0
+    unseen_percent: float = 0.0
     start_ns: int | None = None
 
     @property

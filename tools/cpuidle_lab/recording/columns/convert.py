@@ -26,7 +26,11 @@ from cpuidle_lab.recording.columns.recording import Recording
 from cpuidle_lab.recording.columns.writer import Writer, foreign
 from cpuidle_lab.recording.stock import Context, left_out, omissions, table_notes
 from cpuidle_lab.recording.trace import Integrity
+from cpuidle_lab.recording.unseen import Unseen
 from cpuidle_lab.states.table import CpuTable, StateTable
+
+# Counts of a reading that are of decisions.
+_OF_DECISIONS = ("decisions_missing", "gaps", "without_outcome", "without_decision")
 
 
 class _Collected:
@@ -43,6 +47,13 @@ class _Collected:
         self.left_out: dict[str, int] = {}
         self.cpus: set[int] = set()
         self.causes: list[str] = []
+        self._unseen, self._last_ns = Unseen(), 0
+
+    def see(self, table: str, frame: pl.DataFrame) -> None:
+        """Take rows of any table, for what is not told."""
+        if table != "config":
+            self._last_ns = max(self._last_ns, int(str(frame["ts"].max() or 0)))
+        self._unseen.take(table, frame)
 
     def leaves_out(self, table: str, frame: pl.DataFrame) -> bool:
         """Tell whether rows are of a CPU whose idle states are not known, and count them."""
@@ -66,6 +77,8 @@ class _Collected:
 
     def meta(self, kind: str, ending: reader.Ending) -> dict[str, object]:
         known = asdict(ending)
+        if kind != TRACE:  # the reader's own decisions are not used
+            known = {name: count for name, count in known.items() if name not in _OF_DECISIONS}
         integrity = {item.name: known.get(item.name, 0) for item in fields(Integrity)}
         integrity |= {"lost_known": self.lost_known, "lost_unknown": self.lost_unknown}
         symbols = {".".join(place): meanings for place, meanings in self.symbols.items()}
@@ -75,9 +88,15 @@ class _Collected:
             "kernel": self.kernel,
             "machines": {cpu: describe(table) for cpu, table in self.state_tables.items()},
             "integrity": integrity,
+            "unseen_percent": self._unseen_percent(kind),
             "unplaced": ending.unplaced,
             "symbols": symbols,
         } | self._how(ending)
+
+    def _unseen_percent(self, kind: str) -> float:
+        if kind == TRACE:
+            return 0.0
+        return self._unseen.percent(self._last_ns, [int(cpu) for cpu in self.left_out])
 
     def _how(self, ending: reader.Ending) -> dict[str, object]:
         """Return how a recording without the module was made; nothing for one with it."""
@@ -130,7 +149,7 @@ def _write(trace: Path, target: Path, context: Context | None) -> None:
     """
     found = _Collected(trace, context)
     lines = tr.OwnLines(trace)
-    wanted = READ if context else (*READ, *reader.REQUESTS)
+    wanted = (*READ, "cpu_idle", *(() if context else reader.REQUESTS))
     with Writer(target, {}) as writer:
         for piece in reader.read_chunks(trace, wanted, context):
             if isinstance(piece, reader.Schema):
@@ -140,6 +159,9 @@ def _write(trace: Path, target: Path, context: Context | None) -> None:
             elif not context:
                 lines.add(piece)
             if not isinstance(piece, reader.Chunk) or piece.table in reader.REQUESTS:
+                continue
+            found.see(piece.table, piece.frame)
+            if piece.table == "cpu_idle":
                 continue
             found.note(piece.table, piece.frame)
             if not found.leaves_out(piece.table, piece.frame):

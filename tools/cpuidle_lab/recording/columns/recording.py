@@ -58,6 +58,7 @@ class Recording:
         kernel: release of the kernel that recorded it, "" if unknown.
         state_tables: idle states by CPU; empty where nothing tells of them.
         integrity: counts of missing events.
+        unseen_percent: time of the CPUs of which nothing is told, of all, %; without decisions.
         unplaced: decisions in no interval, since the idle states were not known yet.
         symbols: meanings of numbers, by table and column.
         law: of a synthetic stream: its law, parameters and seed; else None.
@@ -110,6 +111,7 @@ class Recording:
         self.integrity = Integrity(
             **{item.name: int(given.get(item.name, 0)) for item in fields(Integrity)}
         )
+        self.unseen_percent = float(meta.get("unseen_percent", 0.0))
         self.unplaced = int(meta.get("unplaced", 0))
         self.symbols: dict[tuple[str, str], dict[int, str]] = {}
         for name, meanings in meta.get("symbols", {}).items():
