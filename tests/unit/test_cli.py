@@ -346,6 +346,21 @@ def test_a_cache_of_another_user_is_used(
     assert linux_source.fetch("7.3") == governors
 
 
+def test_a_python_that_the_user_may_not_run_is_named(tmp_path: Path) -> None:
+    python = tmp_path / "build/venv/bin/python"
+    for path in (
+        python,
+        tmp_path / "tools/requirements.txt",
+        python.parents[1] / ".requirements.txt",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    command = shutil.copy(TOP / "cpuidle-lab", tmp_path)
+    done = subprocess.run([command, "machines"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith(f"cpuidle-lab: error: {python}: this user may not run it; make ")
+
+
 def test_what_may_be_in_use_stays(temporary_cache: Path) -> None:
     """A run waits for a host CPU while others make more versions of its machine."""
     for number in range(3):
