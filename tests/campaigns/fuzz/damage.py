@@ -15,6 +15,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.formats import perfetto
 from cpuidle_lab.recording.formats.writer import Event, Writer
+from tests.unit.interrupts import Arm
 from tests.unit.kernel_events import EXIT, KERNEL, MACHINE, MS, Kernel
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import SIZES, Trace
@@ -92,6 +93,21 @@ def of_kernel(has_probes: bool) -> tuple[AnyEvent, ...]:
                 kernel.add(50_000, "cpu_idle", state=state, cpu_id=cpu)
                 kernel.add(stay, "cpu_idle", state=EXIT, cpu_id=cpu)
         found += [replace(event, cpu=cpu) for event in kernel.events]
+    return tuple(sorted(found, key=lambda event: event.ts))
+
+
+@cache
+def of_interrupts() -> tuple[AnyEvent, ...]:
+    """Return the events of two CPUs, and the interrupts of timers and devices that wake them."""
+    chance = random.Random(3)
+    found: Events = []
+    for cpu in range(2):
+        arm = Arm(cpu)
+        arm.learn()
+        for _ in range(80):
+            wake = chance.choice((arm.timer, arm.device))
+            wake(int(chance.expovariate(1 / MS)) + 5000, chance.randrange(3))
+        found += arm.events
     return tuple(sorted(found, key=lambda event: event.ts))
 
 
@@ -426,7 +442,7 @@ def make(folder: Path, chance: random.Random) -> Path | None:
     form = chance.choice(("dat", "dat", "text", "perfetto", "columns"))
     bases = [of_kernel(True), of_kernel(False)]
     if form in ("dat", "columns"):
-        bases += [of_module()] * 2
+        bases += [of_module(), of_module(), of_interrupts()]
     events: Events = list(chance.choice(bases))
     if form != "columns" or chance.random() < 0.3:
         events = mutated(events, chance)
