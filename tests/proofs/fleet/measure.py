@@ -3,6 +3,7 @@
 
 import ctypes
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -42,12 +43,14 @@ class Run:
     Attributes:
         answers: text of its answers.json.
         cpu_s: CPU time of all its processes.
+        useful_s: that of its tasks alone, as the command tells.
         early_bytes, late_bytes: most memory in its second and last quarter of recordings.
         kills: workers that were killed.
     """
 
     answers: str
     cpu_s: float
+    useful_s: float
     early_bytes: int
     late_bytes: int
     kills: int
@@ -154,10 +157,12 @@ def fleet(source: Path, folder: Path, count: int, *, kill: bool) -> Run:
     metadata = source.with_name("machines.csv")
     process = subprocess.Popen(
         [sys.executable, "-m", "cpuidle_lab", "fleet", str(source), "--metadata", str(metadata),
-         "--governors", ",".join(GOVERNORS), "--workers", str(WORKERS), "-o", str(folder),
-         "--json"],
-        stdout=subprocess.DEVNULL,
+         "--governors", ",".join(GOVERNORS), "--workers", str(WORKERS), "-o", str(folder)],
+        stdout=subprocess.PIPE,
     )  # fmt: skip
+    assert process.stdout is not None
+    # A terminal's worth of text, which the pipe holds.
+
     most = dict.fromkeys(range(5), 0)
     kills = 0
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -170,5 +175,7 @@ def fleet(source: Path, folder: Path, count: int, *, kill: bool) -> Run:
             kills += 1
         time.sleep(_LOOK_S)
     cpu_s = _cpu_s([process])
+    told = re.search(rb"([0-9.]+) s\s+of\s+CPU\s+time", process.stdout.read())
+    assert told, "the command tells no CPU time"
     answers = (folder / "answers.json").read_text()
-    return Run(answers, cpu_s, most[1], max(most[3], most[4]), kills)
+    return Run(answers, cpu_s, float(told[1]), most[1], max(most[3], most[4]), kills)

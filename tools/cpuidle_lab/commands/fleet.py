@@ -141,7 +141,10 @@ def run(args: argparse.Namespace) -> int:
         print(as_json, end="")
         return 0
     fleet_text.show(found)
-    fresh, intervals = (sum(getattr(one, key) for one in done.values())
-                        for key in ("fresh", "intervals"))  # fmt: skip
-    print(printable(f"replayed now: {fresh:,} parts of {intervals:,} intervals; written: {page}"))
+    fresh, intervals, cpu_s = (sum(getattr(one, key) for one in done.values())
+                               for key in ("fresh", "intervals", "cpu_s"))  # fmt: skip
+    replayed = (
+        f"replayed now: {fresh:,} parts of {intervals:,} intervals, {cpu_s:.1f} s of CPU time"
+    )
+    print(printable(f"{replayed}; written: {page}"))
     return 0

@@ -14,6 +14,8 @@ import hashlib
 import io
 import os
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -93,6 +95,7 @@ class Done:
         sentence: why there are no parts, "" if there are.
         fresh: replays that were not there yet.
         intervals: that these replayed.
+        cpu_s: CPU time of the task, without that of the engine's own thread.
     """
 
     content: str = ""
@@ -100,6 +103,7 @@ class Done:
     sentence: str = ""
     fresh: int = 0
     intervals: int = 0
+    cpu_s: float = 0.0
 
 
 def _digest(words: Sequence[str | bytes]) -> str:
@@ -385,6 +389,14 @@ def _work(job: Job, hide: Callable[[Path], None]) -> Done:
     return Done(content, parts(), fresh=fresh, intervals=intervals)
 
 
+def _cpu_s() -> float:
+    """Return the CPU time of this process but for its first thread, in which dask's loop runs."""
+    first = threading.main_thread()
+    if first is threading.current_thread() or first.ident is None:
+        return time.process_time()
+    return time.process_time() - time.clock_gettime(time.pthread_getcpuclockid(first.ident))
+
+
 def work(job: Job) -> dict[str, Any]:
     """Do a task; a fault of the recording is told, one that another try may mend is raised.
 
@@ -395,10 +407,13 @@ def work(job: Job) -> dict[str, Any]:
         OSError: and others of fetching, of a full disk.
     """
     hidden: list[str] = []
+    before_s = _cpu_s()
     try:
-        return asdict(_work(job, lambda path: hidden.append(str(path))))
+        done = _work(job, lambda path: hidden.append(str(path)))
     except UserError as error:
         message = error.message
         for name in sorted(hidden, key=len, reverse=True):
             message = message.replace(name, job.url)
-        return asdict(Done(sentence=message.removeprefix(f"{job.url}: ")))
+        done = Done(sentence=message.removeprefix(f"{job.url}: "))
+    done.cpu_s = _cpu_s() - before_s
+    return asdict(done)
