@@ -6,7 +6,6 @@ count address space, most of which libraries only reserve; beyond them polars en
 without a sentence.
 """
 
-import ctypes
 import os
 import platform
 import re
@@ -15,7 +14,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from cpuidle_lab.base.errors import FAILURE
 
@@ -29,8 +30,17 @@ _PROC = Path("/proc")
 # (linux/kcmp.h).
 _KCMP = {"x86_64": 312, "aarch64": 272, "riscv64": 272, "loongarch64": 272, "ppc64le": 354}
 _KCMP_VM = 1
-_LIBC = ctypes.CDLL(None)
 _SHOW_CURSOR = "\x1b[?25h"
+
+
+@cache
+def _libc() -> Any:
+    """Return the C library; None in a Python without ctypes, which does its work all the same."""
+    with suppress(ImportError):
+        import ctypes
+
+        return ctypes.CDLL(None)
+    return None
 
 
 def _kilobytes(path: Path, name: str) -> int:
@@ -68,7 +78,10 @@ def _begins(child: int, parent: int) -> bool:
     Between vfork() and execve() the kernel shows the parent's memory as the child's, too.
     """
     number = _KCMP.get(platform.machine())
-    return number is not None and _LIBC.syscall(number, parent, child, _KCMP_VM, 0, 0) == 0
+    libc = _libc()
+    if number is None or libc is None:
+        return False
+    return int(libc.syscall(number, parent, child, _KCMP_VM, 0, 0)) == 0
 
 
 def taken_bytes(pid: int) -> int:
