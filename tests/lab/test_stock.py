@@ -2,6 +2,8 @@
 """`cpuidle-lab capture --stock` on a stock kernel: probes set, recorded with, and removed."""
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,16 @@ capture --stock --json -o /results/good.dat -- \
     sh -c 'for n in $(seq 50); do usleep 10000; done' >/results/good.json
 echo "good.code: $?"
 echo "good.probes: $(probes) $(cat $tracing/set_event | wc -l) $(cat $tracing/trace_clock)"
+
+# The kernel names a script's task by its file.
+printf '#!/bin/sh\nfor n in $(seq 50); do usleep 10000; done\n' >/tmp/secret-work
+chmod 755 /tmp/secret-work
+capture --stock --events sched -o /results/named.dat -- /tmp/secret-work
+capture --stock --events sched --scrub -o /results/scrubbed.dat -- /tmp/secret-work
+echo "scrubbed.code: $?"
+mkdir /results/samples
+capture --stock --scrub --sample 0.5 -o /results/samples
+echo "sample.code: $?"
 
 # The shell's own process would be killed otherwise.
 (exec {PYTHON} /lab/main.py capture --stock -o /results/killed.dat -- sleep 600 2>/dev/null) &
@@ -91,7 +103,29 @@ def test_the_next_session_removes_the_probes_of_a_killed_one(result: LabResult) 
     assert (told["ended.code"], told["ended.probes"]) == ("143", "1")
 
 
-@pytest.mark.parametrize("name", ["good.dat", "hand.dat"])
+def uncompressed(path: Path, folder: Path) -> bytes:
+    """Return the bytes of a trace without compression."""
+    target = folder / path.name
+    words = ["trace-cmd", "convert", "-i", str(path), "-o", str(target), "--file-version", "6"]
+    subprocess.run(words, check=True, capture_output=True)
+    return target.read_bytes()
+
+
+def test_no_name_is_left_in_a_scrubbed_recording(result: LabResult, tmp_path: Path) -> None:
+    told = said(result)
+    assert (told["scrubbed.code"], told["sample.code"]) == ("0", "0")
+    named = uncompressed(result.files / "named.dat", tmp_path)
+    assert named.count(b"secret-work") > 100 and b"Linux lab " in named
+    (sample,) = (result.files / "samples").iterdir()
+    for path in (result.files / "scrubbed.dat", sample):
+        left = uncompressed(path, tmp_path)
+        assert b"secret-work" not in left and b"trace-cmd\0" not in left and b"Linux lab " not in left
+        assert path.stat().st_size < len(left) / 2
+    with columns.opened(sample) as recording:
+        assert recording.rows("interval") > 5
+
+
+@pytest.mark.parametrize("name", ["good.dat", "hand.dat", "scrubbed.dat"])
 def test_the_recording_can_be_replayed(result: LabResult, name: str) -> None:
     with columns.opened(result.files / name) as recording:
         assert recording.kind == columns.TRACE
