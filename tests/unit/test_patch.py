@@ -4,6 +4,7 @@
 import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.commands import new
-from cpuidle_lab.patch import equal, governor, layout, prune
+from cpuidle_lab.patch import equal, governor, layout, prune, series
 from cpuidle_lab.patch.pieces import pieces
-from cpuidle_lab.states.kernel_files import DOCUMENT, KCONFIG, MAKEFILE
+from cpuidle_lab.states.kernel_files import DOCUMENT, KCONFIG, MAKEFILE, KernelFiles
 
 AUTHOR = "A. Name <name@example.org>"
 GOVERNORS = TOP / "governors"
@@ -202,3 +203,28 @@ def test_stores_that_nothing_reads_go() -> None:
     assert "if (s->kept)\n\t\ts->kept = 2;\n" in made
     assert "spare" not in made
     assert "return f(s);" in made
+
+
+# ---- The document ----
+
+
+def mails_of_document() -> list[str]:
+    """Return the mails that docs/mainline.md shows."""
+    text = (TOP / "docs" / "mainline.md").read_text(encoding="utf-8")
+    section = text.partition("## The mails as sent\n")[2].partition("\n| reviewers")[0]
+    blocks = re.findall(r"(?m)(?:^    .*\n|^\n(?=    ))+", section)
+    return [textwrap.dedent(block).strip() for block in blocks]
+
+
+def test_the_document_has_the_mails_of_the_command(wteo: governor.Emitted) -> None:
+    letter, *patches = mails_of_document()
+    evidence = letter[letter.index("cpuidle-lab review: ") :]
+    (origin,) = re.findall(r"It applies to (\S+\s+\S+)\.\n", letter)
+    base = KernelFiles(" ".join(origin.split()), {})
+    body = series.cover(wteo, base, evidence)
+    assert letter == f"Subject: [PATCH 0/2] cpuidle: Add the wteo governor\n\n{body}"
+    messages = series._messages(wteo, series.author_of(AUTHOR))
+    for n, (mail, message) in enumerate(zip(patches, messages, strict=True), 1):
+        assert mail.startswith(f"Subject: [PATCH {n}/2] {message}---\n")
+    lines = wteo.text.count("\n")
+    assert f"{lines + 1} ++" in patches[0] or f"{lines} ++" in patches[0]

@@ -31,8 +31,9 @@ _DAY = "2026-01-01T00:00:00 +0000"
 
 LACKING = (
     "No machine has measured this yet: there are no figures of RAPL on x86, of the rails of an "
-    "arm64 board, nor of an idle system over hours. Energy below is modelled by target "
-    "residencies. Measurements are welcome."
+    "arm64 board, nor of an idle system over hours. There are none of fio, hackbench, schbench or "
+    "sched-pipe, none of virtual machines, and no counters of idle states before and after. Energy "
+    "below is modelled by target residencies. Measurements are welcome."
 )
 
 

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from cpuidle_lab.base.errors import printable
-from cpuidle_lab.review.effect import FIGURES, FigureChange
+from cpuidle_lab.review.effect import FIGURES, SEEDS, FigureChange
 from cpuidle_lab.review.hunt import OBJECTIVES
 from cpuidle_lab.review.result import ReviewResult
 from cpuidle_lab.review.stream import phases_text, table_text
@@ -23,6 +23,7 @@ _UNKNOWN = (
     "frequency, real exit latencies, nor that a late wake-up delays work."
 )
 _NAME = 36
+_OF_SEEDS = f"median of {SEEDS} streams +- half of their range"
 # Columns of parts beside each other.
 _PARTS = 4
 
@@ -236,8 +237,8 @@ def lines_of(result: ReviewResult, room: tuple[int, int] = _ROOM[0]) -> list[str
         *_base(result), "", *_wrapped(result.sentence), *_died(result),
         *_titled("Decisions", _decisions(result)),
         *_titled("Contract", _contract(result)),
-        *_titled("Worse, worst first", _cells(result.worse, most)),
-        *_titled("Better, best first", _cells(result.better, most)),
+        *_titled(f"Worse, worst first; {_OF_SEEDS}", _cells(result.worse, most)),
+        *_titled(f"Better, best first; {_OF_SEEDS}", _cells(result.better, most)),
         *_titled("Mean of all cells", _means(result)),
         *_titled(f"Harm that a search found{note}", _witnesses(result.harm, result, "harm")),
         *_titled("In the lab, both as modules of one boot", _lab(result, most)),
