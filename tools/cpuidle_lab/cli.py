@@ -219,7 +219,9 @@ def is_enough(args: argparse.Namespace) -> bool:
 
 def bound_of(command: Command) -> AbstractContextManager[None]:
     """Return the bound of a command's memory; none of those whose machine must stay as idle."""
-    return nullcontext() if command.NAME in dict(GROUPS)[A_MACHINE] else memory.bounded()
+    if command.NAME in dict(GROUPS)[A_MACHINE]:
+        return nullcontext()
+    return memory.bounded(getattr(command, "LOOK_S", memory.LOOK_S))
 
 
 def named_inputs(args: argparse.Namespace) -> Iterator[Path]:

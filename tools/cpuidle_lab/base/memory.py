@@ -23,7 +23,7 @@ from cpuidle_lab.base.errors import FAILURE
 SHARE = 0.75
 
 # Memory is filled at some GB a second at most.
-_LOOK_S = 0.1
+LOOK_S = 0.1
 
 _PROC = Path("/proc")
 # Number of the system call kcmp(2) by architecture, and its type for the memory of a process
@@ -106,17 +106,20 @@ def _end(limit: int, free: int) -> None:
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
+def bounded(look_s: float = LOOK_S) -> Iterator[None]:
     """End the process with one sentence where what follows takes too much memory.
 
     Nothing is bounded where /proc does not tell what is free.
+
+    Args:
+        look_s: time between looks at all processes.
     """
     free = free_bytes()
     limit = int(SHARE * free)
     ended = threading.Event()
 
     def watch() -> None:
-        while not ended.wait(_LOOK_S):
+        while not ended.wait(look_s):
             if taken_bytes(os.getpid()) > limit:
                 _end(limit, free)
 

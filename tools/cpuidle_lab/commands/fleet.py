@@ -10,6 +10,8 @@ from pathlib import Path
 from cpuidle_lab.base.errors import USAGE, UserError, printable
 
 NAME = "fleet"
+# The engine bounds each worker. A look at all their threads takes a ms and more.
+LOOK_S = 1.0
 # Recordings and machines behind the numbers of --scrub.
 NAMES = "names.csv"
 HELP = "replay governors on the recordings of many machines, and tell what a roll-out does"
