@@ -119,7 +119,9 @@ def test_no_name_is_left_in_a_scrubbed_recording(result: LabResult, tmp_path: Pa
     (sample,) = (result.files / "samples").iterdir()
     for path in (result.files / "scrubbed.dat", sample):
         left = uncompressed(path, tmp_path)
-        assert b"secret-work" not in left and b"trace-cmd\0" not in left and b"Linux lab " not in left
+        assert (
+            b"secret-work" not in left and b"trace-cmd\0" not in left and b"Linux lab " not in left
+        )
         assert path.stat().st_size < len(left) / 2
     with columns.opened(sample) as recording:
         assert recording.rows("interval") > 5
