@@ -278,7 +278,7 @@ def test_modelled_energy_is_the_machines_own_account(
     """
     result = run_lab(accounts(chosen), tmp_path / "out").check()
     trace = load(result.files / TRACE)
-    periods = with_intervals(trace, trace.periods()).filter("entered")
+    periods = with_intervals(trace.periods()).filter("entered")
     energy = with_energy(periods, trace.state_tables[0])
     start, length = pl.col("ts").cast(pl.Float64), pl.col("residency")
     marks = trace.tables["marker"].filter(pl.col("text").str.strip_chars() == "account")

@@ -4,16 +4,24 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.figures import wakers
-from cpuidle_lab.figures.cpu_idle import Untold, idle_periods, of_cpu_idle
-from cpuidle_lab.figures.decisions import Decided, decisions_of, labelled, of_decisions
-from cpuidle_lab.figures.group import Group
-from cpuidle_lab.figures.interrupted import Ends, Interrupted, of_interrupts
+from cpuidle_lab.figures.cpu_idle import add_untold, idle_periods, of_cpu_idle
+from cpuidle_lab.figures.decisions import (
+    Decided,
+    add_decisions,
+    decisions_of,
+    labelled,
+    of_decisions,
+)
+from cpuidle_lab.figures.group import Group, Sums
+from cpuidle_lab.figures.interrupted import Ends, Interrupted, add_caused, of_interrupts
+from cpuidle_lab.figures.intervals import GROUP
 from cpuidle_lab.figures.pictures import Pictures
 from cpuidle_lab.host import energy
 from cpuidle_lab.recording.columns import caused
@@ -22,6 +30,7 @@ from cpuidle_lab.recording.streamed import Look, Source, Whole
 from cpuidle_lab.recording.trace import Trace, no_idle_periods, twin_notes
 
 Progress = Callable[[int], None]
+_Sums = TypeVar("_Sums", bound=Sums)
 
 
 def phases(trace: Trace) -> list[Phase]:
@@ -40,21 +49,24 @@ class _Seen:
 
     Attributes:
         spans: of each label, when its first decision was made and its last one ended.
-        first_idle_ns: first event of power:cpu_idle.
+        has_decisions: a part has any.
+        first_idle_ns: first event of power:cpu_idle, unless the first part has decisions.
     """
 
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    has_decisions: bool = False
     first_idle_ns: int = 2**63
 
     def look(self, part: Trace) -> None:
         """Take a part."""
-        if part.tables["cpu_idle"].height:
+        self.has_decisions |= bool(part.tables["period"].height)
+        if part.tables["cpu_idle"].height and not self.has_decisions:
             stays = idle_periods(part)
             if stays.height:
                 self.first_idle_ns = min(self.first_idle_ns, int(str(stays["ts"].min())))
         if part.tables["marker"].height:
             return
-        if not part.tables["decision"].height:
+        if not part.tables["period"].height:
             return
         decided = labelled(part)
         end = pl.max_horizontal(pl.col("ts").max(), pl.col("out_ts").max().fill_null(0))
@@ -88,10 +100,11 @@ class Analysis:
         facts = self.source.facts
         self.phases = phases_of(facts.tables["marker"], self.source.last_ns + 1)
         self._starts = np.array([phase.start_ns for phase in self.phases], np.uint64)
+        self._ends = np.array([phase.end_ns for phase in self.phases], np.uint64)
         self._spans = self._without_markers(seen) if not self.phases else self.phases
         self._drawn = len(self._spans) if drawn is None else drawn
         self._decided: dict[int, Decided] = {}
-        self._untold: dict[int, Untold] = {}
+        self._untold: dict[int, Sums] = {}
         self._caused: dict[int, Interrupted] = {}
         self._last: dict[int, int] = {}
         has_wakers = bool(self.source.causes)
@@ -124,9 +137,8 @@ class Analysis:
 
     def withheld(self, decisions: pl.DataFrame) -> pl.DataFrame:
         """Return those rows of decisions_of() whose governor has no regret."""
-        unjudged = {n for n, group in self._by_phase.items() if group.values["regret"] is None}
-        parts = [mine for n, mine in self.decided(decisions) if n in unjudged]
-        return pl.concat([decisions.clear(), *parts])
+        unjudged = [n for n, group in self._by_phase.items() if group.values["regret"] is None]
+        return self.decided(decisions).filter(pl.col(GROUP).is_in(unjudged))
 
     def _without_markers(self, seen: _Seen) -> list[Phase]:
         """Return a phase for each governor; or one for all, of which only power:cpu_idle tells."""
@@ -136,58 +148,52 @@ class Analysis:
         spans = sorted(seen.spans.items(), key=lambda item: item[1][0])
         return [Phase(label, "", *span) for label, span in spans]
 
-    def _during(self, frame: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Divide rows by phase; those in none are left out."""
-        if not frame.height:
-            return
-        number = np.searchsorted(self._starts, frame["ts"].to_numpy(), "right") - 1
-        for one in np.unique(number[number >= 0]):
-            mine = frame.filter(pl.Series(number == one))
-            mine = mine.filter(pl.col("ts") < self.phases[one].end_ns)
-            if mine.height:
-                yield int(one), mine
+    def _during(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Add the phase of each row as `group`; rows in none are left out."""
+        ts = frame["ts"].to_numpy()
+        number = np.searchsorted(self._starts, ts, "right") - 1
+        in_one = (number >= 0) & (ts < self._ends[number])
+        return frame.with_columns(pl.Series(GROUP, number)).filter(pl.Series(in_one))
 
-    def decided(self, decisions: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Divide rows of decisions_of() by the group that they are of."""
+    def decided(self, decisions: pl.DataFrame) -> pl.DataFrame:
+        """Add the group of each row of decisions_of(), as `group`; rows in none are left out."""
+        if not decisions.height:
+            return decisions.with_columns(pl.Series(GROUP, [], pl.Int64))
+        names = [_first_word(phase.governor or "") for phase in self.phases]
         if not self.phases:
-            for n, phase in enumerate(self._spans):
-                mine = (
-                    decisions.filter(pl.col("label") == phase.governor)
-                    if decisions.height
-                    else decisions
-                )
-                if mine.height:
-                    yield n, mine
-            return
-        for n, mine in self._during(decisions):
-            plain = _first_word(self.phases[n].governor or "")
-            mine = mine.filter(pl.col("governor_name") == plain)
-            if mine.height:
-                yield n, mine
+            numbers = {phase.governor: n for n, phase in enumerate(self._spans)}
+            group = pl.col("label").replace_strict(numbers, default=None, return_dtype=pl.Int64)
+            return decisions.with_columns(group.alias(GROUP)).drop_nulls(GROUP)
+        plain = pl.lit(pl.Series(names, dtype=pl.String)).gather(pl.col(GROUP))
+        return self._during(decisions).filter(pl.col("governor_name") == plain)
 
-    def _pictures(self, n: int) -> Pictures | None:
+    def _sums(self, kind: type[_Sums], n: int) -> _Sums:
+        """Return the sums of a group, which has none yet."""
         span = self._spans[n]
-        return Pictures(span.start_ns, span.end_ns) if n < self._drawn else None
+        pictures = Pictures(span.start_ns, span.end_ns) if n < self._drawn else None
+        return kind((span.start_ns, span.end_ns), pictures=pictures)
 
     def _add(self, part: Trace) -> None:
-        now = set()
-        for n, mine in self.decided(decisions_of(part, self._last)):
-            now.add(n)
+        decisions = self.decided(decisions_of(part, self._last))
+        for n in decisions[GROUP].unique():
             if n not in self._decided:
-                span = self._spans[n]
-                self._decided[n] = Decided((span.start_ns, span.end_ns), pictures=self._pictures(n))
-            self._decided[n].add_part(part, mine)
+                self._decided[n] = self._sums(Decided, n)
+        if decisions.height:
+            add_decisions(part, decisions, self._decided)
         if not self.phases and self.source.has_decisions:
             return
         stays = idle_periods(part)
-        for n, mine in self._during(stays) if self.phases else [(0, stays)] * bool(stays.height):
-            if n in self._decided:
-                self._untold.pop(n, None)
-                continue
+        if not stays.height:
+            return
+        stays = self._during(stays) if self.phases else stays.with_columns(pl.lit(0).alias(GROUP))
+        for n in self._untold.keys() & self._decided.keys():
+            del self._untold[n]
+        stays = stays.filter(~pl.col(GROUP).is_in([*self._decided]))
+        for n in stays[GROUP].unique():
             if n not in self._untold:
-                span = self._spans[n]
-                self._untold[n] = Untold((span.start_ns, span.end_ns), pictures=self._pictures(n))
-            self._untold[n].add_part(part, mine)
+                self._untold[n] = self._sums(Sums, n)
+        if stays.height:
+            add_untold(part, stays, self._untold)
 
     def _add_caused(self) -> None:
         """Add what interrupts tell, CPU by CPU."""
@@ -197,13 +203,15 @@ class Analysis:
         for rows in self.source.caused(counts):
             facts.state_tables[rows.cpu] = rows.table  # with the tick that was learnt
             ends.add(rows.cpu, rows.stays, rows.table)
-            for n, mine in self._during(rows.period) if self.phases else [(0, rows.period)]:
+            stays = rows.period
+            stays = (
+                self._during(stays) if self.phases else stays.with_columns(pl.lit(0).alias(GROUP))
+            )
+            for n in stays[GROUP].unique():
                 if n not in self._caused:
-                    span = self._spans[n]
-                    self._caused[n] = Interrupted(
-                        (span.start_ns, span.end_ns), pictures=self._pictures(n)
-                    )
-                self._caused[n].add_rows(facts, rows, mine)
+                    self._caused[n] = self._sums(Interrupted, n)
+            if stays.height:
+                add_caused(facts, rows, stays, self._caused)
         for n, count in enumerate(ends.counts()):
             if n in self._caused:
                 self._caused[n].ended = count

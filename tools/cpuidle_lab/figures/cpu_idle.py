@@ -6,7 +6,6 @@ timer, no latency request and no tick is known either, so the governors are told
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from cpuidle_lab.figures.group import (
     CPU_IDLE,
     Group,
     Sums,
+    add_periods,
     facts_of,
     group_of,
     notes_on_powers,
@@ -26,7 +26,7 @@ from cpuidle_lab.figures.group import (
     settle,
     shares_of_trace,
 )
-from cpuidle_lab.figures.intervals import by_table, with_energy
+from cpuidle_lab.figures.intervals import GROUP, by_table, with_energy
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import UNCERTAIN, UNKNOWN, Columns, Recording
 from cpuidle_lab.recording.trace import TIME_MAX, Trace
@@ -151,7 +151,9 @@ def idle_periods(trace: Trace) -> pl.DataFrame:
     events = events.select("ts", "cpu", "state")
     # A loss comes before the event at its time, and has no state.
     lost = trace.tables["lost"].select("ts", "cpu")
-    ordered = pl.concat([lost, events], how="diagonal").sort("cpu", "ts", maintain_order=True)
+    ordered = pl.concat([lost, events], how="diagonal") if lost.height else events
+    if lost.height or events["cpu"].n_unique() > 1 or not events["ts"].is_sorted():
+        ordered = ordered.sort("cpu", "ts", maintain_order=True)
     same = pl.col("cpu") == pl.col("cpu").shift(-1)
     ends = pl.col("state").shift(-1) == tr.IDLE_EXIT
     length = (pl.col("ts").shift(-1).cast(pl.Int64) - pl.col("ts").cast(pl.Int64)).cast(pl.Float64)
@@ -162,40 +164,45 @@ def idle_periods(trace: Trace) -> pl.DataFrame:
     )
 
 
-@dataclass
-class Untold(Sums):
-    """Sums over the idle periods of a group whose decisions are not recorded."""
+def add_untold(trace: Trace, idle: pl.DataFrame, sums: Mapping[int, Sums]) -> None:
+    """Add idle periods to their groups, whose decisions are not recorded.
 
-    def add_part(self, trace: Trace, idle: pl.DataFrame) -> None:
-        """Add rows of idle_periods().
+    Args:
+        trace: a part of the recording.
+        idle: rows of idle_periods(), with `group`.
+        sums: by number of the group.
 
-        Raises:
-            UserError: an idle state does not exist.
-        """
-        for table, part in by_table(trace, idle):
-            self.tables[table] = None
-            deepest = int(str(part["index"].max() or 0))
-            if table is not None:
-                if deepest >= table.count:
-                    raise UserError(
-                        f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which "
-                        "the machine does not have"
-                    )
-                part = with_energy(part, table, "index")
-                self._judge(table, part)
-            elif deepest > 255:
+    Raises:
+        UserError: an idle state does not exist.
+    """
+    for table, part in by_table(trace, idle):
+        for n in part[GROUP].unique():
+            sums[n].tables[table] = None
+        deepest = int(str(part["index"].max() or 0))
+        if table is not None:
+            if deepest >= table.count:
                 raise UserError(
-                    f"{trace.path}: a power:cpu_idle event names an impossible idle state"
+                    f"{trace.path}: a power:cpu_idle event names idle state {deepest}, which "
+                    "the machine does not have"
                 )
-            self.judged.update(dict(part.group_by("index").len().iter_rows()))
-            self.add_periods(part, "index")
+            part = with_energy(part, table, "index")
+            _add_judged(table, part, sums)
+        elif deepest > 255:
+            raise UserError(f"{trace.path}: a power:cpu_idle event names an impossible idle state")
+        for n, index, count in part.group_by(GROUP, "index").len().iter_rows():
+            sums[n].judged[index] += count
+        add_periods(part, "index", sums)
 
-    def _judge(self, table: StateTable, part: pl.DataFrame) -> None:
-        found = judge(table, part["index"].to_numpy(), part["residency"].to_numpy())
-        self.add(**{name: float(values.sum()) for name, values in found.items()})
+
+def _add_judged(table: StateTable, part: pl.DataFrame, sums: Mapping[int, Sums]) -> None:
+    found = judge(table, part["index"].to_numpy(), part["residency"].to_numpy())
+    group = part[GROUP].to_numpy()
+    for n in np.unique(group).tolist():
+        mine = group == n
+        sums[n].add(**{name: float(values[mine].sum()) for name, values in found.items()})
 
 
-def of_cpu_idle(trace: Trace, workload: str, label: str, sums: Untold, alone: bool) -> Group:
+def of_cpu_idle(trace: Trace, workload: str, label: str, sums: Sums, alone: bool) -> Group:
     """Return the figures of a group whose decisions are not recorded.
 
     Args:

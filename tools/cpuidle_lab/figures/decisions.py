@@ -16,6 +16,7 @@ from cpuidle_lab.figures.group import (
     DECISIONS,
     Group,
     Sums,
+    add_periods,
     facts_of,
     group_of,
     notes_on_powers,
@@ -24,6 +25,7 @@ from cpuidle_lab.figures.group import (
     shares_of_trace,
 )
 from cpuidle_lab.figures.intervals import (
+    GROUP,
     by_table,
     judged,
     with_energy,
@@ -80,9 +82,9 @@ def decisions_of(trace: Trace, last: dict[int, int] | None = None) -> pl.DataFra
         trace: the trace, or a part of it.
         last: number of the last decision of each CPU in the parts before; updated.
     """
-    if not trace.tables["decision"].height:
+    if not trace.tables["period"].height:
         return pl.DataFrame()
-    periods = with_intervals(trace, labelled(trace))
+    periods = with_intervals(labelled(trace))
     before = last if last is not None else {}
     known = pl.col("cpu").cast(pl.Int64).replace_strict(
         before, default=None, return_dtype=pl.Int64
@@ -110,80 +112,111 @@ class Decided(Sums):
     heat: Counter[tuple[int, int]] = field(default_factory=Counter)
     denied: set[int] = field(default_factory=set)
 
-    def add_part(self, trace: Trace, decisions: pl.DataFrame) -> None:
-        """Add decisions.
 
-        Args:
-            trace: a part of the recording.
-            decisions: rows of decisions_of() in the group.
+def add_decisions(trace: Trace, decisions: pl.DataFrame, sums: Mapping[int, Decided]) -> None:
+    """Add decisions to their groups.
 
-        Raises:
-            UserError: the idle states of a CPU are unknown.
-        """
-        self.labels.update(decisions["label"].unique().to_list())
-        for table, part in by_table(trace, decisions):
-            if table is None:
-                raise UserError(
-                    f"{trace.path}: the CPUs differ in their idle states, and no "
-                    f"cpuidle_lab:cil_config event tells those of CPU {part['cpu'][0]}"
-                )
-            self.add_judged(trace, part, table)
-        self._add_decisions(trace, decisions)
-        if self.pictures and trace.tables["weights"].height:
-            keys = decisions.select("cpu", "seq")
-            events = trace.tables["weights"].join(keys, on=["cpu", "seq"], how="semi")
-            if events.height:
-                self.pictures.add_weights(events)
+    Args:
+        trace: a part of the recording.
+        decisions: rows of decisions_of(), with `group`.
+        sums: by number of the group.
 
-    def add_judged(self, trace: Trace, decisions: pl.DataFrame, table: StateTable) -> None:
-        """Charge decisions of CPUs with a state table: their idle periods and intervals."""
-        self.tables[table] = None
-        intervals, verdicts = judged(trace, decisions, table)
-        entered = with_limits(with_energy(decisions.filter("entered"), table), table)
-        self._add_idle(entered.join(verdicts, on=["cpu", "seq"], how="left", maintain_order="left"))
-        self._add_intervals(intervals)
+    Raises:
+        UserError: the idle states of a CPU are unknown.
+    """
+    for n, label in decisions.select(GROUP, "label").unique().iter_rows():
+        sums[n].labels.add(label)
+    for table, part in by_table(trace, decisions):
+        if table is None:
+            raise UserError(
+                f"{trace.path}: the CPUs differ in their idle states, and no "
+                f"cpuidle_lab:cil_config event tells those of CPU {part['cpu'][0]}"
+            )
+        add_judged(trace, part, table, sums)
+    _add_counts(trace, decisions, sums)
+    _add_weights(trace, decisions, sums)
 
-    def _add_idle(self, idle: pl.DataFrame) -> None:
-        self.add_periods(idle, "out_index")
-        known = idle.filter(pl.col("ideal").is_not_null())
-        for chosen, ideal, count in known.group_by("index", "ideal").len().iter_rows():
-            self.heat[chosen, ideal] += count
-        self.judged.update(dict(known.group_by("out_index").len().iter_rows()))
-        self.denied.update(idle.filter("contradicts")["out_index"].unique().to_list())
-        self.add(
-            overslept_ns=float(idle.filter("overslept")["residency"].sum()),
-            contradicts=int(idle["contradicts"].sum()),
-            tick=int(idle["tick"].sum()),
-            tick_unknown=int(idle["tick_unknown"].sum()),
-            verdicts=int(idle["above"].count()),
-            above=int(idle["above"].sum()),
-            below=int(idle["below"].sum()),
-            begun=idle.filter(pl.col("interval") == pl.col("seq")).height,
-        )
 
-    def _add_intervals(self, intervals: pl.DataFrame) -> None:
-        self.add(
-            **withheld.parts_of(intervals),
-            cost_pj=float(intervals["cost_pj"].sum()),
-            oracle_pj=float(intervals["oracle_pj"].sum()),
-            judged_ns=float(intervals.filter("judged")["length_ns"].sum()),
-            cut=int((intervals["flags"] & CUT != 0).sum()),
-            overslept=int((intervals["flags"] & OVERSLEPT != 0).sum()),
-        )
+def add_judged(
+    trace: Trace, decisions: pl.DataFrame, table: StateTable, sums: Mapping[int, Decided]
+) -> None:
+    """Charge decisions of CPUs with a state table: their idle periods and intervals."""
+    for n in decisions[GROUP].unique():
+        sums[n].tables[table] = None
+    intervals, known = judged(trace, decisions, table)
+    _add_idle(with_limits(with_energy(known.filter("entered"), table), table), sums)
+    _add_intervals(intervals, sums)
 
-    def _add_decisions(self, trace: Trace, decisions: pl.DataFrame) -> None:
-        for number, count in decisions.group_by("reason").len().iter_rows():
-            self.reasons[trace.name_of("decision", "reason", number)] += count
-        self.wakers.update(wakers.counts(trace, decisions))
-        self.cpus.update(decisions["cpu"].unique().to_list())
-        self.add(
-            decisions=decisions.height,
-            missing=int(decisions["missing"].sum()),
-            endless=int(decisions["out_kind"].null_count()),
-            rejected=int((decisions["flags"] & tr.REJECTED != 0).sum()),
-            aborted=int((~decisions["entered"]).sum()),
-            hinted=int((decisions["hint_ns"] >= 0).sum()),
-        )
+
+def _add(frame: pl.DataFrame, sums: Mapping[int, Decided], **counts: pl.Expr) -> None:
+    """Add sums over the rows of each group, by name."""
+    for n, *values in frame.group_by(GROUP).agg(**counts).iter_rows():
+        sums[n].add(**{name: value or 0 for name, value in zip(counts, values, strict=True)})
+
+
+def _add_idle(idle: pl.DataFrame, sums: Mapping[int, Decided]) -> None:
+    add_periods(idle, "out_index", sums)
+    known = idle.filter(pl.col("ideal").is_not_null())
+    for n, chosen, ideal, count in known.group_by(GROUP, "index", "ideal").len().iter_rows():
+        sums[n].heat[chosen, ideal] += count
+    for n, index, count in known.group_by(GROUP, "out_index").len().iter_rows():
+        sums[n].judged[index] += count
+    for n, index in idle.filter("contradicts").select(GROUP, "out_index").unique().iter_rows():
+        sums[n].denied.add(index)
+    _add(
+        idle, sums,
+        overslept_ns=pl.col("residency").filter("overslept").sum(),
+        contradicts=pl.col("contradicts").sum(),
+        tick=pl.col("tick").sum(),
+        tick_unknown=pl.col("tick_unknown").sum(),
+        verdicts=pl.col("above").count(),
+        above=pl.col("above").sum(),
+        below=pl.col("below").sum(),
+        begun=(pl.col("interval") == pl.col("seq")).sum(),
+    )  # fmt: skip
+
+
+def _add_intervals(intervals: pl.DataFrame, sums: Mapping[int, Decided]) -> None:
+    flags = pl.col("flags")
+    _add(
+        intervals, sums,
+        **withheld.PARTS,
+        cost_pj=pl.col("cost_pj").sum(),
+        oracle_pj=pl.col("oracle_pj").sum(),
+        judged_ns=pl.col("length_ns").filter("judged").sum().cast(pl.Float64),
+        cut=(flags & CUT != 0).sum(),
+        overslept=(flags & OVERSLEPT != 0).sum(),
+    )  # fmt: skip
+
+
+def _add_counts(trace: Trace, decisions: pl.DataFrame, sums: Mapping[int, Decided]) -> None:
+    for n, number, count in decisions.group_by(GROUP, "reason").len().iter_rows():
+        sums[n].reasons[trace.name_of("decision", "reason", number)] += count
+    for n, waker, count in wakers.counts(trace, decisions):
+        sums[n].wakers[waker] += count
+    for n, cpu in decisions.select(GROUP, "cpu").unique().iter_rows():
+        sums[n].cpus.add(cpu)
+    _add(
+        decisions, sums,
+        decisions=pl.len(),
+        missing=pl.col("missing").sum(),
+        endless=pl.col("out_kind").null_count(),
+        rejected=(pl.col("flags") & tr.REJECTED != 0).sum(),
+        aborted=(~pl.col("entered")).sum(),
+        hinted=(pl.col("hint_ns") >= 0).sum(),
+    )  # fmt: skip
+
+
+def _add_weights(trace: Trace, decisions: pl.DataFrame, sums: Mapping[int, Decided]) -> None:
+    """Add the rows of wteo that groups with pictures learned."""
+    drawn = [n for n in decisions[GROUP].unique() if sums[n].pictures]
+    if not drawn or not trace.tables["weights"].height:
+        return
+    keys = decisions.filter(pl.col(GROUP).is_in(drawn)).select("cpu", "seq", GROUP)
+    events = trace.tables["weights"].join(keys, on=["cpu", "seq"], maintain_order="left")
+    for (n,), mine in events.group_by(GROUP, maintain_order=True):
+        if pictures := sums[int(str(n))].pictures:
+            pictures.add_weights(mine)
 
 
 def _notes(sums: Decided) -> list[str]:

@@ -179,7 +179,7 @@ def _judged(
         intervals.append(costs)
         verdicts.append(verdict)
     flag = pl.col("flags")
-    known = decided.with_columns(
+    known = tr.in_order(pl.concat(verdicts)).with_columns(
         _named(trace, decided, "reason"),
         workload=_workloads(analysis.phases),
         governor=pl.col("label"),
@@ -194,7 +194,7 @@ def _judged(
             name: pl.when(pl.col(name) == 255).then(-1).otherwise(pl.col(name).cast(pl.Int16))
             for name in ("row", "base_index")
         },
-    ).join(pl.concat(verdicts), on=["cpu", "seq"], how="left", maintain_order="left")
+    )
     first = known.select("cpu", "ts", "workload", "governor", first_seq="seq")
     costs = pl.concat(intervals).join(first, on=["cpu", "first_seq"], maintain_order="left")
     gone = analysis.withheld(decided).select(pl.struct("cpu", "seq")).to_series()

@@ -5,16 +5,19 @@ Times are in ns, powers in mW and energies in pJ (1 mW * 1 ns) until they are sh
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from cpuidle_lab.figures import invariants, withheld
+from cpuidle_lab.figures.intervals import GROUP
 from cpuidle_lab.figures.metrics import scalars
-from cpuidle_lab.figures.pictures import Pictures
+from cpuidle_lab.figures.pictures import Pictures, Stays
 from cpuidle_lab.host import energy
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.costs import model_of
@@ -146,50 +149,24 @@ class Sums:
     state_pj: dict[int, float] = field(default_factory=dict)
     latencies: Counter[float] = field(default_factory=Counter)
     judged: Counter[int] = field(default_factory=Counter)
-    counts: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     pictures: Pictures | None = None
     _last: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, **counts: float) -> None:
         """Add to sums by name."""
         for name, value in counts.items():
-            self.counts[name] = self.counts.get(name, 0) + value
+            self.counts[name] += value
 
-    def add_periods(self, idle: pl.DataFrame, index: str) -> None:
-        """Add idle periods.
-
-        Args:
-            idle: `ts`, `cpu`, `residency` (ns); `cost` (pJ) and `exit_latency` (ns) if known.
-            index: the column with the number of the state.
-        """
-        self.cpus.update(idle["cpu"].unique().to_list())
-        self.add(periods=idle.height, idle_ns=float(idle["residency"].sum()))
-        cost = pl.col("cost").sum() if "cost" in idle.columns else pl.lit(None)
-        by_state = idle.group_by(index).agg(pl.len(), pl.col("residency").sum(), cost.alias("pj"))
-        for k, count, time, energy_pj in by_state.rows():
-            self.entries[k] += count
-            self.residency_ns[k] = self.residency_ns.get(k, 0.0) + time
-            if energy_pj is not None:
-                self.state_pj[k] = self.state_pj.get(k, 0.0) + energy_pj
-        if "exit_latency" in idle.columns:
-            self.latencies.update(dict(idle.group_by("exit_latency").len().iter_rows()))
-        idle = idle.sort("cpu", "ts")
-        self._add_within(idle)
-        if self.pictures:
-            self.pictures.add_stays(idle.select("ts", "cpu", "residency", state=index))
-
-    def _add_within(self, idle: pl.DataFrame) -> None:
+    def add_within(self, stays: Stays) -> None:
         """Add idle time that lies before the next idle period; the last one of a CPU waits."""
-        begin = pl.col("ts").cast(pl.Int64)
-        residency = pl.col("residency").cast(pl.Int64)
-        for (cpu,), mine in idle.group_by("cpu", maintain_order=True):
-            number, first_ns = int(str(cpu)), int(mine["ts"][0])
-            if before := self._last.get(number):
-                self.add(within_ns=max(0, min(before[1], first_ns - before[0])))
-            room = (begin.shift(-1) - begin).clip(lower_bound=0)
-            times = mine.select(pl.min_horizontal(residency, room)).to_series()
-            self.add(within_ns=int(times[:-1].sum()))
-            self._last[number] = int(mine["ts"][-1]), int(mine["residency"][-1])
+        first_ns, last_ns = int(stays.ts[0]), int(stays.ts[-1])
+        if before := self._last.get(stays.cpu):
+            self.add(within_ns=max(0, min(before[1], first_ns - before[0])))
+        room = np.maximum(np.diff(stays.ts.astype(np.int64)), 0)
+        residency = stays.residency.astype(np.int64)
+        self.add(within_ns=int(np.minimum(residency[:-1], room).sum()))
+        self._last[stays.cpu] = last_ns, int(residency[-1])
 
     def within_ns(self) -> int:
         """Return the idle time within the group, ns: its last period may go on after it."""
@@ -202,6 +179,48 @@ class Sums:
         known = [table for table in self.tables if table]
         most = max(known, key=lambda table: table.count, default=None)
         return most if all(self.tables) else None
+
+
+def add_periods(idle: pl.DataFrame, index: str, sums: Mapping[int, Sums]) -> None:
+    """Add idle periods to their groups.
+
+    Args:
+        idle: `group`, `ts`, `cpu`, `residency` (ns); `cost` (pJ) and `exit_latency` (ns) if known.
+        index: the column with the number of the state.
+        sums: by number of the group.
+    """
+    cost = pl.col("cost").sum() if "cost" in idle.columns else pl.lit(None)
+    by_state = idle.group_by(GROUP, index).agg(
+        pl.len(), pl.col("residency").sum(), cost.alias("pj")
+    )
+    for n, k, count, time, energy_pj in by_state.iter_rows():
+        one = sums[n]
+        one.add(periods=count, idle_ns=time)
+        one.entries[k] += count
+        one.residency_ns[k] = one.residency_ns.get(k, 0.0) + time
+        if energy_pj is not None:
+            one.state_pj[k] = one.state_pj.get(k, 0.0) + energy_pj
+    if "exit_latency" in idle.columns:
+        for n, latency_ns, count in idle.group_by(GROUP, "exit_latency").len().iter_rows():
+            sums[n].latencies[latency_ns] += count
+    for n, stays in _stays(idle, index):
+        sums[n].cpus.add(stays.cpu)
+        sums[n].add_within(stays)
+        if pictures := sums[n].pictures:
+            pictures.add_stays(stays)
+
+
+def _stays(idle: pl.DataFrame, index: str) -> Iterator[tuple[int, Stays]]:
+    """Divide idle periods by group and CPU, in the order of time."""
+    names = (GROUP, "cpu", "ts", index, "residency")
+    group, cpu, ts, state, residency = (idle[name].to_numpy() for name in names)
+    order = np.lexsort((ts, cpu, group))
+    group, cpu = group[order], cpu[order]
+    edges = np.flatnonzero((np.diff(group) != 0) | (np.diff(cpu) != 0)) + 1
+    for first, end in pairwise([0, *edges.tolist(), len(order)]):
+        rows = order[first:end]
+        if len(rows):
+            yield int(group[first]), Stays(int(cpu[first]), ts[rows], state[rows], residency[rows])
 
 
 def group_of(path: Path, governor: str, workload: str, source: str, sums: Sums) -> Group:

@@ -4,14 +4,14 @@
 Interrupts tell what woke the CPUs, and so which idle periods make up an interval.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
 from cpuidle_lab.figures import withheld
-from cpuidle_lab.figures.decisions import Decided, settle_judged
+from cpuidle_lab.figures.decisions import Decided, add_judged, settle_judged
 from cpuidle_lab.figures.group import INTERRUPTS, Group, group_of, shares_of_trace
 from cpuidle_lab.figures.intervals import table_of
 from cpuidle_lab.recording import cause_events, causes
@@ -30,28 +30,33 @@ class Interrupted(Decided):
 
     ended: caused.Counts = field(default_factory=caused.Counts)
 
-    def add_rows(self, trace: Trace, rows: caused.Rows, stays: pl.DataFrame) -> None:
-        """Add idle periods of a CPU.
 
-        Args:
-            trace: facts of the recording.
-            rows: of the CPU.
-            stays: those rows of the table `period` that are in the group.
-        """
-        # The sleep length does not matter to what was decided.
-        known = pl.col("flags") & (0xFF ^ UNKNOWN)
-        tables = {"interval": rows.interval.with_columns(flags=known), "period": rows.period}
-        self.add_judged(
-            replace(trace, tables=trace.tables | tables),
-            stays.with_columns(
-                entered=pl.lit(True),
-                residency=pl.col("residency_ns").cast(pl.Float64),
-                tick=pl.col("by_tick") != 0,
-                tick_unknown=pl.col("tick") == tr.TICK_UNKNOWN,
-                overslept=pl.col("overslept") != 0,
-            ),
-            rows.table,
-        )
+def add_caused(
+    trace: Trace, rows: caused.Rows, stays: pl.DataFrame, sums: Mapping[int, Interrupted]
+) -> None:
+    """Add idle periods of a CPU to their groups.
+
+    Args:
+        trace: facts of the recording.
+        rows: of the CPU.
+        stays: those rows of the table `period` that are in a group, with `group`.
+        sums: by number of the group.
+    """
+    # The sleep length does not matter to what was decided.
+    known = pl.col("flags") & (0xFF ^ UNKNOWN)
+    tables = {"interval": rows.interval.with_columns(flags=known), "period": rows.period}
+    add_judged(
+        replace(trace, tables=trace.tables | tables),
+        stays.with_columns(
+            entered=pl.lit(True),
+            residency=pl.col("residency_ns").cast(pl.Float64),
+            tick=pl.col("by_tick") != 0,
+            tick_unknown=pl.col("tick") == tr.TICK_UNKNOWN,
+            overslept=pl.col("overslept") != 0,
+        ),
+        rows.table,
+        sums,
+    )
 
 
 def of_interrupts(trace: Trace, workload: str, label: str, sums: Interrupted) -> Group:

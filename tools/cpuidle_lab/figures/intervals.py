@@ -6,7 +6,10 @@ ns, powers in mW and energies in pJ (1 mW * 1 ns).
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from cpuidle_lab.figures.withheld import contradicts
@@ -16,6 +19,11 @@ from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.replay import recorded
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
+
+Array = npt.NDArray[Any]
+
+# Column with the number of the group that a row belongs to.
+GROUP = "group"
 
 
 def table_of(trace: Trace, cpu: int) -> StateTable | None:
@@ -43,30 +51,23 @@ def lookup(column: str, values: Sequence[float]) -> pl.Expr:
     return pl.lit(pl.Series([*map(float, values)], dtype=pl.Float64)).gather(number)
 
 
-# Columns that the reader adds to each period, beside the events.
-MADE = ("by_tick", "overslept", "interval")
-
-
-def with_intervals(trace: Trace, periods: pl.DataFrame) -> pl.DataFrame:
-    """Add what ended each period, as far as it is known or follows, and its interval.
+def with_intervals(periods: pl.DataFrame) -> pl.DataFrame:
+    """Add what ended each period, as far as it is known or follows.
 
     Args:
-        trace: with the tables that the reader makes.
         periods: of Trace.periods().
 
     Returns:
-        `periods` with `entered`, `residency` (ns, null unless entered), `tick`, `tick_unknown`,
-        `overslept` and `interval` (number of its first decision, 0: none).
+        `periods` with `entered`, `residency` (ns, null unless entered), `tick`, `tick_unknown` and
+        `overslept`; `interval` is the number of the first decision of its interval, 0: none.
     """
-    made = trace.tables["period"].select("cpu", "seq", *MADE)
     entered = pl.col("out_kind") == tr.ENTERED
-    return periods.join(made, on=["cpu", "seq"], how="left", maintain_order="left").with_columns(
+    return periods.with_columns(
         entered=entered.fill_null(False),
         residency=pl.when(entered).then(pl.col("out_residency_ns").cast(pl.Float64)),
         tick=(entered & (pl.col("by_tick") != 0)).fill_null(False),
         tick_unknown=(entered & (pl.col("out_tick") == tr.TICK_UNKNOWN)).fill_null(False),
-        overslept=(pl.col("overslept") != 0).fill_null(False),
-        interval=pl.col("interval").fill_null(0),
+        overslept=pl.col("overslept") != 0,
     )
 
 
@@ -92,28 +93,6 @@ def with_limits(idle: pl.DataFrame, table: StateTable) -> pl.DataFrame:
     return idle.with_columns(contradicts=pl.Series(found, dtype=pl.Boolean))
 
 
-_NO_ROWS = pl.DataFrame(
-    schema={
-        "cpu": pl.UInt16,
-        "first_seq": pl.UInt64,
-        "length_ns": pl.Int64,
-        "flags": pl.UInt8,
-        "judged": pl.Boolean,
-        "cost_pj": pl.Float64,
-        "oracle_pj": pl.Float64,
-    }
-)
-_NO_VERDICTS = pl.DataFrame(
-    schema={
-        "cpu": pl.UInt16,
-        "seq": pl.UInt64,
-        "ideal": pl.UInt8,
-        "above": pl.Boolean,
-        "below": pl.Boolean,
-    }
-)
-
-
 def judged(
     trace: Trace, periods: pl.DataFrame, table: StateTable
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -121,46 +100,81 @@ def judged(
 
     Args:
         trace: where the intervals are.
-        periods: of with_intervals(), of CPUs with that state table.
+        periods: of with_intervals(), of CPUs with that state table; with `group`, if they have
+            that.
         table: their idle states.
 
     Returns:
-        The intervals whose first decision is among the periods: `cpu`, `first_seq`, `length_ns`,
-        `flags`, `judged` (neither cut off nor overslept), `cost_pj`, `oracle_pj`; and the periods
-        in those judged: `cpu`, `seq`, `ideal` (best state for what was left), `above`, `below`.
+        The intervals whose first decision is among the periods: `cpu`, `first_seq`, `group`,
+        `length_ns`, `flags`, `judged` (neither cut off nor overslept), `cost_pj`, `oracle_pj`; and
+        the periods with `ideal` (best state for what was left), `above` and `below`, null unless
+        the period and its interval are of one group, and the interval is judged.
     """
-    rows, verdicts = [], []
-    mine = trace.tables["interval"].join(
-        periods.select("cpu", "base_index", first_seq="seq"),
-        on=["cpu", "first_seq"],
-        maintain_order="left",
+    if GROUP not in periods.columns:
+        periods = periods.with_columns(pl.lit(0).alias(GROUP))
+    rows, told = [], []
+    for (cpu,), mine in periods.group_by("cpu", maintain_order=True):
+        row, one = _judged_cpu(trace, int(str(cpu)), mine, table)
+        rows.append(row)
+        told.append(one)
+    return pl.concat(rows), pl.concat(told)
+
+
+def _found(sorted_numbers: Array, wanted: Array) -> tuple[Array, Array]:
+    """Return where numbers are among sorted ones, and whether they are there."""
+    place = np.searchsorted(sorted_numbers, wanted)
+    place = np.minimum(place, max(0, len(sorted_numbers) - 1))
+    is_there = (
+        sorted_numbers[place] == wanted if len(sorted_numbers) else np.zeros(len(wanted), "?")
     )
-    for (cpu,), part in mine.group_by("cpu", maintain_order=True):
-        stays = trace.tables["period"].filter(pl.col("cpu") == cpu, pl.col("interval") != 0)
-        stays = stays.join(part, left_on="interval", right_on="first_seq", how="semi")
-        with recorded.Judge(table) as judge:
-            each, verdict = judge.judge(
-                columns.intervals_in_memory(_without_hints(part)),
-                columns.in_memory(stays),
-            )
-        rows.append(
-            part.select("cpu", "first_seq", "length_ns", "flags").with_columns(
-                judged=(pl.col("flags") & (columns.CUT | columns.OVERSLEPT) == 0)
-                & (pl.col("length_ns") > 0),
-                **{name: pl.Series(each[name]) for name in ("cost_pj", "oracle_pj")},
-            )
+    return place, is_there
+
+
+def _judged_cpu(
+    trace: Trace, cpu: int, periods: pl.DataFrame, table: StateTable
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Do the work of judged() for one CPU."""
+    seq, group = periods["seq"].to_numpy(), periods[GROUP].to_numpy()
+    intervals = trace.tables["interval"].filter(pl.col("cpu") == cpu)
+    first, is_mine = _found(seq, intervals["first_seq"].to_numpy())
+    first = first[is_mine]
+    intervals = intervals.filter(pl.Series(is_mine)).with_columns(
+        pl.Series("base_index", periods["base_index"].to_numpy()[first]),
+        pl.Series(GROUP, group[first]),
+    )
+    numbers = intervals["first_seq"].to_numpy()
+    stays = trace.tables["period"].filter(pl.col("cpu") == cpu, pl.col("interval") != 0)
+    of, has = _found(numbers, stays["interval"].to_numpy())
+    stays, of = stays.filter(pl.Series(has)), of[has]
+    with recorded.Judge(table) as judge:
+        each, verdict = judge.judge(
+            columns.intervals_in_memory(_without_hints(intervals)), columns.in_memory(stays)
         )
-        verdicts.append(
-            stays.select("cpu", "seq", first_seq="interval")
-            .with_columns(
-                ideal=pl.Series(verdict["ideal"]),
-                above=pl.Series(verdict["above"]) != 0,
-                below=pl.Series(verdict["below"]) != 0,
-            )
-            .join(rows[-1].filter("judged"), on=["cpu", "first_seq"], how="semi")
-            .drop("first_seq")
-        )
-    return pl.concat([_NO_ROWS, *rows]), pl.concat([_NO_VERDICTS, *verdicts])
+    intervals = intervals.select("cpu", "first_seq", GROUP, "length_ns", "flags").with_columns(
+        judged=(pl.col("flags") & (columns.CUT | columns.OVERSLEPT) == 0)
+        & (pl.col("length_ns") > 0),
+        **{name: pl.Series(each[name]) for name in ("cost_pj", "oracle_pj")},
+    )
+    place, has = _found(seq, stays["seq"].to_numpy())
+    has &= intervals["judged"].to_numpy()[of] & (group[place] == intervals[GROUP].to_numpy()[of])
+    return intervals, periods.with_columns(
+        _at(place[has], verdict[name][has], len(seq), name) for name in _VERDICTS
+    )
+
+
+# Verdicts on a period.
+_VERDICTS: dict[str, pl.DataType] = {
+    "ideal": pl.UInt8(), "above": pl.Boolean(), "below": pl.Boolean(),
+}  # fmt: skip
+
+
+def _at(places: Array, values: Array, count: int, name: str) -> pl.Series:
+    """Return a column of verdicts; null but at some places."""
+    full, known = np.zeros(count, values.dtype), np.zeros(count, np.bool_)
+    full[places], known[places] = values, True
+    column = pl.DataFrame({name: full, "known": known})
+    value = pl.col(name).cast(_VERDICTS[name])
+    return column.select(pl.when("known").then(value)).to_series()
 
 
 def _without_hints(intervals: pl.DataFrame) -> pl.DataFrame:

@@ -22,6 +22,23 @@ BUSY = -1
 Weights = list[float | None]
 
 
+@dataclass(frozen=True)
+class Stays:
+    """Idle periods of a group on one CPU, in the order of time.
+
+    Attributes:
+        cpu: its number.
+        ts: begin of each.
+        state: number of the idle state.
+        residency: time in it.
+    """
+
+    cpu: int
+    ts: Array
+    state: Array
+    residency: Array
+
+
 @dataclass
 class _OfCpu:
     """Figures of one CPU.
@@ -63,43 +80,40 @@ class Pictures:
 
     def __init__(self, start_ns: int, end_ns: int) -> None:
         self._span = end_ns - start_ns
-        self._edges = [start_ns + self._span * n / SLICES for n in range(SLICES + 1)]
+        self._edges = start_ns + self._span * np.arange(SLICES + 1) / SLICES
         self._idle, self._learned = _Most(), _Most()
 
-    def add_stays(self, stays: pl.DataFrame) -> None:
-        """Add idle periods: ts, cpu, state, residency, sorted by CPU and time."""
-        stays = stays.with_columns(ts=pl.col("ts").cast(pl.Float64))
-        for (cpu,), mine in stays.group_by("cpu", maintain_order=True):
-            one = self._idle.of(int(str(cpu)))
-            one.rows += mine.height
-            for (state,), part in mine.group_by("state"):
-                number = int(str(state))
-                times = one.times.setdefault(number, np.zeros(SLICES))
-                times += self._time_in_slices(part)
+    def add_stays(self, stays: Stays) -> None:
+        """Add idle periods of a CPU."""
+        one = self._idle.of(stays.cpu)
+        one.rows += len(stays.ts)
+        ts = stays.ts.astype(np.float64)
+        for number in np.unique(stays.state).tolist():
+            mine = stays.state == number
+            times = one.times.setdefault(number, np.zeros(SLICES))
+            times += self._time_in_slices(ts[mine], stays.residency[mine])
 
-    def _time_in_slices(self, part: pl.DataFrame) -> Array:
-        part = part.with_columns(before=pl.col("residency").cum_sum() - pl.col("residency"))
-        at = pl.DataFrame({"edge": self._edges}).join_asof(
-            part.with_columns(start="ts"), left_on="edge", right_on="ts", strategy="backward"
-        )
-        inside = pl.min_horizontal(pl.col("edge") - pl.col("start"), "residency")
-        total = at.select((pl.col("before") + inside).fill_null(0.0)).to_series()
-        return np.diff(total.to_numpy())
+    def _time_in_slices(self, ts: Array, residency: Array) -> Array:
+        """Return idle time in each slice, of periods in the order of time."""
+        before = np.cumsum(residency) - residency
+        last = np.searchsorted(ts, self._edges, "right") - 1
+        inside = np.minimum(self._edges - ts[last], residency[last])
+        found: Array = np.diff(np.where(last >= 0, before[last] + inside, 0.0))
+        return found
 
     def add_weights(self, events: pl.DataFrame) -> None:
         """Add events of wteo's weights: ts, cpu, row, weights."""
-        events = events.sort("cpu", "ts").with_columns(ts=pl.col("ts").cast(pl.Float64))
-        edges = pl.DataFrame({"ts": self._edges[1:]})
-        for (cpu,), mine in events.group_by("cpu", maintain_order=True):
-            one = self._learned.of(int(str(cpu)))
-            one.rows += mine.height
-            for (row,), part in mine.group_by("row", maintain_order=True):
-                number = int(str(row))
-                one.learned[number] += part.height
-                told = edges.join_asof(part.select("ts", "weights"), on="ts", strategy="backward")
-                values = one.weights.setdefault(number, [None] * SLICES)
-                for slot, value in enumerate(told["weights"].to_list()):
-                    values[slot] = values[slot] if value is None else value
+        events = events.sort("cpu", "ts")
+        for (cpu, row), part in events.group_by("cpu", "row", maintain_order=True):
+            one, number = self._learned.of(int(str(cpu))), int(str(row))
+            one.rows += part.height
+            one.learned[number] += part.height
+            last = (
+                np.searchsorted(part["ts"].to_numpy().astype(float), self._edges[1:], "right") - 1
+            )
+            told, values = part["weights"], one.weights.setdefault(number, [None] * SLICES)
+            for slot in np.flatnonzero(last >= 0).tolist():
+                values[slot] = told[int(last[slot])].to_list()
 
     def main_states(self, states: int) -> tuple[int, list[int]]:
         """Return the CPU with most idle periods, and its main state in each slice.

@@ -6,8 +6,11 @@ nothing until something wakes it, so the first such event on it after a decision
 next one, is what did. An interrupt that has no event of its own stays unknown.
 """
 
+from collections.abc import Iterator
+
 import polars as pl
 
+from cpuidle_lab.figures.intervals import GROUP
 from cpuidle_lab.recording.trace import Trace
 
 # Table of the reader: how its event is called, from the event's columns.
@@ -38,27 +41,31 @@ def are_named(trace: Trace) -> bool:
     return any(trace.tables[table].height for table in _NAMES)
 
 
-def counts(trace: Trace, periods: pl.DataFrame) -> dict[str, int]:
-    """Return how many idle periods each waker ended, the most frequent first.
+def counts(trace: Trace, periods: pl.DataFrame) -> Iterator[tuple[int, str, int]]:
+    """Yield how many idle periods each waker ended in each group: group, waker, idle periods.
 
     Args:
         trace: where the events are.
-        periods: of Trace.periods(); those without an idle period are left out.
+        periods: of Trace.periods(), with `group`; those without an idle period are left out.
 
-    Returns:
-        UNKNOWN alone if the trace names nothing that woke a CPU.
+    The waker is UNKNOWN where the trace names nothing that woke the CPU.
     """
     named = events(trace)
-    idle = periods.filter(pl.col("entered")).select("cpu", "ts", "out_ts").sort("ts")
+    idle = periods.filter(pl.col("entered"))
     if not named.height:
-        return {UNKNOWN: idle.height} if idle.height else {}
-    joined = idle.join_asof(
-        named.with_columns(at="ts"),
-        on="ts",
-        by="cpu",
-        strategy="forward",
-        check_sortedness=False,
+        found = idle.group_by(GROUP).len().select(GROUP, pl.lit(UNKNOWN), "len")
+        yield from found.iter_rows()
+        return
+    joined = (
+        idle.select(GROUP, "cpu", "ts", "out_ts")
+        .sort("ts")
+        .join_asof(
+            named.with_columns(at="ts"),
+            on="ts",
+            by="cpu",
+            strategy="forward",
+            check_sortedness=False,
+        )
     )
     waker = pl.when(pl.col("at") <= pl.col("out_ts")).then(pl.col("waker"))
-    total = joined.group_by(waker.fill_null(UNKNOWN).alias("waker")).agg(n=pl.len())
-    return dict(total.sort(["n", "waker"], descending=[True, False]).rows())
+    yield from joined.group_by(GROUP, waker.fill_null(UNKNOWN).alias("waker")).len().iter_rows()

@@ -60,28 +60,23 @@ def shares_of(intervals: Iterable[pl.DataFrame]) -> dict[str, float]:
     """
     sums: Counter[str] = Counter()
     for part in intervals:
-        sums.update(parts_of(part))
+        sums.update(part.select(**PARTS).row(0, named=True))
     return shares_by(sums)
 
 
-def parts_of(intervals: pl.DataFrame) -> dict[str, int]:
-    """Return the sums that shares_by() needs, of some intervals.
-
-    Args:
-        intervals: `length_ns` and `flags`.
-    """
-    length, flags = intervals["length_ns"].to_numpy(), intervals["flags"].to_numpy()
-    return {
-        "intervals": int((length > 0).sum()),
-        "length_ns": int(length.sum()),
-        "short": int(((flags & UNCERTAIN) != 0)[length > 0].sum()),
-        "late_ns": int(length[(flags & OVERSLEPT) != 0].sum()),
-        "cut_ns": int(length[(flags & CUT) != 0].sum()),
-    }
+# Sums that shares_by() needs, of intervals with `length_ns` and `flags`.
+_LENGTH, _HAS = pl.col("length_ns"), pl.col("length_ns") > 0
+PARTS = {
+    "intervals": _HAS.sum(),
+    "length_ns": _LENGTH.sum(),
+    "short": (_HAS & (pl.col("flags") & UNCERTAIN != 0)).sum(),
+    "late_ns": _LENGTH.filter(pl.col("flags") & OVERSLEPT != 0).sum(),
+    "cut_ns": _LENGTH.filter(pl.col("flags") & CUT != 0).sum(),
+}
 
 
 def shares_by(sums: Mapping[str, float]) -> dict[str, float]:
-    """Return shares by kind, %, of sums of parts_of()."""
+    """Return shares by kind, %, of sums of PARTS."""
     return {
         SHORT: percent(sums["short"], sums["intervals"]),
         LATE: percent(sums["late_ns"], sums["length_ns"]),

@@ -6,7 +6,7 @@ of one CPU. It ends before an interval, so that no idle period and no interval l
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -27,11 +27,15 @@ PART_BYTES = 48 << 20
 
 # Tables that are kept whole; of others, a part has its own rows.
 SMALL = ("config", "tunable", "hint", "marker")
-_WANTED = (*(name for name in TABLES if name != "state"), "period", "interval")
+# A period has its decision and its outcome.
+_UNUSED = ("state", "decision", "outcome")
+_WANTED = (*(name for name in TABLES if name not in _UNUSED), "period", "interval")
 
 # The column by which rows belong to decisions; rows of other tables do by their time.
-_NUMBER = {"decision": "seq", "outcome": "seq", "weights": "seq", "shadow": "seq", "period": "seq",
-           "interval": "first_seq"}  # fmt: skip
+_NUMBER = {"weights": "seq", "shadow": "seq", "period": "seq", "interval": "first_seq"}
+
+# Tables that a recording of power:cpu_idle alone has not.
+_MADE = ("period", "interval")
 
 # Lines of markers that a report uses.
 _MARKS = r"^\s*(phase|energy)\s"
@@ -71,7 +75,7 @@ class Whole:
         self.facts = trace
         last = (int(str(f["ts"].max())) for f in trace.tables.values() if f.height)
         self.last_ns = max(last, default=0)
-        self.has_decisions = bool(trace.tables["decision"].height)
+        self.has_decisions = bool(trace.tables["period"].height)
         self.causes: cause_events.Facts | None = None
         self.recorder = ""
         look(trace)
@@ -158,7 +162,10 @@ class _Counts:
         times = [frame["ts"] for name, frame in tables.items() if name != "config"]
         self.first_ns = min([self.first_ns, *(int(str(one.min())) for one in times)])
         self.last_ns = max([self.last_ns, *(int(str(one.max())) for one in times)])
-        self.has_decisions |= "decision" in tables
+        if "period" in tables:
+            self.has_decisions = True
+            self.last_ns = max(self.last_ns, int(str(tables["period"]["out_ts"].max())))
+            self.implausible += tr.implausible(tables["period"])
         if "lost" in tables:
             lost = tables["lost"]["events"]
             self.lost_known += int(lost.filter(lost > 0).sum())
@@ -199,16 +206,17 @@ class Streamed:
     def parts(self) -> Iterator[Trace]:
         """Yield its parts, CPU by CPU: the second reading."""
         whole = {name: self.facts.tables[name] for name in SMALL}
-        for tables in self._read():
+        bare: Frames = {}
+        for tables in self._read(_WANTED):
+            if isinstance(tables, Schema):
+                bare = _bare(tables)
             if not isinstance(tables, dict):
                 continue
-            dropped = () if self._has_decided else tr.DECIDED
-            every = {**self.facts.tables, **tables, **whole}
-            every |= {name: self.facts.tables[name] for name in dropped}
+            dropped = () if self._has_decided else _MADE
+            every = {**bare, **tables, **whole, **{name: bare[name] for name in dropped}}
             if self._gone and "cpu_idle" in tables:
                 known = ~pl.col("cpu").is_in(self._gone)
                 every["cpu_idle"] = every["cpu_idle"].filter(known)
-            tr.drop_implausible(every)
             yield replace(self.facts, tables=every)
 
     def caused(self, counts: caused.Counts) -> Iterator[caused.Rows]:
@@ -216,12 +224,12 @@ class Streamed:
         if self.causes and self._context:
             yield from caused.by_cpu(self._path, self.causes, self._context, counts)
 
-    def _read(self) -> Iterator[Frames | Schema | Ending]:
-        """Yield the tables of parts, between the schema and the ending."""
+    def _read(self, wanted: Sequence[str]) -> Iterator[Frames | Schema | Ending]:
+        """Yield some tables of parts, between the schema and the ending."""
         waiting: dict[str, list[pl.DataFrame]] = {}
         order: dict[str, int] = {}
         cpu = last = -1
-        wanted = [*_WANTED, *(["idle"] * bool(self._context))]
+        wanted = [*wanted, *(["idle"] * bool(self._context))]
         for piece in read_chunks(self._path, wanted, self._context):
             of = int(piece.frame["cpu"][0]) if isinstance(piece, Chunk) else -1
             if waiting and of != cpu:
@@ -256,7 +264,8 @@ class Streamed:
         schema, ending, bare = Schema(), Ending(0, 0, 0, 0, 0, 0, 0, 0), _bare(Schema())
         idle_cpus: set[int] = set()
         facts = Trace(self._path, 0, bare, {}, {}, Integrity(0, 0, 0, 0, 0, 0, 0, 0))
-        for tables in self._read():
+        # The time of an interval is that of a period.
+        for tables in self._read([name for name in _WANTED if name != "interval"]):
             if isinstance(tables, Schema):
                 schema, bare = tables, _bare(tables)
                 small = {name: bare[name] for name in SMALL}
@@ -274,7 +283,6 @@ class Streamed:
                 part = replace(facts, tables={**bare, **tables, **small})
                 part.state_tables = state_tables
                 tr.check_indices(self._path, part.tables, part.state_tables)
-                counts.implausible += tr.drop_implausible(part.tables)
                 look(part)
         facts.tables = {**bare, **small}
         facts.state_tables = state_tables

@@ -35,6 +35,12 @@ from cpuidle_lab.states.table import CpuTable, StateTable, check_table, states_m
 # The largest value of a s64: a timer that never expires, a limit that does not exist.
 TIME_MAX = 2**63 - 1
 
+# Columns of a period that are its outcome's, and their names in Trace.periods().
+_OF_OUTCOME = {
+    name: f"out_{name}" for name in ("residency_ns", "tick", "poll_time_limit")
+}  # fmt: skip
+_NO_OUTCOME = constant("CIL_OUTCOME_NONE")
+
 # Bits of the decision's flags, kinds of outcome, tick marks and no base, as the module has them.
 TICK_STOPPED = constant("CIL_DECISION_TICK_STOPPED")
 REJECTED = constant("CIL_DECISION_REJECTED")
@@ -269,20 +275,16 @@ class Trace:
         return self.symbols.get((table, column), {}).get(value) or f"{column} {value}"
 
     def periods(self) -> pl.DataFrame:
-        """Join every decision with its outcome.
+        """Return every decision with its outcome, as the reader joins them.
 
         Returns:
             One row for each decision, sorted by CPU and sequence number; the columns of the
             outcome are prefixed with `out_` and null where there is none.
         """
-        outcomes = self.tables["outcome"]
-        renamed = outcomes.rename(
-            {name: f"out_{name}" for name in outcomes.columns if name not in ("cpu", "seq")}
-        )
-        joined = self.tables["decision"].join(
-            renamed, on=["cpu", "seq"], how="left", maintain_order="left"
-        )
-        return in_order(joined)
+        made = in_order(self.tables["period"].rename(_OF_OUTCOME))
+        has = (pl.col("out_kind") != _NO_OUTCOME) & _plausible("ts", "out_ts", "out_residency_ns")
+        names = ("out_kind", "out_ts", "out_index", *_OF_OUTCOME.values())
+        return made.with_columns(pl.when(has).then(name).alias(name) for name in names)
 
     @property
     def kernel(self) -> str:
@@ -408,10 +410,12 @@ def check_indices(
         {"cpu": list(state_tables), "count": [table.count for table in state_tables.values()]},
         schema={"cpu": pl.UInt16, "count": pl.UInt8},
     )
-    for name in ("decision", "outcome"):
-        frame = tables[name].select("cpu", "seq", "index")
-        if not frame.height or int(str(frame["index"].max())) < least:
+    outcomes = pl.col("out_kind") != _NO_OUTCOME
+    for name, column, has in (("decision", "index", True), ("outcome", "out_index", outcomes)):
+        periods = tables["period"]
+        if not periods.height or int(str(periods[column].max())) < least:
             continue
+        frame = periods.filter(has).select("cpu", "seq", index=column)
         bad = frame.join(counts, on="cpu", how="left").filter(
             pl.col("index") >= pl.col("count").fill_null(most)
         )
@@ -437,15 +441,23 @@ def _check_unique(path: Path, tables: dict[str, pl.DataFrame]) -> None:
 _CLOCK_TOLERANCE_NS = 1_000_000
 
 
-def drop_implausible(tables: dict[str, pl.DataFrame]) -> int:
+def _plausible(begin: str, end: str, residency: str) -> pl.Expr:
+    """Tell where there was time for a residency between a decision and its outcome."""
+    span = (pl.col(end) - pl.col(begin)).cast(pl.Float64) * 1.01 + _CLOCK_TOLERANCE_NS
+    return (pl.col(end) >= pl.col(begin)) & (pl.col(residency).cast(pl.Float64) <= span)
+
+
+def implausible(periods: pl.DataFrame) -> int:
+    """Count outcomes, of the table of that name, that Trace.periods() leaves out."""
+    has = pl.col("out_kind") != _NO_OUTCOME
+    return int(periods.select((has & ~_plausible("ts", "out_ts", "residency_ns")).sum()).item())
+
+
+def _drop_implausible(tables: dict[str, pl.DataFrame]) -> int:
     """Drop outcomes that claim a longer residency than there was time for; return how many."""
     begin = tables["decision"].select("cpu", "seq", begin="ts")
     outcomes = tables["outcome"].join(begin, on=["cpu", "seq"], how="left", maintain_order="left")
-    span = (pl.col("ts") - pl.col("begin")).cast(pl.Float64) * 1.01 + _CLOCK_TOLERANCE_NS
-    good = (
-        (pl.col("ts") >= pl.col("begin")) & (pl.col("residency_ns").cast(pl.Float64) <= span)
-    ).fill_null(True)
-    kept = outcomes.filter(good).drop("begin")
+    kept = outcomes.filter(_plausible("begin", "ts", "residency_ns").fill_null(True)).drop("begin")
     dropped = outcomes.height - kept.height
     tables["outcome"] = kept
     return dropped
@@ -601,7 +613,7 @@ def load(path: Path, *, with_state: bool = False, context: Context | None = None
     must_hold(path, bool(tables["decision"].height), bool(idle.height), tables["config"], gone)
     _check_unique(path, tables)
     check_indices(path, tables, state_tables)
-    implausible = drop_implausible(tables)
+    implausible = _drop_implausible(tables)
     return Trace(
         path=path,
         cpus=schema.cpus,
