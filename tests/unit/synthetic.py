@@ -85,8 +85,12 @@ class Session:
         *,
         hints: bool = False,
         marked: bool = True,
+        state: bytes = b"",
     ) -> None:
-        """Add a phase of `length` ns, between two markers unless it is not to be marked."""
+        """Add a phase of `length` ns, between two markers unless it is not to be marked.
+
+        It begins with a checkpoint of the governor's state, unless that is empty.
+        """
         start = max(cpu.now for cpu in self._cpus) + 1_000_000
         if marked:
             self.trace.mark(0, start, f"phase governor={governor} workload={workload}")
@@ -94,6 +98,11 @@ class Session:
             cpu.now = start + 1000
             if governor in NUMBER:
                 self._config(cpu, governor)
+                if state:
+                    self.trace.add(
+                        cpu.number, cpu.now + 1, "state", seq=cpu.seq + 1, total=len(state),
+                        governor=NUMBER[governor], data=state,
+                    )  # fmt: skip
             while cpu.now < start + length:
                 self._interval(cpu, governor, workload, hints)
         end = max(cpu.now for cpu in self._cpus)

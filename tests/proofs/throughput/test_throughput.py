@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from cpuidle_lab.cli import main
@@ -14,7 +15,15 @@ from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
 from experiments.wteo.streams import shortened
 from tests.proofs.throughput import commands, measure, run
-from tests.proofs.throughput.commands import Found, RecordingShape
+from tests.proofs.throughput.commands import (
+    CHECKPOINTS,
+    MANY_CPUS,
+    PHASED,
+    STOCK,
+    WHOLE,
+    Found,
+    RecordingShape,
+)
 
 EVENTS, INTERVALS = 3000, 25_000
 COMPARE = next(one for one in commands.COMMANDS if one.name == "compare")
@@ -90,9 +99,9 @@ def test_commands_are_judged_line_by_line() -> None:
     good = cost(1_000_000, 2.9, 1 << 30)
     assert missed(good) == []
     assert missed(replace(good, peak_bytes=(1 << 30) + 1)) == [
-        "compare, 1,000,000, 2 CPUs, phases: at most 1 GiB"
+        "compare, 1,000,000, 1,000 phases: at most 1 GiB"
     ]
-    (slow,) = missed(replace(good, wall_s=3.1))
+    (slow,) = missed(replace(good, wall_s=3.1, cpu_s=3.1))
     assert slow.endswith("500,000 events a second after 1 s")
     growth = "compare: twice the events take at most 2.2 times as long"
     assert growth not in missed(good, cost(4_000_000, 2.9 * 2.2**2 - 0.1, 1))
@@ -101,16 +110,23 @@ def test_commands_are_judged_line_by_line() -> None:
 
 def test_every_kind_of_recording_is_made(tmp_path: Path) -> None:
     kinds = commands.shapes([20_000, 10_000])
-    assert [(one.events, one.cpus, one.many_phases) for one in kinds] == [
-        (10_000, 2, True), (20_000, 2, True), (10_000, 2, False), (10_000, 128, True),
+    assert [(one.events, one.kind) for one in kinds] == [
+        (10_000, PHASED), (20_000, PHASED), (10_000, WHOLE), (10_000, MANY_CPUS),
+        (10_000, CHECKPOINTS), (10_000, STOCK),
     ]  # fmt: skip
-    for shape in (kinds[0], kinds[2]):
-        path = commands.recording(tmp_path, shape)
-        with columns.opened(path) as found:
+    for shape in (kinds[0], *kinds[2:]):
+        with columns.opened(commands.recording(tmp_path, shape)) as found:
             assert found.integrity.complete and found.integrity.events >= shape.events
-            assert found.cpus == [0, 1]
-            marks = found.table("marker").height
-            assert marks >= 10 if shape.many_phases else marks == 0
+            assert found.cpus == list(range(shape.cpus))
+            marks = found.table("marker").filter(pl.col("text").str.contains("^phase gov")).height
+            assert marks == 0 if shape.kind in (WHOLE, STOCK) else marks >= 1
+            assert bool(found.rows("state")) == (shape.kind == CHECKPOINTS)
+
+
+def test_work_of_others_is_no_time_of_a_command() -> None:
+    assert (
+        missed(cost(1_000_000, 2.9, 1)) == missed(replace(cost(1_000_000, 9, 1), cpu_s=2.9)) == []
+    )
 
 
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path) -> None:
