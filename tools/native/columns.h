@@ -8,7 +8,8 @@
  * reader that died. A chunk's payload is its columns one after the other:
  * numbers as an array, texts and bytes as an array of u32 lengths followed by
  * the contents. Where a chunk is full, those of all tables are written in the
- * order of the schema. So each such round holds all rows up to a moment.
+ * order of the schema. So each such round holds all rows up to a moment. A
+ * CIL_MESSAGE_PLACE follows it, with the place in the file as a text.
  */
 #ifndef CIL_COLUMNS_H
 #define CIL_COLUMNS_H
@@ -28,6 +29,7 @@ enum cil_message_kind {
 	CIL_MESSAGE_CHUNK = 2,
 	CIL_MESSAGE_END = 3,
 	CIL_MESSAGE_ERROR = 4,
+	CIL_MESSAGE_PLACE = 5,
 };
 
 /**

@@ -324,6 +324,7 @@ struct cause_reader {
  * @answers_size: bytes of the answers within the interval to come
  * @counts: what is missing
  * @events: events read, those of no table included
+ * @place: where the last of them is in the file
  * @stock: the reading of a recording without the module
  * @others: next event of each CPU but the one being read, where timers matter
  * @causes: the reading of what ends idle periods
@@ -343,6 +344,7 @@ struct reader {
 	size_t answers_size;
 	struct cil_period_counts counts;
 	u64 events;
+	u64 place;
 	struct stock_reader stock;
 	struct tep_record *others[OTHERS_MAX];
 	struct cause_reader causes;

@@ -3,6 +3,7 @@
  * Records of a trace into rows: events as they are, and the periods and
  * intervals that periods.h makes of them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,6 +150,7 @@ static void begin_row(struct cil_chunk *chunk, u64 ts, int cpu)
 void cil_write_chunks(struct reader *r)
 {
 	size_t table, pending;
+	char place[24];
 
 	for (table = 0; table < TABLE_COUNT; table++) {
 		if (!r->wanted[table])
@@ -157,6 +159,8 @@ void cil_write_chunks(struct reader *r)
 		cil_check_stream(r, cil_chunk_write(&r->chunks[table], pending,
 						    r->out));
 	}
+	snprintf(place, sizeof(place), "%llu", (unsigned long long)r->place);
+	cil_check_stream(r, cil_message_write(r->out, CIL_MESSAGE_PLACE, place));
 }
 
 /**
@@ -461,6 +465,7 @@ void cil_take_record(struct reader *r, const struct tep_record *record, int cpu)
 	u8 table;
 	int id;
 
+	r->place = record->offset;
 	if (record->missed_events)
 		note_hole(r, record->ts, cpu, record->missed_events);
 	if (record->size < 2)

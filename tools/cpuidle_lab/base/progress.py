@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 # Of some work: its title and how much there is to do; yields the function to call with a part done.
 Meter = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
+
+@contextmanager
+def unseen(_title: str, _total: int) -> Iterator[Callable[[int], None]]:
+    """Show nothing; a Meter."""
+    yield lambda _: None
+
+
 _lock = threading.Lock()
 _shown: "list[Progress]" = []
 _live: "Live | None" = None

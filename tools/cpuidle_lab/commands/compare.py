@@ -5,11 +5,20 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import printable
 from cpuidle_lab.base.files import write_all, write_whole
 from cpuidle_lab.figures.output import add_options, now, page_of, pages
+
+if TYPE_CHECKING:
+    from cpuidle_lab.domains.replayed import Replayed
+    from cpuidle_lab.replay.candidates import Candidate
+    from cpuidle_lab.states.table import CpuTable
+    from cpuidle_lab.view.drawing import Chart
+    from cpuidle_lab.view.html_page import Part
 
 NAME = "compare"
 HELP = "replay governors on recordings, and rank them beside an oracle and a floor estimate"
@@ -68,12 +77,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, "compare.html")
 
 
+def _domains(
+    args: argparse.Namespace, candidates: "list[Candidate]", given: "Sequence[CpuTable]"
+) -> "list[Replayed]":
+    from cpuidle_lab.domains import observed, replayed
+
+    domains = [replayed.replay(path, args.domains, candidates, given) for path in args.traces]
+    observed.tell_unlike(domains)
+    return domains
+
+
+def _section(domains: "list[Replayed]") -> "list[tuple[Part, list[Chart]]]":
+    from cpuidle_lab.domains import domains_page
+
+    return domains_page.section(domains)
+
+
 def run(args: argparse.Namespace) -> int:
     """Replay, print and write the figures."""
     # Here, so that the other commands need not load what only this one needs.
     from cpuidle_lab.compare import compare_page, compare_text, export, model
-    from cpuidle_lab.domains import domains_page, domains_text, observed, replayed
-    from cpuidle_lab.domains import export as domains_export
     from cpuidle_lab.recording import state_tables
     from cpuidle_lab.replay import candidates as spec
     from cpuidle_lab.view.terminal import meter
@@ -92,13 +115,9 @@ def run(args: argparse.Namespace) -> int:
         start=start,
         given=given,
     )
-    domains = [
-        replayed.replay(path, args.domains, candidates, given)
-        for path in args.traces if args.domains
-    ]  # fmt: skip
-    observed.tell_unlike(domains)
+    domains = _domains(args, candidates, given) if args.domains else []
     if html is not None:
-        page = compare_page.render(comparison, domains_page.section(domains))
+        page = compare_page.render(comparison, _section(domains) if domains else [])
         write_whole(html, page, pages(args, compare_page.GENERATOR))
     if args.csv is not None:
         write_all(args.csv, export.as_csv(comparison))
@@ -106,13 +125,18 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         told = export.as_json(comparison, now())
         if args.domains:
+            from cpuidle_lab.domains import export as domains_export
+
             told["domains"] = [domains_export.of_governors(each) for each in domains]
         json.dump(told, sys.stdout, indent=2)
         print()
         return is_broken
     compare_text.show_tables(comparison)
-    for each in domains:
-        domains_text.show_governors(each)
+    if domains:
+        from cpuidle_lab.domains import domains_text
+
+        for each in domains:
+            domains_text.show_governors(each)
     for written in filter(None, (html, args.csv)):
         print(printable(f"written: {written}"))
     return is_broken

@@ -5,11 +5,19 @@ import argparse
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import printable
 from cpuidle_lab.base.files import write_all, write_whole
 from cpuidle_lab.figures.output import add_options, now, page_of, pages
+
+if TYPE_CHECKING:
+    from cpuidle_lab.domains.observed import Observed
+    from cpuidle_lab.states.table import CpuTable
+    from cpuidle_lab.view.drawing import Chart
+    from cpuidle_lab.view.html_page import Part
 
 NAME = "report"
 HELP = "compare the governors in a trace: tables, and one HTML file that opens offline"
@@ -49,23 +57,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, "report.html")
 
 
+def _domains(args: argparse.Namespace, given: "Sequence[CpuTable]") -> "list[Observed]":
+    from cpuidle_lab.domains import observed
+
+    domains = [observed.observe(path, args.domains, given) for path in args.traces]
+    observed.tell_unlike(domains)
+    return domains
+
+
+def _section(domains: "list[Observed]") -> "list[tuple[Part, list[Chart]]]":
+    from cpuidle_lab.domains import domains_page
+
+    return domains_page.section(domains)
+
+
 def run(args: argparse.Namespace) -> int:
     """Read the traces, print and write the figures."""
     # Here, so that the other commands need not load what only the report needs.
-    from cpuidle_lab.domains import domains_page, domains_text, observed
-    from cpuidle_lab.domains import export as domains_export
     from cpuidle_lab.recording import state_tables
     from cpuidle_lab.report import export, model, report_page, report_text
+    from cpuidle_lab.view.terminal import meter
 
     start = now()
     command = shlex.join(["cpuidle-lab", *sys.argv[1:]])
     html = page_of(args, "report.html", report_page.GENERATOR)
     given = state_tables.given(args.machine) if args.machine else ()
-    report = model.build(args.traces, command, start, given, together=args.together)
-    domains = [observed.observe(path, args.domains, given) for path in args.traces if args.domains]
-    observed.tell_unlike(domains)
+    report = model.build(args.traces, command, start, given, together=args.together, meter=meter)
+    domains = _domains(args, given) if args.domains else []
     if html is not None:
-        page = report_page.render(report, domains_page.section(domains))
+        page = report_page.render(report, _section(domains) if domains else [])
         write_whole(html, page, pages(args, report_page.GENERATOR))
     if args.csv is not None:
         write_all(args.csv, export.as_csv(report))
@@ -73,13 +93,18 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         told = export.as_json(report, now())
         if args.domains:
+            from cpuidle_lab.domains import export as domains_export
+
             told["domains"] = [domains_export.as_json(each) for each in domains]
         json.dump(told, sys.stdout, indent=2)
         print()
         return is_broken
     report_text.show(report)
-    for each in domains:
-        domains_text.show(each, domains_page.TOP)
+    if domains:
+        from cpuidle_lab.domains import domains_page, domains_text
+
+        for each in domains:
+            domains_text.show(each, domains_page.TOP)
     for written in filter(None, (html, args.csv)):
         print(printable(f"written: {written}"))
     return is_broken

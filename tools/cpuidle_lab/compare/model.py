@@ -17,6 +17,7 @@ from cpuidle_lab.compare.worst import Bad, Place, Worst, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.cpu_idle import NOTE
+from cpuidle_lab.recording import reader
 from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, TRACE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
 from cpuidle_lab.recording.trace import name_notes, twin_notes
@@ -369,10 +370,9 @@ def build(
     with ExitStack() as stack, ThreadPoolExecutor(work.workers) as pool:
         process = stack.enter_context(Apart(trust.trust_of))
         opened = []
-        with meter("Reading the recordings", len(paths)) as done:
+        with reader.watched(meter, "Reading the recordings", len(paths)):
             for path, label in zip(paths, labels(paths), strict=True):
                 opened.append(open_source(path, label, given, stack))
-                done(1)
         ready = _begin(opened, process)
         rows = sum(len(ways_of(one)) * one.rows("interval") for _, one in opened)
         total = rows * len(candidates)

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import polars as pl
 
 from cpuidle_lab.recording.columns import (
@@ -13,7 +14,9 @@ from cpuidle_lab.replay import engine, recorded
 
 def between(frame: pl.DataFrame, column: str, first: int, end: int) -> pl.DataFrame:
     """Return the rows whose value is in [first, end): a view, since the column is sorted."""
-    start, stop = (int(frame[column].search_sorted(value, "left")) for value in (first, end))
+    values = frame[column].to_numpy()
+    # Of one type, or numpy compares both as floating-point numbers.
+    start, stop = np.searchsorted(values, np.array([first, end], values.dtype)).tolist()
     return frame[start : max(start, stop)]
 
 

@@ -13,7 +13,9 @@ import select
 import signal
 import struct
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +25,8 @@ import numpy as np
 import polars as pl
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.recording.dumps.reading import is_dump
+from cpuidle_lab.base.files import TRACE
+from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.recording.formats import as_trace, refuse_other
 from cpuidle_lab.recording.native import native_reader as native_reader
 from cpuidle_lab.recording.stock import Context
@@ -61,7 +64,7 @@ READER_PATIENCE = 120
 _LAST_WAIT_S = 1
 
 _MESSAGE = struct.Struct("=IIQQ")
-_SCHEMA, _CHUNK, _END, _ERROR = 1, 2, 3, 4
+_SCHEMA, _CHUNK, _END, _ERROR, _PLACE = 1, 2, 3, 4, 5
 _LONGEST_MESSAGE = 1 << 30
 
 # Name of a kind in the schema: types of its values.
@@ -74,6 +77,44 @@ _NUMBERS: dict[str, tuple[type[pl.DataType], type[np.generic]]] = {
     "s32": (pl.Int32, np.int32),
     "s64": (pl.Int64, np.int64),
 }
+
+
+# Called with thousandths of a reading as they are done.
+_done: ContextVar[Callable[[int], None] | None] = ContextVar("done", default=None)
+
+
+@contextmanager
+def watched(meter: Meter, title: str, readings: int) -> Iterator[None]:
+    """Show how far the readings of traces are that follow; more than foreseen count no more."""
+    left = 1000 * readings
+    with meter(title, left) as done:
+
+        def within(count: int) -> None:
+            nonlocal left
+            count = min(count, left)
+            left -= count
+            done(count)
+
+        token = _done.set(within)
+        try:
+            yield
+        finally:
+            _done.reset(token)
+            done(left)
+
+
+def _place_in(size: int) -> Callable[[int], None]:
+    """Return what to call with places in a file of some bytes, as they are reached."""
+    done, last = _done.get(), 0
+
+    def at(place: int) -> None:
+        nonlocal last
+        share = max(last, min(1000, 1000 * place // max(1, size)))
+        if done and share > last:
+            done(share - last)
+        last = share
+
+    return at
 
 
 @dataclass(frozen=True)
@@ -259,13 +300,29 @@ def read_chunks(
         UserError: the file cannot be read, is no trace, or is damaged.
     """
     with as_trace(path) as trace:
-        if is_dump(trace):
-            raise UserError(
-                f"{path}: is a dump of counters, no recording; cpuidle-lab diff compares two of "
-                "them, and --machine takes one"
-            )
+        _refuse_dump(path, trace)
         refuse_other(trace, path)
         yield from _read(path, trace, tables, context)
+
+
+def _refuse_dump(path: Path, trace: Path) -> None:
+    """Refuse a file that is no trace.dat, but a dump.
+
+    Raises:
+        UserError: it is.
+    """
+    if trace.is_file():
+        with trace.open("rb") as stream:
+            if stream.read(len(TRACE)) == TRACE:
+                return
+    # Here, since most recordings need no reader of dumps.
+    from cpuidle_lab.recording.dumps.reading import is_dump
+
+    if is_dump(trace):
+        raise UserError(
+            f"{path}: is a dump of counters, no recording; cpuidle-lab diff compares two of them, "
+            "and --machine takes one"
+        )
 
 
 def _read(
@@ -281,7 +338,8 @@ def _read(
     )
     try:
         assert process.stdout is not None
-        yield from _messages(path, process, _Messages(process.stdout))
+        stream = _Messages(process.stdout)
+        yield from _messages(path, process, stream, _place_in(trace.stat().st_size))
     finally:
         process.kill()
         process.wait()
@@ -306,7 +364,7 @@ def _ended(path: Path, process: subprocess.Popen[bytes]) -> UserError:
 
 
 def _messages(
-    path: Path, process: subprocess.Popen[bytes], stream: _Messages
+    path: Path, process: subprocess.Popen[bytes], stream: _Messages, place: Callable[[int], None]
 ) -> Iterator[Schema | Chunk | Ending]:
     schema = Schema()
     while True:
@@ -314,6 +372,8 @@ def _messages(
         if message is None:
             raise _ended(path, process)
         kind, table, rows, payload = message
+        if kind == _PLACE:
+            place(int(payload))
         if kind == _ERROR:
             raise UserError(f"{path}: {payload.decode(errors='replace')}")
         if kind == _SCHEMA:

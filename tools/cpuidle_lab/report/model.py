@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.progress import Meter, unseen
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures.analysis import Analysis
 from cpuidle_lab.figures.group import NO_REGRET, Group
 from cpuidle_lab.figures.interrupted import add_causes
 from cpuidle_lab.figures.summary import Summary, summarise
 from cpuidle_lab.host import energy
-from cpuidle_lab.recording import trace
+from cpuidle_lab.recording import reader, trace
 from cpuidle_lab.recording.streamed import Streamed
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.table import CpuTable
@@ -178,6 +179,7 @@ def build(
     given: Sequence[CpuTable] = (),
     *,
     together: bool = False,
+    meter: Meter = unseen,
 ) -> Report:
     """Read the traces and compute their figures.
 
@@ -187,12 +189,16 @@ def build(
         start: when it began, likewise.
         given: idle states of traces without the module, instead of those that they tell.
         together: they are parts of one session.
+        meter: shows progress.
 
     Raises:
         UserError: a file cannot be read, is no trace, is damaged or contradicts itself; or the
             traces cannot be parts of one session.
     """
-    found = [_analysis(path, given) for path in dict.fromkeys(paths)]
+    every = dict.fromkeys(paths)
+    # Each is read twice.
+    with reader.watched(meter, "Reading the recordings", 2 * len(every)):
+        found = [_analysis(path, given) for path in every]
     traces = [one.source.facts for one in found]
     groups = [group for one in found for group in one.judged()]
     if together:
