@@ -338,8 +338,8 @@ def _read(
     )
     try:
         assert process.stdout is not None
-        stream = _Messages(process.stdout)
-        yield from _messages(path, process, stream, _place_in(trace.stat().st_size))
+        size = trace.stat().st_size if trace.is_file() else 0
+        yield from _messages(path, process, _Messages(process.stdout), _place_in(size))
     finally:
         process.kill()
         process.wait()
