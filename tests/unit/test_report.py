@@ -15,7 +15,7 @@ from cpuidle_lab.figures import analysis, cpu_idle, invariants, metrics, summary
 from cpuidle_lab.figures.group import CPU_IDLE, DECISIONS, Group
 from cpuidle_lab.recording import trace
 from cpuidle_lab.recording.trace import TIME_MAX
-from cpuidle_lab.report import model, report_page
+from cpuidle_lab.report import model, report_page, report_text
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
 from tests.unit.periods import MACHINE, US, Builder, Period
@@ -481,6 +481,21 @@ def test_a_page_shows_the_first_runs_and_says_so(
     assert f"show the first 1 of {len(groups)} runs" in page
     assert len(report.on_page().groups) == 1 < len(groups) == len(report.groups)
     assert len(page) < len(every)
+
+
+def test_the_text_shows_the_first_runs_and_says_so(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = phased(scratch)
+    report = model.build([scratch], "test", "now")
+    report_text.show(report)
+    every = capsys.readouterr().out
+    monkeypatch.setattr(model, "PAGE_RUNS", 1)
+    report_text.show(report)
+    text = capsys.readouterr().out
+    said = f"1 of {len(groups)} runs are in the tables"
+    assert said not in every and said in " ".join(text.split())
+    assert text.count("residency") == 1 < every.count("residency")
 
 
 def test_kernel_governor(scratch: Path) -> None:

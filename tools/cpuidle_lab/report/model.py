@@ -18,7 +18,7 @@ from cpuidle_lab.recording.streamed import Streamed
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.table import CpuTable
 
-# Runs that a page draws and tabulates; the text, JSON and CSV have all.
+# Runs that a page and the text show; JSON and CSV have all.
 PAGE_RUNS = 100
 
 
@@ -41,7 +41,7 @@ class Report:
     together: bool = False
 
     def on_page(self) -> "Report":
-        """Return what a page draws and tabulates: the first runs, so that its size is bounded."""
+        """Return what a page and the text show: the first runs, so that their size is bounded."""
         return replace(self, groups=self.groups[:PAGE_RUNS])
 
     def section(self, group: Group) -> str:

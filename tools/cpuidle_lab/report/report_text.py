@@ -88,14 +88,20 @@ def show(report: Report) -> None:
     """Print the tables; plain text where the output is no terminal."""
     out = console()
     out.print(_summary(report, out))
-    for name, groups in report.sections().items():
+    shown = report.on_page()
+    for name, groups in shown.sections().items():
         out.print(_section(name, groups, out))
-    if any(group.wakers for group in report.groups):
-        out.print(_wakers(report, out))
+    if any(group.wakers for group in shown.groups):
+        out.print(_wakers(shown, out))
     notes = dict.fromkeys(
         f"{group.governor}: {note}" for group in report.groups for note in group.notes
     )
     notes |= dict.fromkeys(report.left_out())
+    if len(shown.groups) < len(report.groups):
+        notes[
+            f"{len(shown.groups):,} of {len(report.groups):,} runs are in the tables; --json and "
+            "--csv have all"
+        ] = None
     for item in report.traces:
         for line in [*losses(item.integrity), *item.omissions]:
             notes[f"{item.path}: {line}"] = None
