@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A recording that is read part by part comes to the figures of the whole one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from cpuidle_lab.figures.analysis import Analysis
 from cpuidle_lab.recording import streamed, trace
-from cpuidle_lab.recording.reader import Chunk, Ending, Schema, read_chunks
+from cpuidle_lab.recording.reader import Chunk, Ending, Schema, read_chunks, watched
 from cpuidle_lab.recording.stock import Context
 from cpuidle_lab.recording.streamed import SMALL, Streamed, Whole
 from cpuidle_lab.recording.trace import Trace
@@ -83,16 +84,26 @@ def test_a_round_of_the_reader_has_all_events_up_to_a_moment(tmp_path: Path) -> 
     session.trace.write_large(tmp_path / "trace.dat", 200_000)
     last, round_ns, seen_ns, rounds = -1, 0, 0, 1
     order: dict[str, int] = {}
-    for piece in read_chunks(tmp_path / "trace.dat"):
-        if isinstance(piece, Schema):
-            order = {name: number for number, (name, _) in piece.tables.items()}
-        elif isinstance(piece, Chunk):
-            if order[piece.table] <= last:
-                round_ns, rounds = seen_ns, rounds + 1
-            last = order[piece.table]
-            assert int(str(piece.frame["ts"].min())) >= round_ns
-            seen_ns = max(seen_ns, int(str(piece.frame["ts"].max())))
+    shares: list[int] = []
+
+    @contextmanager
+    def meter(title: str, total: int) -> Iterator[Callable[[int], None]]:
+        assert (title, total) == ("Reading", 1000)
+        yield shares.append
+
+    with watched(meter, "Reading", 1):
+        for piece in read_chunks(tmp_path / "trace.dat"):
+            if isinstance(piece, Schema):
+                order = {name: number for number, (name, _) in piece.tables.items()}
+            elif isinstance(piece, Chunk):
+                if order[piece.table] <= last:
+                    round_ns, rounds = seen_ns, rounds + 1
+                last = order[piece.table]
+                assert int(str(piece.frame["ts"].min())) >= round_ns
+                seen_ns = max(seen_ns, int(str(piece.frame["ts"].max())))
     assert rounds >= 2
+    # How far the reading is was told in each round, and at the end all of it.
+    assert len(shares) >= 3 and min(shares[:2]) > 0 and sum(shares) == 1000
 
 
 def test_parts_are_the_whole(path: Path, whole: Trace) -> None:

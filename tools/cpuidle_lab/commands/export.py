@@ -64,13 +64,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _parquet(args: argparse.Namespace) -> int:
-    from cpuidle_lab.recording import columns, state_tables, trace
+    from cpuidle_lab.recording import columns, reader, state_tables, trace
     from cpuidle_lab.recording.columns import summary
     from cpuidle_lab.view.terminal import meter
 
     given = state_tables.given(args.machine) if args.machine else ()
     told = trace.context_with(args.trace, given) if given else None
-    with meter("Reading", 0):
+    with reader.watched(meter, "Reading", 1):
         columns.write(args.trace, args.parquet, told)
     made = columns.Recording(args.parquet)
     print(json.dumps(summary.as_json(made), indent=2) if args.json else summary.text(made))

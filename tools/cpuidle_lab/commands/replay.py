@@ -3,6 +3,7 @@
 
 import argparse
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,8 +79,9 @@ def _check(recording: "Recording", chosen: list["Candidate"], args: argparse.Nam
 
 def run(args: argparse.Namespace) -> int:
     """Read, replay, print."""
-    from cpuidle_lab.recording import columns
+    from cpuidle_lab.recording import columns, reader
     from cpuidle_lab.replay.candidates import listed
+    from cpuidle_lab.view.terminal import meter
 
     if args.same_points and not args.governors:
         raise UserError("--same-points wants --governors NAME[,NAME]", USAGE)
@@ -88,5 +90,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = listed(args.governors) if args.governors else []
     if args.check and any(one.settings for one in chosen):
         raise UserError("--check takes the recorded tunables; leave them out of --governors", USAGE)
-    with columns.opened(args.trace) as recording:
+    with ExitStack() as stack:
+        with reader.watched(meter, "Reading", 1):
+            recording = stack.enter_context(columns.opened(args.trace))
         return (_check if args.check else _agreements)(recording, chosen, args)
