@@ -30,7 +30,13 @@ install_ours "$newer"
 tell upgraded
 echo "sources: $(echo /usr/src/cpuidle-lab-*)"
 
+# As systemctl enable does.
+wanted=/etc/systemd/system
+mkdir -p $wanted/multi-user.target.wants $wanted/timers.target.wants
+ln -s /lib/systemd/system/cpuidle-lab.service $wanted/multi-user.target.wants
+ln -s /lib/systemd/system/cpuidle-lab-sample.timer $wanted/timers.target.wants
 apt-get -q -y remove cpuidle-lab cpuidle-lab-dkms
+rmdir --ignore-fail-on-non-empty $wanted/*.target.wants
 tell removed
 snapshot removed
 apt-get -q -y purge cpuidle-lab cpuidle-lab-dkms
