@@ -102,7 +102,7 @@ def test_a_round_of_the_reader_has_all_events_up_to_a_moment(tmp_path: Path) -> 
                 assert int(str(piece.frame["ts"].min())) >= round_ns
                 seen_ns = max(seen_ns, int(str(piece.frame["ts"].max())))
     assert rounds >= 2
-    # How far the reading is was told in each round, and at the end all of it.
+    # The share that was read is told in each round, and at the end all of it.
     assert len(shares) >= 3 and min(shares[:2]) > 0 and sum(shares) == 1000
 
 

@@ -50,7 +50,7 @@ class _Seen:
     Attributes:
         spans: of each label, when its first decision was made and its last one ended.
         has_decisions: a part has any.
-        first_idle_ns: first event of power:cpu_idle, unless the first part has decisions.
+        first_idle_ns: first event of power:cpu_idle.
     """
 
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -60,7 +60,8 @@ class _Seen:
     def look(self, part: Trace) -> None:
         """Take a part."""
         self.has_decisions |= bool(part.tables["period"].height)
-        if part.tables["cpu_idle"].height and not self.has_decisions:
+        idle = part.tables["cpu_idle"]
+        if idle.height and int(str(idle["ts"].min())) < self.first_idle_ns:
             stays = idle_periods(part)
             if stays.height:
                 self.first_idle_ns = min(self.first_idle_ns, int(str(stays["ts"].min())))
