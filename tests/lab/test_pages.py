@@ -7,7 +7,6 @@ them.
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 
 def _run(*words: str | Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "cpuidle_lab", *words], check=True, cwd=TOP, stdout=subprocess.PIPE
-    )
+    command = [str(TOP / "cpuidle-lab"), *map(str, words)]
+    subprocess.run(command, check=True, cwd=TOP, stdout=subprocess.PIPE)
 
 
 def _rows(folder: Path, name: str) -> dict[str, Any]:
