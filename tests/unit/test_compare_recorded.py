@@ -163,12 +163,13 @@ def result(label: str, *regrets: float) -> model.Result:
 @pytest.mark.parametrize(
     ("one", "other", "told"),
     [
-        ((10, 20), (21, 30), True),
+        ((10, 20), (23.5, 30), True),
+        ((10, 20), (22.5, 30), False),
         ((10, 20), (15, 30), False),
         ((10, 20), (12, 12), False),
         ((10,), (12,), True),
         ((10,), (10,), True),  # as equal as they are
-        ((20, 10), (21,), True),  # drawn may be above far
+        ((20, 10), (23.5,), True),  # drawn may be above far
     ],
 )
 def test_an_order_is_told_where_ranges_are_apart(

@@ -18,6 +18,7 @@ import polars as pl
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.crossval.parts import Part, parts
+from cpuidle_lab.figures.told import APART as TOLD_APART
 from cpuidle_lab.figures.told import DRAWN, FAR, Told
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
@@ -82,7 +83,8 @@ class Row:
             for other in names[n + 1 :]:
                 apart = self.facts[one] - self.facts[other]
                 mine, theirs = self.ranges[one], self.ranges[other]
-                above, below = mine[0] > theirs[1], mine[1] < theirs[0]
+                above = mine[0] > theirs[1] + TOLD_APART
+                below = mine[1] + TOLD_APART < theirs[0]
                 yield abs(apart), above or below, above == (apart > 0)
 
 

@@ -11,6 +11,7 @@ from cpuidle_lab.compare.sources import Source
 from cpuidle_lab.figures import invariants, metrics, withheld
 from cpuidle_lab.figures.group import FEW_INTERVALS
 from cpuidle_lab.figures.metrics import Metric
+from cpuidle_lab.figures.told import APART
 from cpuidle_lab.recording.columns import CPU_IDLE
 from cpuidle_lab.recording.trace import losses
 from cpuidle_lab.replay.candidates import (
@@ -82,12 +83,14 @@ def show_regret(result: Result) -> str:
 def is_told(one: Result, other: Result) -> bool:
     """Tell whether the order of two governors is told by a recording.
 
-    It is not where a regret is unknown, or the ranges overlap.
+    It is not where a regret is unknown. Where interrupts tell of sleep lengths, the ranges must be
+    APART.
     """
     if one.span is None or other.span is None:
         return False
-    open_range = any(low != high for low, high in (one.span, other.span))
-    return not open_range or one.span[1] < other.span[0] or other.span[1] < one.span[0]
+    if not (one.far or other.far):
+        return True
+    return one.span[1] + APART < other.span[0] or other.span[1] + APART < one.span[0]
 
 
 def untold(comparison: Comparison, source: Source) -> list[tuple[str, str]]:
@@ -344,7 +347,10 @@ def _on_order(comparison: Comparison, source: Source) -> list[str]:
         for one, other in pairs:
             by_first.setdefault(one, []).append(other)
         text = "; ".join(f"{one} and {', '.join(others)}" for one, others in by_first.items())
-        said.append(f"not told by this recording, since ranges overlap: the order of {text}")
+        said.append(
+            f"not told by this recording, since ranges are less than {APART:g} points apart: "
+            f"the order of {text}"
+        )
     needs = [label for label, item in by_label.items() if item.untimed and label != BEST_MAINLINE]
     if source.kind == CPU_IDLE and needs:
         said.append(
