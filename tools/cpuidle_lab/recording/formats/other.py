@@ -21,7 +21,7 @@ class Other:
     Attributes:
         name: as docs/formats.md has it.
         pattern: found in a file of that form.
-        sentence: what it is, and what to do.
+        sentence: name of the form, and the way to one that is read.
     """
 
     name: str
