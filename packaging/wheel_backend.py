@@ -90,6 +90,8 @@ def lay_out(stage: Path, complete: bool) -> None:
     (stage / "data/bin/cpuidle-lab").unlink()  # the entry point, with the path of its Python
     # pip would remove the directory of an environment that has nothing else there.
     shutil.rmtree(stage / "data/include")
+    # Units name /usr/bin, and systemd does not look into environments.
+    shutil.rmtree(stage / "data/lib/systemd")
     try:
         ready_made.make(stage / "data/lib/cpuidle-lab", missing)
     except ready_made.UserError as error:
