@@ -218,7 +218,7 @@ Records follow the number of CPUs that are left: without shared caches nothing i
 that needs all CPUs. So nearly does the power of the CPUs. The machine's power falls less, as that
 of 2009 did, because a package sleeps only while all of its CPUs do. It is the four CPUs of one
 package that go at 50 %. A load that needs half of the CPUs keeps its records.
-The module idles its CPUs within 0.2 ms. Cpusets take 3 to 12 ms, CPU hotplug most of a second.
+The module idles its CPUs within 0.3 ms. Cpusets take 8 to 16 ms, CPU hotplug most of a second.
 
 With as many threads as CPUs, the module's last one leaves late or never: the scheduler's balancing
 takes a held CPU for a slow one, not for one that is gone. A cpuset moves all tasks at once."""
